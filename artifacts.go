@@ -10,7 +10,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// Artifacts lists the files that an attempt of a task left behind, by name. attempt 0: the newest
+// Artifacts lists the files that an attempt of a task produced, by name. If attempt is 0, it is the newest
 // that succeeded.
 func (c *Client) Artifacts(ctx context.Context, run, task string, attempt int) ([]api.Artifact, error) {
 	k := newCall(http.MethodGet, nil, "runs", run, "tasks", task, "artifacts")
@@ -26,7 +26,7 @@ type ArtifactQuery struct {
 	Offset  int64 // first byte
 }
 
-// Artifact is the content of a file that an attempt left behind. Close it.
+// Artifact is the content of a file that an attempt produced. The caller closes it.
 type Artifact struct {
 	io.ReadCloser
 	Attempt int
@@ -34,7 +34,7 @@ type Artifact struct {
 	SHA256  string // of the whole file
 }
 
-// Artifact reads a file that an attempt of a task left behind.
+// Artifact reads a file that an attempt of a task produced.
 func (c *Client) Artifact(ctx context.Context, run, task, name string, q ArtifactQuery) (*Artifact, error) {
 	k := newCall(http.MethodGet, nil, "runs", run, "tasks", task, "artifacts", name)
 	setInt(k.query, "attempt", int64(q.Attempt))

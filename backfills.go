@@ -55,7 +55,7 @@ func (c *Client) Backfill(ctx context.Context, id int64) (b api.Backfill, err er
 	return b, err
 }
 
-// BackfillRuns lists one page of a backfill's runs by their instants. limit 0: the server's.
+// BackfillRuns lists one page of a backfill's runs by their instants. If limit is 0, the server chooses it.
 func (c *Client) BackfillRuns(ctx context.Context, id int64, cursor string, limit int) (page api.List[api.BackfillRun], err error) {
 	k := backfillCall(http.MethodGet, id, nil, "runs")
 	k.query = pageQuery(cursor, limit)
@@ -80,8 +80,7 @@ func (c *Client) ResumeBackfill(ctx context.Context, id int64, opts ...CallOptio
 	return c.backfillVerb(ctx, id, "resume", opts)
 }
 
-// CancelBackfill ends a backfill: runs that wait are stopped, those that have begun go on.
-// Options: [Key].
+// CancelBackfill ends a backfill. Waiting runs are stopped, and active runs continue. Options: [Key].
 func (c *Client) CancelBackfill(ctx context.Context, id int64, opts ...CallOption) (api.Backfill, error) {
 	return c.backfillVerb(ctx, id, "cancel", opts)
 }

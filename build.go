@@ -13,8 +13,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// Workflow is a definition that is made by a program. The server checks it like a file, when it is applied;
-// what it says about a fault names the key, such as tasks.vm.with.
+// Workflow is a definition that a program makes. The server checks it like a file when it is applied, and a
+// fault names the key, such as tasks.vm.with.
 type Workflow struct {
 	namespace, name string
 	keys            entries
@@ -37,15 +37,15 @@ func NewWorkflow(name string) *Workflow {
 	return w
 }
 
-// Set gives a key of the workflow file a value, such as max_concurrent_runs or triggers: all of
-// docs/guide.md.
+// Set gives a key of the workflow file a value, such as max_concurrent_runs or triggers. It takes every key
+// of docs/workflow-file.md.
 func (w *Workflow) Set(key string, value any) *Workflow {
 	w.keys.set(key, value)
 	return w
 }
 
-// Param declares a parameter: typ is string, int, float, bool or json. def nil: a start must give it. A text
-// may hold ${{ }}.
+// Param declares a parameter: typ is string, int, float, bool or json. If def is nil, each start must give
+// a value. A text may hold ${{ }}.
 func (w *Workflow) Param(name, typ string, def any) *Workflow {
 	p := entries{{"type", typ}}
 	if def != nil {
@@ -79,8 +79,9 @@ func (t *TaskDef) Set(key string, value any) *TaskDef {
 	return t
 }
 
-// Kind makes a worker with that registered kind execute the task. with is the input of its task function: a
-// value that encodes to a JSON object, whose strings may hold ${{ }}. nil: an empty object.
+// Kind makes the task run on a worker that has registered the kind. with is the input of the task function:
+// a value that encodes to a JSON object, whose strings may hold ${{ }}. If with is nil, the input is an
+// empty object.
 func (t *TaskDef) Kind(kind string, with any) *TaskDef {
 	t.Set("kind", kind)
 	if with != nil {
@@ -113,7 +114,7 @@ func (t *TaskDef) Retry(n int, delay time.Duration) *TaskDef {
 	return t.Set("retry", entries{{"max", n}, {"delay", delay.String()}, {"backoff", 2}})
 }
 
-// Timeout is the execution cap of one attempt.
+// Timeout bounds the execution of one attempt.
 func (t *TaskDef) Timeout(d time.Duration) *TaskDef { return t.Set("timeout", d.String()) }
 
 // Group has a worker of the group run the task.
@@ -202,7 +203,7 @@ func (w *Workflow) Apply(ctx context.Context, c *Client, opts ...CallOption) (ap
 	return c.Apply(ctx, w.namespace+"/"+w.name, api.ApplyRequest{Source: src}, opts...)
 }
 
-// Start starts a run of the definition as it was applied last; params is what is a JSON object, or nil.
+// Start starts a run of the definition that was applied last. params encodes to a JSON object, or is nil.
 // Options: [Key], [Wait].
 func (w *Workflow) Start(ctx context.Context, c *Client, params any, opts ...CallOption) (api.Run, error) {
 	req := api.RunRequest{Workflow: w.namespace + "/" + w.name}
@@ -219,7 +220,7 @@ func (w *Workflow) Start(ctx context.Context, c *Client, params any, opts ...Cal
 	return run, err
 }
 
-// WaitRun waits for the end of a run. It goes on while no server answers; ctx ends that.
+// WaitRun waits for the end of a run. It continues while no server answers, until ctx ends.
 func (c *Client) WaitRun(ctx context.Context, id string) (api.Run, error) {
 	for {
 		run, err := c.Run(ctx, id, Wait(waitMax))
@@ -237,8 +238,8 @@ func (c *Client) WaitRun(ctx context.Context, id string) (api.Run, error) {
 	}
 }
 
-// Outputs reads what a task of a run has left, as a T. It is [ErrNotFound] if the task has no outputs: it did
-// not succeed (yet).
+// Outputs decodes the outputs of a task of a run into a T. It returns [ErrNotFound] if the task has no
+// outputs, because it has not succeeded.
 func Outputs[T any](ctx context.Context, c *Client, run, task string) (out T, err error) {
 	t, err := c.Task(ctx, run, task)
 	if err != nil {

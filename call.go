@@ -14,7 +14,8 @@ import (
 
 // Call sends a request to a path of the REST API, such as /runs?limit=5, and returns the answer. The caller
 // closes its body. The path is below /api/v1, also if it begins with that. An answer of 300 or more is an
-// *Error. It is for what the methods of Client do not offer.
+// *Error. The body is JSON, unless the header has another Content-Type. Use Call for routes that no method of
+// Client offers.
 func (c *Client) Call(ctx context.Context, method, path string, body json.RawMessage, header http.Header) (*http.Response, error) {
 	at, err := addressOf(c.base, path)
 	if err != nil {
@@ -24,8 +25,12 @@ func (c *Client) Call(ctx context.Context, method, path string, body json.RawMes
 	if header != nil {
 		k.header = header.Clone()
 	}
-	if body != nil {
+	switch kind := k.header.Get("Content-Type"); {
+	case body == nil:
+	case kind == "" || strings.HasPrefix(strings.ToLower(kind), "application/json"):
 		k.body = body
+	default:
+		k.body = rawBody(body)
 	}
 	return c.send(ctx, k)
 }

@@ -7,13 +7,13 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// Classes lists the resource classes: those that come with the program, then the others by name.
+// Classes lists the resource classes: first the built-in ones, then the others by name.
 func (c *Client) Classes(ctx context.Context) (page api.List[api.Class], err error) {
 	_, err = c.do(ctx, newCall(http.MethodGet, nil, "classes"), &page)
 	return page, err
 }
 
-// SetClass makes a resource class, or changes it for what is applied from now on.
+// SetClass makes a resource class, or changes it for workflows that are applied later.
 func (c *Client) SetClass(ctx context.Context, name string, def api.ClassRequest) (class api.Class, err error) {
 	k := newCall(http.MethodPut, nil, "classes", name)
 	k.body = def

@@ -17,6 +17,9 @@ type Client struct {
 	http  *http.Client
 	user  string
 	token string
+	trace string
+	// session is shown in place of a token; nil: none.
+	session *http.Cookie
 
 	patience time.Duration // 0: none
 	waiting  func(*Error)
@@ -31,7 +34,7 @@ func WithHTTPClient(c *http.Client) Option { return func(k *Client) { k.http = c
 
 // WithTransport has requests go through rt.
 func WithTransport(rt http.RoundTripper) Option {
-	return func(k *Client) { k.http = &http.Client{Transport: rt} }
+	return func(k *Client) { k.http = newHTTPClient(rt) }
 }
 
 // WithHandler has requests answered by h in this process, without a socket. The base URL
@@ -42,9 +45,30 @@ func WithHandler(h http.Handler) Option { return WithTransport(handlerTransport{
 // by it.
 func WithUser(name string) Option { return func(k *Client) { k.user = name } }
 
+// WithTraceparent sends a W3C trace context with every request, such as that of the environment variable
+// TRACEPARENT: the runs that the client starts belong to that trace. A transport may replace it. A text that
+// no header can hold is no trace context and is left out.
+func WithTraceparent(text string) Option {
+	return func(k *Client) {
+		if sendable(text) {
+			k.trace = text
+		}
+	}
+}
+
+// traceMax bounds a trace context, in bytes: servers ignore longer ones.
+const traceMax = 512
+
+func sendable(text string) bool {
+	return len(text) <= traceMax && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
 // WithToken sends an API token with every request. Without one, a client of a loopback address shows the
 // token of the node that this user runs there.
 func WithToken(token string) Option { return func(k *Client) { k.token = token } }
+
+// WithSession calls by a session: the cookie that POST /session has set. A token counts more. nil: none.
+func WithSession(cookie *http.Cookie) Option { return func(k *Client) { k.session = cookie } }
 
 // WithPatience has the client send a request again, for up to d, that the server could not answer just then
 // (503, and it says when to try again): a node of the cluster has died and its work is not yet another's, the
@@ -52,6 +76,12 @@ func WithToken(token string) Option { return func(k *Client) { k.token = token }
 // idempotency key, unless it has one.
 func WithPatience(d time.Duration, waiting func(*Error)) Option {
 	return func(k *Client) { k.patience, k.waiting = d, waiting }
+}
+
+// newHTTPClient makes a client that follows no redirect: an answer must not send a request, with its token,
+// to another address.
+func newHTTPClient(rt http.RoundTripper) *http.Client {
+	return &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // New makes a client of the server at a base URL, such as http://127.0.0.1:8080. Nothing is
@@ -68,11 +98,11 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 		return nil, errors.New("server address " + baseURL + ": want http://HOST:PORT or https://HOST:PORT")
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
-	c := &Client{base: u, http: &http.Client{Transport: newTransport()}}
+	c := &Client{base: u, http: newHTTPClient(newTransport())}
 	for _, o := range opts {
 		o(c)
 	}
-	if _, inProcess := c.http.Transport.(handlerTransport); c.token == "" && !inProcess && local.Loopback(u.Hostname()) {
+	if _, inProcess := c.http.Transport.(handlerTransport); c.token == "" && c.session == nil && !inProcess && local.Loopback(u.Hostname()) {
 		own := *c.http
 		own.Transport = ownNodes(own.Transport)
 		c.http = &own

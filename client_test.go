@@ -50,7 +50,7 @@ func TestRequests(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		body = string(b)
 		_, _ = io.WriteString(w, `{}`)
-	}, skein.WithUser("ada"), skein.WithToken("secret"))
+	}, skein.WithUser("ada"), skein.WithToken("secret"), skein.WithTraceparent(trace))
 	ctx := t.Context()
 	check := func(method, uri string) {
 		t.Helper()
@@ -60,8 +60,14 @@ func TestRequests(t *testing.T) {
 	}
 	_, _ = c.Task(ctx, "id", "a b/c:d")
 	check("GET", "/base/api/v1/runs/id/tasks/a%20b%2Fc:d")
-	if got.Header.Get("Skein-Claimed-By") != "ada" || got.Header.Get("Authorization") != "Bearer secret" || got.Host != "localhost" {
+	if got.Header.Get("Skein-Claimed-By") != "ada" || got.Header.Get("Authorization") != "Bearer secret" ||
+		got.Header.Get("Traceparent") != trace || got.Host != "localhost" {
 		t.Errorf("%v", got.Header)
+	}
+	bad := skein.WithTraceparent(trace + "\n")
+	bad(c)
+	if _, err := c.Task(ctx, "id", "a"); err != nil || got.Header.Get("Traceparent") != trace {
+		t.Errorf("with a trace context that no header can hold: %v, %v", err, got.Header)
 	}
 	_, _ = c.StopRun(ctx, "id", "enough", skein.Key("k"))
 	check("POST", "/base/api/v1/runs/id:stop")
@@ -281,5 +287,18 @@ func TestPatience(t *testing.T) {
 		if _, err := c.StopRun(t.Context(), "x", "why"); err == nil || len(keys) != 1 {
 			t.Errorf("%s: %v after %d requests", name, err, len(keys))
 		}
+	}
+}
+
+// TestRedirect: an answer sends no request, with its token, to another address.
+func TestRedirect(t *testing.T) {
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/elsewhere" {
+			t.Errorf("%s %s with %q", r.Method, r.URL, r.Header.Get("Authorization"))
+		}
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	}, skein.WithToken("secret"))
+	if _, err := c.StopRun(t.Context(), "id", "enough"); err == nil {
+		t.Error("a redirect is no error")
 	}
 }

@@ -18,12 +18,16 @@ type Enqueue struct {
 	Priority string // highest, high, medium, low, lowest; "": the workflow's
 	User     string // "": the role of the connection
 	Schema   string // where Skein's tables are; "": skein
+	// Traceparent is the W3C trace context, of version 00, that the tasks of the run belong to, such as
+	// "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01". It becomes the setting skein.traceparent of the
+	// transaction, so it also holds for a later start of the transaction that has none. "": that of the setting.
+	Traceparent string
 }
 
 // Row is the answer of a query, such as pgx.Row or *sql.Row.
 type Row interface{ Scan(dest ...any) error }
 
-// Tx is what asks, such as pgx.Tx, *pgx.Conn or a pool.
+// Tx runs a query, as pgx.Tx, *pgx.Conn and a pool do.
 type Tx[R Row] interface {
 	QueryRow(ctx context.Context, query string, args ...any) R
 }
@@ -70,7 +74,12 @@ func (e *Enqueue) statement() (query string, args []any, err error) {
 		schema = "skein"
 	}
 	query = `SELECT "` + strings.ReplaceAll(schema, `"`, `""`) + `".skein_enqueue($1::text, $2::text::jsonb, $3::text, $4::text, $5::text)::text`
-	return query, []any{e.Workflow, string(params), orNull(e.Key), orNull(e.Priority), orNull(e.User)}, nil
+	args = []any{e.Workflow, string(params), orNull(e.Key), orNull(e.Priority), orNull(e.User)}
+	if e.Traceparent != "" { // the condition has the setting come first
+		query += ` FROM (SELECT set_config('skein.traceparent', $6::text, true) AS trace OFFSET 0) AS caller WHERE trace IS NOT NULL`
+		args = append(args, e.Traceparent)
+	}
+	return query, args, nil
 }
 
 // enqueueError gives the database's refusals their kinds.

@@ -9,7 +9,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// The kinds of error, for errors.Is. What a server said in full is in an [*Error].
+// The kinds of error, for errors.Is. The full answer of the server is in an [*Error].
 var (
 	ErrNotFound    = errors.New("not found")
 	ErrInvalid     = errors.New("invalid")

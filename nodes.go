@@ -26,8 +26,8 @@ func (c *Client) Node(ctx context.Context, name string) (n api.Node, err error) 
 	return n, err
 }
 
-// Cordon gives a node no shard, and takes away those it has; what runs there finishes. When
-// nothing is left its state is drained.
+// Cordon removes all shards from a node and gives it no new ones; its running attempts finish. When nothing
+// is left, its state is drained.
 func (c *Client) Cordon(ctx context.Context, name string) (api.Node, error) {
 	return c.orderNode(ctx, name, "cordon")
 }

@@ -34,7 +34,7 @@ func (c *Client) PauseQueue(ctx context.Context, name string, why api.QueueState
 	return c.queueVerb(ctx, name, "pause", why)
 }
 
-// DrainQueue lets through who waits, and sends away who comes, until the queue is resumed.
+// DrainQueue admits the waiting runs and refuses new ones, until the queue is resumed.
 func (c *Client) DrainQueue(ctx context.Context, name string, why api.QueueStateRequest) (api.Queue, error) {
 	return c.queueVerb(ctx, name, "drain", why)
 }

@@ -23,7 +23,7 @@ func Wait(d time.Duration) CallOption {
 	}
 }
 
-// WithTasks has a run come with its tasks, if they are at most 1,000.
+// WithTasks includes the tasks of a run, if there are at most 1,000.
 func WithTasks() CallOption { return func(c *call) { c.query.Set("include", "tasks") } }
 
 // WithSystem counts the runs of the program's own workflows (namespace system), too.
@@ -59,7 +59,7 @@ type RunsQuery struct {
 	Count     bool // with Total
 	Limit     int
 	Cursor    string
-	// System brings runs of what comes with the program, too.
+	// System includes runs of the built-in workflows.
 	System bool
 }
 
@@ -164,7 +164,8 @@ func (c *Client) Rerun(ctx context.Context, id string, req api.RerunRequest, opt
 	return run, err
 }
 
-// VerbRuns does stop, kill, pause or resume to several runs in one call, and says what became of each.
+// VerbRuns applies stop, kill, pause or resume to several runs in one call, and returns the result for
+// each.
 func (c *Client) VerbRuns(ctx context.Context, verb string, req api.BulkVerb, opts ...CallOption) (api.BulkResult, error) {
 	return c.bulk(ctx, verb, req, opts)
 }
@@ -221,7 +222,7 @@ func (c *Client) verb(ctx context.Context, id, verb, reason string, opts []CallO
 	return run, err
 }
 
-// Tasks lists one page of a run's tasks in the order of its graph. limit 0: the server's.
+// Tasks lists one page of a run's tasks in the order of its graph. If limit is 0, the server chooses it.
 func (c *Client) Tasks(ctx context.Context, run, cursor string, limit int) (page api.List[api.Task], err error) {
 	k := newCall(http.MethodGet, nil, "runs", run, "tasks")
 	k.query = pageQuery(cursor, limit)
@@ -259,7 +260,7 @@ func (c *Client) EachEvent(ctx context.Context, run string) iter.Seq2[api.Event,
 	return each("", func(cursor string) (api.List[api.Event], error) { return c.Events(ctx, run, cursor, pageMax) })
 }
 
-// Explain says why a run, or one task of it, stands where it stands. task "": the run.
+// Explain says why a run, or one task of it, is in its present state. If task is "", it explains the run.
 func (c *Client) Explain(ctx context.Context, run, task string) (x api.Explanation, err error) {
 	path := []string{"runs", run, "explain"}
 	if task != "" {

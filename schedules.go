@@ -75,7 +75,7 @@ func (c *Client) ScheduleDays(ctx context.Context, workflow, trigger, cursor str
 	return page, err
 }
 
-// NextQuery says which instants to come are asked for.
+// NextQuery selects coming instants.
 type NextQuery struct {
 	N         int       // 0: 20
 	From      time.Time // instants strictly after it; zero: the instants that are not decided yet
@@ -99,8 +99,7 @@ func (c *Client) NextFires(ctx context.Context, workflow, trigger string, q Next
 	return n, err
 }
 
-// AllNextFires tells what will fire next of all active triggers, or those of a namespace
-// or a workflow.
+// AllNextFires lists the next fires of all active triggers, or of those of a namespace or a workflow.
 func (c *Client) AllNextFires(ctx context.Context, q NextQuery) (n api.NextFires, err error) {
 	k := newCall(http.MethodGet, nil, "schedules", "next")
 	k.query = q.values()
@@ -147,7 +146,7 @@ func (c *Client) EachFire(ctx context.Context, q FiresQuery) iter.Seq2[api.Fire,
 	})
 }
 
-// PauseSchedule stops a trigger from firing. What passes is recorded as skipped. Options:
+// PauseSchedule stops a trigger from firing. The ledger records the instants that pass as skipped. Options:
 // [Key].
 func (c *Client) PauseSchedule(ctx context.Context, workflow, trigger, reason string, opts ...CallOption) (api.Schedule, error) {
 	return c.scheduleVerb(ctx, scheduleCall(http.MethodPost, workflow, trigger, opts), "pause", reason)
@@ -173,7 +172,7 @@ func (c *Client) FireSchedule(ctx context.Context, workflow, trigger, reason str
 	return o, err
 }
 
-// Simulate tells what a span of time will bring, and what an edit would change of it.
+// Simulate returns the fires and runs of a span of time, and the effect of an edit on them.
 func (c *Client) Simulate(ctx context.Context, req api.SimulateRequest) (s api.Simulation, err error) {
 	k := newCall(http.MethodPost, nil, "schedules")
 	k.verb, k.body = "simulate", req

@@ -12,11 +12,11 @@ type Split[P any] struct {
 	*Task   // the attempt that splits: run, workflow, instant, token, log
 	Version int
 	Params  P
-	// With is further input from the file (splitter: {kind: …, with: …}), as JSON; nil: none.
+	// With is further input from the file (splitter: {kind: …, with: …}), as JSON. It is nil if there is none.
 	With json.RawMessage
 }
 
-// splitInput is what a workflow with a splitter gives the kind.
+// splitInput is the input of a kind that splits.
 type splitInput[P any] struct {
 	Params  P               `json:"params"`
 	Version int             `json:"version"`
@@ -48,7 +48,7 @@ func HandleSplitter[P any](w *Worker, kind string, split func(ctx context.Contex
 			case def.w.err != nil:
 				return out, Permanent(fmt.Errorf("the splitter %s: %w", kind, def.w.err))
 			case names[def.name]:
-				return out, Permanent(fmt.Errorf("the splitter %s gives two tasks %s", kind, def.name))
+				return out, Permanent(fmt.Errorf("the splitter %s returned two tasks with the name %s", kind, def.name))
 			}
 			names[def.name] = true
 			out.Tasks[i] = append(entries{{"name", def.name}}, def.keys...)

@@ -23,7 +23,7 @@ type LogQuery struct {
 	Follow  bool // go on until the attempt ends
 }
 
-// Log is what an attempt wrote, as it wrote it. Close it.
+// Log is the output of an attempt, unchanged. The caller closes it.
 type Log struct {
 	io.ReadCloser
 	Attempt int

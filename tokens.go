@@ -29,3 +29,12 @@ func (c *Client) RevokeToken(ctx context.Context, id int64) (t api.Token, err er
 	_, err = c.do(ctx, k, &t)
 	return t, err
 }
+
+// RotateToken makes the successor of a token. What its holder shows is told once, here. The old token counts
+// until the end that the answer says.
+func RotateToken(ctx context.Context, c *Client, id int64, req api.RotateRequest) (t api.RotatedToken, err error) {
+	k := newCall(http.MethodPost, nil, "tokens", strconv.FormatInt(id, 10))
+	k.verb, k.body = "rotate", req
+	_, err = c.do(ctx, k, &t)
+	return t, err
+}

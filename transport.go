@@ -36,8 +36,11 @@ type call struct {
 	at     *url.URL // the whole address, instead of path, verb, root and query; nil: none
 	query  url.Values
 	header http.Header
-	body   any // nil: none
+	body   any // nil: none; rawBody: sent as it is
 }
+
+// rawBody is a body that is not JSON. The header says what it is.
+type rawBody []byte
 
 func newCall(method string, opts []CallOption, path ...string) *call {
 	k := &call{method: method, path: path, query: url.Values{}, header: http.Header{}}
@@ -93,8 +96,8 @@ func (c *Client) url(k *call) *url.URL {
 // send sends a request, with patience again; the caller closes the body of an answer below 300. Any other is
 // an error.
 func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
-	var body []byte
-	if k.body != nil {
+	body, raw := k.body.(rawBody)
+	if k.body != nil && !raw {
 		var err error
 		if body, err = json.Marshal(k.body); err != nil {
 			return nil, fmt.Errorf("%w: encode the request: %w", ErrInvalid, err)
@@ -140,8 +143,14 @@ func (c *Client) sendOnce(ctx context.Context, k *call, body []byte) (*http.Resp
 	if c.user != "" {
 		req.Header.Set(api.HeaderClaimedBy, c.user)
 	}
-	if c.token != "" {
+	if c.trace != "" {
+		req.Header.Set("Traceparent", c.trace)
+	}
+	switch {
+	case c.token != "":
 		req.Header.Set("Authorization", "Bearer "+c.token)
+	case c.session != nil:
+		req.AddCookie(c.session)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	workerv1 "skein.dev/skein/api/worker/v1"
 )
 
-// WorkerOptions says what a worker is. The zero value is one that works.
+// WorkerOptions describes a worker. The zero value works.
 type WorkerOptions struct {
 	Name   string            // of this worker in the cluster; "": host and process. A worker that starts under a listed name replaces it
 	Slots  int               // handlers that run at once; 0: four per core
@@ -158,8 +158,11 @@ type Task struct {
 	Attempt, Token int
 	// IdempotencyKey is the same for all attempts of the task, until the run is recovered or started again.
 	IdempotencyKey string
-	LockToken      int64     // rises with every grant of the run's locks; 0: it holds none
-	Instant        time.Time // that the run is for: trigger.time
+	// Traceparent is the W3C trace context of the program that started the run; "": it gave none. Make the spans
+	// of the task children of it.
+	Traceparent string
+	LockToken   int64     // rises with every grant of the run's locks; 0: it holds none
+	Instant     time.Time // that the run is for: trigger.time
 
 	ctx context.Context
 	log *attemptLog
@@ -201,8 +204,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return newSession(w).run(ctx)
 }
 
-// taskOf is what a handler sees of a job.
+// taskOf makes the task that a handler gets from a job.
 func taskOf(j *workerv1.Job, l *attemptLog) *Task {
 	return &Task{Run: j.Attempt.Run, Name: j.Task, Workflow: j.Workflow, Namespace: j.Namespace, Kind: j.Kind, Attempt: int(j.Attempt.Token % workerv1.TokensOfEra),
-		Token: int(j.Attempt.Token), IdempotencyKey: j.IdempotencyKey, LockToken: j.LockToken, Instant: time.UnixMicro(j.InstantMicros).UTC(), log: l}
+		Token: int(j.Attempt.Token), IdempotencyKey: j.IdempotencyKey, Traceparent: j.Traceparent, LockToken: j.LockToken, Instant: time.UnixMicro(j.InstantMicros).UTC(), log: l}
 }

@@ -19,7 +19,7 @@ const (
 	logsOpenMax = 10_000
 )
 
-// attemptLog is what an attempt has printed and no node has yet.
+// attemptLog is the output of an attempt that no node has yet.
 type attemptLog struct {
 	to *logs
 	of *workerv1.Job
@@ -74,8 +74,8 @@ func (l *attemptLog) end() {
 	}
 }
 
-// chunk is what is to be sent; nil: nothing. The buffer is not changed meanwhile: Write adds behind it or
-// makes another.
+// chunk returns the next chunk to send, or nil if there is none. The buffer is not changed meanwhile: Write
+// appends to it or makes another.
 func (l *attemptLog) chunk() *workerv1.LogChunk {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	workerv1 "skein.dev/skein/api/worker/v1"
 )
 
-// pastMax is how many attempts are remembered whose results were acknowledged: they are not started again.
+// pastMax bounds the attempts with acknowledged results that are remembered. They are not started again.
 const pastMax = 16 << 10
 
 // past remembers the attempts that were done last.
@@ -28,7 +28,8 @@ func (p *past) add(n attemptName) {
 	p.next = (p.next + 1) % len(p.names)
 }
 
-// startAll runs attempts; false: there was no slot for all of them. The mutex is held.
+// startAll runs attempts. It returns false if there was no slot for all of them. The caller holds the
+// mutex.
 func (s *session) startAll(jobs []*workerv1.Job, lease int64) (all bool) {
 	all = true
 	for _, j := range jobs {
@@ -37,7 +38,8 @@ func (s *session) startAll(jobs []*workerv1.Job, lease int64) (all bool) {
 	return all
 }
 
-// start runs the handler of an attempt unless it is or was here; false: there is no slot. The mutex is held.
+// start runs the handler of an attempt unless it is or was here. It returns false if there is no slot. The
+// caller holds the mutex.
 func (s *session) start(j *workerv1.Job, lease int64) bool {
 	if j.Attempt == nil {
 		return true
@@ -228,7 +230,7 @@ func (s *session) stir() {
 }
 
 const (
-	// reportsMax is how many reports are under way at a time; results that come meanwhile share the next.
+	// reportsMax bounds the concurrent reports. Results that come meanwhile share the next one.
 	reportsMax = 4
 	// resultsMax bounds the results of one report.
 	resultsMax = 500
@@ -304,7 +306,8 @@ func (s *session) flush(ctx context.Context) {
 	}
 }
 
-// acknowledge takes the verdict on a result; false: it is to be said again. The mutex is held.
+// acknowledge takes the verdict on a result. It returns false if the result must be sent again. The caller
+// holds the mutex.
 func (s *session) acknowledge(a *attempt, v workerv1.Verdict) bool {
 	name := nameOf(a.job.Attempt)
 	if s.has[name] != a {

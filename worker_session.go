@@ -65,7 +65,7 @@ func newSession(w *Worker) *session {
 		clients: map[string]workerv1connect.WorkersClient{}, has: map[attemptName]*attempt{}, past: newPast(pastMax), nodes: slices.Clone(w.urls)}
 }
 
-// workerTransport is how a worker reaches nodes.
+// workerTransport returns the transport by which a worker reaches nodes.
 func workerTransport(o *WorkerOptions) http.RoundTripper {
 	if o.Token != "" {
 		return o.Transport
@@ -97,7 +97,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// comeAgain is how long a node that is busy asks a worker to wait; 0: it does not.
+// comeAgain returns the pause that a busy node asks a worker for. It returns 0 for other errors.
 func comeAgain(err error) time.Duration {
 	var is *connect.Error
 	if !errors.As(err, &is) {
@@ -130,7 +130,7 @@ func (s *session) client(url string) workerv1connect.WorkersClient {
 	return c
 }
 
-// reason is the named code of a rejection; "": it is none.
+// reason is the named code of a rejection. It returns "" for other errors.
 func reason(err error) string {
 	var e *connect.Error
 	if !errors.As(err, &e) {
@@ -379,8 +379,8 @@ func (s *session) hear(at time.Time) {
 	}
 }
 
-// leasePerLag: as that of other workers, see internal/remote. Their row is renewed up to a quarter of the lag
-// before they are answered.
+// leasePerLag is the part of the lag that the lease may take, as in internal/remote. The row of a worker
+// may have been renewed up to a quarter of the lag before the answer to the worker.
 const leasePerLagNum, leasePerLagDen = 3, 4
 
 // watch orders the task functions to end when no node has answered this worker for the length of its lease:
@@ -431,7 +431,7 @@ func (s *session) begone(ctx context.Context) {
 	s.handler, s.uuid, s.lease, s.ack = 0, "", 0, 0
 }
 
-// drain takes nothing new and waits for what runs, and for its results to be taken.
+// drain takes no new attempts. It waits until the running ones have ended and their results are taken.
 func (s *session) drain() {
 	s.mu.Lock()
 	s.draining = true
@@ -451,7 +451,8 @@ func (s *session) drain() {
 	}
 }
 
-// quiet waits until nothing runs and everything is acknowledged; false: that took longer than d.
+// quiet waits until no attempt runs and everything is acknowledged. It returns false if that took longer
+// than d.
 func (s *session) quiet(d time.Duration) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()

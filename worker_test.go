@@ -152,8 +152,11 @@ func (d *desk) begin(register func(*skein.Worker)) func() {
 	}
 }
 
+const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
 func job(token int64, input string) *workerv1.Job {
-	return &workerv1.Job{Attempt: &workerv1.Attempt{Run: "r", Task: 1, Token: token}, Task: "t", Kind: "k", Input: []byte(input), IdempotencyKey: "r/t"}
+	return &workerv1.Job{Attempt: &workerv1.Attempt{Run: "r", Task: 1, Token: token}, Task: "t", Kind: "k", Input: []byte(input), IdempotencyKey: "r/t",
+		Traceparent: trace}
 }
 
 // A result is said until somebody has it, once per attempt, and the worker does not leave before.
@@ -165,6 +168,9 @@ func TestResultsAreSaidUntilTaken(t *testing.T) {
 	end := d.begin(func(w *skein.Worker) {
 		skein.Handle(w, "k", func(ctx context.Context, task *skein.Task, in struct{ N int }) (map[string]int, error) {
 			calls++
+			if task.Traceparent != trace {
+				t.Errorf("the trace context is %q", task.Traceparent)
+			}
 			close(begun)
 			<-open
 			return map[string]int{"n": in.N + task.Token}, ctx.Err()

@@ -23,7 +23,7 @@ func workflowCall(method, workflow string, opts []CallOption, more ...string) *c
 	return newCall(method, opts, append([]string{"workflows", ns, name}, more...)...)
 }
 
-// WorkflowsQuery selects workflows. Zero fields select everything but what comes with the program.
+// WorkflowsQuery selects workflows. Zero fields select everything but the built-in workflows.
 type WorkflowsQuery struct {
 	Namespace string
 	System    bool // with those that come with the program
@@ -49,7 +49,8 @@ func (c *Client) EachListedWorkflow(ctx context.Context, q WorkflowsQuery) iter.
 	})
 }
 
-// Workflows lists one page of workflows by name. namespace "": all; limit 0: the server's.
+// Workflows lists one page of workflows by name. If namespace is "", it lists all. If limit is 0, the
+// server chooses it.
 func (c *Client) Workflows(ctx context.Context, namespace, cursor string, limit int) (page api.List[api.Workflow], err error) {
 	return c.ListWorkflows(ctx, WorkflowsQuery{Namespace: namespace, Cursor: cursor, Limit: limit})
 }
@@ -126,7 +127,7 @@ func (c *Client) Version(ctx context.Context, workflow string, version int32) (v
 	return v, err
 }
 
-// WorkflowGraph reads the graph of a version. version 0: the current one.
+// WorkflowGraph reads the graph of a version. Version 0 is the current one.
 func (c *Client) WorkflowGraph(ctx context.Context, workflow string, version int32) (g api.Graph, err error) {
 	k := workflowCall(http.MethodGet, workflow, nil, "graph")
 	if version != 0 {

@@ -56,6 +56,7 @@ export default defineConfig({
           expect: { poll: { timeout: 60_000 } },
           hookTimeout: 60_000,
           fileParallelism: false,
+          maxConcurrency: 2,
         },
       },
       {

@@ -1,6 +1,6 @@
 package api
 
-// Artifact is a file that an attempt of a task left behind.
+// Artifact is a file that an attempt of a task produced.
 type Artifact struct {
 	Name    string `json:"name" doc:"Its name in the task's working directory, with slashes."`
 	Size    int64  `json:"size" doc:"Bytes."`

@@ -29,7 +29,7 @@ type Backfill struct {
 	Samples     []Time  `json:"samples" nullable:"true" doc:"Of a dry run: some of its instants in their order; null otherwise."`
 }
 
-// Over reports whether nothing more will come of it.
+// Over reports whether the backfill has ended and none of its runs is active.
 func (b *Backfill) Over() bool {
 	return b.State == "done" || b.State == "cancelled" && b.Active == 0
 }
@@ -40,7 +40,7 @@ type BackfillRequest struct {
 	Workflow string `json:"workflow" minLength:"1" maxLength:"127" doc:"NAME or NAMESPACE/NAME."`
 	Trigger  string `json:"trigger,omitempty" maxLength:"255" doc:"Absent: the workflow's only schedule."`
 	From     *Time  `json:"from,omitempty" format:"date-time"`
-	To       *Time  `json:"to,omitempty" format:"date-time" doc:"What is still to come is left to the trigger."`
+	To       *Time  `json:"to,omitempty" format:"date-time" doc:"The trigger itself fires the instants that are still to come."`
 	Instants []Time `json:"instants,omitempty" nullable:"true" maxItems:"100000" doc:"Instead of a range."`
 	Order    string `json:"order,omitempty" enum:"ascending,descending" doc:"Absent: ascending."`
 	Parallel int32  `json:"parallel,omitempty" minimum:"0" maximum:"10000" doc:"Absent: 1."`

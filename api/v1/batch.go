@@ -8,7 +8,7 @@ type BatchRequest struct {
 	Runs []RunRequest `json:"runs" nullable:"false" minItems:"1" maxItems:"10000" doc:"The starts. Each needs its idempotency_key, or the request an Idempotency-Key: then start i has KEY/i."`
 }
 
-// StartVerdict is what became of one start of a batch.
+// StartVerdict is the result of one start of a batch.
 type StartVerdict struct {
 	Verdict string   `json:"verdict" enum:"accepted,existing,refused" doc:"accepted: the run is durable. existing: an earlier start with this key made it. refused: problem says why; nothing was started."`
 	Run     *string  `json:"run" format:"uuid" doc:"The run; null: refused."`

@@ -35,7 +35,7 @@ type BulkRerun struct {
 	RerunRequest
 }
 
-// BulkResult says what became of each run.
+// BulkResult gives the result for each run.
 type BulkResult struct {
 	Verb    string     `json:"verb"`
 	DryRun  bool       `json:"dry_run"`

@@ -11,7 +11,7 @@ type Class struct {
 	ModifiedAt *Time   `json:"modified_at" format:"date-time"`
 }
 
-// ClassRequest is what a resource class takes.
+// ClassRequest is the definition of a resource class.
 type ClassRequest struct {
 	CPU    float64 `json:"cpu,omitempty" minimum:"0" maximum:"10000" doc:"Processor cores, in thousandths."`
 	Memory int64   `json:"memory,omitempty" minimum:"0" maximum:"1125899906842624" doc:"Bytes."`

@@ -16,7 +16,7 @@ const APIVersion = "1.1"
 // NamespaceDefault is the namespace of a workflow that names none.
 const NamespaceDefault = "default"
 
-// Headers of the interface besides those of HTTP itself.
+// Headers of the interface in addition to those of HTTP itself.
 const (
 	// HeaderClaimedBy names the user of a program that shows no token. It is shown with runs and events, and
 	// decides nothing.
@@ -26,8 +26,8 @@ const (
 	HeaderAttempt        = "Skein-Attempt"
 )
 
-// KeyOnce begins idempotency keys that a client makes by itself, so that it can send a request again whose answer was lost. For such a
-// key a run is kept for an hour, not for seven days.
+// KeyOnce begins idempotency keys that a client makes by itself, so that it can send a request again whose
+// answer was lost. For such a key a run is kept for an hour, not for seven days.
 const KeyOnce = "once:"
 
 // List is one page. Next begins the following one; null: this is the last. A page may be

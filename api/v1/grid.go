@@ -22,8 +22,9 @@ type GridRun struct {
 	Cells      []byte `json:"cells" doc:"Spans of equal states: a byte, which is an index into states, or 255 for a task that this run does not have, and a varint count."`
 }
 
-// Timeline is when the attempts of a run took place, in columns: the n-th numbers of Task, Number, Outcome, Assigned, Started,
-// Finished and Node tell of one attempt. Times are milliseconds after T0, -1: not yet.
+// Timeline shows when the attempts of a run took place. It is stored in columns: the n-th numbers of Task,
+// Number, Outcome, Assigned, Started, Finished and Node describe one attempt. Times are milliseconds after
+// T0; -1 means not yet.
 type Timeline struct {
 	Run       string   `json:"run"`
 	State     string   `json:"state" doc:"Of the run."`

@@ -9,7 +9,8 @@ type Layout struct {
 	Edges       [][2]int32   `json:"edges" nullable:"false" doc:"Pairs of numbers: the second task needs the first."`
 }
 
-// LayoutNode is where a task is drawn. Instances of a foreach task are not drawn: the task stands for them.
+// LayoutNode is the place of a task in the drawing. Instances of a foreach task are not drawn: the task
+// stands for them.
 type LayoutNode struct {
 	ID   int32   `json:"id"`
 	Name string  `json:"name"`
@@ -18,7 +19,8 @@ type LayoutNode struct {
 	Y    float64 `json:"y" doc:"Upper edge, in pixels."`
 }
 
-// TaskStates is the state of every task of a run at one moment, as spans of equal ones in the order of the graph.
+// TaskStates is the state of every task of a run at one moment, as spans of equal ones in the order of the
+// graph.
 type TaskStates struct {
 	Run       string         `json:"run"`
 	State     string         `json:"state" doc:"Of the run."`
@@ -33,7 +35,7 @@ type StateSpan struct {
 	Count int    `json:"count"`
 }
 
-// InstanceSpan is a number of instances, one after the other, of one foreach task.
+// InstanceSpan is a range of consecutive instances of one foreach task.
 type InstanceSpan struct {
 	Of    int32 `json:"of" doc:"The number of the foreach task."`
 	Count int   `json:"count"`

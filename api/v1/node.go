@@ -21,21 +21,21 @@ type Node struct {
 	Lag       float64           `json:"lag_seconds" doc:"Since seen_at, on the clock of the database."`
 }
 
-// WorkerGroup is those that tasks may choose by one name: group.
+// WorkerGroup is a group of workers that tasks choose by its name.
 type WorkerGroup struct {
 	Name    string   `json:"name"`
 	Workers []string `json:"workers" nullable:"false" doc:"Workers, and nodes that run tasks themselves."`
 	Slots   Slots    `json:"slots" doc:"Of all of them."`
 }
 
-// Shards are those of a node.
+// Shards describes the shards of a node.
 type Shards struct {
 	Owned int     `json:"owned"`
 	List  []int32 `json:"list" nullable:"false"`
 	Moved []int32 `json:"moved" nullable:"false" doc:"Those that were moved to it by hand."`
 }
 
-// Shard is who advances the runs of some workflows.
+// Shard is a part of all runs, with the node that advances them.
 type Shard struct {
 	ID        int32   `json:"id"`
 	Owner     *string `json:"owner" doc:"A node; null: nobody now."`
@@ -62,7 +62,7 @@ type Slots struct {
 	Busy  int `json:"busy"`
 }
 
-// Resources are the cpu and memory that a node has for tasks, and what attempts take of that.
+// Resources are the cpu and memory that a node has for tasks, and the part that attempts take.
 type Resources struct {
 	CPU    Cores `json:"cpu"`
 	Memory Bytes `json:"memory"`
@@ -80,12 +80,12 @@ type Bytes struct {
 	Used  int64 `json:"used"`
 }
 
-// Verification is what a recount of all that is stored found.
+// Verification is the result of a recount of all stored rows.
 type Verification struct {
 	Violations []Violation `json:"violations" doc:"What does not hold: none, if all is well."`
 }
 
-// Violation is a rule that what is stored breaks.
+// Violation is a rule that stored rows break.
 type Violation struct {
 	Run  string `json:"run,omitempty"`
 	Task string `json:"task,omitempty"`
@@ -106,7 +106,7 @@ type Status struct {
 	Slots      Slots          `json:"slots"`
 }
 
-// Store is what keeps the rows.
+// Store describes the database.
 type Store struct {
 	Engine   string `json:"engine" doc:"sqlite, postgres or memory."`
 	Location string `json:"location"`
@@ -116,7 +116,7 @@ type Store struct {
 	Bytes    int64  `json:"bytes"`
 }
 
-// ServerVersion is what GET /version says.
+// ServerVersion is the answer of GET /version.
 type ServerVersion struct {
 	Version   string `json:"version"`
 	API       string `json:"api"`

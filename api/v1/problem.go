@@ -70,6 +70,7 @@ const (
 	ProblemPrecondition    = "/problems/precondition-failed"
 	ProblemBusy            = "/problems/busy"
 	ProblemUnavailable     = "/problems/unavailable"
+	ProblemSecretKey       = "/problems/secret-key"
 	ProblemFull            = "/problems/storage-full"
 	ProblemTooLarge        = "/problems/too-large"
 	ProblemMediaType       = "/problems/unsupported-media-type"
@@ -81,11 +82,19 @@ const (
 	ProblemSignature       = "/problems/bad-signature"
 	ProblemUnauthenticated = "/problems/unauthenticated"
 	ProblemForbidden       = "/problems/forbidden"
+	ProblemSignInAway      = "/problems/sign-in-provider-away"
+	ProblemSignInStale     = "/problems/sign-in-stale"
+	ProblemSignInDenied    = "/problems/sign-in-denied"
+	ProblemSignInIssuer    = "/problems/sign-in-other-issuer"
+	ProblemSignInToken     = "/problems/sign-in-bad-token"
+	ProblemSignInGroup     = "/problems/sign-in-outside-group"
+	ProblemSignInName      = "/problems/sign-in-no-name"
+	ProblemSignInDisabled  = "/problems/sign-in-disabled"
 	ProblemDamaged         = "/problems/damaged"
 	ProblemInternal        = "/problems/internal"
 )
 
-// ProblemKind is what the documentation says of one type of problem.
+// ProblemKind is the documentation of one type of problem.
 type ProblemKind struct {
 	Type    string // one of the constants
 	Status  []int  // the HTTP statuses that it comes with
@@ -128,6 +137,9 @@ var problemKinds = []ProblemKind{
 	{ProblemUnavailable, []int{503}, "The server cannot do this now",
 		"The node is stopping, the database does not answer, or the shard of the run has no owner now.",
 		"Send the request again after `Retry-After`; a POST with the same idempotency key. `skein doctor` finds a lasting cause."},
+	{ProblemSecretKey, []int{503}, "The node lacks the key of the secrets",
+		"Secrets are sealed with a key that this node does not have: the file is missing, or holds another key.",
+		"Give the node the key file that `detail` names: `--secret-key-file FILE`. `skein doctor` tells which key it lacks."},
 	{ProblemFull, []int{507}, "The disk is full",
 		"The disk of the database or of the data folder has no room, so the server writes nothing new.",
 		"Free space on the disk, or shorten the retention. The server continues by itself."},
@@ -149,6 +161,30 @@ var problemKinds = []ProblemKind{
 	{ProblemForbidden, []int{403}, "Permission denied",
 		"The caller is known, but has no permission for this call.",
 		"Ask an administrator for the verb that `detail` names."},
+	{ProblemSignInAway, []int{503}, "The identity provider does not answer",
+		"The server cannot reach the identity provider, cannot use its answers, or lacks a setting for it.",
+		"Try again, or sign in with a local account. `skein doctor` checks each provider."},
+	{ProblemSignInStale, []int{400}, "The sign-in is not one of this browser",
+		"The answer of the identity provider belongs to no sign-in that this browser has begun, or came too late.",
+		"Sign in again, at the address of `public_url`, and allow cookies."},
+	{ProblemSignInDenied, []int{401}, "The identity provider refuses the sign-in",
+		"The person cancelled, the provider does not know the person, or the code of the answer was used before.",
+		"Sign in again. `detail` has the code of the provider."},
+	{ProblemSignInIssuer, []int{401}, "Another identity provider has answered",
+		"The answer names another issuer than the provider at which the sign-in began.",
+		"Sign in again. If it happens again, check `issuer` in the setting `auth`."},
+	{ProblemSignInToken, []int{401}, "The ID token is not valid",
+		"The signature, the issuer, the audience, the time, the nonce or a claim of the ID token is wrong.",
+		"The log line `sign_in_refused` has the reason. Check the clocks, `client_id` and `groups_claim`."},
+	{ProblemSignInGroup, []int{403}, "The account is not in the required group",
+		"The identity provider does not list the person in the group of `require_group`.",
+		"Ask the administrators of the identity provider."},
+	{ProblemSignInName, []int{409}, "The account has no free name",
+		"The names that the identity provider gives are taken by other users, or cannot be names.",
+		"Delete the user that has the name, or correct the name at the provider."},
+	{ProblemSignInDisabled, []int{403}, "The user is disabled",
+		"An administrator has disabled the user of this account.",
+		"Ask an administrator: `skein user enable NAME`."},
 	{ProblemNotAllowed, []int{403}, "Not an approver of this task",
 		"The task is approved by other people or groups.",
 		"Ask one of the approvers that `detail` names."},

@@ -23,14 +23,14 @@ type Queue struct {
 	ModifiedAt Time  `json:"modified_at" format:"date-time"`
 }
 
-// QueueTasks is what tasks have of a queue.
+// QueueTasks counts the tasks that hold or wait for slots of a queue.
 type QueueTasks struct {
 	Held    int64          `json:"held" doc:"Places taken."`
 	Waiting int64          `json:"waiting" doc:"Tasks that wait for a place."`
 	Runs    []QueueTasksOf `json:"runs" doc:"By run, the first 100, those with the most places first; empty in a list of queues."`
 }
 
-// QueueTasksOf is the tasks of one run.
+// QueueTasksOf counts the tasks of one run.
 type QueueTasksOf struct {
 	Run     string   `json:"run"`
 	Key     *string  `json:"key" doc:"Of the queue's per_key."`
@@ -41,7 +41,7 @@ type QueueTasksOf struct {
 	Ready   []string `json:"ready" doc:"Tasks that wait for a place or a slot, likewise."`
 }
 
-// QueueRequest is the definition of a queue. What it leaves out has its default.
+// QueueRequest is the definition of a queue. A missing field gets its default.
 type QueueRequest struct {
 	Limit    int32  `json:"limit,omitempty" minimum:"0" maximum:"1000000" doc:"0: any number."`
 	PerKey   string `json:"per_key,omitempty" maxLength:"4096"`

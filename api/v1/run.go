@@ -107,6 +107,8 @@ type RunRequest struct {
 	// Idempotency-Key is the same; given both, they must agree.
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255"`
 	Origin         string `json:"origin,omitempty" enum:"manual,api" doc:"manual: a person asked for it. Absent: api."`
+	// Traceparent comes before the header traceparent, which holds for all starts of a batch.
+	Traceparent string `json:"traceparent,omitempty" maxLength:"512" doc:"The W3C trace context of the caller, if it is not that of the header traceparent. One that is not valid is ignored."`
 }
 
 // VerbRequest is the body of a verb on a run; it may be left out.
@@ -114,10 +116,10 @@ type VerbRequest struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000"`
 }
 
-// RecoverRequest is the body of recover; it may be left out. Without a task everything that did not
-// succeed is done again, and what depends on it. With a task that too, and the task, and all that
-// depends on it. task_only, upstreams and dependents narrow that to the task, to it and all it
-// needs, to it and all that needs it.
+// RecoverRequest is the body of recover; it may be left out. Without a task, recover runs again each task
+// that did not succeed, and each task that depends on one of these. With a task it also runs that task
+// again, and all tasks that depend on it. task_only narrows this to the task, upstreams to the task and all
+// that it needs, and dependents to the task and all that need it.
 type RecoverRequest struct {
 	From       string `json:"from,omitempty" maxLength:"300" doc:"A task."`
 	TaskOnly   bool   `json:"task_only,omitempty" doc:"Only the task; everything else stays as it ended."`
@@ -168,7 +170,7 @@ type GraphEdge struct {
 	To   string `json:"to"`
 }
 
-// Explanation says why a run or a task stands where it stands.
+// Explanation says why a run or a task is in its present state.
 type Explanation struct {
 	ID      string   `json:"id" doc:"RUN, or RUN/TASK."`
 	State   string   `json:"state"`
@@ -217,8 +219,8 @@ type Event struct {
 	Reason    *string `json:"reason"`
 }
 
-// Change is what one transaction did to a run, as GET /events sends it. Reset, which comes
-// as an event of that name, says that some may be missing: read again what you watch.
+// Change is the effect of one transaction on a run, as GET /events sends it. An event named reset says that
+// some changes may be missing: read again the runs that you watch.
 type Change struct {
 	ID       string  `json:"-"` // the SSE id: opaque, for Last-Event-ID
 	Reset    bool    `json:"-"`

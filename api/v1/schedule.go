@@ -64,7 +64,7 @@ type Instant struct {
 	Local     string `json:"local" doc:"The same on the clocks of its time zone, RFC 3339 with offset."`
 }
 
-// NextFires is what will come, in the order of time.
+// NextFires lists the coming fires, in the order of time.
 type NextFires struct {
 	Items  []Instant     `json:"items" nullable:"false"`
 	Next   *string       `json:"next" doc:"Always null: ask again with from."`
@@ -84,7 +84,7 @@ type ClockChange struct {
 	Effect    string `json:"effect" doc:"What the schedule makes of it."`
 }
 
-// Occurrence is what became of an event, or of a person's wish that a trigger fires.
+// Occurrence is the result of an event, or of a request by a person to fire a trigger.
 type Occurrence struct {
 	Workflow  string  `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
 	Namespace string  `json:"namespace"`
@@ -102,7 +102,7 @@ type SimulateRequest struct {
 	To        Time   `json:"to" format:"date-time" doc:"At most 366 days after from."`
 	Workflow  string `json:"workflow,omitempty" maxLength:"127" doc:"NAME or NAMESPACE/NAME: only its triggers. Absent: all."`
 	Namespace string `json:"namespace,omitempty" maxLength:"63" doc:"Only the triggers of this namespace. Absent: all."`
-	// With is an edit: its workflows take the place of those of the same name.
+	// With is an edit: its workflows replace those of the same name.
 	With *ApplyRequest `json:"with,omitempty"`
 }
 
@@ -120,7 +120,7 @@ type Simulation struct {
 	Notes    []string           `json:"notes" nullable:"false" doc:"What is not known or was left out."`
 }
 
-// SimulatedTrigger is what one trigger will do.
+// SimulatedTrigger lists the fires of one trigger in a simulation.
 type SimulatedTrigger struct {
 	Workflow    string   `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
 	Namespace   string   `json:"namespace"`
@@ -162,7 +162,7 @@ type SimulatedLimit struct {
 	What      string  `json:"what" doc:"A sentence."`
 }
 
-// ScheduleChange is what an edit does to one trigger.
+// ScheduleChange is the effect of an edit on one trigger.
 type ScheduleChange struct {
 	Workflow  string   `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
 	Namespace string   `json:"namespace"`

@@ -46,7 +46,7 @@ func (t *Time) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalJSON and UnmarshalJSON are here because those of time.Time would be taken.
+// MarshalJSON and UnmarshalJSON are needed because Time would otherwise inherit those of time.Time.
 func (t Time) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 0, len(timeLayout)+2)
 	b, err := t.AppendText(append(b, '"'))

@@ -1,31 +1,49 @@
 package api
 
-// Token is a right to call. What its holder shows is never told again.
+// Token is a right to call. The secret of a token is shown only once, when it is made.
 type Token struct {
-	ID        int64  `json:"id"`
-	Name      string `json:"name" doc:"On whose behalf calls with it are made."`
-	Kind      string `json:"kind" enum:"api,worker,node" doc:"What it may call: api what people and programs call, worker what workers call, node what nodes of a cluster say to each other."`
-	State     string `json:"state" enum:"valid,expired,revoked"`
-	CreatedAt Time   `json:"created_at" format:"date-time"`
-	CreatedBy string `json:"created_by"`
-	ExpiresAt *Time  `json:"expires_at" format:"date-time"`
-	RevokedAt *Time  `json:"revoked_at" format:"date-time"`
-	// Verbs and Namespaces are those to which a token of the kind api was narrowed.
+	ID        int64   `json:"id"`
+	Name      string  `json:"name"`
+	Kind      string  `json:"kind" enum:"api,worker,node" doc:"What it may call: api what people and programs call, worker what workers call, node what nodes of a cluster say to each other."`
+	State     string  `json:"state" enum:"valid,expired,revoked,ended" doc:"ended: its user is disabled or gone, its maker has lost the rights that it needs, or a token above it has ended."`
+	CreatedAt Time    `json:"created_at" format:"date-time"`
+	CreatedBy string  `json:"created_by"`
+	ExpiresAt *Time   `json:"expires_at" format:"date-time" doc:"Its own end, or that of a token above it if that is earlier."`
+	RevokedAt *Time   `json:"revoked_at" format:"date-time"`
+	User      *string `json:"user" doc:"The user or service whose rights a token of the kind api has."`
+	Parent    *int64  `json:"parent" doc:"The token that made it: it has no right that its parent does not have, and ends with it."`
+	// Replaces and ReplacedBy are tokens by their IDs.
+	Replaces   *int64 `json:"replaces" doc:"The token of which it is the successor."`
+	ReplacedBy *int64 `json:"replaced_by" doc:"Its successor. It counts until expires_at all the same."`
+	// Verbs and Namespaces are the ones to which a token of the kind api is narrowed.
 	Verbs      []string `json:"verbs,omitempty" doc:"Absent: all of its kind."`
 	Namespaces []string `json:"namespaces,omitempty" doc:"Absent: all, and the cluster."`
 }
 
-// NewToken is a token with what its holder shows.
+// NewToken is a token with its secret.
 type NewToken struct {
 	Token
 	Secret string `json:"secret" doc:"To be sent as Authorization: Bearer SECRET. It is told here and never again."`
 }
 
+// RotateRequest asks for the successor of a token.
+type RotateRequest struct {
+	Grace string `json:"grace,omitempty" maxLength:"20" doc:"How long the old token counts on, such as 1h; at most 7d, 0s: not at all. Absent: 24h. It never ends later than before."`
+}
+
+// RotatedToken is the successor of a token with its secret, and the old token.
+type RotatedToken struct {
+	NewToken
+	Old Token `json:"old"`
+}
+
 // TokenRequest asks for a token.
 type TokenRequest struct {
-	Kind    string `json:"kind" enum:"api,worker,node"`
-	Name    string `json:"name" minLength:"1" maxLength:"100" doc:"Unique among the tokens that are not revoked."`
-	Expires *Time  `json:"expires_at,omitempty" format:"date-time" doc:"Absent: it does not expire."`
+	Kind         string `json:"kind" enum:"api,worker,node"`
+	Name         string `json:"name" minLength:"1" maxLength:"100" doc:"Unique among the tokens that are not revoked."`
+	Expires      *Time  `json:"expires_at,omitempty" format:"date-time" doc:"Absent: a token of the kind api expires in 90 days, a token of another kind does not expire."`
+	NeverExpires bool   `json:"never_expires,omitempty" doc:"It counts until it is revoked, or until the token that makes it ends."`
+	For          string `json:"for,omitempty" maxLength:"100" doc:"Only for the kind api: the user or service that the token is for. Absent: you, or the service api if you are no user. A token for another user needs the verb user.impersonate."`
 	// Verbs and Namespaces narrow a token of the kind api.
 	Verbs      []string `json:"verbs,omitempty" maxItems:"64" doc:"Only for the kind api: the verbs that the token has, of yours. Absent: all."`
 	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Only for the kind api: the namespaces in which the token has them. Absent: all, and the cluster."`

@@ -20,7 +20,7 @@ type Workflow struct {
 	Retention *Retention `json:"retention,omitempty" doc:"Which of its finished runs are kept; absent in lists."`
 }
 
-// Retention is which finished runs are kept: those that ended within the age, and of them the newest.
+// Retention says which finished runs are kept: of those that ended within the age, the newest.
 type Retention struct {
 	Age     string `json:"age" doc:"A duration such as 90d; 0s: of any age."`
 	Runs    int64  `json:"runs"`
@@ -43,12 +43,12 @@ type Param struct {
 type Applied struct {
 	Workflow
 	Changed bool `json:"changed"`
-	// Warnings are what would keep its runs from moving now.
+	// Warnings name the conditions that would keep its runs from moving now.
 	Warnings []string `json:"warnings" nullable:"false" doc:"For example tasks that fit no worker that is connected now."`
 }
 
-// ApplyRequest is a definition with what belongs to it. A body of type application/yaml is
-// the same with only Source.
+// ApplyRequest is a workflow definition with its files. A body of type application/yaml is the same with
+// only Source.
 type ApplyRequest struct {
 	Source string `json:"source" doc:"The workflow file, YAML."`
 	// File is the name that errors show.
@@ -86,7 +86,7 @@ type RollbackRequest struct {
 	Version int32 `json:"version" minimum:"1"`
 }
 
-// Validation is every fault of a file; none: it is good.
+// Validation lists every fault of a file. It has none if the file is valid.
 type Validation struct {
 	Errors []FileError `json:"errors" nullable:"false"`
 	Layout *Layout     `json:"layout,omitempty" doc:"If include=layout asks for it: where the tasks of the file are drawn."`

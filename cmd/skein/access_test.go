@@ -36,8 +36,8 @@ func trusting(t *testing.T, cert string) *http.Client {
 	return c
 }
 
-// TestOpenNode has a node that other machines can reach: only with a certificate and a token,
-// and only for who shows one.
+// TestOpenNode starts a node that other machines can reach. That needs a certificate and a token, and the
+// node answers only callers that show one.
 func TestOpenNode(t *testing.T) {
 	w := newWorld(t)
 	const wide = "0.0.0.0:0"
@@ -111,7 +111,37 @@ func TestOpenNode(t *testing.T) {
 		t.Errorf("with a token: %v", o)
 	}
 
-	// Who is revoked is out within seconds.
+	// A revoked token is refused within seconds. The last one with every right stays.
+	w.refused(exitConflict, []string{"nobody could administer"}, "token", "revoke", "ann")
+	if o := w.skein("token", "create", "--name", "spare"); o.code != exitOK {
+		t.Fatal(o)
+	}
+	w.refused(exitNotAllowed, []string{"sign in"}, "token", "rotate", "ann")
+	o = w.skein("token", "rotate", "spare", "--grace", "1h")
+	if list := w.skein("token", "list", "-o", "json"); o.code != exitOK || !strings.HasPrefix(o.out, "skein_api_") || strings.Count(list.out, `"name": "spare"`) != 2 {
+		t.Fatal(o, list)
+	}
+	// A file is replaced by the new secret, and nothing else is left in its folder.
+	file := w.secret("spare.token", "old\n")
+	o = w.skein("token", "rotate", "spare", "--out", file)
+	wrote, _ := os.ReadFile(file)
+	info, err := os.Stat(file)
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".new-*"))
+	if o.code != exitOK || !strings.HasPrefix(string(wrote), "skein_api_") || strings.Contains(o.out, "skein_api_") || err != nil || info.Mode() != 0o600 || len(left) > 0 {
+		t.Fatal(o, string(wrote), info, err, left)
+	}
+	if o = w.skein("token", "revoke", "spare"); o.code != exitOK || !strings.Contains(o.err, "which was replaced") {
+		t.Fatal(o)
+	}
+	if o = w.skein("token", "create", "--name", "spare"); o.code != exitOK {
+		t.Fatal(o)
+	}
+	w.refused(exitConflict, []string{"what it made ends with it"}, "token", "revoke", "ann")
+	create := w.command("user", "create", "root", "--role", "cluster", "--password-stdin")
+	create.Stdin = strings.NewReader("seven green bottles\n")
+	if o := w.call(create); o.code != exitOK {
+		t.Fatal(o)
+	}
 	if o := w.skein("token", "revoke", "ann"); o.code != exitOK {
 		t.Fatal(o)
 	}
@@ -128,8 +158,8 @@ func TestOpenNode(t *testing.T) {
 	})
 }
 
-// TestRefusedWorker: a worker whose token the nodes refuse says which one it needs and how it is made; once that lies in
-// its file, it is taken.
+// TestRefusedWorker: a worker with a refused token says which token it needs and how to make it. When its
+// file holds that token, the worker is accepted.
 func TestRefusedWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,11 +20,12 @@ func (c *cli) apiCmd() *cobra.Command {
 	var headers []string
 	cmd := &cobra.Command{
 		Use: "api METHOD PATH", Short: "Send a request to the REST API",
-		Long: `Sends a request to the REST API of the server that every command talks to, with the same token, and prints the answer. PATH is
-below /api/v1. A stream is printed as it arrives. A refusal is told, and ends the command, as by every other command.`,
+		Long: `Sends a request to the REST API of the server that every command talks to, with the same token, and prints the answer. It needs no
+address and no token of a node that your user runs here, as curl does. PATH is below /api/v1. A stream is printed as it arrives. A refusal is told, and ends the command, as by every other command.`,
 		Example: `  skein api GET '/runs?limit=5'
   skein api POST /runs --data '{"workflow": "hello"}'
   skein api POST /runs/RUN:stop
+  skein api PUT /workflows/default/NAME --data @workflow.yaml -H 'Content-Type: application/yaml'
   skein api GET /events -H 'Accept: text/event-stream'`,
 		Args: cobra.ExactArgs(2),
 		RunE: c.do(func(ctx context.Context, args []string) error {
@@ -36,6 +37,9 @@ below /api/v1. A stream is printed as it arrives. A refusal is told, and ends th
 			if c.flags.Changed("data") {
 				if r.body, err = bodyOf(c.in, data); err != nil {
 					return err
+				}
+				if r.header.Get("Content-Type") == "" && !json.Valid(r.body) {
+					return hint(usage("--data: the body is not JSON"), "say what it is, such as -H 'Content-Type: application/yaml'")
 				}
 			}
 			send := func(ctx context.Context, s *session, _ []string) error { return r.send(ctx, c, s) }
@@ -49,7 +53,7 @@ below /api/v1. A stream is printed as it arrives. A refusal is told, and ends th
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&data, "data", "", "JSON body of the request: a text, @FILE, or @- for standard input")
+	f.StringVar(&data, "data", "", "body of the request, JSON unless a header says what it is: a text, @FILE, or @- for standard input")
 	f.StringArrayVarP(&headers, "header", "H", nil, "header of the request, as 'NAME: VALUE'; may be repeated")
 	notSettings(f, "data", "header")
 	return cmd
@@ -90,9 +94,6 @@ func bodyOf(in *os.File, data string) (json.RawMessage, error) {
 	}
 	if len(text) > apiBodyMax {
 		return nil, usage("--data: the body is larger than %d MiB", apiBodyMax>>20)
-	}
-	if !json.Valid(text) {
-		return nil, usage("--data: the body is not JSON")
 	}
 	return text, nil
 }

@@ -13,8 +13,8 @@ import (
 func (c *cli) workflowApplyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "apply FILE…", Short: "Make a new version of the workflows in files, if they changed",
-		Long: "Makes a new version of each workflow in the files; one that is the same as before makes none. - is stdin.\n" +
-			"All are checked before the first is applied: if one is wrong, none is, and every mistake of every file is told.",
+		Long: "Makes a new version of each workflow in the files. A workflow that has not changed gets no new version. - is stdin.\n" +
+			"All files are checked before the first is applied. If one has a fault, none is applied, and all faults are printed.",
 		Example: "  skein workflow apply nightly.yaml\n  skein workflow apply workflows/*.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {
@@ -49,8 +49,8 @@ func readEvery(paths []string, tasksMax int) (defs []*definition, err error) {
 	return defs, faults.Err()
 }
 
-// checkTogether asks the server about every file before one of several workflows is applied. One alone needs no question: an
-// apply that is refused changes nothing.
+// checkTogether asks the server about every file before one of several workflows is applied. One alone
+// needs no question: an apply that is refused changes nothing.
 func checkTogether(ctx context.Context, s *session, defs []*definition) error {
 	if len(defs) < 2 {
 		return nil
@@ -73,7 +73,8 @@ func checkTogether(ctx context.Context, s *session, defs []*definition) error {
 	return faults.Err()
 }
 
-// together is a whole file, with the calendars that its workflows name; no other files of theirs are looked at.
+// together is a whole file, with the calendars that its workflows name; no other files of theirs are looked
+// at.
 func together(defs []*definition) api.ApplyRequest {
 	req := api.ApplyRequest{Source: string(defs[0].whole), File: defs[0].request.File, Dir: defs[0].request.Dir}
 	have := map[string]bool{}
@@ -98,8 +99,8 @@ func (d *definition) reads(name string) bool {
 	return false
 }
 
-// applyEach applies the workflows in order. A workflow that passed the check may be refused now: then the
-// message names the ones that were applied.
+// applyEach applies the workflows in order. A workflow that passed the check may still be refused here. The
+// message then names the ones that were applied.
 func (c *cli) applyEach(ctx context.Context, s *session, defs []*definition) error {
 	applied := []api.Applied{}
 	for _, d := range defs {

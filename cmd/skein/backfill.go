@@ -281,7 +281,7 @@ func (w *waiter) awaitBackfill(ctx context.Context, id int64) error {
 	return err
 }
 
-// backfillVerdict turns how it stands into an exit code.
+// backfillVerdict turns the state of a backfill into an exit code.
 func backfillVerdict(c *cli, b *api.Backfill) error {
 	switch {
 	case b.State == "cancelled":
@@ -293,7 +293,8 @@ func backfillVerdict(c *cli, b *api.Backfill) error {
 	return nil
 }
 
-// watchBackfill follows a backfill until it ends: a bar on a terminal, a line whenever it has moved in a pipe.
+// watchBackfill follows a backfill until it ends: a bar on a terminal, a line whenever it has moved in a
+// pipe.
 func (w *waiter) watchBackfill(ctx context.Context, id int64) (api.Backfill, error) {
 	tick := time.NewTicker(drawEvery)
 	defer tick.Stop()

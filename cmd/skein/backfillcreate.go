@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// surelyMax is how many runs one command starts without asking.
+	// surelyMax bounds the runs that one command starts without asking.
 	surelyMax = 1_000
-	// listedMax bounds the instants that are given; a server takes no more.
+	// listedMax bounds the instants on the command line. A server accepts no more.
 	listedMax = 100_000
 )
 
-// backfillFlags are those of `skein backfill create`.
+// backfillFlags are the flags of `skein backfill create`.
 type backfillFlags struct {
 	trigger, from, to, zone string
 	at                      []string
@@ -42,7 +42,7 @@ func (c *cli) backfillCreateCmd() *cobra.Command {
 		Use: "create WORKFLOW", Short: "Start runs for instants of the past",
 		Long: `Starts a run for each instant of a trigger in a range (both ends included), or for each instant of a list. Each run sees
 its instant as trigger.time, so parameters such as date(trigger.time) are those of that day. An instant has one run
-in a backfill, whatever happens to the server meanwhile. What is still to come is left to the trigger.
+in a backfill, whatever happens to the server meanwhile. The trigger itself fires the instants that are still to come.
 ` + momentHelp + ` Dates are days of --timezone, by default the trigger's.`,
 		Example: `  skein backfill create nightly-orders --from 2027-03-01 --to 2027-03-31 --dry-run
   skein backfill create nightly-orders --from -30d --to now --parallel 4 --only failed-or-missing --wait
@@ -52,14 +52,14 @@ in a backfill, whatever happens to the server meanwhile. What is still to come i
 		RunE: c.do(func(ctx context.Context, args []string) error { return c.createBackfill(ctx, args[0], f) }),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.trigger, "trigger", "", "whose instants these are (default the workflow's only schedule)")
+	fl.StringVar(&f.trigger, "trigger", "", "trigger that gives the instants (default the workflow's only schedule)")
 	fl.StringVar(&f.from, "from", "", "first instant T of the range")
 	fl.StringVar(&f.to, "to", "", "last instant T of the range; a date is part of it")
 	fl.StringArrayVar(&f.at, "at", nil, "an instant T instead of a range; may be repeated")
 	fl.StringVar(&f.file, "file", "", "file with an instant T in each line, # begins a comment; - is stdin")
-	fl.StringVar(&f.zone, "timezone", "", "whose days dates are")
+	fl.StringVar(&f.zone, "timezone", "", "time zone of dates")
 	fl.StringVar(&f.order, "order", "asc", "asc | desc")
-	fl.Int32Var(&f.parallel, "parallel", 1, "most of its runs at one time")
+	fl.Int32Var(&f.parallel, "parallel", 1, "largest number of its runs at a time")
 	fl.StringVar(&f.only, "only", "", "failed | missing | failed-or-missing: only instants whose newest run did not succeed, that have none, or both")
 	fl.StringArrayVarP(&f.params, "param", "p", nil, "a parameter, as name=value; may be repeated, over the trigger's")
 	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default the trigger's)")
@@ -215,7 +215,8 @@ func (c *cli) createBackfill(ctx context.Context, workflow string, f *backfillFl
 	return err
 }
 
-// prepare asks the server for what the request needs to know: the zone of the trigger, the types of parameters.
+// prepare reads from the server the values that the request needs: the zone of the trigger and the types of
+// parameters.
 func (f *backfillFlags) prepare(ctx context.Context, s *session, req *api.BackfillRequest, given map[string]string) error {
 	wf, err := s.Workflow(ctx, req.Workflow)
 	if err != nil {
@@ -235,7 +236,7 @@ func (f *backfillFlags) prepare(ctx context.Context, s *session, req *api.Backfi
 	return f.fill(req, zone)
 }
 
-// zoneOf is the zone of the trigger named, or of the only schedule; "" if there is none.
+// zoneOf returns the zone of the named trigger, or of the only schedule. It returns "" if there is none.
 func zoneOf(all []api.Schedule, trigger string) (zone string) {
 	n := 0
 	for _, t := range all {

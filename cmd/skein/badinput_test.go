@@ -181,7 +181,7 @@ func TestTaskLimit(t *testing.T) {
 	for _, verb := range []string{"validate", "run"} {
 		w.refused(exitInvalid, []string{":6:3:", "3 tasks"}, verb, four)
 	}
-	// The server has the last word, also about a definition that somebody else has checked.
+	// The server decides, even if another program has checked the definition before.
 	p := w.server()
 	_, err := p.Apply(t.Context(), "four", api.ApplyRequest{Source: w.read("four.yaml")})
 	if err == nil || !strings.Contains(err.Error(), "3 tasks") {
@@ -193,7 +193,7 @@ func TestTaskLimit(t *testing.T) {
 	}
 }
 
-// TestPortInUse: a port that somebody chose is used or refused; nobody's choice moves on.
+// TestPortInUse: a chosen port is used or refused. Only the default port moves on to the next one.
 func TestPortInUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -233,14 +233,14 @@ func TestSecondServer(t *testing.T) {
 	if err := os.Symlink(w.data, odd); err != nil {
 		t.Fatal(err)
 	}
-	w.env = append(w.env, "SKEIN_SERVER=http://127.0.0.1:1") // what is typed counts more
+	w.env = append(w.env, "SKEIN_SERVER=http://127.0.0.1:1") // the command line takes precedence
 	w.remedy("server", "--data", odd)
 	w.env = w.env[:len(w.env)-1]
 	p.kill()
 	if lock := w.read("data/lock"); !strings.Contains(lock, p.url) {
 		t.Fatalf("kill -9 leaves its address: %q", lock)
 	}
-	// Nobody believes the dead one's address, although it stands there.
+	// No command uses the address of the dead server, although the file has it.
 	if o := w.skein("status"); o.code != exitOK && o.code != exitNotFound || strings.Contains(o.out, p.url) {
 		t.Error(o)
 	}
@@ -251,7 +251,7 @@ func TestSecondServer(t *testing.T) {
 	}
 }
 
-// remedy types the command that a refused one suggests, as it stands there, into a shell: it must find the server.
+// remedy runs the command that a refused command suggests in a shell: it must find the server.
 func (w *world) remedy(args ...string) {
 	w.t.Helper()
 	o := w.refused(exitConflict, []string{"use it: skein status --data "}, args...)
@@ -420,7 +420,7 @@ func rootPage(t testing.TB, path, table string) (page int) {
 	return page
 }
 
-// TestBadDatabase: what is no database of ours, or too new, or damaged, is named and stays as it is.
+// TestBadDatabase: a foreign, too new or damaged database is named and not changed.
 func TestBadDatabase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -444,7 +444,7 @@ func TestBadDatabase(t *testing.T) {
 	}
 	for name, f := range map[string]struct {
 		content string
-		code    int // 0: it may also go on
+		code    int // 0: the server may also continue
 		says    string
 	}{
 		"text":          {"This is a text, and long enough not to be taken for anything else.", exitError, "unknown database format"},
@@ -519,8 +519,8 @@ func TestEmptyDatabase(t *testing.T) {
 	w.verify()
 }
 
-// TestCopiedFolder: a copy of a data folder is a folder of its own: its server leaves alone what runs for the other
-// one. A copy without the log of the database is older, and sound.
+// TestCopiedFolder: a copy of a data folder is a folder of its own, and its server leaves alone the
+// attempts of the original. A copy without the log of the database is older, and valid.
 func TestCopiedFolder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -538,7 +538,7 @@ func TestCopiedFolder(t *testing.T) {
 				copyFile(t, filepath.Join(w.data, name), filepath.Join(c.data, name), 0o600)
 			}
 		}
-		q := c.server() // not the first one's address, which stands in the copy, too
+		q := c.server() // not the address of the first server, which the copy contains, too
 		if q.url == p.url {
 			t.Error("the copy's server has the first one's address")
 		}

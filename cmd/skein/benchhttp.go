@@ -25,6 +25,7 @@ func (c *cli) benchDoor(ctx context.Context, f benchFlags) error {
 		return usage("--shape http goes with neither --nodes nor --history")
 	}
 	var door bench.Door
+	paceHeap() // as a server does
 	err := c.benchPlace(ctx, f, func(dir string, at bench.Place) (err error) {
 		c.say("measuring http …")
 		cfg := app.DoorConfig{Config: bench.Config{Runs: f.runs, Dir: dir, At: at}, Span: benchSpan, Make: generate}
@@ -49,7 +50,8 @@ func (c *cli) benchDoor(ctx context.Context, f benchFlags) error {
 	})
 }
 
-// generate has a process of its own make the calls, so that its processor time is known apart from the node's.
+// generate has a process of its own make the calls, so that its processor time is known apart from the
+// node's.
 func generate(ctx context.Context, calls bench.Calls) (t bench.CallTally, err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 )
 
 // TestBrowserInACluster: a page that a browser has from one node changes runs whichever node has their
-// shards, in the name of its token. What a stranger says between nodes does not count.
+// shards, in the name of its token. What a stranger says between nodes does not count. The owner of a shard
+// accepts each start that comes through another node: none is stored for it.
 func TestBrowserInACluster(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2)
@@ -47,7 +48,7 @@ func TestBrowserInACluster(t *testing.T) {
 	}
 	for i := range 12 {
 		name := fmt.Sprint("w", i)
-		f.members[0].apply(name, "  a: {approval: {by: [the-api]}}\n")
+		f.members[0].apply(name, "  a: {approval: {by: [api]}}\n")
 		id := f.members[0].detach(name)
 		path := api.Prefix + "/runs/" + id
 		for j, m := range f.members {
@@ -73,6 +74,11 @@ func TestBrowserInACluster(t *testing.T) {
 		_, text := call(m, http.MethodGet, path+"/events", "")
 		if !strings.Contains(text, `"actor":"the-api"`) || strings.Contains(text, `"actor":"local`) {
 			t.Errorf("the events of %s name another actor: %s", name, text)
+		}
+	}
+	for _, m := range f.members {
+		if log := m.home.said.String(); strings.Contains(log, "code=run_deposited") {
+			t.Errorf("a start through %s was stored for its owner:\n%s", m.name, log)
 		}
 	}
 }

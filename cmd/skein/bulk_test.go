@@ -89,13 +89,13 @@ func (f *flight) bulkByHand() {
 	b.each(two, "succeeds anew", func(_ int, r *api.Run) bool { return r.State == "succeeded" && !slices.Contains(was, r.ID) })
 }
 
-// bulkBesideTheDead stops runs of both nodes while one of them is dead, and nobody has noticed: what is its is written down for
-// who comes next, and said to be done.
+// bulkBesideTheDead stops runs of both nodes while one of them is dead and no node has noticed. The stops
+// of its runs are stored for the next owner, and reported as done.
 func (f *flight) bulkBesideTheDead() {
 	f.t.Helper()
 	one, two := f.members[0], f.members[1]
 	b := &bulk{flight: f}
-	one.apply("held1", "  a: {node: n1, run: 'sleep 600'}\n") // anew
+	one.apply("held1", "  a: {node: n1, run: 'sleep 600'}\n") // again
 	one.apply("held2", "  a: {node: n1, run: 'sleep 600'}\n")
 	for i := range 4 {
 		run, _, err := one.client.Start(f.t.Context(), api.RunRequest{Workflow: fmt.Sprint("held", i%2+1)})

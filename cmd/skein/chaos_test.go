@@ -26,8 +26,8 @@ import (
 // SKEIN_CHAOS_SEED the seed (make chaos), SKEIN_CHAOS_ONLY a word that the names of all faults have.
 const chaosShort = 20 * time.Second
 
-// chaosDisk is how many bytes the disk of a node and of a worker holds, and how many more for each minute: logs of attempts
-// take up to 3 MiB of them.
+// chaosDisk is the size of the disk of a node or worker in bytes, and its growth for each minute. Logs of
+// attempts take up to 3 MiB of it.
 const chaosDisk, chaosDiskMinute = 8 << 20, 6 << 20
 
 // chaos is a working cluster to which bad things happen, in an order that a seed decides.
@@ -50,10 +50,10 @@ type chaos struct {
 	takeovers []time.Duration
 }
 
-// TestChaos has real nodes and workers over a real PostgreSQL run random graphs while nodes, workers and the keepers of
-// both are killed and frozen, nodes are cut off from the database or from each other, slowed, added and removed, commits are
-// lost on their way and back, disks are full, and the database is killed; some of it at once. What the tasks themselves
-// wrote down, what was acknowledged and what the database says must agree.
+// TestChaos lets real nodes and workers over a real PostgreSQL run random graphs. Meanwhile nodes, workers
+// and their keepers are killed and frozen. Nodes are cut off from the database or from each other, slowed,
+// added and removed. Commits are lost on both ways, disks are full, and the database is killed. Some faults
+// happen at the same time. The records of the tasks, the acknowledged answers and the database must agree.
 func TestChaos(t *testing.T) {
 	span := chaosShort
 	if text := os.Getenv("SKEIN_CHAOS"); text != "" {
@@ -218,7 +218,7 @@ func (c *chaos) orphans() (n int) {
 	for _, e := range entries {
 		env, err := os.ReadFile(e)
 		if err != nil {
-			continue // it has ended, or is somebody else's
+			continue // it has ended, or belongs to another test
 		}
 		for _, h := range c.homes() {
 			if strings.Contains(string(env), "SKEIN_TOKEN=") && strings.Contains(string(env), h.dir) {

@@ -20,7 +20,7 @@ type tried struct {
 	begin, end int64 // ns
 }
 
-// audit holds what the tasks wrote down, what was acknowledged and what the database says against each other.
+// audit compares the records of the tasks, the acknowledged answers and the database.
 func (c *chaos) audit(took time.Duration) {
 	c.t.Helper()
 	attempts, overlaps, longest := 0, 0, time.Duration(0)
@@ -76,7 +76,7 @@ func (c *chaos) audit(took time.Duration) {
 	}
 	c.table(took, attempts, overlaps, longest, orphans)
 	frozen := slices.ContainsFunc(slices.Collect(maps.Keys(c.faults)), func(name string) bool { return strings.Contains(name, "frozen") })
-	if overlaps > 0 && !frozen { // who is frozen ends what others have taken over only when it goes on
+	if overlaps > 0 && !frozen { // a frozen worker ends attempts that others have taken over only after it continues
 		c.t.Errorf("%d times two attempts of a task were there at once, for %v at most, and nobody was frozen", overlaps, longest)
 	}
 	if rate := float64(attempts) / took.Seconds(); rate < chaosRate || len(c.acked) == 0 {
@@ -127,8 +127,9 @@ func firstEnd(list []tried) (first int64) {
 	return first
 }
 
-// overlapping counts the attempts of a task that began before an earlier one had ended by itself, and for how long
-// both were there at most. Of one that wrote no end nobody knows when it was killed.
+// overlapping counts the attempts of a task that began before an earlier one had ended by itself. It also
+// returns the longest time for which both can have run. If an attempt has recorded no end, the time of its
+// kill is unknown.
 func overlapping(list []tried) (n int, longest time.Duration) {
 	for i := range list {
 		for k := range list[:i] {

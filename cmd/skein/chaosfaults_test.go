@@ -155,8 +155,8 @@ func (c *chaos) ofDisks(m *member, w *hand) map[string]func() {
 	}
 }
 
-// lost has the tap lose the next transaction, or its answer. What has met none by then is taken back: a process that
-// is started under a later fault must not be who meets it.
+// lost makes the tap lose the next transaction or its answer. A loss that has met no transaction in time is
+// withdrawn, so that it does not hit a process that starts under a later fault.
 func (c *chaos) lost(armed *atomic.Bool) func() {
 	return func() {
 		armed.Store(true)
@@ -196,7 +196,7 @@ func (c *chaos) meanwhile(m *member) map[string]func(on bool) {
 	}
 }
 
-// frozen stops processes, and has them go on after a while.
+// frozen stops processes, and continues them after a while.
 func (c *chaos) frozen(span time.Duration, of ...func() int) func() {
 	return func() {
 		var pids []int
@@ -213,7 +213,7 @@ func (c *chaos) frozen(span time.Duration, of ...func() int) func() {
 	}
 }
 
-// signal sends one; who has ended meanwhile does not mind.
+// signal sends a signal. It ignores processes that have ended.
 func (c *chaos) signal(pid int, s syscall.Signal) {
 	c.t.Helper()
 	if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {

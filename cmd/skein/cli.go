@@ -22,8 +22,9 @@ import (
 // cli is one call of the program.
 type cli struct {
 	in       *os.File
-	out, err io.Writer // on a terminal: what is text of others passes a filter
-	// rawOut and rawErr write bytes as they are: the moving part of the screen, and what was asked for as bytes.
+	out, err io.Writer // on a terminal, a filter removes control sequences from foreign text
+	// rawOut and rawErr write bytes unchanged: the live part of the screen, and output that was requested as
+	// bytes.
 	rawOut, rawErr io.Writer
 	outTTY         bool // stdout is a terminal
 	errTTY         bool // stderr is a terminal: progress may move
@@ -99,9 +100,9 @@ With one, others can look on and start runs:      skein dev`,
 		}
 	}
 	add("start", c.devCmd(), c.initCmd(), c.runCmd(), c.validateCmd())
-	add("look", c.statusCmd(), c.topCmd(), c.logsCmd(), c.explainCmd())
-	add("manage", c.workflowCmd(), c.taskCmd(), c.serverCmd(), c.workerCmd(), c.workerGroupCmd(), c.nodeCmd(), c.tokenCmd(), c.accessCmd(), c.configCmd(), c.importCmd(), c.dbCmd())
-	add("manage", c.scheduleCmd(), c.backfillCmd(), c.queueCmd(), c.lockCmd(), c.classCmd())
+	add("look", openCmd(c), c.statusCmd(), c.topCmd(), c.logsCmd(), c.explainCmd())
+	add("manage", c.workflowCmd(), c.taskCmd(), c.serverCmd(), c.workerCmd(), c.workerGroupCmd(), c.nodeCmd(), c.tokenCmd(), userCmd(c), roleCmd(c), loginCmd(c), logoutCmd(c), whoamiCmd(c), c.accessCmd(), c.configCmd(), c.importCmd(), c.dbCmd())
+	add("manage", c.scheduleCmd(), c.backfillCmd(), c.queueCmd(), c.lockCmd(), c.classCmd(), secretCmd(c), keyCmd(c), auditCmd(c))
 	add("tools", c.apiCmd(), c.schemaCmd(), c.doctorCmd(), c.verifyCmd(), c.benchCmd(), c.versionCmd())
 	root.InitDefaultHelpCmd()
 	root.SetHelpCommandGroupID("tools")
@@ -113,7 +114,8 @@ With one, others can look on and start runs:      skein dev`,
 	return root
 }
 
-// knownTopics has help fail for a word that is no command, as the word itself would; by itself it only prints that.
+// knownTopics makes the help command fail for a word that is no command. Without it, help would print an
+// error and exit with 0.
 func (c *cli) knownTopics(root *cobra.Command) {
 	help, _, err := root.Find([]string{"help"})
 	if err != nil {
@@ -158,7 +160,7 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 	}
 }
 
-// words are how a command is written: with its arguments, without flags.
+// words returns the usage of a command with its arguments, without flags.
 func words(cmd *cobra.Command) string {
 	if cmd.HasParent() {
 		return cmd.Parent().CommandPath() + " " + cmd.Use
@@ -197,7 +199,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("isolation", "", "which files tasks may reach: none (all that the user may) | fence (default none)")
 	f.String("logs", "", "folder that the nodes share, for all that tasks print (default: the database of a cluster keeps the last MiB of each log)")
 	f.String("artifacts", "", "folder that the nodes share, for the artifacts of tasks (default: each node keeps those of its own attempts)")
-	f.String("loopback", "", "whom a node on loopback answers: open (every program of the machine) or token (default open)")
+	f.String("loopback", "", "whom a node on loopback answers: token (callers that show one) or open (every user of the machine; not in the next version) (default token)")
 	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default any on loopback, else public)")
 	f.String("egress-proxy", "", "proxy that http tasks go through: a URL, or environment for that of http_proxy (default none)")
 	f.String("lease", "", "how long running tasks outlive a server that is gone or frozen (default 15s)")
@@ -206,6 +208,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("retention-runs", "", "newest finished runs to keep of each workflow (default 1000)")
 	f.String("tls-cert", "", "PEM file of the certificate to show; with it, and a token, the node may listen beyond loopback")
 	f.String("tls-key", "", "PEM file of its key")
+	f.String("secret-key-file", "", "file with the key that secrets are sealed with, the same on every node; others must not be able to read it (default on SQLite: the data folder has one)")
 	f.String("connections-per-address", "", "connections of one address that are served before they show a token (default 64)")
 	f.Bool("no-ui", false, "serve no web page")
 	f.String("base-path", "", "path under which browsers reach the server, such as /skein behind a proxy")

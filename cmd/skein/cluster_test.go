@@ -36,7 +36,7 @@ type flight struct {
 	env     []string // of the nodes, besides the usual
 	disk    int      // bytes that the data folder of each node and worker holds; 0: what the machine has
 	members []*member
-	// doors is how nodes, workers and commands reach each other; nil: in plain text on loopback, without tokens.
+	// doors is how nodes, workers and commands reach each other; nil: in plain text on loopback.
 	doors *secured
 	plain bool // that is meant
 }
@@ -57,7 +57,7 @@ func newFlight(t *testing.T, nodes int, env ...string) *flight {
 	return f
 }
 
-// newPlainFlight is a cluster whose nodes listen on loopback, without tokens.
+// newPlainFlight is a cluster whose nodes listen on loopback. A caller shows the token that the node made at its start.
 func newPlainFlight(t *testing.T, nodes int, env ...string) *flight {
 	t.Helper()
 	f := newFlight(t, 0, env...)
@@ -103,7 +103,7 @@ func (f *flight) add() *member {
 
 func (m *member) start() { m.server, m.client = m.home.server() }
 
-// kill ends the process as a power cut would; its tasks' processes stay until somebody reaps them.
+// kill ends the process as a power failure would. The processes of its tasks stay until they are reaped.
 func (m *member) kill() {
 	m.home.t.Helper()
 	if err := m.server.Process.Kill(); err != nil {

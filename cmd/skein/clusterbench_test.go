@@ -46,7 +46,7 @@ func (f *flight) gophers(n, slots int, kind string, handle func()) (stop func())
 	ctx, cancel := context.WithCancel(f.t.Context())
 	var all sync.WaitGroup
 	for i := range n {
-		w := skein.NewWorker(f.members[0].client.URL(), skein.WorkerOptions{Name: fmt.Sprint("gopher", i), Slots: slots, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		w := skein.NewWorker(f.members[0].client.URL(), skein.WorkerOptions{Name: fmt.Sprint("gopher", i), Slots: slots, Token: f.members[0].home.token(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		skein.Handle(w, kind, func(context.Context, *skein.Task, struct{}) (struct{}, error) { handle(); return struct{}{}, nil })
 		all.Go(func() {
 			if err := w.Run(ctx); err != nil {
@@ -94,7 +94,7 @@ func TestRemoteHop(t *testing.T) {
 		hops[len(hops)/2], hops[len(hops)*99/100], within.HopP50US, within.HopP99US, within.FdatasyncP50)
 }
 
-// through applies a workflow, and waits until so many runs of it have succeeded.
+// through applies a workflow, and waits until n runs of it have succeeded.
 func (f *flight) through(wf *skein.Workflow, runs int) {
 	f.t.Helper()
 	c := f.members[0].client

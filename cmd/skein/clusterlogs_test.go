@@ -18,8 +18,8 @@ import (
 	skein "skein.dev/skein"
 )
 
-// TestLogsOfADeadNode reads the log of a task that n2 runs by way of n1: while it runs, while n2 dies of kill -9 in
-// the middle of a stream, and afterwards. What is missing is at most what was printed in the last 2 s.
+// TestLogsOfADeadNode reads the log of a task on n2 through n1: while the task runs, while n2 dies of kill
+// -9 in the middle of a stream, and afterwards. At most the output of the last 2 s is missing.
 func TestLogsOfADeadNode(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2)
@@ -107,8 +107,8 @@ func lastLine(t *testing.T, log []byte) time.Time {
 	return time.Unix(sec, nano)
 }
 
-// TestLogsOfAWorker: what a task printed on a worker that is no node is all there when its run has ended, for who follows and for who asks
-// afterwards, by way of any node; also the last line of a task that failed.
+// TestLogsOfAWorker: when a run has ended, the output of a task on a worker is complete, for followers and
+// for later readers, through any node. That includes the last line of a failed task.
 func TestLogsOfAWorker(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2, "SKEIN_ROLES=api,scheduler")
@@ -139,11 +139,12 @@ func TestLogsOfAWorker(t *testing.T) {
 	}
 }
 
-// TestWholeLogsOfAWorker: a log that the database keeps the end of is read whole by way of any node while the worker is there that
-// has it: afterwards, from anywhere in it, and followed while it runs. One that is frozen or has gone leaves what is kept.
+// TestWholeLogsOfAWorker: the database has only the end of a log. Any node reads the whole log while its
+// worker is attached: after the end, from any offset, and while it is followed. If the worker is frozen or
+// gone, the end remains.
 func TestWholeLogsOfAWorker(t *testing.T) {
 	t.Parallel()
-	f := newFlight(t, 2, "SKEIN_ROLES=api,scheduler", "SKEIN_LAG=1m") // who is frozen here is there still
+	f := newFlight(t, 2, "SKEIN_ROLES=api,scheduler", "SKEIN_LAG=1m") // a frozen worker stays listed
 	w := f.worker("w", "--slots", "4")
 	f.listed(3)
 	whole, err := exec.Command("seq", "1000000", "1700000").Output()
@@ -269,7 +270,7 @@ func (f *flight) signal(w *hand, s syscall.Signal) {
 	}
 }
 
-// checkKept: the end of a log, which the database keeps, with the line that says what is missing.
+// checkKept checks the end of a log that the database has, with the line about the missing part.
 func checkKept(t *testing.T, got, whole []byte) {
 	t.Helper()
 	mark, kept, _ := bytes.Cut(got, []byte("\n"))
@@ -281,8 +282,8 @@ func checkKept(t *testing.T, got, whole []byte) {
 	}
 }
 
-// TestLongLogs: the database keeps the end of a long log; the node that ran it has all of it, and the others read it
-// there. A shared folder keeps all whoever is there.
+// TestLongLogs: the database has the end of a long log. The node that ran the attempt has all of it, and
+// the other nodes read it there. In a shared folder all of it remains when that node is gone.
 func TestLongLogs(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{false, true} {
@@ -324,8 +325,8 @@ func TestLongLogs(t *testing.T) {
 	}
 }
 
-// TestArtifactsOfAnotherNode reads by way of n1 what a task on n2 left behind; once n2 has gone, what it kept itself is
-// not there and that is said, what lies in a shared folder is.
+// TestArtifactsOfAnotherNode reads artifacts of a task on n2 through n1. When n2 has gone, the error says
+// that its own files are missing. Files in a shared folder remain.
 func TestArtifactsOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{false, true} {

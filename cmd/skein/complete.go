@@ -17,7 +17,7 @@ import (
 const (
 	// completeWait bounds the time that completion takes after a Tab. Later results are not offered.
 	completeWait = time.Second
-	// The others bound what is offered.
+	// The other constants bound the suggestions.
 	completeRunsMax      = 30
 	completeWorkflowsMax = 200
 	completeTriggersMax  = 200
@@ -72,7 +72,8 @@ var (
 	taskStates = []string{"pending", "ready", "assigned", "running", "retry_wait", "deferred", "succeeded", "failed", "upstream_failed", "stopped", "skipped"}
 )
 
-// argumentOf says what the first argument of a command is; nil: files, or nothing.
+// argumentOf returns the completion of the first argument of a command. It returns nil for files, or if
+// there is no argument.
 func (c *cli) argumentOf(use string) completion {
 	file, name, run := strings.Contains(use, "FILE"), strings.Contains(use, "NAME"), strings.Contains(use, "RUN")
 	files := cobra.ShellCompDirectiveNoFileComp
@@ -104,8 +105,8 @@ func (c *cli) argumentOf(use string) completion {
 	}
 }
 
-// offers asks a server, or the data folder. Whatever goes wrong, nothing is offered and nothing is said: the
-// person is in the middle of a line.
+// offers asks a server, or the data folder. After any error it offers nothing and prints nothing, because
+// the user is in the middle of a line.
 func (c *cli) offers(list func(context.Context, *session) []cobra.Completion, files cobra.ShellCompDirective) completion {
 	return func(cmd *cobra.Command, _ []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeWait)

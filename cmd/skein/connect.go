@@ -14,6 +14,7 @@ import (
 
 	skein "skein.dev/skein"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/local"
 )
 
 // session is a server to talk to: one that runs elsewhere, or a node in this process.
@@ -29,9 +30,11 @@ type session struct {
 
 // newClient makes a client on behalf of the user of this process.
 func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error) {
-	opts = append(opts, skein.WithUser(me()))
-	if c.cfg.APIToken != "" {
+	opts = append(opts, skein.WithUser(me()), skein.WithTraceparent(os.Getenv("TRACEPARENT")))
+	if is, ok := local.SessionAt(url); c.cfg.APIToken != "" {
 		opts = append(opts, skein.WithToken(c.cfg.APIToken))
+	} else if ok {
+		opts = append(opts, skein.WithSession(is.Header()))
 	} else if !app.RecordedToken(url) { // else the client finds the token by itself, and again when the node was started again
 		if token, err := app.LocalToken(c.cfg.Data, url); err == nil {
 			opts = append(opts, skein.WithToken(token))
@@ -54,22 +57,29 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 	return k, nil
 }
 
-// servers are those that a command talks to. A data folder or a database on the command line counts more than servers
-// named in the environment.
+// servers returns the servers that a command talks to, as whole addresses. A data folder or a database on the
+// command line has precedence over servers named in the environment.
 func (c *cli) servers() []string {
 	if !c.cfg.ByFlag("server") && (c.cfg.ByFlag("data") || c.cfg.ByFlag("db") || c.cfg.ByFlag("db_file")) {
 		return nil
 	}
-	return c.cfg.Server
+	out := make([]string, len(c.cfg.Server))
+	for i, at := range c.cfg.Server {
+		out[i] = at
+		if k, err := skein.New(at); err == nil { // the place of use reports an invalid address
+			out[i] = k.URL()
+		}
+	}
+	return out
 }
 
-// private refuses to send a token over a connection that others can read on its way.
-func (c *cli) private(server string) error {
+// private refuses to send a token, a session or a password over a connection that others can read on its way.
+func (c *cli) private(server string, secret bool) error {
 	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "http" || c.cfg.APIToken == "" || c.cfg.Plaintext || app.IsLoopback(u.Hostname()) {
+	if err != nil || u.Scheme != "http" || !secret || c.cfg.Plaintext || app.IsLoopback(u.Hostname()) {
 		return nil // the place of use reports an invalid URL
 	}
-	return hint(usage("--server %s: the token would pass in plain text to another machine, and anyone who reads it can use it", server),
+	return hint(usage("--server %s: what proves who you are would pass in plain text to another machine, and anyone who reads it can use it", server),
 		"ask it by its address with https://, go through an SSH tunnel, or allow it on a network that no one else can read: --insecure-plaintext")
 }
 
@@ -77,7 +87,8 @@ func (c *cli) private(server string) error {
 func (c *cli) remote(ctx context.Context) (*session, error) {
 	var errs []error
 	for _, url := range c.servers() {
-		if err := c.private(url); err != nil {
+		_, signedIn := local.SessionAt(url)
+		if err := c.private(url, signedIn || c.cfg.APIToken != ""); err != nil {
 			return nil, err
 		}
 		k, err := c.newClient(url)
@@ -92,12 +103,12 @@ func (c *cli) remote(ctx context.Context) (*session, error) {
 	}
 	err := errors.Join(errs...)
 	if errors.Is(err, skein.ErrNotAllowed) {
-		return nil, refused(err)
+		return nil, refused(c, err, c.servers()[0])
 	}
 	return nil, unreached(err)
 }
 
-// unreached adds to an error of reaching a server what is to be done about it.
+// unreached adds the remedy to the error of a server that cannot be reached.
 func unreached(err error) error {
 	var unknown x509.UnknownAuthorityError
 	switch {
@@ -111,9 +122,13 @@ func unreached(err error) error {
 	return hint(err, "is it running? start one with: skein server")
 }
 
-// refused is for a server that is there and does not take the token, or misses one.
-func refused(err error) error {
-	return hint(err, "its operators make tokens for people: skein token create --kind api --out FILE; it is shown with --token-file FILE")
+// refused is for a server that is there and does not take the token or the session, or misses one.
+func refused(c *cli, err error, server string) error {
+	var e *skein.Error
+	if is, ok := local.SessionAt(server); ok && c.cfg.APIToken == "" && errors.As(err, &e) && e.Problem.Status == http.StatusUnauthorized {
+		return hint(&said{skein.ErrNotAllowed, "the session of " + is.User + " at " + is.Address + " has ended"}, "sign in again: skein login "+is.Address)
+	}
+	return hint(err, "sign in: skein login "+server+"; or show a token that its operators make: skein token create --kind api --out FILE, --token-file FILE")
 }
 
 // holder connects to the server that holds the data folder. It returns nil if none does.
@@ -132,13 +147,14 @@ func (c *cli) holder(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A process that is stopped, or hangs, holds the folder too: it is named, not waited for without end.
+	// A process that is stopped, or hangs, holds the folder too. The error names it, and the wait for it is
+	// bounded.
 	greet, cancel := context.WithTimeout(ctx, greetWait)
 	defer cancel()
 	if _, err := k.ServerVersion(greet); err != nil && ctx.Err() == nil {
 		k.Close()
 		if errors.Is(err, skein.ErrNotAllowed) {
-			return nil, refused(err)
+			return nil, refused(c, err, h.Address)
 		}
 		return nil, hint(&said{skein.ErrUnreachable, h.Error() + ", but it does not answer"}, "is it stopped? look: ps "+fmt.Sprint(h.PID))
 	}
@@ -170,7 +186,7 @@ func (c *cli) forReading(ctx context.Context) (*session, error) {
 	return &session{Client: k, observing: true, close: func() { k.Close(); _ = o.Close() }}, nil
 }
 
-// connectTries bounds how often a data folder that changes hands meanwhile is looked at again.
+// connectTries bounds the number of looks at a data folder that changes hands meanwhile.
 const connectTries = 20
 
 // forWriting connects to a server, or starts a node in this process, which other commands find by the data
@@ -192,14 +208,14 @@ func (c *cli) forWriting(ctx context.Context, hold bool) (*session, error) {
 	}
 }
 
-// inProcess makes this process a node on a port of its own. It starts what it is asked for and nothing that is only
-// due; with hold it accepts, but starts no task.
+// inProcess makes this process a node on a port of its own. It runs only the requested runs, and no due
+// triggers. With hold it accepts runs, but starts no task.
 func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	cfg := *c.cfg
 	if !cfg.ListenChosen {
 		cfg.Listen, cfg.ListenChosen = "127.0.0.1:0", true
 	}
-	cfg.Drain = 0 // a person who ends this process has waited, or does not want to
+	cfg.Drain = 0 // a person who ends this process does not want to wait
 	cfg.Hold, cfg.ByHand = hold, true
 	if cfg.Postgres != "" && cfg.Default("name") { // the host's: that of a server on this machine, which it would replace
 		cfg.Name = fmt.Sprintf("%s-%d", cfg.Name, os.Getpid())
@@ -250,8 +266,9 @@ const (
 	idlePoll = 50 * time.Millisecond
 )
 
-// linger ends a session. A node in this process stays as long as it has runs of others: they found it by
-// the data folder and rely on it. One that starts no task would wait for them in vain.
+// linger ends a session. A node in this process stays as long as it has runs of other processes, which
+// found it by the data folder and rely on it. A node that starts no task does not stay, because it would
+// wait in vain.
 func (c *cli) linger(ctx context.Context, s *session) {
 	defer s.close()
 	if s.node == nil || s.node.Idle() {

@@ -15,13 +15,13 @@ import (
 
 func (c *cli) dbCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "db", Short: "Look after the database: status, migrate, backup, restore, recovered, copy",
+		Use: "db", Short: "Look after the database: status, show, migrate, backup, restore, recovered, copy",
 		Long: `Looks after the database of the settings (--db, else SQLite in the data folder).
 
 An SQLite file belongs to the node that holds its data folder; a PostgreSQL schema may be shared by many.`,
 	}
 	needsVerb(cmd)
-	cmd.AddCommand(c.dbStatusCmd(), c.dbMigrateCmd(), c.dbBackupCmd(), c.dbRestoreCmd(), c.dbRecoveredCmd(), c.dbCopyCmd())
+	cmd.AddCommand(c.dbStatusCmd(), dbShowCmd(c), c.dbMigrateCmd(), c.dbBackupCmd(), c.dbRestoreCmd(), c.dbRecoveredCmd(), c.dbCopyCmd())
 	return cmd
 }
 

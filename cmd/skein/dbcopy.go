@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/app"
 )
 
-// copyNamed is how many rows are named for people; -o json has more.
+// copyNamed bounds the rows that are named for people; -o json has more.
 const copyNamed = 10
 
 func (c *cli) dbCopyCmd() *cobra.Command {
@@ -44,7 +44,7 @@ are verified and their rows counted. Unfinished runs go on when a node starts on
 	return cmd
 }
 
-// copied tells how far a copy is.
+// copied prints the progress of a copy.
 func (c *cli) copied() func(table string, rows int64, done bool) {
 	return func(table string, rows int64, done bool) {
 		switch {
@@ -58,7 +58,8 @@ func (c *cli) copied() func(table string, rows int64, done bool) {
 	}
 }
 
-// copyWarnings names what did not go, and what went as badly as it was.
+// copyWarnings names the rows that the target cannot hold, the quarantined runs, and the violations that both
+// databases have.
 func (c *cli) copyWarnings(r *app.CopyResult) {
 	list := func(head string, lines []string) {
 		if len(lines) == 0 {
@@ -95,7 +96,7 @@ func (c *cli) copyCard(r *app.CopyResult) error {
 	return c.card(rows)
 }
 
-// copyHint adds what to do.
+// copyHint adds the remedy.
 func copyHint(err error) error {
 	switch {
 	case errors.Is(err, app.ErrIncomplete):

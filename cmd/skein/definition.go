@@ -20,7 +20,8 @@ import (
 // sourceBytesMax is the largest file that is read.
 const sourceBytesMax = 16 << 20
 
-// definition is a workflow file with what travels with it, checked here so that errors show the file.
+// definition is a workflow file with the files that are sent with it. It is checked here so that errors
+// show the file.
 type definition struct {
 	*workflow.Workflow
 	request api.ApplyRequest
@@ -130,7 +131,8 @@ func readDefinitions(path string, tasksMax int) ([]*definition, error) {
 	return all, nil
 }
 
-// travelling are the globs of what goes with a workflow: its files, and the calendars that its triggers name.
+// travelling returns the globs of the files that are sent with a workflow: its files, and the calendars
+// that its triggers name.
 func travelling(w *workflow.Workflow) []string {
 	globs := slices.Clone(w.Files)
 	for i := range w.Triggers {

@@ -35,8 +35,8 @@ terminal, unless you start it with nohup.`,
 	return cmd
 }
 
-// serve is a node until a signal: the first lets running attempts finish, the second ends them, the third
-// leaves at once.
+// serve runs the node until a signal comes. The first signal lets running attempts finish, the second ends
+// them, and the third makes the process leave at once.
 func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) error) error {
 	cfg := *c.cfg
 	if ready != nil { // people read this terminal: only what they should know
@@ -92,8 +92,8 @@ func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) 
 	}
 }
 
-// serverSignals gives the signals that end a server, and those after which it reads its settings again. HUP
-// ends skein dev, because it means that the terminal was closed.
+// serverSignals returns the signals that end a server, and the signals that make it read its settings
+// again. HUP ends skein dev, because it means that the terminal was closed.
 func serverSignals(dev bool) (end, reload <-chan os.Signal, stop func()) {
 	if dev {
 		end, stop = signals(closedTerminal()...)
@@ -107,15 +107,16 @@ func serverSignals(dev bool) (end, reload <-chan os.Signal, stop func()) {
 	}
 }
 
-// openMax is how long a signal waits for a node that is being opened to give that up.
+// openMax bounds the time that a signal waits for a node to stop opening.
 const openMax = 10 * time.Second
 
-// openNode opens a node, unless a signal comes before that is done: a database may be waited for.
+// openNode opens a node, unless a signal comes first: opening may wait for a database.
 func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *app.Config, sig <-chan os.Signal) (*app.Node, error) {
 	type outcome struct {
 		node *app.Node
 		err  error
 	}
+	paceHeap()
 	opened := make(chan outcome, 1) // so that the goroutine ends when it is late
 	go func() {
 		node, err := app.Open(ctx, cfg, app.NewLog(cfg, c.err))
@@ -137,7 +138,7 @@ func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *app.Config, sig 
 	return nil, errInterrupted
 }
 
-// alreadyHeld says who has the data folder, with its address.
+// alreadyHeld names the process that holds the data folder, with its address.
 func (c *cli) alreadyHeld(ctx context.Context, locked *app.LockedError) error {
 	if h, err := app.FindHolder(ctx, locked.Data); err == nil && h != nil {
 		locked = h
@@ -152,7 +153,8 @@ func (c *cli) alreadyHeld(ctx context.Context, locked *app.LockedError) error {
 	return hint(locked, next)
 }
 
-// dataFlag is what a command needs to find the server over a data folder; "" if it looks there by itself.
+// dataFlag returns the flag by which a command finds the server of a data folder. It returns "" if commands
+// find it without a flag.
 func (c *cli) dataFlag(data string) string {
 	if c.cfg.Default("data") && data == c.cfg.Data && len(c.cfg.Server) == 0 {
 		return ""
@@ -160,9 +162,13 @@ func (c *cli) dataFlag(data string) string {
 	return " --data " + importer.QuoteShell(data)
 }
 
-// welcome loads the examples and says what to try.
+// welcome loads the examples and suggests first commands.
 func (c *cli) welcome(ctx context.Context, node *app.Node) error {
-	fmt.Fprintf(c.out, "skein %s\n  address  %s   (API docs: %s/api/docs)\n  data     %s\n", app.Version(), node.URL(), node.URL(), c.cfg.Data)
+	fmt.Fprintf(c.out, "skein %s\n  address  %s\n  data     %s\n", app.Version(), node.URL(), c.cfg.Data)
+	if page := app.FirstAddress(node); page != "" {
+		fmt.Fprintf(c.out, "  page     %s   (signed in, once; then: %s open)\n", page, program())
+	}
+	fmt.Fprintf(c.out, "  API docs %s/api/docs   (in a browser that is signed in)\n", node.URL())
 	k, err := c.newClient(node.URL(), skein.WithHandler(node.Handler()))
 	if err != nil {
 		return err
@@ -184,7 +190,7 @@ Ctrl-C ends the server; accepted runs continue at the next start.
 	return err
 }
 
-// program is how this program was called, if a plain skein would not find it.
+// program returns the command with which this program was called, if a plain skein would not find it.
 func program() string {
 	if found, err := exec.LookPath("skein"); err == nil {
 		self, _ := os.Executable()
@@ -231,8 +237,8 @@ func (c *cli) loadExamples(ctx context.Context, s *session) (names []string, err
 	return names, errors.Join(errs...)
 }
 
-// unpack writes missing files and those of another version. It does not touch files that runs have written
-// there.
+// unpack writes missing files and those of another version. It does not touch the files that runs have
+// written there.
 func unpack(from fs.FS, folder string) error {
 	return fs.WalkDir(from, ".", func(path string, entry fs.DirEntry, err error) error {
 		to := filepath.Join(folder, path)

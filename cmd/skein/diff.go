@@ -6,10 +6,11 @@ import (
 	udiff "github.com/rogpeppe/go-internal/diff"
 )
 
-// labelled is one side of a comparison: the name of a file, what it is of it, and its text.
+// labelled is one side of a comparison: the name of a file, a description of this side, and its text.
 type labelled struct{ name, what, text string }
 
-// header is how a side stands above the hunks. The tab ends the name for patch, also if that has spaces.
+// header is the line of a side above the hunks. The tab ends the file name for patch, even if the name has
+// spaces.
 func (l labelled) header() string { return l.name + "\t" + l.what }
 
 // diff compares line by line: a patch in the unified form, as lines; nothing if the texts are the same.

@@ -92,16 +92,38 @@ func (h *home) server() (*exec.Cmd, *skein.Client) {
 	for began := time.Now(); held == nil || held.PID != cmd.Process.Pid || held.Address == ""; time.Sleep(2 * time.Millisecond) {
 		ended := hasEnded(cmd.Process.Pid)
 		if ended || time.Since(began) > awaitMax {
-			_ = cmd.Process.Signal(syscall.SIGQUIT) // shows where it stands
+			_ = cmd.Process.Signal(syscall.SIGQUIT) // prints the stacks of its goroutines
 			_ = cmd.Wait()
 			h.t.Fatalf("a server does not answer, ended by itself: %v, holder %+v; it said:\n%s", ended, held, said)
 		}
 		held, _ = app.FindHolder(h.t.Context(), h.data())
 	}
-	return cmd, h.doors.client(h.t, held.Address)
+	return cmd, h.client(held.Address)
 }
 
-// hasEnded reports whether a child has ended that nobody has waited for yet.
+// client makes a client of the node that holds the data folder.
+func (h *home) client(url string) *skein.Client {
+	h.t.Helper()
+	opts := []skein.Option{skein.WithToken(h.token())}
+	if h.doors != nil {
+		opts = append(opts, skein.WithHTTPClient(h.doors.http))
+	}
+	k, err := skein.New(url, opts...)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return k
+}
+
+// token is what people show to the node that holds the data folder.
+func (h *home) token() string {
+	if h.doors != nil {
+		return h.doors.tokens[store.TokenAPI]
+	}
+	return ownToken(h.t, h.data())
+}
+
+// hasEnded reports whether a child has ended that was not reaped yet.
 func hasEnded(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || bytes.Contains(stat, []byte(") Z "))
@@ -164,8 +186,8 @@ func TestKilledTwentyTimes(t *testing.T) {
 	const kills, layers, width = 20, 20, 100
 	h := newHome(t)
 	needs := layered(layers, width)
-	// A task writes down what it does, one short line at a time: appending is atomic, so the file is in the
-	// order of the world, whatever any database says.
+	// A task writes one short line for each of its actions. Appending is atomic, so the file is in the real
+	// order, independent of any database.
 	witness := filepath.Join(h.dir, "witness")
 	command := "echo begin $SKEIN_TASK $SKEIN_TOKEN >> " + witness + "; echo end $SKEIN_TASK $SKEIN_TOKEN >> " + witness
 	file := filepath.Join(h.dir, "big.yaml")
@@ -181,7 +203,7 @@ func TestKilledTwentyTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = server.Wait()
-		if i%2 == 0 { // every other time what ran is gone, too; otherwise the next server goes on with it
+		if i%2 == 0 { // every second time the attempts are killed, too; otherwise the next server continues them
 			killKeeper(t, h.data())
 		}
 		server, _ = h.server()
@@ -224,7 +246,8 @@ func ends(witness string) int {
 	return bytes.Count(text, []byte("end "))
 }
 
-// checkRun holds a run to its graph: every task succeeded once, and none began before what it needs had ended.
+// checkRun checks a run against its graph: every task succeeded once, and none began before the tasks that
+// it needs had ended.
 func checkRun(t *testing.T, run *api.Run, needs map[string][]string) {
 	t.Helper()
 	if run.State != "succeeded" || len(run.Tasks) != len(needs) || run.Counts["succeeded"] != len(needs) {

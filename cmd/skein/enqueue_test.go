@@ -25,7 +25,8 @@ func TestEnqueue(t *testing.T) {
 	m := f.members[0]
 	file := filepath.Join(t.TempDir(), "greet.yaml")
 	src := "name: greet\npriority: low\nparams:\n  who: {required: true}\n  n: {type: int, default: 3}\n  at: {default: '${{ trigger.time }}'}\n" +
-		"tasks:\n  a: {run: 'echo \"$WHO $N\"', env: {WHO: '${{ params.who }}', N: '${{ params.n }}'}}\n"
+		"tasks:\n  a: {run: 'echo \"$WHO $N\"; echo trace=$TRACEPARENT >> $SKEIN_OUTPUT', outputs: {trace: string}, " +
+		"env: {WHO: '${{ params.who }}', N: '${{ params.n }}'}}\n"
 	if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +115,21 @@ func TestEnqueue(t *testing.T) {
 		t.Errorf("verify: %s", out)
 	}
 	f.together(c, enqueue)
+	const caller = "-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
+	for given, want := range map[string]string{"00" + caller + "03": "00" + caller + "01", "00" + caller + "00": "00" + caller + "00",
+		"00-00000000000000000000000000000000-b7ad6b7169203331-01": "", "no context": ""} {
+		id, err := enqueue(skein.Enqueue{Workflow: "greet", Params: map[string]any{"who": "ada"}, Traceparent: given}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run := ended(id); run.State != "succeeded" {
+			t.Fatalf("with %q: %+v", given, run)
+		}
+		task, err := m.client.Task(t.Context(), id, "a")
+		if err != nil || want != "" && string(task.Outputs) != `{"trace":"`+want+`"}` || want == "" && strings.Contains(string(task.Outputs), caller[2:30]) {
+			t.Errorf("with %q: %s %v", given, task.Outputs, err)
+		}
+	}
 	m.stop()
 }
 

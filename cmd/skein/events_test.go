@@ -10,7 +10,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// ear is what a stream has told so far.
+// ear holds the events that a stream has sent so far.
 type ear struct {
 	w *skein.Watcher
 
@@ -54,7 +54,7 @@ func (e *ear) hear(c *api.Change) {
 	}
 }
 
-// heard says whether the end of a run was told, and how often there was something to read again.
+// heard returns whether the end of a run was sent, and the number of resets.
 func (e *ear) heard(run string) (ended bool, resets int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

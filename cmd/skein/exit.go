@@ -41,7 +41,8 @@ var (
 	errUnreachable = errors.New("unreachable")
 )
 
-// errEnd is the end of a run that is no success: all has been said, only the code is left.
+// errEnd is the end of a run that did not succeed. Everything has been printed, and only the exit code is
+// left.
 type errEnd struct{ code int }
 
 func (e *errEnd) Error() string { return "the run did not succeed" }
@@ -57,7 +58,7 @@ func (h *hinted) Unwrap() error { return h.err }
 
 func hint(err error, text string) error { return &hinted{err, text} }
 
-// said is a kind with a sentence of its own: the kind decides the exit code, the sentence is shown.
+// said is an error with a kind, which decides the exit code, and a sentence, which is shown.
 type said struct {
 	kind error
 	text string
@@ -66,7 +67,7 @@ type said struct {
 func (s *said) Error() string { return s.text }
 func (s *said) Unwrap() error { return s.kind }
 
-// exits is the one table: the first kind that an error is of gives the exit code.
+// exits is the table of exit codes. The first kind that matches an error gives the code.
 func exits() []struct {
 	kind error
 	code int
@@ -100,7 +101,7 @@ func exits() []struct {
 	}
 }
 
-// exitCode is what the process ends with.
+// exitCode returns the exit code of the process.
 func exitCode(err error) int {
 	var end *errEnd
 	var setting *app.SettingError

@@ -3,15 +3,20 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	skein "skein.dev/skein"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
@@ -20,7 +25,8 @@ import (
 // servers and follow the one that takes writes.
 type failover struct {
 	*flight
-	standby *pgtest.Server
+	standby  *pgtest.Server
+	promoted time.Time // the last promotion began then
 }
 
 func newFailover(t *testing.T, nodes int, env ...string) *failover {
@@ -49,6 +55,7 @@ func (f *failover) failOver() {
 	if err := f.pg.Kill(); err != nil {
 		f.t.Fatal(err)
 	}
+	f.promoted = time.Now()
 	if err := f.standby.Promote(); err != nil {
 		f.t.Fatal(err)
 	}
@@ -56,10 +63,49 @@ func (f *failover) failOver() {
 }
 
 // gated applies a workflow of one task that ends when its gate is opened, and writes down under which tokens it begins.
-func (f *failover) gated(name, dir string) {
+// more are further fields of the task.
+func (f *failover) gated(name, dir string, more ...string) {
 	f.t.Helper()
-	f.members[0].apply(name, "  a: {run: 'echo $SKEIN_TOKEN >> "+filepath.Join(dir, name+".begun")+
+	f.members[0].apply(name, "  a: {"+strings.Join(more, " ")+" run: 'echo $SKEIN_TOKEN >> "+filepath.Join(dir, name+".begun")+
 		"; until [ -e "+filepath.Join(dir, name+".gate")+" ]; do sleep 0.05; done'}\n")
+}
+
+// late applies a workflow of one task that notes its process and ends when its gate is opened. more are
+// further fields of the task.
+func (f *failover) late(dir, more string) {
+	f.t.Helper()
+	f.members[0].apply("late", fmt.Sprintf("  a: {%s run: 'echo $$ > %s.new; mv %[2]s.new %[2]s; until [ -e %s ]; do sleep 0.05; done'}\n",
+		more, filepath.Join(dir, "late.pid"), filepath.Join(dir, "late.gate")))
+}
+
+// lateBegins starts the late workflow and waits until its task runs. Its worker has an answer to that report: a later one
+// would tell the worker to end the attempt.
+func (f *failover) lateBegins(dir string) (id string) {
+	f.t.Helper()
+	id = f.members[0].detach("late")
+	f.until("the late attempt runs", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "late.pid"))
+		all := f.members[0].attempts(id, "a")
+		return err == nil && len(all) == 1 && all[0].State == "running"
+	})
+	return id
+}
+
+// lateIsGone checks that the database does not know the late run, and waits until its process is gone.
+func (f *failover) lateIsGone(dir, id string) {
+	f.t.Helper()
+	if _, err := f.members[0].client.Run(f.t.Context(), id); !errors.Is(err, skein.ErrNotFound) {
+		f.t.Errorf("the run of the lost time: %v", err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "late.pid"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.until("the attempt of the lost time has ended", func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
 func (f *failover) open(dir string, names ...string) {
@@ -84,17 +130,20 @@ func (f *failover) stated(state string, ids ...string) {
 
 // TestFailoverEndsLostAttempts fails over to a standby that is a moment behind. Two runs have ended in the lost time, and a third
 // has begun: by the rows the first two run still, at workers that have long reported their ends, and the third has not begun.
-// Each ends, and nothing waits for a sweep: there is none.
+// Each ends, and nothing waits for a sweep: there is none. A fourth was started in the lost time, at a third worker: no row
+// knows it, and its process ends all the same.
 func TestFailoverEndsLostAttempts(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t, 1, "SKEIN_ROLES=api,scheduler")
-	f.worker("w1", "--slots", "1")
-	f.worker("w2", "--slots", "1")
-	f.listed(3)
+	f.worker("w1", "--slots", "1", "--group", "two")
+	f.worker("w2", "--slots", "1", "--group", "two")
+	f.worker("w3", "--slots", "1", "--group", "third")
+	f.listed(4)
 	dir := t.TempDir()
+	f.late(dir, "group: third,")
 	var ids []string
 	for i := range 3 {
-		f.gated(fmt.Sprint("long", i), dir)
+		f.gated(fmt.Sprint("long", i), dir, "group: two,")
 		ids = append(ids, f.members[0].detach(fmt.Sprint("long", i)))
 	}
 	f.until("two tasks run", func() bool {
@@ -125,12 +174,29 @@ func TestFailoverEndsLostAttempts(t *testing.T) {
 		}
 	}
 	say("lost")
+	late := f.lateBegins(dir)
 	f.failOver()
 	f.open(dir, "long2")
 	f.stated("succeeded", ids...)
+	f.endedAgain(ids)
+	f.lateIsGone(dir, late)
 	say("kept") // it has the number of the version that the database lost
 	f.regressed(ids...)
 	f.tokens(dir, "long0", "long1", "long2")
+}
+
+// endedAgain checks that runs have ended since the promotion, and says how long that took.
+func (f *failover) endedAgain(ids []string) {
+	f.t.Helper()
+	var took time.Duration
+	for _, id := range ids {
+		run, err := f.members[0].client.Run(f.t.Context(), id)
+		if err != nil || run.FinishedAt == nil || !run.FinishedAt.After(f.promoted) {
+			f.t.Fatalf("run %s ended at %v, which is not after the promotion at %v: %v", id, run.FinishedAt, f.promoted, err)
+		}
+		took = max(took, run.FinishedAt.Sub(f.promoted))
+	}
+	f.t.Logf("the last of the runs ended %.1f s after the promotion", took.Seconds())
 }
 
 // tokens checks that no task has begun twice under one token, and that each began again in a new
@@ -174,14 +240,17 @@ func (m *member) metric(name string) string {
 	return ""
 }
 
-// TestFailoverWithoutLoss fails over to a synchronous standby: all that was acknowledged is there,
-// an attempt that runs goes on under its token, and nothing is told.
+// TestFailoverWithoutLoss fails over to a synchronous standby. All acknowledged commits are there, a
+// running attempt continues under its token, and no regress is reported.
 func TestFailoverWithoutLoss(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t, 2)
 	f.listed(2)
 	if err := f.pg.Follow(); err != nil {
 		t.Fatal(err)
+	}
+	if out := f.doctor(); !strings.Contains(out, "1 standbys, 1 of them synchronous") {
+		t.Errorf("doctor does not tell that the standby is synchronous: %s", out)
 	}
 	dir := t.TempDir()
 	f.gated("runs", dir)
@@ -205,15 +274,18 @@ func TestFailoverWithoutLoss(t *testing.T) {
 		t.Errorf("the attempt that ran began under the tokens %q, %v", text, err)
 	}
 	for _, m := range f.members {
+		if got, err := strconv.Atoi(m.metric("skein_store_reconnects_total")); err != nil || got == 0 {
+			t.Errorf("%s counts %d connections that failed, %v", m.name, got, err)
+		}
 		if got := m.metric("skein_store_regressed_total"); got != "0" || strings.Contains(m.home.said.String(), "store_regressed") {
 			t.Errorf("%s tells that the database went back: metric %s, log:\n%s", m.name, got, m.home.said)
 		}
 	}
 }
 
-// TestRecoveredWhileStopped takes the database back to an earlier state while no node runs. The
-// node that starts finds it by what it has written into its data folder: what ended in the lost
-// time is done again, under a new token.
+// TestRecoveredWhileStopped takes the database back to an earlier state while no node runs. The node that
+// starts notices it from the file in its data folder. Tasks whose ends were lost run again, under new
+// tokens.
 func TestRecoveredWhileStopped(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t, 1)
@@ -237,6 +309,16 @@ func TestRecoveredWhileStopped(t *testing.T) {
 	f.tokens(dir, "lost")
 }
 
+// doctor returns what `skein doctor` says. Its exit code says no, because the test's servers do not sync.
+func (f *failover) doctor() string {
+	f.t.Helper()
+	out, err := f.members[0].home.cmd("doctor", "--db", f.db).Output()
+	if ended := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ended) {
+		f.t.Fatal(err)
+	}
+	return string(out)
+}
+
 // regressed checks that each place tells that the database went back.
 func (f *failover) regressed(ids ...string) {
 	f.t.Helper()
@@ -257,9 +339,7 @@ func (f *failover) regressed(ids ...string) {
 			return false
 		})
 	}
-	out, _ := m.home.cmd("doctor", "--db", f.db).Output() // it says no: the server does not sync
-
-	if !strings.Contains(string(out), "store_regressed") {
+	if out := f.doctor(); !strings.Contains(out, "store_regressed") {
 		f.t.Errorf("doctor does not tell: %s", out)
 	}
 }

@@ -20,7 +20,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// TestFullDiskForLogs: a task whose log finds no room goes on, ends as it would, and its result notes what is lost.
+// TestFullDiskForLogs: a task whose log has no room continues and ends normally, and its result counts the
+// lost bytes.
 func TestFullDiskForLogs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -75,8 +76,8 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// TestFullDisk: with no room for the database, submissions are refused and say why; what runs goes on; when there is
-// room again, the node goes on by itself and all that was accepted ends.
+// TestFullDisk: if the database has no room, starts are refused with the reason, and running attempts
+// continue. When there is room again, the node continues by itself, and all accepted runs end.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -118,7 +119,7 @@ func TestFullDisk(t *testing.T) {
 	if !p.alive() {
 		t.Fatal("the server ended")
 	}
-	// It answers questions, and says what is wrong.
+	// It answers reads, and gives the reason.
 	if _, err := p.Run(t.Context(), accepted[0]); err != nil {
 		t.Errorf("reading on a full disk: %v", err)
 	}
@@ -151,8 +152,9 @@ func cpu(t testing.TB, p *process) string {
 	return f[11] + "+" + f[12]
 }
 
-// TestDiskThatLoses: the kernel cannot write what it has taken, which a sync says once. The server ends at once, and says so; what runs goes
-// on, and the next server, which writes the log again, goes on with it.
+// TestDiskThatLoses: the kernel cannot write data that it has accepted, and only one sync reports that. The
+// server ends at once with the reason. Running attempts continue, and the next server, which writes the log
+// again, takes them over.
 func TestDiskThatLoses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -323,8 +325,8 @@ func TestHostileTasks(t *testing.T) {
 	w.verify()
 }
 
-// TestKilledParent: a task that ends the group of its parent ends the keeper, which nobody can prevent; the server lives,
-// and the next keeper goes on.
+// TestKilledParent: a task that kills the group of its parent kills the keeper, which cannot be prevented.
+// The server survives, and starts the next keeper.
 func TestKilledParent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -492,7 +494,7 @@ func TestOddCrashes(t *testing.T) {
 	w.verify()
 }
 
-// TestFrozenServer: a server that is stopped in the middle for longer than every deadline goes on where it was.
+// TestFrozenServer: a server that is stopped for longer than every deadline continues where it was.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -508,7 +510,7 @@ func TestFrozenServer(t *testing.T) {
 	}
 	p.signal(syscall.SIGSTOP)
 	w.gate("thawing")
-	w.appears("quick") // the task ends while nobody looks
+	w.appears("quick") // the task ends while the server is stopped
 	if o := w.skein("server"); o.code != exitConflict {
 		t.Errorf("a second one while the first is frozen: %v", o)
 	}

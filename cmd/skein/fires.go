@@ -14,7 +14,7 @@ import (
 
 const firesDefault = 50
 
-// outcomes are those of a fire, in the order of their words.
+// outcomes lists the outcomes of a fire in alphabetical order.
 var outcomes = []string{"fired", "late", "skipped", "merged", "missed"}
 
 // fireQuery chooses lines of the ledger.
@@ -63,7 +63,7 @@ func (c *cli) ledgerCmd(q *fireQuery, cmd *cobra.Command) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&q.since, "since", "", "only since T")
 	f.StringVar(&q.until, "until", "", "only until T; a date is part of it")
-	f.StringVar(&q.zone, "timezone", "", "whose days dates are (default UTC)")
+	f.StringVar(&q.zone, "timezone", "", "time zone of dates (default UTC)")
 	f.IntVar(&q.limit, "limit", firesDefault, "at most this number of lines; 0: all")
 	f.BoolVar(&q.all, "all", false, "all of them")
 	f.BoolVar(&q.system, "system", false, systemHelp)
@@ -112,7 +112,7 @@ func (c *cli) ledger(ctx context.Context, s *session, args []string, f *fireQuer
 	return fires, nil
 }
 
-// fireTable shows lines of the ledger; those without a run have no column for it.
+// fireTable shows lines of the ledger. If they have no runs, the table has no column for them.
 func (c *cli) fireTable(fires []api.Fire, unfired bool) error {
 	cols := []column[api.Fire]{
 		{head: "INSTANT", get: func(f api.Fire) string { return f.At.UTC().Format("2006-01-02 15:04:05Z") },

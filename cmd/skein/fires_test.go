@@ -76,9 +76,9 @@ func TestKilledAtTheInstant(t *testing.T) {
 	checkLedger(t, db)
 }
 
-// TestFiresThroughTakeover kills the node that owns a workflow at the very instant at which its triggers are due; the
-// other one takes over. Every instant has its one outcome, and the test says by how much the loss delayed what was due.
-// SKEIN_FIRE_KILLS=n has it kill n times.
+// TestFiresThroughTakeover kills the node that owns a workflow at the instant at which its triggers are
+// due. The other node takes over. Every instant has one outcome, and the test prints the delay of the due
+// fires. With SKEIN_FIRE_KILLS=n it kills n times.
 func TestFiresThroughTakeover(t *testing.T) {
 	t.Parallel()
 	kills := 2

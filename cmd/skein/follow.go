@@ -89,7 +89,7 @@ func (f *follower) print(task, line string) {
 	fmt.Fprintf(f.out, "%s%s │ %s\n", task, pad, line)
 }
 
-// printable takes what could move the cursor out of a line.
+// printable replaces characters that could move the cursor out of a line.
 func printable(s string) string {
 	s = strings.TrimRight(s, "\r\n")
 	return strings.Map(func(r rune) rune {

@@ -123,8 +123,8 @@ func passages(t *testing.T, witness string) (all []*passage) {
 	return all
 }
 
-// atMost wants that no more passages are under way at a time than may be. A run whose attempt was lost with its
-// node has its place until another attempt has ended it.
+// atMost requires that no more passages overlap than the limit allows. A run whose attempt was lost with
+// its node keeps its queue slot until another attempt has ended it.
 func atMost(t *testing.T, all []*passage, limit int) {
 	t.Helper()
 	most := 0
@@ -183,7 +183,7 @@ func (f *flight) queueShared(t *testing.T, dir string) {
 		goal := (i + 1) * runs / (kills + 2)
 		one.until(fmt.Sprintf("%d runs have ended", goal), func() bool { return ends(witness) >= goal })
 		m := f.members[i/2%3]
-		if i%2 == 0 { // who lets them through, if that is known
+		if i%2 == 0 { // the node that admits them, if it is known
 			m = f.gatekeeper(m)
 		}
 		m.kill()

@@ -112,7 +112,7 @@ func drawASCII(w io.Writer, c *cli, g api.Graph) {
 	}
 }
 
-// graphLine is a task with its state, if it has one, and what it needs.
+// graphLine is a line of one task: its state, if it has one, and the tasks that it needs.
 func (c *cli) graphLine(corner string, n api.GraphNode, wide int, needs []string) string {
 	line := c.paint(dim, corner) + " " + n.Name + strings.Repeat(" ", wide-len(n.Name))
 	if n.State != nil {

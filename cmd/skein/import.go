@@ -31,13 +31,13 @@ func (c *cli) importCmd() *cobra.Command {
 	return cmd
 }
 
-// importFlags is what an import was asked to do.
+// importFlags holds the flags of an import.
 type importFlags struct {
 	out, namespace, timezone, format, containers string
 	apply, dryRun, force                         bool
 }
 
-// imported is what `skein import … -o json` prints: a contract.
+// imported is the output of `skein import … -o json`. Programs rely on its form.
 type imported struct {
 	*importer.Result
 	Written []string      `json:"written"`
@@ -95,7 +95,7 @@ func (c *cli) importCrontab(ctx context.Context, path string, f importFlags) err
 	return c.takeImport(ctx, result, f)
 }
 
-// takeImport does with the workflows what was asked, and reports.
+// takeImport writes or applies the workflows as requested, and reports.
 func (c *cli) takeImport(ctx context.Context, result *importer.Result, f importFlags) error {
 	var err error
 	i := &imported{Result: result, Written: []string{}, Applied: []api.Applied{}, done: make([]string, len(result.Workflows))}
@@ -130,10 +130,10 @@ func nothingConverted(r *importer.Result) error {
 // isDocuments reports whether a file held documents, not lines.
 func isDocuments(r *importer.Result) bool { return r.Format == "dagu" || r.Format == "argo" }
 
-// namespacePattern is what the workflow file takes.
+// namespacePattern is the pattern of a namespace in a workflow file.
 const namespacePattern = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`
 
-// check holds the flags of every import to what they may be, and completes them.
+// check checks the flags that all imports share, and completes them.
 func (f *importFlags) check() error {
 	switch {
 	case f.out != "" && f.apply:
@@ -178,8 +178,8 @@ func isUser(name string) bool {
 	return err == nil
 }
 
-// localZone returns the time zone of this machine, which is that of its cron. TZ comes last, because it
-// belongs to the person at the terminal, and cron does not see it.
+// localZone returns the time zone of this machine, which its cron uses. TZ comes last, because it belongs
+// to the person at the terminal, and cron does not see it.
 func localZone() string {
 	var names []string
 	if link, err := filepath.EvalSymlinks("/etc/localtime"); err == nil {
@@ -221,7 +221,7 @@ func readImport(path, what string, most int64) ([]byte, error) {
 	return src, nil
 }
 
-// write makes one file per workflow: all of them, or none if one is there already.
+// write makes one file per workflow. It writes all of them, or none if one exists already.
 func (i *imported) write(f importFlags) error {
 	paths := make([]string, len(i.Workflows))
 	for n, w := range i.Workflows {
@@ -272,7 +272,7 @@ func (i *imported) compare(ctx context.Context, s *session, f importFlags) error
 		case text(there.Source) == w.Source:
 			i.done[n] = "unchanged"
 		case !f.force:
-			return hint(&said{errConflict, fmt.Sprintf("the workflow %s/%s exists already and is another; nothing was applied", w.Namespace, w.Name)},
+			return hint(&said{errConflict, fmt.Sprintf("the workflow %s/%s exists already with other content; nothing was applied", w.Namespace, w.Name)},
 				"choose another --namespace, or make this a new version of it: --force")
 		default:
 			i.done[n] = "changed"
@@ -295,7 +295,7 @@ func (i *imported) apply(ctx context.Context, s *session, f importFlags) error {
 	return nil
 }
 
-// wouldApply only looks. Where there is no data folder yet, everything would be new.
+// wouldApply only compares. Without a data folder, everything would be new.
 func (c *cli) wouldApply(ctx context.Context, i *imported, f importFlags) error {
 	err := c.reading(func(ctx context.Context, s *session, _ []string) error { return i.compare(ctx, s, f) })(ctx, nil)
 	if !isNoData(err) {
@@ -348,7 +348,7 @@ func (c *cli) showImported(i *imported, f importFlags) error {
 	return nil
 }
 
-// summary counts what became of everything.
+// summary counts the results of the import.
 func (i *imported) summary() string {
 	of := func(kind, one, more string) string {
 		n, what := i.Count(kind, importer.Converted), more
@@ -380,10 +380,10 @@ func reportLine(l importer.Line) string {
 	return strings.Join(append([]string{where + ": " + what}, l.Notes...), "\n      ")
 }
 
-// documentsMax is how many workflows a file may hold.
+// documentsMax bounds the workflows of one file.
 const documentsMax = 1000
 
-// nextStep says what to type after having looked.
+// nextStep suggests the command that comes after the review.
 func (c *cli) nextStep(i *imported, f importFlags) {
 	switch {
 	case len(i.Workflows) == 0:
@@ -407,7 +407,7 @@ func refOf(w importer.Workflow) string {
 	return w.Namespace + "/" + w.Name
 }
 
-// importRow is one line of the report with what became of its workflow.
+// importRow is one line of the report, with the result for its workflow.
 type importRow struct {
 	importer.Line
 	where, done string

@@ -11,10 +11,10 @@ import (
 	"skein.dev/skein/internal/importer/dagu"
 )
 
-// importLong is what the imports of YAML files have in common.
+// importLong is the part of the help that the imports of YAML files share.
 const importLong = `- is stdin. The workflows go to stdout, the report to stderr: of each
 document and task, and of each setting that is not the same, whether it was converted, approximated (and what is
-different) or dropped (why, and what would do instead). A task that was dropped stays in the graph and fails, so
+different) or dropped (why, and a replacement). A task that was dropped stays in the graph and fails, so
 that nothing which needs it runs as if it had been done.
 --out writes a file for each workflow, --apply gives them to the server. Nothing that is there is replaced without
 --force.

@@ -9,16 +9,16 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// instancesMax is how many instances of a foreach a table names; more are one line.
+// instancesMax bounds the instances of a foreach that a table names. More of them are folded into one line.
 const instancesMax = 20
 
-// instancesFlag has a table name every instance.
+// instancesFlag adds a flag that makes a table name every instance.
 func instancesFlag(cmd *cobra.Command, all *bool) {
 	cmd.Flags().BoolVar(all, "instances", false, fmt.Sprintf("name every instance of a foreach, also of more than %d", instancesMax))
 }
 
-// folded puts one line for the instances of a foreach that has many, where its first instance stands.
-// Only people are spared: other formats have them all.
+// folded replaces the instances of a foreach that has many by one line, at the place of its first instance.
+// Only the table for people is shortened: other formats list all of them.
 func (c *cli) folded(tasks []api.Task, all bool) []api.Task {
 	if all || c.format != "table" {
 		return tasks
@@ -49,7 +49,7 @@ func (c *cli) folded(tasks []api.Task, all bool) []api.Task {
 	return out
 }
 
-// foldedName is what the line of several instances is called.
+// foldedName ends the name of the line of several instances.
 const foldedName = ".*"
 
 func foldedLine(of string, total int, counts map[string]int) api.Task {

@@ -17,9 +17,9 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// TestRestartAdopts: kill -9 of the server in the middle: its keeper goes on, and the next server goes on with it. What
-// still runs ends under the same token with its whole log; what ended in between is told, too, with its outputs, and
-// nothing runs twice.
+// TestRestartAdopts: the server dies of kill -9. Its keeper continues, and the next server adopts the
+// attempts. Running attempts end under the same token with complete logs. Ends in between are reported with
+// their outputs, and nothing runs twice.
 func TestRestartAdopts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -39,7 +39,7 @@ func TestRestartAdopts(t *testing.T) {
 			w.appears("did")
 		}
 		p = w.server("--slots", "4")
-		w.appears("at-next") // one that is handed over and not yet begun would be lost, and rightly
+		w.appears("at-next") // an attempt that was assigned and has not begun would be lost, which is correct
 	}
 	w.gate("open")
 	run := p.wantState(id, "succeeded")
@@ -68,7 +68,8 @@ func TestRestartAdopts(t *testing.T) {
 	w.verify()
 }
 
-// TestLeaseWithoutServer: nobody comes back: at the end of the lease everything is gone, and the next server starts anew.
+// TestLeaseWithoutServer: no server comes back. At the end of the lease all attempts are gone, and the next
+// server starts again.
 func TestLeaseWithoutServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -214,7 +215,7 @@ until [ -e open ]; do sleep 0.02; done
 	w.verify()
 }
 
-// wall stands between a node and its database: while it is shut nothing passes.
+// wall is a proxy between a node and its database. While it is shut, nothing passes.
 type wall struct {
 	to string // the server's socket
 
@@ -290,8 +291,8 @@ func (w *wall) close(shut bool) {
 	}
 }
 
-// TestKeepersOfACluster: a node that comes back within its lease goes on with its attempts; one that is cut off alone
-// from the database ends them before the others begin them again.
+// TestKeepersOfACluster: a node that comes back within its lease continues its attempts. A node that is cut
+// off alone from the database ends them before the other nodes begin them again.
 func TestKeepersOfACluster(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 1)
@@ -311,7 +312,7 @@ func TestKeepersOfACluster(t *testing.T) {
 tasks:
   a: {run: [sh, %[1]s/a.sh]}
 `, dir)
-	// The first attempt is a process that can be told from the second.
+	// The first attempt is a process that differs from the second.
 	script := fmt.Sprintf(`[ -z "$(ps -eo args= | grep '[c]utoff-1-%[2]d')" ] || echo overlap >> %[1]s/overlap
 touch %[1]s/at-$SKEIN_TOKEN
 sh -c "until [ -e %[1]s/open-$SKEIN_TOKEN ]; do sleep 0.05; done # cutoff-$SKEIN_TOKEN-%[2]d"

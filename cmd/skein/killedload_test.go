@@ -37,8 +37,8 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// TestKilledWhileRunsWait: hundreds stand in the line of a queue, in the order of their priorities, while their server is killed again and
-// again. Each goes through once, never more at a time than may, and nobody is left in line.
+// TestKilledWhileRunsWait: hundreds of runs are queued by priority while their server is killed again and
+// again. Each run passes once, never more at a time than the limit, and none is left in the queue.
 func TestKilledWhileRunsWait(t *testing.T) {
 	t.Parallel()
 	const limit, kills, each = 3, 6, 40

@@ -44,8 +44,8 @@ type lane struct {
 	after map[string][]time.Duration // by kind of kill: from the moment at which all had to go until they were gone
 }
 
-// tree is a task whose processes would like to stay: three of them in sessions of their own, deaf, two nobody's child, one
-// without its environment. What it runs as is named after its run.
+// tree is a task whose processes resist: three of them ignore signals in sessions of their own, two have no
+// living parent, and one has no environment. The name of the program contains the id of the run.
 const tree = `[ "$SKEIN_TOKEN" = 1 ] || exit 0
 setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 1; done; : tree-'$SKEIN_RUN_ID &
 ( ( setsid sh -c 'trap "" TERM HUP; exec 0<&- 1>&- 2>&-; while :; do sleep 1; done; : tree-'$SKEIN_RUN_ID & ) & )
@@ -211,7 +211,8 @@ func (l *lane) begun(run string) (at time.Time) {
 	return at
 }
 
-// strike kills, and gives the moment from which nothing may be left, and what brings back who was killed.
+// strike kills processes. It returns the time after which nothing may be left, and a function that restarts
+// the killed processes.
 func (l *lane) strike(kind, run string, began time.Time) (due time.Time, restore func()) {
 	var err error
 	signal := func(pid int, s syscall.Signal) {
@@ -245,7 +246,7 @@ func (l *lane) strike(kind, run string, began time.Time) (due time.Time, restore
 	case "keeper frozen":
 		signal(keeper, syscall.SIGSTOP)
 		due = due.Add(killsLease)
-	case "process and keeper killed": // only who comes next can end what is left
+	case "process and keeper killed": // only the next process can end the rest
 		l.kill()
 		signal(keeper, syscall.SIGKILL)
 		due = time.Now()
@@ -273,7 +274,7 @@ func (l *lane) of(run string) (pids []int) {
 		for _, name := range []string{"cmdline", "environ"} {
 			text, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil || !bytes.Contains(text, []byte("tree-"+run)) && !bytes.Contains(text, []byte("SKEIN_RUN_ID="+run)) {
-				continue // it has ended, or is somebody else's
+				continue // it has ended, or belongs to another test
 			}
 			pid, _ := strconv.Atoi(filepath.Base(dir))
 			pids = append(pids, pid)

@@ -26,7 +26,7 @@ func momentsIn(zone string) (moments, error) {
 	return moments{now: time.Now(), zone: loc}, nil
 }
 
-// from reads the begin of something; a date is its first moment. "" is none.
+// from reads the begin of a range; a date means its first moment. The text "" is no bound.
 func (m moments) from(flag, text string) (time.Time, error) { return m.read(flag, text, false) }
 
 // until reads the end of something; a date is its last moment, so that the day is part of it.
@@ -65,8 +65,8 @@ func (m moments) refuse(flag, text string) error {
 	return usage("%s %s: want an instant such as 2027-03-28T02:30:00Z, a date such as 2027-03-28, now, +36h or -2d", flag, text)
 }
 
-// firstOf is the first instant at which the clocks of a zone have reached a day, which is given as its
-// midnight in UTC. Midnight may be left out there, or come twice.
+// firstOf returns the first instant at which the clocks of a zone have reached a day, which is given as its
+// midnight in UTC. On some days a zone has no midnight, or has it twice.
 func firstOf(day time.Time, loc *time.Location) time.Time {
 	const widest = 26 * time.Hour // more than any offset from UTC
 	for t := day.Add(-widest).In(loc); ; {

@@ -19,7 +19,7 @@ const (
 	comingMax   = 1_000  // instants that a server tells at once
 )
 
-// nextFlags are those of `skein schedule next`.
+// nextFlags are the flags of `skein schedule next`.
 type nextFlags struct {
 	cron, zone, from  string
 	gap, repeat, seed string
@@ -87,7 +87,7 @@ func newInstant(at time.Time) instant {
 	return instant{Time: api.Time{Time: at}, Local: at.Format(time.RFC3339), at: at}
 }
 
-// wallForm is how a person reads a local time.
+// wallForm is the layout of a local time for people.
 const wallForm = "Mon 2006-01-02 15:04:05"
 
 // nextOfCron is `skein schedule next --cron`.
@@ -126,7 +126,7 @@ func (c *cli) nextOfCron(f *nextFlags) error {
 	})
 }
 
-// instantsOf lists the next instants, each with what clock changes near it do.
+// instantsOf lists the next instants, each with the effect of clock changes near it.
 func instantsOf(s *cron.Schedule, from time.Time, n int) []instant {
 	list := []instant{}
 	last, more := from, true
@@ -140,8 +140,8 @@ func instantsOf(s *cron.Schedule, from time.Time, n int) []instant {
 	if len(list) == 0 {
 		return list
 	}
-	// A change is remarked at the instant nearest to it, which may come before it. Beyond the last instant
-	// only the time up to the next one, which is not listed, can hold such a change.
+	// A clock change is noted at the instant nearest to it, which may come before the change. After the last
+	// instant, only the time up to the next one, which is not listed, can hold such a change.
 	end := last
 	if more {
 		end, _ = s.Next(last)
@@ -162,7 +162,7 @@ func instantsOf(s *cron.Schedule, from time.Time, n int) []instant {
 // farther reports whether a is farther from t than b is.
 func farther(a, b, t time.Time) bool { return a.Sub(t).Abs() > b.Sub(t).Abs() }
 
-// scheduleError gives what the schedules' own parser refuses its exit code, and its remedy as a hint.
+// scheduleError gives an error of the schedules' own parser its exit code, and its remedy as a hint.
 func scheduleError(err error) error {
 	var e *cron.Error
 	if !errors.As(err, &e) {
@@ -219,7 +219,8 @@ func (c *cli) nextOfTriggers(ctx context.Context, s *session, args []string, f *
 	})
 }
 
-// nextOfTrigger asks for one trigger. One that is paused is told, too: what it would do is why people ask.
+// nextOfTrigger asks for one trigger. The trigger may be paused, because people want to know what it would
+// do.
 func (c *cli) nextOfTrigger(ctx context.Context, s *session, r triggerRef, q skein.NextQuery) (api.NextFires, error) {
 	t, err := s.Schedule(ctx, r.workflow, r.trigger)
 	if err != nil {

@@ -209,7 +209,7 @@ is drained its process can be ended without loss. The order holds until skein no
 	return cmd
 }
 
-// drained waits until a node is drained. One that is gone has nothing left, either.
+// drained waits until a node is drained. A node that is gone counts as drained.
 func (c *cli) drained(ctx context.Context, s *session, n api.Node, timeout time.Duration) (api.Node, error) {
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()

@@ -17,7 +17,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// nodes asks a node who is there.
+// nodes asks a node for the list of nodes.
 func (m *member) nodes() map[string]api.Node {
 	m.home.t.Helper()
 	var list []api.Node
@@ -75,8 +75,9 @@ func (m *member) state(id string) string {
 	return run.State
 }
 
-// TestOperateCluster does with two real nodes what an operator does: look, drain one, move a workflow, stop the
-// scheduler, start runs while nobody or only a dead or a frozen node owns their shard, and end a node meanwhile.
+// TestOperateCluster does with two real nodes what an operator does: it lists them, drains one, moves a
+// workflow, and stops the scheduler. It starts runs while no node, or only a dead or frozen one, owns their
+// shard, and ends a node meanwhile.
 func TestOperateCluster(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2)
@@ -182,7 +183,7 @@ func (f *flight) moveByHand() {
 	f.members[0].home.run("node", "move", "quick", "-")
 }
 
-// stopByHand stops the whole cluster: runs are accepted and wait, also over the end of a node.
+// stopByHand stops the whole cluster. Runs are accepted and wait, also after the end of a node.
 func (f *flight) stopByHand() {
 	f.t.Helper()
 	one, two := f.members[0], f.members[1]
@@ -241,7 +242,7 @@ func (f *flight) patience() {
 	}
 }
 
-// startWithoutOwner starts runs whose owner is dead, or frozen, before anybody has noticed.
+// startWithoutOwner starts runs whose owner is dead or frozen, before other nodes have noticed it.
 func (f *flight) startWithoutOwner() {
 	f.t.Helper()
 	one, two := f.members[0], f.members[1]

@@ -72,7 +72,7 @@ func newEncoder(w io.Writer) *json.Encoder {
 	return enc
 }
 
-// one writes a single object; table is what a person gets.
+// one writes a single object. In the format for people it calls table.
 func one[T any](c *cli, item T, name string, table func() error) error {
 	switch c.format {
 	case "json":
@@ -186,7 +186,7 @@ func (c *cli) columns() int {
 	return 120
 }
 
-// width counts what is seen of a text: escape sequences are not.
+// width counts the visible characters of a text: escape sequences do not count.
 func width(s string) int {
 	n, inside := 0, false
 	for _, r := range s {
@@ -277,7 +277,7 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dd ago", int(d.Hours()/24))
 }
 
-// took is how long something lasted, or lasts.
+// took returns the time for which something has lasted, up to its end or until now.
 func took(from, to *api.Time) string {
 	if from == nil || from.IsZero() {
 		return "-"

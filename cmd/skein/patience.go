@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	// contactWait is how long a server may be away.
+	// contactWait bounds the time for which a server may be away.
 	contactWait = 30 * time.Second
-	// takeOverAfter is how long a server that holds the data folder may take to come back before this process
-	// takes its place: a supervisor that restarts it must not find the folder taken.
+	// takeOverAfter bounds the time in which a server that holds the data folder may come back. After it this
+	// process takes its place. A supervisor that restarts the server must not find the folder taken.
 	takeOverAfter = 10 * time.Second
-	// contactPoll is the first pause between two tries to reach it; each is twice as long as the one before, up to contactPollMax.
+	// contactPoll is the first pause between two tries to reach it; each is twice as long as the one before, up
+	// to contactPollMax.
 	contactPoll    = 100 * time.Millisecond
 	contactPollMax = 2 * time.Second
-	// retryAfterMax bounds what a server may ask for between two tries.
+	// retryAfterMax bounds the pause that a server may ask for between two tries.
 	retryAfterMax = 10 * time.Second
 )
 
-// breath is the pause before a server is tried again that has failed with err. Commands that have lost one
-// server together do not come back to it in step.
+// breath is the pause before the next try after the server has failed with err. It is random, so that
+// commands which have lost one server together do not come back to it in step.
 func (w *waiter) breath(err error) time.Duration {
 	w.pause = min(max(2*w.pause, contactPoll), contactPollMax)
 	pause := w.pause/2 + rand.N(w.pause/2)
@@ -35,7 +36,8 @@ func (w *waiter) breath(err error) time.Duration {
 	return pause
 }
 
-// within bounds all that a command does from here on, looking for a server included. 0: there is no bound.
+// within bounds everything that a command does after this call, the search for a server included. A timeout
+// of 0 means no bound.
 func (w *waiter) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		return ctx, func() {}
@@ -43,7 +45,8 @@ func (w *waiter) within(ctx context.Context, timeout time.Duration) (context.Con
 	return context.WithTimeoutCause(ctx, timeout, errTimedOut)
 }
 
-// late is err, or if the time is over that the command may take, that it is: whatever failed did so because of it.
+// late is err, or if the time is over that the command may take, that it is: whatever failed did so because
+// of it.
 func (w *waiter) late(ctx context.Context, err error) error {
 	var told *said
 	switch {

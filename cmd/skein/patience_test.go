@@ -18,7 +18,8 @@ type reluctant struct {
 	asked []time.Time
 }
 
-// newReluctant: retryAfter is what it says of when to come again, "" is nothing; with silent it does not even answer.
+// newReluctant starts a server that refuses calls. retryAfter is its Retry-After; "" means none. With
+// silent it does not answer at all.
 func newReluctant(t *testing.T, retryAfter string, silent bool) *reluctant {
 	t.Helper()
 	s := &reluctant{}
@@ -39,8 +40,8 @@ func newReluctant(t *testing.T, retryAfter string, silent bool) *reluctant {
 	return s
 }
 
-// TestPatience: a command asks a server that cannot serve it less and less often, and not before the server wants to be asked
-// again; and waits in all no longer than it was told to.
+// TestPatience: a command calls a busy server at growing intervals, and not before the server's
+// Retry-After. In all it waits no longer than its timeout.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

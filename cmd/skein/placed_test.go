@@ -112,8 +112,8 @@ func TestNamedWorker(t *testing.T) {
 	other.stop()
 }
 
-// TestWorkerWithToken: a worker of a node that others can reach shows a token, over TLS. Once that is revoked the
-// worker is gone, and what it had goes to one who may.
+// TestWorkerWithToken: a worker of a node that others can reach shows a token, over TLS. After the token is
+// revoked, the worker is gone, and its tasks go to a worker with a valid token.
 func TestWorkerWithToken(t *testing.T) {
 	t.Parallel()
 	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
@@ -138,7 +138,7 @@ func TestWorkerWithToken(t *testing.T) {
 	cert, key := w.certificate()
 	common := append(slices.Clone(w.env), "SKEIN_CA_CERT="+cert)
 	w.env = append(slices.Clone(common), "SKEIN_API_TOKEN="+node)
-	free, err := net.Listen("tcp", "0.0.0.0:0") // the other nodes would have to be told where it is
+	free, err := net.Listen("tcp", "0.0.0.0:0") // otherwise the other nodes would not know its address
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func keeperOf(data string) int {
 	return pid
 }
 
-// endKeeper ends what a server that was killed has left: its keeper goes on until its lease ends.
+// endKeeper ends the keeper of a killed server, which would continue until its lease ends.
 func endKeeper(t testing.TB, data string) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
@@ -105,7 +105,7 @@ func killKeeper(t testing.TB, data string) {
 	}
 }
 
-// crash ends the server and its keeper together, as when the machine fails: nothing of it goes on.
+// crash ends the server and its keeper together, as a failure of the machine does.
 func (p *process) crash() {
 	p.t.Helper()
 	p.kill()
@@ -185,7 +185,7 @@ func (w *world) call(cmd *exec.Cmd) outcome {
 	}
 	timer := time.AfterFunc(awaitMax, func() {
 		w.t.Errorf("skein %.200q: it does not end", cmd.Args[1:])
-		_ = cmd.Process.Signal(syscall.SIGQUIT) // shows where it stands
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // prints the stacks of its goroutines
 	})
 	err := cmd.Wait()
 	timer.Stop()
@@ -196,7 +196,7 @@ func (w *world) call(cmd *exec.Cmd) outcome {
 	o := outcome{code: cmd.ProcessState.ExitCode(), out: out.String(), err: errs.String()}
 	var own syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &own)
-	// Between fork and exec a process counts as large as its parent: what is not above that tells nothing.
+	// Between fork and exec a process has the size of its parent. So smaller values prove nothing.
 	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && use.Maxrss > own.Maxrss {
 		o.residentMax = use.Maxrss << 10
 	}
@@ -314,7 +314,7 @@ func (p *process) ready() {
 		return err == nil && json.Unmarshal(b, &h) == nil && h.PID == p.cmd.Process.Pid && h.Address != ""
 	})
 	p.url = h.Address
-	k, err := skein.New(p.url, skein.WithToken(p.localToken()), skein.WithHTTPClient(&http.Client{Timeout: awaitMax,
+	k, err := skein.New(p.url, skein.WithToken(ownToken(p.t, p.data)), skein.WithHTTPClient(&http.Client{Timeout: awaitMax,
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 512}}))
 	if err != nil {
 		p.t.Fatal(err)
@@ -322,12 +322,13 @@ func (p *process) ready() {
 	p.Client = k
 }
 
-// localToken is the token that the process made for its user; "": it asks for tokens of the database.
-func (p *process) localToken() string {
-	p.t.Helper()
-	b, err := os.ReadFile(filepath.Join(p.data, "access", "local.token"))
+// ownToken is the token that the node of a data folder made for programs of its user; "": it asks for tokens of the
+// database.
+func ownToken(t testing.TB, data string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(data, "access", "local.token"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return strings.TrimSpace(string(b))
 }
@@ -494,7 +495,7 @@ func (w *world) leaveNothing(word string) {
 	})
 }
 
-// smallDisk mounts a file system of so many bytes in the world, or skips the test.
+// smallDisk mounts a file system of a given size in the world, or skips the test.
 func (w *world) smallDisk(name string, size int) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
@@ -504,7 +505,7 @@ func (w *world) smallDisk(name string, size int) string {
 	return path
 }
 
-// mountSmall makes a folder and mounts a file system of so many bytes on it, for the time of the test.
+// mountSmall makes a folder, and mounts a file system of a given size on it during the test.
 func mountSmall(t testing.TB, path string, size int) error {
 	t.Helper()
 	if err := os.Mkdir(path, 0o700); err != nil {

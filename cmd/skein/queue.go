@@ -42,7 +42,7 @@ func (c *cli) queueTable(all []api.Queue) error {
 	})
 }
 
-// queueTasks is how many places tasks have, and how many wait.
+// queueTasks counts the slots that tasks have, and the waiting tasks.
 func queueTasks(q api.Queue) string {
 	switch t := q.Tasks; {
 	case t.Waiting > 0:
@@ -53,7 +53,7 @@ func queueTasks(q api.Queue) string {
 	return "-"
 }
 
-// queueCrews shows which tasks those are.
+// queueCrews lists the runs of these tasks.
 func (c *cli) queueCrews(q *api.Queue) error {
 	if len(q.Tasks.Runs) == 0 {
 		return nil
@@ -82,7 +82,7 @@ func queueLimit(q api.Queue) string {
 	return strconv.Itoa(int(*q.Limit))
 }
 
-// queueWhy says who has paused it, why, and until when.
+// queueWhy says by whom and why the queue was paused, and until when.
 func (c *cli) queueWhy(q *api.Queue) string {
 	why := text(q.Reason)
 	if by := text(q.User); by != "" {

@@ -3,16 +3,8 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-
-	skein "skein.dev/skein"
 )
 
 // TestPointInTime recovers the database to a point in time, from a base backup and the server's log, while the node
@@ -29,9 +21,7 @@ func TestPointInTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.gated("ends", dir)
-			pidFile := filepath.Join(dir, "late.pid")
-			m.apply("late", fmt.Sprintf("  a: {run: 'echo $$ > %s.new; mv %[1]s.new %[1]s; until [ -e %s ]; do sleep 0.05; done'}\n",
-				pidFile, filepath.Join(dir, "late.gate")))
+			f.late(dir, "")
 			ends := m.detach("ends")
 			f.until("its attempt runs", func() bool {
 				out, err := f.query("select count(*) from skein.attempt where state = 'running'")
@@ -43,8 +33,7 @@ func TestPointInTime(t *testing.T) {
 			}
 			f.open(dir, "ends")
 			f.stated("succeeded", ends)
-			late := m.detach("late")
-			f.until("the late attempt has begun", func() bool { _, err := os.Stat(pidFile); return err == nil })
+			late := f.lateBegins(dir)
 			if stopped {
 				f.open(dir, "late")
 				f.stated("succeeded", late)
@@ -62,18 +51,7 @@ func TestPointInTime(t *testing.T) {
 			f.regressed(ends)
 			f.stated("succeeded", ends)
 			f.tokens(dir, "ends")
-			if _, err := m.client.Run(t.Context(), late); !errors.Is(err, skein.ErrNotFound) {
-				t.Errorf("the run of the lost time: %v", err)
-			}
-			text, err := os.ReadFile(pidFile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.until("the attempt of the lost time has ended", func() bool { return syscall.Kill(pid, 0) != nil })
+			f.lateIsGone(dir, late)
 		})
 	}
 }

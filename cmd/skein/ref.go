@@ -12,7 +12,7 @@ import (
 // runRefHelp is part of every help text that takes RUN.
 const runRefHelp = `RUN is an id, the beginning of one, or NAME@latest (NAME@-1 is the one before).`
 
-// refScanMax is how many of the newest runs are looked through for the beginning of an id.
+// refScanMax bounds the newest runs that are searched for the beginning of an id.
 const refScanMax = 10_000
 
 // findRun finds the run that a person means.
@@ -21,7 +21,7 @@ func findRun(ctx context.Context, s *session, ref string) (string, error) {
 	switch {
 	case isRunID(ref):
 		return ref, nil
-	case ref == "", name == "" && named: // the newest run of all would be anybody's
+	case ref == "", name == "" && named: // the newest run of all may belong to another user
 		return "", usage("%q names no run: say an id, the beginning of one, or NAME@latest", ref)
 	case named:
 		return newestOf(ctx, s, name, which)
@@ -50,7 +50,7 @@ func newestOf(ctx context.Context, s *session, workflow, which string) (string, 
 	return "", &said{errNotFound, fmt.Sprintf("workflow %s has no run %s", workflow, which)}
 }
 
-// placesBack is how far before the newest one what comes after the @ is.
+// placesBack returns how many runs before the newest one the text after the @ means.
 func placesBack(workflow, which string) (int, error) {
 	if which == "latest" {
 		return 0, nil

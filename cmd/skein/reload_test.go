@@ -129,7 +129,7 @@ func TestServerReloadsItsCertificate(t *testing.T) {
 	}
 }
 
-// TestWorkerReloads: a worker reads its settings at HUP, also while no node answers.
+// TestWorkerReloads: a worker reads its settings at HUP, even if no node answers.
 func TestWorkerReloads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

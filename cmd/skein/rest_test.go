@@ -21,18 +21,24 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// ask sends a request as it is and gives status and body.
+// ask sends a request as it is and gives status and body. It shows the token of the node's user, unless the header has
+// an Authorization; if that is "", it shows nothing.
 func (p *process) ask(method, path string, header map[string]string, body io.Reader) (int, string) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, body)
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	if _, other := header["Authorization"]; !other {
+		req.Header.Set("Authorization", "Bearer "+ownToken(p.t, p.data))
+	}
 	for k, v := range header {
 		if k == "Host" {
 			req.Host = v
 		}
-		req.Header.Set(k, v)
+		if v != "" {
+			req.Header.Set(k, v)
+		}
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -153,7 +159,7 @@ func TestBadRequests(t *testing.T) {
 	w.verify()
 }
 
-// TestHalfRequests: connections that send rubbish, or half a request and no more, hold up nobody.
+// TestHalfRequests: connections that send garbage or half a request block no other caller.
 func TestHalfRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -176,13 +182,13 @@ func TestHalfRequests(t *testing.T) {
 	p.stop() // and none of them keeps it from ending
 }
 
-// TestManyWatchers: a thousand streams, of which most read nothing, hold up nobody.
+// TestManyWatchers: a thousand streams, most of which read nothing, block no other caller.
 func TestManyWatchers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.server()
 	p.apply("a", "  t: {run: 'true'}\n  u: {run: 'true', needs: t}\n")
-	address := strings.TrimPrefix(p.url, "http://")
+	address, token := strings.TrimPrefix(p.url, "http://"), ownToken(t, w.data)
 	const streams, readers = 1000, 20
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -193,7 +199,7 @@ func TestManyWatchers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if _, err := io.WriteString(c, "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(c, "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+token+"\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		in := bufio.NewReader(c)
@@ -230,8 +236,8 @@ func TestManyWatchers(t *testing.T) {
 	w.verify()
 }
 
-// TestSubmissionStorm: many thousand submissions at once: what gets a 2xx is there, what is refused is told why; the
-// same key from many sides is one run.
+// TestSubmissionStorm: many thousand concurrent starts. Each start with a 2xx is stored, each refusal has a
+// reason, and one key from several callers starts one run.
 func TestSubmissionStorm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

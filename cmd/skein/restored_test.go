@@ -14,10 +14,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// TestRestoredWhileItRuns restores a backup after kill -9 of the server, while its keeper holds
-// attempts and after it has ended them. One attempt is known to the backup, the other one was
-// handed over after it. Both end, nothing that they did is taken, and their tasks begin again under
-// tokens that were never given.
+// TestRestoredWhileItRuns restores a backup after kill -9 of the server, while its keeper holds attempts,
+// and after it has ended them. The backup knows one attempt, and the other was assigned after it. Both end,
+// none of their results is taken, and their tasks begin again under unused tokens.
 func TestRestoredWhileItRuns(t *testing.T) {
 	t.Parallel()
 	for name, lease := range map[string]string{"within the lease": "10m", "after the lease": "1s"} {

@@ -20,7 +20,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// runFlags are those of `skein run FILE|NAME`.
+// runFlags are the flags of `skein run FILE|NAME`.
 type runFlags struct {
 	params   []string
 	detach   bool
@@ -84,7 +84,8 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 	return cmd
 }
 
-// runOpenCmd keeps the word for the web page of a run, so that no script comes to mean a workflow by it.
+// runOpenCmd reserves "skein run open" for the web page of a run. Otherwise a script could use it to start
+// a workflow named open.
 func (c *cli) runOpenCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "open RUN", Short: "Reserved for the web page of a run", Hidden: true, DisableFlagParsing: true,
@@ -112,7 +113,8 @@ func isFile(arg string) bool {
 // namespaced is NS/NAME, which looks like a path without an extension.
 var namespaced = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// isName reports whether the first argument of FILE|NAME is a name: after -- always, NS/NAME if no file is called so.
+// isName reports whether the first argument of FILE|NAME is a name: after -- always, NS/NAME if no file is
+// called so.
 func isName(cmd *cobra.Command, arg string) bool {
 	if cmd.ArgsLenAtDash() == 0 || !isFile(arg) {
 		return true
@@ -221,7 +223,7 @@ func (c *cli) detached(ctx context.Context, w *waiter, run *api.Run) error {
 	})
 }
 
-// pairShown is how much of what was given is repeated.
+// pairShown bounds the part of an argument that an error repeats.
 const pairShown = 80
 
 // splitPairs takes apart what a flag that may be repeated was given as name=value.
@@ -237,8 +239,8 @@ func splitPairs(flag string, pairs []string) (map[string]string, error) {
 	return given, nil
 }
 
-// typed turns texts into what the parameters are declared as. What does not fit stays a text: the server
-// says what is wrong with it.
+// typed converts texts to the declared types of the parameters. A value that cannot be converted stays a
+// text, and the server reports the error.
 func typed(given map[string]string, declared []api.Param) map[string]any {
 	all := make(map[string]any, len(given))
 	for name, value := range given {

@@ -265,8 +265,8 @@ func (c *cli) runWatchCmd() *cobra.Command {
 	return cmd
 }
 
-// forWatching finds who can watch a run: if it has ended, the data folder is enough; if not and no server
-// is there, this process becomes one, and the run goes on.
+// forWatching finds a server that can watch a run. If the run has ended, the data folder is enough. If the
+// run is active and there is no server, this process becomes one, and the run continues.
 func (c *cli) forWatching(ctx context.Context, ref string) (*session, error) {
 	s, err := c.forReading(ctx)
 	if err != nil {

@@ -56,7 +56,7 @@ func (f *verbFlags) register(cmd *cobra.Command) {
 	}
 }
 
-// onRuns does a verb to the runs that are chosen, and shows how they stand then.
+// onRuns applies a verb to the chosen runs, and shows their states afterwards.
 func (c *cli) onRuns(ctx context.Context, s *session, name string, args []string, f *verbFlags, do verb) error {
 	chosen, err := f.choose(ctx, s, args)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *cli) onRuns(ctx context.Context, s *session, name string, args []string
 	return errors.Join(c.runTable(runs), errors.Join(errs...))
 }
 
-// choose finds the runs; those of a list come as they are, others with their id only.
+// choose finds the runs. Runs of a list are complete; others have only their id.
 func (f *verbFlags) choose(ctx context.Context, s *session, args []string) (runs []api.Run, err error) {
 	switch {
 	case f.all && len(args) > 0:

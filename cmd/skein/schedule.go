@@ -45,7 +45,7 @@ func (c *cli) scheduleTable(all []api.Schedule) error {
 
 func scheduleName(t api.Schedule) string { return t.Workflow + "/" + t.Name }
 
-// scheduleWords is when it fires, and why it does not.
+// scheduleWords says when a trigger fires, or why it does not.
 func scheduleWords(t api.Schedule) string {
 	words := t.Description
 	switch by, reason := text(t.PausedBy), text(t.Reason); {
@@ -69,7 +69,7 @@ func (c *cli) lastOutcome(f *api.Fire) string {
 	return c.state(f.Outcome) + " " + c.when(&f.Last)
 }
 
-// due is when something comes: relative on a terminal and RFC 3339 in a pipe.
+// due formats a coming time: relative on a terminal, RFC 3339 in a pipe.
 func (c *cli) due(t *api.Time) string {
 	switch {
 	case t == nil || t.IsZero():
@@ -125,7 +125,7 @@ func allSchedules(ctx context.Context, s *session, q skein.SchedulesQuery) ([]ap
 	return all, nil
 }
 
-// triggerRef is what WORKFLOW[/TRIGGER] means; trigger "": all of the workflow.
+// triggerRef is the meaning of WORKFLOW[/TRIGGER]. An empty trigger means all triggers of the workflow.
 type triggerRef struct{ workflow, trigger string }
 
 func (r triggerRef) String() string {
@@ -135,8 +135,8 @@ func (r triggerRef) String() string {
 	return r.workflow + "/" + r.trigger
 }
 
-// findTriggers finds what a person means by WORKFLOW[/TRIGGER]. Of A/B, A is a workflow with a trigger B, or
-// else a namespace with a workflow B. A trigger that is gone is fine: its ledger stays.
+// findTriggers finds what a person means by WORKFLOW[/TRIGGER]. Of A/B, A is a workflow with a trigger B,
+// or else a namespace with a workflow B. A deleted trigger is no error, because its ledger stays.
 func findTriggers(ctx context.Context, s *session, arg string) (triggerRef, error) {
 	parts := strings.Split(arg, "/")
 	var r triggerRef
@@ -245,7 +245,7 @@ func (c *cli) scheduleStateCmd(name, short string, do scheduleVerb) *cobra.Comma
 	return cmd
 }
 
-// fireFlags are those of `skein schedule trigger`.
+// fireFlags are the flags of `skein schedule trigger`.
 type fireFlags struct {
 	reason, key    string
 	follow, detach bool

@@ -97,7 +97,7 @@ const (
 	barWidth = 24
 )
 
-// runView is what is known of a run's tasks from its events: those that run and those that failed.
+// runView holds the tasks of a run that its events have shown: the running and the failed ones.
 type runView struct {
 	c       *cli
 	running map[string]time.Time
@@ -107,7 +107,8 @@ type runView struct {
 	shown   []string          // those of failed that are shown, in the order in which they failed
 
 	decided map[string]time.Time // when a task failed without an attempt, and that was said
-	// message returns the message of an attempt, for the first asksMax of them. nil: there is no server to ask.
+	// message returns the message of an attempt, for the first asksMax of them. It is nil if there is no server
+	// to ask.
 	message func(task string, attempt int32) string
 	asked   int
 }
@@ -143,7 +144,7 @@ func (v *runView) event(ev *api.Event) string {
 		if text(ev.State) == "failed" {
 			return v.fails(task, reasonOf(ev))
 		}
-	case "lost": // its end, or its next assignment, says what becomes of it
+	case "lost": // its end or its next assignment decides
 		delete(v.running, task)
 		if v.lost[task] < n {
 			v.lost[task] = n
@@ -191,7 +192,7 @@ func (v *runView) absolve(task string) {
 	}
 }
 
-// why is what the attempt says of its end; the history has only the kind of it.
+// why returns the message of the attempt's end. The history has only the kind of the end.
 func (v *runView) why(ev *api.Event, task string, n int32) string {
 	if (ev.ExitCode == nil || *ev.ExitCode == 0) && v.message != nil && v.asked < asksMax {
 		v.asked++
@@ -299,7 +300,7 @@ func bar(done, total int) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
-// painter colours what goes to stderr, which may be a terminal when stdout is none.
+// painter colours text for stderr, which may be a terminal when stdout is none.
 type painter struct{ colour bool }
 
 func (p painter) paint(code, s string) string {

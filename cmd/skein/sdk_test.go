@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -185,7 +186,7 @@ type fleet struct {
 	Odd  string   `json:"odd"`
 }
 
-// plan compares what is with what is wanted, and gives the tasks that lie between.
+// plan compares the present state with the wanted one, and returns the tasks for the difference.
 func plan(have machines) func(context.Context, *skein.Split[fleet]) ([]*skein.TaskDef, error) {
 	return func(_ context.Context, s *skein.Split[fleet]) (tasks []*skein.TaskDef, err error) {
 		var with struct{ Region string }
@@ -242,7 +243,7 @@ func (f *flight) split(c *skein.Client) {
 		{fleet{machines{"a": 1, "b": 3, "d": 1}, ""}, "succeeded", "work", "", 1, "remove-c resize-b resize-d"},
 		{fleet{machines{"a": 1, "b": 2, "c": 1}, ""}, "succeeded", "work", "", 1, ""},
 		{fleet{machines{"a": 1, "b": 2}, "later"}, "succeeded", "work", "", 2, "remove-c"},
-		{fleet{machines{}, "twice"}, "failed", "split", "gives two tasks a", 1, ""},
+		{fleet{machines{}, "twice"}, "failed", "split", "returned two tasks with the name a", 1, ""},
 		{fleet{machines{}, "circle"}, "failed", "work", "what it is made of cannot be run: ", 1, ""},
 	} {
 		run, err := wf.Start(ctx, c, tt.fleet)
@@ -332,12 +333,14 @@ func (f *flight) printed(c *skein.Client, run, task, want string) {
 // TestSDKExample runs the program of examples/sdk against a cluster of one node.
 func TestSDKExample(t *testing.T) {
 	t.Parallel()
-	f := newPlainFlight(t, 1) // it shows no token
+	f := newPlainFlight(t, 1) // it finds the token by itself
 	program := filepath.Join(t.TempDir(), "sdk")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "skein.dev/skein/examples/sdk").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	out, err := exec.CommandContext(t.Context(), program, "-server", f.members[0].client.URL()).Output()
+	cmd := exec.CommandContext(t.Context(), program, "-server", f.members[0].client.URL())
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME=", "HOME="+f.members[0].home.dir)
+	out, err := cmd.Output()
 	if err != nil || string(out) != "run succeeded: 1235 cents\n" {
 		t.Errorf("%q, %v", out, err)
 	}

@@ -39,7 +39,7 @@ func TestHandlerRate(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pg.Close() })
-	f := &flight{t: t, pg: pg, db: pg.URL("postgres"), env: []string{"SKEIN_ROLES=api,scheduler", "SKEIN_LAG=20s"}}
+	f := &flight{t: t, pg: pg, plain: true, db: pg.URL("postgres"), env: []string{"SKEIN_ROLES=api,scheduler", "SKEIN_LAG=20s"}}
 	for range nodes {
 		f.add()
 	}
@@ -64,7 +64,7 @@ func TestHandlerRate(t *testing.T) {
 		}
 		all = append(all, wf)
 	}
-	w := skein.NewWorker(c.URL(), skein.WorkerOptions{Name: "gopher", Slots: slots, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	w := skein.NewWorker(c.URL(), skein.WorkerOptions{Name: "gopher", Slots: slots, Token: f.members[0].home.token(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	skein.Handle(w, "noop", func(context.Context, *skein.Task, struct{}) (struct{}, error) { return struct{}{}, nil })
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)

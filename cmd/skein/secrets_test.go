@@ -51,7 +51,8 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 }
 
-// TestTokenStaysPrivate: the command line sends no token in plain text to an address that is not loopback, unless it is told to.
+// TestTokenStaysPrivate: the command line sends no token in plain text to an address other than loopback,
+// unless a flag allows it.
 func TestTokenStaysPrivate(t *testing.T) {
 	t.Parallel()
 	shown := make(chan string, 100)
@@ -64,6 +65,9 @@ func TestTokenStaysPrivate(t *testing.T) {
 	token := w.secret("t", "skein_api_x")
 	url := "http://0.0.0.0:" + node.URL[strings.LastIndex(node.URL, ":")+1:] // which leads to this machine
 	w.refused(exitUsage, []string{"plain text", "https://", "--insecure-plaintext"}, "--server", url, "--token-file", token, "run", "list")
+	for _, address := range []string{url[len("http://"):], "node-1:8080"} {
+		w.refused(exitUsage, []string{"plain text"}, "--server", address, "--token-file", token, "run", "list")
+	}
 	if n := len(shown); n != 0 {
 		t.Errorf("the node was asked %d times", n)
 	}

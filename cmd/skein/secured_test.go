@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
@@ -93,31 +92,17 @@ func (s *secured) args(kind string) []string {
 	return []string{"--token-file", s.path(kind)}
 }
 
-// client makes a client of a node.
-func (s *secured) client(t *testing.T, url string) *skein.Client {
-	t.Helper()
-	var opts []skein.Option
-	if s != nil {
-		opts = []skein.Option{skein.WithHTTPClient(s.http), skein.WithToken(s.tokens[store.TokenAPI])}
-	}
-	k, err := skein.New(url, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
 // get reads something of a node that its client has no method for.
 func (m *member) get(path string) (*http.Response, error) {
-	s, c := m.home.doors, http.DefaultClient
+	c := http.DefaultClient
 	req, err := http.NewRequestWithContext(m.home.t.Context(), http.MethodGet, m.client.URL()+path, nil)
 	if err != nil {
 		return nil, err
 	}
-	if s != nil {
-		c = s.http
-		req.Header.Set("Authorization", "Bearer "+s.tokens[store.TokenAPI])
+	if m.home.doors != nil {
+		c = m.home.doors.http
 	}
+	req.Header.Set("Authorization", "Bearer "+m.home.token())
 	return c.Do(req)
 }
 

@@ -12,14 +12,14 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
-// signals gives every Ctrl-C and TERM, one by one, and those of more.
+// signals delivers each Ctrl-C and TERM, and each of the additional signals.
 func signals(more ...os.Signal) (ch chan os.Signal, stop func()) {
 	ch = make(chan os.Signal, 4) // a person may press Ctrl-C several times
 	signal.Notify(ch, append([]os.Signal{os.Interrupt, syscall.SIGTERM}, more...)...)
 	return ch, func() { signal.Stop(ch) }
 }
 
-// hangups gives every HUP. A second one that comes while the first waits adds nothing.
+// hangups delivers HUP. A HUP that comes while another one waits is dropped.
 func hangups() (ch chan os.Signal, stop func()) {
 	ch = make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGHUP)

@@ -11,10 +11,10 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// spanDefault is how far a simulation looks if nothing is said.
+// spanDefault is the span of a simulation without --to.
 const spanDefault = 7 * 24 * time.Hour
 
-// simulateFlags are those of `skein schedule simulate`.
+// simulateFlags are the flags of `skein schedule simulate`.
 type simulateFlags struct{ from, to, zone, with string }
 
 func (c *cli) scheduleSimulateCmd() *cobra.Command {
@@ -49,7 +49,7 @@ compares: the workflows of the file take the place of those of the same name. No
 	fl := cmd.Flags()
 	fl.StringVar(&f.from, "from", "", "begin T, part of the span (default now)")
 	fl.StringVar(&f.to, "to", "", "end T, at most 366 days later; a date is part of it (default 7 days later)")
-	fl.StringVar(&f.zone, "timezone", "", "whose days dates are (default UTC)")
+	fl.StringVar(&f.zone, "timezone", "", "time zone of dates (default UTC)")
 	fl.StringVar(&f.with, "with", "", "workflow file whose triggers are tried out")
 	return cmd
 }
@@ -99,7 +99,7 @@ func (f *simulateFlags) request(tasksMax int) (api.SimulateRequest, error) {
 	return req, nil
 }
 
-// simulation shows a report: on a terminal part by part, in a pipe as rows that begin with what they are.
+// simulation shows a report: on a terminal part by part, in a pipe as rows that begin with their kind.
 func (c *cli) simulation(sim *api.Simulation) error {
 	if !c.outTTY {
 		return c.plainRows(simulationRows(sim))
@@ -146,7 +146,7 @@ func simulatedTriggers(sim *api.Simulation) (string, [][]string) {
 	return "Triggers", rows
 }
 
-// lasts is how long its runs take: the median, and the length that one in twenty exceeds.
+// lasts formats the duration of the trigger's runs: the median, and the length that one in twenty exceeds.
 func lasts(t *api.SimulatedTrigger) string {
 	if t.Median == nil {
 		return "?"
@@ -160,7 +160,7 @@ func lasts(t *api.SimulatedTrigger) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// instantsShown is how many of the instants that an edit adds or takes away are named.
+// instantsShown bounds the named instants among those that an edit adds or removes.
 const instantsShown = 5
 
 func simulatedChanges(sim *api.Simulation) (string, [][]string) {

@@ -82,7 +82,7 @@ func (c *cli) statusCard(ctx context.Context, s *session, st *api.Status) error 
 	return c.runTable(newest.Items)
 }
 
-// clusterRows are about the other nodes; none: it is alone.
+// clusterRows describes the other nodes. It returns no rows if the node is alone.
 func clusterRows(ctx context.Context, s *session, nodes []api.Node) ([][]string, error) {
 	if len(nodes) == 0 || nodes[0].SeenAt == nil {
 		return nil, nil
@@ -103,7 +103,7 @@ func clusterRows(ctx context.Context, s *session, nodes []api.Node) ([][]string,
 	return rows, nil
 }
 
-// roomText is what tasks with resources take of a node or worker, and what it has.
+// roomText shows the resources of a node or worker, and the part that tasks take.
 func roomText(n *api.Node) string {
 	r := &n.Resources
 	return fmt.Sprintf("%g of %g cores and %s of %s taken", r.CPU.Used, r.CPU.Total, size(r.Memory.Used), size(r.Memory.Total))

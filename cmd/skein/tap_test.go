@@ -16,9 +16,9 @@ import (
 // What a tap does to everything that passes it.
 const (
 	tapOpen int32 = iota
-	tapShut       // nothing arrives, in neither direction, and nobody is told
+	tapShut       // nothing arrives in either direction, without an error
 	tapUp         // what the caller says does not arrive
-	tapDown       // what it is answered does not arrive
+	tapDown       // answers do not arrive
 	tapSlow       // everything takes 100 ms
 )
 
@@ -26,7 +26,7 @@ const (
 // heartbeats are shorter.
 const tapWrites = 200
 
-// tap stands between one node and its database, or between a node and those who call it.
+// tap is a proxy between one node and its database, or between a node and its callers.
 type tap struct {
 	l     net.Listener
 	to    func() string
@@ -90,7 +90,7 @@ func (p *tap) serve(node net.Conn) {
 	_ = db.Close()
 }
 
-// carry passes on what comes, as the mode lets it, until see says no.
+// carry passes on data as the mode allows, until see returns false.
 func (p *tap) carry(to, from net.Conn, way int32, see func([]byte) bool) {
 	buf := make([]byte, 64<<10)
 	for {

@@ -7,9 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// shown writes to a terminal what may be text of others: names, reasons, logs. Such text must not move the cursor, set the
-// title, write the clipboard or answer in the user's name. Of all escape sequences only colours pass. Control characters are left
-// out, but for line feed and tab; a carriage return becomes a line feed.
+// shown writes to a terminal what may be text of others: names, reasons, logs. Such text must not move the
+// cursor, set the title, write the clipboard or answer in the user's name. Of all escape sequences only
+// colours pass. Control characters are left out, but for line feed and tab; a carriage return becomes a
+// line feed.
 type shown struct {
 	to  io.Writer
 	sgr *regexp.Regexp // the colours that pass, without ESC
@@ -48,7 +49,7 @@ func (t *shown) Fd() uintptr {
 	return ^uintptr(0)
 }
 
-// Write implements io.Writer. Sequences and characters may come in pieces.
+// Write implements io.Writer. A call may end within an escape sequence or a character.
 func (t *shown) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

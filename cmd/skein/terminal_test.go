@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sequences are texts of others by what it may do to a terminal, with what is left of it.
+// sequences are foreign texts, by their effect on a terminal, and the text that remains.
 var sequences = map[string]string{
 	"plain\ttext ✓\n":                          "plain\ttext ✓\n",
 	"\x1b]52;c;ZXZpbA==\x07a":                  "a", // the clipboard

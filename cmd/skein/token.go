@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,14 +22,14 @@ func (c *cli) tokenCmd() *cobra.Command {
 		Example: "  skein token create --kind worker --name rack-7\n  skein token revoke rack-7",
 	}
 	needsVerb(cmd)
-	cmd.AddCommand(c.tokenCreateCmd(), c.tokenListCmd(), c.tokenRevokeCmd(), c.tokenLocalCmd())
+	cmd.AddCommand(c.tokenCreateCmd(), c.tokenListCmd(), tokenRotateCmd(c), c.tokenRevokeCmd(), c.tokenLocalCmd())
 	return cmd
 }
 
-// tokenFlags is what token create was asked to do.
+// tokenFlags holds the flags of token create.
 type tokenFlags struct {
-	kind, name, expires, out string
-	verbs, namespaces        []string
+	kind, name, owner, expires, out string
+	verbs, namespaces               []string
 }
 
 func (c *cli) tokenCreateCmd() *cobra.Command {
@@ -41,7 +42,10 @@ to each other. A node that listens beyond loopback asks every caller for one. A 
 --expires says otherwise; skein doctor names those that expire within 14 days.
 
 A token of the kind api has your verbs in all namespaces and for the cluster. --verbs and --namespaces narrow it. You can
-give only verbs that you have, and the token has no right that you lose later.`,
+give only verbs that you have, and the token has no right that you lose later. A token that you make with a token ends with that one.
+
+--for makes a token of another user or service. Calls with it are that user's: in approvals, runs and events. You need the verb
+user.impersonate for a user, and each right that the user or service has.`,
 		Example: "  skein token create --kind api --name ann --expires 30d\n  skein token create --name ci --verbs workflow.read,run.read,run.start --namespaces shop\n  skein token create --kind worker --name rack-7 --expires never --out /etc/skein/token",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, _ []string) error {
@@ -50,7 +54,8 @@ give only verbs that you have, and the token has no right that you lose later.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.kind, "kind", "api", "api | worker | node")
-	fl.StringVar(&f.name, "name", "", "on whose behalf calls with it are made (default the kind and the day)")
+	fl.StringVar(&f.name, "name", "", "name of the token (default the kind, the user and the day)")
+	fl.StringVar(&f.owner, "for", "", "the user or service that a token of the kind api is for (default you)")
 	fl.StringVar(&f.expires, "expires", "90d", "how long it counts, such as 30d; never: until it is revoked")
 	fl.StringSliceVar(&f.verbs, "verbs", nil, "only these verbs of yours, such as run.read,run.start (default all)")
 	fl.StringSliceVar(&f.namespaces, "namespaces", nil, "only in these namespaces (default all, and the cluster)")
@@ -60,12 +65,15 @@ give only verbs that you have, and the token has no right that you lose later.`,
 }
 
 func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
-	req := api.TokenRequest{Kind: f.kind, Name: f.name, Verbs: f.verbs, Namespaces: f.namespaces}
+	req := api.TokenRequest{Kind: f.kind, Name: f.name, For: f.owner, Verbs: f.verbs, Namespaces: f.namespaces}
 	if req.Kind != "api" && req.Kind != "worker" && req.Kind != "node" {
 		return usage("--kind %s: there are api, worker, node", f.kind)
 	}
 	if req.Name == "" {
 		req.Name = f.kind + "-" + time.Now().UTC().Format("2006-01-02")
+		if f.owner != "" {
+			req.Name = f.owner + "-" + req.Name
+		}
 	}
 	if f.expires != "never" {
 		d, err := workflow.ParseDuration(f.expires)
@@ -73,6 +81,8 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 			return usage("--expires %s: want a duration such as 90d, or never", f.expires)
 		}
 		req.Expires = &api.Time{Time: time.Now().UTC().Add(time.Duration(d))}
+	} else {
+		req.NeverExpires = f.kind == "api" // the others never expire by default
 	}
 	if f.out != "" { // before the token exists, so that none is lost
 		file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -125,42 +135,61 @@ func (c *cli) tokenListCmd() *cobra.Command {
 				{head: "ID", get: func(t api.Token) string { return strconv.FormatInt(t.ID, 10) }},
 				{head: "NAME", get: func(t api.Token) string { return t.Name }},
 				{head: "KIND", get: func(t api.Token) string { return t.Kind }},
+				{head: "USER", get: func(t api.Token) string { return orDash(text(t.User)) }},
 				{head: "STATE", get: func(t api.Token) string { return c.state(t.State) }},
 				{head: "CREATED", get: func(t api.Token) string { return c.when(&t.CreatedAt) }},
 				{head: "BY", get: func(t api.Token) string { return t.CreatedBy }},
 				{head: "EXPIRES", get: func(t api.Token) string { return c.when(t.ExpiresAt) }},
+				{head: "MADE WITH", get: func(t api.Token) string { return orDash(idText(t.Parent)) }},
+				{head: "REPLACED BY", get: func(t api.Token) string { return orDash(idText(t.ReplacedBy)) }},
 			})
 		})),
 	}
 }
 
+// idText is the text of an ID; "" without one.
+func idText(id *int64) string {
+	if id == nil {
+		return ""
+	}
+	return strconv.FormatInt(*id, 10)
+}
+
 func (c *cli) tokenRevokeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke NAME|ID", Short: "End a token", Args: cobra.ExactArgs(1),
-		Long:    "Ends a token: every node refuses it within five seconds. A name means the one that is not revoked.",
+		Long: `Ends a token and all that were made with it: every node refuses them within five seconds. A name means the token that is not revoked, and
+those that it has replaced and that count still; an ID means that one.`,
 		Example: "  skein token revoke rack-7",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			page, err := s.Tokens(ctx)
+			all, err := tokensOf(ctx, s, args[0])
 			if err != nil {
 				return err
 			}
-			id := int64(0)
-			for _, t := range page.Items {
-				if t.Name == args[0] && t.RevokedAt == nil || id == 0 && strconv.FormatInt(t.ID, 10) == args[0] {
-					id = t.ID
+			var newest api.Token
+			var failed []error
+			for i, is := range slices.Backward(all) {
+				last := i == len(all)-1
+				if is.State == "expired" && !last { // it was replaced and has ended
+					continue
+				}
+				t, err := s.RevokeToken(ctx, is.ID)
+				switch {
+				case err != nil: // the others are revoked all the same
+					failed = append(failed, fmt.Errorf("token %s (%d): %w", is.Name, is.ID, err))
+				case last:
+					newest = t
+				default:
+					c.say("token %s (%d), which was replaced, is revoked", t.Name, t.ID)
 				}
 			}
-			if id == 0 {
-				return hint(&said{errNotFound, "there is no token " + args[0]}, "skein token list")
+			if newest.ID == 0 {
+				return errors.Join(failed...)
 			}
-			t, err := s.RevokeToken(ctx, id)
-			if err != nil {
-				return err
-			}
-			return one(c, t, t.Name, func() error {
-				c.say("token %s (%d) is revoked", t.Name, t.ID)
+			return errors.Join(append(failed, one(c, newest, newest.Name, func() error {
+				c.say("token %s (%d) is revoked", newest.Name, newest.ID)
 				return nil
-			})
+			}))...)
 		})),
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// faults is what `skein validate -o json` prints: a contract.
+// faults is the output of `skein validate -o json`. Programs rely on its form.
 type faults struct {
 	Errors workflow.Errors `json:"errors"`
 }
@@ -61,7 +61,8 @@ func (c *cli) validateCmd() *cobra.Command {
 	}
 }
 
-// good says what is in a workflow; on a terminal also when it will fire, which people get wrong most.
+// good describes a valid workflow. On a terminal it also lists the next fires, because schedules are easy
+// to get wrong.
 func (c *cli) good(path string, w *workflow.Workflow) {
 	has := count(len(w.Tasks), "task")
 	if len(w.Triggers) > 0 {
@@ -84,10 +85,11 @@ func (c *cli) good(path string, w *workflow.Workflow) {
 	}
 }
 
-// soonMax is how many instants show what a trigger means.
+// soonMax is the number of instants that illustrate a trigger.
 const soonMax = 3
 
-// nextOf are the next instants of a trigger on the clocks of its zone; none of a sensor, or one that begins paused.
+// nextOf returns the next instants of a trigger in its time zone. It returns none for a sensor, and none
+// for a trigger that begins paused.
 func nextOf(t *workflow.Trigger) (all []time.Time) {
 	schedule, err := t.Schedule()
 	if err != nil || schedule == nil || t.Paused {

@@ -10,10 +10,12 @@ import (
 	"skein.dev/skein/internal/app"
 )
 
-// pageNotes holds the remarks of skein version on the web page. A page that is as it should be needs none.
+// pageNotes holds the remarks of skein version about the web page. There is none for a page that is up to
+// date.
 var pageNotes = map[string]string{
-	"absent": "The web page is not built; make web builds it.\n",
-	"stale":  "The web page was built from other sources than this program; make web builds it again.\n",
+	"absent":  "The web page is not built; make web builds it.\n",
+	"unknown": "The build of this program did not record the sources of its web page; make build does.\n",
+	"stale":   "The web page was built from other sources than this program; make web builds it again.\n",
 }
 
 func (c *cli) versionCmd() *cobra.Command {

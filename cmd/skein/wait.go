@@ -11,8 +11,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// waiter waits for the end of a run, wherever it is: the server may go away and come back, on another port,
-// and if it was found by the data folder and does not come back, this process takes its place.
+// waiter waits for the end of a run. The server may go away and come back on another port. If it was found
+// by the data folder and does not come back, this process takes its place.
 type waiter struct {
 	c           *cli
 	s           *session // nil: not connected
@@ -28,7 +28,7 @@ type waiter struct {
 	met        bool      // a server has answered
 	alone      time.Time // since when the server that this waited on is away; zero: it is there
 	pause      time.Duration
-	what       string // how what is waited for stands, as a sentence; "": it is not known yet
+	what       string // the present state as a sentence; "": it is not known yet
 	again      string // what looks at it again
 }
 
@@ -90,7 +90,7 @@ func away(err error) string {
 	return "the server does not answer; looking for it …"
 }
 
-// notNow says what is waited for when a server cannot do something just now.
+// notNow returns the message of a wait for a server that cannot serve the request just now.
 func notNow(e *skein.Error) string {
 	return fmt.Sprintf("the server cannot do it now, trying again for up to %v: %s", contactWait, e.Problem.Detail)
 }
@@ -245,7 +245,7 @@ func (w *waiter) subscribe(ctx context.Context, id string) (chan api.Change, cha
 	return changes, lost, nil
 }
 
-// catchUpMax bounds what is read of a run's past: enough for what a screen shows of it.
+// catchUpMax bounds the events that are read of a run's past: enough for the screen.
 const catchUpMax = 5000
 
 // catchUp takes what happened before the subscription.
@@ -283,7 +283,7 @@ func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
 	return nil
 }
 
-// take takes a change; true: the run itself changed, so look at once.
+// take takes a change. It returns true if the run itself changed, so that the caller looks at once.
 func (w *waiter) take(ctx context.Context, id string, ch api.Change) (now bool) {
 	if ch.Reset {
 		return true
@@ -312,7 +312,7 @@ func (w *waiter) event(ctx context.Context, run string, ev *api.Event) string {
 	return line
 }
 
-// message is what an attempt says of its end. It is only an ornament: "" if it cannot be had.
+// message returns the message of an attempt's end. It is optional: "" if it cannot be read.
 func (w *waiter) message(ctx context.Context, run, task string, attempt int32) string {
 	t, err := w.s.Task(ctx, run, task)
 	if err != nil {

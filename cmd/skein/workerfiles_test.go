@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// half is what is half kept in a node's data folder.
+// half holds the incomplete uploads in a node's data folder.
 func (m *member) half() []string {
 	found, _ := filepath.Glob(filepath.Join(m.home.data(), "artifacts", "*", "*", "*", ".new-*"))
 	return found
@@ -148,7 +148,8 @@ func TestInputsOfWorkers(t *testing.T) {
 		t.Errorf("%d attempts' files are left with the worker", n)
 	}
 
-	// The files of nodes go with them unless they share a folder; what lies with the other one is had by another home.
+	// The files of a node go with it, unless the nodes share a folder. Files on the other node arrive through
+	// another home.
 	keeper := other.name
 	one.apply("again", fmt.Sprintf(`
   big: {node: %s, run: 'head -c %d /dev/zero > zeros; echo end >> zeros', artifacts: [zeros]}

@@ -54,9 +54,10 @@ func (m *member) printed(run, task string) string {
 	return string(m.home.run("logs", run+"/"+task, "--attempt", "1"))
 }
 
-// TestWorkerRestartAdopts: kill -9 of a worker in the middle: its keeper goes on, and the next worker over the same data folder goes on
-// with it under the same handler. What still runs ends under its token with its whole log; what ended in between is told;
-// so is the end that came when nothing else ran, and the keeper had gone, too. A worker of another name gets nothing of it.
+// TestWorkerRestartAdopts: a worker dies of kill -9. Its keeper continues, and the next worker over the
+// same data folder adopts the attempts under the same handler. Running attempts end under their tokens with
+// complete logs. Ends in between are reported, even if nothing else ran and the keeper has gone, too. A
+// worker of another name gets none of them.
 func TestWorkerRestartAdopts(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 1, "SKEIN_ROLES=api,scheduler", "SKEIN_LAG=2m")
@@ -132,8 +133,8 @@ func TestWorkerRestartAdopts(t *testing.T) {
 	}
 }
 
-// TestWorkerBeyondLease: a worker is frozen for longer than its lease. Its keeper does not wait for it: the attempt is gone before it
-// runs elsewhere, and the worker joins anew when it is thawed.
+// TestWorkerBeyondLease: a worker is frozen for longer than its lease. Its keeper ends the attempt before
+// it runs elsewhere. After the thaw the worker registers again.
 func TestWorkerBeyondLease(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 1, "SKEIN_ROLES=api,scheduler")
@@ -156,7 +157,7 @@ func TestWorkerBeyondLease(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	// The first attempt is processes that can be told from the second's; one of them is nobody's child.
+	// The processes of the first attempt differ from those of the second. One of them has no living parent.
 	script := filepath.Join(p.dir, "a.sh")
 	text := fmt.Sprintf(`[ -z "$(ps -eo args= | grep '[1]-%[2]s')" ] || echo overlap >> %[1]s/overlap
 touch %[1]s/at-$SKEIN_TOKEN

@@ -26,7 +26,7 @@ func (c *cli) workflowCmd() *cobra.Command {
 	return cmd
 }
 
-// systemHelp is what --system does.
+// systemHelp is the help of --system.
 const systemHelp = "also what comes with the program (namespace system)"
 
 // workflowTable shows workflows. Descriptions are in the files, which lists do not read.
@@ -50,7 +50,7 @@ func versionText(w *api.Workflow) string {
 	return fmt.Sprint(w.Version)
 }
 
-// warn says what would go wrong with runs of what was applied.
+// warn prints the problems that runs of the applied workflow would have.
 func (c *cli) warn(a *api.Applied) {
 	for _, w := range a.Warnings {
 		c.say("%s: %s", a.Workflow.Workflow, w)
@@ -125,7 +125,7 @@ func retentionText(r *api.Retention) string {
 	return s
 }
 
-// workflowTriggers says what starts a workflow, and when next.
+// workflowTriggers lists the triggers of a workflow, each with its next fire.
 func (c *cli) workflowTriggers(ctx context.Context, s *session, name string) error {
 	all, err := allSchedules(ctx, s, skein.SchedulesQuery{Workflow: name})
 	if err != nil {

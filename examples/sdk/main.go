@@ -1,5 +1,5 @@
-// Command sdk is a worker and its client in one program: it does tasks of two kinds, builds a workflow of them, runs it and
-// reads what came of it. See README.md.
+// Command sdk is a worker and its client in one program: it does tasks of two kinds, builds a workflow of
+// them, runs it and reads the outputs. See README.md.
 package main
 
 import (

@@ -53,11 +53,8 @@ func nameRune(c rune) bool {
 // namespacePattern is how the workflow file writes a namespace.
 var namespacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// CheckNamespace refuses a text that names neither a namespace nor, as Everywhere does, all of them.
-func CheckNamespace(ns string) error { return checkNamespace(ns) }
-
-// checkNamespace refuses a text that names no namespace, nor all of them.
-func checkNamespace(ns string) error {
+// CheckNamespace refuses a text unless it names a namespace or is Everywhere.
+func CheckNamespace(ns string) error {
 	if ns == Everywhere || namespacePattern.MatchString(ns) {
 		return nil
 	}

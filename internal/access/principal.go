@@ -9,10 +9,10 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Kind is what a principal is.
+// Kind is the kind of a principal.
 type Kind uint8
 
-// The kinds of principals. The zero Kind is none: it may do nothing that is not public.
+// The kinds of principals. The zero Kind is no kind: it has only the verbs that are public.
 const (
 	_ Kind = iota
 	User
@@ -32,7 +32,8 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// ParseKind finds the kind of a principal that can have bindings; none for any other text.
+// ParseKind returns the kind of that name among those that can have bindings. It returns the zero Kind for
+// any other text.
 func ParseKind(name string) Kind {
 	for _, k := range [...]Kind{User, Service} {
 		if kindNames[k] == name {
@@ -49,7 +50,7 @@ type Binding struct {
 	Expires   dag.Micros // by the store's clock; 0: never
 }
 
-// Scope narrows the rights of a principal to those of one of its tokens. The zero Scope leaves nothing.
+// Scope narrows the rights of a principal to those of one of its tokens. The zero Scope has no rights.
 type Scope struct {
 	Verbs      Verbs
 	Namespaces []string // Everywhere among them: all
@@ -81,12 +82,17 @@ type Principal struct {
 	by   *Principal // without its rights this one has none; nil: it is not bound to another one
 }
 
-// Under returns the principal with the rights that it has in common with another one; nil has none.
+// Under returns the principal with only those rights that by has too. If by is nil, it has none. A principal
+// that is under another one already stays under that one, too.
 func (p *Principal) Under(by *Principal) *Principal {
 	under := *p
-	if under.by = by; by == nil {
-		under.by = &Principal{}
+	if by == nil {
+		by = &Principal{}
 	}
+	if p.by != nil {
+		by = by.Under(p.by)
+	}
+	under.by = by
 	return &under
 }
 
@@ -104,12 +110,12 @@ func NewPrincipal(kind Kind, name string, bindings []Binding, scope Scope) (*Pri
 	for _, b := range bindings {
 		g := grant{b.Role.Verbs & scope.Verbs & assignable, b.Expires}
 		switch {
-		case g.verbs == 0 || checkNamespace(b.Namespace) != nil:
+		case g.verbs == 0 || CheckNamespace(b.Namespace) != nil:
 		case b.Namespace == Everywhere && wide:
 			p.all = add(p.all, g)
 		case b.Namespace == Everywhere:
 			for _, ns := range scope.Namespaces {
-				if checkNamespace(ns) == nil {
+				if CheckNamespace(ns) == nil {
 					p.in[ns] = add(p.in[ns], g)
 				}
 			}
@@ -131,9 +137,9 @@ func add(to []grant, g grant) []grant {
 	return append(to, g)
 }
 
-// Decide reports whether a principal has a verb in a namespace now, by the store's clock. For what belongs
-// to the cluster the namespace is Everywhere: then only bindings for all namespaces count. The zero Verb, a
-// principal that is nil, and an empty namespace deny.
+// Decide reports whether a principal has a verb in a namespace now, by the store's clock. For objects of
+// the cluster the namespace is Everywhere: then only bindings for all namespaces count. Decide denies the
+// zero Verb, a nil principal, and an empty namespace.
 func Decide(p *Principal, v Verb, namespace string, now dag.Micros) bool {
 	if v >= Public {
 		return special(p, v)
@@ -169,7 +175,7 @@ func special(p *Principal, v Verb) bool {
 	return false
 }
 
-// Namespaces is a set of namespaces that a list shows. The zero Namespaces is none.
+// Namespaces is a set of namespaces that a list shows. The zero Namespaces is empty.
 type Namespaces struct {
 	all   bool
 	names []string // in order
@@ -207,8 +213,8 @@ func Visible(p *Principal, v Verb, now dag.Micros) (seen Namespaces) {
 	return seen
 }
 
-// Can returns the verbs that a principal has now, by namespace. Those that it has in all namespaces and for
-// the cluster are under Everywhere, and not repeated elsewhere.
+// Can returns the verbs that a principal has now, by namespace. Verbs that it has in all namespaces and for
+// the cluster are under Everywhere and not repeated elsewhere.
 func Can(p *Principal, now dag.Micros) map[string]Verbs {
 	can := map[string]Verbs{}
 	if p == nil {
@@ -237,7 +243,7 @@ func Can(p *Principal, now dag.Micros) map[string]Verbs {
 	return can
 }
 
-// common returns what two sets of rights have in common.
+// common returns the rights that are in both sets.
 func common(a, b map[string]Verbs) map[string]Verbs {
 	both, everywhere := map[string]Verbs{}, a[Everywhere]&b[Everywhere]
 	for _, one := range [...]map[string]Verbs{a, b} {
@@ -253,7 +259,7 @@ func common(a, b map[string]Verbs) map[string]Verbs {
 	return both
 }
 
-// Lost reports whether rights that Can returned earlier have a verb that those of now do not have.
+// Lost reports whether the rights in has lack a verb of had, which is an earlier result of Can.
 func Lost(had, has map[string]Verbs) bool {
 	for ns, verbs := range had {
 		if !(has[ns] | has[Everywhere]).Covers(verbs) {
@@ -275,7 +281,7 @@ func Anywhere(p *Principal, v Verb, now dag.Micros) bool {
 // MayGive refuses to let a principal give a role, or a token with some verbs, in a namespace, unless it has
 // each of the verbs there. So no right is ever given by a principal that does not have it.
 func MayGive(p *Principal, verbs Verbs, namespace string, now dag.Micros) error {
-	if err := checkNamespace(namespace); err != nil {
+	if err := CheckNamespace(namespace); err != nil {
 		return err
 	}
 	missing := verbs &^ assignable

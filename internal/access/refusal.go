@@ -32,10 +32,10 @@ func (r *Refusal) Error() string {
 	return text
 }
 
-// Need is what a call needs.
+// Need is the verb that a call needs, with its object.
 type Need struct {
 	Verb Verb
-	// See is the verb that shows the object. Zero: the object is no secret.
+	// See is the verb that shows the object. Zero means that every caller may know of the object.
 	See Verb
 	// Namespace is the object's; Everywhere: the object belongs to the cluster.
 	Namespace string
@@ -49,5 +49,5 @@ func Check(p *Principal, need Need, now dag.Micros, custom ...Role) error {
 		return nil
 	}
 	hidden := need.See != 0 && !Decide(p, need.See, need.Namespace, now)
-	return &Refusal{Verb: need.Verb, Namespace: need.Namespace, Hidden: hidden, Roles: holders(need.Verb, custom)}
+	return &Refusal{Verb: need.Verb, Namespace: need.Namespace, Hidden: hidden, Roles: Holders(need.Verb, custom...)}
 }

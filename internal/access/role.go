@@ -21,12 +21,12 @@ var (
 		WorkflowOperate, RunApprove, RunMark)
 	editorVerbs = operatorVerbs | VerbsOf(WorkflowSource, WorkflowWrite, WorkflowDelete, QueueWrite)
 	adminVerbs  = editorVerbs | VerbsOf(SecretList, SecretWrite, MemberWrite, TokenNamespace, AuditRead)
-	// assignable is what roles can hold: each verb before Public.
+	// assignable holds the verbs that roles can hold: each verb before Public.
 	assignable   = Verbs(1<<Public - 1<<WorkflowRead)
 	auditorVerbs = VerbsOf(AuditRead, WorkflowRead, RunRead, ScheduleRead, QueueRead, UserRead, RoleRead)
 )
 
-// builtin are the roles that come with the program, from the narrowest to the widest.
+// builtin are the built-in roles, from the narrowest to the widest.
 var builtin = []Role{
 	{"viewer", viewerVerbs},
 	{"operator", operatorVerbs},
@@ -36,10 +36,10 @@ var builtin = []Role{
 	{"auditor", auditorVerbs},
 }
 
-// Builtin returns the roles that come with the program.
+// Builtin returns the built-in roles.
 func Builtin() []Role { return slices.Clone(builtin) }
 
-// BuiltinRole finds a role that comes with the program.
+// BuiltinRole finds a built-in role.
 func BuiltinRole(name string) (Role, bool) {
 	for _, r := range builtin {
 		if r.Name == name {
@@ -66,11 +66,8 @@ func NewRole(name string, verbs Verbs) (Role, error) {
 	return Role{name, verbs}, nil
 }
 
-// Holders returns the names of the roles of the program that hold a verb.
-func Holders(v Verb) []string { return holders(v, nil) }
-
-// holders returns the names of the roles that hold a verb, first the ones that come with the program.
-func holders(v Verb, custom []Role) []string {
+// Holders returns the names of the roles that hold a verb: those of the program, then custom ones.
+func Holders(v Verb, custom ...Role) []string {
 	names := []string{}
 	for _, roles := range [...][]Role{builtin, custom} {
 		for _, r := range roles {

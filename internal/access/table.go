@@ -13,26 +13,27 @@ import (
 // Of says how the object of a call is found, and so in which namespace the call needs its verb.
 type Of uint8
 
-// The kinds of objects. The zero Of is none; no row has it.
+// The kinds of objects. The zero Of is no kind; no row has it.
 const (
-	_          Of = iota
-	OfPublic      // none: the row says why every caller may
-	OfSelf        // the caller
-	OfList        // each item's namespace: the list shows those that the caller may see
-	OfRun         // the run in the path, in the namespace of its workflow
-	OfWorkflow    // the workflow in the path
-	OfSchedule    // the trigger in the path
-	OfBackfill    // the backfill in the path, in the namespace of its workflow
-	OfBody        // the object that the body names
-	OfMany        // each run that the body names or its filter finds
-	OfShared      // queues and locks: a read needs the verb in any namespace, a change in all
-	OfCluster     // the cluster
-	OfWorker      // the worker that calls
-	OfNode        // the node that calls
+	_           Of = iota
+	OfPublic       // none: the row says why every caller may
+	OfSelf         // the caller
+	OfList         // each item's namespace: the list shows those that the caller may see
+	OfRun          // the run in the path, in the namespace of its workflow
+	OfWorkflow     // the workflow in the path
+	OfSchedule     // the trigger in the path
+	OfBackfill     // the backfill in the path, in the namespace of its workflow
+	OfBody         // the object that the body names
+	OfMany         // each run that the body names or its filter finds
+	OfNamespace    // the namespace in the path
+	OfShared       // queues and locks: a read needs the verb in any namespace, a change in all
+	OfCluster      // the cluster
+	OfWorker       // the worker that calls
+	OfNode         // the node that calls
 	ofEnd
 )
 
-var ofNames = [ofEnd]string{"none", "public", "self", "list", "run", "workflow", "schedule", "backfill", "body", "many", "shared",
+var ofNames = [ofEnd]string{"none", "public", "self", "list", "run", "workflow", "schedule", "backfill", "body", "many", "namespace", "shared",
 	"cluster", "worker", "node"}
 
 // String returns the name of the kind of object.
@@ -46,7 +47,7 @@ func (o Of) String() string {
 // MarshalText writes the name of the kind of object.
 func (o Of) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// Row is what one route needs.
+// Row is the verb and the object of one route.
 type Row struct {
 	Method string `json:"method"`
 	Path   string `json:"path"` // as in the OpenAPI document
@@ -109,8 +110,20 @@ func RowOf(method, path string) Row {
 // unknown is the row of requests that match no route. A known caller learns that; any other learns nothing.
 var unknown = Row{Verb: Self, Of: OfSelf}
 
-// Match finds the row of a request by the pattern that its method and path match, as net/http does. ok is
-// false if there is none; the row is then one that lets a known caller learn that nothing is there.
+// anyPage is the row of all addresses of the page.
+const anyPage = "/{path...}"
+
+// Reserved reports whether a path belongs to the interfaces, so that no page is there.
+func Reserved(path string) bool {
+	switch path {
+	case "/livez", "/readyz", "/version", "/metrics", "/api":
+		return true
+	}
+	return strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/auth/") || strings.HasPrefix(path, "/internal/") || strings.HasPrefix(path, "/skein.worker.")
+}
+
+// Match finds the row of a request by the pattern that its method and path match, as net/http does. If
+// there is no row, ok is false, and the returned row lets a known caller learn that nothing is there.
 func Match(r *http.Request) (row Row, ok bool) {
 	_, pattern := routes.mux.Handler(r)
 	found := routes.exact[pattern]
@@ -121,7 +134,7 @@ func Match(r *http.Request) (row Row, ok bool) {
 			found = verbs[last[i+1:]]
 		}
 	}
-	if found == nil {
+	if found == nil || found.Path == anyPage && Reserved(r.URL.Path) {
 		return unknown, false
 	}
 	return *found, true
@@ -151,8 +164,8 @@ func (t *Routes) Take(method, path string) Row {
 	return *row
 }
 
-// Err reports each route that was taken without a row, and each row for which no handler was registered, of
-// those that part selects.
+// Err reports each route that was registered without a row, and each row without a handler. It looks only
+// at the rows that part selects.
 func (t *Routes) Err(part func(Of) bool) error {
 	faults := slices.Clone(t.faults)
 	for i := range rows {

@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// Verb is what a call needs. The zero Verb is none: every decision about it denies.
+// Verb is a right that a call needs. The zero Verb is no right: every decision about it denies.
 type Verb uint8
 
 // The verbs. A verb is about one namespace, unless it says that it is about the cluster.
@@ -28,7 +28,7 @@ const (
 	ArtifactRead
 	RunValues // parameters and outputs
 
-	// What operators do.
+	// Verbs of operators.
 	RunStart
 	RunControl // stop, kill, pause, resume
 	RunRedo    // recover, rerun, retry
@@ -38,13 +38,13 @@ const (
 	RunApprove
 	RunMark // mark, skip
 
-	// What editors do.
+	// Verbs of editors.
 	WorkflowSource
 	WorkflowWrite
 	WorkflowDelete
 	QueueWrite
 
-	// What admins of a namespace do.
+	// Verbs of the admins of a namespace.
 	SecretList
 	SecretWrite
 	MemberWrite
@@ -69,7 +69,7 @@ const (
 	Verify
 	Metrics
 
-	// What no role holds.
+	// Verbs that no role holds.
 
 	Public     // every caller may: the row says why
 	Self       // every known principal may, about itself
@@ -137,7 +137,7 @@ func VerbsOf(verbs ...Verb) (set Verbs) {
 // Has reports whether a verb is in the set. No set has the zero Verb.
 func (s Verbs) Has(v Verb) bool { return v != 0 && v < verbsEnd && s>>v&1 == 1 }
 
-// Covers reports whether the set has every verb of another one.
+// Covers reports whether the set has every verb of other.
 func (s Verbs) Covers(other Verbs) bool { return other&^s == 0 }
 
 // All yields the verbs of the set in their order.

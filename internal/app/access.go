@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
@@ -27,8 +28,8 @@ func IsLoopback(host string) bool { return isLoopback(host) }
 
 func isLoopback(host string) bool { return local.Loopback(host) }
 
-// mayOpen refuses an address that other machines could reach, unless what passes cannot be read on the way:
-// whoever reaches the port can run commands here.
+// mayOpen refuses an address that other machines could reach, unless the connection is encrypted or the
+// configuration allows plain text. A caller that reaches the port can run commands on this machine.
 func mayOpen(c *Config) error {
 	switch {
 	case c.TLSCert == "" && c.TLSKey != "":
@@ -43,12 +44,12 @@ func mayOpen(c *Config) error {
 		"--insecure-plaintext allows it on a network that no one else can read", ErrNotAllowed, c.Listen, ListenDefault)
 }
 
-// alone is the error of a setting that means nothing without another one.
+// alone is the error of a setting that needs another one.
 func alone(c *Config, name, other string) error {
 	return &SettingError{Name: name, Origin: c.origin(name), Err: fmt.Errorf("--tls-cert and --tls-key belong together, and there is no %s; add it", other)}
 }
 
-// someToken refuses to open the node before anybody could be let in.
+// someToken refuses to open the node to other machines as long as no caller could sign in.
 func someToken(ctx context.Context, c *Config, st store.Tokens) error {
 	if !c.open() {
 		return nil
@@ -66,12 +67,13 @@ func someToken(ctx context.Context, c *Config, st store.Tokens) error {
 		ErrNotAllowed, c.Listen)
 }
 
-// secure shows the certificate, requires tokens of callers from elsewhere, and bounds what callers cost.
+// secure loads the certificate, requires tokens of callers from other machines, and bounds the cost of
+// callers.
 func (n *Node) secure() (err error) {
 	if n.own, err = newOwnToken(n.cfg); err != nil {
 		return err
 	}
-	n.gate = auth.New(auth.Config{Store: n.store, Required: n.cfg.open() || n.cfg.LoopbackToken, Local: n.own.hash, Route: n.route, Channel: n.member.proofs(), Log: n.log})
+	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.loopbackOpen(), Local: n.own.hash, Sessions: n.sessions, Route: n.route, Channel: n.member.proofs(), Refused: countRefusals(n.auditor), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
 	n.http.ReadTimeout = auth.StrangerBodyMax // of what net/http answers itself; the gate sets its own
@@ -83,9 +85,12 @@ func (n *Node) secure() (err error) {
 	return err
 }
 
-// neighbours returns what the server needs of the cluster and of this process.
+// neighbours returns the parts of the cluster and of this process that the server needs.
 func (n *Node) neighbours() neighbours {
 	near := neighboursOf(n.store, n.member, n.logs)
+	n.sessions = auth.NewSessions(n.store)
+	near.sessions, near.auditor = n.sessions, n.auditor
+	near.keeping = func() time.Duration { return n.keeping().Audit.Age }
 	near.metrics = append(append(near.metrics, n.doorMetrics), n.sources()...)
 	return near
 }
@@ -97,7 +102,7 @@ func (n *Node) doorMetrics(p *metric.Page) {
 	p.Set("body_bytes", float64(n.gate.BodyBytes()))
 }
 
-// route is what is known of a request before its body is read.
+// route describes a request before its body is read.
 func (n *Node) route(r *http.Request) auth.Route {
 	row, _ := access.Match(r)
 	out := auth.Route{Verb: row.Verb}

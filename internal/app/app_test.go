@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,6 +89,9 @@ func startNode(t *testing.T, c *Config) (n *Node, k *skein.Client, stop func() e
 	return n, k, stop
 }
 
+// asUser shows the token that programs of the node's user find.
+func (n *Node) asUser(r *http.Request) { r.Header.Set("Authorization", "Bearer "+n.own.secret) }
+
 func begin(t *testing.T, k *skein.Client, source string) string {
 	t.Helper()
 	if _, err := k.Apply(t.Context(), "flow", api.ApplyRequest{Source: "name: flow\ntasks:\n" + source}); err != nil {
@@ -121,7 +125,7 @@ type dies struct {
 
 func (d dies) Lost() <-chan struct{} { return d.over }
 
-// TestStoreIsOver: a node that has nothing to do ends when its store does, whoever has met that, and says why.
+// TestStoreIsOver: an idle node ends with a reason when its store ends, whichever call has noticed it.
 func TestStoreIsOver(t *testing.T) {
 	n, err := Open(t.Context(), testConfig(t, nil), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -138,7 +142,7 @@ func TestStoreIsOver(t *testing.T) {
 	}
 }
 
-// TestOneNode: a node runs a graph, and its folder says who it is for as long as it lives.
+// TestOneNode: a node runs a graph, and its folder names the node while it lives.
 func TestOneNode(t *testing.T) {
 	c := testConfig(t, nil)
 	n, k, stop := startNode(t, c)
@@ -183,7 +187,7 @@ func TestOneNode(t *testing.T) {
 	}
 }
 
-// TestDrain: a node that ends lets attempts finish and starts no other; the next life goes on.
+// TestDrain: a node that ends lets attempts finish and starts no other. The next life continues.
 func TestDrain(t *testing.T) {
 	c := testConfig(t, map[string]string{"drain": "10m"})
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -213,7 +217,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestHurry: what still runs at the end is killed, lost, and run again by the next life under a new token.
+// TestHurry: attempts that still run at the end are killed and lost. The next life runs their tasks again
+// under new tokens.
 func TestHurry(t *testing.T) {
 	c := testConfig(t, map[string]string{"drain": "10m"})
 	at := filepath.Join(t.TempDir(), "at")
@@ -319,18 +324,6 @@ func TestListen(t *testing.T) {
 	for _, bad := range []string{"", "8080", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000"} {
 		if err := checkListen(&Config{Listen: bad, ListenChosen: true}); err == nil || errors.Is(err, ErrNotAllowed) {
 			t.Errorf("%q: %v", bad, err)
-		}
-	}
-}
-
-func TestRing(t *testing.T) {
-	r := newRing(3)
-	for i := range 5 {
-		r.add(attemptID{task: 1, token: 1 + 0, run: [16]byte{byte(i)}})
-	}
-	for i := range 5 {
-		if got, want := r.has(attemptID{task: 1, token: 1, run: [16]byte{byte(i)}}), i >= 2; got != want {
-			t.Errorf("%d: %v", i, got)
 		}
 	}
 }

@@ -12,11 +12,11 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// TestApprovalNeedsAToken: an approval that names who decides is decided by the holder of a token of that
-// name. No header stands for a token, neither the one that there was nor the one that the command line sends.
+// TestApprovalNeedsAToken: an approval that names who decides is decided by that user. Neither a header nor the
+// name of a token makes a caller that user.
 func TestApprovalNeedsAToken(t *testing.T) {
 	n, k, stop := startNode(t, testConfig(t, nil))
-	run := begin(t, k, "  pay: {approval: {by: [cfo]}}\n  any: {approval: {}}\n")
+	run := begin(t, k, "  pay: {approval: {by: [cfo]}}\n  any: {approval: {message: Ship it?}}\n")
 	call := func(path, body string, header ...string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.URL()+api.Prefix+path, strings.NewReader(body))
@@ -24,6 +24,7 @@ func TestApprovalNeedsAToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Content-Type", "application/json")
+		n.asUser(req)
 		for i := 0; i < len(header); i += 2 {
 			req.Header.Set(header[i], header[i+1])
 		}
@@ -39,14 +40,27 @@ func TestApprovalNeedsAToken(t *testing.T) {
 		return resp.StatusCode, string(text)
 	}
 	bearer := map[string]string{}
-	for _, name := range []string{"cfo", "clerk"} {
-		status, text := call("/tokens", `{"kind":"api","name":"`+name+`"}`)
+	token := func(name, body string) {
+		t.Helper()
+		status, text := call("/tokens", body)
 		var made api.NewToken
 		if err := json.Unmarshal([]byte(text), &made); err != nil || status/100 != 2 {
 			t.Fatalf("%d %s %v", status, text, err)
 		}
 		bearer[name] = "Bearer " + made.Secret
 	}
+	token("named", `{"kind":"api","name":"cfo"}`) // before there is such a user
+	if status, text := call("/users", `{"name":"cfo","roles":[{"role":"operator"}]}`); status != http.StatusConflict {
+		t.Errorf("a user with the name of a token: %d %s", status, text)
+	}
+	call("/tokens/1:revoke", "")
+	for _, name := range []string{"cfo", "clerk"} {
+		if status, text := call("/users", `{"name":"`+name+`","roles":[{"role":"operator"}]}`); status != http.StatusCreated {
+			t.Fatalf("%d %s", status, text)
+		}
+		token(name, `{"kind":"api","name":"token of `+name+`","for":"`+name+`"}`)
+	}
+	token("named", `{"kind":"api","name":"CFO of all"}`)
 	waits := func(task string) bool {
 		got, err := k.Run(t.Context(), run, skein.WithTasks())
 		if err != nil {
@@ -64,11 +78,17 @@ func TestApprovalNeedsAToken(t *testing.T) {
 			t.Fatal("the approvals are not waited for")
 		}
 	}
+	// What is asked is part of the reason: nobody should have to read the file for it.
+	why, err := k.Explain(t.Context(), run, "any")
+	if err != nil || len(why.Reasons) != 1 || why.Reasons[0].What != "task any waits for a person to approve: Ship it?" || why.Reasons[0].Args["message"] != "Ship it?" {
+		t.Errorf("the reason of an approval with a message: %+v %v", why, err)
+	}
 	for name, header := range map[string][]string{
 		"nothing":             nil,
 		"the header of old":   {"X-Skein-User", "cfo"},
 		"a claim":             {api.HeaderClaimedBy, "cfo"},
 		"another's token":     {"Authorization", bearer["clerk"]},
+		"a token without one": {"Authorization", bearer["named"]},
 		"that, and a claim":   {"Authorization", bearer["clerk"], api.HeaderClaimedBy, "cfo", "X-Skein-User", "cfo"},
 		"a principal made up": {"X-Skein-Principal", "cfo"},
 	} {

@@ -13,12 +13,12 @@ import (
 
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
 )
 
-// checkArtifacts looks whether the folder is there in which the artifacts of all nodes are kept, if there is one.
+// checkArtifacts looks whether the folder is there in which the artifacts of all nodes are kept, if there
+// is one.
 func checkArtifacts(cfg *Config) error {
 	if cfg.Artifacts == "" {
 		return nil
@@ -80,13 +80,13 @@ func (s artifactSource) Open(ctx context.Context, ref server.LogRef, name string
 	return nil, server.Artifact{}, fs.ErrNotExist
 }
 
-// holdingPath is where a node is asked whether it has what an attempt left behind.
+// holdingPath is the path at which a node is asked whether it has the artifacts of an attempt.
 const holdingPath = peer.Prefix + "artifacts"
 
 // holderMax bounds the question to the other nodes.
 const holderMax = 5 * time.Second
 
-// holder asks the other nodes which of them has what an attempt left behind.
+// holder asks the other nodes which of them has the artifacts of an attempt.
 func (m *membership) holder(ctx context.Context, ref server.LogRef) (dag.HandlerID, bool) {
 	if m.node == nil {
 		return 0, false
@@ -136,17 +136,4 @@ const holdingBytesMax = 64 << 10
 
 func (s artifactSource) has(ctx context.Context, ref artifact.Ref) bool {
 	return slices.ContainsFunc(s.stores, func(st artifact.Folder) bool { _, err := st.List(ctx, ref); return err == nil })
-}
-
-// deleteArtifacts deletes what this node and the shared folder have of runs that are gone.
-func (f *forgetting) deleteArtifacts(ctx context.Context, gone []logs.Run) error {
-	runs := make([]artifact.Run, len(gone))
-	for i, r := range gone {
-		runs[i] = artifact.Run{Namespace: r.Namespace, Workflow: r.Workflow, ID: r.ID.String()}
-	}
-	var errs []error
-	for _, st := range newArtifactSource(f.n.cfg).stores {
-		errs = append(errs, st.Delete(ctx, runs))
-	}
-	return errors.Join(errs...)
 }

@@ -12,9 +12,10 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/retention"
 )
 
-// TestArtifacts reads what a task left behind over REST, whole and in part, and sees it go with its run.
+// TestArtifacts reads artifacts of a task over REST, whole and in part. They are deleted with their run.
 func TestArtifacts(t *testing.T) {
 	c := testConfig(t, nil)
 	n, k, stop := startNode(t, c)
@@ -53,6 +54,7 @@ func TestArtifacts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		n.asUser(req)
 		if q.span != "" {
 			req.Header.Set("Range", q.span)
 		}
@@ -77,7 +79,7 @@ func TestArtifacts(t *testing.T) {
 		t.Errorf("no such attempt: %v", err)
 	}
 	second := start()
-	if err := newForgetting(n).pass(t.Context()); err != nil {
+	if err := retention.New(n.retention()).Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(c.Data, "artifacts", "default", "w")

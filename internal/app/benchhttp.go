@@ -26,11 +26,12 @@ const doorRounds = 5
 // doorBatch is how many starts a batch has.
 const doorBatch = 1000
 
-// doorWorkflow has one task, which its condition leaves out: a run of it is started and ended by the scheduler
-// alone, so the figures are about starts.
+// doorWorkflow has one task, which its condition leaves out: a run of it is started and ended by the
+// scheduler alone, so the figures are about starts.
 const doorWorkflow = "name: bench\ntasks:\n  nothing: {run: \"true\", if: \"false\"}\n"
 
-// BenchHTTP measures calls to a whole node over its listener, with a token, in turn with a route that does nothing.
+// BenchHTTP measures calls to a whole node over its listener, with a token, in turn with a route that does
+// nothing.
 func BenchHTTP(ctx context.Context, cfg *Config, c DoorConfig) (bench.Door, error) {
 	door := bench.Door{Store: c.At.Engine()}
 	limits, err := bench.Measure(ctx, c.Dir, c.At)

@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/bench"
 )
 
-// TestBenchHTTP measures every kind of call once, for a moment: what is printed is complete and consistent.
+// TestBenchHTTP measures every kind of call for a moment. The output is complete and consistent.
 func TestBenchHTTP(t *testing.T) {
 	dir := t.TempDir()
 	door, err := BenchHTTP(t.Context(), testConfig(t, nil), DoorConfig{Config: bench.Config{Runs: 1, Dir: dir, At: bench.InFolder(dir)}, Span: 10 * time.Millisecond})

@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/bench"
 )
 
-// BenchShell runs tasks `run: true` as real processes through a whole node, beside bare fork and exec of the
-// same command with as many at once. c says where; its shape is the one of the load.
+// BenchShell runs tasks `run: true` as real processes through a whole node. For comparison it runs fork and
+// exec of the same command, with the same concurrency. c says where; its shape is the shape of the load.
 func BenchShell(ctx context.Context, cfg *Config, c bench.Config) (bench.Result, error) {
 	shape, runs := c.Shape, max(c.Runs, 1)
 	// The limits of disk and store, and the hop, as for every other shape.
@@ -54,8 +54,8 @@ func BenchShell(ctx context.Context, cfg *Config, c bench.Config) (bench.Result,
 	return limits.Complete(res), nil
 }
 
-// shellSlotsPerCore: a slot waits for a commit between two tasks, so the two per core that suit ordinary tasks
-// leave cores idle when a task takes a millisecond. Bare fork and exec gets as many at once.
+// shellSlotsPerCore: a slot waits for a commit between two tasks, so the two per core that suit ordinary
+// tasks leave cores idle when a task takes a millisecond. Bare fork and exec gets as many at once.
 const shellSlotsPerCore = 20
 
 // floorTasks is enough for a steady figure.

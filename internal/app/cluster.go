@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/metric"
@@ -23,13 +25,14 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// membership is what makes a node one of a cluster; nil: it is alone.
+// membership holds the parts of a node that belong to a cluster. It is nil if the node is alone.
 type membership struct {
 	node  *cluster.Node
 	peers *peer.Client
 	rt    http.RoundTripper
 	home  *home.Home
-	// channel proves to other nodes for whom this one passes requests on, and the other way round.
+	// channel proves to other nodes for which caller this node passes a request on, and checks the same proof
+	// of the other nodes.
 	channel auth.Channel
 }
 
@@ -89,7 +92,8 @@ func (m *membership) helpers() engine.Helpers {
 	return asking{m}
 }
 
-// asking is how a sweep reaches the holders of attempts: nodes themselves, workers by way of their homes.
+// asking is the way of a sweep to the holders of attempts. It reaches nodes directly, and workers through
+// their homes.
 type asking struct{ m *membership }
 
 // Check implements engine.Helpers.
@@ -135,24 +139,37 @@ func (m *membership) connect(n *Node, info store.Info) {
 	})
 	m.peers.Connect(m.node, n.engine)
 	m.home.Connect(m.node, n.engine)
-	n.executor.over = m.home.Ended
+}
+
+// over tells the home of workers that an attempt of this node has ended.
+func (m *membership) over(run dag.RunID, task dag.TaskID, token dag.Token) {
+	if m != nil {
+		m.home.Ended(run, task, token)
+	}
 }
 
 // pending reports whether the end of an attempt is on its way to another node.
 func (m *membership) pending(id engine.AttemptID) bool { return m != nil && m.peers.Pending(id) }
 
-// neighbours is what a server knows of other nodes; all of it is nil if there are none.
+// neighbours holds the functions by which a server reaches other nodes. All of them are nil if there are
+// none.
 type neighbours struct {
-	remote  func(context.Context, dag.HandlerID) (dag.HandlerID, bool)
-	holder  func(context.Context, server.LogRef) (dag.HandlerID, bool)
-	giver   func(*logs.Ref, dag.HandlerID) logs.Giver
-	others  server.Neighbours
-	cluster server.Cluster
-	logs    logs.Store // that they share
-	tokens  store.Tokens
-	classes store.Classes
-	metrics []metric.Source
-	stuck   func() time.Duration // of the broker of slots
+	remote   func(context.Context, dag.HandlerID) (dag.HandlerID, bool)
+	holder   func(context.Context, server.LogRef) (dag.HandlerID, bool)
+	giver    func(*logs.Ref, dag.HandlerID) logs.Giver
+	others   server.Neighbours
+	cluster  server.Cluster
+	logs     logs.Store // that they share
+	tokens   store.Tokens
+	access   store.Access
+	sessions *auth.Sessions // nil: this process only looks on
+	classes  store.Classes
+	secrets  store.Secrets
+	metrics  []metric.Source
+	stuck    func() time.Duration // of the broker of slots
+	audits   store.AuditLog
+	auditor  *audit.Keeper // nil: this process only looks on
+	keeping  func() time.Duration
 }
 
 // town is the cluster as a node's server sees it.
@@ -165,9 +182,9 @@ type town struct {
 func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	c, ok := st.(store.Cluster)
 	if !ok {
-		return neighbours{logs: shared, tokens: st, classes: st}
+		return neighbours{logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st}
 	}
-	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st, classes: st}
+	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st}
 	if m != nil {
 		n.metrics, n.stuck, n.holder, n.others = []metric.Source{m.metrics}, m.home.StuckFor, m.holder, streets{m}
 		n.giver = func(ref *logs.Ref, h dag.HandlerID) logs.Giver { return m.giver(st, ref, h) }
@@ -182,7 +199,7 @@ func (t *town) Clock(ctx context.Context) (dag.Micros, error) { return t.clock(c
 // Submit implements server.Cluster.
 func (t *town) Submit(ctx context.Context, s dag.ShardID, sub engine.Submission) (engine.Accepted, error) {
 	if t.m == nil {
-		return engine.Accepted{}, fmt.Errorf("%w: nobody works here", engine.ErrUnavailable)
+		return engine.Accepted{}, fmt.Errorf("%w: nobody works here", errkind.ErrUnavailable)
 	}
 	return t.m.peers.Submit(ctx, s, sub)
 }
@@ -194,8 +211,8 @@ func (t *town) Wake() {
 	}
 }
 
-// handler answers what the other nodes ask, and passes on what they can answer better. Like the decision
-// about the call, the choice follows the row of the request, never a part of its path.
+// handler answers the requests of other nodes, and passes on requests that another node can answer better.
+// Like the decision about the call, the choice follows the row of the request, never a part of its path.
 func (m *membership) handler(n *Node, next http.Handler) (http.Handler, error) {
 	files, mux := newArtifactSource(n.cfg), access.NewMux()
 	peer.Handle(mux, m.node, n.engine, m.home.Cancel)
@@ -263,8 +280,8 @@ func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan 
 	}, fail
 }
 
-// remote finds the node that has the files of what a handler ran, if that is another one that is
-// there: perhaps in a later life, under another handler.
+// remote finds the node that has the files of the attempts of a handler, if that is another node of the
+// cluster. That node may have a newer handler by now.
 func (m *membership) remote(ctx context.Context, st store.Store, h dag.HandlerID) (dag.HandlerID, bool) {
 	if m == nil || m.node == nil || h == m.node.Self().Handler {
 		return 0, false

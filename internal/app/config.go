@@ -21,6 +21,8 @@ import (
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/identity"
+	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
 )
@@ -55,42 +57,45 @@ type Config struct {
 	// Logs is a folder that the nodes share, and that keeps all that tasks print; "": the database
 	// of a cluster keeps the end of it, and each node has files of its own.
 	Logs string
-	// Artifacts is a folder that the nodes share, for the files that tasks leave behind; "": each
-	// node keeps those of the attempts that it ran.
+	// Artifacts is a folder that the nodes share, for the artifacts of tasks. If it is "", each node keeps
+	// those of the attempts that it ran.
 	Artifacts string
 
-	// A node that other machines can reach shows a certificate (paths of PEM files), or is told to
-	// do without. CACert is a further authority that this process believes.
+	// A node that other machines can reach needs a certificate (paths of PEM files), unless Plaintext is set.
+	// CACert is a further authority that this process trusts.
 	TLSCert, TLSKey, CACert string
 	Plaintext               bool
-	// LoopbackToken: callers on loopback show a token too.
-	LoopbackToken bool
-	// Connections is how many connections of one address are served that have shown no valid credential.
+	// LoopbackOpen: callers on loopback need no token.
+	LoopbackOpen bool
+	// Auth are the identity providers. PublicURL is the address by which browsers reach the server, without
+	// the base path; "": the one that they use, if it is one of this machine.
+	Auth      identity.Settings
+	PublicURL string
+	// Connections bounds the connections of one address that have shown no valid credential.
 	Connections int
 
-	// Egress is which addresses the requests of tasks may reach, "": see egressPolicy; EgressProxy is the proxy that they go
-	// through, "": none.
+	// Egress says which addresses the requests of tasks may reach; for "" see egressPolicy. EgressProxy is the
+	// proxy of these requests; "" means none.
 	Egress, EgressProxy string
 	HealthListen        string // where a worker answers /livez, /readyz and /metrics; "": nowhere
 
-	// Of a node of a cluster: where the others reach it ("": where it listens), how often it
-	// renews its row, after what silence it counts as dead, and what it does when it was taken
-	// for dead.
+	// Settings of a node of a cluster: the address that other nodes use ("": the one it listens on), the
+	// interval at which it renews its row, the silence after which it counts as dead, and its reaction when it
+	// was declared dead.
 	Advertise  string
 	Heartbeat  time.Duration
 	Lag        time.Duration
 	ExitOnLoss bool
 
-	// Which finished runs are kept, where their workflow does not say: those that finished in the
-	// last RetentionAge (0: of any age), and of them the newest RetentionRuns.
+	// Bounds of the finished runs that are kept, for workflows without a retention of their own: those that
+	// finished in the last RetentionAge (0: of any age), and of them the newest RetentionRuns.
 	RetentionAge  time.Duration
 	RetentionRuns int
-	// Bounds say how long everything else that happened is kept.
-	Bounds Bounds
+	Bounds        retention.Bounds // of everything else
 
-	// ListenChosen: somebody chose Listen, so no other port will do.
+	// ListenChosen says that Listen was set explicitly, so that no other port will do.
 	ListenChosen bool
-	// Hold starts no task: what is accepted goes on in the next life of the data folder.
+	// Hold starts no task: the next life of the data folder runs the accepted work.
 	Hold bool
 	// ByHand starts nothing by itself, because this is no server: schedules, what waits for the
 	// start of the scheduler, and files that arrive are left to the next one.
@@ -101,6 +106,10 @@ type Config struct {
 	level     *slog.LevelVar // of the log; nil: no log was made yet
 	// Values is every setting in the order of the table, for `skein config view`.
 	Values []Value
+
+	// SecretKeyFile holds the keys of secrets. "": a node on SQLite makes one, on PostgreSQL it has none.
+	SecretKeyFile string
+	Audit         AuditConfig
 }
 
 // Value is one setting, as text, and where it came from.
@@ -116,8 +125,8 @@ type setting struct {
 	def   func() string
 	set   func(c *Config, text string) error
 	shown func(text string) string // what may be shown of it; nil: all
-	// credential is the name of the credential of a service whose file is the default; replaces is the setting whose value
-	// is in that file.
+	// credential is the name of the credential of a service whose file is the default; replaces is the setting
+	// whose value is in that file.
 	credential, replaces string
 }
 
@@ -127,7 +136,7 @@ func (s *setting) env() string { return "SKEIN_" + strings.ToUpper(s.name) }
 // Flag is the name of the setting's flag.
 func (s *setting) flag() string { return strings.ReplaceAll(s.name, "_", "-") }
 
-// ListenDefault is where a node listens when nobody says anything.
+// ListenDefault is the address of a node without a setting.
 const ListenDefault = "127.0.0.1:8080"
 
 const slotsPerCore = 2
@@ -136,7 +145,7 @@ func text(s string) func() string { return func() string { return s } }
 
 func count(n int) func() string { return text(strconv.Itoa(n)) }
 
-// settings is the one table: what can be set, its default and what a value means.
+// settings is the table of all settings, with their defaults and the meaning of their values.
 func settings() []setting {
 	return append([]setting{
 		{name: "data", def: dataDefault, set: setData},
@@ -205,7 +214,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(append(egressSettings(), append(healthSettings(), loopbackSetting())...), boundSettings()...)...)
+	}, append(append(egressSettings(), append(healthSettings(), loopbackSetting(), secretKeySetting())...), append(append(identitySettings(), auditSettings()...), boundSettings()...)...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {
@@ -270,7 +279,7 @@ func oneOf(v string, allowed ...string) error {
 	return nil
 }
 
-// commaList splits "a,b" and drops what is empty.
+// commaList splits "a,b" and drops empty parts.
 func commaList(v string) []string {
 	var all []string
 	for part := range strings.SplitSeq(v, ",") {
@@ -281,8 +290,8 @@ func commaList(v string) []string {
 	return all
 }
 
-// setRoles says what a process does. All do the first two: whoever is in the cluster may be asked, and may have
-// to take over.
+// setRoles sets the roles of a process. Every server has the first two: a member of the cluster may receive
+// any request, and may have to take over.
 func setRoles(c *Config, v string) error {
 	roles := commaList(v)
 	for _, r := range roles {
@@ -297,7 +306,7 @@ func setRoles(c *Config, v string) error {
 	return nil
 }
 
-// roles are what a server does.
+// roles returns the roles of a server.
 func (c *Config) roles() []string {
 	if c.NoWorker {
 		return []string{"api", "scheduler"}
@@ -322,7 +331,7 @@ const slotsMax = 10_000
 
 func setSlots(c *Config, v string) error { return setCount(&c.Slots, v, slotsMax) }
 
-// workersMost bounds what may be said of the number of workers.
+// workersMost bounds the setting for the number of workers.
 const workersMost = 1_000_000
 
 // setCount reads a number from 1 to most.
@@ -363,7 +372,7 @@ func setMemory(c *Config, v string) error {
 	return err
 }
 
-// tasksMaxMax is the largest bound that may be set: what the packed forms can number.
+// tasksMaxMax is the largest allowed bound: the packed forms cannot number more tasks.
 const tasksMaxMax = 1 << 24
 
 func setTasksMax(c *Config, v string) error { return setCount(&c.TasksMax, v, tasksMaxMax) }
@@ -429,13 +438,13 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("setting %s (%s): %v", e.Name, e.Origin, e.Err)
 }
 
-// Unwrap gives what is wrong with the value.
+// Unwrap returns the fault of the value.
 func (e *SettingError) Unwrap() error { return e.Err }
 
 // IsFlag reports whether the value was typed on the command line.
 func (e *SettingError) IsFlag() bool { return strings.HasPrefix(e.Origin, originFlag) }
 
-// Default reports whether nobody chose a setting.
+// Default reports whether a setting has its default.
 func (c *Config) Default(name string) bool {
 	return slices.ContainsFunc(c.Values, func(v Value) bool { return v.Name == name && v.Origin == originDefault })
 }
@@ -452,14 +461,15 @@ const (
 	originDefault    = "default"
 )
 
-// Load reads the settings: flag, else environment, else config file, else credential of the service, else default. flags holds the flags
-// that were given, by name; path is the config file, "" for the usual place, where it may be missing.
+// Load reads the settings: flag, else environment, else config file, else credential of the service, else
+// default. flags holds the flags that were given, by name; path is the config file, "" for the usual place,
+// where it may be missing.
 func Load(flags map[string]string, path string) (*Config, error) {
 	return load(flags, path, &configText{})
 }
 
-// Loader returns a function that does what Load does each time that it is called. A pipe, and any other path
-// that is no regular file, can be read only once: later calls take what the first one read.
+// Loader returns a function that loads the settings at each call, as Load does. A pipe, and any other path
+// that is no regular file, can be read only once: later calls use the text of the first one.
 func Loader(flags map[string]string, path string) func() (*Config, error) {
 	kept := &configText{}
 	return func() (*Config, error) { return load(flags, path, kept) }
@@ -507,12 +517,13 @@ func load(flags map[string]string, path string, text *configText) (*Config, erro
 const (
 	// beatsPerLag: with fewer heartbeats a node is taken for dead because one came late.
 	beatsPerLag = 4
-	// beatsPerLease: an attempt must outlive the longest time between two renewals, of which each counts from when it was
-	// sent, and one that comes late.
+	// beatsPerLease: an attempt must outlive the longest time between two renewals, plus one renewal that comes
+	// late. A renewal counts from the time at which it was sent.
 	beatsPerLease = 3
 )
 
-// checkSpans refuses times that do not go together in a cluster: healthy nodes would be deposed, or end what they run.
+// checkSpans refuses times that do not fit together in a cluster: healthy nodes would be deposed, or would
+// end their attempts.
 func (c *Config) checkSpans() error {
 	if c.Postgres == "" {
 		return nil
@@ -538,12 +549,12 @@ func (c *Config) origin(name string) string {
 	return originDefault
 }
 
-// chosen reports whether somebody set a setting.
+// chosen reports whether a setting was set explicitly.
 func (c *Config) chosen(name string) bool {
 	return c.origin(name) != originDefault
 }
 
-// readFile reads the config file and refuses keys that nobody reads: a typo must not be silent.
+// readFile reads the config file and refuses unknown keys: a typo must not be silent.
 func readFile(path string, text *configText) (*koanf.Koanf, string, error) {
 	k := koanf.New(".")
 	chosen := path != ""
@@ -577,8 +588,11 @@ func readFile(path string, text *configText) (*koanf.Koanf, string, error) {
 	return k, path, nil
 }
 
-// fileText gives a value of the config file as text; a list becomes "a,b".
+// fileText gives a value of the config file as text; a list becomes "a,b", a map JSON.
 func fileText(k *koanf.Koanf, name string) string {
+	if text, is := structured(k.Raw()[name]); is {
+		return text
+	}
 	if _, isList := k.Get(name).([]any); isList {
 		return strings.Join(k.Strings(name), ",")
 	}

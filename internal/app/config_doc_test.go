@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/config.md")
 
-// described is what the page of settings says of one besides what the table of settings has.
+// described is the text about a setting on the page of settings, in addition to the table of settings.
 type described struct {
 	// def is the default, if it depends on the machine; "": it is that of the table.
 	def     string
@@ -32,7 +32,7 @@ var descriptions = map[string]described{
 	"cpu":                      {def: "what the process may use", meaning: "cores for tasks with `resources`"},
 	"memory":                   {def: "what the process may use", meaning: "memory for tasks with `resources`"},
 	"pass_env":                 {meaning: "further variables of the process that tasks get, with commas", reread: true},
-	"isolation":                {meaning: "`none` or `fence`: files that a task may reach, see [isolation](guide.md#isolation)"},
+	"isolation":                {meaning: "`none` or `fence`: files that a task may reach, see [isolation](security.md#isolation)"},
 	"advertise":                {def: "the address of `listen`", meaning: "URL by which the other nodes of the cluster reach the node"},
 	"heartbeat":                {meaning: "time between two renewals of a node's row in a cluster"},
 	"lag":                      {meaning: "silence after which the other nodes declare a node or worker dead"},
@@ -57,18 +57,21 @@ var descriptions = map[string]described{
 	"ca_cert":                  {meaning: "PEM file with a further authority for certificates of other nodes"},
 	"insecure_plaintext":       {meaning: "`true`: send and take tokens without TLS; everything can be read on the way"},
 	"connections_per_address":  {meaning: "connections of one address that have shown no valid credential"},
-	"loopback":                 {meaning: "`token`: a node on loopback answers only callers that show a token, which commands of its user find by themselves; `open`: it takes every program of the machine for its user"},
+	"loopback":                 {meaning: "`token`: a node on loopback answers only callers that show a token, which programs of its user find by themselves; `open`: it takes every user of the machine for its own, and warns at each start; the next version has no `open`"},
+	"auth":                     {meaning: "identity providers, and the directory, by which people sign in: see [sign-in by a company's accounts](access.md#accounts-of-your-company); in the file a map, else JSON"},
+	"public_url":               {def: "on loopback, the address that the browser uses", meaning: "URL by which browsers reach the server, without `base_path`; an identity provider sends people back there"},
 	"logs":                     {meaning: "folder that the nodes share for all that tasks print; without it the database of a cluster has the last MiB of each log"},
 	"artifacts":                {meaning: "folder that the nodes share for artifacts; without it each node keeps those of its own attempts and workers"},
 	"retention_age":            {meaning: "age up to which finished runs are kept, where their workflow does not say; 0: any", reread: true},
 	"retention_runs":           {meaning: "finished runs that are kept of a workflow, where it does not say", reread: true},
 	"api_token":                {meaning: "token that is sent to nodes; use `token_file`"},
+	"secret_key_file":          {def: "on SQLite `DATA/access/secret.key`, made by the first `skein secret set`", meaning: "file with the key that secrets are sealed with, the same on every node of a cluster: 32 bytes in base64, a line; others must not be able to read it; it is read at each use"},
 	"token_file":               {meaning: "file with the token that is sent to nodes; others must not be able to read it; it is read again when a node refuses the token"},
 	"egress":                   {def: "`any` on loopback, else `public`", meaning: "addresses that http tasks may call: `any`, `public`, networks, or several with commas; of a worker: what its home node says"},
 	"egress_proxy":             {meaning: "proxy of http tasks: a URL, or `environment` for `HTTP_PROXY` and `HTTPS_PROXY`"},
 	"health_listen":            {meaning: "address at which a worker answers `/livez`, `/readyz` and `/metrics`: `:9090` listens on loopback only, `0.0.0.0:9090` on all addresses"},
 	"retention_calls_age":      {meaning: "time for which a signed call of a webhook is remembered, so that it fires once", reread: true},
-	"retention_calls":          {meaning: "number of remembered calls of webhooks, in all", reread: true},
+	"retention_calls":          {meaning: "number of remembered calls of webhooks, in all; beyond it, the secret with the most calls loses its oldest", reread: true},
 	"retention_keys_age":       {meaning: "time for which an idempotency key protects its run, and answers to other requests", reread: true},
 	"retention_keys":           {meaning: "newest runs of a workflow that keys protect, and answers over all workflows", reread: true},
 	"retention_fires_age":      {meaning: "age of ledger lines of runs that were started in time", reread: true},
@@ -79,6 +82,9 @@ var descriptions = map[string]described{
 	"retention_backfills":      {meaning: "ended backfills of a workflow", reread: true},
 	"retention_versions":       {meaning: "newest versions of a workflow; older ones stay as long as a run has them or an older one", reread: true},
 	"retention_records_age":    {meaning: "age of revoked and expired tokens, orders to nodes that are gone, and former processes", reread: true},
+	"retention_audit":          {meaning: "age of rows of the audit log; 0: they stay", reread: true},
+	"audit_key_file":           {def: "`DATA/audit/key`, made at the first start", meaning: "file with the key that signs checkpoints of the audit log; the public key is in the file of the same name with `.pub`"},
+	"audit_checkpoints":        {def: "`DATA/audit/checkpoints`", meaning: "file to which a node appends a signed checkpoint of the audit log each minute in which the log has grown; put it on another disk or machine"},
 	"retention_records":        {meaning: "former processes, if they registered before `retention_age`", reread: true},
 }
 
@@ -143,7 +149,7 @@ This page is generated by ` + "`make docs`" + ` from the table of settings.
 	return b.Bytes()
 }
 
-// TestRereadSettings holds the page to what a node does with a changed setting.
+// TestRereadSettings compares the page with the effect of a changed setting on a node.
 func TestRereadSettings(t *testing.T) {
 	n := &Node{cfg: &Config{TLSCert: "before"}, rekept: make(chan struct{}, 1)}
 	for name, d := range descriptions {

@@ -6,27 +6,10 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Bounds say how long is kept what happened besides runs, by age (0: for ever) and number.
-type Bounds struct {
-	KeysAge       time.Duration // idempotency keys: of runs, and answers to requests
-	Keys          int           // finished runs of a workflow that a key protects; answers in all
-	CallsAge      time.Duration // signed calls of webhooks
-	Calls         int           // in all
-	FiresAge      time.Duration // lines of the ledger that say that a run was started in time
-	ExceptionsAge time.Duration // all other lines
-	Fires         int           // lines of a workflow
-	DaysAge       time.Duration // what is counted by day of lines that are gone
-	BackfillsAge  time.Duration // backfills that are over
-	Backfills     int           // of a workflow
-	Versions      int           // of a workflow, besides those that a run has
-	RecordsAge    time.Duration // ended tokens, former processes, orders to nodes
-	Records       int           // former processes
-}
-
 // boundsMost is the greatest number that a bound can be: all, in practice.
 const boundsMost = 1_000_000_000
 
-// boundSettings are the settings of Bounds.
+// boundSettings are the settings of retention.Bounds.
 func boundSettings() []setting {
 	age := func(name, otherwise string, to func(*Config) *time.Duration) setting {
 		return setting{name: name, def: text(otherwise), set: func(c *Config, v string) error {

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// configText reads the config file, as a koanf.Provider. It keeps the text of what is no regular file: the
-// second read of a pipe is empty, and all settings would go back to their defaults at a reload.
+// configText reads the config file, as a koanf.Provider. It keeps the text of a file that is not regular:
+// the second read of a pipe is empty, and a reload would reset all settings to their defaults.
 type configText struct {
 	path string
 	kept []byte

@@ -52,8 +52,8 @@ func setDBFile(c *Config, v string) error {
 	return err
 }
 
-// credential is the file of a credential that the service manager gives this process (systemd's LoadCredential); "": there
-// is none of that name.
+// credential returns the path of a credential that the service manager gives this process (systemd's
+// LoadCredential). It returns "" if there is none of that name.
 func credential(name string) string {
 	dir := os.Getenv("CREDENTIALS_DIRECTORY")
 	if name == "" || !filepath.IsAbs(dir) {
@@ -66,7 +66,7 @@ func credential(name string) string {
 	return file
 }
 
-// nearness orders where a setting comes from: a greater one counts more.
+// nearness ranks the origin of a setting: a higher rank has precedence.
 func nearness(origin string) int {
 	for i, begin := range []string{originCredential, "file ", "environment ", originFlag} {
 		if strings.HasPrefix(origin, begin) {
@@ -76,8 +76,8 @@ func nearness(origin string) int {
 	return 0
 }
 
-// outranked reports whether the file of a setting counts less than the setting that it would replace. The file of db counts if
-// it was named as near as db or nearer. A token file counts always, unless it is only a credential of the service.
+// outranked reports whether the setting that a file would replace was set in a place of higher precedence
+// than the file. A token file is never outranked, unless it is only a credential of the service.
 func (s *setting) outranked(c *Config, origin string) bool {
 	if s.replaces == "" {
 		return false
@@ -89,9 +89,10 @@ func (s *setting) outranked(c *Config, origin string) bool {
 }
 
 // HideSecrets overwrites secrets in what the kernel shows of this process to others: values of variables in
-// /proc/PID/environ, which every process of the same user can read, tasks too, and passwords of addresses in
-// /proc/PID/cmdline, which every user can read. It returns copies of args. The variables themselves stay set for this
-// process, which reads its settings from them. No task inherits them. It returns an error if a secret stays visible.
+// /proc/PID/environ, which every process of the same user can read, tasks too, and passwords of addresses
+// in /proc/PID/cmdline, which every user can read. It returns copies of args. The variables themselves stay
+// set for this process, which reads its settings from them. No task inherits them. It returns an error if a
+// secret stays visible.
 func HideSecrets(args []string) ([]string, error) {
 	copies := make([]string, len(args))
 	for i, arg := range args { // the runtime's strings are the memory that is overwritten

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/secret"
 )
 
-// ErrData is a data folder that cannot be used. Its text says which, why, and what to do.
+// ErrData is a data folder that cannot be used. Its text names the folder, the reason and the remedy.
 var ErrData = errors.New("data folder")
 
 // prepareData makes the data folder if it is missing and finds out whether it can be used.

@@ -40,7 +40,7 @@ func setDB(c *Config, v string) error {
 	return fmt.Errorf("%q is neither sqlite:PATH nor postgres://user@host:5432/database", shownDB(v))
 }
 
-// shownDB is what may be shown of a setting db: no password.
+// shownDB returns the setting db without its password.
 func shownDB(v string) string {
 	switch {
 	case strings.HasPrefix(v, "postgres://") || strings.HasPrefix(v, "postgresql://"):
@@ -59,7 +59,7 @@ func (c *Config) dbPath() string {
 	return filepath.Join(c.Data, "skein.db")
 }
 
-// folderOf is the folder that the SQLite file lies in.
+// folderOf returns the folder of the SQLite file.
 func folderOf(c *Config) string { return filepath.Dir(c.dbPath()) }
 
 // dbName names the database for people, without a password.
@@ -85,15 +85,15 @@ func withoutPassword(address string) string {
 	return u.Redacted()
 }
 
-// startPatience is how long a server waits at its start for a database that does not answer: after a power cut, or
-// when both are started again, the database may need longer.
+// startPatience is how long a server waits at its start for a database that does not answer: after a power
+// cut, or when both are started again, the database may need longer.
 const (
 	startPatience = time.Minute
 	startPause    = 250 * time.Millisecond // between two tries
 )
 
-// openStore opens the database to work on it. With a log, a server's, it is waited for; a command says at once
-// that it is away.
+// openStore opens the database to work on it. With a log, a server's, it is waited for; a command says at
+// once that it is away.
 func openStore(ctx context.Context, cfg *Config, log *slog.Logger) (st store.Store, err error) {
 	if cfg.Postgres == "" {
 		st, err = sqlite.Open(cfg.dbPath())
@@ -113,8 +113,9 @@ func openStore(ctx context.Context, cfg *Config, log *slog.Logger) (st store.Sto
 	return st, nil
 }
 
-// patiently asks the store until it answers, for as long as a start waits: it may be gone again just after it was opened, as while
-// PostgreSQL recovers. Whoever started a command waits for it, and is told at once.
+// patiently asks the store until it answers, for as long as a start waits. The database may be gone again
+// just after it was opened, for example while PostgreSQL recovers. A command does not wait: it fails at
+// once, because a person waits for it.
 func (n *Node) patiently(ctx context.Context, ask func() error) error {
 	for began := time.Now(); ; {
 		err := ask()
@@ -130,7 +131,7 @@ func (n *Node) patiently(ctx context.Context, ask func() error) error {
 	}
 }
 
-// readStore opens the database to look at it. There may be none: os.ErrNotExist.
+// readStore opens the database for reading. It returns os.ErrNotExist if there is none.
 func readStore(ctx context.Context, cfg *Config) (st store.Store, err error) {
 	if cfg.Postgres != "" {
 		st, err = openPostgres(ctx, cfg, func(*postgres.Options) {})
@@ -146,7 +147,7 @@ func readStore(ctx context.Context, cfg *Config) (st store.Store, err error) {
 // ErrUnreachable says that a database does not answer now.
 var ErrUnreachable = errors.New("the database does not answer")
 
-// unanswered is an error that is an ErrUnreachable, and says what it said.
+// unanswered is an ErrUnreachable with the text of another error.
 type unanswered struct{ error }
 
 func (u unanswered) Is(target error) bool { return target == ErrUnreachable }

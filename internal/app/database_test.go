@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestPatiently: what a database cannot at the moment is asked again, what will not pass is told at once, and whoever waits for a
-// command is told at once, too.
+// TestPatiently: a temporary error of the database is tried again. A permanent error is returned at once. A
+// command gets any error at once.
 func TestPatiently(t *testing.T) {
 	t.Parallel()
 	gone, wrong := fmt.Errorf("register: %w: connection refused", store.ErrUnavailable), errors.New("a setting is wrong")

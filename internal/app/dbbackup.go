@@ -9,16 +9,16 @@ import (
 	"path/filepath"
 	"time"
 
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
 	"skein.dev/skein/internal/store/sqlite"
 )
 
-// ErrExists says that something is in the way and stays there unless somebody insists.
+// ErrExists says that the target exists and stays unless the caller forces it.
 var ErrExists = errors.New("is there already")
 
-// BackupResult is what `skein db backup` prints.
+// BackupResult is the output of `skein db backup`.
 type BackupResult struct {
 	From  string `json:"from"`
 	File  string `json:"file"`
@@ -28,9 +28,8 @@ type BackupResult struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// BackupDB writes what a database holds at one moment into a file, an SQLite database whatever
-// the engine is. Nodes may work on it meanwhile. The file is there whole and on the disk, or not
-// at all.
+// BackupDB writes the content of a database at one moment into an SQLite file, from any engine. Nodes may
+// work on the database meanwhile. The file is complete and synced, or it does not exist.
 func BackupDB(ctx context.Context, cfg *Config, file string, force bool) (res BackupResult, err error) {
 	began := time.Now()
 	res = BackupResult{From: cfg.dbName()}
@@ -138,21 +137,21 @@ func pgDump(address string) string {
 	return fmt.Sprintf("pg_dump --format=custom --schema=%s --file=skein.dump '%s'", schema, withoutPassword(o.URL))
 }
 
-// RestoreResult is what `skein db restore` prints.
+// RestoreResult is the output of `skein db restore`.
 type RestoreResult struct {
 	File string `json:"file"`
 	To   string `json:"to"`
-	// Replaced is where the database that was there lies now; "": there was none.
-	Replaced   string             `json:"replaced,omitempty"`
-	Runs       map[string]int64   `json:"runs"` // by state
-	Violations []engine.Violation `json:"violations"`
+	// Replaced is the new path of the database that was replaced. It is "" if there was none.
+	Replaced   string              `json:"replaced,omitempty"`
+	Runs       map[string]int64    `json:"runs"` // by state
+	Violations []inspect.Violation `json:"violations"`
 }
 
-// RestoreDB makes a backup the database of the settings. Nobody may work on that. A backup that
-// verify finds violations in is not restored, and a database that is there stays, unless force
-// says otherwise; then the old one is kept under another name.
+// RestoreDB makes a backup the database of the settings. No process may use that database. RestoreDB
+// refuses a backup in which verify finds violations, and refuses to replace a database, unless force is
+// set. Then it keeps the old database under another name.
 func RestoreDB(ctx context.Context, cfg *Config, file string, force bool, o CopyOptions) (RestoreResult, error) {
-	res := RestoreResult{To: cfg.dbName(), Runs: map[string]int64{}, Violations: []engine.Violation{}}
+	res := RestoreResult{To: cfg.dbName(), Runs: map[string]int64{}, Violations: []inspect.Violation{}}
 	var err error
 	if res.File, err = filepath.Abs(file); err != nil {
 		return res, err
@@ -181,7 +180,7 @@ func (r *RestoreResult) intoPostgres(ctx context.Context, cfg *Config, o CopyOpt
 		return err
 	}
 	c, err := CopyDB(ctx, cfg, sqliteScheme+mine, cfg.Postgres, o)
-	r.Violations = append([]engine.Violation{}, c.Violations...)
+	r.Violations = append([]inspect.Violation{}, c.Violations...)
 	return err
 }
 
@@ -250,6 +249,9 @@ func (r *RestoreResult) prepare(ctx context.Context, cfg *Config, path string, o
 	if err == nil {
 		err = raiseRestored(ctx, cfg, st)
 	}
+	if err == nil {
+		err = endSessions(ctx, st)
+	}
 	if err = errors.Join(err, st.Close()); err != nil {
 		return fmt.Errorf("backup %s: %w", r.File, err)
 	}
@@ -259,6 +261,21 @@ func (r *RestoreResult) prepare(ctx context.Context, cfg *Config, path string, o
 			return err
 		}
 		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endSessions deletes the sessions of a backup: some have ended since, and their secrets must not count
+// again.
+func endSessions(ctx context.Context, st store.Sessions) error {
+	all, err := st.SessionList(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if err := st.EndSession(ctx, all[i].ID); err != nil {
 			return err
 		}
 	}

@@ -10,11 +10,12 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/transfer"
 )
 
-// What a copy refuses.
+// The reasons to refuse a copy.
 var (
 	ErrNotEmpty   = errors.New("the target must be empty")
 	ErrIncomplete = errors.New("not everything can be copied")
@@ -24,13 +25,13 @@ var (
 type CopyOptions struct {
 	// LeaveOut copies the rest if there are rows that the target cannot hold.
 	LeaveOut bool
-	// Progress is told how many rows of a table have gone.
+	// Progress is called with the number of copied rows of a table.
 	Progress func(table string, rows int64, done bool)
-	// Say is told what is being done.
+	// Say is called with a description of each step.
 	Say func(format string, args ...any)
 }
 
-// CopyResult is what `skein db copy` prints.
+// CopyResult is the output of `skein db copy`.
 type CopyResult struct {
 	From    string           `json:"from"`
 	To      string           `json:"to"`
@@ -41,11 +42,11 @@ type CopyResult struct {
 	FromShards int              `json:"from_shards"`
 	ToShards   int              `json:"to_shards"`
 	Runs       map[string]int64 `json:"runs"` // of the copy, by state
-	// Quarantined are runs whose rows nobody can use, there as here: "id: reason".
+	// Quarantined lists runs whose rows cannot be read, in the source as in the copy: "id: reason".
 	Quarantined []string `json:"quarantined"`
 	// Violations that verify finds in the copy. They came with it.
-	Violations []engine.Violation `json:"violations"`
-	Seconds    float64            `json:"seconds"`
+	Violations []inspect.Violation `json:"violations"`
+	Seconds    float64             `json:"seconds"`
 }
 
 // at gives settings that point to another database, in the form of the setting db.
@@ -60,10 +61,10 @@ func (c *Config) at(db string) (*Config, error) {
 	return &own, nil
 }
 
-// CopyDB copies all of a database into an empty one: all or nothing. No node may work on either.
+// CopyDB copies a whole database into an empty one: everything or nothing. No node may use either of them.
 func CopyDB(ctx context.Context, cfg *Config, from, to string, o CopyOptions) (CopyResult, error) {
 	began := time.Now()
-	res := CopyResult{Rows: map[string]int64{}, LeftOut: map[string]int64{}, Bad: []string{}, Quarantined: []string{}, Violations: []engine.Violation{}}
+	res := CopyResult{Rows: map[string]int64{}, LeftOut: map[string]int64{}, Bad: []string{}, Quarantined: []string{}, Violations: []inspect.Violation{}}
 	source, err := cfg.at(from)
 	if err != nil {
 		return res, err
@@ -104,10 +105,10 @@ func CopyDB(ctx context.Context, cfg *Config, from, to string, o CopyOptions) (C
 	return res, err
 }
 
-// openSource opens what is copied. It must be of the format that this program writes: nothing is
-// changed there.
+// openSource opens the database to copy. It must have the format of this program, because the copy does not
+// change it.
 func openSource(ctx context.Context, cfg *Config) (store.Store, error) {
-	seen, _, err := inspect(ctx, cfg)
+	seen, _, err := lookAt(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func (c *Config) dbSetting() string {
 	return sqliteScheme + c.dbPath()
 }
 
-// openTarget opens, or makes, what is copied to. discard removes a file that was made here.
+// openTarget opens or makes the target of the copy. discard removes a file that it made.
 func openTarget(ctx context.Context, cfg *Config) (st store.Store, discard func(), err error) {
 	discard = func() {}
 	if cfg.Postgres == "" {
@@ -149,14 +150,14 @@ func openTarget(ctx context.Context, cfg *Config) (st store.Store, discard func(
 	return st, discard, err
 }
 
-// removeDB removes an SQLite file with what belongs to it.
+// removeDB removes an SQLite file and the files that belong to it.
 func removeDB(path string) {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		_ = os.Remove(path + suffix)
 	}
 }
 
-// watchedSource looks again, once everything was read, that nobody had begun to work on it.
+// watchedSource checks, after all rows were read, that no process has begun to use the source.
 type watchedSource struct {
 	store.Portable
 	check func() error
@@ -190,8 +191,7 @@ func (r *CopyResult) move(ctx context.Context, src store.Portable, dst store.Sto
 	return err
 }
 
-// compare recounts the invariants of both. What is wrong in the source may be wrong in the copy,
-// nothing else.
+// compare recounts the invariants of both databases. Only violations of the source may be in the copy.
 func (r *CopyResult) compare(ctx context.Context, src, dst store.Store, o CopyOptions) error {
 	o.Say("verifying the source …")
 	before, _, err := verifyAll(ctx, src)
@@ -204,26 +204,27 @@ func (r *CopyResult) compare(ctx context.Context, src, dst store.Store, o CopyOp
 		return fmt.Errorf("everything was copied, but verifying %s failed: %w", r.To, err)
 	}
 	r.Violations, r.Quarantined = append(r.Violations, after...), append(r.Quarantined, quarantined...)
-	known := map[engine.Violation]bool{}
+	known := map[inspect.Violation]bool{}
 	for _, v := range before {
 		v.What = "" // engines have words of their own
 		known[v] = true
 	}
 	for _, v := range after {
 		if v.What = ""; !known[v] && len(r.LeftOut) == 0 && len(before) < violationsCompared {
-			return fmt.Errorf("the copy is not right (rule %s, run %s) where the source is; do not use it, and report this", v.Rule, v.Run)
+			return fmt.Errorf("the copy breaks rule %s for run %s, which the source keeps; do not use the copy, and report this", v.Rule, v.Run)
 		}
 	}
 	return nil
 }
 
-// violationsCompared: beyond that verify names no more, so lists cannot be compared.
+// violationsCompared is the number of violations beyond which verify names no more, so that lists cannot be
+// compared.
 const violationsCompared = 1000
 
 // quarantinedMax bounds the runs that are named.
 const quarantinedMax = 100
 
-// counted is a store that notes the runs nobody can use while they are scanned.
+// counted is a store that notes the unreadable runs while they are scanned.
 type counted struct {
 	store.Store
 	quarantined *[]string
@@ -245,7 +246,7 @@ func (c counted) Scan(ctx context.Context, see func(store.RunRecord, []dag.Event
 	})
 }
 
-// Check keeps what the store can check of itself in sight.
+// Check passes on the checks that the store makes of itself.
 func (c counted) Check(ctx context.Context) ([]string, error) {
 	if inner, ok := c.Store.(interface {
 		Check(ctx context.Context) ([]string, error)
@@ -256,7 +257,7 @@ func (c counted) Check(ctx context.Context) ([]string, error) {
 }
 
 // verifyAll recounts every invariant of an open database, and names the runs that are set aside.
-func verifyAll(ctx context.Context, st store.Store) (found []engine.Violation, quarantined []string, err error) {
+func verifyAll(ctx context.Context, st store.Store) (found []inspect.Violation, quarantined []string, err error) {
 	found, err = verifyStore(ctx, counted{st, &quarantined})
 	return found, quarantined, err
 }

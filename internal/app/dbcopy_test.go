@@ -21,8 +21,8 @@ import (
 // quietCopy reports nothing.
 func quietCopy() CopyOptions { return CopyOptions{Say: func(string, ...any) {}} }
 
-// TestCopyToPostgres: a database with runs in all states goes to a real PostgreSQL; there what
-// was finished is what it was, and what was not goes on.
+// TestCopyToPostgres: a database with runs in all states is copied to a real PostgreSQL. Finished runs are
+// unchanged there, and unfinished runs continue.
 func TestCopyToPostgres(t *testing.T) {
 	server, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {
@@ -112,7 +112,7 @@ func beginAt(t *testing.T, k *skein.Client, gate, name string) string {
 	return id
 }
 
-// spoil gives a run a state that nobody knows.
+// spoil gives a run an unknown state.
 func spoil(t *testing.T, path, run string) {
 	t.Helper()
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
@@ -126,7 +126,7 @@ func spoil(t *testing.T, path, run string) {
 	}
 }
 
-// history is what a run says of itself, without a node.
+// history returns the history of a run, without a node.
 func history(t *testing.T, c *Config, run string) (lines []string) {
 	t.Helper()
 	o, err := Observe(t.Context(), c)
@@ -157,7 +157,7 @@ func history(t *testing.T, c *Config, run string) (lines []string) {
 	return append(lines, fmt.Sprintf("%s %s %v", r.State, r.CreatedAt, r.FinishedAt))
 }
 
-// goesOn: a node over the copy ends what was unfinished, and knows the triggers.
+// goesOn: a node over the copy ends the unfinished runs, and knows the triggers.
 func goesOn(t *testing.T, c *Config, paused, running string) {
 	t.Helper()
 	_, k, stop := startNode(t, c)

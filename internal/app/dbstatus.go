@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store/sqlite"
 )
 
-// DBStatus is what `skein db status` says of a database.
+// DBStatus is the output of `skein db status`.
 type DBStatus struct {
 	Engine   string `json:"engine"`
 	Location string `json:"location"` // without a password
@@ -45,8 +45,8 @@ type DBMember struct {
 	Shards  []int     `json:"shards"` // that it owns
 }
 
-// inspect looks at the database of the settings without making or changing anything.
-func inspect(ctx context.Context, cfg *Config) (seen store.Seen, engine string, err error) {
+// lookAt looks at the database of the settings without making or changing anything.
+func lookAt(ctx context.Context, cfg *Config) (seen store.Seen, engine string, err error) {
 	if cfg.Postgres == "" {
 		seen, err = sqlite.Inspect(cfg.dbPath())
 		return seen, "sqlite", named(cfg, err)
@@ -67,7 +67,7 @@ func named(cfg *Config, err error) error {
 
 // StatusDB looks at a database, whatever its format; it changes nothing.
 func StatusDB(ctx context.Context, cfg *Config) (DBStatus, error) {
-	seen, engine, err := inspect(ctx, cfg)
+	seen, engine, err := lookAt(ctx, cfg)
 	s := DBStatus{Engine: engine, Location: cfg.dbName(), Format: seen.Format, Known: seen.Known,
 		Applied: append([]string{}, seen.Applied...), Pending: append([]string{}, seen.Pending...), Members: []DBMember{}, Runs: map[string]int64{}}
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *DBStatus) members(ctx context.Context, st store.Store) error {
 	return nil
 }
 
-// Migration is what `skein db migrate` did.
+// Migration is the result of `skein db migrate`.
 type Migration struct {
 	Location string   `json:"location"`
 	From     int      `json:"from"` // 0: the database was not made yet
@@ -129,10 +129,10 @@ type Migration struct {
 	Applied  []string `json:"applied"`
 }
 
-// MigrateDB brings a database to the format of this program, or makes it. Nodes over PostgreSQL
-// may go on meanwhile; an SQLite file must not be in use if there is something to do.
+// MigrateDB brings a database to the format of this program, or creates it. Nodes on PostgreSQL may
+// continue meanwhile. An SQLite file that needs a migration must not be in use.
 func MigrateDB(ctx context.Context, cfg *Config) (Migration, error) {
-	seen, _, err := inspect(ctx, cfg)
+	seen, _, err := lookAt(ctx, cfg)
 	m := Migration{Location: cfg.dbName(), From: seen.Format, To: max(seen.Known, seen.Format), Known: seen.Known, Applied: append([]string{}, seen.Pending...)}
 	if err != nil || seen.Format == seen.Known {
 		return m, err
@@ -160,11 +160,10 @@ func MigrateDB(ctx context.Context, cfg *Config) (Migration, error) {
 	return m, errors.Join(err, st.Close())
 }
 
-// ErrInUse says that somebody works on a database.
+// ErrInUse says that a process uses the database.
 var ErrInUse = errors.New("the database is in use")
 
-// nobodyWorks finds out whether a node works on an open database: only members of a cluster
-// can be asked for.
+// nobodyWorks finds out whether a node works on an open database. Only members of a cluster can be found.
 func nobodyWorks(ctx context.Context, cfg *Config, st store.Store) error {
 	c, ok := st.(store.Cluster)
 	if !ok {
@@ -187,8 +186,8 @@ func nobodyWorks(ctx context.Context, cfg *Config, st store.Store) error {
 	return nil
 }
 
-// hold keeps nodes on this machine from an SQLite file: by the lock of the folder it lies in, if
-// that is a data folder, and by looking whether anybody has it open at this moment.
+// hold keeps nodes on this machine from using an SQLite file. It takes the lock of the file's folder, if
+// that is a data folder, and checks that no process has the file open at this moment.
 func hold(cfg *Config) (release func(), err error) {
 	release = func() {}
 	if cfg.Postgres != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// service is what a test reads of a service in a compose file.
+// service holds the fields of a service in a compose file that a test reads.
 type service struct {
 	Image       string
 	Environment map[string]string
@@ -111,10 +111,11 @@ func TestUnits(t *testing.T) {
 		"RestrictRealtime": "yes", "RestrictSUIDSGID": "yes", "LockPersonality": "yes", "SystemCallArchitectures": "native", "SystemCallErrorNumber": "EPERM",
 	}
 	for unit, more := range map[string]map[string][]string{
-		"skein-server.service": {"LoadCredential": {"db:/etc/skein/db", "token:/etc/skein/token"}, "RestrictNamespaces": {"yes"}},
-		"skein-worker.service": {"LoadCredential": {"token:/etc/skein/token"}, "RestrictNamespaces": nil},
+		"systemd/skein-server.service": {"LoadCredential": {"db:/etc/skein/db", "token:/etc/skein/token"}, "RestrictNamespaces": {"yes"}},
+		"systemd/skein-worker.service": {"LoadCredential": {"token:/etc/skein/token"}, "RestrictNamespaces": nil},
+		"package/skein.service":        {"LoadCredential": nil, "RestrictNamespaces": nil},
 	} {
-		is := unitOf(t, "../../deploy/systemd/"+unit)
+		is := unitOf(t, "../../deploy/"+unit)
 		for key, value := range want {
 			if !slices.Equal(is[key], []string{value}) {
 				t.Errorf("%s: %s is %q, want %q", unit, key, is[key], value)

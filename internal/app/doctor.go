@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/store"
@@ -41,7 +42,8 @@ func Doctor(ctx context.Context, cfg *Config) []Check {
 		checks = append(append(checks, checkDisk(cfg)), checkStore(ctx, cfg)...)
 		checks = append(checks, checkProcesses(ctx, cfg)...)
 	}
-	return append(checks, checkPort(ctx, cfg), checkLimits(cfg), checkThreads(), checkClock())
+	checks = append(checks, checkIdentity(ctx, cfg)...)
+	return append(checks, checkPort(ctx, cfg), checkLoopback(cfg), checkLimits(cfg), checkThreads(), checkClock())
 }
 
 func checkFolder(cfg *Config) Check {
@@ -100,8 +102,11 @@ func checkStore(ctx context.Context, cfg *Config) []Check {
 		if tokens, ok := db.(store.Tokens); ok && err == nil {
 			more = append(more, checkTokens(ctx, tokens)...)
 		}
+		if secrets, ok := db.(store.Secrets); ok && err == nil {
+			more = append(more, checkSecretKey(ctx, cfg, secrets))
+		}
 		if err == nil {
-			more = append(more, checkPast(ctx, cfg, db))
+			more = append(more, checkPast(ctx, cfg, db), checkAudit(ctx, cfg, db))
 			more = append(more, checkHooks(ctx, db)...)
 		}
 		if pg, ok := db.(*postgres.DB); ok && err == nil {
@@ -130,14 +135,25 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 		return []Check{{Name: "tokens", State: CheckWarn, Found: err.Error()}}
 	}
 	now, soon, valid := dag.Micros(time.Now().UnixMicro()), []string{}, 0
+	ended := map[int64]bool{}
+	if r, ok := tokens.(interface {
+		Rights(ctx context.Context) (store.Rights, error)
+	}); ok {
+		rights, err := r.Rights(ctx)
+		if err != nil {
+			return []Check{{Name: "tokens", State: CheckWarn, Found: err.Error()}}
+		}
+		ended = auth.Ended(all, &rights, now)
+	}
+	family := store.FamilyOf(all)
 	for i := range all {
 		t := &all[i]
-		if !t.Valid(now) {
+		if !t.Valid(now) || ended[t.ID] {
 			continue
 		}
 		valid++
-		if !t.Valid(now + dag.Micros(tokenSoon.Microseconds())) {
-			soon = append(soon, fmt.Sprintf("%s (%s, %s)", t.Name, t.Kind, t.Expires.Time().UTC().Format(time.DateOnly)))
+		if end := family.End(t); t.Replaced == 0 && end != 0 && end <= now+dag.Micros(tokenSoon.Microseconds()) {
+			soon = append(soon, fmt.Sprintf("%s (%s, %s)", t.Name, t.Kind, end.Time().UTC().Format(time.DateOnly)))
 		}
 	}
 	switch {
@@ -222,7 +238,8 @@ func limitText(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// checkThreads says what short tasks cost here: nothing is wrong in either case.
+// checkThreads reports the processor time that short tasks cost on this machine. The check is always good:
+// a higher cost is no fault.
 func checkThreads() Check {
 	c := Check{Name: "threads", State: CheckGood, Found: "the runtime's monitor sleeps longer, so that short tasks take less processor time"}
 	if err := threads.Calm(); err != nil {

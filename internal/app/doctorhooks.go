@@ -68,7 +68,7 @@ func checkHooks(ctx context.Context, db store.Store) []Check {
 	return []Check{c}
 }
 
-// signing is what doctor says about a webhook.
+// signing is the state of a webhook as doctor reports it.
 type signing struct {
 	name     string
 	old      bool // the form of the signature of its last call

@@ -32,8 +32,8 @@ func (*hookShelf) WorkflowByID(context.Context, dag.WorkflowID) (store.Workflow,
 	return store.Workflow{Namespace: "default", Name: "w"}, nil
 }
 
-// TestDoctorLooksAtWebhooks: doctor names the webhooks that are called in an old form of signature, and those
-// that believe what nobody signed.
+// TestDoctorLooksAtWebhooks: doctor names the webhooks whose calls have an old form of signature, and those
+// that use unsigned values.
 func TestDoctorLooksAtWebhooks(t *testing.T) {
 	h := &hookShelf{keys: map[string]string{"old": "hook/00", "new": "id/order-1"}}
 	add := func(name, kind, spec string) {

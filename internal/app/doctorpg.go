@@ -10,16 +10,17 @@ import (
 )
 
 const (
-	// connectionsPerNode is how many connections a node opens at most: for writing, for reading, for logs, to spare.
+	// connectionsPerNode is how many connections a node opens at most: for writing, for reading, for logs, to
+	// spare.
 	connectionsPerNode = 20
-	// transactionOld is the age from which an open transaction is worth a warning: until it ends, vacuum removes nothing
-	// that was deleted or changed since it began.
+	// transactionOld is the age from which an open transaction is worth a warning: until it ends, vacuum
+	// removes nothing that was deleted or changed since it began.
 	transactionOld = 10 * time.Minute
-	// clockOff is how far two clocks may be apart without a warning.
+	// clockOff is the largest difference of two clocks without a warning.
 	clockOff = 2 * time.Second
 )
 
-// checkPostgres says what an operator should know of the server behind a database of a cluster.
+// checkPostgres reports the facts of a cluster's database server that an operator should know.
 func checkPostgres(ctx context.Context, db *postgres.DB) []Check {
 	f, err := db.Facts(ctx)
 	if err != nil {
@@ -45,7 +46,7 @@ func serverCheck(f *postgres.Facts) Check {
 	return c
 }
 
-// durabilityCheck says what a power cut and a failover would lose.
+// durabilityCheck reports the commits that a power cut and a failover would lose.
 func durabilityCheck(f *postgres.Facts) Check {
 	c := Check{Name: "database durability", State: CheckGood}
 	said := []string{"synchronous_commit " + f.SynchronousCommit + " (Skein's sessions use on)"}

@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store/postgres"
 )
 
-// egressSettings are those of outgoing calls.
+// egressSettings are the settings of outgoing calls.
 func egressSettings() []setting {
 	return []setting{
 		{name: "egress", def: text(""), set: setEgress},
@@ -33,8 +33,8 @@ func setEgressProxy(c *Config, v string) error {
 	return err
 }
 
-// egressPolicy is what requests may reach: all addresses on a node that only this machine can reach, unless the setting says
-// otherwise.
+// egressPolicy returns the addresses that requests may reach: all of them on a node that only this machine
+// can reach, unless the setting says otherwise.
 func (c *Config) egressPolicy() string {
 	switch {
 	case c.Egress != "":
@@ -65,7 +65,8 @@ func ownDatabase(c *Config) ([]egress.Own, error) {
 	return all, nil
 }
 
-// egressRules say what the requests of tasks may reach wherever they are sent, by the nodes that are known now.
+// egressRules returns the rules for the requests of tasks on every machine, from the nodes that are known
+// now.
 func (n *Node) egressRules(database []egress.Own) egress.Rules {
 	rules := egress.Rules{Policies: []string{n.cfg.egressPolicy()}, Own: append([]egress.Own(nil), database...)}
 	add := func(address string) {
@@ -83,7 +84,7 @@ func (n *Node) egressRules(database []egress.Own) egress.Rules {
 	return rules
 }
 
-// egressHere adds what holds only for requests that this node sends itself.
+// egressHere adds the rules for requests that this node sends itself.
 func (n *Node) egressHere(rules egress.Rules) egress.Rules {
 	rules.Own = append(rules.Own, egress.Own{What: "node", Address: n.listener.Addr().String()})
 	rules.Proxy = n.cfg.EgressProxy

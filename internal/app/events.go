@@ -14,11 +14,11 @@ import (
 	"skein.dev/skein/internal/server"
 )
 
-// eventsPath is where a node is asked for the stream of what it commits itself.
+// eventsPath is the path at which a node streams the events that it commits itself.
 const eventsPath = peer.Prefix + "events"
 
-// ofThisNode answers that. The node that asks has decided what its caller may watch, and a node has no
-// verb of its own in any namespace.
+// ofThisNode answers requests for that stream. The asking node has decided what its caller may watch, and a
+// node has no verb of its own in any namespace.
 func ofThisNode(routes http.Handler) http.HandlerFunc {
 	routes = auth.AsLocal(routes)
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -76,7 +76,7 @@ func showWorker(p *metric.Page, w *remote.Worker) {
 	p.Set("log_dropped_bytes_total", float64(h.LogDropped))
 }
 
-// health is the health listener of a worker; nil: it has none.
+// health is the health listener of a worker. It is nil if there is none.
 type health struct{ l net.Listener }
 
 func listenHealth(cfg *Config) (*health, error) {

@@ -14,8 +14,8 @@ func setIsolation(c *Config, v string) error {
 	return oneOf(v, worker.IsolationNone, worker.IsolationFence)
 }
 
-// protected returns the absolute paths that no isolated task may reach, besides the data folder: settings,
-// keys, tokens, the database, and what the tasks of others left behind.
+// protected returns the absolute paths that no isolated task may reach, in addition to the data folder:
+// settings, keys, tokens, the database, and the artifacts of other tasks.
 func (c *Config) protected() (paths []string) {
 	add := func(path string) {
 		if at, err := filepath.Abs(path); path != "" && err == nil {
@@ -24,6 +24,15 @@ func (c *Config) protected() (paths []string) {
 	}
 	add(c.TLSKey)
 	add(c.TokenFile)
+	add(c.SecretKeyFile)
+	add(c.Audit.KeyFile)
+	add(c.Audit.Checkpoints)
+	for i := range c.Auth.OIDC {
+		add(c.Auth.OIDC[i].ClientSecretFile)
+	}
+	if l := c.Auth.LDAP; l != nil {
+		add(l.BindPasswordFile)
+	}
 	add(c.Logs)
 	add(c.Artifacts)
 	if c.DB != "" {
@@ -40,7 +49,18 @@ func (c *Config) protected() (paths []string) {
 		}
 	}
 	add(os.Getenv("CREDENTIALS_DIRECTORY"))
-	add(local.Folder())
+	if nodes := local.Folder(); nodes != "" {
+		add(filepath.Dir(nodes)) // also where sessions of the command line are
+	}
+	return paths
+}
+
+// unwatched returns the absolute paths that no trigger may watch: those that no isolated task may reach.
+func (c *Config) unwatched() []string {
+	paths := append(c.protected(), "/etc/skein")
+	if data, err := filepath.Abs(c.Data); c.Data != "" && err == nil {
+		paths = append(paths, data)
+	}
 	return paths
 }
 

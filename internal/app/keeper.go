@@ -16,7 +16,7 @@ import (
 // KeeperMain is the main of a keeper: see worker.KeeperMain.
 func KeeperMain(args []string) int { return worker.KeeperMain(args) }
 
-// beside runs f until stop is called, which waits for it.
+// beside runs f in a goroutine until stop is called. stop waits for its end.
 func (n *Node) beside(f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -30,7 +30,7 @@ func (n *Node) beside(f func(context.Context)) (stop func()) {
 	}
 }
 
-// tag is what a node leaves with its keeper, so that its next process can go on with its life.
+// tag is the data that a node leaves with its keeper, so that its next process can continue its life.
 type tag struct {
 	Handler dag.HandlerID `json:"handler"`
 	UUID    string        `json:"uuid"` // tells databases apart
@@ -44,27 +44,28 @@ func tagOf(h store.Handler) string {
 	return string(text)
 }
 
-// connected is what Connect gives.
+// connected is the result of Connect.
 type connected struct {
 	link    *worker.Link
 	adopted *worker.Adopted
 	err     error
 }
 
-// connect finds or starts the keeper, beside what else a start does.
+// connect finds or starts the keeper, concurrently with the rest of the start.
 func (n *Node) connect(ctx context.Context) <-chan connected {
 	got := make(chan connected, 1)
 	go func() {
 		var c connected
 		c.link, c.adopted, c.err = worker.Connect(ctx, worker.LinkConfig{Lease: n.cfg.lease(), Lock: n.lock.file, Config: worker.Config{DataDir: n.cfg.Data,
-			Slots: n.cfg.Slots, PassEnv: n.cfg.PassEnv, Isolation: n.cfg.Isolation, Protected: n.cfg.protected(), Log: n.log, Report: n.executor.ended, Started: n.executor.started, Room: n.executor.room}})
+			Slots: n.cfg.Slots, PassEnv: n.cfg.PassEnv, Isolation: n.cfg.Isolation, Protected: n.cfg.protected(), Log: n.log, Report: func(rs ...worker.Result) { n.executor.Ended(rs...) },
+			Started: func(k worker.Key, at time.Time) { n.executor.Started(k, at) }, Room: func(why string) { n.executor.Room(why) }}})
 		got <- c
 	}()
 	return got
 }
 
-// goOn finds out whether an earlier process of this node has left something in the keeper's hands. nil: it
-// has not, or what it left is of another database, and was killed.
+// goOn finds out whether an earlier process of this node has left attempts with the keeper. It returns nil
+// if there are none, or if they belong to another database and were killed.
 func (n *Node) goOn(ctx context.Context, a *worker.Adopted) (*engine.Life, error) {
 	if len(a.Running)+len(a.Ended) == 0 {
 		return nil, nil
@@ -76,98 +77,13 @@ func (n *Node) goOn(ctx context.Context, a *worker.Adopted) (*engine.Life, error
 			return nil, fmt.Errorf("database %s: %w", n.cfg.dbName(), err)
 		}
 		if len(found) == 1 && found[0].UUID == t.UUID {
-			life := &engine.Life{Handler: found[0], Held: n.executor.adopt(a)}
+			life := &engine.Life{Handler: found[0], Held: n.executor.Adopt(a)}
 			n.log.Info("the node continues with the attempts of its earlier process", "code", "attempts_taken_over", "running", len(a.Running), "ended_since", len(a.Ended))
 			return life, nil
 		}
 	}
 	n.log.Warn("the keeper holds attempts of another database; they are killed", "code", "foreign_attempts_killed", "attempts", len(a.Running))
 	return nil, n.worker.Forsake()
-}
-
-// adopt takes over what the keeper has, and gives its names.
-func (x *executor) adopt(a *worker.Adopted) []engine.AttemptID {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	var held []engine.AttemptID
-	take := func(k worker.Key) *handed {
-		run, err := dag.ParseRunID(k.RunID)
-		if err != nil {
-			return nil // never written by us
-		}
-		id := engine.AttemptID{Run: run, Task: dag.TaskID(k.Ref), Token: dag.Token(k.Attempt)}
-		h := &handed{Assignment: engine.Assignment{Run: id.Run, Task: id.Task, Token: id.Token, Name: k.Task},
-			workflow: k.Workflow, key: k, given: true, adopted: true}
-		x.live[h.id()], x.byKey[k.ID()] = h, h
-		x.shipper.Begin(h.logRef())
-		held = append(held, id)
-		return h
-	}
-	for i := range a.Running {
-		take(a.Running[i].Key)
-	}
-	for i := range a.Ended {
-		take(a.Ended[i].Key)
-	}
-	return held
-}
-
-// replay reports what has happened to adopted attempts while nobody listened.
-func (x *executor) replay(a *worker.Adopted) {
-	for i := range a.Running {
-		if h := &a.Running[i]; !h.Started.IsZero() {
-			x.started(h.Key, h.Started)
-		}
-	}
-	x.ended(a.Ended...)
-}
-
-// takenEvery is the pause between two times of telling the keeper which ends are durable.
-const takenEvery = 500 * time.Millisecond
-
-// acknowledge tells the keeper which ends need not be kept any more, until ctx ends, and then once more.
-func (x *executor) acknowledge(ctx context.Context, pending func(engine.AttemptID) bool) {
-	tick := time.NewTicker(takenEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.Background(), stopWait)
-			defer cancel()
-			x.take(last, pending)
-			return
-		case <-tick.C:
-			x.take(ctx, pending)
-		}
-	}
-}
-
-// take acknowledges what is durable by now: what was reported before a barrier, and is not on its way to
-// another node.
-func (x *executor) take(ctx context.Context, pending func(engine.AttemptID) bool) {
-	x.mu.Lock()
-	list := x.taken
-	x.taken = nil
-	x.mu.Unlock()
-	if len(list) == 0 {
-		return
-	}
-	written := x.engine.Barrier(ctx) == nil
-	var done []worker.ID
-	var rest []reported
-	for _, r := range list {
-		if written && !pending(engine.AttemptID{Run: r.id.run, Task: r.id.task, Token: r.id.token}) {
-			done = append(done, r.key)
-		} else {
-			rest = append(rest, r)
-		}
-	}
-	x.mu.Lock()
-	x.taken = append(rest, x.taken...)
-	x.mu.Unlock()
-	if len(done) > 0 {
-		x.worker.Taken(done)
-	}
 }
 
 const (
@@ -177,8 +93,9 @@ const (
 	firstRenewal = 50 * time.Millisecond
 )
 
-// renew renews the lease of the attempts until ctx ends. Alone nobody could take them from this process:
-// that it lives is enough. In a cluster the lease counts from what the store, or everybody, has confirmed.
+// renew renews the lease of the attempts until ctx ends. Without a cluster no node can take them from this
+// process, so that its life is enough. In a cluster the lease counts from the last confirmation by the
+// store, or by all nodes.
 func (n *Node) renew(ctx context.Context) {
 	lease := n.worker.Lease()
 	pause := firstRenewal

@@ -18,16 +18,16 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// keptFiles finds what attempts have kept, on this node or another one.
+// keptFiles finds the artifacts of attempts, on this node or another one. It is a dispatch.Kept.
 type keptFiles struct {
 	own    artifactSource
-	member *membership // nil: there are no others
+	member func() *membership // it returns nil if there are no others
 
 	mu sync.Mutex // protects at
 	at map[artifact.Ref]dag.HandlerID
 }
 
-// placesMax bounds the attempts of which it is remembered who has what they kept.
+// placesMax bounds the attempts for which the node with their artifacts is remembered.
 const placesMax = 1000
 
 // Paths at which the other nodes are asked.
@@ -36,7 +36,7 @@ const (
 	keptReadPath = peer.Prefix + "artifacts/read"
 )
 
-// keptQuestion is what a node is asked.
+// keptQuestion is the request to a node for artifacts.
 type keptQuestion struct {
 	Ref    artifact.Ref
 	From   int    // of the list
@@ -53,14 +53,16 @@ type keptAnswer struct {
 }
 
 const (
-	// listPart bounds the files of one answer: with names of 4096 bytes it stays below what a node reads of one.
+	// listPart bounds the files of one answer. An answer of 150 names with 4096 bytes each stays below the size
+	// that a node reads.
 	listPart = 150
 	// filePart bounds the bytes of one answer, for the same reason.
 	filePart = 512 << 10
 )
 
-// list gives what an attempt has kept. Where none of those who answer has it, it is away.
-func (k *keptFiles) list(ctx context.Context, ref artifact.Ref) ([]artifact.Info, error) {
+// List implements dispatch.Kept. It returns the artifacts of an attempt. If no node that answers has them,
+// the error says that they are away.
+func (k *keptFiles) List(ctx context.Context, ref artifact.Ref) ([]artifact.Info, error) {
 	for _, st := range k.own.stores {
 		list, err := st.List(ctx, ref)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -71,10 +73,10 @@ func (k *keptFiles) list(ctx context.Context, ref artifact.Ref) ([]artifact.Info
 	if err != nil {
 		return nil, err
 	}
-	list := part.Items
+	list, others := part.Items, k.member()
 	for part.More && len(part.Items) > 0 {
 		part = keptAnswer{}
-		if err := k.member.peers.Call(ctx, who, keptListPath, &keptQuestion{Ref: ref, From: len(list)}, &part); err != nil {
+		if err := others.peers.Call(ctx, who, keptListPath, &keptQuestion{Ref: ref, From: len(list)}, &part); err != nil {
 			return nil, fmt.Errorf("%w: %w", artifact.ErrAway, err)
 		}
 		list = append(list, part.Items...)
@@ -89,11 +91,12 @@ func later(err error) error {
 	return err
 }
 
-// search asks the other nodes which of them has what an attempt kept.
+// search asks the other nodes which of them has the artifacts of an attempt.
 func (k *keptFiles) search(ctx context.Context, ref artifact.Ref) (store.Member, keptAnswer, error) {
 	gone := fmt.Errorf("%w: what attempt %d of task %s kept lies on none of the nodes that answer; in a folder that the nodes share (--artifacts) it stays when one goes",
 		artifact.ErrAway, ref.Attempt, ref.Task)
-	if k.member == nil || k.member.node == nil {
+	others := k.member()
+	if others == nil || others.node == nil {
 		return store.Member{}, keptAnswer{}, artifact.NoInput("what attempt %d of task %s kept is not there any more", ref.Attempt, ref.Task)
 	}
 	type hit struct {
@@ -102,8 +105,8 @@ func (k *keptFiles) search(ctx context.Context, ref artifact.Ref) (store.Member,
 	}
 	ctx, cancel := context.WithTimeout(ctx, holderMax)
 	defer cancel()
-	members, _ := k.member.node.View()
-	self := k.member.node.Self().Handler
+	members, _ := others.node.View()
+	self := others.node.Self().Handler
 	hits, asked := make(chan hit, len(members)), 0
 	for i := range members {
 		to := members[i]
@@ -113,7 +116,7 @@ func (k *keptFiles) search(ctx context.Context, ref artifact.Ref) (store.Member,
 		asked++
 		go func() {
 			h := hit{who: to}
-			if k.member.peers.Call(ctx, to, keptListPath, &keptQuestion{Ref: ref}, &h.is) != nil {
+			if others.peers.Call(ctx, to, keptListPath, &keptQuestion{Ref: ref}, &h.is) != nil {
 				h.is.Found = false
 			}
 			hits <- h
@@ -133,8 +136,8 @@ func (k *keptFiles) search(ctx context.Context, ref artifact.Ref) (store.Member,
 	return store.Member{}, keptAnswer{}, gone
 }
 
-// read gives a piece of a file that an attempt has kept.
-func (k *keptFiles) read(ctx context.Context, ref artifact.Ref, name string, offset int64) ([]byte, error) {
+// Read implements dispatch.Kept.
+func (k *keptFiles) Read(ctx context.Context, ref artifact.Ref, name string, offset int64) ([]byte, error) {
 	data, err := k.own.piece(ref, name, offset)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return data, later(err)
@@ -142,9 +145,9 @@ func (k *keptFiles) read(ctx context.Context, ref artifact.Ref, name string, off
 	k.mu.Lock()
 	at, known := k.at[ref]
 	k.mu.Unlock()
-	who, there := store.Member{}, false
-	if known && k.member != nil {
-		who, there = k.member.node.Member(at)
+	who, there, others := store.Member{}, false, k.member()
+	if known && others != nil {
+		who, there = others.node.Member(at)
 	}
 	if !there {
 		if who, _, err = k.search(ctx, ref); err != nil {
@@ -152,7 +155,7 @@ func (k *keptFiles) read(ctx context.Context, ref artifact.Ref, name string, off
 		}
 	}
 	var out keptAnswer
-	err = k.member.peers.Call(ctx, who, keptReadPath, &keptQuestion{Ref: ref, Name: name, Offset: offset}, &out)
+	err = others.peers.Call(ctx, who, keptReadPath, &keptQuestion{Ref: ref, Name: name, Offset: offset}, &out)
 	if err == nil && !out.Found {
 		err = fmt.Errorf("node %s does not have it any more", who.Name)
 	}
@@ -165,7 +168,24 @@ func (k *keptFiles) read(ctx context.Context, ref artifact.Ref, name string, off
 	return out.Data, nil
 }
 
-// piece reads of a file that lies here; fs.ErrNotExist: it does not.
+// Place implements dispatch.Kept.
+func (k *keptFiles) Place(ref artifact.Ref) (string, bool) { return k.own.place(ref) }
+
+// place returns the folder of this machine that holds the files of an attempt.
+func (s artifactSource) place(ref artifact.Ref) (string, bool) {
+	for _, st := range s.stores {
+		if at, err := st.Files(ref); err == nil {
+			if at, err = filepath.Abs(at); err == nil { // the keeper is elsewhere
+				if _, err := os.Stat(at); err == nil {
+					return at, true
+				}
+			}
+		}
+	}
+	return "", false
+}
+
+// piece reads a part of a file that is on this machine. It returns fs.ErrNotExist if the file is not here.
 func (s artifactSource) piece(ref artifact.Ref, name string, offset int64) ([]byte, error) {
 	for _, st := range s.stores {
 		at, err := st.Files(ref)

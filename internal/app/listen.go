@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// ErrListen is an address that cannot be listened on. Its text says which, why, and what to do.
+// ErrListen is an address on which the process cannot listen. Its text names the address, the reason and
+// the remedy.
 var ErrListen = errors.New("cannot listen")
 
 // portsMax is how many ports after the usual one are tried.
@@ -37,12 +38,12 @@ func reachable(c *Config, host string) error {
 		scheme = "https"
 	}
 	return &SettingError{Name: "listen", Origin: c.origin("listen"),
-		Err: fmt.Errorf("%s leads the other nodes of the cluster nowhere without --advertise: say by which address they reach this one, "+
+		Err: fmt.Errorf("the other nodes of the cluster cannot reach this one at %s; name an address that they can reach: "+
 			"--advertise %s://HOST:PORT", c.Listen, scheme)}
 }
 
-// listen opens the node's address. One that nobody chose moves to the next free port; one that was chosen
-// is used or refused.
+// listen opens the node's address. The default address moves to the next free port if its port is taken. An
+// address that was set is used as it is, or refused.
 func listen(c *Config) (net.Listener, error) {
 	host, port, err := splitAddress(c.Listen)
 	if err != nil {

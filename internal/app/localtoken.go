@@ -17,10 +17,34 @@ import (
 
 // loopbackSetting says whether a node on loopback answers programs that show no token.
 func loopbackSetting() setting {
-	return setting{name: "loopback", def: text("open"), set: func(c *Config, v string) error {
-		c.LoopbackToken = v == "token"
+	return setting{name: "loopback", def: text("token"), set: func(c *Config, v string) error {
+		c.LoopbackOpen = v == "open"
 		return oneOf(v, "open", "token")
 	}}
+}
+
+// loopbackOpen reports whether every caller on a node's port counts as its user.
+func (c *Config) loopbackOpen() bool { return c.LoopbackOpen && !c.open() }
+
+// warnOpen logs at each start that the node requires no token.
+func warnOpen(cfg *Config, log *slog.Logger) {
+	if cfg.loopbackOpen() {
+		log.Warn("every user of this machine can run commands as the user of this node; the next version has no loopback: open",
+			"code", "loopback_open", "listen", cfg.Listen, "remedy", "remove the setting loopback: commands, workers and Go clients of your user find the token by themselves")
+	}
+}
+
+// checkLoopback says who may call the node.
+func checkLoopback(cfg *Config) Check {
+	c := Check{Name: "loopback", State: CheckGood, Found: "callers show a token; programs of this user find it by themselves"}
+	switch {
+	case cfg.open():
+		c.Found = "the node listens beyond loopback; callers show a token"
+	case cfg.LoopbackOpen:
+		c.State, c.Found = CheckWarn, "loopback is open: every user of this machine can run commands as the user of the node; the next version has no such setting"
+		c.Remedy = "remove the setting loopback; use skein api in place of curl, or send what skein token local prints"
+	}
+	return c
 }
 
 // ownToken is the token of one start of a node, for the programs of its user. A node that other machines can
@@ -61,9 +85,9 @@ func (o *ownToken) record(cfg *Config, address string, log *slog.Logger) {
 	}
 	forget, err := local.Write(address, o.secret)
 	if err != nil {
-		level := slog.LevelInfo
-		if cfg.LoopbackToken {
-			level = slog.LevelWarn
+		level := slog.LevelWarn
+		if cfg.LoopbackOpen {
+			level = slog.LevelInfo
 		}
 		log.Log(context.Background(), level, "programs that know only the address of this node do not find its token; they need --token-file",
 			"code", "local_record_unwritten", "token_file", o.file, "err", err)
@@ -84,8 +108,9 @@ func (o *ownToken) remove() error {
 	return nil
 }
 
-// announce tells other processes where the node answers, and those of its user with which token.
+// announce publishes the node's address for other processes, and its token for those of the same user.
 func announce(n *Node) error {
+	warnOpen(n.cfg, n.log)
 	n.own.record(n.cfg, n.URL(), n.log)
 	return n.lock.announce(n.URL())
 }
@@ -113,4 +138,19 @@ func LocalToken(data, address string) (string, error) {
 func RecordedToken(address string) bool {
 	token, _ := local.Shown(address)
 	return token != ""
+}
+
+// SignInAddress is the address at which the page of a server takes a code and signs in. A browser sends what
+// is behind the # to no server.
+func SignInAddress(server, code string) string {
+	return strings.TrimRight(server, "/") + "/#code=" + code
+}
+
+// FirstAddress is the address at which the page of a node is signed in, once; "": the node has no page, or
+// its callers show tokens of the database.
+func FirstAddress(n *Node) string {
+	if n.cfg.NoUI || n.own.secret == "" {
+		return ""
+	}
+	return SignInAddress(n.URL(), n.sessions.FirstCode())
 }

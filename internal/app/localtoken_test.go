@@ -93,7 +93,7 @@ func TestLocalCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+n.own.secret)
+	n.asUser(req)
 	req.Header.Set(api.HeaderClaimedBy, "ann")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -115,9 +115,9 @@ func TestNodesOnLoopback(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = pg.Close() }()
-	first, k, stopFirst := startNode(t, testConfig(t, map[string]string{"db": pg.URL("postgres"), "name": "n1", "loopback": "token"}))
+	first, k, stopFirst := startNode(t, testConfig(t, map[string]string{"db": pg.URL("postgres"), "name": "n1"}))
 	defer func() { _ = stopFirst() }()
-	second, k2, stopSecond := startNode(t, testConfig(t, map[string]string{"db": pg.URL("postgres"), "name": "n2", "loopback": "token"}))
+	second, k2, stopSecond := startNode(t, testConfig(t, map[string]string{"db": pg.URL("postgres"), "name": "n2"}))
 	defer func() { _ = stopSecond() }()
 	other := second.engine.Handler().ID
 	eventually(t, "n1 knows n2", func() bool { _, known := first.member.node.Member(other); return known })

@@ -34,7 +34,7 @@ func (e *LockedError) Error() string {
 	return text + " and has no address yet"
 }
 
-// holder is what the lock file says.
+// holder is the content of the lock file.
 type holder struct {
 	PID     int    `json:"pid"`
 	Address string `json:"address,omitempty"`
@@ -51,8 +51,8 @@ type lock struct{ file *os.File }
 
 func lockPath(data string) string { return filepath.Join(data, "lock") }
 
-// takeLock locks a data folder, or gives a *LockedError. Whoever only looks (see [FindHolder]) holds the
-// lock shared for an instant, so it is tried again a few times.
+// takeLock locks a data folder, or returns a *LockedError. A process that only looks (see [FindHolder])
+// holds a shared lock for an instant, so takeLock tries a few times.
 func takeLock(data string) (*lock, error) {
 	file, err := os.OpenFile(lockPath(data), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -83,7 +83,7 @@ func takeLock(data string) (*lock, error) {
 // announce writes where the holder answers.
 func (l *lock) announce(address string) error { return l.say(holder{Address: address}) }
 
-// say writes who holds the lock.
+// say writes the holder into the lock file.
 func (l *lock) say(h holder) error {
 	h.PID = os.Getpid()
 	line, err := json.Marshal(h)
@@ -115,7 +115,7 @@ func readHolder(file *os.File) holder {
 }
 
 const (
-	// lockWait is how long a holder may take from its start to its address.
+	// lockWait bounds the time in which a starting holder must publish its address.
 	lockWait = 15 * time.Second
 	// lockPoll is the pause between two looks: nothing tells when a file changes hands.
 	lockPoll = 10 * time.Millisecond
@@ -123,8 +123,8 @@ const (
 	lockTries = 10
 )
 
-// FindHolder tells who holds a data folder and waits until it has an address, unless it is a worker, which will have
-// none. nil: nobody holds it.
+// FindHolder finds the process that holds a data folder, and waits until it has an address, unless it is a
+// worker, which has none. It returns nil if there is no holder.
 func FindHolder(ctx context.Context, data string) (*LockedError, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -145,7 +145,7 @@ func FindHolder(ctx context.Context, data string) (*LockedError, error) {
 	}
 }
 
-// look reads the lock file and asks the kernel whether somebody holds it.
+// look reads the lock file and asks the kernel whether a process holds the lock.
 func look(data string) (h holder, held bool, err error) {
 	file, err := os.Open(lockPath(data))
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLockOfAWorker: who wants something of the process that holds a data folder does not wait for the address of a
+// TestLockOfAWorker: a command for the process that holds a data folder does not wait for the address of a
 // worker, which has none.
 func TestLockOfAWorker(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ func (c *Config) levels() *slog.LevelVar {
 	return c.level
 }
 
-// levelOf reads a level. A text that is none means info.
+// levelOf reads a level. Any other text means info.
 func levelOf(text string) (level slog.Level) {
 	if err := level.UnmarshalText([]byte(text)); err != nil {
 		return slog.LevelInfo

@@ -14,8 +14,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// openLogs is where logs are kept beside the files of each node: in the shared folder if there
-// is one, else in the database of a cluster; nil: nowhere.
+// openLogs opens the common store of logs, which is used in addition to the files of each node: the shared
+// folder if there is one, else the database of a cluster. It returns nil if there is neither.
 func openLogs(cfg *Config, st store.Store) (logs.Store, error) {
 	if cfg.Logs != "" {
 		if info, err := os.Stat(cfg.Logs); err != nil || !info.IsDir() {
@@ -30,8 +30,9 @@ func openLogs(cfg *Config, st store.Store) (logs.Store, error) {
 	return nil, nil
 }
 
-// logSource finds the logs of attempts: in the data folder of this node, where they are whole,
-// or else where all nodes find them; what is not kept there of a worker's comes from that.
+// logSource finds the logs of attempts. It looks first in the data folder of this node, which has them
+// complete, then in the common store. The worker of an attempt gives the parts of its log that the common
+// store does not have.
 type logSource struct {
 	own    logs.Folder
 	shared logs.Store                                      // nil: there is none
@@ -56,7 +57,8 @@ func (l logSource) Open(ctx context.Context, ref server.LogRef) (server.LogReade
 	return found, nil
 }
 
-// giver gives pieces of a log from the worker that has, or had, the attempt: perhaps in a later life, under another handler.
+// giver gives pieces of a log from the worker that has, or had, the attempt: perhaps in a later life, under
+// another handler.
 func (m *membership) giver(st store.Store, ref *logs.Ref, h dag.HandlerID) logs.Giver {
 	return func(ctx context.Context, offset int64) ([]byte, error) {
 		w, ok := m.workerOf(ctx, st, h)

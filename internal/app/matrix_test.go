@@ -54,6 +54,13 @@ func TestMatrix(t *testing.T) {
 			Log: slog.New(slog.DiscardHandler)}).Wrap(reached)
 	}
 	open, loopback := door(true), door(false)
+	sessions := auth.NewSessions(st)
+	people := auth.New(auth.Config{Store: st, Required: true, Sessions: sessions, Route: new(Node).route, Refusals: 1 << 30,
+		Log: slog.New(slog.DiscardHandler)}).Wrap(reached)
+	cookie, _, err := sessions.ByToken(t.Context(), strings.TrimPrefix(api, "Bearer "), auth.Place{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	local, localHash := auth.NewLocal()
 	own := auth.New(auth.Config{Store: st, Required: true, Local: localHash, Route: new(Node).route, Refusals: 1 << 30}).Wrap(reached)
 	callers := []struct {
@@ -68,6 +75,8 @@ func TestMatrix(t *testing.T) {
 		{"localforeign", loopback, "", "https://evil.example"},
 		{"own", own, "Bearer " + local, ""}, {"ownnobody", own, "", ""}, {"ownforeign", own, "Bearer " + local, "https://evil.example"},
 		{"otherlocal", own, "Bearer " + auth.NewSecret("local"), ""},
+		{"session", people, "Cookie skein=" + cookie, ""}, {"sessionforeign", people, "Cookie skein=" + cookie, "https://evil.example"},
+		{"sessionover", people, "Cookie skein=" + auth.NewSecret("session"), ""},
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-70s", "route")
@@ -83,7 +92,9 @@ func TestMatrix(t *testing.T) {
 		for _, c := range callers {
 			r := httptest.NewRequest(row.Method, value.ReplaceAllString(row.Path, "x"), nil)
 			r.Host = "skein.example:8080"
-			if c.shows != "" {
+			if cookie, is := strings.CutPrefix(c.shows, "Cookie "); is {
+				r.Header.Set("Cookie", cookie)
+			} else if c.shows != "" {
 				r.Header.Set("Authorization", c.shows)
 			}
 			if c.from != "" {

@@ -26,17 +26,17 @@ const (
 	backupName = "last-backup"
 )
 
-// upkeep is what a node counts of its own work.
+// upkeep counts the work that a node does for itself.
 type upkeep struct {
 	began time.Time
-	// certificate returns the certificate of the node; nil: it listens in plain text.
+	// certificate returns the certificate of the node. It is nil if the node listens in plain text.
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 	passed  atomic.Int64 // when retention last completed a pass, as time.UnixMicro
 	deposed atomic.Int64 // members that this node declared dead
 }
 
-// sources are the metrics of a node besides those of its engine and its server.
+// sources are the metrics of a node in addition to those of its engine and its server.
 func (n *Node) sources() []metric.Source {
 	sizes := metric.NewCached(sizesEvery, sizesMax, n.sizes)
 	return []metric.Source{n.showUpkeep, n.showSlots, func(p *metric.Page) {
@@ -96,7 +96,7 @@ func noteBackup(data string, now time.Time) error {
 	return err
 }
 
-// showSlots shows the slots of all workers and nodes of the cluster, and who is in it.
+// showSlots shows the slots of all workers and nodes of the cluster, and its members.
 func (n *Node) showSlots(p *metric.Page) {
 	if n.member == nil {
 		slots, busy := n.engine.Slots()

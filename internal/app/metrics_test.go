@@ -18,6 +18,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres/pgtest"
@@ -175,7 +176,8 @@ func TestMetricsOfACluster(t *testing.T) {
 	}
 }
 
-// TestWorkerHealth asks a worker how it stands: before a node is there, while it is attached, and what it counts.
+// TestWorkerHealth reads the health and metrics of a worker, before a node is there and while it is
+// attached.
 func TestWorkerHealth(t *testing.T) {
 	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {
@@ -201,6 +203,9 @@ func TestWorkerHealth(t *testing.T) {
 	c := testConfig(t, map[string]string{"name": "w", "server": door.URL, "slots": "3", "health-listen": ":" + port})
 	if want := "127.0.0.1:" + port; c.HealthListen != want {
 		t.Errorf("it listens on %s, want %s", c.HealthListen, want)
+	}
+	if _, err := local.Write(door.URL, n.own.secret); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -20,11 +20,12 @@ type deadline struct {
 	drain, most time.Duration // most is how much longer it may take
 	hurry       <-chan struct{}
 	log         *slog.Logger
-	// stuck says what may be the reason; nil: it is not known.
+	// stuck describes the possible reason. It is nil if none is known.
 	stuck func() string
 }
 
-// run works until ctx ends and the work has ended, too. It returns ErrOverdue if that takes too long; the work goes on then.
+// run works until ctx ends and the work has ended. If that takes too long, run returns ErrOverdue, and the
+// work continues in the background.
 func (d *deadline) run(ctx context.Context, work func() error) error {
 	over := make(chan error, 1)
 	go func() { over <- work() }()

@@ -16,20 +16,19 @@ import (
 func TestStuckNodeEnds(t *testing.T) {
 	n, k, stop := startNode(t, testConfig(t, nil))
 	n.stopMax = 100 * time.Millisecond
-	if _, err := k.Apply(t.Context(), "flow", api.ApplyRequest{Source: "name: flow\ntasks:\n  a: {run: \"true\"}\n"}); err != nil {
-		t.Fatal(err)
-	}
-	n.executor.mu.Lock() // the writer waits for it when it hands the task over
-	asked := make(chan struct{})
+	free, asked := make(chan struct{}), make(chan struct{})
+	n.declared = func() { <-free } // the writer calls it
 	go func() {
 		defer close(asked)
-		_, _, _ = k.Start(t.Context(), api.RunRequest{Workflow: "flow"}) // it is answered when the writer goes on, if ever
+		source := "name: flow\ntriggers: [{name: t, every: 1h}]\ntasks:\n  a: {run: \"true\"}\n"
+		_, _ = k.Apply(t.Context(), "flow", api.ApplyRequest{Source: source})
+		_, _, _ = k.Start(t.Context(), api.RunRequest{Workflow: "flow"}) // it is answered when the writer goes on
 	}()
 	eventually(t, "the writer is stuck for a second", func() bool { return n.engine.StuckFor() >= time.Second })
 	if err := stop(); !errors.Is(err, ErrOverdue) || !strings.Contains(err.Error(), "cause: ") {
 		t.Errorf("the node ended with %v, want %v", err, ErrOverdue)
 	}
-	n.executor.mu.Unlock()
+	close(free)
 	<-asked
 	eventually(t, "the stuck part of the node ends, too", func() bool {
 		l, err := takeLock(n.cfg.Data)

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/web/ui"
 )
 
-// webPage gives the page that the server shows; nil: none.
+// webPage returns the web page of the server. It returns nil if there is none.
 func webPage(cfg *Config) (*server.UI, error) {
 	if cfg.NoUI {
 		return nil, nil

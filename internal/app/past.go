@@ -47,7 +47,7 @@ func (n *Node) back(era dag.Era) {
 // forgetVersions drops what was read of versions of workflows. The database may have lost them, and then
 // other versions get their numbers.
 func (n *Node) forgetVersions() {
-	n.executor.resolve.versions.Clear()
+	n.resolver.Forget()
 	n.planner.Forget()
 	server.Forget(n.server)
 	n.gate.Forget()
@@ -68,7 +68,7 @@ func (m *membership) endOld(era dag.Era) {
 	}
 }
 
-// Recovered is what `skein db recovered` did.
+// Recovered is the result of `skein db recovered`.
 type Recovered struct {
 	Location string  `json:"location"`
 	Era      dag.Era `json:"era"`
@@ -85,7 +85,7 @@ func RecoveredDB(ctx context.Context, cfg *Config) (r Recovered, err error) {
 		}
 		defer release()
 	}
-	if s, _, err := inspect(ctx, cfg); err != nil || s.Format == 0 {
+	if s, _, err := lookAt(ctx, cfg); err != nil || s.Format == 0 {
 		return r, errors.Join(err, noDatabase(s.Format, cfg))
 	}
 	st, err := openStore(ctx, cfg, nil)

@@ -12,6 +12,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -52,8 +53,8 @@ func recovery() (engine.Definition, error) {
 // recoveryLook is how often a node looks whether the workflow that sweeps is there.
 const recoveryLook = 10 * time.Second
 
-// keepRecovery sees to it that the workflow that sweeps is there, until ctx ends. Who owns the shard that it
-// falls to applies it; the others are told that it is elsewhere, and find it there.
+// keepRecovery makes sure, until ctx ends, that the workflow of the sweeps exists. The owner of its shard
+// applies it. The other nodes get the answer that it is elsewhere.
 func (n *Node) keepRecovery(ctx context.Context) {
 	if !n.cfg.Recovery || n.cfg.ByHand || n.cfg.Hold {
 		return
@@ -71,7 +72,7 @@ func (n *Node) keepRecovery(ctx context.Context) {
 		switch {
 		case made:
 			n.log.Info("the recovery sweep looks at all runs every minute", "code", "recovery_started", "workflow", d.Namespace+"/"+d.Name)
-		case err != nil && !errors.Is(err, engine.ErrUnavailable) && ctx.Err() == nil:
+		case err != nil && !errors.Is(err, errkind.ErrUnavailable) && ctx.Err() == nil:
 			n.log.Error("the workflow of the recovery sweep cannot be applied", "code", "recovery_not_applied", "err", err)
 		}
 		select {
@@ -81,11 +82,11 @@ func (n *Node) keepRecovery(ctx context.Context) {
 	}
 }
 
-// keepQueue sees to it that the queue of the sweeps is there, as the owner of the gate: it lets one through at a
-// time, if nobody has said otherwise since it was made.
+// keepQueue makes sure that the queue of the sweeps exists, as the admission owner. The queue admits one
+// run at a time, unless it was changed since it was made.
 func (n *Node) keepQueue(ctx context.Context) error {
 	_, err := n.engine.GetQueue(ctx, engine.RecoveryQueue)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		_, err = n.engine.SetQueue(ctx, store.Queue{Name: engine.RecoveryQueue, Limit: 1, Order: store.QueueFIFO, Overflow: store.OverflowWait}, 0)
 	}
 	return err
@@ -124,7 +125,7 @@ func (n *Node) sweepNow(ctx context.Context, m store.Member) error {
 	}
 	s := engine.Submission{Workflow: wf, Origin: dag.OriginRecovery, User: "skein", Key: fmt.Sprintf("gone/%d", m.Handler)}
 	_, err = n.engine.Submit(ctx, s)
-	var moved *engine.Elsewhere
+	var moved *errkind.Elsewhere
 	if errors.As(err, &moved) && n.member != nil {
 		_, err = n.member.peers.Submit(ctx, moved.Shard, s)
 	}

@@ -12,7 +12,8 @@ import (
 // settled holds the settings of a running process: those of its start and their later changes.
 type settled struct {
 	log *slog.Logger
-	// read takes files that new settings name, before the settings are in force; nil: there are none.
+	// read reads the files that new settings name, before the settings are in force. It is nil if there are
+	// none.
 	read func(to *Config) error
 	// apply puts a setting into force. It returns false if that needs a restart.
 	apply func(name string, to *Config) bool
@@ -125,8 +126,8 @@ func (s *settled) put(to *Config) {
 	}
 }
 
-// inOrder puts the level of the log first if the log becomes louder, and last if it becomes quieter, so that the log has a
-// line for each change.
+// inOrder puts the level of the log first if the log becomes louder, and last if it becomes quieter, so
+// that the log has a line for each change.
 func (s *settled) inOrder(values []Value) []Value {
 	rest, level := slices.Clone(values), Value{}
 	for i, v := range rest {
@@ -218,7 +219,7 @@ func (n *Node) keeping() *Config {
 	return n.cfg
 }
 
-// retention is what holds for runs whose workflow has no retention.
+// retention is the retention of runs whose workflow has none.
 func (c *Config) retention() workflow.Retention {
 	return workflow.Retention{Age: workflow.Duration(c.RetentionAge), Runs: int64(c.RetentionRuns)}
 }

@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// ErrNoServer says that a worker was told of no node.
+// ErrNoServer says that a worker was given no node.
 var ErrNoServer = errors.New("a worker needs the URL of a node: --server http://node-1:8080[,http://node-2:8080]")
 
 // RunWorker runs a worker that is no node until ctx ends and the worker has drained. hurry ends the drain.
@@ -82,7 +82,8 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), lock.release()) })
 }
 
-// nodesOf are the nodes that a worker was told of. An address that cannot be one would be tried for ever.
+// nodesOf returns the nodes that a worker was given. It refuses an invalid address, because the worker
+// would try it for ever.
 func nodesOf(cfg *Config) (all []string, err error) {
 	for _, given := range cfg.Server {
 		text := given

@@ -13,6 +13,7 @@ import (
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 )
@@ -51,15 +52,15 @@ func TestRetention(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	old := time.Now().Add(-2 * strayAge)
+	old := time.Now().Add(-2 * retention.StrayAge)
 	for _, dir := range []string{stray, folder(ids[4])} {
 		if err := os.Chtimes(dir, old, old); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f := newForgetting(n)
+	f := retention.New(n.retention())
 	for range 2 { // the second time there is nothing to do
-		if err := f.pass(t.Context()); err != nil {
+		if err := f.Pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,20 +130,20 @@ func TestRetentionOfMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newForgetting(n)
-	for _, superseded := range []time.Duration{supersededMin, 0} {
-		if f.superseded = superseded; f.pass(t.Context()) != nil {
-			t.Fatal("it cannot forget")
+	cfg := n.retention()
+	for _, superseded := range []time.Duration{retention.SupersededMin, 0} {
+		cfg.Superseded = superseded
+		if err := retention.New(cfg).Pass(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 		for i := range all {
 			if !strings.HasPrefix(all[i].Name, "w-") {
 				continue
 			}
 			versions, err := n.store.Versions(t.Context(), all[i].ID, 0, 10)
-			if want := map[time.Duration]int{supersededMin: 4, 0: 1}[superseded]; err != nil || len(versions) != want || versions[0].Version != 4 {
+			if want := map[time.Duration]int{retention.SupersededMin: 4, 0: 1}[superseded]; err != nil || len(versions) != want || versions[0].Version != 4 {
 				t.Errorf("%s has %d versions after %v, %v", all[i].Name, len(versions), superseded, err)
 			}
-			f.rules, f.turns = map[dag.WorkflowID]rule{}, map[dag.WorkflowID]turn{}
 			all[i].Revision = -1 // it was seen
 		}
 	}
@@ -179,7 +180,7 @@ func TestForgottenFires(t *testing.T) {
 	}
 	before := ledger()
 	n.cfg.Bounds.FiresAge = time.Microsecond
-	if err := newForgetting(n).tables(t.Context()); err != nil {
+	if err := retention.New(n.retention()).Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	after := ledger()

@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// noLimit is a limit of the system that is none.
+// noLimit means that the system sets no limit.
 const noLimit = math.MaxUint64
 
 // flock lets readers look, and locks nothing: no server runs on this system.

@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noLimit is a limit of the system that is none.
+// noLimit means that the system sets no limit.
 const noLimit = unix.RLIM_INFINITY
 
-// flock locks a file as long as it is open, alone or with other readers. It returns EWOULDBLOCK if somebody else has it.
+// flock locks a file as long as it is open, alone or shared with other readers. It returns EWOULDBLOCK if
+// another process holds a conflicting lock.
 func flock(file *os.File, alone bool) error {
 	how := unix.LOCK_SH
 	if alone {

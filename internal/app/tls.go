@@ -2,7 +2,6 @@ package app
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,7 +31,7 @@ func newCertificate(cert, key string, log *slog.Logger) (*certificate, error) {
 	return c, c.read()
 }
 
-// read takes the pair as it is now. A pair that is half renewed is an error, and the one before counts on.
+// read loads the present pair. A pair that is half renewed is an error, and the earlier pair stays in use.
 func (c *certificate) read() error {
 	info, err := os.Stat(c.cert)
 	if err != nil {
@@ -90,27 +89,17 @@ func serverTLS(cfg *Config, log *slog.Logger) (*tls.Config, func(*Config) error,
 	return &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, c.reload, nil
 }
 
-// Transport is what this process calls servers and nodes with: the ordinary one, which also trusts
-// --ca-cert.
+// Transport is the transport of this process for calls to servers and nodes: the default one, which also
+// trusts --ca-cert.
 func Transport(cfg *Config) (*http.Transport, error) {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return nil, errors.New("the process has a transport of its own")
 	}
 	t = t.Clone()
-	if cfg.CACert == "" {
-		return t, nil
-	}
-	pem, err := os.ReadFile(cfg.CACert)
-	if err != nil {
-		return nil, fmt.Errorf("certificate authority: %w", err)
-	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("certificate authority: %s holds no certificate in PEM", cfg.CACert)
+	pool, err := trustedRoots(cfg)
+	if err != nil || pool == nil {
+		return t, err
 	}
 	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	return t, nil

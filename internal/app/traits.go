@@ -7,7 +7,8 @@ import (
 	"skein.dev/skein/internal/home"
 )
 
-// What nodes refuse from a worker is refused here, too: where it was typed, and before anything is done.
+// A value that nodes would refuse from a worker is refused here already, with the setting named and before
+// any work is done.
 
 func setGroups(c *Config, v string) error {
 	c.Groups = commaList(v)

@@ -7,13 +7,13 @@ import (
 	"slices"
 
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 )
 
-// Verify recounts every invariant of a database, beside a running node or without one.
-func Verify(ctx context.Context, cfg *Config) ([]engine.Violation, error) {
+// Verify recounts every invariant of a database, with or without a running node.
+func Verify(ctx context.Context, cfg *Config) ([]inspect.Violation, error) {
 	db, err := readStore(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -23,8 +23,8 @@ func Verify(ctx context.Context, cfg *Config) ([]engine.Violation, error) {
 }
 
 // verifyStore recounts an open database.
-func verifyStore(ctx context.Context, db store.Store) ([]engine.Violation, error) {
-	found, err := engine.Verify(ctx, db, compiler())
+func verifyStore(ctx context.Context, db store.Store) ([]inspect.Violation, error) {
+	found, err := inspect.Verify(ctx, db, compiler())
 	if err != nil {
 		return found, err
 	}
@@ -33,7 +33,7 @@ func verifyStore(ctx context.Context, db store.Store) ([]engine.Violation, error
 }
 
 const (
-	// linesMax bounds the lines of one trigger that are recounted: the newest.
+	// linesMax bounds the recounted lines of one trigger to the newest ones.
 	linesMax = 100_000
 	// verifyTries is how often a trigger is read that fires meanwhile.
 	verifyTries = 20
@@ -41,7 +41,7 @@ const (
 )
 
 // verifyTriggers recounts the ledger of every trigger.
-func verifyTriggers(ctx context.Context, st store.Schedules) (found []engine.Violation, err error) {
+func verifyTriggers(ctx context.Context, st store.Schedules) (found []inspect.Violation, err error) {
 	q := store.TriggerQuery{Limit: verifyPage}
 	for {
 		page, err := st.Triggers(ctx, q)
@@ -62,9 +62,9 @@ func verifyTriggers(ctx context.Context, st store.Schedules) (found []engine.Vio
 	}
 }
 
-// verifyTrigger recounts one. Row and lines are of one moment if the row is the same before
+// verifyTrigger recounts one trigger. The row and the lines are of one moment if the row is the same before
 // and after the lines were read.
-func verifyTrigger(ctx context.Context, st store.Schedules, t store.Trigger) ([]engine.Violation, error) {
+func verifyTrigger(ctx context.Context, st store.Schedules, t store.Trigger) ([]inspect.Violation, error) {
 	for range verifyTries {
 		lines, from, err := lines(ctx, st, &t)
 		if err != nil {
@@ -100,13 +100,13 @@ func lines(ctx context.Context, st store.Schedules, t *store.Trigger) (all []sto
 		last := &page[len(page)-1]
 		q.Before = store.FireKey{Decided: last.Decided, Workflow: last.Workflow, Trigger: last.Trigger, At: last.At, Key: last.Key}
 	}
-	// Lines come by the time of their decision, which rises with their instants.
+	// Lines are ordered by the time of their decision, which rises with their instants.
 	oldest := slices.MinFunc(all, func(a, b store.Fire) int { return int(a.Decided - b.Decided) })
 	return all, oldest.Decided, nil
 }
 
-// forgotten is the instant up to which lines of a trigger may have been forgotten; 0: none was. What is read
-// of the ledger before is complete after it.
+// forgotten returns the instant up to which lines of a trigger may have been deleted. It returns 0 if none
+// was. Lines that were read before this call are complete after that instant.
 func forgotten(ctx context.Context, st store.Schedules, k store.TriggerKey) (dag.Micros, error) {
 	days, err := st.FireDays(ctx, k, 0, 1)
 	if err != nil || len(days) == 0 {

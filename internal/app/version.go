@@ -2,8 +2,14 @@ package app
 
 import "runtime/debug"
 
-// Version is what the build knows of itself: a tag, or the commit.
+// released is the version of a release. Its build sets it by the linker.
+var released string
+
+// Version is the version of the release, or the one that the build recorded: a tag, or the commit.
 func Version() string {
+	if released != "" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

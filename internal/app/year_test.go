@@ -16,7 +16,9 @@ import (
 	zsqlite "zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
 	"skein.dev/skein/internal/store/postgres/pgtest"
@@ -30,21 +32,21 @@ const (
 	yearWorkflows = 10
 )
 
-// yearTables says of each table whether rows come with time. Those that do not are as many as people declare,
+// yearTables says of each table whether rows come in the year. Those that do not are as many as people declare,
 // as there are shards and members, or as there is work that is unfinished.
 var yearTables = map[string]bool{
 	"workflow": true, "version": true, "version_file": true, "run": true, "attempt": true, "event": true, "request": true,
-	"fire": true, "fire_day": true, "backfill": true, "backfill_run": true, "handler": true, "token": true,
+	"fire": true, "fire_day": true, "backfill": true, "backfill_run": true, "handler": true, "token": true, "session": true,
 	"roll": true, "run_key": true, // of SQLite
 	"unsuccessful": true, "log": true, "node_order": true, // of PostgreSQL
 	"meta": false, "shard": false, "trigger": false, "trigger_on": false, "queue": false, "class": false, "line": false,
-	"rights": false, "principal": false, "role": false, "binding": false,
+	"rights": false, "principal": true, "role": true, "binding": true, "password": true, "identity": true, "secret": true, "secret_key": false,
+	"audit": true, "audit_tree": false,
 	"message": false, "member": false, "active": false, "submitted": false, "wave": false,
 }
 
-// TestYear lives a year in half months, with bounds that are reached within some months: every table and
-// every file stops growing. A table that is not in yearTables fails it: whoever adds one says how it is
-// bounded.
+// TestYear plays a year in half months, with bounds that are reached within some months. Every table and
+// every file stops growing. A table that is missing in yearTables fails the test: add it with its bound.
 func TestYear(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "skein.db")
@@ -109,7 +111,7 @@ func (s *yearStore) Clock(context.Context) (dag.Micros, error) { return s.now, n
 type year struct {
 	*testing.T
 	st       *yearStore
-	tokens   store.Tokens
+	db       engineOfYear
 	logs     store.Logs    // nil: the database has none
 	cluster  store.Cluster // nil: it is for one node
 	data     string
@@ -125,19 +127,26 @@ type engineOfYear interface {
 	store.Store
 	store.Retention
 	store.Tokens
+	store.Sessions
+	store.Access
+	store.Secrets
 }
 
 func liveYear(t *testing.T, db engineOfYear, query func(sql string, see func(string, int64)) error, tables string) {
 	c := testConfig(t, nil)
 	c.RetentionRuns, c.RetentionAge = 4, 90*24*time.Hour
-	c.Bounds = Bounds{KeysAge: 20 * 24 * time.Hour, Keys: 50, CallsAge: 30 * 24 * time.Hour, Calls: 50, FiresAge: 30 * 24 * time.Hour, ExceptionsAge: 60 * 24 * time.Hour, Fires: 1000,
+	c.Bounds = retention.Bounds{KeysAge: 20 * 24 * time.Hour, Keys: 50, CallsAge: 30 * 24 * time.Hour, Calls: 50, FiresAge: 30 * 24 * time.Hour, ExceptionsAge: 60 * 24 * time.Hour, Fires: 1000,
 		DaysAge: 90 * 24 * time.Hour, BackfillsAge: 60 * 24 * time.Hour, Backfills: 3, Versions: 2, RecordsAge: 40 * 24 * time.Hour, Records: 10}
 	st := &yearStore{Store: db, Retention: db, now: dag.Micro(time.Now())}
-	y := &year{T: t, st: st, tokens: db, data: c.Data}
+	y := &year{T: t, st: st, db: db, data: c.Data}
 	y.logs, _ = any(db).(store.Logs)
 	y.cluster, _ = any(db).(store.Cluster)
-	f := newForgetting(&Node{store: st, cfg: c, log: slog.New(slog.DiscardHandler)})
-	f.owner, f.owns, f.gone = func() dag.HandlerID { return y.owner }, func(dag.ShardID) bool { return true }, func(int) {}
+	cfg := (&Node{store: st, cfg: c, log: slog.New(slog.DiscardHandler)}).retention()
+	cfg.Owner, cfg.Owns, cfg.Gone = func() dag.HandlerID { return y.owner }, func(dag.ShardID) bool { return true }, func(int) {}
+	cfg.Rest = 0 // no other work is held up
+	f := retention.New(cfg)
+	kept, err := audit.NewKeeper(audit.Config{Store: st, Keep: func() time.Duration { return 60 * 24 * time.Hour }, Log: slog.New(slog.DiscardHandler)})
+	y.ok(err)
 	y.begin()
 	var known []string
 	y.ok(query(tables, func(name string, _ int64) { known = append(known, name) }))
@@ -145,7 +154,8 @@ func liveYear(t *testing.T, db engineOfYear, query func(sql string, see func(str
 	for y.step = range yearSteps {
 		y.live()
 		st.now += dag.Micros(yearStep.Microseconds())
-		y.ok(f.tables(t.Context()))
+		y.ok(kept.Step(t.Context(), true))
+		y.ok(f.Pass(t.Context()))
 		counts := map[string]int64{"files": y.files()}
 		for _, name := range known {
 			y.ok(query("SELECT '', count(*) FROM "+name, func(_ string, n int64) { counts[filepath.Ext("." + name)[1:]] = n }))
@@ -257,16 +267,53 @@ func (y *year) live() {
 	gone.State, gone.Revision = store.WorkflowDeleted, 2
 	y.batch.WorkflowUpdates = append(y.batch.WorkflowUpdates, gone)
 	y.commit()
+	for range 10 {
+		y.ok(y.st.AddAudit(y.Context(), store.Audit{Key: uuid.New(), At: y.st.now, Last: y.st.now, Count: 1, Action: "stop-run", Outcome: store.AuditDone}))
+	}
 	for i := range 5 {
 		h, err := y.st.Register(y.Context(), uuid.NewString(), fmt.Sprint("worker-", y.step, "-", i))
 		y.ok(err)
-		token, err := y.tokens.AddToken(y.Context(), store.Token{Kind: store.TokenAPI, Name: fmt.Sprint("t", h.ID), Hash: []byte(h.UUID), By: "ada"})
+		token, err := y.db.AddToken(y.Context(), store.Token{Kind: store.TokenAPI, Name: fmt.Sprint("t", h.ID), Hash: []byte(h.UUID), By: "ada"})
 		y.ok(err)
-		y.ok(y.tokens.RevokeToken(y.Context(), token.ID))
+		y.ok(y.db.RevokeToken(y.Context(), token.ID))
 		if y.cluster != nil {
 			_, err := y.cluster.Order(y.Context(), store.Order{Node: h.Node, What: "cordon", Actor: "ada"}, true)
 			y.ok(err)
 		}
+	}
+	y.people()
+}
+
+// people come and go: in each half month one takes the place of another, with a role, a password, an account
+// at a provider and a secret of its own. It signs in often, and leaves sessions that nobody ends.
+func (y *year) people() {
+	name, was := fmt.Sprint("person-", y.step), fmt.Sprint("person-", y.step-1)
+	rights, err := y.db.Rights(y.Context())
+	y.ok(err)
+	c := store.RightsChange{Add: &store.Principal{Kind: store.PrincipalUser, Name: name, State: store.PrincipalActive},
+		PutRoles: []store.Role{{Name: name, Verbs: "run.read"}}, Bind: []store.Binding{{Role: name, Namespace: "default"}},
+		Password: &store.Password{Hash: "x"}, Identify: &store.Identity{Issuer: "https://there", Subject: name, Source: "oidc:there"}}
+	for _, p := range rights.Principals {
+		if p.Name == was {
+			c.Drop, c.DropRoles = p.ID, []string{was}
+		}
+	}
+	revision, err := y.db.ChangeRights(y.Context(), rights.Revision, c)
+	y.ok(err)
+	if y.step == 0 {
+		y.ok(y.db.SetSecretKey(y.Context(), "k", ""))
+	} else {
+		y.ok(y.db.DropSecret(y.Context(), "default", was))
+	}
+	_, err = y.db.PutSecret(y.Context(), store.Secret{Namespace: "default", Name: name, Version: 1, Key: "k", Wrapped: []byte{1}, Data: []byte{1}})
+	y.ok(err)
+	for i := range 8 {
+		one := store.Session{Hash: []byte(fmt.Sprint(name, i)), Principal: revision, Expires: 4e15, Code: i == 1}
+		if i%2 == 0 { // it is over in the year's next step: the clock of sessions is the store's, which stands
+			one.Principal, one.Token, one.Expires = store.FirstService, int64(y.step*8+i), 1
+		}
+		_, err := y.db.AddSession(y.Context(), one, store.SessionBounds{OfOne: 2, All: 100})
+		y.ok(err)
 	}
 }
 

@@ -63,11 +63,11 @@ func TestFeatureTable(t *testing.T) {
 	}
 }
 
-// testNames collects every Test function, and every testscript by its file name.
+// testNames collects every function of a test, and every testscript by its file name.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
-	decl := regexp.MustCompile(`(?m)^func (Test\w+|Example\w*|Fuzz\w+)\(`)
+	decl := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+|Example\w*)\(`)
 	goFiles(t, func(_, file string) {
 		if !strings.HasSuffix(file, "_test.go") {
 			return

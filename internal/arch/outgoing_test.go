@@ -19,6 +19,8 @@ var outgoing = map[string]string{
 	"internal/store/postgres":        "the database",
 	"internal/worker/spawn.go":       "the keeper, by its socket",
 	"internal/worker/http.go":        "by the transport of egress",
+	"internal/identity":              "the identity providers of the settings",
+	"internal/identity/ldaptest":     "a directory of a test",
 	"client.go":                      "the server",
 	"worker.go":                      "the nodes of the cluster",
 	"worker_session.go":              "the nodes of the cluster",

@@ -10,17 +10,18 @@ import (
 	"testing"
 )
 
-// receiverMethodsMax bounds the methods of one type. A type with more does several things: give each its own type.
+// receiverMethodsMax bounds the methods of one type. A type with more does several things: give each its own
+// type.
 const receiverMethodsMax = 60
 
-// wideReceivers lists the types that have more, with their limits. The limits are a ratchet: lower them when a type
-// shrinks, and never raise them.
+// wideReceivers lists the types that have more, with their limits. The limits are a ratchet: lower them when
+// a type shrinks, and never raise them.
 var wideReceivers = map[string]int{
 	"..Client":                     116,
 	"cmd/skein.cli":                213,
 	"internal/dag.Run":             198,
-	"internal/engine.Engine":       203,
-	"internal/engine.writer":       281,
+	"internal/engine.Engine":       90,
+	"internal/engine.writer":       119,
 	"internal/home.Home":           119,
 	"internal/server.Server":       181,
 	"internal/store/memory.Store":  96,

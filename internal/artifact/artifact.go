@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Ref names what one attempt left behind.
+// Ref identifies the artifacts of one attempt.
 type Ref struct {
 	Run
 	Task    string
@@ -28,11 +28,11 @@ type Info struct {
 
 // Store keeps artifacts. Its methods may be called from any goroutine.
 type Store interface {
-	// Begin begins the artifacts of an attempt. Nothing of them is seen before Commit.
+	// Begin begins the artifacts of an attempt. None of them is visible before Commit.
 	Begin(ctx context.Context, ref Ref) (Deposit, error)
-	// List gives what an attempt left behind, by name; fs.ErrNotExist: nothing.
+	// List returns the artifacts of an attempt, by name. It returns fs.ErrNotExist if there are none.
 	List(ctx context.Context, ref Ref) ([]Info, error)
-	// Open opens a file; fs.ErrNotExist: there is none of this name.
+	// Open opens a file. It returns fs.ErrNotExist if there is none of this name.
 	Open(ctx context.Context, ref Ref, name string) (Reader, Info, error)
 	// Used is how much is kept of a run.
 	Used(ctx context.Context, run Run) (Usage, error)
@@ -55,10 +55,11 @@ var (
 
 // Deposit takes the files of one attempt. One of Commit and Discard ends it.
 type Deposit interface {
-	// Add keeps a file; a name comes once.
+	// Add keeps a file. Each name is added at most once.
 	Add(name string, content io.Reader) (Info, error)
-	// Commit makes everything that was added seen, durably, at once. What an attempt has committed is final: to commit
-	// other files is ErrFinal, to commit the same ones is ErrKept. Both leave what is there.
+	// Commit makes all added files visible, durably, at once. A committed attempt is final: to commit other
+	// files returns ErrFinal, and to commit the same ones returns ErrKept. Both leave the committed files as
+	// they are.
 	Commit() error
 	// Discard leaves nothing behind. After Commit it does nothing.
 	Discard()

@@ -4,5 +4,6 @@
 // working directory there, within bounds. Either all files of an attempt are kept or none: they
 // are seen when their list is, and that comes last.
 //
-// Reading order: artifact.go (the contract), keep.go, pick.go, folder.go; inputs.go: what attempts get of others.
+// Reading order: artifact.go (the contract), keep.go, pick.go, folder.go; inputs.go: what attempts get of
+// others.
 package artifact

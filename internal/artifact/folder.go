@@ -43,7 +43,7 @@ type index struct {
 	Items []Info `json:"items"`
 }
 
-// plain refuses names that are none of a run's: they may come from a request.
+// plain refuses names that cannot be those of a run: they may come from a request.
 func plain(names ...string) error {
 	for _, name := range names {
 		if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, `/\`) || name[0] == '.' {
@@ -92,8 +92,8 @@ func (f Folder) Begin(_ context.Context, ref Ref) (Deposit, error) {
 // forgets bounds how often Begin makes the run's folder.
 const forgets = 10
 
-// Forget deletes the artifacts of one attempt, and the folder of its run if that is empty then. It is no
-// error if they are gone already.
+// Forget deletes the artifacts of one attempt, and the folder of its run if that is empty then. It returns
+// no error if they are deleted already.
 func (f Folder) Forget(ref Ref) error {
 	at, err := f.attempt(ref)
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/glob"
 )
 
-// Source is what an attempt gets of another one that has succeeded.
+// Source describes the artifacts that an attempt gets of another attempt, which has succeeded.
 type Source struct {
 	Ref  Ref
 	Name string // of the file, or a pattern
@@ -30,7 +30,7 @@ type Input struct {
 // As returns the description of the file under its new name.
 func (in *Input) As() Info { return Info{Name: in.At, Size: in.Size, SHA256: in.SHA256} }
 
-// Bounds of what one attempt gets.
+// Bounds of the inputs of one attempt.
 const (
 	inputFilesMax = 1000
 	inputBytesMax = 4 << 30
@@ -44,7 +44,7 @@ var (
 	ErrLater = errors.New("nobody answers now")
 )
 
-// NoInputError says that an attempt cannot have what it is to get; its text is for a person.
+// NoInputError says that an attempt cannot get one of its inputs. Its text is for people.
 type NoInputError struct{ text string }
 
 // Error implements error.
@@ -53,9 +53,9 @@ func (e *NoInputError) Error() string { return e.text }
 // NoInput is a NoInputError.
 func NoInput(format string, args ...any) error { return &NoInputError{fmt.Sprintf(format, args...)} }
 
-// Choose finds out which files an attempt gets, in the order of their names; list gives what an attempt left
-// behind. A name must be there; a pattern may name nothing. Two files cannot have one name, nor one be in the
-// way of another's folder.
+// Choose finds the files that an attempt gets, in the order of their names. list returns the artifacts of
+// an attempt. A name must exist; a pattern may match nothing. Two files cannot have one name, and no file
+// can have the name of another's folder.
 func Choose(sources []Source, list func(Ref) ([]Info, error)) ([]Input, error) {
 	var all []Input
 	known := map[Ref][]Info{}
@@ -143,8 +143,8 @@ func Insist(ctx context.Context, try func() error) error {
 	}
 }
 
-// Fetch copies files into a store as those of one attempt: all or none. read returns a piece of a file; Fetch
-// retries it with Insist.
+// Fetch copies files into a store as those of one attempt: all or none. read returns a piece of a file;
+// Fetch retries it with Insist.
 func (k *Keeper) Fetch(ctx context.Context, ref Ref, list []Info, read func(ctx context.Context, index int, offset int64) ([]byte, error)) error {
 	in, err := k.Begin(ctx, ref)
 	if err != nil {
@@ -175,7 +175,7 @@ func (k *Keeper) Fetch(ctx context.Context, ref Ref, list []Info, read func(ctx 
 	}
 }
 
-// Files is the folder in which the files of an attempt lie that List tells.
+// Files returns the folder with the files of an attempt that List names.
 func (f Folder) Files(ref Ref) (string, error) {
 	at, err := f.attempt(ref)
 	return path.Join(at, filesName), err

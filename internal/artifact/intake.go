@@ -23,8 +23,8 @@ func tooMuch(format string, args ...any) error { return &BoundError{fmt.Sprintf(
 // ErrCorrupt says that the received bytes do not match their announced size or digest.
 var ErrCorrupt = errors.New("not what its size and digest say")
 
-// Intake takes the files of one attempt that come from elsewhere, in pieces, one file after the other. After
-// an error other than that of Commit only Discard is left. One goroutine at a time calls it.
+// Intake takes the files of one attempt from another machine, in pieces, one file after the other. After an
+// error other than that of Commit only Discard may be called. Only one goroutine at a time may call it.
 type Intake struct {
 	k     *Keeper
 	ref   Ref
@@ -34,7 +34,7 @@ type Intake struct {
 	now   *coming // nil: the next file is to begin
 }
 
-// coming is a file of which some has come.
+// coming is a file of which a part has arrived.
 type coming struct {
 	said Info
 	got  int64
@@ -56,7 +56,7 @@ func (k *Keeper) Begin(ctx context.Context, ref Ref) (*Intake, error) {
 	return &Intake{k: k, ref: ref, to: d}, nil
 }
 
-// Next says what is wanted: of the file at index, the bytes from offset.
+// Next returns the piece that is needed next: the bytes from offset of the file at index.
 func (in *Intake) Next() (index int, offset int64) {
 	if in.now != nil {
 		offset = in.now.got
@@ -64,7 +64,7 @@ func (in *Intake) Next() (index int, offset int64) {
 	return len(in.whole), offset
 }
 
-// Put takes what is wanted, of a file of which this is said.
+// Put takes the next piece of a file; said describes the file.
 func (in *Intake) Put(ctx context.Context, said Info, data []byte) error {
 	if in.now == nil {
 		if err := in.begin(ctx, said); err != nil {
@@ -121,10 +121,10 @@ func (in *Intake) begin(ctx context.Context, said Info) error {
 	return nil
 }
 
-// ErrIncomplete says that other files have come than are to be kept.
-var ErrIncomplete = errors.New("other files have come")
+// ErrIncomplete says that the files that arrived are not the files of the list.
+var ErrIncomplete = errors.New("the files that arrived are not those of the list")
 
-// Commit keeps what has come, if it is these files.
+// Commit keeps the files that have arrived, if they are those of the list.
 func (in *Intake) Commit(list []Info) error {
 	if in.now != nil || !slices.Equal(list, in.whole) {
 		return ErrIncomplete

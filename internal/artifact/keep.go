@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Limits bounds what is kept. All are positive.
+// Limits bounds the artifacts that are kept. All are positive.
 type Limits struct {
 	FileBytes    int64 // of one file
 	RunBytes     int64 // of a run
@@ -25,8 +25,9 @@ var LimitsDefault = Limits{FileBytes: 1 << 30, RunBytes: 4 << 30, AttemptFiles: 
 // runsMax bounds the runs whose usage is remembered.
 const runsMax = 1000
 
-// Keeper takes the artifacts of attempts into a store. Each node counts for itself what a run may have: the
-// files that were there when the node first kept one of the run, and those it has kept since.
+// Keeper takes the artifacts of attempts into a store. Each node counts the bytes and files of a run for
+// itself: those that were there when the node first kept a file of the run, and those that it has kept
+// since.
 type Keeper struct {
 	Store  Store
 	Limits Limits
@@ -40,8 +41,8 @@ type WorkDir struct {
 	// Root was opened before the attempt began. A link that the attempt puts in the place of the folder changes
 	// nothing.
 	Root *os.Root
-	// Path is where Root was then, as PathOf tells it. If the folder is not there any more, its files may not be
-	// those that the task means; "": it is not checked.
+	// Path is the path of Root at the start, as PathOf returns it. If the folder is no longer there, its files
+	// may not be those that the task means. "" means that this is not checked.
 	Path string
 	// Shut are folders and files that are no artifacts, as absolute paths without links.
 	Shut []string
@@ -92,7 +93,7 @@ func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (
 // ErrStopped says that artifacts were not kept because the attempt was stopped.
 var ErrStopped = errors.New("stopped while its artifacts were kept")
 
-// taking is the keeping of one attempt's files.
+// taking keeps the files of one attempt.
 type taking struct {
 	k     *Keeper
 	run   Run
@@ -150,7 +151,7 @@ func PathOf(root *os.Root) (string, error) {
 }
 
 // moved returns an error if the folder is no longer where it was. The task then has another folder in its
-// place, or none, and files that it wrote there would be lost without a word.
+// place, or none, and files that it wrote there would be lost silently.
 func (s WorkDir) moved() error {
 	if s.Path == "" {
 		return nil
@@ -165,15 +166,15 @@ func (s WorkDir) moved() error {
 	return nil
 }
 
-// allows checks that an open file is in none of the folders that are shut. The kernel tells where the file
-// is, so links on the way to it do not count.
+// allows checks that an open file is in none of the shut folders. It asks the kernel for the file's path,
+// so links on the way to it do not matter.
 func (s WorkDir) allows(file *os.File) error {
 	if len(s.Shut) == 0 {
 		return nil
 	}
 	at, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
 	if err != nil {
-		return fmt.Errorf("it cannot be told where it is: %w", err)
+		return fmt.Errorf("the path of the open file cannot be read: %w", err)
 	}
 	for _, shut := range s.Shut {
 		if at == shut || strings.HasPrefix(at, shut+"/") {

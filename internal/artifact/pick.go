@@ -14,10 +14,9 @@ import (
 // walkedMax bounds the files and folders that are looked at for one attempt.
 const walkedMax = 100_000
 
-// pick lists the regular files below dir that the globs name, in the order of their names. In a
-// glob ** is any number of folders. A name without wildcards must be there; a pattern may
-// name nothing. What begins with a dot is passed over unless the glob says so. Links are never
-// followed.
+// pick lists the regular files below dir that the globs name, in the order of their names. In a glob, ** is
+// any number of folders. A name without wildcards must exist; a pattern may match nothing. Names that begin
+// with a dot are skipped unless the glob names them. Links are never followed.
 func pick(dir fs.FS, globs []string) ([]string, error) {
 	found := map[string]bool{}
 	walked := 0
@@ -69,7 +68,7 @@ func must(dir fs.FS, name string) error {
 	return nil
 }
 
-// linkIn is the first link on the way to a folder; "": there is none.
+// linkIn returns the first link on the way to a folder. It returns "" if there is none.
 func linkIn(dir fs.FS, folder string) string {
 	for i := range len(folder) + 1 {
 		if i < len(folder) && folder[i] != '/' {
@@ -88,7 +87,7 @@ func pattern(name string) string {
 	return folder + "*" + path.Ext(base)
 }
 
-// walk adds what a glob with wildcards names, below the part of it that has none.
+// walk adds the files that a glob with wildcards matches, below the part of it that has none.
 func walk(dir fs.FS, parts []string, fixed int, found map[string]bool, walked *int) error {
 	start := path.Join(append([]string{"."}, parts[:fixed]...)...)
 	if linkIn(dir, start) != "" {

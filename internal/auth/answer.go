@@ -13,7 +13,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// headers are those of every answer, unless its handler says something else.
+// headers are the headers of every answer, unless its handler sets them itself.
 var headers = [...][2]string{
 	{"X-Content-Type-Options", "nosniff"},
 	{"Referrer-Policy", "no-referrer"},
@@ -25,10 +25,10 @@ var headers = [...][2]string{
 	{"Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), midi=(), payment=(), serial=(), usb=()"},
 }
 
-// hstsYear has browsers use TLS for a year once they have met it.
+// hstsYear makes browsers use TLS for a year after their first visit.
 const hstsYear = "max-age=31536000"
 
-// SetHeaders gives an answer the headers that every answer has, where it has none of that name.
+// SetHeaders adds the headers of every answer. A header that the answer already has stays.
 func SetHeaders(h http.Header, r *http.Request) {
 	for _, one := range headers {
 		if h[one[0]] == nil {
@@ -40,8 +40,8 @@ func SetHeaders(h http.Header, r *http.Request) {
 	}
 }
 
-// local reports whether a host is this machine for whoever calls it: other programs there use other ports of
-// it.
+// local reports whether a host is the caller's own machine. Other ports of such a host belong to other
+// programs.
 func local(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -51,9 +51,9 @@ func local(hostport string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// answer is the answer to a request, past all handlers. It puts the headers that every answer has, says what
-// was wrong with the body, and ends the connection where the rest of a body would be waited for, or nobody is
-// known to have the right to keep it open.
+// answer wraps the response writer of a request, outside of all handlers. It adds the headers of every
+// answer and reports errors of the body. It ends the connection if the server would have to wait for the
+// rest of the body, or if the caller has shown no valid credential.
 type answer struct {
 	http.ResponseWriter
 	r        *http.Request
@@ -61,10 +61,10 @@ type answer struct {
 	conn     *conn
 	body     *body
 	began    bool
-	admitted bool // the caller has shown a credential, where one is required
-	refused  bool // by the gate
-	replaced bool // what the handler says is not sent
-	taken    bool // the connection is the handler's
+	admitted bool // the caller has shown a credential, or the route requires none
+	refused  bool // the gate has refused the call
+	replaced bool // a problem replaces what the handler writes
+	taken    bool // the handler has taken over the connection
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -92,19 +92,20 @@ func (a *answer) WriteHeader(status int) {
 	case a.ends(status):
 		a.Header().Set("Connection", "close")
 		if a.body.unread() {
-			_ = a.rc.SetReadDeadline(time.Now()) // nobody waits for the rest
+			_ = a.rc.SetReadDeadline(time.Now()) // do not wait for the rest
 		}
 	case a.body.unread():
-		_ = a.rc.SetReadDeadline(time.Now().Add(drainMax)) // the server reads the rest before the answer
+		_ = a.rc.SetReadDeadline(time.Now().Add(drainMax)) // the server reads the rest before it sends the answer
 	}
 	a.ResponseWriter.WriteHeader(status)
 	if p != nil {
 		p.Instance = a.r.URL.Path
-		_ = json.NewEncoder(a.ResponseWriter).Encode(p) // the client has gone
+		_ = json.NewEncoder(a.ResponseWriter).Encode(p) // an error means that the client has gone
 	}
 }
 
-// problem is what is answered in place of what the handler says; nil: that stands.
+// problem returns the problem that replaces the handler's answer. If it returns nil, the handler's answer
+// is sent.
 func (a *answer) problem(status int) *api.Problem {
 	if status < 400 {
 		return nil
@@ -119,8 +120,8 @@ func (a *answer) problem(status int) *api.Problem {
 	return nil
 }
 
-// ends reports whether the connection ends with this answer. Streams of HTTP/2 end by themselves; only that
-// of a caller without a credential takes its connection with it.
+// ends reports whether the connection ends with this answer. A stream of HTTP/2 ends without its
+// connection. A connection that has shown no valid credential ends with every error.
 func (a *answer) ends(status int) bool {
 	switch {
 	case a.r.ProtoMajor < 2 && (a.refused || a.body.unread() && !a.drains()):
@@ -132,15 +133,16 @@ func (a *answer) ends(status int) bool {
 }
 
 const (
-	// drainBytesMax is how large a body may be whose rest is read so that its connection can be used again.
+	// drainBytesMax is the largest body that the server reads to its end to keep the connection.
 	drainBytesMax = 64 << 10
-	// drainMax is how long that may take.
+	// drainMax bounds the time of this reading.
 	drainMax = time.Second
 )
 
-// drains reports whether the rest of a body is read: it is small, and its caller has shown a credential.
+// drains reports whether the server reads the rest of the body: the body is small, and its caller has shown
+// a credential.
 func (a *answer) drains() bool {
-	stream := a.r.Method == http.MethodGet || a.r.Method == http.MethodHead // the deadline would end it
+	stream := a.r.Method == http.MethodGet || a.r.Method == http.MethodHead // a read deadline would end a stream
 	return a.admitted && !stream && a.r.ContentLength > 0 && a.r.ContentLength <= drainBytesMax
 }
 
@@ -155,13 +157,13 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Unwrap lets http.ResponseController reach deadlines.
+// Unwrap lets http.ResponseController set deadlines.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // Flush implements http.Flusher.
 func (a *answer) Flush() { _ = a.FlushError() }
 
-// FlushError is for http.ResponseController.
+// FlushError is what http.ResponseController calls.
 func (a *answer) FlushError() error {
 	if !a.began {
 		a.WriteHeader(http.StatusOK)
@@ -176,14 +178,14 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, buf, err
 }
 
-// end is after the handler: an answer of which it has said nothing is 200.
+// end is called after the handler. If the handler wrote nothing, the answer is 200.
 func (a *answer) end() {
 	if !a.began && !a.taken {
 		a.WriteHeader(http.StatusOK)
 	}
 }
 
-// refuse answers with a problem in place of all handlers.
+// refuse answers with a problem. No handler is called.
 func (a *answer) refuse(status int, problem, detail string) {
 	a.refused = true
 	h := a.Header()
@@ -197,5 +199,5 @@ func (a *answer) refuse(status int, problem, detail string) {
 	a.WriteHeader(status)
 	p := api.NewProblem(problem, status, detail)
 	p.Instance = a.r.URL.Path
-	_ = json.NewEncoder(a).Encode(p) // the client has gone
+	_ = json.NewEncoder(a).Encode(p) // an error means that the client has gone
 }

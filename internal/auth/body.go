@@ -15,25 +15,25 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// Bounds of the bodies of requests.
+// Bounds of request bodies.
 const (
-	// strangerBytesMax bounds the bytes of bodies in flight of callers that have shown no credential,
-	// callerBytesMax those of the others, all together.
+	// strangerBytesMax bounds the bytes in flight of all bodies whose callers have shown no credential.
+	// callerBytesMax bounds those of all other callers.
 	strangerBytesMax = 16 << 20
 	callerBytesMax   = 256 << 20
-	// addressBytesMax is the part of strangerBytesMax that one address has.
+	// addressBytesMax is the part of strangerBytesMax that one address may use.
 	addressBytesMax = strangerBytesMax / 4
-	// StrangerBodyMax is how long the body of a caller may take that has shown no credential.
+	// StrangerBodyMax bounds the time that a body may take to arrive if its caller has shown no credential.
 	StrangerBodyMax = 10 * time.Second
 )
 
-// BodyTime returns how long a body of n bytes may take whose caller has shown a credential: 60 s, and 1 s for
-// each 64 KiB, so that a slow line has the time for a large body.
+// BodyTime returns how long a body of n bytes may take to arrive if its caller has shown a credential: 60
+// s, and 1 s for each 64 KiB. So a slow line has enough time for a large body.
 func BodyTime(n int64) time.Duration {
 	return time.Minute + time.Duration(n>>16)*time.Second
 }
 
-// bodyBytes returns how large the body of a request is, as far as its route takes it.
+// bodyBytes returns the number of bytes that a request's body may have, at most the limit of its route.
 func bodyBytes(r *http.Request, limit int64) int64 {
 	if r.ContentLength < 0 {
 		return limit
@@ -44,11 +44,11 @@ func bodyBytes(r *http.Request, limit int64) int64 {
 // budget is a number of bytes that requests share.
 type budget struct {
 	max  int64
-	each int64 // of one address; 0: all
+	each int64 // bound of one address; 0: only the bound of all
 	used atomic.Int64
 
 	mu   sync.Mutex              // protects from
-	from map[addressPrefix]int64 // bytes in use, of addresses that have any
+	from map[addressPrefix]int64 // bytes in use, of each address that uses any
 }
 
 // take takes n bytes for a request from an address. It returns false, and takes none, if the
@@ -90,8 +90,9 @@ func (b *budget) give(from addressPrefix, n int64) {
 	}
 }
 
-// body is the body of a request within its bounds: those of its route, and the bytes and the time that are
-// left. What goes wrong is answered with a problem, whatever the handler that reads it makes of the error.
+// body is the body of a request within its bounds: the limit of the route, the remaining budget, and the
+// deadline. If the body breaks a bound, the answer is a problem, whatever the handler does with the read
+// error.
 type body struct {
 	io.ReadCloser
 	rc      *http.ResponseController
@@ -99,12 +100,18 @@ type body struct {
 	lasts   time.Duration
 	budget  *budget
 	from    addressPrefix
-	n       int64 // that have been read, all of the budget
+	n       int64 // bytes read so far; all of them count against the budget
 	began   bool
 	ended   bool
 	problem *api.Problem
-	passed  *Principal // for whom another node passes it on; nil: it comes from outside
-	sum     hash.Hash  // of what was read, if another node passes it on
+	passed  *Principal // the caller for whom another node passes the request on; nil: the request comes from outside
+	sum     hash.Hash  // hash of the bytes read so far, if another node passes the request on
+}
+
+// Bounded reports whether a gate bounds the time of a body.
+func Bounded(of io.ReadCloser) bool {
+	_, is := of.(*body)
+	return is
 }
 
 var errBody = errors.New("the body is refused")
@@ -119,7 +126,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	if !b.began {
 		b.began = true
-		_ = b.rc.SetReadDeadline(time.Now().Add(b.lasts)) // there may be no connection
+		_ = b.rc.SetReadDeadline(time.Now().Add(b.lasts)) // an error means that there is no connection
 	}
 	n, err := b.ReadCloser.Read(p)
 	if b.passed != nil {
@@ -135,13 +142,13 @@ func (b *body) Read(p []byte) (int, error) {
 	case !b.budget.take(b.from, int64(n)):
 		b.n -= int64(n)
 		return 0, b.fail(http.StatusServiceUnavailable, api.ProblemUnavailable,
-			"the bodies of too many requests are on their way; send yours again in a second")
+			"too many request bodies are in flight; send the request again in 1 s")
 	case err == io.EOF && b.passed != nil && !b.passed.fits(b.sum.Sum(nil)):
 		b.ended = true
-		return 0, b.fail(http.StatusBadRequest, api.ProblemInvalid, "the body is not the one that a node passed on; send the request again")
+		return 0, b.fail(http.StatusBadRequest, api.ProblemInvalid, "the body differs from the one that the other node passed on; send the request again")
 	case err == io.EOF:
 		b.ended = true
-		_ = b.rc.SetReadDeadline(time.Time{}) // it would end a request that lasts
+		_ = b.rc.SetReadDeadline(time.Time{}) // a deadline would end a request that lasts
 	case err != nil:
 		return n, b.broken(err)
 	}
@@ -152,14 +159,14 @@ func tooLarge(limit int64) string {
 	return fmt.Sprintf("the body is too large: this route takes at most %d bytes", limit)
 }
 
-// broken tells a body that does not come in time from one that makes no sense.
+// broken returns the error of a body that arrives too late or is malformed.
 func (b *body) broken(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		return b.fail(http.StatusRequestTimeout, api.ProblemInvalid,
 			fmt.Sprintf("the body did not arrive within %v; send the request again", b.lasts))
 	}
-	return b.fail(http.StatusBadRequest, api.ProblemInvalid, "the body is not sent as its header says: "+err.Error())
+	return b.fail(http.StatusBadRequest, api.ProblemInvalid, "the body does not match its headers: "+err.Error())
 }
 
 func (b *body) fail(status int, problem, detail string) error {
@@ -168,7 +175,7 @@ func (b *body) fail(status int, problem, detail string) error {
 	return fmt.Errorf("%w: %s", errBody, detail)
 }
 
-// done gives the budget back.
+// done returns the bytes of the body to the budget.
 func (b *body) done() {
 	if b != nil {
 		b.budget.give(b.from, b.n)
@@ -176,5 +183,5 @@ func (b *body) done() {
 	}
 }
 
-// unread reports whether something of a body may still come.
+// unread reports whether the client may still send a part of the body.
 func (b *body) unread() bool { return b != nil && !b.ended }

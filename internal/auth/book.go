@@ -8,21 +8,20 @@ import (
 	"sync"
 	"time"
 
-	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
 
 const (
-	// freshFor is for how long the tokens that were read count without another look; staleAfter is when
-	// a call waits for that look. A token that is revoked is refused by every node after staleAfter, and
-	// a stream ends within staleAfter and one recheck: five seconds in all.
+	// freshFor is how long the tokens in memory count without another reading. After staleAfter a call waits
+	// for that reading. So every node refuses a revoked token after at most staleAfter. A stream ends within
+	// staleAfter plus recheckEach, which is less than 5 s.
 	freshFor   = 1250 * time.Millisecond
 	staleAfter = 2500 * time.Millisecond
-	// recheckEach is how often a call that lasts is checked again.
+	// recheckEach is the time between two checks of a call that lasts.
 	recheckEach = 2 * time.Second
-	// readGap is the least time between two readings of the tokens, however many calls show unknown ones;
-	// readGapFailed is that after a reading that failed.
+	// readGap is the least time between two readings of the tokens, however many calls show unknown tokens.
+	// readGapFailed is the least time after a failed reading.
 	readGap       = 100 * time.Millisecond
 	readGapFailed = 500 * time.Millisecond
 	// readMax bounds one reading.
@@ -32,36 +31,40 @@ const (
 )
 
 var (
-	// errStrangers refuses a call with an unknown token because too many of these wait.
+	// errStrangers refuses a call with an unknown token because too many such calls are waiting.
 	errStrangers = errors.New("the node is checking too many unknown tokens, from all addresses together; try again in 1 s")
-	errAway      = errors.New("the tokens could not be read a moment ago")
+	errAway      = errors.New("the last reading of the tokens failed")
 )
 
-// book holds the tokens of the store in memory. The store keeps at most store.TokensMax of them, so they are
-// read as one list: an unknown token takes no place in memory and evicts no known one, and any number of
-// calls with unknown tokens cost one reading each readGap.
+// book holds the tokens of the store in memory. The store keeps at most store.TokensMax of them, so one
+// reading gets all. An unknown token takes no memory and evicts no known token. Calls with unknown tokens
+// cost at most one reading each readGap, however many they are.
 type book struct {
 	store Store
 	log   *slog.Logger
 
-	mu        sync.Mutex                  // protects following fields
-	tokens    map[string]store.Token      // by hash, and API tokens also by keyOf
-	revision  int64                       // of the rights
-	rights    map[int64]*access.Principal // of API tokens, by their IDs
-	read      time.Time                   // when the reading of tokens began; zero: never
-	clock     dag.Micros                  // of the store, at that time
-	tried     time.Time                   // when the last reading ended
-	err       error                       // of the last reading
+	mu        sync.Mutex             // protects following fields
+	tokens    map[string]store.Token // by hash; API tokens also by keyOf
+	family    store.Family           // the same tokens by ID
+	revision  int64                  // of the rights in memory
+	rights    rights
+	sessions  map[int64]store.Session // by session number
+	read      time.Time               // start of the last reading; zero: none yet
+	clock     dag.Micros              // time of the store at that start
+	outdated  bool                    // this node has changed something since
+	tried     time.Time               // end of the last reading
+	err       error                   // of the last reading
 	flight    chan struct{}
 	strangers int
-	forgotten int // how often the revision was forgotten
+	forgotten int // count of calls of forget
+	changed   int // count of changes that made the tokens in memory stale
 }
 
-// noRevision is of no rights.
+// noRevision is the revision of a book that holds no rights.
 const noRevision = -1
 
-// forget has the next reading read the rights, whatever their revision. A database that has gone back
-// gives the number of a lost revision, or of a lost token, to another one.
+// forget makes the next reading read the rights, whatever their revision. After the database went back, it
+// may give the number of a lost revision or token to another one.
 func (b *book) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,8 +72,8 @@ func (b *book) forget() {
 	b.forgotten++
 }
 
-// find returns the token of a hash; ok is false if it is unknown, revoked or expired. While the store does
-// not answer, known tokens go on, so that an outage of the database ends no worker's attempts.
+// find returns the token of a hash. ok is false if the token is unknown, revoked or expired. While the
+// store does not answer, known tokens stay valid, so an outage of the database ends no worker's attempts.
 func (b *book) find(ctx context.Context, hash []byte) (t store.Token, ok bool, err error) {
 	arrived, stranger := time.Now(), false
 	defer func() {
@@ -85,12 +88,15 @@ func (b *book) find(ctx context.Context, hash []byte) (t store.Token, ok bool, e
 		t, known := b.tokens[string(hash)]
 		now := time.Now()
 		age := now.Sub(b.read)
+		if b.outdated {
+			age = max(age, staleAfter)
+		}
 		switch {
 		case known && (age < freshFor || b.flight != nil && (age < staleAfter || b.err != nil)):
 			ok = b.valid(&t, now)
 			b.mu.Unlock()
 			return t, ok, nil
-		case !known && b.read.After(arrived):
+		case !known && !b.outdated && b.read.After(arrived):
 			b.mu.Unlock()
 			return t, false, nil
 		case !known && !stranger && b.strangers >= strangersMax:
@@ -125,7 +131,8 @@ func (b *book) knows(hash []byte) bool {
 	return known
 }
 
-// turn says how a call gets on that needs a reading: it reads itself, or waits. The caller holds the mutex.
+// turn returns how a call that needs a reading continues: the call reads itself, or it waits. The caller
+// holds the mutex.
 func (b *book) turn(now time.Time) (wait func(context.Context) error, reads bool) {
 	if flight := b.flight; flight != nil {
 		return func(ctx context.Context) error {
@@ -153,12 +160,12 @@ func (b *book) turn(now time.Time) (wait func(context.Context) error, reads bool
 	return nil, true
 }
 
-// reads reads all tokens. It outlives the call that makes it: others wait for it.
+// reads reads all tokens. The reading continues if its own call ends, because other calls wait for it.
 func (b *book) reads(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
 	defer cancel()
 	b.mu.Lock()
-	forgotten := b.forgotten
+	forgotten, changed := b.forgotten, b.changed
 	b.mu.Unlock()
 	began := time.Now()
 	var all []store.Token
@@ -167,6 +174,10 @@ func (b *book) reads(ctx context.Context) {
 		all, err = b.store.TokenList(ctx)
 	}
 	revision, rights, err := b.readRights(ctx, all, err)
+	var sessions []store.Session
+	if err == nil {
+		sessions, err = b.store.SessionList(ctx)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(b.flight)
@@ -183,48 +194,129 @@ func (b *book) reads(ctx context.Context) {
 		b.tokens[string(all[i].Hash)] = all[i]
 		b.tokens[keyOf(all[i].ID)] = all[i]
 	}
-	if b.revision, b.rights = revision, rights; forgotten != b.forgotten { // meanwhile
+	b.family = store.FamilyOf(all)
+	b.putSessions(sessions, &rights)
+	b.outdated = changed != b.changed
+	if b.revision, b.rights = revision, rights; forgotten != b.forgotten { // forget was called during the reading
 		b.revision = noRevision
 	}
 }
 
-// keyOf finds a token by its ID, as a hash does.
+// putSessions stores sessions and codes under keys of their own, and the people that have sessions. The
+// caller holds the mutex.
+func (b *book) putSessions(all []store.Session, r *rights) {
+	b.sessions = make(map[int64]store.Session, len(all))
+	for i := range all {
+		s := &all[i]
+		kind := kindSession
+		if s.Code {
+			kind = kindCode
+		}
+		b.sessions[s.ID] = *s
+		b.tokens[kind+string(s.Hash)] = store.Token{ID: s.ID, Kind: kind, Hash: s.Hash, Created: s.Created, Expires: s.Ends(), Principal: s.Principal}
+		if p := r.users[s.Principal]; s.Token == 0 && p != nil {
+			b.tokens[userKeyOf(s.Principal)] = *userToken(s.Principal, p.Name)
+		}
+	}
+}
+
+// userKeyOf returns the key under which the book holds a person. id is the ID of the person's principal.
+func userKeyOf(id int64) string { return fmt.Sprint("u#", id) }
+
+// session returns a session as it was last read.
+func (b *book) session(id int64) store.Session {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sessions[id]
+}
+
+// holderOf returns the token that stands for the holder of a session or code. It returns an error if the
+// token behind it has ended, or the person may not call any more.
+func (b *book) holderOf(row *store.Token) (store.Token, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, now := b.sessions[row.ID], time.Now()
+	if s.Token == 0 {
+		if p := b.rights.users[s.Principal]; p != nil {
+			return *userToken(s.Principal, p.Name), nil
+		}
+		return store.Token{}, fmt.Errorf("%w: this account is disabled or deleted; ask an administrator", errRefused)
+	}
+	t, known := b.tokens[keyOf(s.Token)]
+	if !known || !b.valid(&t, now) {
+		return store.Token{}, fmt.Errorf("%w: the token that was shown at sign-in has ended; sign in again", errRefused)
+	}
+	return t, nil
+}
+
+// nameOf returns the name on whose behalf the calls of a session are made. It is "" if the principal or the
+// token has gone.
+func (b *book) nameOf(s *store.Session) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.Token != 0 {
+		return b.tokens[keyOf(s.Token)].Name
+	}
+	if p := b.rights.users[s.Principal]; p != nil {
+		return p.Name
+	}
+	return ""
+}
+
+// stale makes the next call read the tokens again, because this node has made a change.
+func (b *book) stale() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.outdated = true
+	b.changed++
+}
+
+// keyOf returns the key under which the book holds the token of an ID.
 func keyOf(id int64) string { return fmt.Sprint("#", id) }
 
-// readRights reads the rights if they or the tokens have changed. Only one call at a time is here. It reads
-// the revision before the tokens' rights: a change in between is seen the next time.
-func (b *book) readRights(ctx context.Context, tokens []store.Token, failed error) (int64, map[int64]*access.Principal, error) {
+// readRights reads the rights if they or the tokens have changed. Only one call at a time runs it. It reads
+// the revision before the rights, so the next reading sees a change in between.
+func (b *book) readRights(ctx context.Context, tokens []store.Token, failed error) (int64, rights, error) {
 	if failed != nil {
-		return 0, nil, failed
+		return 0, rights{}, failed
 	}
 	revision, err := b.store.RightsRevision(ctx)
 	if err != nil {
-		return 0, nil, err
+		return 0, rights{}, err
 	}
 	b.mu.Lock()
 	was, known := b.revision, b.rights
 	b.mu.Unlock()
 	same := revision == was
 	for i := range tokens {
-		_, there := known[tokens[i].ID]
-		same = same && (there || tokens[i].Kind != store.TokenAPI)
+		_, there := known.tokens[tokens[i].ID]
+		same = same && (there || tokens[i].Kind != store.TokenAPI && tokens[i].Maker == 0 && tokens[i].Parent == 0)
 	}
 	if same {
 		return revision, known, nil
 	}
 	all, err := b.store.Rights(ctx)
 	if err != nil {
-		return 0, nil, err
+		return 0, rights{}, err
 	}
 	return all.Revision, principals(tokens, &all), nil
 }
 
-// valid reports whether a token counts now, by the clock of the store. The caller holds the mutex.
+// valid reports whether a token counts now, by the store's clock, and all tokens above it do. Tokens of
+// workers and nodes reach the runs of all namespaces, so they end when their maker no longer has every verb
+// in every namespace. The caller holds the mutex.
 func (b *book) valid(t *store.Token, now time.Time) bool {
-	return t.Valid(b.clock + dag.Micros(now.Sub(b.read).Microseconds()))
+	at := b.clock + dag.Micros(now.Sub(b.read).Microseconds())
+	switch {
+	case !b.family.Valid(t, at):
+		return false
+	case t.Maker == 0 && t.Parent == 0, t.Kind != store.TokenWorker && t.Kind != store.TokenNode:
+		return true
+	}
+	return madeByAll(b.rights.tokens[t.ID], at)
 }
 
-// doubt answers while the store does not. The caller holds the mutex.
+// doubt decides about a token while the store does not answer. The caller holds the mutex.
 func (b *book) doubt(t *store.Token, known bool, now time.Time) (bool, error) {
 	if known {
 		return b.valid(t, now), nil

@@ -17,30 +17,35 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// HeaderPrincipal says on whose behalf a node passes on a request. It counts only with its proof.
+// HeaderPrincipal names the caller for whom a node passes a request on. It counts only with a valid proof.
 const HeaderPrincipal = "X-Skein-Principal"
 
-// Principal is on whose behalf a node passes on a request.
+// Principal is the caller for whom a node passes a request on.
 type Principal struct {
-	// Token is the one that the caller showed; no Kind: none, so it counts only where no token is required.
+	// Token is the caller's token. Without a Kind the caller showed none: the request then counts only where
+	// no token is required.
 	Token store.Token
-	// Digest is that of the body.
+	// Remote is the address of the caller, as http.Request has it. It is "" if the other node does not tell.
+	Remote string
+	// Digest is the SHA-256 sum of the body.
 	Digest [sha256.Size]byte
 }
 
-// Channel is how nodes prove to each other that a request comes from a node, and for whom.
+// Channel lets nodes prove to each other that a request comes from a node, and for which caller.
 type Channel interface {
-	// Vouch adds the proof to a request that is passed on for the caller in its context; body is its whole body.
+	// Vouch adds the proof to a request that the node passes on for the caller in its context. body is the
+	// whole body.
 	Vouch(r *http.Request, body []byte) error
-	// Passed returns for whom a request was passed on; false: it carries no proof that counts.
+	// Passed returns the caller for whom a node passed a request on. ok is false if the request has no valid
+	// proof.
 	Passed(r *http.Request) (Principal, bool)
 }
 
 const (
-	// passedMax is for how long a proof counts, by the clock of the store.
+	// passedMax is how long a proof is valid, by the store's clock.
 	passedMax = 30 * time.Second
-	// keyFresh is for how long the key and the clock that were read count without another look. A look that
-	// fails is repeated after keyRetry, and takes keyReadMax at most.
+	// keyFresh is how long the key and the clock in memory count without another reading. A failed reading is
+	// repeated after keyRetry. A reading takes at most keyReadMax.
 	keyFresh   = time.Minute
 	keyRetry   = 5 * time.Second
 	keyReadMax = 5 * time.Second
@@ -48,7 +53,7 @@ const (
 	principalMax = 4096
 )
 
-// KeyStore is where the key of the nodes is, and the clock that they share.
+// KeyStore holds the key of the nodes, and the clock that they share.
 type KeyStore interface {
 	NodeKey(ctx context.Context) ([]byte, error)
 	Clock(ctx context.Context) (dag.Micros, error)
@@ -60,13 +65,13 @@ type KeyChannel struct {
 
 	mu      sync.Mutex // protects following fields
 	key     []byte
-	clock   dag.Micros // of the store, at that time
+	clock   dag.Micros // time of the store at the last reading
 	read    time.Time
 	tried   time.Time
 	reading bool
 }
 
-// NewKeyChannel reads the key.
+// NewKeyChannel reads the key from the store.
 func NewKeyChannel(ctx context.Context, s KeyStore) (*KeyChannel, error) {
 	c := &KeyChannel{store: s}
 	return c, c.look(ctx)
@@ -91,37 +96,39 @@ func (c *KeyChannel) look(ctx context.Context) error {
 	return err
 }
 
-// now returns the key and the clock of the store. What was read before goes on if the store does not answer.
+// now returns the key and the time of the store. If the store does not answer, the values of the last
+// reading count.
 func (c *KeyChannel) now(ctx context.Context) ([]byte, dag.Micros) {
 	c.mu.Lock()
 	stale := !c.reading && time.Since(c.read) > keyFresh && time.Since(c.tried) > keyRetry
 	c.reading = c.reading || stale
 	c.mu.Unlock()
 	if stale {
-		_ = c.look(ctx) // what was read before still counts
+		_ = c.look(ctx) // on an error, the last reading still counts
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.key, c.clock + dag.Micros(time.Since(c.read).Microseconds())
 }
 
-// claim is what a proof says.
+// claim is the content of a proof.
 type claim struct {
 	ID     int64      `json:"id,omitempty"`
 	Kind   string     `json:"kind,omitempty"`
 	Name   string     `json:"name,omitempty"`
 	At     dag.Micros `json:"at"`
 	Digest []byte     `json:"digest"`
+	Remote string     `json:"remote,omitempty"`
 }
 
-// Vouch implements Channel. The proof is bound to method, path, query and body, and counts for passedMax.
+// Vouch implements Channel. The proof is bound to method, path, query and body, and is valid for passedMax.
 func (c *KeyChannel) Vouch(r *http.Request, body []byte) error {
 	t, _ := holder(r.Context())
 	key, now := c.now(r.Context())
 	digest := sha256.Sum256(body)
-	said, err := json.Marshal(claim{ID: t.ID, Kind: t.Kind, Name: t.Name, At: now, Digest: digest[:]})
+	said, err := json.Marshal(claim{ID: t.ID, Kind: t.Kind, Name: t.Name, At: now, Digest: digest[:], Remote: r.RemoteAddr})
 	if err != nil {
-		return fmt.Errorf("write for whom a request is passed on: %w", err)
+		return fmt.Errorf("encode the caller of a request that is passed on: %w", err)
 	}
 	text := base64.RawURLEncoding.EncodeToString(said)
 	r.Header.Set(HeaderPrincipal, text+"."+base64.RawURLEncoding.EncodeToString(proof(key, r, text)))
@@ -148,12 +155,13 @@ func (c *KeyChannel) Passed(r *http.Request) (p Principal, ok bool) {
 	if age := time.Duration(now-said.At) * time.Microsecond; age.Abs() > passedMax {
 		return p, false
 	}
+	p.Remote = said.Remote
 	p.Token = store.Token{ID: said.ID, Kind: said.Kind, Name: said.Name}
 	copy(p.Digest[:], said.Digest)
 	return p, true
 }
 
-// proof is the authentication code of a request that is passed on.
+// proof returns the authentication code of a request that a node passes on.
 func proof(key []byte, r *http.Request, said string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, part := range []string{"skein passed request 1", r.Method, r.URL.EscapedPath(), r.URL.RawQuery, said} {
@@ -162,13 +170,13 @@ func proof(key []byte, r *http.Request, said string) []byte {
 	return mac.Sum(nil)
 }
 
-// fits reports whether a body has the digest that was proved.
+// fits reports whether the digest of a body is the one in the proof.
 func (p *Principal) fits(digest []byte) bool {
 	return subtle.ConstantTimeCompare(p.Digest[:], digest) == 1
 }
 
-// dropOutside takes the headers away that count only between nodes. The number of hops stays: it can only end
-// a detour early. So does the proof of a webhook, which is its caller's.
+// dropOutside removes the headers that count only between nodes. The number of hops stays, because it can
+// only end a detour early. The signature of a webhook stays, because it is the caller's own.
 func dropOutside(h http.Header) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Skein-") && name != "X-Skein-Hops" && name != "X-Skein-Signature" {

@@ -26,14 +26,13 @@ func (k *keyed) NodeKey(context.Context) ([]byte, error) { return []byte(k.key),
 
 func (k *keyed) Clock(ctx context.Context) (dag.Micros, error) { return k.Store.Clock(ctx) }
 
-// TestPassedRequests: a request that a node passes on counts as that of the caller there, for half a minute
-// and as it was passed on; whatever else is in the header counts for nothing, and neither does another header
-// that nodes use.
+// TestPassedRequests: a request that a node passes on counts as the caller's own for 30 s, if it is
+// unchanged. Every other header of nodes in a request from outside has no effect.
 func TestPassedRequests(t *testing.T) {
 	const body = `{"reason":"x"}`
 	for name, c := range map[string]struct {
 		change func(r *http.Request)
-		key    string // of the node that passes it on
+		key    string // key of the node that passes the request on
 		waits  time.Duration
 		status int
 	}{
@@ -111,7 +110,7 @@ func TestPassedRequests(t *testing.T) {
 	}
 }
 
-// TestHeadersOfNodes: headers that count between nodes are dropped from requests that come from elsewhere.
+// TestHeadersOfNodes: the gate drops headers of nodes from requests that come from outside.
 func TestHeadersOfNodes(t *testing.T) {
 	s := memory.New(memory.Options{})
 	c, err := auth.NewKeyChannel(t.Context(), &keyed{s, "of this cluster"})

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// ConnectionsDefault is how many connections of one address are served that have shown no valid credential.
+	// ConnectionsDefault bounds the open connections of one address that have shown no valid credential.
 	ConnectionsDefault = 64
-	// ConnectionsOfAll is how many connections of all addresses together are served that have shown no valid
+	// ConnectionsOfAll bounds the open connections of all addresses together that have shown no valid
 	// credential. One costs about 48 KiB, so all of them cost about 200 MiB.
 	ConnectionsOfAll = 4096
-	// turnMax is how long a connection beyond the bound of its address waits for its turn.
+	// turnMax bounds how long a connection beyond the bound of its address waits for its turn.
 	turnMax = 10 * time.Second
-	// turnsMax bounds the waiting connections of all addresses. More are closed at once.
+	// turnsMax bounds the waiting connections of all addresses. Further connections are closed at once.
 	turnsMax = 2048
 )
 
@@ -31,12 +31,13 @@ var errTurn = errors.New("too many connections from this address have shown no c
 // of all addresses together. A connection that shows a credential no longer counts, so any number of workers
 // may come from one address.
 //
-// If an address has reached its bound, an idle connection of this address is closed in favour of the new one.
-// If none is idle, the new connection waits, and is not read until another one of its address ends or shows a
-// credential. If the bound of all addresses is reached, the connection that has been without a request for
-// the longest time is closed in favour of the new one. If all have a request under way, the one whose request
-// is the oldest is closed. So a flood from many addresses locks no caller out. An address that has lost its
-// last connection in this way, and has waiting ones, counts as new: its first waiting connection comes in.
+// If an address has reached its bound, the listener closes an idle connection of this address in favour of
+// the new one. If none is idle, the new connection waits. The listener reads nothing from it until another
+// connection of its address ends or shows a credential. If the bound of all addresses is reached, the
+// listener closes the connection that has been without a request for the longest time. If all have a
+// request under way, it closes the one with the oldest request. So a flood from many addresses locks no
+// caller out. If an address has lost its last connection in this way and has waiting ones, its first
+// waiting connection comes in.
 type Connections struct {
 	net.Listener
 	max, all int
@@ -46,24 +47,27 @@ type Connections struct {
 	from    map[addressPrefix]*strangers
 	waiting int
 	open    int       // of all addresses
-	quiet   list.List // of *conn: those of them that have no request under way; the longest quiet first
-	active  list.List // of *conn: the others; the oldest request first
+	quiet   list.List // of *conn: connections without a request under way; the longest quiet first
+	active  list.List // of *conn: connections with a request under way; the oldest request first
+	ready   list.List // of *strangers: addresses with room and waiting connections; the longest ready first
 }
 
 // strangers are the connections of one address that have shown no valid credential.
 type strangers struct {
 	open  int
-	idle  []*conn // open ones that have had a request; the longest idle first
-	turns []*conn // waiting ones, in the order in which they came
+	idle  []*conn       // open connections that have had a request; the longest idle first
+	turns []*conn       // waiting connections, in the order of their arrival
+	ready *list.Element // its element of Connections.ready; nil: it is not in the list
 }
 
-// NewConnections bounds what a listener accepts: limit connections of one address, and all of all addresses
-// together.
+// NewConnections bounds the connections that a listener accepts: at most limit of one address, and at most
+// all of all addresses together.
 func NewConnections(l net.Listener, limit, all int) *Connections {
 	return &Connections{Listener: l, max: limit, all: all, from: map[addressPrefix]*strangers{}}
 }
 
-// Closed returns the number of connections that were closed because too many had shown no credential.
+// Closed returns the number of connections that the listener closed because too many had shown no
+// credential.
 func (c *Connections) Closed() int64 { return c.closed.Load() }
 
 type connState int
@@ -80,14 +84,14 @@ type conn struct {
 	net.Conn
 	of      *Connections
 	address addressPrefix
-	let     atomic.Bool   // it may be read
-	turn    chan struct{} // closed when it may, or is closed
+	let     atomic.Bool   // the connection may be read
+	turn    chan struct{} // closed when the connection may be read, or is closed
 
 	trusted atomic.Bool
-	state   connState // protected by of.mu, as the fields below
+	state   connState // protected by of.mu, as are the fields below
 	idle    bool
-	in      *list.List    // of.quiet or of.active; nil: it is in none
-	at      *list.Element // its place there
+	in      *list.List    // of.quiet or of.active; nil: neither
+	at      *list.Element // its element of that list
 }
 
 // Accept implements net.Listener.
@@ -106,8 +110,8 @@ func (c *Connections) Accept() (net.Conn, error) {
 	}
 }
 
-// arrived counts a new connection, or lets it wait for its turn. It returns false if there is no room for
-// either.
+// arrived counts a new connection, or lets it wait for its turn. It returns false if there is room for
+// neither.
 func (c *Connections) arrived(k *conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,12 +119,13 @@ func (c *Connections) arrived(k *conn) bool {
 	if s.open >= c.max && len(s.idle) > 0 {
 		c.end(s.idle[0])
 	}
-	if s.open >= c.max || len(s.turns) > 0 { // those that wait come first
+	if s.open >= c.max || len(s.turns) > 0 { // waiting connections come first
 		if c.waiting >= turnsMax {
 			return false
 		}
 		c.waiting++
 		s.turns = append(s.turns, k)
+		c.settle(s)
 		if s.open < c.max {
 			letIn(c, s, nil)
 		}
@@ -130,9 +135,10 @@ func (c *Connections) arrived(k *conn) bool {
 	return true
 }
 
-// letIn closes the connections that have been without a request for the longest time until there is room for
-// a connection of an address, and lets it in. k is nil for the first that waits. Addresses that have lost all
-// of their connections get one of those that wait. The caller holds the mutex.
+// letIn makes room for a connection of an address and lets it in. To make room, it closes the connections
+// that have been without a request for the longest time. If k is nil, it lets in the first waiting
+// connection of s. It also lets in the first waiting connection of each address that loses its last one.
+// The caller holds the mutex.
 func letIn(c *Connections, s *strangers, k *conn) {
 	lost := []*strangers(nil)
 	for c.open+1+len(lost) > c.all && c.open > 0 {
@@ -165,6 +171,18 @@ func (c *Connections) of(a addressPrefix) *strangers {
 	return s
 }
 
+// settle notes whether an address has room and waiting connections. It must be called after a change of
+// either. The caller holds the mutex.
+func (c *Connections) settle(s *strangers) {
+	switch is := s.open < c.max && len(s.turns) > 0; {
+	case is && s.ready == nil:
+		s.ready = c.ready.PushBack(s)
+	case !is && s.ready != nil:
+		c.ready.Remove(s.ready)
+		s.ready = nil
+	}
+}
+
 // tidy forgets an address that has no connection left.
 func (c *Connections) tidy(a addressPrefix) {
 	if s := c.from[a]; s != nil && s.open == 0 && len(s.turns) == 0 {
@@ -172,26 +190,30 @@ func (c *Connections) tidy(a addressPrefix) {
 	}
 }
 
-// count lets a connection be read, and counts it. The caller holds the mutex.
+// count marks a connection as readable, and counts it. The caller holds the mutex.
 func (c *Connections) count(k *conn) {
-	c.of(k.address).open++
+	s := c.of(k.address)
+	s.open++
 	c.open++
+	c.settle(s)
 	k.state = connCounts
 	k.move(&c.quiet)
 	k.let.Store(true)
 }
 
-// uncount is the reverse of count. The caller holds the mutex.
+// uncount reverses count. The caller holds the mutex.
 func (c *Connections) uncount(k *conn, to connState) {
 	s := c.from[k.address]
 	s.unidle(k)
 	k.move(nil)
 	s.open--
 	c.open--
+	c.settle(s)
 	k.state = to
 }
 
-// move puts a connection at the end of one of the lists; nil: of none. The caller holds the mutex.
+// move puts a connection at the end of a list. If to is nil, the connection is in no list. The caller holds
+// the mutex.
 func (k *conn) move(to *list.List) {
 	if k.in != nil {
 		k.in.Remove(k.at)
@@ -201,12 +223,12 @@ func (k *conn) move(to *list.List) {
 	}
 }
 
-// end closes a connection that counts. The caller holds the mutex.
+// end closes a counted connection. The caller holds the mutex.
 func (c *Connections) end(k *conn) {
 	c.uncount(k, connClosed)
 	c.tidy(k.address)
 	c.closed.Add(1)
-	_ = k.Conn.Close() // its peer opens another one
+	_ = k.Conn.Close() // its client opens another one
 }
 
 func (s *strangers) unidle(k *conn) {
@@ -216,13 +238,14 @@ func (s *strangers) unidle(k *conn) {
 	}
 }
 
-// leave takes a connection out of the count, and lets the next one in. The caller holds the mutex.
+// leave removes a connection from the count, and lets the next ones in. The caller holds the mutex.
 func (c *Connections) leave(k *conn, to connState) {
 	s := c.from[k.address]
 	switch was := k.state; was {
 	case connWaits:
 		s.turns = slices.DeleteFunc(s.turns, func(o *conn) bool { return o == k })
 		c.waiting--
+		c.settle(s)
 		close(k.turn)
 		k.state = to
 	case connCounts:
@@ -233,7 +256,9 @@ func (c *Connections) leave(k *conn, to connState) {
 		}
 		return
 	}
-	c.next(s)
+	for c.open < c.all && c.ready.Len() > 0 { // addresses take turns
+		c.next(c.ready.Front().Value.(*strangers))
+	}
 	c.tidy(k.address)
 }
 
@@ -245,11 +270,14 @@ func (c *Connections) next(s *strangers) {
 	k := s.turns[0]
 	s.turns = s.turns[1:]
 	c.waiting--
+	if s.ready != nil {
+		c.ready.MoveToBack(s.ready)
+	}
 	c.count(k)
 	close(k.turn)
 }
 
-// State is for http.Server.ConnState. It notes which connections have no request under way.
+// State is for http.Server.ConnState. It notes which connections have a request under way.
 func (c *Connections) State(nc net.Conn, to http.ConnState) {
 	k := connOf(nc)
 	if k == nil || k.trusted.Load() {
@@ -278,7 +306,8 @@ func (c *Connections) State(nc net.Conn, to http.ConnState) {
 
 type connKey struct{}
 
-// Context is for http.Server.ConnContext: the gate finds the connection of a request by it.
+// Context is for http.Server.ConnContext. It puts the connection of a request into the context, where the
+// gate finds it.
 func (c *Connections) Context(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connOf(nc))
 }
@@ -326,12 +355,12 @@ func (k *conn) wait() error {
 	if !k.let.Load() {
 		return net.ErrClosed
 	}
-	// The deadline for the header began when the connection came.
+	// The deadline of the header began when the connection arrived.
 	return k.Conn.SetReadDeadline(time.Now().Add(turnMax))
 }
 
-// CloseWrite lets net/http end an answer before the connection, so that a client that still sends can read
-// it.
+// CloseWrite lets net/http finish an answer before it closes the connection. So a client that still sends
+// can read the answer.
 func (k *conn) CloseWrite() error {
 	half, is := k.Conn.(interface{ CloseWrite() error })
 	if !is {

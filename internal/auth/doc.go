@@ -1,16 +1,16 @@
-// Package auth says who may call a node, and bounds what callers cost before and while they are served.
+// Package auth decides who may call a node. It also bounds what callers cost before and during their calls.
 //
-//   - secret.go: what the holder of a token shows, and the hash that is stored of it.
-//   - gate.go: the handler in front of all routes of a listener: the caller, and whether the call is allowed.
-//   - rights.go: the principals that callers are, and so their verbs.
-//   - book.go: the tokens of the store, as this node knows them.
-//   - body.go: the limit, the deadline and the budget of the body of a request.
-//   - answer.go: the answer: the headers that every answer has, and refusals that end the connection.
-//   - channel.go: how a node proves to another one for whom it passes a request on.
-//   - connections.go: the connections of one address that have shown no credential.
-//   - refusals.go: the refusals that one address gets in a second.
+//   - secret.go: the secret of a token, and the hash that is stored of it.
+//   - gate.go: the handler in front of all routes of a listener. It finds the caller, and allows the call.
+//   - rights.go: the principals of callers, and so their verbs.
+//   - book.go: the tokens of the store, in the memory of this node.
+//   - body.go: the limit, the deadline and the budget of a request's body.
+//   - answer.go: the headers of every answer, and refusals that end the connection.
+//   - channel.go: the proof by which a node passes on a request for a caller.
+//   - connections.go: the bound of connections that have shown no credential.
+//   - refusals.go: the bound of refusals of one address.
 //
-// On a loopback address no token is required, unless the setting loopback asks for one: a program on this
-// machine may do what the user of the node may. A token that is shown counts all the same, and a wrong one is
-// refused. The token of the node's own start is no row of the store (Config.Local).
+// A call on a loopback address needs a token, too, unless the setting loopback is open: then a program on
+// this machine may do what the user of the node may. If a call shows a token, the token counts, and a wrong
+// one is refused. The token of a node's start is not in the store (Config.Local).
 package auth

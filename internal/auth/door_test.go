@@ -53,7 +53,7 @@ func (d *door) dial(t *testing.T, from, text string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil { // only for the case that a test fails
+	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil { // reached only if the test fails
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(c, text); err != nil {
@@ -74,8 +74,8 @@ func answerOf(t *testing.T, from *bufio.Reader) *http.Response {
 	return resp
 }
 
-// TestRefusalsEndTheConnection: a call that is refused, or whose body no route takes, is answered at once,
-// and nothing waits for the rest of its body.
+// TestRefusalsEndTheConnection: a call is answered at once if it is refused or if its route takes no body.
+// The server does not wait for the rest of its body.
 func TestRefusalsEndTheConnection(t *testing.T) {
 	s := memory.New(memory.Options{})
 	secret, _ := add(t, s, store.TokenAPI, "ann", 0)
@@ -122,7 +122,7 @@ func TestRefusalsEndTheConnection(t *testing.T) {
 	}
 	for _, path := range []string{"/runs", "/unread", "/none"} {
 		c, from := d.dial(t, "127.0.0.1", "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"+token+"\r\n{}")
-		for range 2 { // the connection can be used again
+		for range 2 { // the connection stays usable
 			if resp := answerOf(t, from); resp.StatusCode != 200 || resp.Close {
 				t.Errorf("a good call of %s: %s, closes: %v", path, resp.Status, resp.Close)
 			}
@@ -137,7 +137,7 @@ func TestRefusalsEndTheConnection(t *testing.T) {
 }
 
 // TestBodiesHaveABudget: the bodies of calls without a credential share 16 MiB, of which one address has a
-// quarter. The call beyond that is answered so, and a call with a token passes.
+// quarter. A call beyond that is refused, and a call with a token passes.
 func TestBodiesHaveABudget(t *testing.T) {
 	const budget = 16 << 20
 	s := memory.New(memory.Options{})
@@ -167,7 +167,7 @@ func TestBodiesHaveABudget(t *testing.T) {
 		return w
 	}
 	ctx, end := context.WithCancel(t.Context())
-	soon, cancel := context.WithTimeout(t.Context(), time.Minute) // only for the case that the test fails
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute) // reached only if the test fails
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range budget / bodyMax {
@@ -200,8 +200,8 @@ func TestBodiesHaveABudget(t *testing.T) {
 	again.Wait()
 }
 
-// TestConnectionsOfAnAddress: connections that have shown no credential are bounded per address; those that
-// have shown one are not counted, and another address is not concerned. An idle one makes room.
+// TestConnectionsOfAnAddress: connections without a credential are bounded per address. Connections with a
+// credential are not counted, and other addresses are not affected. An idle connection makes room.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	const most = 4
 	s := memory.New(memory.Options{})
@@ -216,7 +216,7 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	}
 	silent := make([]net.Conn, most)
 	for i := range silent {
-		silent[i], _ = d.dial(t, "127.0.0.1", "GET /ru") // and no more
+		silent[i], _ = d.dial(t, "127.0.0.1", "GET /ru") // an unfinished request
 	}
 	waits, from := d.dial(t, "127.0.0.1", good)
 	_, other := d.dial(t, "127.0.0.2", good)
@@ -234,7 +234,7 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	if resp := answerOf(t, bufio.NewReader(waits)); resp.StatusCode != 200 {
 		t.Errorf("after its turn has come: %s", resp.Status)
 	}
-	// A check of health keeps its connection; being idle, it makes room.
+	// A health check keeps its connection. Being idle, it makes room.
 	idle, answer := d.dial(t, "127.0.0.1", "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
 	answerOf(t, answer)
 	_, from = d.dial(t, "127.0.0.1", good)
@@ -248,7 +248,8 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 }
 
 // TestConnectionsOfAllAddresses: silent connections from many addresses, each within its bound, lock no
-// caller out. The one that has been silent for longest makes room; one whose request is under way does not.
+// caller out. The connection that has been silent for the longest time makes room. One with a request under
+// way does not.
 func TestConnectionsOfAllAddresses(t *testing.T) {
 	const most = 2 // of one address; 16 of all
 	s := memory.New(memory.Options{})
@@ -271,7 +272,7 @@ func TestConnectionsOfAllAddresses(t *testing.T) {
 	if _, err := first.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("the oldest silent connection goes on: %v", err)
 	}
-	for range 20 { // more than all
+	for range 20 { // more than the bound of all
 		_, from := d.dial(t, "127.0.0.1", good)
 		if resp := answerOf(t, from); resp.StatusCode != 200 {
 			t.Errorf("a caller with a token: %s", resp.Status)
@@ -281,7 +282,7 @@ func TestConnectionsOfAllAddresses(t *testing.T) {
 		t.Errorf("%d connections were closed", d.conns.Closed())
 	}
 	busies := []*bufio.Reader{busy}
-	for i := range 15 { // then all are busy
+	for i := range 15 { // after these, all are busy
 		_, from := d.dial(t, fmt.Sprintf("127.0.2.%d", i/most+1), hook)
 		busies = append(busies, from)
 		<-working
@@ -305,7 +306,7 @@ func TestConnectionsOfAllAddresses(t *testing.T) {
 	}
 }
 
-// deadlines is an answer that notes when the connection is to be read by.
+// deadlines is an answer that notes its read deadlines.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	longest time.Duration
@@ -318,8 +319,8 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// TestLargeBodiesHaveMoreTime: a body of 32 MiB may come over a line of 64 KiB/s, if its caller has shown a
-// credential. A small body on the same route has no more time than any other.
+// TestLargeBodiesHaveMoreTime: a body of 32 MiB may arrive at 64 KiB/s if its caller has shown a
+// credential. A small body on the same route gets no extra time.
 func TestLargeBodiesHaveMoreTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{})
@@ -348,8 +349,8 @@ func TestLargeBodiesHaveMoreTime(t *testing.T) {
 	})
 }
 
-// TestFloodOfUnknownTokens: any number of unknown tokens costs few looks into the store, evicts no known
-// token, and after 20 refusals in a second an address is told to wait, without a look.
+// TestFloodOfUnknownTokens: any number of unknown tokens costs few readings of the store, and evicts no
+// known token. After 20 refusals in a second, an address gets 429 without a reading.
 func TestFloodOfUnknownTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &away{Store: memory.New(memory.Options{})}
@@ -368,7 +369,7 @@ func TestFloodOfUnknownTokens(t *testing.T) {
 			t.Fatal(code)
 		}
 		codes := map[int]int{}
-		for range 30 { // all in one instant of the bubble's clock, but for the waits for the store
+		for range 30 { // in one instant of the bubble's clock, except for the waits for the store
 			codes[call("10.0.0.2", "nonsense")]++
 		}
 		if codes[401] != 20 || codes[429] != 10 {
@@ -394,8 +395,8 @@ func TestFloodOfUnknownTokens(t *testing.T) {
 	})
 }
 
-// TestStreamsEndWithTheirToken: a call that lasts ends within five seconds when its token is revoked, or
-// expires.
+// TestStreamsEndWithTheirToken: a call that lasts ends within 5 s after its token was revoked or has
+// expired.
 func TestStreamsEndWithTheirToken(t *testing.T) {
 	for _, how := range []string{"revoked", "expired"} {
 		t.Run(how, func(t *testing.T) {
@@ -418,7 +419,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 				go func() {
 					g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						<-r.Context().Done()
-						w.WriteHeader(http.StatusServiceUnavailable) // what a wait that is cut short says
+						w.WriteHeader(http.StatusServiceUnavailable) // the answer of a wait that was cut short
 					})).ServeHTTP(w, r)
 					over <- time.Now()
 				}()
@@ -446,7 +447,8 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreWhatNetHTTPWants: a bounded connection can do what net/http uses of one of TCP.
+// TestConnectionsAreWhatNetHTTPWants: a bounded connection has every method of a TCP connection that
+// net/http uses.
 func TestConnectionsAreWhatNetHTTPWants(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -20,73 +20,84 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Store is where tokens are.
+// Store holds the tokens.
 type Store interface {
 	TokenList(ctx context.Context) ([]store.Token, error)
 	Clock(ctx context.Context) (dag.Micros, error)
 	RightsRevision(ctx context.Context) (int64, error)
 	Rights(ctx context.Context) (store.Rights, error)
+	SessionList(ctx context.Context) ([]store.Session, error)
 }
 
-// Route is what is known of a request by its path, before anything of its body is read.
+// Route is what the path of a request determines, before any of its body is read.
 type Route struct {
-	// Verb is what a caller needs here. Zero: every call is refused.
+	// Verb is the verb that a caller needs. If it is zero, every call is refused.
 	Verb access.Verb
 	// BodyMax bounds the body, in bytes; 0: the route takes none.
 	BodyMax int64
 }
 
-// Config says how a gate is kept.
+// Config holds the settings of a gate.
 type Config struct {
 	Store Store
-	// Required: every call must show a token; otherwise only one that is shown counts.
+	// Required: every call must show a token. Otherwise a call may come without one, but a token that it shows
+	// counts.
 	Required bool
-	// Local is the hash of the token of this start, which programs of the node's user show; nil: there is none.
+	// Local is the hash of the token of this start, which programs of the node's user show. If it is nil,
+	// there is none.
 	Local []byte
 	// Route finds the route of a request.
 	Route func(r *http.Request) Route
-	// Channel proves what other nodes pass on; nil: there are no other nodes.
+	// Sessions are accepted by their cookie. If it is nil, no session is accepted.
+	Sessions *Sessions
+	// Channel checks the proofs of calls that other nodes pass on. If it is nil, there are no other nodes.
 	Channel Channel
-	// Refusals is how many refusals an address gets in a second; 0: the default.
+	// Refusals is the number of refusals that an address gets in a second. 0 means the default.
 	Refusals int
-	// StrangerBody is how long the body of a caller may take that has shown no credential, CallerBody that of
-	// another one; 0: the default.
+	// StrangerBody bounds the time of a body whose caller has shown no credential, CallerBody that of all
+	// other bodies. 0 means the default.
 	StrangerBody, CallerBody time.Duration
-	Log                      *slog.Logger
+	// Refused, if not nil, gets each call that is refused because of its credential, with the verb of its
+	// route and the token, if it is known.
+	Refused func(r *http.Request, v access.Verb, by *store.Token)
+	Log     *slog.Logger
 }
 
-// Gate lets calls through that are allowed, within their bounds.
+// Gate lets allowed calls through, within their bounds.
 type Gate struct {
 	cfg      Config
 	book     *book
 	refusals refusals
-	strange  budget // bytes of bodies of callers without a credential
-	known    budget // of the others
+	strange  budget // bytes of bodies in flight of callers without a credential
+	known    budget // of all other callers
 	refused  atomic.Int64
 }
 
-// New makes a gate.
+// New returns a gate.
 func New(cfg Config) *Gate {
 	g := &Gate{cfg: cfg, book: &book{store: cfg.Store, log: cfg.Log}}
 	g.strange.max, g.strange.each, g.known.max = strangerBytesMax, addressBytesMax, callerBytesMax
 	g.refusals.from = newCounts()
 	g.refusals.max = cmp.Or(cfg.Refusals, refusalsMax)
 	g.cfg.StrangerBody = cmp.Or(cfg.StrangerBody, StrangerBodyMax)
+	if cfg.Sessions != nil {
+		cfg.Sessions.gate = g
+	}
 	return g
 }
 
-// Refused returns the number of calls that were refused because of their token.
+// Refused returns the number of calls that were refused because of their credential.
 func (g *Gate) Refused() int64 { return g.refused.Load() }
 
-// BodyBytes is how many bytes of bodies are in flight.
+// BodyBytes returns the number of bytes of bodies in flight.
 func (g *Gate) BodyBytes() int64 { return g.strange.used.Load() + g.known.used.Load() }
 
-// Forget has the rights be read again. Call it when the database has gone back.
+// Forget makes the gate read the rights again. Call it when the database has gone back.
 func (g *Gate) Forget() { g.book.forget() }
 
 type holderKey struct{}
 
-// Holder is the token of the store that a call showed; false: none.
+// Holder returns the token of the store that a call showed. ok is false if it showed none.
 func Holder(ctx context.Context) (store.Token, bool) {
 	if t, ok := holder(ctx); ok && t.Kind != kindLocal {
 		return t, true
@@ -94,7 +105,7 @@ func Holder(ctx context.Context) (store.Token, bool) {
 	return store.Token{}, false
 }
 
-// holder is what a call showed, which may be the token of this start.
+// holder returns the token that a call showed. It may be the token of this start.
 func holder(ctx context.Context) (store.Token, bool) {
 	t, ok := ctx.Value(holderKey{}).(store.Token)
 	return t, ok
@@ -108,7 +119,7 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	a := &answer{ResponseWriter: w, r: r, rc: http.NewResponseController(w)}
 	a.conn, _ = r.Context().Value(connKey{}).(*conn)
-	_ = a.rc.SetReadDeadline(time.Time{}) // that of the server is for what it answers itself; there may be no connection
+	_ = a.rc.SetReadDeadline(time.Time{}) // the server's deadline is for its own answers; an error means that there is no connection
 	route := g.cfg.Route(r)
 	if r.ContentLength != 0 {
 		a.body = &body{ReadCloser: r.Body, rc: a.rc, max: route.BodyMax, lasts: g.cfg.StrangerBody, budget: &g.strange,
@@ -116,10 +127,16 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		defer a.body.done()
 	}
 	passed := g.passed(a)
-	t, held, ok := g.admit(a, route, passed)
+	if passed != nil && passed.Remote != "" {
+		r = r.WithContext(r.Context())
+		r.RemoteAddr = passed.Remote // what the other node has seen
+		a.r = r
+	}
+	c, held, ok := g.admit(a, route, passed)
 	if !ok {
 		return
 	}
+	t := c.token
 	if route.Verb != access.Public || passed != nil {
 		a.admitted = true
 		a.conn.trust()
@@ -131,24 +148,27 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		return
 	}
 	switch {
-	case held && passed != nil && passed.Token.Kind == t.Kind: // the node that passes it on ends it with its token
+	case held && passed != nil && passed.Token.Kind == t.Kind: // the node that passes the call on ends it when the token ends
 		a.r = r.WithContext(g.hold(r.Context(), &t))
 	case held:
-		ctx, cancel := context.WithCancelCause(g.hold(r.Context(), &t))
+		ctx, cancel := context.WithCancelCause(c.in(g.hold(r.Context(), &t)))
 		defer cancel(nil)
-		stop := g.watch(ctx, cancel, r.Header.Get("Authorization"))
+		stop := g.watch(ctx, cancel, c.again)
 		defer stop()
-		if r.Header.Get("Upgrade") != "" { // it stays for longer than a call
-			ctx = line.Checked(ctx, func() error { return g.still(r.Context(), r.Header.Get("Authorization")) })
+		if r.Header.Get("Upgrade") != "" { // the connection lasts longer than the call
+			ctx = line.Checked(ctx, func() error { return still(r.Context(), c.again) })
 		}
 		a.r = r.WithContext(ctx)
+	}
+	if !held && route.Verb != access.Public {
+		a.r = withoutToken(a.r)
 	}
 	next.ServeHTTP(a, a.r)
 	a.end()
 }
 
-// passed returns for whom another node passes a call on; nil: it comes from outside. Then headers that count
-// only between nodes are dropped.
+// passed returns the caller for whom another node passes a call on. If the call comes from outside, it
+// returns nil and removes the headers that count only between nodes.
 func (g *Gate) passed(a *answer) *Principal {
 	if g.cfg.Channel != nil && a.r.Header[HeaderPrincipal] != nil {
 		p, ok := g.cfg.Channel.Passed(a.r)
@@ -167,7 +187,7 @@ func (g *Gate) passed(a *answer) *Principal {
 	return nil
 }
 
-// takes puts the bounds around the body, and refuses one that is larger than its route allows.
+// takes puts the bounds around the body. It refuses a body that is larger than its route allows.
 func (g *Gate) takes(a *answer, route Route) bool {
 	switch {
 	case a.body == nil:
@@ -182,67 +202,71 @@ func (g *Gate) takes(a *answer, route Route) bool {
 	return true
 }
 
-// admit finds the token that a call shows, and refuses the call if that is not what its route asks for.
-func (g *Gate) admit(a *answer, route Route, passed *Principal) (t store.Token, held, ok bool) {
+// admit finds the credential of a call. It refuses the call if the credential lacks the verb of the route.
+func (g *Gate) admit(a *answer, route Route, passed *Principal) (c credential, held, ok bool) {
 	switch {
 	case route.Verb == access.Public:
-		return t, false, true
+		return c, false, true
 	case passed != nil && passed.Token.Kind != "" && g.vouched(a.r.Context(), &passed.Token, route.Verb):
-		return passed.Token, true, true
+		return credential{token: passed.Token}, true, true
 	}
-	shown := a.r.Header.Get("Authorization")
 	from := addressOf(a.r.RemoteAddr)
-	if shown == "" && !g.cfg.Required && access.Decide(localCaller, route.Verb, access.Everywhere, 0) {
-		return t, false, true
+	c, err := g.shown(a.r, route.Verb, func() bool { return g.refusals.over(from) })
+	none := errors.Is(err, errMissing) || c.session != nil && errors.Is(err, errRefused)
+	if none && !g.cfg.Required && access.Decide(localCaller, route.Verb, access.Everywhere, 0) {
+		return credential{}, false, true
 	}
-	var err error
-	if shown == "" {
-		err = fmt.Errorf("%w: %s", errMissing, g.remedy(route.Verb))
-	} else {
-		t, err = g.check(a.r.Context(), shown, func() bool { return g.refusals.over(from) })
-	}
-	if err == nil && g.allows(&t, route.Verb) {
-		return t, true, true
+	if err == nil && g.allows(&c.token, route.Verb) {
+		return c, true, true
 	}
 	if err == nil {
-		err = fmt.Errorf("%w: %s", errKind, lacks(&t, route.Verb))
+		err = fmt.Errorf("%w: %s", errKind, lacks(&c.token, route.Verb))
 	}
-	g.turnAway(a, from, err)
-	return t, false, false
+	if g.turnAway(a, from, err) && g.cfg.Refused != nil {
+		g.cfg.Refused(a.r, route.Verb, &c.token)
+	}
+	return c, false, false
 }
 
-// remedy says how a caller without a token gets one.
+// remedy returns the sentences that say how a caller without a token gets one.
 func (g *Gate) remedy(v access.Verb) string {
 	if g.cfg.Local != nil {
-		return "this node answers only callers that show a token, on loopback too: commands of the user who runs it find it by themselves, " +
-			"and skein token local prints it; send it as Authorization: Bearer TOKEN. Other users need one that skein token create --kind " +
-			kindFor(v) + " makes (--token-file or SKEIN_API_TOKEN)"
+		return "this node asks every caller for a token, on loopback, too. Are you the user who runs it? Then commands find the token by themselves: " +
+			"use skein api METHOD PATH in place of curl, or send the output of skein token local as Authorization: Bearer TOKEN. Another user, or a program " +
+			"of an earlier version, needs a token of its own: skein token create --kind " + kindFor(v) + ", then --token-file or SKEIN_API_TOKEN"
 	}
 	return "this node asks for a token: send it as Authorization: Bearer TOKEN (--token-file or SKEIN_API_TOKEN); " +
 		"the operator of the cluster makes one with skein token create --kind " + kindFor(v)
 }
 
-// turnAway refuses a call.
-func (g *Gate) turnAway(a *answer, from addressPrefix, err error) {
+// turnAway refuses a call. It reports whether the credential is the reason, and not a bound.
+func (g *Gate) turnAway(a *answer, from addressPrefix, err error) bool {
 	g.refused.Add(1)
 	counted := errors.Is(err, errMissing) || errors.Is(err, errRefused) || errors.Is(err, errKind)
 	switch {
 	case errors.Is(err, errStrangers):
 		a.refuse(http.StatusTooManyRequests, api.ProblemBusy, err.Error())
-		return
+		return false
 	case errors.Is(err, errOften), counted && g.refusals.over(from):
 		a.refuse(http.StatusTooManyRequests, api.ProblemBusy, "too many calls from this address were refused; try again in 1 s")
-		return
+		return false
+	case errors.Is(err, errForeign):
+		a.refuse(http.StatusForbidden, api.ProblemForeignOrigin, textOf(err, errForeign))
+		return true
+	case errors.Is(err, errMedia):
+		a.refuse(http.StatusUnsupportedMediaType, api.ProblemMediaType, textOf(err, errMedia))
+		return false
 	case errors.Is(err, errKind):
 		a.refuse(http.StatusForbidden, api.ProblemForbidden, textOf(err, errKind))
 	case counted:
 		a.refuse(http.StatusUnauthorized, api.ProblemUnauthenticated, textOf(err, errMissing))
 	default:
-		a.refuse(http.StatusServiceUnavailable, api.ProblemUnavailable, "the tokens cannot be read now, so the call is not allowed yet; try again")
+		a.refuse(http.StatusServiceUnavailable, api.ProblemUnavailable, "the node cannot read the tokens now, so it cannot check yours; try again")
 	}
 	if counted {
 		g.refusals.add(from)
 	}
+	return counted
 }
 
 var (
@@ -252,11 +276,14 @@ var (
 	errOften   = errors.New("too many refusals")
 )
 
-// textOf is an error without the kind that it begins with.
+// textOf returns the text of an error without the kind in front of it.
 func textOf(err, kind error) string { return strings.TrimPrefix(err.Error(), kind.Error()+": ") }
 
-// lacks says why a token does not have a verb anywhere.
+// lacks returns the reason why a token has a verb in no namespace.
 func lacks(t *store.Token, v access.Verb) string {
+	if t.Kind == kindUser {
+		return fmt.Sprintf("%s has the verb %v in no namespace; the roles that have it: %s", t.Name, v, strings.Join(access.Holders(v), ", "))
+	}
 	if t.Kind != store.TokenAPI || v == access.WorkerCall || v == access.NodeCall {
 		return fmt.Sprintf("the token %s is of the kind %s; this route needs the verb %v, which tokens of the kind %s have",
 			t.Name, t.Kind, v, kindFor(v))
@@ -264,8 +291,8 @@ func lacks(t *store.Token, v access.Verb) string {
 	return fmt.Sprintf("the token %s has the verb %v in no namespace; the roles that have it: %s", t.Name, v, strings.Join(access.Holders(v), ", "))
 }
 
-// vouched reports whether the caller for whom another node passes a call on has a verb. The rights of an API
-// token are those that this node knows of it, so a proof gives no more than the token itself does here.
+// vouched reports whether the caller for whom another node passes a call on has a verb. The rights of an
+// API token are those that this node knows, so a proof gives no more rights here than the token itself.
 func (g *Gate) vouched(ctx context.Context, t *store.Token, v access.Verb) bool {
 	if t.Kind == store.TokenAPI {
 		found, ok, err := g.book.find(ctx, []byte(keyOf(t.ID)))
@@ -274,19 +301,26 @@ func (g *Gate) vouched(ctx context.Context, t *store.Token, v access.Verb) bool 
 		}
 		*t = found
 	}
+	if t.Kind == kindUser {
+		found, ok, err := g.book.find(ctx, []byte(userKeyOf(t.ID)))
+		if err != nil || !ok || found.Name != t.Name {
+			return false
+		}
+		*t = found
+	}
 	return g.allows(t, v)
 }
 
-// watch checks the token of a call again for as long as the call lasts, and ends the call when the token has
-// been revoked, has expired or has lost a right.
-func (g *Gate) watch(ctx context.Context, cancel context.CancelCauseFunc, shown string) (stop func()) {
+// watch checks the credential of a call again while the call lasts. It ends the call when the credential
+// has ended or has lost a right.
+func (g *Gate) watch(ctx context.Context, cancel context.CancelCauseFunc, again func(context.Context) (store.Token, error)) (stop func()) {
 	var timer atomic.Pointer[time.Timer]
 	had := access.Can(Rights(ctx))
 	look := func() {
 		if ctx.Err() != nil {
 			return
 		}
-		t, err := g.check(ctx, shown, nil)
+		t, err := again(ctx)
 		if err == nil && access.Lost(had, access.Can(g.book.rightsOf(&t))) {
 			err = fmt.Errorf("%w: it has lost a right since the call began; call again", errRefused)
 		}
@@ -302,15 +336,16 @@ func (g *Gate) watch(ctx context.Context, cancel context.CancelCauseFunc, shown 
 	return func() { first.Stop() }
 }
 
-// still refuses a call on a line whose token is no more what it was when the line began.
-func (g *Gate) still(ctx context.Context, shown string) error {
-	if _, err := g.check(ctx, shown, nil); err != nil {
+// still returns a refusal if the token of a line is no longer valid.
+func still(ctx context.Context, again func(context.Context) (store.Token, error)) error {
+	if _, err := again(ctx); err != nil {
 		return &line.Refused{Code: line.Unauthenticated, Text: err.Error()}
 	}
 	return nil
 }
 
-// check finds the token that a call shows. over, if not nil, is asked before an unknown token is looked up.
+// check finds the token that a call shows. If over is not nil, check calls it before it looks up an unknown
+// token.
 func (g *Gate) check(ctx context.Context, shown string, over func() bool) (store.Token, error) {
 	scheme, secret, _ := strings.Cut(shown, " ")
 	if !strings.EqualFold(scheme, "Bearer") {

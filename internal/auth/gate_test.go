@@ -35,7 +35,7 @@ func (a *away) TokenList(ctx context.Context) ([]store.Token, error) {
 	return a.Store.TokenList(ctx)
 }
 
-// bodyMax is what the routes of these tests take.
+// bodyMax is the limit of the routes of these tests.
 const bodyMax = 1 << 20
 
 func routeOf(r *http.Request) auth.Route {
@@ -98,10 +98,10 @@ func TestGate(t *testing.T) {
 		{"expired", "/api", "Bearer " + old, true, 401, "expired"},
 		{"revoked", "/api", "Bearer " + gone, true, 401, "revoked"},
 		{"unknown", "/api", "Bearer " + auth.NewSecret("api"), true, 401, "unknown"},
-		{"cut", "/api", "Bearer " + people[:len(people)-1], true, 401, "copied as a whole"},
-		{"mistyped", "/api", "Bearer " + strings.Replace(people, "_api_", "_apj_", 1) + "x", true, 401, "copied as a whole"},
+		{"cut", "/api", "Bearer " + people[:len(people)-1], true, 401, "copy the whole token"},
+		{"mistyped", "/api", "Bearer " + strings.Replace(people, "_api_", "_apj_", 1) + "x", true, 401, "copy the whole token"},
 		{"another scheme", "/api", "Basic " + people, true, 401, "Bearer TOKEN"},
-		{"wrong although nobody need be", "/api", "Bearer nonsense", false, 401, "no token"},
+		{"wrong although nobody need be", "/api", "Bearer nonsense", false, 401, "not a token"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := auth.New(auth.Config{Store: s, Required: c.required, Route: routeOf})
@@ -124,7 +124,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestRevokedOnALine: what stays for longer than a call is let go on for as long as its token is good.
+// TestRevokedOnALine: a line may last longer than a call, but ends with its token.
 func TestRevokedOnALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{})
@@ -145,7 +145,7 @@ func TestRevokedOnALine(t *testing.T) {
 		if err := s.RevokeToken(t.Context(), row.ID); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Second) // of the bubble's clock: for so long the store's answer counts
+		time.Sleep(5 * time.Second) // of the bubble's clock: the store's answer counts for this time
 		var refused *line.Refused
 		if err := line.Check(stays); !errors.As(err, &refused) || refused.Code != line.Unauthenticated || !strings.Contains(refused.Text, "revoked") {
 			t.Errorf("a revoked token: %v", err)
@@ -156,7 +156,7 @@ func TestRevokedOnALine(t *testing.T) {
 	})
 }
 
-// TestLostRight: a call that lasts ends within five seconds after its token has lost a right, and goes on while
+// TestLostRight: a call that lasts ends within 5 s after its token has lost a right. It continues while
 // other rights change.
 func TestLostRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +200,8 @@ func TestLostRight(t *testing.T) {
 	})
 }
 
-// TestStoreAway: while the store does not answer, who was known goes on; others are told so.
+// TestStoreAway: while the store does not answer, calls with a known token continue. Other calls get an
+// error that says why.
 func TestStoreAway(t *testing.T) {
 	s := &away{Store: memory.New(memory.Options{})}
 	secret, _ := add(t, s, store.TokenAPI, "ann", 0)

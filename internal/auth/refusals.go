@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// refusalsMax is how many refusals one address gets in a second before its calls are answered with 429.
+	// refusalsMax is the number of refusals that one address gets in a second. Further calls get 429.
 	refusalsMax = 20
-	// addressesMax bounds the addresses that are counted; beyond it the count of this second begins again.
+	// addressesMax bounds the addresses that are counted. Beyond it, the count of this second starts again.
 	addressesMax = 10_000
 )
 
-// addressPrefix is what counts as one caller.
+// addressPrefix identifies what counts as one caller.
 type addressPrefix = netip.Prefix
 
 func newCounts() map[addressPrefix]*refused { return map[addressPrefix]*refused{} }
 
-// refusals counts, per address, the refusals of the present second.
+// refusals counts the refusals of the current second for each address.
 type refusals struct {
 	max int
 
@@ -31,7 +31,7 @@ type refused struct {
 	n     int
 }
 
-// over reports whether an address has had all refusals that it gets in this second.
+// over reports whether an address has used up its refusals of this second.
 func (f *refusals) over(a addressPrefix) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,8 +58,8 @@ func (f *refusals) add(a addressPrefix) {
 	}
 }
 
-// addressOf is what one caller counts as: an address of IPv4, the 64 bits of a network of IPv6. Callers
-// without an address are in this process; they count as one.
+// addressOf returns what counts as one caller: an IPv4 address, or the /64 network of an IPv6 address.
+// Callers without an address are in this process, and count as one.
 func addressOf(remote string) addressPrefix {
 	a, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The rights of callers whose credential names no principal: they follow from its kind. A caller without a
-// token, where none is required, is a program on the machine of the node.
+// The rights of callers whose credential names no principal follow from the kind of the credential. A
+// caller without a token, where none is required, is a program on the node's machine.
 var (
 	kindRights = map[string]*access.Principal{
 		store.TokenWorker: withAll(access.Worker),
@@ -25,14 +25,14 @@ var (
 	localToken  = store.Token{Kind: kindLocal, Name: LocalName}
 )
 
-// kindLocal is the kind of the token that a node makes at each start for programs of its user.
+// kindLocal is the kind of the token that a node makes at each start, for programs of its user.
 const kindLocal = "local"
 
 // NewLocal makes the token of a start, and its hash.
 func NewLocal() (secret string, hash []byte) {
 	secret = NewSecret(kindLocal)
 	hash, err := HashSecret(secret)
-	if err != nil { // it was just made
+	if err != nil { // the secret was just made
 		panic(err)
 	}
 	return secret, hash
@@ -41,21 +41,21 @@ func NewLocal() (secret string, hash []byte) {
 // LocalName is the name of a caller without a token.
 const LocalName = "local"
 
-// AsLocal answers calls of this process itself, and calls about which another node has decided, with all
-// rights.
+// AsLocal gives calls all rights: calls of this process itself, and calls about which another node has
+// decided.
 func AsLocal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, holding(r, localToken)) })
 }
 
-// AsNode is a request of this node itself to another one.
+// AsNode marks a request that this node itself sends to another one.
 func AsNode(r *http.Request) *http.Request { return holding(r, store.Token{Kind: store.TokenNode}) }
 
 func holding(r *http.Request, t store.Token) *http.Request {
 	ctx := context.WithValue(r.Context(), holderKey{}, t)
-	return r.WithContext(context.WithValue(ctx, heldKey{}, held{kindRights[t.Kind], 0}))
+	return r.WithContext(context.WithValue(ctx, heldKey{}, held{p: kindRights[t.Kind]}))
 }
 
-// withAll makes a principal with the role cluster in all namespaces.
+// withAll returns a principal with the role cluster in all namespaces.
 func withAll(kind access.Kind) *access.Principal {
 	role, _ := access.BuiltinRole("cluster")
 	p, err := access.NewPrincipal(kind, LocalName, []access.Binding{{Role: role, Namespace: access.Everywhere}}, access.Whole())
@@ -65,40 +65,53 @@ func withAll(kind access.Kind) *access.Principal {
 	return p
 }
 
-// rightsOf returns the rights of the holder of a token, and the instant at which they count, by the clock of
-// the store. A token of an unknown kind has none.
+// rightsOf returns the rights of a token's holder, and the instant at which they count, by the store's
+// clock. A token of an unknown kind has none.
 func (b *book) rightsOf(t *store.Token) (*access.Principal, dag.Micros) {
-	if t.Kind != store.TokenAPI {
+	if t.Kind != store.TokenAPI && t.Kind != kindUser {
 		return kindRights[t.Kind], 0
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.rights[t.ID], b.clock + dag.Micros(time.Since(b.read).Microseconds())
+	of := b.rights.tokens
+	if t.Kind == kindUser {
+		of = b.rights.users
+	}
+	return of[t.ID], b.clock + dag.Micros(time.Since(b.read).Microseconds())
 }
 
-// allows reports whether the holder of a token has a verb in any namespace. The server decides about the
+// allows reports whether a token's holder has a verb in any namespace. The server then decides about the
 // namespace of the object.
 func (g *Gate) allows(t *store.Token, v access.Verb) bool {
 	p, now := g.book.rightsOf(t)
 	return access.Anywhere(p, v, now)
 }
 
-// held is what a call may do.
+// held is the rights of a call.
 type held struct {
-	p   *access.Principal
-	now dag.Micros
+	p      *access.Principal
+	now    dag.Micros
+	behind []int64
 }
 
 type heldKey struct{}
 
-// hold notes in a context whose call it is.
+// hold notes the holder of a call and its rights in the context.
 func (g *Gate) hold(ctx context.Context, t *store.Token) context.Context {
 	p, now := g.book.rightsOf(t)
-	return context.WithValue(context.WithValue(ctx, holderKey{}, *t), heldKey{}, held{p, now})
+	return context.WithValue(context.WithValue(ctx, holderKey{}, *t), heldKey{}, held{p, now, g.book.behind(t)})
 }
 
-// principals gives each API token the rights that its principal, its scope and its maker have in common.
-func principals(tokens []store.Token, r *store.Rights) map[int64]*access.Principal {
+// rights are the rights of the callers that the store knows.
+type rights struct {
+	tokens map[int64]*access.Principal // by token ID: of API tokens, and of the makers of other tokens
+	users  map[int64]*access.Principal // by principal ID: of people
+}
+
+// principals computes the rights of all callers. An API token has the rights that its principal, its scope,
+// its maker and its parent have in common. A person has the rights of its bindings. A parent has a lower
+// number than what it makes, so it comes first.
+func principals(tokens []store.Token, r *store.Rights) rights {
 	roles := map[string]access.Role{}
 	for _, one := range r.Roles {
 		verbs, _ := knownVerbs(one.Verbs)
@@ -117,7 +130,7 @@ func principals(tokens []store.Token, r *store.Rights) map[int64]*access.Princip
 			return nil
 		}
 		p, err := access.NewPrincipal(access.ParseKind(r.Principals[i].Kind), r.Principals[i].Name, bindings[id], scope)
-		if err != nil { // more bindings than count
+		if err != nil { // too many bindings
 			return nil
 		}
 		return p
@@ -125,19 +138,101 @@ func principals(tokens []store.Token, r *store.Rights) map[int64]*access.Princip
 	all := map[int64]*access.Principal{}
 	for i := range tokens {
 		t := &tokens[i]
-		if t.Kind != store.TokenAPI {
+		switch {
+		case t.Kind == store.TokenAPI:
+			p := of(t.Principal, scopeOf(t))
+			if p != nil && t.Maker != 0 {
+				p = p.Under(of(t.Maker, access.Whole()))
+			}
+			all[t.ID] = within(p, t, all)
+		case t.Maker != 0:
+			all[t.ID] = within(of(t.Maker, access.Whole()), t, all)
+		case t.Parent != 0:
+			all[t.ID] = all[t.Parent]
+		}
+	}
+	users := map[int64]*access.Principal{}
+	for i := range r.Principals {
+		if r.Principals[i].Kind != store.PrincipalUser {
 			continue
 		}
-		p := of(t.Principal, scopeOf(t))
-		if p != nil && t.Maker != 0 {
-			p = p.Under(of(t.Maker, access.Whole()))
+		if p := of(r.Principals[i].ID, access.Whole()); p != nil {
+			users[r.Principals[i].ID] = p
 		}
-		all[t.ID] = p
 	}
-	return all
+	return rights{all, users}
 }
 
-// scopeOf is how far a token narrows the rights of its principal.
+// within keeps the rights of a token within those of its parent. It has none if its parent has none.
+func within(p *access.Principal, t *store.Token, all map[int64]*access.Principal) *access.Principal {
+	if p == nil || t.Parent == 0 {
+		return p
+	}
+	if parent := all[t.Parent]; parent != nil {
+		return p.Under(parent)
+	}
+	return nil
+}
+
+// Ended returns the valid tokens that every node refuses all the same: a token above one has ended, the
+// principal behind an API token is disabled or gone, or the maker of a worker's or node's token no longer has
+// every verb everywhere.
+func Ended(tokens []store.Token, r *store.Rights, now dag.Micros) map[int64]bool {
+	of, family, ended := principals(tokens, r).tokens, store.FamilyOf(tokens), map[int64]bool{}
+	for i := range tokens {
+		t := &tokens[i]
+		switch {
+		case !t.Valid(now):
+		case !family.Valid(t, now):
+			ended[t.ID] = true
+		case t.Kind == store.TokenAPI:
+			ended[t.ID] = of[t.ID] == nil
+		case t.Maker != 0 || t.Parent != 0:
+			ended[t.ID] = !madeByAll(of[t.ID], now)
+		}
+	}
+	return ended
+}
+
+// Widens reports whether a token that is not made yet would have a right now that another one does not have.
+func Widens(tokens []store.Token, r *store.Rights, made, than *store.Token, now dag.Micros) bool {
+	is := *made
+	is.ID = 1 + slices.MaxFunc(tokens, func(a, b store.Token) int { return cmp.Compare(a.ID, b.ID) }).ID
+	of := principals(append(slices.Clip(tokens), is), r).tokens
+	return access.Lost(access.Can(of[is.ID], now), access.Can(of[than.ID], now))
+}
+
+// behind returns the principals and makers of the tokens above one, by their IDs.
+func (b *book) behind(t *store.Token) (ids []int64) {
+	if t.Parent == 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	line, _ := b.family.Line(t)
+	for _, one := range line[1:] {
+		for _, id := range [...]int64{one.Principal, one.Maker} {
+			if id != 0 {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// Behind returns the principals, by their IDs, without whose rights the token of a call has none: those of
+// the tokens above it, and their makers.
+func Behind(ctx context.Context) []int64 {
+	h, _ := ctx.Value(heldKey{}).(held)
+	return h.behind
+}
+
+// madeByAll reports whether the maker of a worker's or node's token has every verb everywhere.
+func madeByAll(maker *access.Principal, now dag.Micros) bool {
+	return access.MayGive(maker, access.Whole().Verbs, access.Everywhere, now) == nil
+}
+
+// scopeOf returns the scope to which a token narrows the rights of its principal.
 func scopeOf(t *store.Token) access.Scope {
 	verbs, all := knownVerbs(t.Verbs)
 	if all {
@@ -146,7 +241,7 @@ func scopeOf(t *store.Token) access.Scope {
 	return access.Scope{Verbs: verbs, Namespaces: strings.Fields(t.Namespaces)}
 }
 
-// knownVerbs reads names of verbs. A name that this program does not know gives nothing.
+// knownVerbs parses names of verbs. It ignores names that this program does not know.
 func knownVerbs(text string) (set access.Verbs, all bool) {
 	for _, name := range strings.Fields(text) {
 		v, err := access.ParseVerb(name)
@@ -158,7 +253,7 @@ func knownVerbs(text string) (set access.Verbs, all bool) {
 	return set, all
 }
 
-// kindFor is the kind of token that has a verb.
+// kindFor returns the kind of token that has a verb.
 func kindFor(v access.Verb) string {
 	switch v {
 	case access.WorkerCall:
@@ -169,23 +264,25 @@ func kindFor(v access.Verb) string {
 	return store.TokenAPI
 }
 
-// Caller returns the name and the rights of the caller of a request that a gate let through.
-func Caller(ctx context.Context) (name string, p *access.Principal) {
-	if t, ok := holder(ctx); ok {
-		p, _ = Rights(ctx)
-		return t.Name, p
-	}
-	return LocalName, localCaller
+// withoutToken gives a call the rights of a program on the node's machine. The call still counts as one
+// without a token, and is passed on as such.
+func withoutToken(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), heldKey{}, held{p: localCaller}))
 }
 
-// Rights returns the rights of the caller of a request that a gate let through, and the instant at which they
-// count, by the clock of the store.
+// Rights returns the rights of the caller of a request that a gate let through, and the instant at which
+// they count, by the store's clock. A request that came through no gate has none.
 func Rights(ctx context.Context) (*access.Principal, dag.Micros) {
-	if h, ok := ctx.Value(heldKey{}).(held); ok {
-		return h.p, h.now
+	h, _ := ctx.Value(heldKey{}).(held)
+	return h.p, h.now
+}
+
+// Identity returns the name of the user or service on whose behalf a call is made. It is "" if the caller
+// is neither. The name of a token is free text and proves nothing.
+func Identity(ctx context.Context) string {
+	p, _ := Rights(ctx)
+	if p == nil || p.Kind != access.User && p.Kind != access.Service {
+		return ""
 	}
-	if t, ok := Holder(ctx); ok {
-		return kindRights[t.Kind], 0
-	}
-	return localCaller, 0
+	return p.Name
 }

@@ -10,27 +10,28 @@ import (
 	"strings"
 )
 
-// prefix makes a token that lies where it should not easy to find.
+// prefix makes a leaked token easy to find.
 const prefix = "skein_"
 
-// randomBytes is what cannot be guessed; sumBytes behind them catch what was cut or mistyped,
-// so that rubbish costs no look into the store.
+// randomBytes is the number of random bytes. sumBytes is the length of the checksum behind them. It reveals
+// a cut or mistyped token without a reading of the store.
 const (
 	randomBytes = 32
 	sumBytes    = 4
 )
 
-// ErrSecret is a text that was never a token.
-var ErrSecret = errors.New("this is no token of Skein: it begins with skein_ and is copied as a whole")
+// ErrSecret is returned for a text that is not a token.
+var ErrSecret = errors.New("this is not a token of Skein; copy the whole token, which begins with skein_")
 
-// NewSecret makes what the holder of a token of a kind shows. It is seen once, here.
+// NewSecret makes the secret of a token of a kind. It is shown only once.
 func NewSecret(kind string) string {
 	b := make([]byte, randomBytes, randomBytes+sumBytes)
 	rand.Read(b)
 	return prefix + kind + "_" + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b)))
 }
 
-// HashSecret is what is stored of a secret. It has so much chance in it that one round is enough.
+// HashSecret returns the stored form of a secret. The secret is random enough that one round of hashing
+// suffices.
 func HashSecret(secret string) ([]byte, error) {
 	rest, ok := strings.CutPrefix(secret, prefix)
 	_, text, kinded := strings.Cut(rest, "_")

@@ -54,7 +54,7 @@ type Result struct {
 	// History is how many finished tasks the database held before.
 	History int `json:"history,omitempty"`
 	Nodes   int `json:"nodes,omitempty"` // schedulers, if more than one
-	// WarmUpTasks is how many tasks ran before the clock was started: none if Cold.
+	// WarmUpTasks is the number of tasks that ran before the measurement: none if Cold.
 	WarmUpTasks int `json:"warm_up_tasks,omitempty"`
 	// FloorPerS is bare fork and exec of the same command: shell:N only.
 	FloorPerS *float64 `json:"floor_tasks_per_s,omitempty"`

@@ -28,7 +28,7 @@ type Calls struct {
 	Span        time.Duration `json:"span_ns"`
 }
 
-// CallTally is what a generator reports of its calls.
+// CallTally is a generator's report about its calls.
 type CallTally struct {
 	Calls   int64   `json:"calls"`
 	Seconds float64 `json:"seconds"`
@@ -122,8 +122,8 @@ type DoorLine struct {
 // Make runs the calls, in this process or in another one.
 type Make func(context.Context, Calls) (CallTally, error)
 
-// Beside measures calls in turn with calls to a bare route, in the given number of rounds. each is the number
-// of starts or rows of one call.
+// Beside measures calls in turn with calls to a bare route, in the given number of rounds. each is the
+// number of starts or rows of one call.
 func Beside(ctx context.Context, make Make, calls, bare Calls, each, rounds int) (DoorLine, error) {
 	line := DoorLine{Connections: calls.Connections, Rounds: rounds}
 	var perS, barePerS, ratios []float64

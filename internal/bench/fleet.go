@@ -9,6 +9,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -58,7 +59,7 @@ func (f fleet) apply(ctx context.Context, name string, n int, specs []dag.TaskSp
 	all := make([]target, n)
 	for i := range all {
 		def := engine.Definition{Namespace: "bench", Name: fmt.Sprintf("%s-%d", name, i), Def: scheduledDef(), Graph: packed, Digest: []byte(name), User: "bench"}
-		var elsewhere *engine.Elsewhere
+		var elsewhere *errkind.Elsewhere
 		for _, b := range f { // the owner of the fewest shards
 			if all[i].Workflow, _, err = b.engine.Apply(ctx, def); !errors.As(err, &elsewhere) {
 				break
@@ -92,7 +93,7 @@ func (f fleet) stop() (err error) {
 	return err
 }
 
-// peers are what an engine over a store has; nil: the store is for one node.
+// peers returns the peers of an engine over a store. It returns nil if the store is for one node.
 func peers(st store.Store) engine.Peers {
 	if _, ok := st.(store.Cluster); ok {
 		return strangers{}
@@ -100,7 +101,7 @@ func peers(st store.Store) engine.Peers {
 	return nil
 }
 
-// strangers are the other schedulers of a fleet: no run concerns two of them.
+// strangers represents the other schedulers of a fleet: no run concerns two of them.
 type strangers struct{}
 
 func (strangers) Alive(dag.HandlerID) bool                  { return false }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Floor is how many `sh -c true` a second bare fork and exec run, with a number of them at once.
+// Floor measures bare fork and exec: the number of `sh -c true` a second, with atOnce of them at a time.
 func Floor(ctx context.Context, n, atOnce int, argv []string) (float64, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

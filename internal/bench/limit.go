@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Limits is what the disk and the database can do at best.
+// Limits are the best figures of the disk and the database.
 type Limits struct {
 	FdatasyncP50 float64 // microseconds
 	RawRowsPerS  float64
@@ -26,8 +26,8 @@ func Measure(ctx context.Context, dir string, at Place) (Limits, error) {
 	return Limits{FdatasyncP50: sync, RawRowsPerS: rows}, err
 }
 
-// Complete fills in what a result is compared with. The limit is always that of one insert and one update
-// per task and per run, whatever the product writes.
+// Complete fills in the figures with which a result is compared. The limit is always that of one insert and
+// one update per task and per run, whatever the product writes.
 func (l Limits) Complete(r Result) Result {
 	r.FdatasyncP50, r.RawRowsPerS = l.FdatasyncP50, l.RawRowsPerS
 	rowsAtLeast := 2 * float64(r.Tasks+r.Runs) / float64(r.Tasks)
@@ -78,9 +78,9 @@ const (
 	rawTxs       = 100  // of each writer
 )
 
-// rawWriter writes transactions of rawRowsPerTx rows: half inserts, half updates of the rows of the transaction
-// before, half of them runs and half attempts, in the width of the product's, tables by integer key, no other
-// index. The first has nothing to update.
+// rawWriter writes transactions of rawRowsPerTx rows: half inserts, half updates of the rows of the
+// transaction before, half of them runs and half attempts, in the width of the product's, tables by integer
+// key, no other index. The first has nothing to update.
 type rawWriter interface {
 	transaction(ctx context.Context) error
 }

@@ -31,7 +31,7 @@ func newNoop() *noop {
 	return x
 }
 
-// Start is on the writer's goroutine: it copies and leaves.
+// Start runs on the writer's goroutine, so it only copies the assignments.
 func (x *noop) Start(as []engine.Assignment) {
 	now := time.Now()
 	x.mu.Lock()

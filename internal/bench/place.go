@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store/sqlite"
 )
 
-// Place is where a benchmark's database lies. Whatever it makes is gone after Close.
+// Place is the location of a benchmark's database. Close removes everything that it has made.
 type Place interface {
 	// Engine is its name in results.
 	Engine() string

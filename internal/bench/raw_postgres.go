@@ -63,7 +63,8 @@ type rawPostgres struct {
 	last []int64 // those of the transaction before
 }
 
-// transaction inserts a quarter of its rows into each table and updates those of the one before.
+// transaction inserts a quarter of its rows into each table, and updates the rows of the transaction
+// before.
 func (w *rawPostgres) transaction(ctx context.Context) error {
 	const quarter = rawRowsPerTx / 4
 	now := time.Now().UnixMicro()

@@ -19,7 +19,7 @@ import (
 //go:embed raw_sqlite.sql
 var rawSQL string
 
-// rawCopyEvery is how many transactions lie between two checkpoints: 40,000 rows, as in the product.
+// rawCopyEvery is the number of transactions between two checkpoints: 40,000 rows, as in the product.
 const rawCopyEvery = 10
 
 // rawSQLite is how many rows per second an SQLite file takes, with the product's pragmas.
@@ -94,7 +94,8 @@ func (w *rawFile) prepare() error {
 	return nil
 }
 
-// transaction inserts a quarter of its rows into each table and updates those of the one before.
+// transaction inserts a quarter of its rows into each table, and updates the rows of the transaction
+// before.
 func (w *rawFile) transaction(context.Context) error {
 	const quarter = rawRowsPerTx / 4
 	if err := step(w.begin); err != nil {

@@ -8,11 +8,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// assign says which member each shard belongs to. Every node computes it by itself from the
-// same rows and gets the same: spread evenly, moving no more than is needed. A shard that an
-// operator has moved stays where it was put, and counts.
+// assign returns the owner of each shard. Every node computes it from the same rows, with the same result.
+// It spreads shards evenly and moves no more of them than needed. A shard that an operator has moved stays
+// at its node, and counts for it.
 //
-// Members that leave, are cordoned or stopped get nothing. Without such members no shard has an owner.
+// Members that leave, are cordoned or are stopped get no shard. If there are no other members, no shard has
+// an owner.
 func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag.HandlerID {
 	var able []dag.HandlerID
 	for i := range members {
@@ -56,8 +57,8 @@ func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag
 	return to
 }
 
-// shares is how many more shards each member may have: the rest of an even part. The odd ones
-// go to those that have most now, so that a shard does not move for nothing.
+// shares returns the number of further shards that each member may have: the rest of an even share. The
+// remainder goes to the members that have the most shards now, so that no shard moves without need.
 func shares(able []dag.HandlerID, has map[dag.HandlerID]int, rows []store.ShardRow, done map[dag.ShardID]dag.HandlerID) map[dag.HandlerID]int {
 	owned := map[dag.HandlerID]int{}
 	for _, s := range rows {

@@ -27,8 +27,8 @@ func counts(rows []store.ShardRow) map[dag.HandlerID]int {
 	return n
 }
 
-// TestAssign lets members come and go: shards are always spread evenly, the order of what is
-// read does not matter, nothing moves twice, and no more than has to.
+// TestAssign: while members come and go, shards are spread evenly, the order of the rows does not matter,
+// and no more shards move than necessary.
 func TestAssign(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := make([]store.ShardRow, rapid.IntRange(1, 40).Draw(t, "shards"))

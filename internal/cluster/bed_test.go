@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -25,20 +26,24 @@ import (
 // server is shared by the tests of this binary.
 var server *pgtest.Server
 
+// TestMain has six tests run beside each other: nearly all of their time, they wait for a beat or for a lag.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	os.Exit(pgtest.Main(m, &server, pgtest.Options{NoSync: true}))
 }
 
 const shardsMade = 32
 
-// bed is a store that nodes meet in, and the nodes.
+// bed is a store and the nodes that share it.
 type bed struct {
 	*testing.T
 	store     store.Store
 	beat, lag time.Duration
-	down      atomic.Bool // the store answers nobody
-	readOnly  atomic.Bool // it takes no change
-	losing    atomic.Bool // it takes no shard back
+	down      atomic.Bool // the store answers no node
+	readOnly  atomic.Bool // the store refuses changes
+	losing    atomic.Bool // the store refuses releases of shards
 	refused   atomic.Int32
 	deposed   atomic.Int32
 
@@ -47,8 +52,8 @@ type bed struct {
 	machines []*machine
 }
 
-// scenario runs once over memory, on a clock that no machine can slow down and with the
-// defaults of the product, and once over PostgreSQL, with short ones.
+// scenario runs once over memory, on a simulated clock and with the defaults of the product. It runs once
+// more over PostgreSQL, with short intervals.
 func scenario(t *testing.T, play func(b *bed)) {
 	t.Run("memory", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -91,7 +96,7 @@ func (b *bed) close() {
 	}
 }
 
-// patience is when a test gives up on a condition; nothing depends on its length.
+// patience bounds the wait of a test for a condition. No result depends on it.
 const patience = 2 * time.Minute
 
 // until waits for a condition.
@@ -107,7 +112,7 @@ func (b *bed) until(what string, is func() bool) {
 
 func (b *bed) cluster() store.Cluster { return b.store.(store.Cluster) }
 
-// view is the store's truth.
+// view reads the members and shards from the store.
 func (b *bed) view() (map[dag.HandlerID]store.Member, []store.ShardRow) {
 	b.Helper()
 	members, shards, err := b.cluster().Members(context.Background())
@@ -121,8 +126,8 @@ func (b *bed) view() (map[dag.HandlerID]store.Member, []store.ShardRow) {
 	return by, shards
 }
 
-// spread waits until these nodes, and no others, own the shards evenly, and each of them
-// holds what the store says.
+// spread waits until these nodes, and no others, own the shards evenly, and until each of them owns what
+// the store says.
 func (b *bed) spread(nodes ...*node) {
 	b.Helper()
 	b.until(fmt.Sprintf("%d nodes own all shards", len(nodes)), func() bool {
@@ -149,7 +154,7 @@ type node struct {
 	name   string
 	boot   func() time.Duration
 	owner  *owner
-	down   atomic.Bool // cut off: the store does not answer this one
+	down   atomic.Bool // the store does not answer this node
 	noJoin atomic.Bool // it cannot join
 	stop   context.CancelFunc
 	done   chan error
@@ -188,7 +193,7 @@ func (b *bed) start(name string, change ...func(*cluster.Config)) *node {
 	return n
 }
 
-// blind asks all of these nodes; who is not there does not answer.
+// blind asks all of these nodes. A dead node does not answer.
 func (b *bed) blind(_ context.Context, members []store.Member) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,7 +203,7 @@ func (b *bed) blind(_ context.Context, members []store.Member) bool {
 	})
 }
 
-// ends stops a node in good order.
+// ends stops a node in order.
 func (n *node) ends(b *bed) {
 	b.Helper()
 	n.stop()
@@ -207,14 +212,14 @@ func (n *node) ends(b *bed) {
 	}
 }
 
-// dies stops a node without a word to the store.
+// dies stops a node without a call of the store.
 func (n *node) dies() {
 	n.down.Store(true)
 	n.stop()
 	<-n.done
 }
 
-// link is one node's way to the store.
+// link is the connection of one node to the store.
 type link struct {
 	store.Cluster
 	b *bed
@@ -237,7 +242,7 @@ func (l *link) Join(ctx context.Context, m store.Member) error {
 	return errors.Join(l.fail(true), call(l, func() error { return l.Cluster.Join(ctx, m) }))
 }
 
-// call does nothing on a broken link.
+// call calls do, unless the link is broken.
 func call(l *link, do func() error) error {
 	if l.fail(true) != nil {
 		return nil
@@ -298,7 +303,7 @@ type owner struct {
 	b    *bed
 	n    *node
 	st   *link
-	slow func(ctx context.Context) // while it loads; nil: at once
+	slow func(ctx context.Context) // called while it loads; nil: it loads at once
 
 	mu      sync.Mutex // protects following fields
 	handler dag.HandlerID
@@ -318,8 +323,8 @@ func (o *owner) holds() (all []dag.ShardID) {
 	return all
 }
 
-// Own forgets first and releases then, as the engine does: what cannot be released is not
-// held any more.
+// Own first forgets shards and then releases them, as the engine does. A shard that cannot be released is
+// not owned any more.
 func (o *owner) Own(ctx context.Context, want []dag.ShardID) ([]dag.ShardID, error) {
 	o.mu.Lock()
 	handler := o.handler
@@ -359,7 +364,7 @@ func (o *owner) Own(ctx context.Context, want []dag.ShardID) ([]dag.ShardID, err
 	return o.holds(), nil
 }
 
-// Bury notes who is gone of those that were ever listed.
+// Bury notes which of the listed handlers are gone.
 func (o *owner) Bury(gone func(dag.HandlerID) bool) {
 	o.b.mu.Lock()
 	nodes := slices.Clone(o.b.nodes)

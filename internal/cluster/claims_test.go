@@ -10,10 +10,12 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
-// namer reads what a workflow names from its definition.
+// namer reads the queues and locks of a workflow from its definition.
 type namer struct{}
 
 type named struct {
@@ -38,7 +40,7 @@ func (n *named) Of(string, []byte, dag.Micros) (engine.Named, error) {
 	return engine.Named{Queue: n.Queue, By: "the workflow", Locks: n.Locks}, nil
 }
 
-// naming makes a workflow of one task that names things.
+// naming adds a workflow of one task with queues and locks.
 func (b *bed) naming(all *machines, name string, what named) (w store.Workflow) {
 	b.Helper()
 	def, err := json.Marshal(what)
@@ -56,7 +58,8 @@ func (b *bed) naming(all *machines, name string, what named) (w store.Workflow) 
 	return w
 }
 
-// shared recounts what runs hold, from the rows, in one read: between two of them a lock may pass on.
+// shared counts the held locks and slots by the rows of one read: between two reads a lock may change its
+// holder.
 func (b *bed) shared() (places int, locks map[string]int) {
 	b.Helper()
 	const most = 1000
@@ -79,9 +82,9 @@ func (b *bed) shared() (places int, locks map[string]int) {
 	return places, locks
 }
 
-// TestClaims has two engines share a queue and two locks while shards move under the runs, also the one whose
-// owner lets them through, until one engine dies. What is held is never more than may be, each run ends, and
-// at the end the queue lets as many through as at the beginning.
+// TestClaims: two engines share a queue and two locks while shards move between them. The shard of the
+// admission owner moves, too. At the end one engine dies. No more is held than allowed, each run ends, and
+// the queue admits as many runs at the end as at the beginning.
 func TestClaims(t *testing.T) {
 	const workflows, limit, moving, dying = 16, 3, 160, 80
 	scenario(t, func(b *bed) {
@@ -121,11 +124,11 @@ func TestClaims(t *testing.T) {
 			if len(runs)%3 == 0 {
 				move()
 			}
-			if len(runs)%8 == 0 { // somebody leaves while a grant may be on its way
+			if len(runs)%8 == 0 { // a run leaves while a grant may be on its way
 				id := runs[len(runs)-1]
 				all.routed(b, "a run is stopped", func(e *engine.Engine) error {
 					err := e.Do(ctx, engine.Command{Run: id, Intent: dag.IntentStop})
-					if errors.Is(err, engine.ErrConflict) {
+					if errors.Is(err, errkind.ErrConflict) {
 						return nil
 					}
 					return err
@@ -151,7 +154,7 @@ func TestClaims(t *testing.T) {
 			places, locks := b.shared()
 			return places+len(locks) == 0
 		})
-		a.hands.hold.Store(true) // a place that leaked would be missed now
+		a.hands.hold.Store(true) // a leaked queue slot would be missing now
 		for range limit {
 			runs = append(runs, b.submit(all, flows[0]))
 		}
@@ -161,7 +164,7 @@ func TestClaims(t *testing.T) {
 		})
 		a.hands.hold.Store(false)
 		b.until("the last end", func() bool { return b.ended(runs) == len(runs) })
-		found, err := engine.Verify(ctx, b.store, func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") })
+		found, err := inspect.Verify(ctx, b.store, func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") })
 		if err != nil || len(found) > 0 {
 			b.Errorf("verify: %v %+v", err, found)
 		}

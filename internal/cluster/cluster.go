@@ -1,10 +1,3 @@
-// Package cluster keeps a node in its cluster: it renews the node's row, notices who is gone,
-// and works out which shards the node is to own. The database is the only place where nodes
-// meet; everything else they say to each other is only faster.
-//
-// Death is judged by a counter that does not move for a time on the judge's own monotonic
-// clock, over reads that succeeded: no jump of a clock and no outage of the database declares
-// anybody dead.
 package cluster
 
 import (
@@ -25,72 +18,74 @@ import (
 const (
 	BeatDefault = 5 * time.Second
 	LagDefault  = 20 * time.Second
-	// lookEvery is how often the members are read.
+	// lookEvery is the time between two reads of the members.
 	lookEvery = 500 * time.Millisecond
-	// meetEvery is how often runs are looked for that others have inserted.
+	// meetEvery is the time between two searches for runs that others have inserted.
 	meetEvery = time.Second
-	// stallMax is how long a look, with all that it leads to, may take. A node that is stuck
-	// for longer is not renewed: others shall have its shards.
+	// stallMax bounds a turn. If a node is stuck for longer, its row is not renewed, so that other nodes take
+	// its shards.
 	stallMax = 2 * time.Minute
 )
 
 // Owner is the engine of this node.
 type Owner interface {
-	// Own makes shards the ones that are owned, as far as it gets them, and says which are.
+	// Own takes and gives back shards until the node owns these, as far as possible. It returns the owned
+	// ones.
 	Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, error)
-	// Bury declares lost what handlers held that are gone.
+	// Bury declares the attempts of handlers that are gone lost.
 	Bury(gone func(dag.HandlerID) bool)
 	// Meet takes up runs that others have inserted.
 	Meet(ctx context.Context) error
-	// Reborn stops all effects, forgets everything, and gives the handler of a new life.
+	// Reborn stops all effects, forgets all runs, and returns the handler of a new life.
 	Reborn(ctx context.Context) (store.Handler, error)
 }
 
-// Config says how a node is a member. Store, Owner and Self are required.
+// Config holds the settings of a member. Store, Owner and Self are required.
 type Config struct {
 	Store store.Cluster
 	Owner Owner
-	// Self is the row to join with: Handler, UUID, Name, Address, Version, Format, Slots.
+	// Self is the row with which the node joins: Handler, UUID, Name, Address, Version, Format, Slots.
 	Self store.Member
-	Used func() dag.Need // cpu and memory that attempts take; nil: not told
-	// Look, if not nil, is called before the shards are read, and its result with what was read: see past.Past.
+	Used func() dag.Need // cpu and memory of the attempts; nil: unknown
+	// Look, if not nil, is called before the shards are read. The function that it returns is called with the
+	// rows that were read: see past.Past.
 	Look func() Compare
-	Full func() bool   // whether it takes no attempts, for its disk has no room; nil: it has
-	Busy func() int    // attempts that run, or whose end is not reported yet; nil: unknown
+	Full func() bool   // the disk has no room, so the node takes no attempts; nil: never
+	Busy func() int    // attempts that run or whose end is not reported yet; nil: unknown
 	Beat time.Duration // between two renewals; 0: BeatDefault
 	Lag  time.Duration // silence after which a member counts as dead; 0: LagDefault
-	// Started, if not nil, is called once if the cluster starts with this node: no other was there
-	// before it, or all of them began together. life is the same for all of these. It is called
-	// when the node owns its shards, on a goroutine of its own; Run waits for it.
+	// Started, if not nil, is called once if the cluster starts with this node: either no other node was there
+	// before, or all of them began together. life is the same for all of these. Started is called in a
+	// goroutine of its own when the node owns its shards. Run waits for it.
 	Started func(ctx context.Context, life string)
-	// Deposed, if not nil, is called after this node declared another one dead, on a goroutine of its
-	// own; Run waits for it.
+	// Deposed, if not nil, is called after this node has declared another one dead. It runs in a goroutine of
+	// its own. Run waits for it.
 	Deposed func(ctx context.Context, m store.Member)
-	// ExitOnLoss has Run end with ErrDeposed when the node was declared dead, instead of
-	// joining again under a new handler.
+	// ExitOnLoss makes Run end with ErrDeposed when the node was declared dead. Otherwise the node joins again
+	// under a new handler.
 	ExitOnLoss bool
-	// Boot is the time since the machine started, with the time that it slept; nil: since this
-	// process did, and Sure is for no other.
+	// Boot returns the time since the machine started, including the time in which it slept. If Boot is nil,
+	// the time since the start of this process is used, and Sure is meaningless to other processes.
 	Boot func() time.Duration
-	// Blind asks other nodes whether they are blind, too; nil: no node is asked.
+	// Blind asks other nodes whether they cannot read the database either. If it is nil, no node is asked.
 	Blind func(ctx context.Context, others []store.Member) bool
 	Host  host.Host // the machine; nil: the real one
 	Log   *slog.Logger
 }
 
-// ErrDeposed: the other nodes declared this one dead.
+// ErrDeposed means that the other nodes declared this one dead.
 var ErrDeposed = errors.New("the other nodes of the cluster declared this one dead")
 
-// ErrReplaced: a process that was started later has this node's name.
+// ErrReplaced means that a younger process has this node's name.
 var ErrReplaced = errors.New("another process has taken this node's name")
 
-// Node is this node's membership.
+// Node is the membership of this node.
 type Node struct {
 	cfg   Config
 	host  host.Host
 	log   *slog.Logger
 	wake  chan struct{} // cap 1: look at once
-	state chan struct{} // cap 1: the row is to be written at once
+	state chan struct{} // cap 1: write the row at once
 
 	mu       sync.Mutex // protects following fields
 	self     store.Member
@@ -100,22 +95,22 @@ type Node struct {
 	joined   bool
 	written  string        // the state in the row
 	lost     bool          // another node deposed this handler
-	beaten   time.Time     // when the newest renewal was sent that the store confirmed
+	beaten   time.Time     // when the newest confirmed renewal was sent
 	turned   time.Time     // when the last turn ended
 	read     time.Time     // when the members were last read
-	sure     time.Duration // see Sure
+	sure     time.Duration // see Sure. Invariant: no node deposes this one before sure + lag
 	vouched  time.Duration // see Vouched
-	deciding time.Time     // until then something may be on its way that deposes others
+	deciding time.Time     // until then, a decision that deposes others may be on its way
 
 	watch  watch                  // of the goroutine of Run
 	buried map[dag.HandlerID]bool // listed in the last look; of the goroutine of Run
 	before before                 // of the goroutine of Run
 	fails  troubles               // of the goroutine of Run, except renewing
-	format int                    // of the database, as Rise said last; of the goroutine of Run
-	agreed int                    // that all nodes know, as Rise said last; of the goroutine of Run
+	format int                    // of the database, as Rise returned it last; of the goroutine of Run
+	agreed int                    // known to all nodes, as Rise returned it last; of the goroutine of Run
 }
 
-// New makes the membership of a node. Nothing happens until Run.
+// New returns the membership of a node. It does nothing before Run.
 func New(cfg Config) *Node {
 	if cfg.Beat == 0 {
 		cfg.Beat = BeatDefault
@@ -136,13 +131,13 @@ func New(cfg Config) *Node {
 		watch: newWatch(cfg.Lag), fails: newTroubles()}
 }
 
-// Run is a member until ctx ends; then it gives its shards back and leaves.
+// Run is a member until ctx ends. Then it gives its shards back and leaves.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.join(ctx, 0); err != nil {
 		if ctx.Err() == nil {
 			return err
 		}
-		n.leave() // it may be listed all the same
+		n.leave() // it may be listed nevertheless
 		return nil
 	}
 	var beats sync.WaitGroup
@@ -173,7 +168,7 @@ func (n *Node) turns(ctx context.Context) error {
 		}
 		pause := max(lookEvery-n.host.Now().Sub(began), 0)
 		switch {
-		case !seen: // the store does not answer: it is not asked more than it takes to notice that it does again
+		case !seen: // the store does not answer: ask only as often as needed to notice its return
 			pause = n.backOff(n.fails.looking.tries)
 		case n.host.Now().Sub(met) >= meetEvery:
 			met = n.host.Now()
@@ -190,13 +185,14 @@ func (n *Node) turns(ctx context.Context) error {
 	return nil
 }
 
-// join writes this node's row, and tries until it is there, or until a process has its name that is younger
-// than the life before, if there was one.
+// join writes this node's row. It tries until the row is written, or until a process has this name that is
+// younger than the node's previous life, if there was one.
 func (n *Node) join(ctx context.Context, before dag.HandlerID) error {
 	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
 		sent, boot := n.host.Now(), n.cfg.Boot()
 		m := n.Self()
-		// Not given up in the midst: it might be carried out after this node has left.
+		// The call is not cancelled in the middle: its transaction could otherwise be executed after this node has
+		// left.
 		joining, over := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
 		var err error
 		if before != 0 {
@@ -225,7 +221,8 @@ func (n *Node) join(ctx context.Context, before dag.HandlerID) error {
 	}
 }
 
-// turn looks who is there, and acts on it; it reports whether the store said who is. Its error is final.
+// turn reads the members and acts on them. It reports whether the store returned the members. Its error is
+// final.
 func (n *Node) turn(ctx context.Context) (seen bool, err error) {
 	n.mu.Lock()
 	lost := n.lost
@@ -255,7 +252,7 @@ func (n *Node) turn(ctx context.Context) (seen bool, err error) {
 	return true, nil
 }
 
-// rise has the format of the database rise when all nodes know a newer one.
+// rise raises the format of the database when all nodes know a newer one.
 func (n *Node) rise(ctx context.Context, members []store.Member) {
 	agreed := 0
 	for i := range members {
@@ -280,8 +277,8 @@ func (n *Node) rise(ctx context.Context, members []store.Member) {
 	n.format, n.agreed = is, agreed
 }
 
-// renewals renews the row until ctx ends. It is a goroutine of its own: a node that takes long
-// to load the shards that it got is not silent, or the next one would be, too.
+// renewals renews the row until ctx ends. It is a goroutine of its own, so that a node that takes long to
+// load its new shards is not silent. Otherwise the next owner would be silent, too.
 func (n *Node) renewals(ctx context.Context) {
 	pause := n.cfg.Beat
 	for {
@@ -307,7 +304,7 @@ func (n *Node) renew(ctx context.Context) error {
 	case idle:
 		return nil
 	case stuck:
-		return fmt.Errorf("it has been stuck for %v: others shall have its shards", stallMax)
+		return fmt.Errorf("the node has been stuck for %v, so it lets other nodes take its shards", stallMax)
 	}
 	if n.cfg.Busy != nil {
 		m.Busy = int32(n.cfg.Busy())
@@ -324,7 +321,7 @@ func (n *Node) renew(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.self.Handler != m.Handler: // it has begun a new life meanwhile
+	case n.self.Handler != m.Handler: // the node has begun a new life meanwhile
 	case !listed:
 		n.lost = true
 		n.Wake()
@@ -332,7 +329,7 @@ func (n *Node) renew(ctx context.Context) error {
 		n.beaten, n.sure = sent, boot
 		if m.State != n.written {
 			n.written = m.State
-			n.Wake() // the others know by now: act on it
+			n.Wake() // the other nodes know it by now: act on it
 		}
 	}
 	return nil
@@ -355,7 +352,7 @@ func (n *Node) replaced(ctx context.Context, life dag.HandlerID) error {
 	return nil
 }
 
-// rejoin begins a new life: this node was taken for dead, and what it had is with others.
+// rejoin begins a new life: this node was declared dead, and other nodes own its shards.
 func (n *Node) rejoin(ctx context.Context) error {
 	n.log.Error("the other nodes declared this one dead; it ends its attempts and joins under a new handler", "code", "declared_dead")
 	life := n.Self().Handler
@@ -372,7 +369,7 @@ func (n *Node) rejoin(ctx context.Context) error {
 	return n.join(ctx, life)
 }
 
-// see keeps what was read for those who ask.
+// see keeps the rows of a read for later callers.
 func (n *Node) see(members []store.Member, shards []store.ShardRow) {
 	index := make(map[dag.HandlerID]int, len(members))
 	for i := range members {
@@ -385,7 +382,7 @@ func (n *Node) see(members []store.Member, shards []store.ShardRow) {
 	unheard := n.unheard(now)
 	n.mu.Unlock()
 	if unheard {
-		n.watch.restart() // the store takes no renewals, the others' neither
+		n.watch.restart() // the store takes no renewals of this node, and so perhaps none of others
 	}
 	n.watch.see(members, now)
 	gone := false
@@ -423,8 +420,8 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 	}
 }
 
-// own has the engine own what is this node's by now: a shard that another still has is taken
-// when it is given back.
+// own makes the engine own the shards that belong to this node now. A shard that another node still owns is
+// taken after its release.
 func (n *Node) own(ctx context.Context, members []store.Member, shards []store.ShardRow) {
 	self := n.Self().Handler
 	to := assign(members, shards)
@@ -459,8 +456,8 @@ func (n *Node) own(ctx context.Context, members []store.Member, shards []store.S
 	}
 }
 
-// disown gives back shards that are this node's by their rows only: its engine got them, or
-// gave them back, in a call whose answer was lost.
+// disown gives back shards that belong to this node only by their rows. Its engine got them or gave them
+// back in a call whose answer was lost.
 func (n *Node) disown(ctx context.Context, shards []store.ShardRow, got []dag.ShardID) error {
 	self := n.Self().Handler
 	var free []store.Fence
@@ -484,11 +481,11 @@ func (n *Node) meet(ctx context.Context) {
 	}
 }
 
-// leaveMax bounds each part of the farewell.
+// leaveMax bounds each step of leaving.
 const leaveMax = 5 * time.Second
 
-// leave gives the shards back, so that the other nodes need not wait for the lag. If the engine cannot do so
-// in time, the node leaves all the same: without its row the shards are free.
+// leave gives the shards back, so that the other nodes need not wait for the lag. If the engine cannot do
+// this in time, the node leaves nevertheless: without its row the shards are free.
 func (n *Node) leave() {
 	giving, given := context.WithTimeout(context.Background(), min(leaveMax, n.cfg.Lag/4))
 	if _, err := n.cfg.Owner.Own(giving, nil); err != nil {
@@ -502,7 +499,7 @@ func (n *Node) leave() {
 	}
 }
 
-// Wake has the node look again at once.
+// Wake makes the node read the members at once.
 func (n *Node) Wake() {
 	select {
 	case n.wake <- struct{}{}:
@@ -510,7 +507,7 @@ func (n *Node) Wake() {
 	}
 }
 
-// Cordon takes the node out of the spread of shards, or back into it.
+// Cordon excludes the node from the spread of shards, or includes it again.
 func (n *Node) Cordon(out bool) {
 	n.mu.Lock()
 	n.self.State = store.MemberActive
@@ -524,21 +521,21 @@ func (n *Node) Cordon(out bool) {
 	}
 }
 
-// Self is this node's row.
+// Self returns this node's row.
 func (n *Node) Self() store.Member {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.self
 }
 
-// View is the cluster as it was last read.
+// View returns the cluster as it was last read.
 func (n *Node) View() ([]store.Member, []store.ShardRow) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.members, n.shards
 }
 
-// Joined reports whether this node's row stands.
+// Joined reports whether this node has a row.
 func (n *Node) Joined() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -562,7 +559,7 @@ func (n *Node) Member(h dag.HandlerID) (store.Member, bool) {
 	return n.members[i], true
 }
 
-// OwnerOf finds the member that owns a shard; false: no member owns it now.
+// OwnerOf finds the member that owns a shard. It returns false if no member owns it now.
 func (n *Node) OwnerOf(s dag.ShardID) (store.Member, bool) {
 	n.mu.Lock()
 	owner := dag.HandlerID(0)

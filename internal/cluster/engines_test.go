@@ -15,17 +15,19 @@ import (
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
-// machine is a node with an engine, whose peers it reaches by function calls.
+// machine is a node with an engine. It calls functions of its peers.
 type machine struct {
 	b     *bed
 	all   *machines
 	hands *hands
 	e     *engine.Engine
 	node  *cluster.Node
-	cut   atomic.Bool // the store does not hear it any more
+	cut   atomic.Bool // the store ignores its calls
 	store *window
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
@@ -39,11 +41,11 @@ type report struct {
 	engine.Report
 }
 
-// machines are those that live.
+// machines are the running machines.
 type machines struct {
 	mu      sync.Mutex // protects following fields
 	live    []*machine
-	started map[attempt]int // how often an executor was given an attempt
+	started map[attempt]int // number of times that an executor got an attempt
 }
 
 type attempt struct {
@@ -109,13 +111,13 @@ func (m *machine) Nudge(s dag.ShardID) {
 	}
 }
 
-// carry brings reports to the owners of their runs until ctx ends.
+// carry delivers reports to the owners of their runs until ctx ends.
 func (m *machine) carry(ctx context.Context) {
 	for ctx.Err() == nil {
 		m.mu.Lock()
 		reports := slices.Clone(m.reports)
 		m.mu.Unlock()
-		left := 0 // of these, at the head of the list: those that come meanwhile are behind them
+		left := 0 // of those at the head of the list; new ones come behind them
 		for _, r := range reports {
 			if !m.bring(ctx, r) {
 				left++
@@ -146,13 +148,13 @@ func (m *machine) bring(ctx context.Context, r report) bool {
 	return err == nil
 }
 
-// window is one engine's sight of the store.
+// window is the store as seen by one engine.
 type window struct {
 	store.Store
 	store.Cluster
 	blind  atomic.Bool // it cannot read runs
 	missed atomic.Int32
-	slow   atomic.Bool // it gets one more version: the writer reads what it names, but nobody gets its graph
+	slow   atomic.Bool // it gets one more version: the writer reads its names, but no goroutine gets its graph
 	named  atomic.Bool
 }
 
@@ -171,7 +173,7 @@ func (w *window) Version(ctx context.Context, id dag.WorkflowID, version int32) 
 	return w.Store.Version(ctx, id, version)
 }
 
-// hands run attempts as fast as they are told to.
+// hands run attempts without any work.
 type hands struct {
 	m    *machine
 	dead atomic.Bool
@@ -253,7 +255,7 @@ func (b *bed) machine(all *machines, name string) *machine {
 	return m
 }
 
-// routed does something on the machine that can do it.
+// routed calls do on the machine that can do it.
 func (ms *machines) routed(b *bed, what string, do func(e *engine.Engine) error) {
 	b.Helper()
 	var err error
@@ -262,7 +264,7 @@ func (ms *machines) routed(b *bed, what string, do func(e *engine.Engine) error)
 			if err = do(m.e); err == nil {
 				return true
 			}
-			if !errors.Is(err, engine.ErrUnavailable) {
+			if !errors.Is(err, errkind.ErrUnavailable) {
 				b.Fatalf("%s: %v", what, err)
 			}
 		}
@@ -283,7 +285,7 @@ func diamond(b *bed) *dag.Graph {
 	return g
 }
 
-// ended counts the runs that succeeded; any other end is an error.
+// ended counts the runs that succeeded. Any other end is an error.
 func (b *bed) ended(runs []dag.RunID) (n int) {
 	for _, id := range runs {
 		row, err := b.store.Run(context.Background(), id)
@@ -299,9 +301,8 @@ func (b *bed) ended(runs []dag.RunID) (n int) {
 	return n
 }
 
-// TestEngines has two engines share one store while shards move from one to the other under
-// the runs, until one of them dies: the other ends all runs, each task of them once, but for
-// what the dead one held.
+// TestEngines: two engines share one store while shards move between them, until one of them dies. The
+// other ends all runs. Each task runs once, except for attempts of the dead engine.
 func TestEngines(t *testing.T) {
 	const workflows, moving, dying = 24, 240, 120
 	scenario(t, func(b *bed) {
@@ -336,7 +337,7 @@ func TestEngines(t *testing.T) {
 		}
 		c.kill()
 		b.until("the other ends all runs", func() bool { return b.ended(runs) == len(runs) })
-		found, err := engine.Verify(ctx, b.store, func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") })
+		found, err := inspect.Verify(ctx, b.store, func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") })
 		if err != nil || len(found) > 0 {
 			b.Errorf("verify: %v %+v", err, found)
 		}
@@ -366,7 +367,7 @@ func (b *bed) apply(all *machines, name string) (w store.Workflow) {
 	return w
 }
 
-// submit starts a run wherever its workflow is.
+// submit starts a run on the machine that owns its workflow.
 func (b *bed) submit(all *machines, w store.Workflow) dag.RunID {
 	b.Helper()
 	id := engine.NewRunID() // the same in every try
@@ -377,7 +378,7 @@ func (b *bed) submit(all *machines, w store.Workflow) dag.RunID {
 	return id
 }
 
-// owned moves a shard and waits until it is there.
+// owned moves a shard and waits until its new owner has it.
 func (b *bed) owned(shard dag.ShardID, to *machine) {
 	b.Helper()
 	h := to.e.Handler().ID
@@ -390,8 +391,8 @@ func (b *bed) owned(shard dag.ShardID, to *machine) {
 	})
 }
 
-// TestReportUnseen: an attempt ends while its run is elsewhere and the store cannot be read.
-// What it has to say is kept.
+// TestReportUnseen: an attempt ends while its run has moved and the store cannot be read. Its report is
+// kept.
 func TestReportUnseen(t *testing.T) {
 	scenario(t, func(b *bed) {
 		all := &machines{started: map[attempt]int{}}
@@ -422,7 +423,7 @@ func TestLeaderMoves(t *testing.T) {
 		if owner, _ := c.node.OwnerOf(w.Shard); owner.Handler == c.e.Handler().ID {
 			from, to = c, a
 		}
-		b.owned(w.Shard, to) // which has not seen the graph
+		b.owned(w.Shard, to) // this machine has not read the graph
 		to.store.slow.Store(true)
 		run := b.submit(all, w)
 		b.until("it is being split", func() bool {
@@ -437,13 +438,13 @@ func TestLeaderMoves(t *testing.T) {
 	})
 }
 
-// ends stops a machine in good order.
+// ends stops a machine in order.
 func (m *machine) ends() {
 	m.stop()
 	m.wg.Wait()
 }
 
-// kill ends a machine without a word to the store.
+// kill ends a machine without a call of the store.
 func (m *machine) kill() {
 	m.all.mu.Lock()
 	m.all.live = slices.DeleteFunc(m.all.live, func(o *machine) bool { return o == m })
@@ -455,7 +456,7 @@ func (m *machine) kill() {
 	m.wg.Wait()
 }
 
-// deaf is the store of a machine: it hears nothing of one that was killed.
+// deaf is the store of a machine. It ignores calls of a killed machine.
 type deaf struct {
 	store.Cluster
 	m *machine

@@ -4,7 +4,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// heed has this node's row say when nothing is left of what a cordon takes away.
+// heed updates the state in this node's row when the node has given up everything that a cordon takes away.
 func (n *Node) heed(members []store.Member, shards []store.ShardRow) {
 	self := n.Self()
 	empty := n.cfg.Busy == nil || n.cfg.Busy() == 0
@@ -24,7 +24,7 @@ func (n *Node) heed(members []store.Member, shards []store.ShardRow) {
 	}
 }
 
-// become changes the state from one to another, and has the row say so at once.
+// become changes the state from one to another, and writes it to the row at once.
 func (n *Node) become(from, to string) {
 	n.mu.Lock()
 	is := n.self.State == from

@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// order has an order stand, or takes it back.
+// order sets an order for a node, or removes it.
 func (b *bed) order(node, what string, stand bool) {
 	b.Helper()
 	if _, err := b.cluster().Order(context.Background(), store.Order{Node: node, What: what}, stand); err != nil {
@@ -26,8 +26,8 @@ func (b *bed) is(n *node, state string) {
 	})
 }
 
-// TestCordoned: a cordoned node has no shard, is drained once nothing runs there, and stays
-// so over its own death, until the order is taken back.
+// TestCordoned: a cordoned node has no shard, and is drained once it runs no attempt. It stays so after its
+// death, until the order is removed.
 func TestCordoned(t *testing.T) {
 	scenario(t, func(b *bed) {
 		var busy atomic.Int64
@@ -54,7 +54,7 @@ func TestCordoned(t *testing.T) {
 	})
 }
 
-// TestStopped: who is stopped owns nothing, and nobody does when all are.
+// TestStopped: a stopped node owns no shard. If all nodes are stopped, no shard has an owner.
 func TestStopped(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a, c, d := b.three()
@@ -84,7 +84,7 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-// TestMovedByHand: a shard goes where it was moved to, and follows the node to its next life.
+// TestMovedByHand: a shard goes to the node to which it was moved, and follows the node to its next life.
 func TestMovedByHand(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a, c, d := b.three()

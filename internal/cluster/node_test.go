@@ -24,7 +24,7 @@ func (b *bed) three() (a, c, d *node) {
 	return a, c, d
 }
 
-// kept is how many shards still have the owner that they had.
+// kept returns the number of shards that still have their owner.
 func kept(before, after []store.ShardRow, h dag.HandlerID) (n int) {
 	for i := range before {
 		if before[i].Owner == h && after[i].Owner == h {
@@ -63,7 +63,7 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// TestSilence: a node that is cut off is taken for dead, learns of it, and begins a new life.
+// TestSilence: a node that is cut off is declared dead, notices it, and begins a new life.
 func TestSilence(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a, c, d := b.three()
@@ -88,7 +88,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestDeath: a process that starts again under its name replaces itself at once.
+// TestDeath: a process that starts again under its name replaces its former life at once.
 func TestDeath(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a, c, d := b.three()
@@ -102,13 +102,13 @@ func TestDeath(t *testing.T) {
 	})
 }
 
-// away keeps something away from all nodes for much longer than the lag. On a clock that no machine slows
-// down it is seen that the leases of what they run stand.
+// away causes an outage for all nodes that is much longer than the lag. On the simulated clock it checks
+// that the leases of their attempts hold.
 func (b *bed) away(what func(bool), nodes ...*node) {
 	b.Helper()
 	what(true)
 	for range 30 {
-		time.Sleep(b.lag / 10) // the fault's length
+		time.Sleep(b.lag / 10) // duration of the outage
 		for _, n := range nodes {
 			if age := n.boot() - n.Sure(); b.lag == cluster.LagDefault && age > b.lag/2 {
 				b.Errorf("node %s was sure %v ago", n.name, age)
@@ -118,7 +118,7 @@ func (b *bed) away(what func(bool), nodes ...*node) {
 	what(false)
 }
 
-// same checks that nobody was deposed, once everybody was heard again.
+// same checks that no node was deposed, after every node could be read again.
 func (b *bed) same(nodes ...*node) {
 	b.Helper()
 	before, _ := b.view()
@@ -143,7 +143,7 @@ func (b *bed) same(nodes ...*node) {
 	}
 }
 
-// TestStoreAway: no outage declares anybody dead.
+// TestStoreAway: an outage of the store declares no node dead.
 func TestStoreAway(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a, c, d := b.three()
@@ -152,7 +152,7 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// TestShortOutage: neither does one that is short, where the lag is short.
+// TestShortOutage: a short outage with a short lag does not either.
 func TestShortOutage(t *testing.T) {
 	for lag := 2 * time.Second; lag <= 20*time.Second; lag += time.Second {
 		synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestShortOutage(t *testing.T) {
 	}
 }
 
-// TestStoreReadOnly: an outage in which the members can still be read is one, too.
+// TestStoreReadOnly: an outage in which the members can still be read does not either.
 func TestStoreReadOnly(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a, c, d := b.three()
@@ -179,7 +179,7 @@ func TestStoreReadOnly(t *testing.T) {
 	})
 }
 
-// TestSlowLoad: a node that takes long to load what it took is not silent.
+// TestSlowLoad: a node that takes long to load its shards is not silent.
 func TestSlowLoad(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a := b.start("a")
@@ -191,8 +191,8 @@ func TestSlowLoad(t *testing.T) {
 	})
 }
 
-// TestReleaseFails: an engine that could not give a shard back does not hold it any more. It is
-// given back all the same.
+// TestReleaseFails: an engine whose release of a shard failed does not own it any more. The node releases
+// the shard nevertheless.
 func TestReleaseFails(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a := b.start("a")
@@ -208,8 +208,7 @@ func TestReleaseFails(t *testing.T) {
 	})
 }
 
-// TestStuck: a node that gets nothing done at all lets others have its shards, and goes on when
-// it can.
+// TestStuck: a node that makes no progress lets other nodes take its shards, and continues when it can.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{T: t, store: memory.New(memory.Options{Shards: shardsMade}), beat: cluster.BeatDefault, lag: cluster.LagDefault}
@@ -278,8 +277,8 @@ func TestExitOnLoss(t *testing.T) {
 	})
 }
 
-// TestOneName: of two processes with one name the younger one stays, and the other ends and says why, instead
-// of coming back.
+// TestOneName: of two processes with one name the younger one stays. The other one ends with a reason, and
+// does not come back.
 func TestOneName(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a := b.start("a")
@@ -296,7 +295,8 @@ func TestOneName(t *testing.T) {
 	})
 }
 
-// blink answers the first look of a node that has just heard that it is listed no more with an error.
+// blink answers the first read of a node with an error, after the node has learnt that it is not listed any
+// more.
 type blink struct {
 	store.Cluster
 	lost, failed atomic.Bool
@@ -317,8 +317,8 @@ func (s *blink) Members(ctx context.Context) ([]store.Member, []store.ShardRow, 
 	return s.Cluster.Members(ctx)
 }
 
-// TestOneNameBlink: the elder of two processes with one name does not come back because it could not see the
-// younger.
+// TestOneNameBlink: the elder of two processes with one name does not come back, even if it cannot see the
+// younger one at first.
 func TestOneNameBlink(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a := b.start("a", func(cfg *cluster.Config) { cfg.Store = &blink{Cluster: cfg.Store} })
@@ -340,8 +340,7 @@ func TestOneNameBlink(t *testing.T) {
 	})
 }
 
-// TestStopWithoutStore: a node that is told to end while it cannot join, or join again, ends in
-// good order.
+// TestStopWithoutStore: a node that is stopped while it cannot join, or join again, ends in order.
 func TestStopWithoutStore(t *testing.T) {
 	scenario(t, func(b *bed) {
 		b.down.Store(true)
@@ -360,7 +359,7 @@ func TestStopWithoutStore(t *testing.T) {
 	})
 }
 
-// stuck is an owner that, once it has shards, never manages to give all of them back.
+// stuck is an owner that never succeeds in giving all its shards back.
 type stuck struct {
 	cluster.Owner
 	had atomic.Bool
@@ -375,7 +374,7 @@ func (s *stuck) Own(ctx context.Context, want []dag.ShardID) ([]dag.ShardID, err
 	return nil, ctx.Err()
 }
 
-// TestLeavesAnyway: a node that ends while its engine is stuck leaves no row behind, and with it no shard.
+// TestLeavesAnyway: a node that ends while its engine is stuck removes its row, and so frees its shards.
 func TestLeavesAnyway(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a := b.start("a")
@@ -392,7 +391,7 @@ func TestLeavesAnyway(t *testing.T) {
 			}
 		}
 		b.spread(a)
-		if b.beat == cluster.BeatDefault && b.deposed.Load() != 0 { // by the clock of a busy machine it may have been slow to leave
+		if b.beat == cluster.BeatDefault && b.deposed.Load() != 0 { // on the clock of a busy machine it may have left too late
 			b.Error("it was taken for dead")
 		}
 	})

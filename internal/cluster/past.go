@@ -7,13 +7,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Compare holds what was read of shards against what the store had confirmed before the reading
-// began. It reports whether the store has gone back to an earlier state; then the era has been
-// raised.
+// Compare compares shards as read with the states that the store had confirmed before the read began. It
+// reports whether the store has gone back to an earlier state. In that case it has raised the era.
 type Compare func(ctx context.Context, read []store.Fence) (back bool, err error)
 
-// readMembers reads the members and the owners of shards, and compares the shards with what was confirmed
-// before. Rows of a store that has gone back are valid, too: only their era differs.
+// readMembers reads the members and the owners of shards, and compares the shards with the rows that were
+// confirmed before. Rows of a store that has gone back are valid, too: only their era differs.
 func (n *Node) readMembers(ctx context.Context) ([]store.Member, []store.ShardRow, error) {
 	if n.cfg.Look == nil {
 		return n.cfg.Store.Members(ctx)
@@ -36,7 +35,8 @@ func (n *Node) readMembers(ctx context.Context) ([]store.Member, []store.ShardRo
 	return members, shards, nil
 }
 
-// Beaten is when the newest renewal was sent that the store has confirmed. Zero: none was.
+// Beaten returns the time at which this node sent the newest renewal that the store has confirmed. It is
+// zero if there was none.
 func (n *Node) Beaten() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()

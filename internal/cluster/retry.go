@@ -81,7 +81,7 @@ func (n *Node) succeeded(t *trouble) {
 	t.tries = 0
 }
 
-// troubles are those of a node.
+// troubles holds the failures of a node that continue.
 type troubles struct {
 	joining, renewing              trouble
 	looking, meeting, owning, born trouble

@@ -16,7 +16,7 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// tries notes when a node asks a store.
+// tries records when a node calls a store.
 type tries struct {
 	store.Cluster
 	mu            sync.Mutex // protects following fields
@@ -37,7 +37,7 @@ func (s *tries) Renew(ctx context.Context, m store.Member) (bool, error) {
 	return s.Cluster.Renew(ctx, m)
 }
 
-// pauses are those between the tries after an instant, without the first.
+// pauses returns the pauses between the tries after an instant, without the first.
 func (s *tries) pauses(of *[]time.Time, from time.Time) (all []time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *tries) pauses(of *[]time.Time, from time.Time) (all []time.Duration) {
 	return all
 }
 
-// noted are the lines of a log.
+// noted holds the lines of a log.
 type noted struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -66,8 +66,8 @@ func (l *noted) count(text string) int {
 	return strings.Count(l.buf.String(), text)
 }
 
-// TestAskedSeldom: nodes that have lost the store together do not ask it in step, nor every half second for
-// hours, and say so a few times; and they are back soon after it is.
+// TestAskedSeldom: nodes that have lost the store together do not call it in step, nor every half second
+// for hours. They log it a few times, and they return soon after the store does.
 func TestAskedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{T: t, store: memory.New(memory.Options{Shards: shardsMade}), beat: cluster.BeatDefault, lag: cluster.LagDefault}
@@ -85,7 +85,7 @@ func TestAskedSeldom(t *testing.T) {
 		time.Sleep(b.lag)
 		b.down.Store(true)
 		from := time.Now().Add(b.lag) // the back-off has grown
-		time.Sleep(10 * time.Minute)  // the length of the outage
+		time.Sleep(10 * time.Minute)  // duration of the outage
 		for i, s := range stores {
 			for what, of := range map[string]*[]time.Time{"looks": &s.looks, "renewals": &s.renews} {
 				pauses := s.pauses(of, from)
@@ -120,8 +120,8 @@ func TestAskedSeldom(t *testing.T) {
 	})
 }
 
-// TestRenewedInTime: a store that does not take a renewal for most of a node's time is asked more often
-// towards its end: whoever could renew in time has done so before what it runs would end.
+// TestRenewedInTime: if a store refuses renewals for most of a node's lease, the node calls it more often
+// towards the end. A node that could renew in time has done so before its attempts would end.
 func TestRenewedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{T: t, store: memory.New(memory.Options{Shards: shardsMade}), beat: cluster.BeatDefault, lag: cluster.LagDefault}
@@ -136,7 +136,7 @@ func TestRenewedInTime(t *testing.T) {
 		b.until("it is renewed", func() bool { return a.Sure() != sure })
 		a.down.Store(true)
 		from := time.Now()
-		time.Sleep(b.lag * 3 / 4) // what runs there would end
+		time.Sleep(b.lag * 3 / 4) // the attempts would end after this
 		pauses := st.pauses(&st.renews, from)
 		if last := slices.Max(pauses[len(pauses)-3:]); last > 500*time.Millisecond {
 			t.Errorf("the last pauses are up to %v: %v", last, pauses)

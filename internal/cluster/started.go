@@ -11,18 +11,19 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// before judges whether the cluster starts with this node: whether those that were listed when
-// it came were alive. A cluster that was killed as a whole leaves rows of the dead behind.
+// before finds out whether the cluster starts with this node. It checks whether the members that were
+// listed at the start were alive, because a cluster that was killed as a whole leaves the rows of its dead
+// members.
 type before struct {
 	looked bool
-	over   bool // it is judged
+	over   bool // the decision has been made
 	first  time.Time
-	beats  map[dag.HandlerID]int64 // of those that came before, as first read
+	beats  map[dag.HandlerID]int64 // of the earlier members, as first read
 	wg     sync.WaitGroup          // of Config.Started
 }
 
-// started calls Config.Started once it is clear that the cluster starts with this node, and it
-// owns what it should.
+// started calls Config.Started once it is clear that the cluster starts with this node, and the node owns
+// its shards.
 func (n *Node) started(ctx context.Context, members []store.Member) {
 	b := &n.before
 	if n.cfg.Started == nil || b.over {
@@ -41,7 +42,7 @@ func (n *Node) started(ctx context.Context, members []store.Member) {
 	switch {
 	case alive:
 		b.over = true
-	case waits || !n.watch.settled || n.host.Now().Sub(b.first) < n.cfg.Lag/4: // who began before this one may join after it
+	case waits || !n.watch.settled || n.host.Now().Sub(b.first) < n.cfg.Lag/4: // a node that began earlier may join later
 	default:
 		b.over = true
 		life := n.life(members)
@@ -49,8 +50,8 @@ func (n *Node) started(ctx context.Context, members []store.Member) {
 	}
 }
 
-// judge reports whether one of those that came before is alive, or whether that is not clear
-// yet: one that is silent is deposed after the lag, one that is gone sooner has left.
+// judge reports whether one of the earlier members is alive, or whether that is unknown yet. A silent
+// member is deposed after the lag. If its row goes away sooner, the member has left by itself.
 func (b *before) judge(members []store.Member, lag time.Duration, now time.Time) (alive, waits bool) {
 	for h, beat := range b.beats {
 		i := slices.IndexFunc(members, func(m store.Member) bool { return m.Handler == h })
@@ -68,14 +69,14 @@ func (b *before) judge(members []store.Member, lag time.Duration, now time.Time)
 	return false, waits
 }
 
-// together reports whether a member began when this one did, by the store's clock: neither was
-// there before the other.
+// together reports whether a member began at the same time as this one, by the store's clock, so that
+// neither was there before the other.
 func (n *Node) together(m, self *store.Member) bool {
 	apart := max(m.Started-self.Started, self.Started-m.Started)
 	return time.Duration(apart)*time.Microsecond < n.cfg.Lag
 }
 
-// life is what the nodes that began together call their start: the UUID of the first.
+// life returns a name for the common start of nodes that began together: the UUID of the first.
 func (n *Node) life(members []store.Member) string {
 	self := n.Self()
 	first := &self

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/cluster"
 )
 
-// starts notes who was told that the cluster starts.
+// starts records the nodes whose Started was called.
 type starts struct {
 	mu    sync.Mutex
 	nodes []string
@@ -33,8 +33,8 @@ func (s *starts) told() ([]string, int) {
 	return slices.Sorted(slices.Values(s.nodes)), len(s.lives)
 }
 
-// TestStarted: a cluster starts with those that begin together, and again after all have died;
-// who comes later starts nothing.
+// TestStarted: a cluster starts with the nodes that begin together, and again after all have died. A node
+// that comes later starts nothing.
 func TestStarted(t *testing.T) {
 	scenario(t, func(b *bed) {
 		s := &starts{lives: map[string]bool{}}

@@ -7,9 +7,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Sure is an instant on the boot clock. No node can declare this one dead until a lag after it. It is when
-// this node sent the last renewal that the store confirmed, or when it began to ask the other nodes and all
-// of them were blind, too; the later one of both. 0: there is no such instant.
+// Sure returns an instant on the boot clock. No node can declare this one dead until a lag after it. It is
+// the later of two instants. The first is when this node sent the last confirmed renewal. The second is
+// when it began to ask the other nodes and all of them were blind, too. It is 0 if there is none.
 func (n *Node) Sure() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -19,17 +19,17 @@ func (n *Node) Sure() time.Duration {
 	return n.sure
 }
 
-// Vouched is the newest instant, on the boot clock, at which all known nodes were blind: none of them can
-// have deposed a member then. 0: there was none.
+// Vouched returns the newest instant, on the boot clock, at which all known nodes were blind. None of them
+// can have deposed a member then. It is 0 if there is none.
 func (n *Node) Vouched() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.vouched
 }
 
-// Blind reports whether this node has not read the store for so long, or the store has not taken its renewals
-// for so long, that it counts the silence of all members from the beginning afterwards. It is false while a
-// decision of this node may be on its way to the store.
+// Blind reports whether this node has been blind for so long that it will count the silence of all members
+// from the beginning: either it has not read the store, or the store has not taken its renewals. It is
+// false while a decision of this node may be on its way to the store.
 func (n *Node) Blind() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -40,7 +40,7 @@ func (n *Node) Blind() bool {
 	return now.Sub(n.read) > n.watch.gap || n.unheard(now)
 }
 
-// unheard reports whether the store takes no renewals of this node; n.mu is held.
+// unheard reports whether the store takes no renewals of this node. The caller holds n.mu.
 func (n *Node) unheard(now time.Time) bool { return now.Sub(n.beaten) > n.cfg.Beat+n.watch.gap }
 
 // decides calls do, which deposes other members. While its outcome is unknown, this node must not report
@@ -61,7 +61,7 @@ func (n *Node) decides(do func() (bool, error)) (bool, error) {
 	return done, err
 }
 
-// decidesMax is longer than any call of the store takes.
+// decidesMax is longer than any call of the store.
 const decidesMax = time.Hour
 
 // vouch asks the other nodes while this node's renewals are not confirmed. If no known node reads and writes
@@ -96,7 +96,7 @@ func (n *Node) vouch(ctx context.Context) {
 	}
 }
 
-// How often the others are asked, while this node is blind.
+// Interval of the questions to other nodes while this node is blind.
 const (
 	vouchesPerLag = 32
 	vouchMin      = 100 * time.Millisecond

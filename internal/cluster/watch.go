@@ -7,15 +7,16 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// watch judges silence: since when, on this process's monotonic clock, a member's counter has
-// not been seen to move.
+// watch measures silence: the time since the counter of a member last moved, by this process's monotonic
+// clock.
 type watch struct {
-	lag     time.Duration
-	gap     time.Duration // after a longer gap between two reads that succeeded, earlier silence does not count
-	last    time.Time     // of the last read that succeeded
-	beats   map[dag.HandlerID]int64
+	lag   time.Duration
+	gap   time.Duration // bound of the time between two successful reads; after a longer one, earlier silence does not count
+	last  time.Time     // of the last successful read
+	beats map[dag.HandlerID]int64
+	// since is when the present counter was first read. Invariant: it counts from the last gap at the earliest.
 	since   map[dag.HandlerID]time.Time
-	settled bool // the engine owns what it should, as of its last answer
+	settled bool // the engine owns its shards, as of its last answer
 	era     dag.Era
 }
 
@@ -29,8 +30,8 @@ func newWatch(lag time.Duration) watch {
 // restart counts the silence of all members from the next read.
 func (w *watch) restart() { w.beats = nil }
 
-// see takes a read that succeeded. After a gap, earlier silence does not count, because this node could not
-// see any member.
+// see takes a successful read. After a gap, earlier silence does not count, because this node could not see
+// any member.
 func (w *watch) see(members []store.Member, now time.Time) {
 	if w.beats == nil || now.Sub(w.last) > w.gap {
 		w.beats, w.since = map[dag.HandlerID]int64{}, map[dag.HandlerID]time.Time{}

@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestWatch judges by reads that succeeded only.
+// TestWatch: only successful reads count.
 func TestWatch(t *testing.T) {
 	w := newWatch(20 * time.Second)
 	at := time.Unix(1000, 0)

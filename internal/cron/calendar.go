@@ -75,8 +75,8 @@ func (c *dates) addItem(item string) error {
 	return nil
 }
 
-// addYearly adds a range of each year, over the end of the year if need be. 29 February is
-// no day where the year has none, also as the end of a range.
+// addYearly adds a range of each year, which may cross the end of the year. In years without 29 February
+// that date is no day, also as the end of a range.
 func (c *dates) addYearly(a, b item) {
 	for y := yearMin; y <= yearMax; y++ {
 		// daysFrom makes 1 March of a 29th that is not there: right for a beginning.

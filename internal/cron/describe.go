@@ -209,7 +209,7 @@ func (c *clocks) hourWords() string {
 	return "from " + and(words)
 }
 
-// describe says which days, as what follows "at 06:00 ".
+// describe names the days, in words that fit after "at 06:00 ".
 func (r *dayRule) describe() string {
 	dom, dow := r.domWords(), r.dowWords()
 	var words string

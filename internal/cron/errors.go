@@ -16,7 +16,7 @@ var (
 	ErrReboot = errors.New("@reboot is not a time")
 )
 
-// Error says what is wrong with a schedule, where, and what would be right.
+// Error says what is wrong with a schedule, where it is wrong, and how to correct it.
 type Error struct {
 	Expr   string // the given text
 	Field  string // "minute", "day of month", "zone", …; "" for the whole

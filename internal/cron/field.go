@@ -80,7 +80,7 @@ func (f *field) value(s string) (int, error) {
 	return 0, f.reject(quote(clip(s))+" is no value", "write "+f.span())
 }
 
-// span says what values the field has.
+// span describes the range of the field's values.
 func (f *field) span() string {
 	switch f.name {
 	case "day of week":
@@ -189,7 +189,7 @@ func (f *field) step(s string, size int) (int, error) {
 	return n, nil
 }
 
-// hashed fills in what H, H(a-b) and their steps stand for.
+// hashed fills in the values of H, H(a-b) and their steps.
 func (f *field) hashed(p *progression, body string, stepped bool, seed uint64) error {
 	if f.name == "year" {
 		return f.reject("H has no meaning for a year", "write the years")

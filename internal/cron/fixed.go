@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// source is what a schedule is made of. Instants are Unix seconds.
+// source is one of the parts of a schedule. Instants are Unix seconds.
 type source interface {
 	next(after int64) (int64, bool)  // the first instant > after
 	prev(before int64) (int64, bool) // the last instant < before
@@ -22,10 +22,10 @@ type every struct {
 	only         filter
 }
 
-// Every is the schedule of the instants anchor + k·d for all integers k, before the anchor
-// too. The zero anchor is 1970-01-01T00:00:00Z; a part of a second of the anchor is dropped.
-// d is at least one second and whole seconds, because every instant of this package is one:
-// 1.5 s would drift or lie. The zone, for calendars, is the anchor's.
+// Every is the schedule of the instants anchor + k·d for all integers k, before the anchor too. The zero
+// anchor is 1970-01-01T00:00:00Z; a part of a second of the anchor is dropped. d is a whole number of
+// seconds, at least one, because every instant of this package is a whole second. The zone, for calendars,
+// is that of the anchor.
 func Every(d time.Duration, anchor time.Time) (*Schedule, error) {
 	if anchor.IsZero() {
 		anchor = time.Unix(0, 0).UTC()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Bounds of one iCalendar file, besides CalendarMax.
+// Bounds of one iCalendar file, in addition to CalendarMax.
 const (
 	eventsMax = 10_000
 	// expandMax bounds the dates that all recurrence rules of a file look at, and with it

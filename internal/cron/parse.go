@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Options are what cron text does not say.
+// Options holds the settings that a cron text cannot express.
 type Options struct {
 	Zone string // IANA name; "" is the text's own prefix, else UTC
 	// Location, if not nil, is the zone, already loaded, and Zone is not looked at: loading one
@@ -265,7 +265,7 @@ func (p *parser) item(n int, item string) (string, error) {
 	return text, nil
 }
 
-// special reads the forms that only the day fields have; done: it was one.
+// special reads the forms that only the day fields have. done reports whether item is one of them.
 func (p *parser) special(n int, item string) (text string, done bool, err error) {
 	upper := strings.ToUpper(item)
 	switch n {

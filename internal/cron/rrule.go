@@ -236,8 +236,8 @@ func (r *recurrence) week(day int) int { return floorDiv(day+4-r.weekStart, 7) }
 
 func (r *recurrence) weekBegin(week int) int { return week*7 - 4 + r.weekStart }
 
-// matches reports whether a day of an included period is an occurrence. What the rule leaves
-// open is taken from the start, as the standard says.
+// matches reports whether a day of an included period is an occurrence. Parts that the rule does not set
+// are taken from the start, as the standard says.
 func (r *recurrence) matches(start, day int) bool {
 	_, m, d := civil(day)
 	_, _, d0 := civil(start)

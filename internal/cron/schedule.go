@@ -24,9 +24,8 @@ func newSchedule(src source, loc *time.Location) *Schedule {
 	return &Schedule{parts: []part{{src, math.MinInt64, math.MaxInt64}}, zone: loc}
 }
 
-// Next gives the first instant strictly after the given one, in the zone of the schedule;
-// false: there is none. The search ends with the year 2199 and costs at most a look at each
-// day until then.
+// Next returns the first instant strictly after the given one, in the zone of the schedule. It returns
+// false if there is none. The search ends with the year 2199 and looks at most once at each day until then.
 func (s *Schedule) Next(after time.Time) (time.Time, bool) {
 	from := floorSecond(after)
 	best, found := int64(0), false
@@ -43,7 +42,8 @@ func (s *Schedule) Next(after time.Time) (time.Time, bool) {
 	return s.instant(best, found)
 }
 
-// Prev gives the last instant strictly before the given one; false: there is none since 1970.
+// Prev returns the last instant strictly before the given one. It returns false if there is none since
+// 1970.
 func (s *Schedule) Prev(before time.Time) (time.Time, bool) {
 	to := ceilSecond(before)
 	best, found := int64(0), false

@@ -16,9 +16,9 @@ type Shift struct {
 // shiftsMax bounds one answer; two changes in each of 230 years are fewer.
 const shiftsMax = 1_000
 
-// Shifts gives the clock changes in (from, to] that leave out or repeat a wall time which
-// the schedule names, with what the policies make of them. Intervals and instants are not
-// touched by clocks, so they have none.
+// Shifts returns the clock changes in (from, to] that leave out or repeat a wall time of the schedule, with
+// the effect of the policies on each. Clock changes do not affect intervals and fixed instants, so these
+// have none.
 func (s *Schedule) Shifts(from, to time.Time) []Shift {
 	lo, hi := floorSecond(from), floorSecond(to)
 	var all []Shift
@@ -43,7 +43,7 @@ func (s *Schedule) Shifts(from, to time.Time) []Shift {
 	return all
 }
 
-// effect says what happens to the schedule where span a becomes span b, "" if nothing.
+// effect describes the effect on the schedule where span a becomes span b. It returns "" if there is none.
 func (w *wall) effect(a, b span) string {
 	switch {
 	case b.off > a.off:

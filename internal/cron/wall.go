@@ -1,6 +1,6 @@
 package cron
 
-// Gap says what becomes of a wall time that a clock change leaves out.
+// Gap is the policy for a wall time that a clock change leaves out.
 type Gap uint8
 
 // The policies for a wall time that does not exist.
@@ -24,7 +24,7 @@ func ParseGap(s string) (Gap, error) {
 	return Gap(i), err
 }
 
-// Repeat says what becomes of a wall time that comes twice.
+// Repeat is the policy for a wall time that comes twice.
 type Repeat uint8
 
 // The policies for a wall time that comes twice.
@@ -65,8 +65,8 @@ type wall struct {
 	elapsed bool
 }
 
-// piece is a part of a span that fires: the times in walls, off earlier in UTC; or, if
-// point, the instant at that stands for times which the clock left out.
+// piece is a part of a span that fires: the times in walls, off earlier in UTC. If point is true, it is the
+// instant at, which replaces times that the clock left out.
 type piece struct {
 	walls interval
 	off   int64
@@ -74,7 +74,7 @@ type piece struct {
 	at    int64
 }
 
-// pieces gives what a span contributes, in the order of instants and none twice.
+// pieces returns the parts of a span that fire, in the order of instants, each once.
 func (w *wall) pieces(s span) []piece {
 	walls := []interval{s.walls()}
 	if w.elapsed {
@@ -139,8 +139,8 @@ func (w *wall) next(after int64) (int64, bool) {
 				return at, true
 			}
 		}
-		// Whatever comes is caused by a wall time at most reach away: seek it, instead of
-		// going through all spans until there.
+		// The next instant comes from a wall time at most reach away. The search starts there, instead of going
+		// through all spans.
 		cause, ok := w.times.first(s.end-reach, secondMax)
 		if !ok {
 			return 0, false

@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// reach is farther than any wall time can be from an instant that it causes, in seconds: the
-// widest offset from UTC is below 16 h, the longest day left out 24 h.
+// reach bounds the distance, in seconds, between an instant and the wall time that causes it: the widest
+// offset from UTC is below 16 h, and the longest day that was left out has 24 h.
 const reach = 2 * daySeconds
 
 // never and always stand for the ends of time; they leave room for adding offsets.
@@ -168,8 +168,8 @@ func zoneHint(name string) string {
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearZones gives up to three known names that resemble one: the same letters in another
-// case, the same city, or a few slips of the finger.
+// nearZones returns up to three known names that resemble a given one: the same letters in another case,
+// the same city, or a few typing errors.
 func nearZones(name string) []string {
 	const suggestionsMax, slipsMax, shortMax = 3, 3, 5
 	if len(name) > zoneNameMax {

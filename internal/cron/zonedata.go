@@ -30,7 +30,7 @@ func zoneIndex(data []byte) map[string]*zip.File {
 	return files
 }
 
-// readZone gives a zone by its exact name; false: there is none.
+// readZone returns a zone by its exact name. It returns false if there is none.
 func readZone(name string) (*time.Location, bool) {
 	if name == "UTC" {
 		return time.UTC, true

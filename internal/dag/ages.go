@@ -2,7 +2,8 @@ package dag
 
 import "time"
 
-// Ages lists runs by since when something holds of them, the oldest first. A run is in it once.
+// Ages lists runs by the time since which a condition holds for them, the oldest first. A run is in it
+// once.
 type Ages struct {
 	first, last *Run
 	at          func(*Run) *age
@@ -16,7 +17,7 @@ type age struct {
 }
 
 // ageWalk bounds the walk from the youngest run to the place of a run. Runs come nearly in order: only a
-// reload brings some that are out of it.
+// reload brings runs out of order.
 const ageWalk = 100
 
 func (l *Ages) put(r *Run, since Micros) {
@@ -63,8 +64,8 @@ func (l *Ages) remove(r *Run) {
 	*a = age{}
 }
 
-// Oldest returns since when it holds of the oldest run that is still there; 0: of none. A run that is not
-// there any more is taken off.
+// Oldest returns the time since which the condition holds for the oldest run that is still there, or 0 if
+// there is none. It removes runs that are no longer there.
 func (l *Ages) Oldest(there func(*Run) bool) Micros {
 	for l.first != nil {
 		if there(l.first) {
@@ -116,7 +117,7 @@ func (b *Board) gone(r *Run) {
 	r.approvalsSeen = 0
 }
 
-// awaits counts a task that begins to wait for an approval, or does no more.
+// awaits counts a task that begins or ends its wait for an approval.
 func (r *Run) awaits(by int32) {
 	if r.approvals == 0 {
 		r.approvalSince = r.clock

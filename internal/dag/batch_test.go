@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// outcome is what becomes of the nth attempt of a task: the world's answer, whoever asks
-// and whenever.
+// outcome returns the result of the nth attempt of a task. The result does not depend on the caller or the
+// time.
 func outcome(seed int, task string, n Token) Result {
 	h := fnv.New32a()
 	fmt.Fprint(h, seed, task, n)
@@ -22,8 +22,8 @@ func outcome(seed int, task string, n Token) Result {
 	return Result{State: AttemptSucceeded, Outputs: []byte("1")}
 }
 
-// TestAnyOrder: however many slots there are, whoever ends first, whatever is committed
-// together and wherever the owner crashes: the end is the same, to the last token.
+// TestAnyOrder: the end does not depend on the number of slots, the order of ends, the batches of commits
+// or the crashes of the owner. It is equal to the last token.
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawSpec(t)

@@ -5,8 +5,8 @@ import "fmt"
 // Rules for runs that were not started by hand: they may have to begin by an instant, and may not be
 // resubmitted.
 
-// watchStart asks to be told when the run should have begun. The instant is one of the
-// calendar, so what is left of it goes by the wall, whatever was waited before.
+// watchStart asks for a timer at the instant by which the run must have begun. The instant is one of the
+// calendar, so the time that is left follows the wall clock, however long the run has waited before.
 func (r *Run) watchStart(now Now, fx *Effects) {
 	if r.Fire == nil || r.Fire.StartBy == 0 || r.begun() {
 		return
@@ -47,7 +47,7 @@ func (r *Run) tooLate(now Now) Verdict {
 	return Accepted
 }
 
-// unbegun is how the tasks stand that a run had not begun, or not to try again, when it ended.
+// unbegun is the state of the tasks that had not begun, or would not be tried again, when the run ended.
 func (r *RunRow) unbegun() TaskState {
 	switch {
 	case r.State == RunSkipped:
@@ -64,8 +64,8 @@ func (r *RunRow) Denied() bool {
 	return r.Cause == CauseQueue || r.Cause == CauseLock || r.Cause == CauseCycle
 }
 
-// loseRun is if_lost: fail: the handler of one task is gone, and nothing of the run is to
-// be given to another. What other handlers have is stopped.
+// loseRun applies "if_lost: fail": the handler of one task is gone, and no task of the run may be assigned
+// to another handler. It stops the attempts on other handlers.
 func (r *Run) loseRun(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	const why = "its handler is gone, and its trigger says if_lost: fail"
 	a.Cause = CauseNoRetake

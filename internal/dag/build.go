@@ -40,7 +40,7 @@ func NewGraph(spec GraphSpec) (*Graph, error) {
 	return b.g, nil
 }
 
-// errorsMax bounds what a rubbish graph can make us say.
+// errorsMax bounds the errors that an invalid graph can cause.
 const errorsMax = 100
 
 // walkMax bounds the steps taken to check what conditions read; without it 100,000
@@ -222,11 +222,11 @@ func (b *builder) keep(t TaskID) {
 	b.g.kept[t] = true
 }
 
-// mayRead holds the rule that makes the end independent of the order of events. A
-// condition that handles failures is decided when its needs are terminal, and a need can
-// be upstream_failed while tasks before it still run: so it reads direct needs only. Any
-// other condition is decided when no need failed, and then every ancestor is terminal, as
-// far back as the next task that handles failures and what that one needs.
+// mayRead holds the rule that makes the end of a run independent of the order of events. A condition that
+// handles failures is decided when its needs are terminal, but a need can be upstream_failed while tasks
+// before it still run. So such a condition may read direct needs only. Any other condition is decided when
+// no need failed. Then every ancestor is terminal, back to the next task that handles failures and its
+// needs.
 func (b *builder) mayRead(t, read TaskID) bool {
 	for _, need := range b.g.needs.of(t) {
 		if need == read {
@@ -236,8 +236,8 @@ func (b *builder) mayRead(t, read TaskID) bool {
 	return b.ancestor(t, read)
 }
 
-// ancestor walks back from t. Each pair of reader and read costs a walk of its own, so
-// walkMax bounds them all; what lies beyond it must be named in needs.
+// ancestor walks back from t. Each pair of reader and read task costs a walk of its own, so walkMax bounds
+// all walks together. A task beyond that bound must be named in needs.
 func (b *builder) ancestor(t, of TaskID) bool {
 	if b.seen == nil {
 		b.seen = make([]int32, len(b.g.names))

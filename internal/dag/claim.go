@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ClaimStage is how far a run is with what it claims.
+// ClaimStage is the progress of a run with its claim.
 type ClaimStage uint8
 
 // The stages. Their numbers are stored: only append.
@@ -29,8 +29,8 @@ const (
 	ClaimNameMax  = 200 // bytes of the name of a lock, and of a key
 )
 
-// Claim is what a run wants, or has, of the things that all shards share: a place in a
-// named queue, and named locks. It is never changed in place.
+// Claim holds the claims of a run, open or granted, on the things that all shards share: a slot of a named
+// queue, and named locks. It is never changed in place.
 type Claim struct {
 	Queue string   `json:"queue,omitempty"`
 	Key   string   `json:"key,omitempty"` // of the queue's per_key
@@ -49,11 +49,11 @@ type Claim struct {
 	Grant   int64  `json:"grant,omitempty"`
 	Granted Micros `json:"granted,omitempty"`
 	Limit   int32  `json:"limit,omitempty"` // what the queue let through when it was granted; 0: any number
-	// Family is the first ancestor of a run that others have started: they use its locks.
+	// Family is the first ancestor of a run that another run has started. The run uses the locks of its family.
 	Family RunID
 }
 
-// InLine reports whether the run waits in a line. A nil claim waits in none.
+// InLine reports whether the run is queued. A nil claim is not.
 func (c *Claim) InLine() bool { return c != nil && c.Stage == ClaimAsked }
 
 // place returns the claim if it is queued, else nil.
@@ -81,7 +81,7 @@ func (c *Claim) Line() string {
 	return c.Queue + "/" + c.Key
 }
 
-// What says in words what it claims.
+// What describes the claim in words.
 func (c *Claim) What() string {
 	var parts []string
 	if len(c.Locks) == 1 {
@@ -184,12 +184,12 @@ func unpackClaim(b []byte) (*Claim, error) {
 	return c, nil
 }
 
-// PutClaim notes how far the run is with what it claims. From here on the claim is the run's.
+// PutClaim sets the claim of the run, with its progress. Afterwards the run owns the claim.
 func (r *Run) PutClaim(c *Claim) {
 	r.Claim, r.changed = c, true
 }
 
-// deny ends a run that waits: it does not get what it claims, or what it names is not there.
+// deny ends a waiting run: its claim is denied, or names something that does not exist.
 func (r *Run) deny(ev *Event, now Now) Verdict {
 	if r.State != RunSubmitted && r.State != RunWaiting {
 		return WrongState

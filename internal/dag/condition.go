@@ -3,26 +3,27 @@ package dag
 // Condition decides whether a task whose needs are settled runs. It is compiled outside
 // and must be pure: the same view gives the same answer, on every node, at every reload.
 type Condition interface {
-	// Source is the text it was compiled from; it is what is stored.
+	// Source is the text that the condition was compiled from. The text is stored.
 	Source() string
 	// Handles reports whether it names failure(), always() or a task's status. Such a
 	// task waits until everything it needs is terminal, failed or not. Any other
 	// condition is implicitly success() && itself.
 	Handles() bool
-	// Reads says what it looks at, so that nothing else is kept in memory.
+	// Reads returns the states, outputs and parameters that the condition reads, so that nothing else is kept
+	// in memory.
 	Reads() Reads
 	// Holds evaluates it. An error fails the task with cause "condition". If the view is Light and the evaluation
 	// costs more than StepCostMax, the error is ErrCostly.
 	Holds(View) (bool, error)
 }
 
-// Reads is what a condition looks at: the states and outputs of tasks, the parameters.
+// Reads lists the inputs of a condition: the states and outputs of tasks, and the parameters.
 type Reads struct {
 	Tasks  []string
 	Params bool
 }
 
-// View is what a condition sees.
+// View holds the values that a condition can read.
 type View struct {
 	Success bool   // no need failed and at least one succeeded, or there are no needs
 	Failure bool   // some need failed or is upstream_failed

@@ -1,8 +1,8 @@
 package dag
 
-// cycles finds what tasks wait for each other, among those that could not be ordered: left counts their needs
-// that were not. Tasks that all reach each other are one knot, told by one path; the order is that of the
-// first task of each.
+// cycles finds the cycles among the tasks that could not be ordered; left counts the needs of each that
+// were not ordered. Tasks that all reach each other form one knot, which is reported by one path. The order
+// is that of the first task of each knot.
 func (b *builder) cycles(left []int32) {
 	k := knots{g: b.g, left: left, seen: make([]int32, len(left)), low: make([]int32, len(left)), of: make([]TaskID, len(left))}
 	for t := range left {
@@ -82,7 +82,7 @@ func (k *knots) walk(from TaskID) {
 	}
 }
 
-// close makes a knot of a task and of what was met after it.
+// close makes a knot of a task and the tasks that were visited after it.
 func (k *knots) close(t TaskID) {
 	if k.size == nil {
 		k.size = map[TaskID]int{}

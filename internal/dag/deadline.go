@@ -8,7 +8,7 @@ import (
 // A start deadline counts from the instant at which a task became ready to its hand-over. The
 // instant is in the rows: the end of the last task that it needs, or of its own last attempt.
 
-// watchReady asks for the timers of what became ready in this step.
+// watchReady asks for the timers of the tasks that became ready in this step.
 func (r *Run) watchReady(now Now, fx *Effects) {
 	for _, t := range r.limited {
 		if p := &r.tasks[t]; p.state == Ready {
@@ -22,8 +22,8 @@ func (r *Run) watchStartOf(t TaskID, due time.Duration, fx *Effects) {
 	fx.Timers = append(fx.Timers, Timer{Due: due, Run: r.ID, Kind: TimerStart, Task: t, Token: r.tasks[t].token})
 }
 
-// startLate acts on a task that was not handed over in time: it failed, or, where a timeout only
-// warns, that is said once.
+// startLate acts on a task that was not assigned in time. The task fails; if a timeout only warns, the
+// warning is given once.
 func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 	if ev.Task < 0 || int(ev.Task) >= len(r.tasks) {
 		return NoSuchTask
@@ -51,7 +51,7 @@ func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// watchLoaded asks again for the start deadlines of what is ready, with what is left of them.
+// watchLoaded asks again for the start deadlines of ready tasks, with the time that is left.
 func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *Effects) {
 	w := readiness{g: r.Graph, begun: r.StartedAt, views: views, attempts: attempts}
 	for t := range r.tasks {
@@ -61,7 +61,7 @@ func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *
 	}
 }
 
-// StartBy is by when a ready task is to be handed over.
+// StartBy is the deadline by which a ready task must be assigned.
 type StartBy struct {
 	Due   Micros
 	Limit time.Duration // counted from ready
@@ -69,7 +69,7 @@ type StartBy struct {
 	Said  bool          // that it is late was recorded
 }
 
-// StartsBy gives the start deadlines of those of some tasks that are ready and have one.
+// StartsBy returns the start deadlines of the ready tasks among some tasks.
 func StartsBy(g *Graph, row *RunRow, views []TaskView, attempts []AttemptRow) func(TaskID) (StartBy, bool) {
 	w := readiness{g: g, begun: row.StartedAt, views: views, attempts: attempts}
 	return w.startBy
@@ -126,7 +126,7 @@ func (w *readiness) turnOf(t TaskID) Micros {
 	return from
 }
 
-// settledAt finds when each task that has ended did: by its attempt, or by what it needs.
+// settledAt finds the time at which each ended task ended: by its attempt, or by the tasks that it needs.
 func (w *readiness) settledAt() {
 	w.since, w.newest = make([]Micros, len(w.views)), map[TaskID]*AttemptRow{}
 	for i := range w.attempts {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TaskView is what is known of a task from the rows alone.
+// TaskView is the state of a task that follows from the rows alone.
 type TaskView struct {
 	State   TaskState
 	Token   Token // newest attempt; 0: none
@@ -18,8 +18,8 @@ type TaskView struct {
 }
 
 // Derive computes the state of every task from the graph and the rows of a run: the attempts of any
-// generation, in any order. It is what memory must equal, what every reader on any node sees, and what verify
-// counts.
+// generation, in any order. Memory must equal its result, every reader on any node sees it, and verify
+// counts it.
 //
 // Outputs of attempts are needed only for tasks that conditions read (see Graph.Keeps).
 //
@@ -149,7 +149,7 @@ func (d *deriver) outputOf(t TaskID) []byte {
 	return nil
 }
 
-// taskState is what the newest attempt makes of its task.
+// taskState is the state of the task that follows from its newest attempt.
 func (a *AttemptRow) taskState() TaskState {
 	switch a.State {
 	case AttemptAssigned:
@@ -194,9 +194,9 @@ func (g *Graph) Keeps(t TaskID) bool { return g.kept[t] }
 // KeepsAny reports whether conditions read the outputs of any task.
 func (g *Graph) KeepsAny() bool { return len(g.kept) > 0 }
 
-// Load makes the run that wrote these rows. What only the owner's memory knew comes back:
-// ready lists, timers (with what is left of their time, at most their length), and cancels
-// that may not have arrived. The attempts may be of any generation, in any order.
+// Load makes the run that wrote these rows. It restores the state that only the owner's memory had: ready
+// lists, timers (with the time that is left, at most their length), and cancels that may not have arrived.
+// The attempts may be of any generation, in any order.
 func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*Run, error) {
 	r := &Run{
 		Header: row.Header, State: row.State, Intent: row.Intent, Generation: row.Generation, Cause: row.Cause,
@@ -372,7 +372,7 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 	}
 }
 
-// clamp turns a distance between two wall instants into what a duration may still be.
+// clamp turns a distance between two wall instants into the rest of a duration: from 0 to its whole length.
 func clamp(left Micros, length time.Duration) time.Duration {
 	return min(max(micros(left), 0), length)
 }

@@ -5,10 +5,10 @@ import (
 	"reflect"
 )
 
-// Diff says in one line where two runs in memory differ, or "" if they are the same: the owner's run and one
-// loaded from its rows must never differ after a commit. The order of the ready list is not compared (a
-// reload orders by task), nor since when a task is ready, nor whether a retry's timer has been delivered yet
-// (that is the clock, not a decision).
+// Diff describes in one line where two runs in memory differ. It returns "" if they are the same: after a
+// commit, the owner's run must equal the run that is loaded from its rows. Diff does not compare the order
+// of the ready list (a reload orders by task), the time since which a task is ready, or whether the timer
+// of a retry has fired (that depends on the clock).
 func Diff(a, b *Run) string {
 	if x, y := headOf(a), headOf(b); x != y {
 		return fmt.Sprintf("run: %+v, other: %+v", x, y)
@@ -36,7 +36,7 @@ func Diff(a, b *Run) string {
 	return ""
 }
 
-// runHead is what is compared of a run besides its tasks.
+// runHead holds the fields of a run that are compared in addition to its tasks.
 type runHead struct {
 	State      RunState
 	Intent     Intent

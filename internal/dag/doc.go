@@ -12,9 +12,9 @@
 //   - state.go: the states and the one table of legal moves.
 //   - event.go: what can happen to a run, what a run asks for, the names of refusals.
 //   - step.go, settle.go, intent.go: Step and the rules behind it.
-//   - derive.go: the state of tasks without rows. A task has a row from its first
-//     assignment on; every other state is computed from the graph and those rows, so
-//     failing a root with 99,999 dependents writes one row.
+//   - derive.go: the state of tasks without attempts. A task has an attempt from its first assignment on.
+//     The store gives it to readers whether it has a row of its own or not. Every other state is computed
+//     from the graph and the attempts, so failing a root with 99,999 dependents writes one row.
 //   - rows.go, pack.go: how memory becomes rows and comes back. Memory is only a cache:
 //     [Load] of the rows equals the run that wrote them.
 //   - queue.go: the order in which ready tasks of many runs get slots.

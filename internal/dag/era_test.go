@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTokensOfAnEra: a token that was given in a history that is lost is given to no other attempt of the task, and the
-// numbers that people see go on from the last that is known.
+// TestTokensOfAnEra: a token from a lost history is never given to another attempt of the task. The numbers
+// for people continue from the last known one.
 func TestTokensOfAnEra(t *testing.T) {
 	t.Parallel()
 	for range 1000 {
@@ -33,7 +33,8 @@ func TestTokensOfAnEra(t *testing.T) {
 	}
 }
 
-// past is what is known of a task after the database went back: one of its tokens, or that it had not begun.
+// past is the knowledge of a task after the database went back: one of its tokens, or that it had not
+// begun.
 func (t Token) past(first, last Token) Token {
 	if at := first + t; at.Era() == last.Era() && at <= last {
 		return at
@@ -41,8 +42,8 @@ func (t Token) past(first, last Token) Token {
 	return first
 }
 
-// TestReportOfAnOlderEra: whatever the holder of an attempt of an older era says of its end, the attempt is lost, and the
-// task is handed over again under a token of the new era.
+// TestReportOfAnOlderEra: whatever the holder of an attempt of an older era reports, the attempt is lost,
+// and the task is assigned again under a token of the new era.
 func TestReportOfAnOlderEra(t *testing.T) {
 	t.Parallel()
 	g, err := NewGraph(spec("a"))

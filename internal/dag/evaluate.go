@@ -2,9 +2,9 @@ package dag
 
 import "errors"
 
-// StepCostMax is how many units of cost the evaluation of one condition may take inside a step. What costs
-// more is evaluated outside of the step and comes back with EvEvaluated. A condition counts its units itself:
-// the same condition and view cost the same everywhere.
+// StepCostMax bounds the cost, in units, of evaluating one condition inside a step. A costlier condition is
+// evaluated outside the step, and its result comes back with EvEvaluated. A condition counts its units
+// itself: the same condition and view cost the same everywhere.
 const StepCostMax = 10_000
 
 // ErrCostly is the answer of a condition that costs more than StepCostMax, if its view is Light; and of an
@@ -40,7 +40,7 @@ func (e *Evaluation) Do() Evaluated {
 	return Evaluated{Task: e.Task, Branch: e.Branch, Holds: holds, Err: err}
 }
 
-// outside completes an Evaluation with a copy of what the condition sees.
+// outside completes an Evaluation with a copy of the values that the condition reads.
 func (e Evaluation) outside(v View) Evaluation {
 	type end struct {
 		state   TaskState
@@ -57,7 +57,8 @@ func (e Evaluation) outside(v View) Evaluation {
 	return e
 }
 
-// evaluate evaluates a condition inside of a step. ErrCostly: it is not to be evaluated there.
+// evaluate evaluates a condition inside a step. It returns ErrCostly if the condition must be evaluated
+// outside.
 func (fx *Effects) evaluate(c Condition, v View) (bool, error) {
 	v.Light = true
 	if fx.Evaluate == nil {
@@ -73,8 +74,8 @@ type question struct {
 	answer   Evaluated
 }
 
-// holds evaluates a condition of a task, or takes the answer that came from outside. ErrCostly: there is none
-// yet.
+// holds evaluates a condition of a task, or takes the result that came from outside. It returns ErrCostly
+// if there is none yet.
 func (r *Run) holds(t TaskID, branch int32, c Condition, v View) (bool, error) {
 	for _, q := range r.questions[t] {
 		switch {
@@ -161,7 +162,7 @@ func (r *Run) evaluated(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// choice is the branch that a switch takes; why says what is wrong with a condition.
+// choice is the branch that a switch takes. why holds the error of a condition.
 type choice struct{ then, why string }
 
 // chooses finds the first branch of a switch that holds. ErrCostly: that is not known yet.

@@ -2,7 +2,7 @@ package dag
 
 import "testing"
 
-// lateWorld is a run of which no step evaluates a condition; what they ask for is in asked.
+// lateWorld is a run in which no step evaluates a condition. asked holds the requested evaluations.
 func lateWorld(t *testing.T, tasks ...TaskSpec) *world {
 	t.Helper()
 	g, err := NewGraph(GraphSpec{Tasks: tasks})
@@ -91,8 +91,8 @@ func TestEvaluatedOutside(t *testing.T) {
 	}
 }
 
-// TestLoadAsksAgain: results that a crash lost are asked for by the load, whatever they would have led to: those of a
-// switch by the check that an owner does with what stirs.
+// TestLoadAsksAgain: the load requests results again that a crash lost. The results of a switch are
+// requested by the owner's check of stirred tasks.
 func TestLoadAsksAgain(t *testing.T) {
 	w := lateWorld(t, TaskSpec{Name: "a"},
 		TaskSpec{Name: "s", Needs: []string{"a"}, Logic: &Logic{Kind: Switch, Branches: []Branch{{If: cond("out(a)=2"), Then: "x"}, {If: cond("out(a)=1"), Then: "y"}}}},
@@ -119,7 +119,8 @@ func TestLoadAsksAgain(t *testing.T) {
 	}
 }
 
-// TestDecidedMeanwhile: an operator, or a stop, need not wait for a result; what comes late changes nothing.
+// TestDecidedMeanwhile: an operator or a stop need not wait for a result, and a late result changes
+// nothing.
 func TestDecidedMeanwhile(t *testing.T) {
 	two := []TaskSpec{{Name: "a"}, {Name: "b", Needs: []string{"a"}, If: cond("out(a)=1")}}
 	w := lateWorld(t, two...)

@@ -2,7 +2,7 @@ package dag
 
 import "time"
 
-// EventKind says what happened.
+// EventKind is the kind of an event.
 type EventKind uint8
 
 // The events of a run.
@@ -64,7 +64,7 @@ type Event struct {
 	Evaluated  []Evaluated // EvEvaluated
 }
 
-// Result is what became of an attempt, as its holder reports it.
+// Result is the end of an attempt, as its holder reports it.
 type Result struct {
 	State    AttemptState // AttemptSucceeded, AttemptFailed or AttemptStopped
 	Cause    Cause
@@ -119,10 +119,10 @@ const (
 	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, by way of others
 )
 
-// Causes lists the causes that the domain knows, and those of processes.
+// Causes lists the causes that the domain sets, and those that processes report.
 func Causes() []Cause {
 	return []Cause{
-		"signal", "start", "memory", "artifacts", "inputs",
+		"signal", "start", "memory", "artifacts", "inputs", "secret",
 		CauseExit, CauseOutput, CauseTimeout, CausePermanent, CauseOverdue, CauseCondition, CauseLost,
 		CauseNodeGone, CausePoison, CauseNoRetake, CauseOnLost, CauseAsk, CauseDeadline, CauseMarked, CauseSkip,
 		CauseRetry, CauseFrom, CauseHalted, CauseMissed, CauseStopped, CauseKilled, CauseTask, CauseSplit,
@@ -130,7 +130,7 @@ func Causes() []Cause {
 	}
 }
 
-// TimerKind says what a timer is for.
+// TimerKind is the purpose of a timer.
 type TimerKind uint8
 
 // The timers of a run.
@@ -149,8 +149,8 @@ const (
 // run settles it without its holder.
 const overdueAfter = 10 * time.Second
 
-// Timer asks to be told when Due (on the Mono clock) is reached. Timers are never
-// cancelled: Step ignores one whose token is no longer the task's newest.
+// Timer asks for an event when Due (on the Mono clock) is reached. Timers are never cancelled: Step ignores
+// a timer whose token is no longer the task's newest.
 type Timer struct {
 	Due   time.Duration
 	Run   RunID
@@ -169,8 +169,8 @@ type Cancel struct {
 	Kill    bool // KILL at once instead of TERM, grace, KILL
 }
 
-// Effects collects what steps ask of the owner besides rows. All of it happens after the
-// commit and may be lost in a crash: a reload asks again.
+// Effects collects the requests of steps to the owner, other than rows. The owner executes them after the
+// commit. A crash may lose them: a reload asks again.
 type Effects struct {
 	Timers  []Timer
 	Cancels []Cancel
@@ -179,13 +179,13 @@ type Effects struct {
 	// Orders are messages to child runs. Unlike all other effects they belong into the transaction, because they
 	// are not asked for again.
 	Orders []Order
-	// Poisoned are tasks that failed because they were lost too often: an operator is to hear of them.
+	// Poisoned are tasks that failed because they were lost too often. The owner reports them to an operator.
 	Poisoned []Poisoned
 	// Evaluations are conditions that were not evaluated inside of the step: their owner answers with
 	// EvEvaluated.
 	Evaluations []Evaluation
-	// Evaluate is the owner's: it evaluates a condition inside of a step, or says ErrCostly. nil: every condition
-	// is evaluated there that costs no more than StepCostMax.
+	// Evaluate is set by the owner. It evaluates a condition inside a step, or returns ErrCostly. If it is nil,
+	// each condition that costs at most StepCostMax is evaluated there.
 	Evaluate func(Condition, View) (bool, error)
 }
 

@@ -29,7 +29,7 @@ const (
 	foreachMax = 1000
 )
 
-// Items is what a foreach task is split into: one instance each.
+// Items are the elements that a foreach task is split into: one instance each.
 type Items struct {
 	Names  []string // what follows the task's name and a dot: "0", "0.3"; nil: 0, 1, 2, …
 	Values [][]byte // by instance, JSON
@@ -43,7 +43,7 @@ func (it *Items) name(i int) string {
 	return it.Names[i]
 }
 
-// check says what is wrong with items that a definition gave.
+// check returns the fault of items that a definition gave.
 func (it *Items) check() error {
 	if len(it.Values) > ItemsMax {
 		return fmt.Errorf("foreach has %d items, the limit is %d", len(it.Values), ItemsMax)
@@ -58,7 +58,7 @@ func (it *Items) check() error {
 	return nil
 }
 
-// fan is the instances of one foreach task of one run. It is never changed: a new one takes its place.
+// fan holds the instances of one foreach task of one run. It is never changed: a new fan replaces it.
 type fan struct {
 	of    TaskID
 	all   []TaskID          // every instance that there ever was, in the order in which they came
@@ -70,7 +70,7 @@ type fan struct {
 	stale bool              // its items must be found out again before it is used again
 }
 
-// instance says what a task behind the version's tasks is.
+// instance describes a task behind the version's tasks.
 type instance struct {
 	of  TaskID
 	nth int32 // in fan.all
@@ -87,7 +87,7 @@ func (g *Graph) InstanceOf(t TaskID) (TaskID, bool) {
 	return g.grown[int(t)-g.fixed()].of, true
 }
 
-// Item is what the instance is for, as JSON; nil: it is none, or retired.
+// Item returns the element of an instance, as JSON. It returns nil if the task is no instance, or retired.
 func (g *Graph) Item(t TaskID) []byte {
 	of, ok := g.InstanceOf(t)
 	if !ok {
@@ -101,8 +101,8 @@ func (g *Graph) Item(t TaskID) []byte {
 	return f.items[at]
 }
 
-// Instances lists the instances of a foreach task in the order of their items; the slice is the
-// graph's. nil: it was not split.
+// Instances lists the instances of a foreach task in the order of their items. The graph owns the slice. It
+// is nil if the task was not split.
 func (g *Graph) Instances(t TaskID) []TaskID {
 	if f := g.fans[t]; f != nil {
 		return f.order
@@ -135,7 +135,7 @@ func (g *Graph) findInstance(name string) (TaskID, bool) {
 	return 0, false
 }
 
-// errTooManyTasks is wrapped by what grow says of too many.
+// errTooManyTasks is wrapped by the error of grow about too many tasks.
 var errTooManyTasks = errors.New("the run would have too many tasks")
 
 // grow returns the graph of a run that splits a foreach task. The graph itself does not change. The two share
@@ -191,8 +191,7 @@ func (g *Graph) wither(of TaskID) *Graph {
 	return &out
 }
 
-// The sections of what a run's row adds to its version's graph: each is its kind, its length and
-// what it holds.
+// The sections that a run's row adds to its version's graph. Each has its kind, its length and its content.
 const (
 	segmentWhole = 1 // a whole graph, instead of the version's
 	segmentSplit = 2 // a foreach task has instances

@@ -2,7 +2,7 @@ package dag
 
 import "fmt"
 
-// Fire is what started a run, when no person did. It is written once, with the run.
+// Fire is the origin of a run that no person started. It is written once, with the run.
 type Fire struct {
 	Trigger  string // its name in the workflow
 	Instant  Micros // the logical instant: trigger.time
@@ -14,6 +14,13 @@ type Fire struct {
 	// FailLost: a task that loses its handler fails the run, nothing is submitted again.
 	FailLost bool
 	Parent   *Parent // the call that started it
+	Trace    string  // the trace context of its caller, as ParseTrace returns it; "": none
+}
+
+// Alone reports whether a run has to do with no trigger and no other run. f may be nil.
+func (f *Fire) Alone() bool {
+	return f == nil || f.Trigger == "" && f.Key == "" && f.Instant == 0 && f.StartBy == 0 && f.Backfill == 0 && f.Of.IsZero() &&
+		f.From == "" && !f.FailLost && f.Parent == nil
 }
 
 // Parent is the call that started a run, and the line that it descends from.
@@ -31,7 +38,7 @@ type Ancestor struct {
 // Up is the run whose call it was.
 func (p *Parent) Up() Ancestor { return p.Line[len(p.Line)-1] }
 
-// Parent is the call that started the run; nil: there is none.
+// Parent returns the call that started the run. It returns nil if there is none.
 func (h *Header) Parent() *Parent {
 	if h.Fire == nil {
 		return nil
@@ -49,6 +56,18 @@ const (
 	fireParent
 	fireFlags
 )
+
+// Trace returns the trace context of the caller that started the run; "": it gave none.
+func (h *Header) Trace() string {
+	if h.Fire == nil || len(h.Fire.Trace) != traceBytes {
+		return ""
+	}
+	flags := flagsOf(h.Fire.Trace)
+	if flags&^traceSampled == 0 {
+		return h.Fire.Trace
+	}
+	return withFlags(h.Fire.Trace, flags&traceSampled)
+}
 
 // Instant is the logical instant of a run: its trigger's, or when it was submitted.
 func (h *Header) Instant() Micros {
@@ -80,7 +99,7 @@ func (f *Fire) Pack() []byte {
 	}
 	w.byte(flags)
 	w.text(f.Trigger)
-	w.text(f.Key)
+	w.text(joinTrace(f.Key, f.Trace))
 	w.uint(uint64(f.Instant))
 	w.uint(uint64(f.StartBy))
 	w.uint(uint64(f.Backfill))
@@ -108,7 +127,10 @@ func UnpackFire(b []byte) (*Fire, error) {
 	}
 	u := unpacker{b: b}
 	form, flags := u.byte(), u.byte()
-	f := &Fire{Trigger: u.text(), Key: u.text(), FailLost: flags&fireFailLost != 0}
+	f := &Fire{Trigger: u.text(), FailLost: flags&fireFailLost != 0}
+	if f.Key, f.Trace = cutTrace(u.text()); f.Trace == noTrace {
+		f.Trace = ""
+	}
 	f.Instant, f.StartBy, f.Backfill = Micros(u.uint()), Micros(u.uint()), int64(u.uint())
 	if flags&fireOf != 0 {
 		u.bad = u.bad || len(u.b) < len(f.Of)

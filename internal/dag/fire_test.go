@@ -16,7 +16,9 @@ func TestPackFireRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := Fire{Trigger: rapid.String().Draw(t, "trigger"), Key: rapid.String().Draw(t, "key"),
 			Instant: Micros(rapid.Int64().Draw(t, "instant")), StartBy: Micros(rapid.Int64().Draw(t, "start by")),
-			Backfill: rapid.Int64Range(0, math.MaxInt64).Draw(t, "backfill"), FailLost: rapid.Bool().Draw(t, "fail lost")}
+			Backfill: rapid.Int64Range(0, math.MaxInt64).Draw(t, "backfill"), FailLost: rapid.Bool().Draw(t, "fail lost"),
+			Trace: rapid.SampledFrom([]string{"", aTrace}).Draw(t, "trace")}
+		f.Key += rapid.SampledFrom([]string{"", traceMark + aTrace, traceMark + noTrace}).Draw(t, "end of the key")
 		if n := rapid.IntRange(0, LineMax).Draw(t, "line"); n > 0 {
 			f.Parent = &Parent{Task: TaskID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "task"))}
 			for i := range n {
@@ -37,6 +39,47 @@ func TestPackFireRoundTrip(t *testing.T) {
 			t.Fatalf("one byte more gives %+v", long)
 		}
 	})
+}
+
+const aTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+func TestParseTrace(t *testing.T) {
+	const start = "-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
+	for header, want := range map[string]string{
+		"00" + start + "01":     aTrace,
+		"00" + start + "00":     "00" + start + "00",
+		"00" + start + "03":     aTrace,
+		"00" + start + "fe":     "00" + start + "00",
+		"cc" + start + "01":     aTrace,
+		"cc" + start + "01-new": aTrace,
+		"cc" + start + "01new":  "",
+		"ff" + start + "01":     "",
+		"00" + start + "01-new": "",
+		"00" + start + "1":      "",
+		"00" + start + "0A":     "",
+		"00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01": "",
+		"00-00000000000000000000000000000000-b7ad6b7169203331-01": "",
+		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01": "",
+		"00_0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01": "",
+		"00-0af7651916cd43dd8448eb211c80319c_b7ad6b7169203331-01": "",
+		" 00" + start + "01": "", "": "", "x": "",
+	} {
+		if got := ParseTrace(header); got != want {
+			t.Errorf("%q gives %q, want %q", header, got, want)
+		}
+	}
+}
+
+// TestTraceIsBehindTheKey: a decoder of an earlier release reads the trace context as a part of the key.
+func TestTraceIsBehindTheKey(t *testing.T) {
+	with, key := (&Fire{Key: "k", Trace: aTrace}).Pack(), "k"+traceMark+aTrace
+	u := unpacker{b: with[2:]}
+	if u.text(); u.text() != key || u.bad {
+		t.Errorf("%x does not have the key %q", with, key)
+	}
+	if !(&Fire{Trace: aTrace}).Alone() || !(*Fire)(nil).Alone() || (&Fire{Of: RunID{1}}).Alone() {
+		t.Error("Alone")
+	}
 }
 
 func FuzzUnpackFire(f *testing.F) {
@@ -100,4 +143,28 @@ func TestTwoQueues(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestFollowersLeaveTheTrace: a chain of runs that follow each other shares a trace for a bounded number of runs,
+// and none of them shows how many there were.
+func TestFollowersLeaveTheTrace(t *testing.T) {
+	for _, given := range []string{aTrace[:53] + "00", aTrace[:53] + "01"} {
+		h := &Header{Fire: &Fire{Trace: given}}
+		for hop := range traceHopsMax {
+			next := FollowTrace(h)
+			fire, err := UnpackFire((&Fire{Key: "k", Trace: next}).Pack())
+			if err != nil || next == "" {
+				t.Fatalf("hop %d: %q, %v", hop, next, err)
+			}
+			if h = (&Header{Fire: fire}); h.Trace() != given {
+				t.Fatalf("hop %d: the trace of %s is shown as %s, want %s", hop, next, h.Trace(), given)
+			}
+		}
+		if next := FollowTrace(h); next != "" {
+			t.Errorf("hop %d: %s, want none", traceHopsMax, next)
+		}
+	}
+	if next := FollowTrace(&Header{Fire: &Fire{Key: "k"}}) + FollowTrace(&Header{}); next != "" {
+		t.Errorf("without a trace: %s", next)
+	}
 }

@@ -11,7 +11,7 @@ import (
 
 func (t *TaskSpec) isForeach() bool { return t.Logic != nil && t.Logic.Kind == Foreach }
 
-// foreach is what the instances of a foreach task are, and what that makes of it.
+// foreach returns the state of a foreach task from the states of its instances.
 func (n *naiveRun) foreach(t *TaskSpec, f *fact) TaskState {
 	begun, most := 0, len(f.items)
 	if t.Logic.Parallel > 0 {
@@ -53,8 +53,8 @@ func (n *naiveRun) foreach(t *TaskSpec, f *fact) TaskState {
 	return Succeeded
 }
 
-// foreach has the owner find out the items of a foreach task, or read what the instances left; false:
-// something else is to happen to it, or nothing can.
+// foreach makes the owner find the items of a foreach task, or read the outputs of its instances. It
+// returns false if another event must come first, or none is possible.
 func (m *machine) foreach(a *AttemptRow, armed bool) bool {
 	ev := Event{Kind: EvArm, Task: a.Task, Token: a.Token, Of: Foreach}
 	switch k := rapid.IntRange(0, 9).Draw(m.T, "foreach"); {
@@ -81,8 +81,8 @@ func (m *machine) instanceOf(t TaskID) (of TaskID, ok bool) {
 	return m.w.run.Graph.InstanceOf(t)
 }
 
-// fairAnswer is what the owner of a run says to a deferred task that it is fair to; false: there is
-// nothing to say yet.
+// fairAnswer returns the owner's answer to a deferred task in a fair world. ok is false if there is no
+// answer yet.
 func (w *world) fairAnswer(a *AttemptRow, seed int) (Event, bool) {
 	name, of := w.run.Graph.Name(a.Task), w.run.Graph.Kind(a.Task)
 	ev := Event{Kind: EvSettle, Task: a.Task, Token: a.Token, Of: of, Result: outcome(seed, name, a.Token)}
@@ -108,7 +108,8 @@ func (r *Run) byName() string {
 	return fmt.Sprint(r.State, " ", r.Cause, " ", strings.Join(all, ", "))
 }
 
-// read answers with what the instances left; false: some have not ended, or the run is being ended.
+// read answers with the outputs of the instances. It returns false if some have not ended, or the run is
+// being ended.
 func (m *machine) read(ev *Event) bool {
 	r := m.w.run
 	ev.Kind, ev.Child.Generation = EvSettle, r.Generation
@@ -116,7 +117,7 @@ func (m *machine) read(ev *Event) bool {
 	return r.spreads[ev.Task].left == 0 && r.Intent < IntentStop
 }
 
-// finishForeach makes the fair answer: items, or what the instances left.
+// finishForeach gives the fair answer: the items, or the outputs of the instances.
 func (m *machine) finishForeach(ev *Event, armed bool) {
 	if !armed {
 		ev.Kind, ev.Items = EvArm, &Items{Values: [][]byte{[]byte("1"), []byte("2")}}
@@ -216,7 +217,8 @@ func checkSpreads(r *Run) error {
 	return nil
 }
 
-// FuzzRunGraph: what a row adds to a graph is an error or a graph in which every task has a name that finds it.
+// FuzzRunGraph: the additions of a row to a graph are an error, or a graph in which every task has a name
+// that finds it.
 func FuzzRunGraph(f *testing.F) {
 	version, err := NewGraph(GraphSpec{Tasks: []TaskSpec{{Name: "a", Logic: &Logic{Kind: Foreach}}, {Name: "b"}}})
 	must(err)

@@ -82,7 +82,8 @@ func TestEndIsRead(t *testing.T) {
 	}
 }
 
-// TestSwitchWaitsForWhatItReads: told to choose again, it does so when what it reads, and does not need itself, has run again.
+// TestSwitchWaitsForWhatItReads: a switch that must choose again waits until the tasks that it reads have
+// run again, unless they need it.
 func TestSwitchWaitsForWhatItReads(t *testing.T) {
 	w, do := foundWorld(t, GraphSpec{Tasks: []TaskSpec{
 		{Name: "read"},
@@ -108,8 +109,8 @@ func TestSwitchWaitsForWhatItReads(t *testing.T) {
 	}
 }
 
-// TestReadyWaitsForWhatIsDoneAgain: a task that was told to run, and does not yet because its run is paused, waits for what
-// it needs when that is told to run again; then it is what that leaves it.
+// TestReadyWaitsForWhatIsDoneAgain: a task was told to run while its run is paused. If a task that it needs
+// is told to run again, it waits for that one, and its state then follows from it.
 func TestReadyWaitsForWhatIsDoneAgain(t *testing.T) {
 	for _, c := range []struct {
 		condition string
@@ -161,7 +162,8 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestReadersFollow: what reads a task without needing it is decided anew when somebody decides about it.
+// TestReadersFollow: a task that reads another without needing it is decided again after a decision about
+// the other.
 func TestReadersFollow(t *testing.T) {
 	w, do := foundWorld(t, GraphSpec{Tasks: []TaskSpec{
 		{Name: "read"},
@@ -179,8 +181,8 @@ func TestReadersFollow(t *testing.T) {
 	}
 }
 
-// TestWaitingBeginsNothing: a run that was recovered and waits for what it claims begins no logical task, whoever
-// looks at it or decides about another task of it; once it has that, it does.
+// TestWaitingBeginsNothing: a recovered run that waits for its queue slot or locks begins no logical task,
+// not even after checks and decisions about other tasks. It begins them when it has its slot and locks.
 func TestWaitingBeginsNothing(t *testing.T) {
 	for name, look := range map[string]Event{
 		"looked at": {Kind: EvCheck},

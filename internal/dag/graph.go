@@ -61,8 +61,8 @@ type Policy struct {
 	StartDeadline time.Duration // from ready to the hand-over; 0: none
 	Priority      Priority
 	Place         Place // where it may run
-	// Queue is the named queue that limits how many such attempts there are at a time, whatever run they
-	// are of; "": none does.
+	// Queue is the named queue that limits the number of concurrent attempts of such tasks, in all runs. ""
+	// means no queue.
 	Queue string
 }
 
@@ -104,7 +104,7 @@ type Graph struct {
 	queued   bool                // some task names a queue
 	calling  bool                // the instances of some foreach are calls
 
-	// What a run adds; see fan.go. A version's graph has none of it.
+	// The tasks that a run adds; see fan.go. A version's graph has none.
 	grown []instance // the tasks that follow
 	fans  map[TaskID]*fan
 }
@@ -181,10 +181,10 @@ func (g *Graph) handles(t TaskID) bool {
 	return c != nil && c.Handles()
 }
 
-// ErrorKind says what is wrong with a graph.
+// ErrorKind is the kind of a fault in a graph.
 type ErrorKind uint8
 
-// What can be wrong with a graph.
+// The faults of a graph.
 const (
 	EmptyGraph ErrorKind = iota + 1
 	TooManyTasks

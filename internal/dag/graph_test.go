@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// spec reads "a; b a; c a b if=always()": tasks with what they need.
+// spec parses "a; b a; c a b if=always()": tasks with their needs.
 func spec(text string) GraphSpec {
 	var s GraphSpec
 	for _, task := range strings.Split(text, ";") {
@@ -43,7 +43,7 @@ func TestGraphErrors(t *testing.T) {
 		{"a; b a; c b if=status(a)=failed", FarRead, `task "c" looks at "a" in its if, but does not need it directly; add it to needs`},
 		{"a; b; c b if=out(a)=1", FarRead, `task "c" looks at "a" in its if, but does not need it directly; add it to needs`},
 		{"a; b a if=out(zz)=1", UnknownNeed, `task "b" needs "zz", which does not exist`},
-		// What a handler needs has ended with it; what lies before that may not have.
+		// The tasks that a handler needs have ended with it; earlier tasks may not have ended.
 		{"x; a x; h a if=always(); b h if=out(x)=1", FarRead, `task "b" looks at "x" in its if, but does not need it directly; add it to needs`},
 	}
 	for _, tt := range tests {
@@ -152,7 +152,8 @@ func checkCycle(t *rapid.T, path []string, needs map[string]bool) {
 	}
 }
 
-// firstOfKnots finds by brute force the tasks that reach themselves, and of those that reach each other the first.
+// firstOfKnots finds the tasks that reach themselves, by brute force. Of tasks that reach each other it
+// returns the first.
 func firstOfKnots(n int, needs map[string]bool) []string {
 	reach := map[[2]int]bool{}
 	for range n {
@@ -257,8 +258,8 @@ func dedupe(t TaskSpec) TaskSpec {
 	return t
 }
 
-// TestNewGraphIsLinear counts allocations, which stay few, and what conditions that look
-// back may cost in all.
+// TestNewGraphIsLinear counts the allocations, and the total cost of conditions that read earlier tasks.
+// Both must stay small.
 func TestNewGraphIsLinear(t *testing.T) {
 	for name, shape := range map[string]func(int) GraphSpec{"wide": wide, "chain": chain, "layered": layered} {
 		var allocs [2]float64

@@ -53,20 +53,22 @@ type (
 	HandlerID int64
 	// TaskID is a task's position in its run's graph, from 0.
 	TaskID int32
-	// Token names an attempt of a task, and fences: only the holder of the newest token can settle the task. It
-	// is the era in which the attempt was handed over × TokensOfEra + the number of the attempt.
+	// Token names an attempt of a task, and fences it: only the holder of the newest token can settle the task.
+	// Its value is the era in which the attempt was assigned × TokensOfEra + the number of the attempt.
+	// Invariant: no token of a task is given twice, whatever the database has lost.
 	Token int64
 	// Era counts the times that the database has gone back to an earlier state: after a failover that lost
-	// commits, or a restore. What a token names was handed over in one era only, so no token is given twice.
+	// commits, or a restore. A token contains the era of its assignment, so no token is given twice.
 	Era int32
-	// Micros is an instant: microseconds since 1970 UTC on the store's clock. 0 is none.
+	// Micros is an instant: microseconds since 1970 UTC on the store's clock. The value 0 means no instant.
 	Micros int64
 )
 
 // LeaderTask is the task of Leader work (splitting a run). It is no node of the graph.
 const LeaderTask TaskID = -1
 
-// Bounds of tokens: the greatest fits into 31 bits, which is what rows and former versions have for one.
+// Bounds of tokens: the greatest token fits into 31 bits, which is the width of a token in rows and in
+// earlier versions.
 const (
 	TokensOfEra = 1 << 20
 	EraMax      = 1<<11 - 1
@@ -75,18 +77,18 @@ const (
 // Number counts the attempts of a task: from 1, never reset, also where the database has lost some.
 func (t Token) Number() int32 { return int32(t % TokensOfEra) }
 
-// Era is the one in which the attempt was handed over.
+// Era is the era in which the attempt was assigned.
 func (t Token) Era() Era { return Era(t / TokensOfEra) }
 
 // Is reports whether a number that a person or a program gave names this attempt: its token does, and so does
 // its number, which no two attempts that the database knows share.
 func (t Token) Is(n int64) bool { return int64(t) == n || n < TokensOfEra && int64(t.Number()) == n }
 
-// Next is the token of the attempt after this one, or of the first one, if it is handed over in an era. It
-// never falls: a task of a later era than the one that is known here keeps its own.
+// Next returns the token of the next attempt, or of the first one, if it is assigned in an era. The era of
+// a token never falls: if the task already has a later era, Next keeps it.
 func (t Token) Next(in Era) Token { return Token(max(in, t.Era()))*TokensOfEra + t%TokensOfEra + 1 }
 
-// Name is what people read: the number, and the era if it is not the first.
+// Name is the form for people: the number, and the era if it is not the first.
 func (t Token) Name() string {
 	if t.Era() == 0 {
 		return strconv.Itoa(int(t.Number()))
@@ -117,6 +119,6 @@ type Now struct {
 	// Mono is the time elapsed in this ownership: for durations, so that no jump of the
 	// wall clock shortens a retry or holds it for an hour.
 	Mono time.Duration
-	// Era is that of the database: new tokens are of it, and what is held under an older one is lost.
+	// Era is the era of the database. New tokens are of this era, and attempts under an older era are lost.
 	Era Era
 }

@@ -65,8 +65,8 @@ func (r *Run) raise(verb *Event, cause Cause, now Now, fx *Effects) {
 	}
 }
 
-// dropLeader gives up Leader work without waiting for its holder: it has no effects yet,
-// and what it finds is fenced by the end of the run.
+// dropLeader gives up Leader work without waiting for its holder. The work has no effects yet, and the end
+// of the run fences its result.
 func (r *Run) dropLeader(now Now) {
 	if r.leader.state.Held() {
 		a := r.end(&r.leader)

@@ -37,8 +37,8 @@ func (k Kind) String() string { return kindNames[k] }
 // Kinds names every kind, in the order of the numbers.
 func Kinds() []string { return kindNames[:] }
 
-// Name is what people know such a task by: a wait for a condition is looked at like a dependent one, but was
-// written as a wait.
+// Name is the kind of such a task for people. A wait for a condition is carried out like a dependent task,
+// but was written as a wait.
 func (l *Logic) Name() string {
 	if l.Kind == Dependent && l.For > 0 {
 		return Wait.String()
@@ -46,8 +46,8 @@ func (l *Logic) Name() string {
 	return l.Kind.String()
 }
 
-// Logic is the rule of a logical task. The definition holds what only its owner needs: who may approve, which
-// workflow is called.
+// Logic is the rule of a logical task. Data that only its owner needs is in the definition: who may
+// approve, which workflow is called.
 type Logic struct {
 	Kind     Kind
 	For      time.Duration // Wait: for how long; 0: until an instant that its owner finds out. Dependent: how often a condition is looked at; 0: it needs another run
@@ -78,7 +78,7 @@ type Prepare struct {
 	Kind  Kind
 }
 
-// Order is what the child run of a call is to be told: the parent's intent.
+// Order is a request to the child run of a call: the parent's intent.
 type Order struct {
 	Run    RunID // the parent
 	Task   TaskID
@@ -87,8 +87,8 @@ type Order struct {
 	Reason string
 }
 
-// Child names a run that a call started, and the generation of it that the call waits for: a
-// call of a recovered run goes on with the child that it had.
+// Child names a run that a call started, and the generation of it that the call waits for. A call of a
+// recovered run continues with its earlier child.
 type Child struct {
 	Run        RunID
 	Generation int32
@@ -133,7 +133,7 @@ func ChildID(a *AttemptRow) RunID {
 	return id
 }
 
-// Logic tells what a logical task does; nil: a worker runs the task.
+// Logic returns the rule of a logical task. It returns nil if a worker runs the task.
 func (g *Graph) Logic(t TaskID) *Logic {
 	if of, ok := g.InstanceOf(t); ok {
 		return g.logic[of].Each
@@ -149,7 +149,7 @@ func (g *Graph) Kind(t TaskID) Kind {
 	return Work
 }
 
-// BranchOutputs is what a switch leaves behind: the task that it chose, "" if none.
+// BranchOutputs returns the outputs of a switch: the task that it chose, "" if none.
 func BranchOutputs(then string) []byte { return []byte(`{"branch":` + strconv.Quote(then) + `}`) }
 
 // picked reports whether no switch has decided against t. A switch that did not succeed
@@ -174,8 +174,8 @@ func (g *Graph) choosable(t TaskID, k known) bool {
 	return true
 }
 
-// beginLogical begins the next logical task that is ready; false: there is none. A paused
-// run begins none.
+// beginLogical begins the next logical task that is ready. It returns false if there is none. A paused run
+// begins none.
 func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	t, to, any := r.nextLogical()
 	if !any {
@@ -244,7 +244,7 @@ func (r *Run) nextLogical() (t TaskID, to choice, any bool) {
 	return 0, to, false
 }
 
-// expect asks for what a deferred attempt needs to go on: its timer, its preparation.
+// expect asks for the timer or the preparation with which a deferred attempt continues.
 func (r *Run) expect(a *AttemptRow, now Now, fx *Effects) {
 	if l := r.Graph.Logic(a.Task); l != nil && l.prepared() && (a.Started == 0 || l.Kind == Call || l.Kind == Dependent) {
 		fx.Prepares = append(fx.Prepares, Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: l.Kind})
@@ -267,7 +267,7 @@ func (r *Run) choose(t TaskID, p *task, to choice, now Now) {
 	r.succeed(t, a)
 }
 
-// endLogical closes a deferred attempt; its state and what follows are the caller's.
+// endLogical closes a deferred attempt. The caller sets its state and the consequences.
 func (r *Run) endLogical(p *task, now Now) *attempt {
 	a := r.end(p)
 	if a.Started == 0 {
@@ -333,7 +333,7 @@ func (r *Run) arm(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// conclude settles a deferred task: what it waited for is there, or will never be.
+// conclude settles a deferred task: its event has come, or can never come.
 func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 	p, v := r.fenceDeferred(ev)
 	if v != Accepted {
@@ -375,7 +375,7 @@ func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// deferredDue acts on the timer of a deferred task; false: it does not count any more.
+// deferredDue acts on the timer of a deferred task. It returns false if the timer no longer counts.
 func (r *Run) deferredDue(t TaskID, p *task, now Now, fx *Effects) bool {
 	a := &r.slots[p.slot-1]
 	l, pol := r.Graph.Logic(t), r.Graph.Policy(t)

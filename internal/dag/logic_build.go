@@ -55,8 +55,8 @@ func (b *builder) logic() {
 	}
 }
 
-// works reports whether it is a foreach whose instances run on workers: its settings of attempts are meant
-// for those.
+// works reports whether the task is a foreach whose instances run on workers: its settings of attempts then
+// apply to the instances.
 func (l *Logic) works() bool { return l.Kind == Foreach && l.Each == nil }
 
 // isCall reports whether it is a call, and says nothing else.
@@ -64,7 +64,7 @@ func (l *Logic) isCall() bool {
 	return l.Kind == Call && l.For == 0 && l.Branches == nil && l.Parallel == 0 && !l.Collect && l.Each == nil
 }
 
-// branches links a switch with what it chooses from. What it chose is kept in memory.
+// branches links a switch with the tasks that it chooses from. Its choice is kept in memory.
 func (b *builder) branches(s TaskID, l *Logic) {
 	g := b.g
 	b.keep(s)

@@ -2,7 +2,7 @@ package dag
 
 import "time"
 
-// OnLost says what becomes of a task whose handler is gone.
+// OnLost is the policy for a task whose handler is gone.
 type OnLost uint8
 
 // The policies.
@@ -42,7 +42,7 @@ func (r *Run) afterLoss(ev *Event, p *task, a *attempt, now Now, fx *Effects) {
 	}
 }
 
-// The bits of a packed policy. The first is what it was before there were others.
+// The bits of a packed policy. The first bit is the oldest: earlier versions had no others.
 const (
 	policyWarn = 1 << iota
 	policyLostFail
@@ -66,7 +66,7 @@ func (p *Policy) flags() (f byte) {
 	return f
 }
 
-// setFlags reads them; false: they are damaged.
+// setFlags reads the bits. It returns false if they are damaged.
 func (p *Policy) setFlags(f byte) bool {
 	p.WarnOnTimeout = f&policyWarn != 0
 	switch f & (policyLostFail | policyLostAsk) {

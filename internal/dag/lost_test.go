@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestNeighboursOfPoison: a task that ends its keeper takes along what runs beside it. It alone is failed as poison; a neighbour that
-// needs a few seconds comes to its end in the pauses.
+// TestNeighboursOfPoison: a task that kills its keeper also kills concurrent attempts. Only that task fails
+// as poison. A neighbour that needs a few seconds ends in the pauses.
 func TestNeighboursOfPoison(t *testing.T) {
 	t.Parallel()
 	const runs = 200
@@ -27,7 +27,8 @@ func TestNeighboursOfPoison(t *testing.T) {
 	}
 }
 
-// besidePoison runs two tasks; whenever the first is handed over, what both have is lost. The second needs a while.
+// besidePoison runs two tasks. Whenever the first is assigned, the attempts of both are lost. The second
+// needs a while.
 func besidePoison(r *Run, g *Graph, needs time.Duration) [2]TaskState {
 	var fx Effects
 	var due [2]time.Duration // when something becomes of a task by itself

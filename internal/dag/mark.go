@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Mark is what an operator decides about one task.
+// Mark is an operator's decision about one task.
 type Mark uint8
 
 // The decisions.
@@ -22,7 +22,7 @@ var markNames = [marks]string{"", "mark succeeded", "mark failed", "skip", "retr
 
 func (m Mark) String() string { return markNames[m] }
 
-// end is what a task that waits is after the decision.
+// end returns the state of a waiting task after the decision.
 func (m Mark) end() (TaskState, AttemptState, Cause) {
 	switch m {
 	case MarkSucceeded:
@@ -263,7 +263,7 @@ func (r *Run) markable(ev *Event) (Verdict, string) {
 	return Accepted, ""
 }
 
-// already reports whether the task is what the decision makes of it.
+// already reports whether the task is in the state that the decision would give it.
 func (m Mark) already(p *task, ev *Event) bool {
 	switch m {
 	case MarkSucceeded:
@@ -278,8 +278,7 @@ func (m Mark) already(p *task, ev *Event) bool {
 	return p.state == Stopped
 }
 
-// markTable is the one table of which decision fits which state of a task. What a decision
-// makes of a task is already there, is none of its business.
+// markTable says which decision fits which state of a task.
 var markTable = [marks][taskStates]bool{
 	MarkSucceeded: {Pending: true, Ready: true, RetryWait: true, Deferred: true, Succeeded: true, Failed: true, UpstreamFailed: true, Stopped: true, Skipped: true},
 	MarkFailed:    {Pending: true, Ready: true, RetryWait: true, Deferred: true, Succeeded: true, UpstreamFailed: true, Stopped: true, Skipped: true},
@@ -302,7 +301,7 @@ func (r *Run) missing(t TaskID) (TaskID, bool) {
 	return r.Graph.missing(t, func(n TaskID) (settled, fails bool) { return r.tasks[n].settled(), r.tasks[n].fails() })
 }
 
-// Missing is a task without which t cannot be told to run again, by what the rows say.
+// Missing returns a task without which t cannot run again, according to the rows.
 func (g *Graph) Missing(t TaskID, views []TaskView) (TaskID, bool) {
 	return g.missing(t, func(n TaskID) (settled, fails bool) {
 		v := &views[n]
@@ -320,7 +319,7 @@ func (g *Graph) missing(t TaskID, stands func(TaskID) (settled, fails bool)) (Ta
 	return 0, false
 }
 
-// Refusal says why a verb does not fit, and what would.
+// Refusal says why a verb does not fit, and which one would.
 func (r *Run) Refusal(ev *Event) string {
 	why := ""
 	switch ev.Kind {
@@ -346,7 +345,7 @@ func (r *Run) halt(t TaskID, a *attempt) {
 	r.settled(t)
 }
 
-// noteHalt keeps it as the run's sentence, if it has none.
+// noteHalt makes the halted task the message of the run, if it has none.
 func (r *Run) noteHalt(t TaskID) {
 	if r.Message == "" {
 		r.changed = true
@@ -368,8 +367,7 @@ func (a *AttemptRow) halted() bool {
 	return a.Cause == CauseHalted && (a.State == AttemptStopped || a.State == AttemptLost)
 }
 
-// stoppedState is what an attempt that was stopped, or a decision that looks like one, makes of
-// its task.
+// stoppedState is the state of a task after a stopped attempt, or after a decision that looks like one.
 func (a *AttemptRow) stoppedState() TaskState {
 	if a.byOperator() {
 		switch a.Cause {

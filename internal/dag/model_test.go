@@ -397,7 +397,7 @@ func (m *machine) timer() {
 	m.step(Event{Kind: EvTimer, Timer: tm.Kind, Task: tm.Task, Token: tm.Token})
 }
 
-// rubbish is what a stale, mistaken or hostile sender might say; it must change nothing.
+// rubbish sends reports of a stale, mistaken or hostile sender. They must change nothing.
 func (m *machine) rubbish() {
 	r := m.w.run
 	before := fingerprint(r)
@@ -463,7 +463,7 @@ func TestSafetyThenLiveness(t *testing.T) {
 	})
 }
 
-// finish is the fair world: what can go on does.
+// finish plays a fair world: everything that can continue does.
 func (m *machine) finish() {
 	r := m.w.run
 	if r.State == RunSubmitted {
@@ -503,7 +503,7 @@ func (m *machine) finish() {
 	}
 }
 
-// answer is the operator who is asked about every task that was lost.
+// answer plays the operator who decides about every lost task.
 func (m *machine) answer() {
 	for t := range m.w.run.tasks {
 		if m.w.run.tasks[t].state == RetryWait && m.w.run.tasks[t].revoked {

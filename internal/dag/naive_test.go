@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// fact is all that is known of one task from outside: what became of its attempts.
+// fact is the knowledge about one task from outside: the results of its attempts.
 type fact struct {
 	held      bool // assigned or running
 	running   bool
@@ -23,9 +23,9 @@ type fact struct {
 	late      bool     // of a foreach: one of them ended when the run was being ended already
 }
 
-// naive is the second implementation: it knows nothing but the specification, keeps
-// nothing, and computes everything anew each time. stop is how it ends because an operator
-// or its cap wants it to, before a failure did; RunRunning: nobody does.
+// naive is the second implementation. It knows only the specification, stores nothing, and computes
+// everything each time. stop is the state in which an operator or the timeout ends the run before a failure
+// does. RunRunning means that neither does.
 func naive(spec GraphSpec, params []byte, facts map[string]*fact, stop RunState, paused bool) (map[string]TaskState, RunState) {
 	n := naiveRun{spec: &spec, params: params, facts: facts, end: stop != RunRunning, joined: map[string]bool{}}
 	state, held, over, failed := n.look()
@@ -87,7 +87,7 @@ func (n *naiveRun) look() (state map[string]TaskState, held, over, failed bool) 
 	return n.state, held, over, failed
 }
 
-// logical is what becomes of a logical task by itself.
+// logical returns the state that a logical task reaches by itself.
 func (n *naiveRun) logical(t *TaskSpec, s TaskState) TaskState {
 	f := n.facts[t.Name]
 	switch {
@@ -126,7 +126,7 @@ func (n *naiveRun) holds(t *TaskSpec, c Condition) bool {
 	return holds && err == nil
 }
 
-// alive tells a run that goes on from one that only waits.
+// alive distinguishes a run that makes progress from one that only waits.
 func (n *naiveRun) alive(state map[string]TaskState, paused bool) RunState {
 	waits := false
 	for i := range n.spec.Tasks {
@@ -256,7 +256,7 @@ func (n *naiveRun) view(success, failure bool) View {
 		}}
 }
 
-// sameAsNaive compares a run in memory with what the second implementation says.
+// sameAsNaive compares a run in memory with the second implementation.
 func sameAsNaive(r *Run, spec GraphSpec, params []byte, facts map[string]*fact, stop RunState) error {
 	states, run := naive(spec, params, facts, stop, r.Intent == IntentPause)
 	for t := range r.tasks {

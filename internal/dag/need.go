@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Need is what an attempt takes of a machine besides its slot, or what a worker has. The zero Need
-// is none.
+// Need is the resources that an attempt takes of a machine in addition to its slot, or that a worker has.
+// The zero Need means no resources.
 type Need struct {
 	CPU    int64 `json:"cpu,omitempty"`    // thousandths of a core
 	Memory int64 `json:"memory,omitempty"` // bytes
 }
 
-// IsZero reports whether it is none.
+// IsZero reports whether the need is empty.
 func (n Need) IsZero() bool { return n == Need{} }
 
 // Within reports whether a worker that has so much can have it.
@@ -50,7 +50,7 @@ func Bytes(n int64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.1f", v), "0"), ".") + unit
 }
 
-// With is the place with what a task takes there.
+// With returns the place with the resources that a task takes there.
 func (p Place) With(n Need) Place {
 	if n.CPU > 0 {
 		p += Place(string(rune(placeCPU)) + strconv.FormatInt(n.CPU, 10) + placeEnd)
@@ -61,7 +61,7 @@ func (p Place) With(n Need) Place {
 	return p
 }
 
-// Need is what a task of the place takes.
+// Need returns the resources that a task of the place takes.
 func (p Place) Need() (n Need) {
 	if p == Anywhere {
 		return n

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOutputsOfARun: what conditions read of all its tasks is bounded. The task that would go beyond it fails; what is
-// done anew gives its room back, and a reload counts the same.
+// TestOutputsOfARun: the outputs that the conditions of a run read are bounded in all. The task that would
+// exceed the bound fails. A task that runs again frees its part, and a reload counts the same.
 func TestOutputsOfARun(t *testing.T) {
 	const size = 64 << 10
 	const fit = OutputsMax / size

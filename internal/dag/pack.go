@@ -26,7 +26,7 @@ func packStates(n int, state func(TaskID) TaskState) []byte {
 	return out
 }
 
-// eachPacked goes through packed states, whatever they are; false: they are damaged.
+// eachPacked calls f for packed states. It returns false if they are damaged.
 func eachPacked(b []byte, f func(s TaskState, count int)) bool {
 	for len(b) > 0 {
 		count, w := binary.Uvarint(b[1:])

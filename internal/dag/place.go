@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Place says which workers may run a task: Anywhere, or a canonical text of a kind of task, a node's
-// name, a group and labels, all of which the worker must match, and of what the task takes there. It
-// is made by NewPlace and With.
+// Place says which workers may run a task, and what the task takes there. It is Anywhere, or a canonical
+// text of a kind of task, a node's name, a group and labels, all of which the worker must match. NewPlace
+// and With make places.
 type Place string
 
 // Anywhere: every worker that runs processes will do.
 const Anywhere Place = ""
 
-// The parts of a place: a letter that says what it is, then the text, then the end mark, which
-// none of the texts holds.
+// The parts of a place. A part is a letter for its kind, then the text, then the end mark, which no text
+// contains.
 const (
 	placeKind   = 'k'
 	placeNode   = 'n'
@@ -25,8 +25,8 @@ const (
 	placeEnd    = "\n"
 )
 
-// Traits are what tasks choose a worker by, besides its name. A worker with kinds has handlers for tasks of
-// these kinds and is given no others; one without runs processes.
+// Traits are the properties by which tasks choose a worker, in addition to its name. A worker with kinds
+// has handlers for tasks of these kinds and gets no others. A worker without kinds runs processes.
 type Traits struct {
 	Groups []string          `json:"groups,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
@@ -34,7 +34,7 @@ type Traits struct {
 	// Room is the cpu and memory that it has for tasks, Used what attempts take of that.
 	Room Need `json:"room,omitzero"`
 	Used Need `json:"used,omitzero"`
-	// Full: its disk has no room for attempts, and it takes none until it has.
+	// Full says that the worker's disk has no room for attempts. It takes none until there is room.
 	Full bool `json:"full,omitzero"`
 }
 
@@ -71,7 +71,7 @@ func (p Place) OfKind(kind string) Place {
 	return Place(string(placeKind)+strings.ReplaceAll(kind, placeEnd, " ")+placeEnd) + p
 }
 
-// Kind is the kind of the tasks; "": they are processes.
+// Kind is the kind of the tasks. It is "" if they are processes.
 func (p Place) Kind() (kind string) {
 	p.each(func(part byte, text string) bool {
 		if part == placeKind {

@@ -66,7 +66,8 @@ func (r *Run) list(t TaskID) {
 	r.number(t)
 }
 
-// number notes when a task became ready, once the run has more than one list: those before are before.
+// number notes when a task became ready, once the run has more than one list. Tasks without a number became
+// ready earlier.
 func (r *Run) number(t TaskID) {
 	if len(r.placed) == 0 && len(r.shares) == 0 {
 		return
@@ -78,7 +79,7 @@ func (r *Run) number(t TaskID) {
 	r.turns[t] = r.turn
 }
 
-// Rank is where a ready task stands among those of its run, whichever workers may run them: the lower
+// Rank is the position of a ready task among all ready tasks of its run, on any workers. The lower rank
 // goes first.
 type Rank struct {
 	Level Priority `json:"level,omitempty"`
@@ -98,15 +99,15 @@ func (r *Run) rank(t TaskID) Rank {
 	return k
 }
 
-// enlisted counts what a list holds.
+// enlisted counts the tasks of a list.
 func (r *Run) enlisted(pol *Policy, list *readyList, n int32) {
 	if list.n += n; pol.Queue != "" {
 		r.shareOf(pol.Queue).ready += int64(n)
 	}
 }
 
-// unlist takes a task out, if it is in: at once if it is the first of its level, as the
-// one that NextReady would give is.
+// unlist takes a task out of its list, if it is in one. It does so at once if the task is the first of its
+// level, like the next task of NextReady.
 func (r *Run) unlist(t TaskID) {
 	if !r.tasks[t].listed {
 		return
@@ -234,7 +235,7 @@ func (r *Run) best(p Place) (first TaskID, best Rank) {
 	return first, best
 }
 
-// head is the first of the best level that has any; false: the list is empty.
+// head returns the first task of the best level that has one. It returns false if the list is empty.
 func (l *readyList) head() (t TaskID, some bool) {
 	for i := range l.levels {
 		if first := l.levels[i].first; first != 0 {
@@ -244,7 +245,7 @@ func (l *readyList) head() (t TaskID, some bool) {
 	return 0, false
 }
 
-// Board is the ready tasks of one owner, by the place where they may run: a queue for each.
+// Board holds the ready tasks of one owner, in one queue for each place where they may run.
 type Board struct {
 	Ageing time.Duration
 	any    Queue
@@ -324,8 +325,8 @@ func (b *Board) Some(open func(Place) bool) bool {
 	return false
 }
 
-// Head is the run whose task is next among the places that are open, and its place; nil: none
-// is.
+// Head returns the run whose task is next among the open places, and its place. It returns nil if there is
+// none.
 func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	if b.any.Len() > 0 && open(Anywhere) {
 		best = b.any.Head(now)
@@ -344,8 +345,8 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	return best, at
 }
 
-// Ahead counts the ready tasks of the run that go before one of them, up to a number: those whose places are
-// shared with it.
+// Ahead counts the ready tasks of the run that go before one of them, among tasks of shared places. It
+// counts up to most.
 func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	than := r.rank(t)
 	count := func(p Place, l *readyList) {
@@ -375,7 +376,7 @@ func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	return n
 }
 
-// Before counts the runs with tasks, of places that are shared, that come before those of r, up to a number.
+// Before counts the runs that come before r and have tasks of shared places. It counts up to most.
 func (b *Board) Before(r *Run, shared func(Place) bool, now Micros, most int) int {
 	seen := map[*Run]bool{}
 	b.Places(func(p Place, q *Queue) {
@@ -389,8 +390,7 @@ func (b *Board) Before(r *Run, shared func(Place) bool, now Micros, most int) in
 	return len(seen)
 }
 
-// Any reports whether there are ready tasks that only some workers may run, or that take of what
-// they have.
+// Any reports whether there are ready tasks that only some workers may run, or that take resources.
 func (b *Board) Any() bool { return len(b.placed) > 0 }
 
 // Placed calls f for every place with ready tasks but Anywhere, with its queue.
@@ -446,8 +446,8 @@ type seat struct {
 	tasks int32 // of its run that are ready, as of its last Update
 }
 
-// Update puts a run where its ready tasks say: call it after steps that may have changed
-// them.
+// Update moves a run to the position that follows from its ready tasks. Call it after steps that may have
+// changed them.
 func (q *Queue) Update(r *Run) {
 	n := r.Ready()
 	switch ready := n > 0; {
@@ -495,8 +495,7 @@ func (q *Queue) Sooner(a, b *Run, now Micros) bool {
 	return x < y || x == y && earlier(a, b)
 }
 
-// before calls f for the runs whose tasks come before those of r, until it says false: no more of the queue
-// is looked at.
+// before calls f for the runs whose tasks come before those of r. It stops when f returns false.
 func (q *Queue) before(r *Run, now Micros, f func(*Run) bool) {
 	for p := range q.levels {
 		h := q.levels[p]

@@ -211,8 +211,8 @@ func TestQueueRemoval(t *testing.T) {
 	})
 }
 
-// TestBoardIsExact: among the places that are open the order over all runs is that of a naive
-// sort, that of the tasks of one run, too, and what is closed keeps nobody else waiting.
+// TestBoardIsExact: within the open placements, the order over all runs is that of a naive sort. The same
+// holds for the tasks of one run. A closed placement delays no other task.
 func TestBoardIsExact(t *testing.T) {
 	places := []Place{Anywhere, NewPlace("", "etl", nil), NewPlace("", "", map[string]string{"disk": "ssd"})}
 	rapid.Check(t, func(t *rapid.T) {

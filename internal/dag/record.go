@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// RecordKind says what a line of a run's history is about.
+// RecordKind is the subject of a line of a run's history.
 type RecordKind uint8
 
 // The kinds. Their numbers are stored: only append.

@@ -2,7 +2,7 @@ package dag
 
 import "fmt"
 
-// Scope says what of a run a recover does again.
+// Scope is the part of a run that a recover runs again.
 type Scope uint8
 
 // The scopes. The first is the ordinary one; the others start from Event.Task.
@@ -111,7 +111,8 @@ func (r *Run) recoverable(ev *Event) (again []bool, v Verdict, why string) {
 	return again, Accepted, "" // a stopped run whose last task succeeded after all has its end set right
 }
 
-// addUnsuccessful marks what did not succeed and is not rightly skipped, and what needs that.
+// addUnsuccessful marks the tasks that did not succeed and were not skipped by rule, and the tasks that
+// need them.
 func (r *Run) addUnsuccessful(again []bool) {
 	for _, t := range r.Graph.topo {
 		again[t] = again[t] || r.tasks[t].state != Succeeded && r.tasks[t].state != Skipped
@@ -146,8 +147,8 @@ func (g *Graph) spread(set []bool, way *adjacency, backwards bool) {
 	}
 }
 
-// unstartable says why a single task that is to be done again could not run: something that it
-// needs, and that is not done again, too, failed. "": it could.
+// unstartable says why a single task could not run again: a task that it needs failed, and would not run
+// again. It returns "" if the task could run.
 func (r *Run) unstartable(ev *Event, again []bool) string {
 	if ev.Scope.base() != ScopeOnly {
 		return ""
@@ -164,9 +165,9 @@ func (r *Run) unstartable(ev *Event, again []bool) string {
 	return ""
 }
 
-// regenerate begins a new generation, of an ended run or of a live one: the tasks in again are
-// pending, all others stay what they are; what runs goes on running. The caller may decide about
-// a task before it calls recount.
+// regenerate begins a new generation, of an ended run or of a live one. The tasks in again become pending.
+// All others keep their states, and running ones continue. The caller may decide about a task before it
+// calls recount.
 func (r *Run) regenerate(again []bool, rec *Record, to RunState, now Now, fx *Effects) {
 	r.base = append([]byte{r.pastEnd()}, r.packKept(again)...)
 	r.Generation++
@@ -279,18 +280,18 @@ func (r *Run) beginAt(t TaskID, now Now) {
 	r.makeReady(t)
 }
 
-// fails reports whether the task makes those that need it upstream_failed.
+// fails reports whether the task makes its dependents upstream_failed.
 func (p *task) fails() bool { return p.state.fails() || p.halted }
 
-// settled reports whether those that need the task count it as done.
+// settled reports whether the task counts as done for its dependents.
 func (p *task) settled() bool { return p.state.settled() || p.halted }
 
 // keptOwn marks in the packed states that a generation keeps that the task's newest attempt is
 // behind its state. With pending it is: whatever that attempt says, of any generation.
 const keptOwn = 0x80
 
-// packKept packs what the next generation keeps: pending for what is decided in it, the end of
-// what has ended, and which tasks are what their newest attempt says.
+// packKept packs the states that the next generation keeps: pending for tasks that are decided in it, the
+// ends of ended tasks, and a mark for tasks whose state is that of their newest attempt.
 func (r *Run) packKept(again []bool) []byte {
 	return packStates(len(r.tasks), func(t TaskID) TaskState {
 		p, s := &r.tasks[t], Pending
@@ -307,7 +308,8 @@ func (r *Run) packKept(again []bool) []byte {
 	})
 }
 
-// pastEnd is the first byte of what a generation keeps: 1 + how the run ended last; 0: it never did.
+// pastEnd is the first byte of the kept state of a generation: 1 + the last end of the run, or 0 if it
+// never ended.
 func (r *Run) pastEnd() byte {
 	if r.State.Terminal() {
 		return byte(r.State) + 1
@@ -318,7 +320,7 @@ func (r *Run) pastEnd() byte {
 	return 0
 }
 
-// EndedBefore tells how the run ended in the last generation that did; false: none has.
+// EndedBefore returns the end of the run in the last generation that ended. It returns false if none has.
 func EndedBefore(base []byte) (RunState, bool) {
 	if len(base) == 0 || base[0] == 0 {
 		return 0, false
@@ -329,7 +331,7 @@ func EndedBefore(base []byte) (RunState, bool) {
 // EndedBefore tells how the run ended in the last generation before this one that did.
 func (r *Run) EndedBefore() (RunState, bool) { return EndedBefore(r.base) }
 
-// eachKept goes through what a generation keeps; false: it is damaged.
+// eachKept calls f for the states that a generation keeps. It returns false if they are damaged.
 func eachKept(base []byte, f func(s TaskState, count int)) bool {
 	return len(base) > 0 && base[0] <= byte(runStates) && eachPacked(base[1:], f)
 }
@@ -345,7 +347,8 @@ func countFrozen(base []byte) int32 {
 	return n
 }
 
-// keep brings in what the generation before left, and which tasks are what their newest attempt says.
+// keep brings in the states that the generation before kept, and those that follow from the newest
+// attempts.
 func (d *deriver) keep() error {
 	odd := false
 	own := func(t TaskID) bool {

@@ -2,8 +2,8 @@ package dag
 
 import "time"
 
-// RunRow is a run as it is stored. What Header holds is written once (see RunUpdate.Filled); the rest is
-// rewritten as a whole whenever it changes.
+// RunRow is a run as it is stored. Header is written once (see RunUpdate.Filled). The rest is rewritten as
+// a whole at each change.
 type RunRow struct {
 	Header
 	State      RunState
@@ -23,8 +23,11 @@ type RunRow struct {
 	Shares     []Share // of places for its tasks; nil: they name no queue, or wanted none yet
 }
 
-// AttemptRow is an attempt as it is stored: written at its assignment and at its end, and in between only if
-// it runs long.
+// AttemptRow is an attempt as readers of the store get it. It changes at its assignment, at its end, and in
+// between only if it runs long. The SQL engines keep an attempt that is only assigned, or that plainly
+// succeeded, without a row of its own (package store, Forms of rows).
+//
+// Invariant: Run, Task and Token name one attempt. Handler never changes.
 type AttemptRow struct {
 	Run        RunID
 	Task       TaskID
@@ -41,15 +44,16 @@ type AttemptRow struct {
 	Assigned   Micros
 	Started    Micros
 	Finished   Micros
-	// RetryAt is when the task is due again after this failed or lost attempt, RetryWait how long
-	// that was when it was decided; 0: not again. A reload waits for what is left of
-	// RetryAt but at least 0 and at most RetryWait, so no jump of a clock holds it up.
-	// While the attempt is deferred, the same of what it waits for.
+	// RetryAt is the time at which the task is due again after this failed or lost attempt, and RetryWait the
+	// length of that pause when it was decided; 0 means no retry. A reload waits for the time that is left
+	// until RetryAt, but at least 0 and at most RetryWait, so no jump of a clock holds it up. While the attempt
+	// is deferred, the two fields describe its wait in the same way.
 	RetryAt   Micros
 	RetryWait time.Duration
 }
 
-// AttemptUpdate is a row to rewrite, and the state that it must be in for that.
+// AttemptUpdate is a row to rewrite, and the state that it must be in for that. Invariant: a store writes it
+// only if the attempt is in state Was and held by Handler; else nothing of the transaction stays.
 type AttemptUpdate struct {
 	AttemptRow
 	Was AttemptState
@@ -58,7 +62,8 @@ type AttemptUpdate struct {
 	Plain bool
 }
 
-// RunUpdate is a row to rewrite, and the state that it must be in for that.
+// RunUpdate is a row to rewrite, and the state that it must be in for that. Invariant: a store writes it only
+// if the row is in state Was; else nothing of the transaction stays.
 type RunUpdate struct {
 	RunRow
 	Was RunState
@@ -69,7 +74,7 @@ type RunUpdate struct {
 	Filled bool
 }
 
-// EventRow is what happened to one run in one transaction, packed.
+// EventRow holds the events of one run in one transaction, packed.
 type EventRow struct {
 	Run     RunID
 	Seq     int64 // the shard's transaction; the store sets it
@@ -115,10 +120,9 @@ func (r *Run) Pending() int {
 	return n
 }
 
-// Flush moves everything that the steps since the last one changed into c: rows are
-// images of memory, so however many events a transaction carries, a row is written once.
-// From here on memory counts as stored; if the transaction does not surely commit, the
-// owner must forget the run and load it again.
+// Flush moves everything that the steps since the last one changed into c: rows are images of memory, so
+// however many events a transaction carries, a row is written once. Afterwards memory counts as stored. If
+// the transaction may not have committed, the owner must forget the run and load it again.
 func (r *Run) Flush(c *Changes, now Micros) {
 	switch {
 	case !r.stored:

@@ -235,7 +235,7 @@ func TestManyRetries(t *testing.T) {
 	}
 }
 
-// TestTexts: what is stored comes back.
+// TestTexts: stored values are read back unchanged.
 func TestTexts(t *testing.T) {
 	for s := range runStates {
 		if back, ok := ParseRunState(s.String()); !ok || back != s {

@@ -1,6 +1,6 @@
 package dag
 
-// Origin says who started a run.
+// Origin is the source of a run.
 type Origin string
 
 // The origins.
@@ -17,7 +17,7 @@ const (
 	OriginEnqueue Origin = "enqueue"
 )
 
-// Header is what never changes about a run, but for the parameters of OriginEnqueue.
+// Header holds the fields of a run that never change, except for the parameters of OriginEnqueue.
 type Header struct {
 	ID       RunID
 	Shard    ShardID
@@ -51,19 +51,21 @@ type Run struct {
 	Leader     HandlerID // who split it
 	LeaderAt   Micros
 
-	tasks       []task
-	left        int32             // tasks not terminal
-	failed      int32             // tasks failed or upstream_failed
-	active      int32             // attempts assigned or running, the Leader's included
-	leader      task              // the pseudo task of Leader work
-	base        []byte            // packed states kept from the generation before
+	tasks  []task
+	left   int32 // tasks not terminal. Invariant: a split run ends in the step that makes it 0
+	failed int32 // tasks failed or upstream_failed
+	active int32 // attempts assigned or running, the Leader's included
+	leader task  // the pseudo task of Leader work
+	// base is the packed states that are kept from the generation before.
+	// Invariant: what an operator decided about a task is in base or in a row without a handler (mark.go).
+	base        []byte
 	own         []byte            // the packed graph, if it is not the version's
 	outputs     map[TaskID][]byte // of succeeded tasks that conditions read
 	outputsSize int               // of them all, in bytes
 	frozen      int32             // tasks that an earlier generation leaves failed, upstream_failed or stopped
 	late        []TaskID          // pending with nothing to wait for but a task that their condition reads
 	limited     []TaskID          // became ready in this step, and have a start deadline
-	// Tasks that fail to be tried again, and those that wait for something outside, or for instances.
+	// The tasks that wait for a retry, that wait for something outside the run, and that wait for instances.
 	retrying, deferred, fanning int32
 	spreads                     map[TaskID]*spread // by foreach task that has instances
 	stirred                     []TaskID           // foreach tasks that something happened to in this step
@@ -82,10 +84,10 @@ type Run struct {
 	slots  []attempt // live attempts and those touched since the last flush
 	free   []int32
 
-	// Gate is its owner's mark: how far the run is on its way through the limits.
+	// Gate belongs to the owner: the progress of the run through the limits.
 	Gate uint8
-	// Marks are its owner's, too: which transaction touched it last, of each of the two that there may be at
-	// once.
+	// Marks also belong to the owner: the transactions that touched the run last. There are two, because two
+	// transactions may be under way.
 	Marks [2]uint64
 
 	stored  bool     // the row exists
@@ -104,15 +106,15 @@ type Run struct {
 	approvalSince      Micros // since when one does
 }
 
-// task is what memory holds of a task: 32 bytes.
+// task is a task in memory: 32 bytes.
 type task struct {
 	state    TaskState
-	losses   uint8 // in this generation
-	revoked  bool  // its newest attempt was ended without its holder
-	listed   bool  // it is in the ready list
-	own      bool  // its state comes from its newest attempt, or did when a generation before kept it
-	halted   bool  // stopped for itself, not with its run: what needs it cannot run
-	token    Token
+	losses   uint8  // in this generation
+	revoked  bool   // its newest attempt was ended without its holder
+	listed   bool   // it is in the ready list
+	own      bool   // its state comes from its newest attempt, or did when a generation before kept it
+	halted   bool   // stopped for itself, not with its run: what needs it cannot run
+	token    Token  // of the newest attempt; it only rises. Invariant: only its holder's report counts (fence)
 	blockers int32  // while pending: needs not settled; while listed: the next of the list + 1
 	slot     int32  // index in Run.slots + 1; 0: none
 	retries  int32  // in this generation
@@ -158,8 +160,8 @@ func (r *Run) Active() int { return int(r.active) }
 // Unsettled is the number of tasks that have not ended.
 func (r *Run) Unsettled() int { return int(r.left) }
 
-// Holder returns the handler that holds the task's newest attempt, and its token. It returns false if none
-// does.
+// Holder returns the handler that holds the task's newest attempt, and its token. It returns false if there
+// is none.
 func (r *Run) Holder(t TaskID) (HandlerID, Token, bool) {
 	if !r.has(t) {
 		return 0, 0, false

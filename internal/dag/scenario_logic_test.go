@@ -99,7 +99,7 @@ func (p *player) logicEvent(ev *Event, kind string, args []string) {
 	ev.Result.Message = strings.Join(rest[1:], " ")
 }
 
-// tellOwner says what the owner has to find out, and to tell child runs.
+// tellOwner prints the requests to the owner, and its messages to child runs.
 func (p *player) tellOwner() {
 	slices.SortFunc(p.w.prepares, func(a, b Prepare) int { return int(a.Task - b.Task) })
 	for _, q := range p.w.prepares {

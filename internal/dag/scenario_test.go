@@ -304,7 +304,7 @@ func (p *player) event(words []string) {
 	p.apply(ev, strings.Join(words, " "))
 }
 
-// scope reads what a recover is to do again.
+// scope parses the tasks that a recover must run again.
 func (p *player) scope(ev *Event, args []string) (rest []string) {
 	for _, a := range args {
 		name, value, _ := strings.Cut(a, "=")
@@ -447,7 +447,7 @@ func (p *player) apply(ev Event, as string) {
 	p.tellOwner()
 }
 
-// assignAll hands over every ready task in the best order.
+// assignAll assigns every ready task in the best order.
 func (p *player) assignAll() {
 	for p.w.run.Ready() > 0 {
 		if _, err := p.w.step(Event{Kind: EvAssign, Task: p.w.run.NextReady(), Handler: 1}); err != nil {
@@ -476,10 +476,10 @@ func (p *player) tellCancels() {
 	p.told = len(p.w.cancels)
 }
 
-// toldOrder is the order in which changes are told: what ended, then what goes on.
+// toldOrder is the order in which changes are printed: ended tasks first, then the others.
 var toldOrder = [taskStates]TaskState{Succeeded, Failed, UpstreamFailed, Stopped, Skipped, RetryWait, Pending, Ready, Assigned, Running, Deferred}
 
-// tell says what changed: tasks grouped by what they are now.
+// tell prints the changed tasks, grouped by their present states.
 func (p *player) tell() {
 	r := p.w.run
 	p.seen = append(p.seen, make([]task, max(0, len(r.tasks)-len(p.seen)))...)

@@ -29,8 +29,8 @@ func (r *Run) succeed(t TaskID, a *attempt) {
 	r.settled(t)
 }
 
-// OutputsMax bounds what conditions read of a run's tasks, in bytes: it stays in memory as long as the run
-// goes on.
+// OutputsMax bounds the outputs that the conditions of a run read, in bytes. They stay in memory as long as
+// the run is active.
 const OutputsMax = 16 << 20
 
 // keepOutputs keeps what conditions read of a succeeded task.
@@ -51,7 +51,7 @@ func (r *Run) forgetOutputs(t TaskID) {
 	delete(r.outputs, t)
 }
 
-// bounded is what came of a task: a failure, if its run cannot keep what it left behind.
+// bounded returns the result of a task. It is a failure if the run cannot keep the outputs.
 func (r *Run) bounded(t TaskID, res *Result) *Result {
 	if res.State != AttemptSucceeded || !r.Graph.kept[t] || r.outputsSize+len(res.Outputs) <= OutputsMax {
 		return res
@@ -73,7 +73,7 @@ func (r *Run) settled(t TaskID) {
 			if p.state != Pending {
 				continue
 			}
-			// A wide join looks at all it needs once, not once for each of them.
+			// A wide join checks all its needs once, not once for each of them.
 			p.blockers--
 			if p.blockers > 0 && (!fails || r.Graph.handles(d)) {
 				continue
@@ -97,8 +97,8 @@ func (r *Run) decide(t TaskID) {
 	}
 }
 
-// verdictOn moves a pending task if something can be said of it already, and reports
-// whether it is settled now, so that its dependents must be told.
+// verdictOn moves a pending task if its state is decided already. It reports whether the task is settled
+// now, so that its dependents must be notified.
 func (r *Run) verdictOn(t TaskID, p *task) bool {
 	to, why := judge(r.Graph, r.Params, t, p.blockers == 0, r)
 	switch to {
@@ -130,7 +130,7 @@ type known interface {
 	stateOf(TaskID) TaskState
 	failedAt(TaskID) bool // it makes what needs it upstream_failed
 	outputOf(TaskID) []byte
-	// holds evaluates a condition of a task; ErrCostly: it is not known yet.
+	// holds evaluates a condition of a task. It returns ErrCostly if the result is not known yet.
 	holds(t TaskID, branch int32, c Condition, v View) (bool, error)
 }
 
@@ -222,7 +222,7 @@ func (r *Run) revisit() {
 	}
 }
 
-// viewOf is what the conditions of one task see.
+// viewOf returns the values that the conditions of one task can read.
 func viewOf(g *Graph, params []byte, success, failure bool, k known) View {
 	return View{
 		Success: success, Failure: failure, Params: params,
@@ -251,7 +251,7 @@ func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	r.failFinally(t, a)
 }
 
-// tryAgain has a task be handed over again after a pause, which the row of the ended attempt keeps.
+// tryAgain makes a task ready again after a pause, which the row of the ended attempt keeps.
 func (r *Run) tryAgain(t TaskID, a *attempt, wait time.Duration, now Now, fx *Effects) {
 	a.RetryWait, a.RetryAt = wait, now.Wall+Micros(wait.Microseconds())
 	r.moveTask(t, RetryWait)
@@ -283,8 +283,8 @@ func (r *Run) failTask(t TaskID) {
 	r.settled(t)
 }
 
-// retryable applies the policy's exit codes, and the word of a handler. A start that cannot succeed the next
-// time either (no such program) is retried like any other: the file may be there by then.
+// retryable applies the exit codes of the policy, and the verdict of a task function. A start that cannot
+// succeed (no such program) is retried like any other failure: the file may exist by then.
 func retryable(p *Retry, a *attempt) bool {
 	if len(p.OnExit) == 0 || a.Cause == CausePermanent {
 		return a.Cause != CausePermanent
@@ -340,7 +340,7 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 			r.raise(&Event{Intent: IntentStop, Reason: "on_failure: end"}, CauseTask, now, fx)
 			r.revisit() // conditions that read what this has ended
 		}
-		// What foreach tasks ended may have ended the run: then nothing begins any more.
+		// Foreach tasks may have ended the run. Then nothing begins any more.
 		if again = r.fanOut(now, fx) || r.beginLogical(now, fx) || len(r.stirred) > 0 || r.failedEnough(); again {
 			r.revisit()
 		}

@@ -31,7 +31,7 @@ func (s *Share) Wants() int64 { return max(s.Need-s.Got, 0) }
 // Line is the name of the line in which the tasks wait.
 func (s *Share) Line() string { return s.Queue + "/" + s.Key }
 
-// What names its queue in words.
+// What names the queue in words.
 func (s *Share) What() string {
 	if s.Key == "" {
 		return "queue " + s.Queue
@@ -108,7 +108,7 @@ func (r *Run) loadShares(rows []Share) {
 	}
 }
 
-// Shares is what the row of the run says of them.
+// Shares returns the shares that the row of the run stores.
 func (r *Run) Shares() []Share {
 	if r.State.Terminal() {
 		return nil
@@ -136,8 +136,8 @@ func (r *Run) NewShares() (queues []string) {
 // PutKey notes the key of a new share.
 func (r *Run) PutKey(queue, key string) { r.shareOf(queue).Key = key }
 
-// PutShare takes in granted slots. It returns false if the run has no such share any more: then the grant is
-// void.
+// PutShare takes in granted slots. It returns false if the run no longer has such a share: then the grant
+// is void.
 func (r *Run) PutShare(given *Share) bool {
 	for _, s := range r.shares {
 		if s.Queue != given.Queue || s.Life != given.Life || r.State.Terminal() {

@@ -28,8 +28,8 @@ func (l *Logic) cap() int32 {
 	return l.Parallel
 }
 
-// ending is what becomes of an instance without an attempt whose foreach task is in this state;
-// Pending: it waits for its turn.
+// ending returns the state of an instance without an attempt for a state of its foreach task. Pending means
+// that the instance waits for its turn.
 func ending(of TaskState, halted bool) TaskState {
 	switch {
 	case of.fails() || halted:
@@ -40,7 +40,7 @@ func ending(of TaskState, halted bool) TaskState {
 	return Pending
 }
 
-// moved counts what moveTask does to an instance.
+// moved counts the change that moveTask makes to an instance.
 func (r *Run) moved(t TaskID, from, to TaskState) {
 	of, _ := r.Graph.InstanceOf(t)
 	sp := r.spreads[of]
@@ -74,8 +74,9 @@ func (r *Run) armed(of TaskID) bool {
 	return p.state == Deferred && r.slots[p.slot-1].Started != 0
 }
 
-// spreading reports whether a foreach task finds out its items, or collects what its instances left. Only for
-// a run of which nothing runs, is ready or is to be tried again: then what lives of instances are calls.
+// spreading reports whether a foreach task computes its items, or collects the outputs of its instances. It
+// is called only for a run of which no task runs, is ready or waits for a retry: the live instances are
+// then calls.
 func (r *Run) spreading() bool {
 	if r.fanning == 0 {
 		return false
@@ -108,7 +109,7 @@ func (r *Run) recountSpread(of TaskID) *spread {
 	return sp
 }
 
-// respread brings the instances of a foreach task in line after more than one of them changed.
+// respread updates the instances of a foreach task after more than one of them changed.
 func (r *Run) respread(of TaskID) {
 	sp, f := r.recountSpread(of), r.Graph.fans[of]
 	r.stir(of)
@@ -138,7 +139,7 @@ func (r *Run) respread(of TaskID) {
 	sp.next = 0
 }
 
-// fanOut goes on with the foreach tasks that something happened to, and reports whether there were any.
+// fanOut continues the foreach tasks that an event concerned. It reports whether there were any.
 func (r *Run) fanOut(now Now, fx *Effects) bool {
 	any := len(r.stirred) > 0
 	for len(r.stirred) > 0 && !r.State.Terminal() {
@@ -165,7 +166,7 @@ func (r *Run) fanOut(now Now, fx *Effects) bool {
 	return any
 }
 
-// endWith ends what waits of the instances of a foreach task, if that has ended.
+// endWith ends the waiting instances of a foreach task if the task has ended.
 func (r *Run) endWith(of TaskID) {
 	sp, p := r.spreads[of], &r.tasks[of]
 	if end := ending(p.state, p.halted); sp != nil && end.Terminal() {
@@ -190,8 +191,8 @@ func (r *Run) endInstances(f *fan, sp *spread, end TaskState) {
 	}
 }
 
-// join settles a foreach task whose instances have ended: at once, or when the owner has read what
-// they left.
+// join settles a foreach task whose instances have ended: at once, or when the owner has read their
+// outputs.
 func (r *Run) join(of TaskID, p *task, now Now, fx *Effects) {
 	f, l := r.Graph.fans[of], r.Graph.logic[of]
 	if why := r.failedInstances(f); why != "" {
@@ -211,7 +212,7 @@ func (r *Run) join(of TaskID, p *task, now Now, fx *Effects) {
 	r.succeed(of, a)
 }
 
-// failedInstances is the sentence about those that failed; "": none.
+// failedInstances names the failed instances. It returns "" if there are none.
 func (r *Run) failedInstances(f *fan) string {
 	var names []string
 	n, most := 0, 5
@@ -368,7 +369,7 @@ func (g *Graph) host(t TaskID) TaskID {
 	return t
 }
 
-// spreadOut is what the rows say of the instances of one foreach task.
+// spreadOut derives the instances of one foreach task from the rows.
 func (d *deriver) spreadOut(f *fan) {
 	of := &d.views[f.of]
 	armed := of.State == Deferred && of.Own && d.attempts[d.latest[f.of]-1].Started != 0
@@ -401,8 +402,8 @@ func (d *deriver) spreadOut(f *fan) {
 	}
 }
 
-// unmarkableForeach says why a decision does not fit a foreach task that has its instances, or an
-// instance that is retired. "": it may fit.
+// unmarkableForeach says why a decision does not fit a foreach task that has its instances, or a retired
+// instance. It returns "" if the decision may fit.
 func (r *Run) unmarkableForeach(ev *Event, p *task) string {
 	if f := r.Graph.fans[ev.Task]; f != nil && !f.stale && p.own {
 		if ev.Mark == MarkRetry && p.state.Terminal() || ev.Mark == MarkStop && p.state == Deferred {

@@ -55,7 +55,7 @@ func (s TaskState) fails() bool { return s == Failed || s == UpstreamFailed }
 // for a stopped task is decided with its run.
 func (s TaskState) settled() bool { return s.Terminal() && s != Stopped }
 
-// RunState is where a run stands.
+// RunState is the state of a run.
 type RunState uint8
 
 // The states of a run.
@@ -92,7 +92,7 @@ func ParseRunState(text string) (RunState, bool) {
 // Terminal reports whether s is an end within a generation.
 func (s RunState) Terminal() bool { return s >= RunSucceeded }
 
-// AttemptState is where one attempt stands.
+// AttemptState is the state of one attempt.
 type AttemptState uint8
 
 // The states of an attempt.
@@ -127,9 +127,8 @@ func (s AttemptState) Ended() bool { return s >= AttemptSucceeded && s != Attemp
 // Known reports whether s is a state at all.
 func (s AttemptState) Known() bool { return s < attemptStates }
 
-// Intent is what an operator (or a rule of the run) wants of a run. It is stored, only
-// ever rises except from pause back to run, and every transition honours it, recovery
-// included.
+// Intent is the wish of an operator (or of a rule of the run) about a run. It is stored, and only rises,
+// except from pause back to run. Every transition honours it, recovery included.
 type Intent uint8
 
 // The intents, in rising order.

@@ -79,7 +79,7 @@ func (r *Run) fence(ev *Event, p *task) Verdict {
 	return Duplicate
 }
 
-// refuse records what a stale holder said, and changes nothing else.
+// refuse records the report of a stale holder, and changes nothing else.
 func (r *Run) refuse(ev *Event, v Verdict) Verdict {
 	if v == Stale && (ev.Kind == EvReport || ev.Kind == EvSplit) {
 		r.record(Record{Kind: RecRejected, Task: ev.Task, Token: ev.Token, Handler: ev.Handler, Text: v.String()})
@@ -103,7 +103,7 @@ func (r *Run) submit(ev *Event, now Now, fx *Effects) Verdict {
 	return r.begin(ev, now, fx)
 }
 
-// admit goes on with a run that had to wait.
+// admit continues a run that had to wait.
 func (r *Run) admit(ev *Event, now Now, fx *Effects) Verdict {
 	if r.State != RunWaiting {
 		return Duplicate
@@ -215,8 +215,8 @@ func (r *Run) assign(ev *Event, now Now) Verdict {
 	return Accepted
 }
 
-// eraOver is why an attempt of an older era is lost, whatever it says of its end: it may have begun from what
-// the database does not know any more.
+// eraOver is the reason why an attempt of an older era is lost, whatever end it reports: it may have begun
+// from rows that the database has lost.
 const eraOver = "the database went back to an earlier state while it ran"
 
 // heard takes what a holder says of its attempt; the token and the holder must be the
@@ -264,9 +264,9 @@ func (r *Run) started(ev *Event, p *task, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// onClock puts a holder's time on the store's clock: no earlier than the hand-over, no later
-// than now, which is also what 0 (not told) becomes. So, whatever clocks holders have, no
-// attempt is seen to start before what its task needs has ended.
+// onClock puts a holder's time on the store's clock: no earlier than the assignment, and no later than now.
+// A time of 0 (not reported) becomes now. So no attempt seems to start before the end of the tasks that it
+// needs, whatever the clocks of holders show.
 func onClock(told, earliest, now Micros) Micros {
 	if told == 0 {
 		told = now
@@ -274,8 +274,8 @@ func onClock(told, earliest, now Micros) Micros {
 	return max(min(told, now), earliest)
 }
 
-// watch asks for the timers of a running attempt. The worker holds the cap; these are for
-// the record, and for a worker that does not come back.
+// watch asks for the timers of a running attempt. The worker enforces the cap. These timers are for the
+// record, and for a worker that does not come back.
 func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
 	pol := r.Graph.Policy(t)
 	if pol.Timeout == 0 {
@@ -289,7 +289,7 @@ func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
 	fx.Timers = append(fx.Timers, tm)
 }
 
-// report settles an attempt with what its holder says of it.
+// report settles an attempt with the result that its holder reports.
 func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 	a, res := r.end(p), r.bounded(ev.Task, &ev.Result)
 	warned, halted, byWhom := a.Cause == CauseTimeout, a.Cause == CauseHalted, a.Message
@@ -338,8 +338,8 @@ func (r *Run) recordEnd(a *attempt, s TaskState) {
 		Exited: a.Exited, ExitCode: a.ExitCode, Text: string(a.Cause)})
 }
 
-// lost takes the task from a handler that is gone. The loss is no failed try of the task:
-// it is counted apart, and too many of them fail the task.
+// lost takes the task from a handler that is gone. A loss is not counted as a failed attempt. Losses have a
+// counter of their own, and too many of them fail the task.
 func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 	a := r.end(p)
 	halted := a.Cause == CauseHalted

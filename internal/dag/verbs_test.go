@@ -286,8 +286,8 @@ func TestRunVerbsTable(t *testing.T) {
 	}
 }
 
-// TestMarkTable: what a decision makes of a task is a legal move, from pending where it takes a
-// new generation.
+// TestMarkTable: every decision about a task is a valid transition. If it begins a new generation, it
+// starts from pending.
 func TestMarkTable(t *testing.T) {
 	for m := MarkSucceeded; m < marks; m++ {
 		for _, s := range TaskStates() {

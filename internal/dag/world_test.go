@@ -98,7 +98,7 @@ func (c *testCond) read(v View) (TaskState, []byte) {
 	return state, out
 }
 
-// rowStore does with changes what a store does, guards included.
+// rowStore applies changes as a store does, including the guards.
 type rowStore struct {
 	run      *RunRow
 	attempts map[attemptKey]AttemptRow
@@ -158,7 +158,7 @@ func (s *rowStore) list() []AttemptRow {
 	return all
 }
 
-// world is one run with its rows, clock, timers and what its worker was told.
+// world is one run with its rows, clock, timers and the orders to its worker.
 type world struct {
 	g       *Graph // of the workflow's version
 	own     bool   // the graph is the run's own
@@ -230,7 +230,7 @@ func (w *world) effects() Effects {
 	}}
 }
 
-// answer evaluates what a step asked for, the last first, each as an event of its own.
+// answer evaluates the requests of a step, the last one first. Each is an event of its own.
 func (w *world) answer(fx *Effects) {
 	if w.late {
 		w.asked = append(w.asked, fx.Evaluations...)
@@ -285,7 +285,7 @@ func (w *world) load(fx Effects) (*Run, Effects, error) {
 	return r, fx, err
 }
 
-// crash forgets memory, timers and cancels, and loads what was committed.
+// crash forgets memory, timers and cancels, and loads the committed rows.
 func (w *world) crash() error {
 	r, fx, err := w.load(w.effects())
 	if err != nil {
@@ -459,8 +459,8 @@ func readableNow(r *Run, t TaskID) bool {
 	return c == nil || readable(r.Graph, c, r)
 }
 
-// decreed reports whether a task need not be what its needs allow: an operator decided so, or a
-// generation before left it.
+// decreed reports whether the state of a task need not follow from its needs, because an operator or an
+// earlier generation has decided it.
 func decreed(r *Run, t TaskID) bool {
 	kept, at := false, 0
 	eachKept(r.base, func(s TaskState, count int) {

@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// Rules say which addresses a call may reach. The zero Rules allow public addresses only. Texts are used throughout, because
-// rules travel with attempts to other processes.
+// Rules say which addresses a call may reach. The zero Rules allow public addresses only. Texts are used
+// throughout, because rules travel with attempts to other processes.
 type Rules struct {
 	Policies []string // of ParsePolicy; an address must be allowed by each; none: public
 	Own      []Own    // the addresses of Skein itself
-	// Proxy is the URL of the proxy that calls go through, or Environment; "": they go directly.
+	// Proxy is the URL of the proxy that calls go through, or Environment. If it is "", calls go directly.
 	Proxy string
 }
 
@@ -34,7 +34,7 @@ type Own struct {
 	Address string // HOST:PORT; on this machine it stands for that port of all addresses of the machine
 }
 
-// OwnURL is the address of a URL of Skein itself. It reports false for a text that is none.
+// OwnURL returns the address in a URL of Skein itself. It returns false for a text that is no URL.
 func OwnURL(what, text string) (Own, bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" {
@@ -106,8 +106,8 @@ func newGuard(r Rules) (*guard, error) {
 	return g, nil
 }
 
-// Transport makes connections that the rules allow, and ignores the proxy variables of the environment unless the rules name
-// them. The caller may set fields that concern neither Proxy nor dialling.
+// Transport makes connections that the rules allow, and ignores the proxy variables of the environment
+// unless the rules name them. The caller may set fields that concern neither Proxy nor dialling.
 func Transport(r Rules) (*http.Transport, error) {
 	g, err := newGuard(r)
 	if err != nil {
@@ -142,7 +142,8 @@ func ParseProxy(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// proxy chooses the proxy of a request. It refuses what the request names literally and the rules do not allow.
+// proxy chooses the proxy of a request. It refuses what the request names literally and the rules do not
+// allow.
 func (g *guard) proxy(req *http.Request, choose func(*http.Request) (*url.URL, error)) (*url.URL, error) {
 	u, err := choose(req)
 	if err != nil || u == nil {
@@ -211,8 +212,8 @@ func refusedOwn(shown, what string) error {
 	return &RefusedError{CodeOwn, shown, "it is the address of a " + what + " of Skein, and no setting allows it"}
 }
 
-// own refuses the addresses of Skein itself. A node may listen on all addresses of its machine, whichever it tells the others,
-// so on this machine its port is refused on all of them.
+// own refuses the addresses of Skein itself. A node may listen on all addresses of its machine, also on
+// ones that it does not advertise. So on this machine its port is refused on all addresses.
 func (g *guard) own(ctx context.Context, a netip.Addr, port uint16, shown string) error {
 	forms := []netip.Addr{a}
 	if inner, ok := embedded(a); ok {
@@ -237,7 +238,7 @@ func (g *guard) own(ctx context.Context, a netip.Addr, port uint16, shown string
 	return nil
 }
 
-// addresses are those of a host of Skein. A name that does not exist here has none.
+// addresses returns the addresses of a host of Skein. A name that does not resolve here has none.
 func (g *guard) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	if host == "" {
 		host = "0.0.0.0"

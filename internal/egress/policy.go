@@ -21,8 +21,8 @@ type Policy struct {
 	nets        []netip.Prefix
 }
 
-// ParsePolicy reads any, public, networks such as 10.0.0.0/8, or several of them with commas: an address is allowed if one of
-// them has it.
+// ParsePolicy reads any, public, networks such as 10.0.0.0/8, or several of them with commas. An address is
+// allowed if at least one of them contains it.
 func ParsePolicy(text string) (Policy, error) {
 	var p Policy
 	parts := strings.Split(text, ",")
@@ -38,7 +38,7 @@ func ParsePolicy(text string) (Policy, error) {
 		default:
 			n, err := netip.ParsePrefix(part)
 			if err != nil {
-				return Policy{}, fmt.Errorf("%q is none of any, public, and a network such as 10.0.0.0/8", part)
+				return Policy{}, fmt.Errorf("%q is no address policy; write any, public, or a network such as 10.0.0.0/8", part)
 			}
 			if n != n.Masked() {
 				return Policy{}, fmt.Errorf("the network %s has bits behind its mask; write %s", part, n.Masked())
@@ -82,7 +82,8 @@ func has(list []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// special4 and special6 are the networks that the registries of special-purpose addresses list as not reachable globally.
+// special4 and special6 are the networks that the registries of special-purpose addresses list as not
+// reachable globally.
 var (
 	special4 = prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
 		"192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4")
@@ -123,8 +124,8 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 	return a, false
 }
 
-// plain is an address without the forms that mean the same: an IPv4 address within IPv6, a zone, and the unspecified address,
-// which leads to the loopback address.
+// plain is an address without the forms that mean the same: an IPv4 address within IPv6, a zone, and the
+// unspecified address, which leads to the loopback address.
 func plain(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	switch a {
@@ -149,7 +150,7 @@ var metadata = map[netip.Addr]bool{
 	netip.MustParseAddr("192.0.0.192"):     true, // Oracle Cloud
 }
 
-// isMetadata reports whether an address, or the IPv4 address within it, is one of those.
+// isMetadata reports whether an address, or the IPv4 address within it, is one of the metadata addresses.
 func isMetadata(a netip.Addr) bool {
 	inner, ok := embedded(a)
 	return metadata[a] || ok && metadata[inner]

@@ -9,8 +9,9 @@ import (
 // redirectsMax bounds the redirects of one call.
 const redirectsMax = 5
 
-// Redirect is for [http.Client.CheckRedirect]. It follows at most 5 redirects and never leaves TLS. Another host gets no body,
-// none of the headers that the caller named, and no Referer, because that holds the query of the first address.
+// Redirect is for [http.Client.CheckRedirect]. It follows at most 5 redirects and never leaves TLS. Another
+// host gets no body, none of the headers that the caller named, and no Referer, because that holds the
+// query of the first address.
 func Redirect(req *http.Request, via []*http.Request, named []string) error {
 	first := via[0].URL
 	switch {

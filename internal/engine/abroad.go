@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// abroadEvery is the pause between two times of asking other nodes for what they hold.
+// abroadEvery is the pause between two requests to other nodes about the attempts that they hold.
 const abroadEvery = 15 * time.Second
 
 // abroad holds the loaded runs with attempts on other nodes. A node that is alive may not hold all
@@ -45,9 +45,9 @@ func (b *abroad) ask(w *writer) {
 				if a.Handler != w.e.me().ID && a.Task != dag.LeaderTask {
 					any = true
 					if ofOldEra(w, a) { // asked again: a cancel may be lost
-						w.cancel([]dag.Cancel{{Run: id, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: true}})
+						w.e.slots.cancel([]dag.Cancel{{Run: id, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: true}})
 					}
-					if ofOldEra(w, a) && w.isWorker(a.Handler) && w.e.cfg.Helpers != nil {
+					if ofOldEra(w, a) && w.e.slots.isWorker(a.Handler) && w.e.cfg.Helpers != nil {
 						old[a.Handler] = append(old[a.Handler], Held{id, a.Task, a.Token, a.Handler})
 					} else {
 						held[a.Handler] = append(held[a.Handler], AttemptID{id, a.Task, a.Token})
@@ -65,19 +65,52 @@ func (b *abroad) ask(w *writer) {
 	askWorkers(w, old)
 }
 
-// Disown reports as lost those of these attempts that this process does not hold: others have
+// carriedMax bounds the known reports on their way. An attempt that is forgotten here may run again, if its
+// shard comes back before its report.
+const carriedMax = 100_000
+
+// carried holds the attempts of this process whose reports the peers have, or had. If the shard of such an
+// attempt comes back, the attempt has ended and must not be started again. When the report has been taken,
+// the rows say so.
+type carried struct {
+	peers Peers
+	all   map[dag.AttemptKey]bool
+}
+
+func (c *carried) add(k dag.AttemptKey) {
+	if len(c.all) >= carriedMax {
+		clear(c.all)
+	}
+	c.all[k] = true
+}
+
+// has reports whether the peers have a report of an attempt that its owner has not taken yet. The rows
+// show each report that the owner has taken, unless the database has gone back since: then the attempt is
+// lost.
+func (c *carried) has(k dag.AttemptKey) bool {
+	if !c.all[k] {
+		return false
+	}
+	if c.peers.Pending(AttemptID{k.Run, dag.TaskID(k.Task), k.Token}) {
+		return true
+	}
+	delete(c.all, k)
+	return false
+}
+
+// Disown reports as lost those of these attempts that this process does not hold, although other nodes have
 // them down as held by its handler.
 func (e *Engine) Disown(ids []AttemptID) error {
 	return e.writer.inbox.put(item{op: func(w *writer) answer {
 		for _, id := range ids {
 			k := dag.KeyOf(id.Run, id.Task, id.Token)
-			// What runs in a slot that was lent to its owner is not booked. What was reported and is not written yet
-			// is booked, or carried, or in the list. Running would not do: the executor remembers reports that the
-			// database has lost since.
-			if e.home.has(k) || w.onItsWay(k) || e.cfg.Executor.Live(id.Run, id.Task, id.Token) || w.told()[k] {
+			// An attempt in a slot that was lent to its owner is not booked here. An attempt whose
+			// report is not written yet is booked, or carried, or in the list. Running would not do: the executor
+			// remembers reports that the database has lost since.
+			if e.slots.has(k) || w.carried.has(k) || e.cfg.Executor.Live(id.Run, id.Task, id.Token) || w.told()[k] {
 				continue
 			}
-			w.carry(k)
+			w.carried.add(k)
 			e.cfg.Peers.Report(Report{Run: id.Run, Task: id.Task, Token: id.Token, Lost: "its node has not got it"})
 		}
 		return answer{}

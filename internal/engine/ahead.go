@@ -76,8 +76,9 @@ func (w *writer) stage() {
 	w.tx.staged = true
 }
 
-// plain reports whether the transaction that was made of items is about runs that have to do with no others, but
-// through queues and locks that are granted here. While content that a store refuses is being looked for, transactions go one by one.
+// plain reports whether the transaction that was made of items is about runs that have to do with no
+// others, but through queues and locks that are granted here. While content that a store refuses is being
+// looked for, transactions go one by one.
 func (w *writer) plain(items []item) bool {
 	if w.itemsMax < batchRowsMax || len(w.tx.letters) > 0 || len(w.tx.addressed) > 0 {
 		return false
@@ -90,14 +91,14 @@ func (w *writer) plain(items []item) bool {
 		}
 	}
 	for _, r := range w.tx.touched {
-		if r.Fire != nil || len(r.Shares()) > 0 {
+		if !r.Fire.Alone() || len(r.Shares()) > 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// fly sees a flight to its end, and those that were made meanwhile.
+// fly waits for the end of a flight, and of the flights that were made meanwhile.
 func (w *writer) fly(ctx context.Context, f *flight) error {
 	for {
 		n, err := w.ahead(ctx, f)
@@ -140,8 +141,8 @@ func (w *writer) fly(ctx context.Context, f *flight) error {
 	}
 }
 
-// ahead makes the next transaction while one is under way, as soon as there is enough for one. It returns
-// how many items that took: none if the one under way was over before.
+// ahead makes the next transaction while one is under way, as soon as there are enough items. It returns
+// the number of items that the transaction took: none if the one under way ended first.
 func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 	enough := max(w.e.cfg.AheadRows/rowsPerItem, 1)
 	for ctx.Err() == nil {
@@ -175,8 +176,7 @@ func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 // onlyItems reports whether there is nothing to do but items: nothing that a transaction begins with a look
 // at the store for.
 func (w *writer) onlyItems() bool {
-	return w.itemsMax == batchRowsMax && len(w.gates.open) == 0 && len(w.backfills.open) == 0 &&
-		!w.commons.busy(w.clock.now().Wall) && (w.commons.loaded || w.held(store.GateShard) == nil)
+	return w.itemsMax == batchRowsMax && len(w.schedule.backfills.open) == 0 && !w.limits.busy(w.clock.now().Wall)
 }
 
 // simple reports whether an item can be applied before the transaction under way has committed: it does not
@@ -210,7 +210,7 @@ func (w *writer) arrive(f *flight) {
 	}
 }
 
-// fold makes one of a flight that failed and what was made since: nothing of that was sent.
+// fold joins a flight that failed and the transactions that were made since: none of these was sent.
 func (w *writer) fold(f *flight) {
 	if s, can := w.e.cfg.Store.(store.Stager); can { // later transactions are made again, perhaps under the same number
 		s.Unstage()
@@ -225,7 +225,7 @@ func (w *writer) fold(f *flight) {
 		}
 	}
 	for i := range made.assigns {
-		w.unbook(&made.assigns[i])
+		w.e.slots.unassign(&made.assigns[i])
 	}
 	made.reset()
 	w.tx, w.spare, w.unsure = f.tx, made, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -71,9 +72,12 @@ func TestSessionsEndAhead(t *testing.T) {
 // submitUntil starts runs one after another and gives those that were acknowledged.
 func submitUntil(over context.Context, n *node, w store.Workflow) (runs []dag.RunID) {
 	for over.Err() == nil {
-		if a, err := n.Submit(context.Background(), submission(w)); err == nil {
-			runs = append(runs, a.Run)
+		a, err := n.Submit(context.Background(), submission(w))
+		if err != nil {
+			time.Sleep(5 * time.Millisecond) // the shards are taken again meanwhile
+			continue
 		}
+		runs = append(runs, a.Run)
 	}
 	return runs
 }

@@ -8,11 +8,13 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store/memory"
 )
 
-// TestAhead makes a transaction while the one before is under way, which then ends in each way that there is:
-// nobody hears of the second before it is written itself, nothing is lost or done twice, no slot is lost.
+// TestAhead makes a transaction while the previous one is being written. The previous one ends in each
+// possible way. No caller learns of the second one before it is written itself. Nothing is lost or done
+// twice, and no slot is lost.
 func TestAhead(t *testing.T) {
 	for name, outcome := range map[string]memory.Outcome{"committed": memory.OK, "failed": memory.FailBefore, "refused": memory.Refuse,
 		"unknown, written": memory.UnknownWritten, "unknown, lost": memory.UnknownLost} {
@@ -22,8 +24,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// underWay is a store in which the commit that follows armed is under way until it is let go on, and then comes to
-// an outcome. A test defers the latter, too: else one that fails waits for its engine for ever.
+// underWay is a store in which the commit that follows armed waits until it is released, and then has a
+// given outcome. A test must defer the release. Otherwise a failed test waits for its engine for ever.
 func underWay(t *testing.T, outcome memory.Outcome) (st *memory.Store, armed *atomic.Bool, under chan struct{}, goOn func()) {
 	on := make(chan struct{})
 	armed, under, goOn = new(atomic.Bool), make(chan struct{}), sync.OnceFunc(func() { close(on) })
@@ -60,7 +62,7 @@ func aheadOf(t *testing.T, outcome memory.Outcome, report bool) {
 		switch _, err := n.Submit(t.Context(), submission(w)); {
 		case err == nil:
 			accepted.Add(1)
-		case !errors.Is(err, engine.ErrUnavailable):
+		case !errors.Is(err, errkind.ErrUnavailable):
 			t.Errorf("submit: %v", err)
 		}
 	}
@@ -101,8 +103,8 @@ func aheadOf(t *testing.T, outcome memory.Outcome, report bool) {
 	}
 }
 
-// TestAheadQueue does so through a queue of two places: whatever becomes of the transaction under way, which gave the
-// first, two runs at a time have one, and none is lost.
+// TestAheadQueue does the same with a queue of two slots. Whatever the outcome of the transaction under
+// way, which granted the first slots, two runs at a time have one, and none is lost.
 func TestAheadQueue(t *testing.T) {
 	for name, outcome := range map[string]memory.Outcome{"committed": memory.OK, "failed": memory.FailBefore, "refused": memory.Refuse,
 		"unknown, written": memory.UnknownWritten, "unknown, lost": memory.UnknownLost} {
@@ -124,7 +126,7 @@ func aheadThrough(t *testing.T, outcome memory.Outcome) {
 		switch _, err := n.Submit(t.Context(), submission(w)); {
 		case err == nil:
 			accepted.Add(1)
-		case !errors.Is(err, engine.ErrUnavailable):
+		case !errors.Is(err, errkind.ErrUnavailable):
 			t.Errorf("submit: %v", err)
 		}
 	}

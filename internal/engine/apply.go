@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
@@ -19,7 +21,7 @@ func (w *writer) apply(it *item) {
 	case it.submit != nil:
 		a = w.submit(it)
 	case it.define != nil:
-		a = w.define(it.define)
+		a = w.defs.define(it.define)
 	case it.ask != nil:
 		a.err = it.ask(w)
 	case it.op != nil:
@@ -30,6 +32,9 @@ func (w *writer) apply(it *item) {
 	if it.req != nil && !known && a.err == nil && a.verdict <= dag.Duplicate {
 		it.req.Created = w.tx.now.Wall
 		w.tx.batch.Requests = append(w.tx.batch.Requests, *it.req)
+	}
+	if it.note != nil && !known && a.err == nil && a.verdict <= dag.Duplicate && !a.existing {
+		w.tx.batch.Audit = append(w.tx.batch.Audit, *it.note)
 	}
 	w.tx.answers = append(w.tx.answers, a)
 }
@@ -44,7 +49,7 @@ func (w *writer) asked(it *item) (a answer, known bool) {
 	case errors.Is(err, store.ErrNotFound):
 		return a, false
 	case err != nil:
-		return answer{run: it.run, err: fromStore("look for the idempotency key", err)}, true
+		return answer{run: it.run, err: errkind.FromStore("look for the idempotency key", err)}, true
 	}
 	return answer{run: it.run, verdict: dag.Duplicate, existing: true, err: sameBody(was.Hash, it.req.Hash)}, true
 }
@@ -58,13 +63,14 @@ func (w *writer) request(scope, key string) (store.Request, error) {
 	return w.e.store.Request(context.Background(), scope, key)
 }
 
-// submit makes a run of a submission, or finds the one that it has made before.
+// submit makes a run of a submission, or finds the one that it has made before. accept, which begins the run,
+// is in fire.go.
 func (w *writer) submit(it *item) answer {
 	s := it.submit
 	if a, known := w.known(it); known {
 		return a
 	}
-	wf, err := w.workflow(s.Workflow.ID)
+	wf, err := w.defs.workflow(s.Workflow.ID)
 	if err == nil {
 		err = w.here(wf.Shard)
 	}
@@ -78,7 +84,7 @@ func (w *writer) submit(it *item) answer {
 		return answer{run: r.ID, existing: true}
 	}
 	r := dag.NewRun(s.header(&wf, w.tx.now.Wall))
-	if err := w.accept(r, true); err != nil {
+	if err := w.addRun(r, true); err != nil {
 		w.broken(err)
 		return answer{err: err}
 	}
@@ -87,7 +93,7 @@ func (w *writer) submit(it *item) answer {
 	}
 	a := answer{run: r.ID}
 	if s.View {
-		a.view = &RunView{Workflow: wf}
+		a.view = &inspect.RunView{Workflow: wf}
 		w.tx.shown++
 	}
 	return a
@@ -110,7 +116,7 @@ func (w *writer) known(it *item) (answer, bool) {
 		if row, err := w.e.store.Run(context.Background(), s.ID); err == nil {
 			return sameRun(s, &row.Header), true
 		} else if !errors.Is(err, store.ErrNotFound) {
-			return answer{err: fromStore("look for the run", err)}, true
+			return answer{err: errkind.FromStore("look for the run", err)}, true
 		}
 	}
 	if s.Key == "" {
@@ -134,7 +140,7 @@ func (w *writer) known(it *item) (answer, bool) {
 	case errors.Is(err, store.ErrNotFound):
 		return answer{}, false
 	case err != nil:
-		return answer{err: fromStore("look for the key", err)}, true
+		return answer{err: errkind.FromStore("look for the key", err)}, true
 	}
 	return sameRun(s, &row.Header), true
 }
@@ -171,14 +177,14 @@ func (w *writer) lookForKeys(items []item) {
 func sameRun(s *Submission, was *dag.Header) answer {
 	a := answer{run: was.ID, existing: true, err: sameBody(was.KeyHash, s.KeyHash)}
 	if was.Workflow != s.Workflow.ID {
-		a.err = fmt.Errorf("%w: run %s is of another workflow", ErrConflict, was.ID)
+		a.err = fmt.Errorf("%w: run %s is of another workflow", errkind.ErrConflict, was.ID)
 	}
 	return a
 }
 
 func sameBody(was, is []byte) error {
 	if string(was) != string(is) {
-		return fmt.Errorf("%w: another request used this idempotency key before", ErrConflict)
+		return fmt.Errorf("%w: another request used this idempotency key before", errkind.ErrConflict)
 	}
 	return nil
 }
@@ -189,7 +195,7 @@ func (w *writer) event(it *item) answer {
 	k := dag.KeyOf(it.run, ev.Task, ev.Token)
 	switch {
 	case ev.Kind == dag.EvReport || it.gone: // the attempt is over where it ran: its slot is free for this transaction
-		w.e.home.unbook(k)
+		w.e.slots.unbook(k)
 		delete(w.leading, k)
 	case ev.Kind == dag.EvSplit:
 		delete(w.leading, k)
@@ -208,7 +214,7 @@ func (w *writer) event(it *item) answer {
 	}
 	if r == nil {
 		if why, bad := w.bad[it.run]; bad && it.done != nil {
-			return answer{run: it.run, err: fmt.Errorf("%w: run %s is quarantined: %s", ErrConflict, it.run, why)}
+			return answer{run: it.run, err: fmt.Errorf("%w: run %s is quarantined: %s", errkind.ErrConflict, it.run, why)}
 		}
 		w.score(ev.Kind, dag.RunEnded)
 		return answer{run: it.run, verdict: dag.RunEnded}
@@ -229,7 +235,7 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 		r.PutClaim(nil) // it asks when it is through, as a new one does
 	}
 	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // it was revived, if only to end again
-		w.count(r)
+		w.limits.count(r)
 	}
 	if it.again && v == dag.Stale {
 		v = dag.Duplicate
@@ -246,7 +252,7 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 	}
 	w.tx.current = nil
 	if v == dag.Accepted && r.Claim != nil {
-		if err := w.anew(r, ev); err != nil {
+		if err := w.limits.anew(r, ev); err != nil {
 			w.broken(err)
 			return answer{run: it.run, err: err}
 		}
@@ -254,19 +260,20 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 	return answer{run: it.run, verdict: v}
 }
 
-// waits has a run that others have inserted pass its gates, and says what a recovered one has to
-// wait for.
+// waits makes a run that another transaction inserted pass its gates. It returns the reason for which a
+// recovered run has to wait.
 func (w *writer) waits(r *dag.Run, ev *dag.Event) (_ *dag.Event, gated bool, err error) {
 	switch {
 	case ev.Kind == dag.EvSubmit && r.Gate == gateNone:
-		why, d, err := w.enter(r)
+		why, d, err := w.limits.enter(r)
 		if d != nil {
-			return d.event(), false, err
+			denied := denial(d)
+			return &denied, false, err
 		}
 		ev.Wait = why
 		return ev, false, err
 	case ev.Kind == dag.EvRecover || ev.Kind == dag.EvMark && r.State.Terminal():
-		if ev.Wait, err = w.shut(r); ev.Wait == "" && r.Claim != nil {
+		if ev.Wait, err = w.limits.shut(r); ev.Wait == "" && r.Claim != nil {
 			ev.Wait = "it asks again for " + r.Claim.What()
 			return ev, false, err
 		}
@@ -296,7 +303,8 @@ func (w *writer) score(kind dag.EventKind, v dag.Verdict) {
 	}
 }
 
-// alert tells the operator of tasks that were lost too often: they may have ended the workers that ran them.
+// alert notifies the operator of tasks that were lost too often: they may have ended the workers that ran
+// them.
 func (w *writer) alert(poisoned []dag.Poisoned) {
 	for _, p := range poisoned {
 		w.e.stats.Poisoned.Add(1)

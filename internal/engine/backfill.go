@@ -9,12 +9,13 @@ import (
 	"slices"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
-// backfills are those that are not over, as this owner knows them. The cursor (Started), the
-// run and its place in the backfill are one transaction: dying in between is not possible,
-// and starting an instant twice is not either.
+// backfills holds the backfills that have not ended, as this owner knows them. One transaction writes the
+// cursor (Started), the run and its place in the backfill. So a crash cannot separate them, and no instant
+// is started twice.
 type backfills struct {
 	known    map[int64]*store.Backfill
 	instants map[int64][]dag.Micros // unpacked, of those that start some
@@ -36,48 +37,48 @@ func (b *backfills) retire() {
 	b.over = b.over[:0]
 }
 
-// openBackfills looks again at those of a workflow that may have been resumed; those of one
-// that was deleted end.
-func (w *writer) openBackfills(wf *store.Workflow) {
-	for _, id := range slices.Sorted(maps.Keys(w.backfills.known)) {
-		b := w.backfills.known[id]
+// openBackfills looks again at the backfills of a workflow that may have been resumed. It ends those of a
+// deleted workflow.
+func (s *schedule) openBackfills(wf *store.Workflow) {
+	for _, id := range slices.Sorted(maps.Keys(s.backfills.known)) {
+		b := s.backfills.known[id]
 		switch {
 		case b.Workflow != wf.ID || b.State != store.BackfillRunning && b.State != store.BackfillPaused:
 		case wf.State == store.WorkflowDeleted:
 			next := *b
 			next.State = store.BackfillCancelled
-			w.putBackfill(next)
+			s.putBackfill(next)
 		case b.State == store.BackfillRunning:
-			w.backfills.open[id] = true
+			s.backfills.open[id] = true
 		}
 	}
 }
 
-// loadBackfills brings back those that have something left to start.
-func (w *writer) loadBackfills(ctx context.Context) error {
-	w.backfills.forget()
-	if w.e.cfg.Planner == nil {
+// loadBackfills loads the backfills that have instants left to start.
+func (s *schedule) loadBackfills(ctx context.Context) error {
+	s.backfills.forget()
+	if s.planner == nil {
 		return nil
 	}
 	for _, state := range [...]string{store.BackfillRunning, store.BackfillPaused} {
-		if err := w.loadBackfillsIn(ctx, state); err != nil {
+		if err := s.loadBackfillsIn(ctx, state); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writer) loadBackfillsIn(ctx context.Context, state string) error {
+func (s *schedule) loadBackfillsIn(ctx context.Context, state string) error {
 	before := int64(0)
 	for {
-		page, err := w.e.store.Backfills(ctx, 0, state, before, loadPage)
+		page, err := s.store.Backfills(ctx, 0, state, before, loadPage)
 		if err != nil {
 			return err
 		}
 		for i := range page {
 			before = page[i].ID
-			w.backfills.known[before] = &page[i]
-			w.backfills.open[before] = true
+			s.backfills.known[before] = &page[i]
+			s.backfills.open[before] = true
 		}
 		if len(page) < loadPage {
 			return nil
@@ -86,43 +87,43 @@ func (w *writer) loadBackfillsIn(ctx context.Context, state string) error {
 }
 
 // backfill gives a backfill as it is in the transaction being made.
-func (w *writer) backfill(id int64) (*store.Backfill, error) {
-	if b := w.backfills.known[id]; b != nil {
+func (s *schedule) backfill(id int64) (*store.Backfill, error) {
+	if b := s.backfills.known[id]; b != nil {
 		return b, nil
 	}
-	b, err := w.e.store.Backfill(context.Background(), id)
+	b, err := s.store.Backfill(context.Background(), id)
 	if err != nil {
-		return nil, fromStore(fmt.Sprintf("backfill %d", id), err)
+		return nil, errkind.FromStore(fmt.Sprintf("backfill %d", id), err)
 	}
-	w.backfills.known[id] = &b
+	s.backfills.known[id] = &b
 	return &b, nil
 }
 
 // putBackfill writes a changed row, once per transaction.
-func (w *writer) putBackfill(b store.Backfill) {
-	b.Modified = w.tx.now.Wall
+func (s *schedule) putBackfill(b store.Backfill) {
+	b.Modified = s.txn().now.Wall
 	same := func(o store.Backfill) bool { return o.ID == b.ID }
-	batch := &w.tx.batch
-	if !w.tx.filled[b.ID] {
+	batch := &s.txn().batch
+	if !s.txn().filled[b.ID] {
 		b.Revision++
 		batch.BackfillUpdates = append(batch.BackfillUpdates, b)
-		w.tx.filled[b.ID] = true
-		w.backfills.known[b.ID] = &b
+		s.txn().filled[b.ID] = true
+		s.backfills.known[b.ID] = &b
 		return
 	}
-	b.Revision = w.backfills.known[b.ID].Revision // the caller's copy may be from before
+	b.Revision = s.backfills.known[b.ID].Revision // the caller's copy may be from before
 	if i := slices.IndexFunc(batch.BackfillInserts, same); i >= 0 {
 		batch.BackfillInserts[i] = b
 	} else if i := slices.IndexFunc(batch.BackfillUpdates, same); i >= 0 {
 		batch.BackfillUpdates[i] = b
 	}
-	w.backfills.known[b.ID] = &b
+	s.backfills.known[b.ID] = &b
 }
 
 // backfilled counts the end of a run of a backfill.
-func (w *writer) backfilled(r *dag.Run) error {
-	b, err := w.backfill(r.Fire.Backfill)
-	if errors.Is(err, ErrNotFound) {
+func (s *schedule) backfilled(r *dag.Run) error {
+	b, err := s.backfill(r.Fire.Backfill)
+	if errors.Is(err, errkind.ErrNotFound) {
 		return nil // it is no longer kept
 	}
 	if err != nil {
@@ -133,13 +134,13 @@ func (w *writer) backfilled(r *dag.Run) error {
 	if !counted(&next, again, before == dag.RunSucceeded, r.State == dag.RunSucceeded) {
 		return nil
 	}
-	w.over(&next)
-	w.putBackfill(next)
+	s.over(&next)
+	s.putBackfill(next)
 	return nil
 }
 
-// counted counts the end of a run, and reports whether it changes anything: one that was
-// ended before was counted then, and only how it stands now may differ.
+// counted counts the end of a run, and reports whether the backfill has changed. A run that had ended before
+// was counted then, and only its result may differ now.
 func counted(b *store.Backfill, again, wasGood, good bool) bool {
 	switch {
 	case again && good == wasGood:
@@ -158,12 +159,12 @@ func counted(b *store.Backfill, again, wasGood, good bool) bool {
 
 // buried counts, in the batch that ends a run whose rows make no sense, that it did; then is
 // to be called once the batch has committed.
-func (w *writer) buried(r *dag.RunRow, batch *store.Batch) (then func(), err error) {
+func (s *schedule) buried(r *dag.RunRow, batch *store.Batch) (then func(), err error) {
 	if r.Fire == nil || r.Fire.Backfill == 0 {
 		return func() {}, nil
 	}
-	b, err := w.backfill(r.Fire.Backfill)
-	if errors.Is(err, ErrNotFound) {
+	b, err := s.backfill(r.Fire.Backfill)
+	if errors.Is(err, errkind.ErrNotFound) {
 		return func() {}, nil
 	}
 	if err != nil {
@@ -179,8 +180,8 @@ func (w *writer) buried(r *dag.RunRow, batch *store.Batch) (then func(), err err
 	next.Modified = r.FinishedAt
 	batch.BackfillUpdates = append(batch.BackfillUpdates, next)
 	return func() {
-		w.backfills.known[next.ID] = &next
-		w.over(&next)
+		s.backfills.known[next.ID] = &next
+		s.over(&next)
 	}, nil
 }
 
@@ -191,62 +192,62 @@ func finished(b *store.Backfill) {
 	}
 }
 
-// over notes what the end of one run means for its backfill.
-func (w *writer) over(b *store.Backfill) {
+// over updates a backfill after the end of one of its runs.
+func (s *schedule) over(b *store.Backfill) {
 	finished(b)
 	if b.State == store.BackfillRunning {
-		w.backfills.open[b.ID] = true
+		s.backfills.open[b.ID] = true
 	} else if b.State != store.BackfillPaused && b.Ended == b.Started {
-		w.backfills.over = append(w.backfills.over, b.ID)
+		s.backfills.over = append(s.backfills.over, b.ID)
 	}
 }
 
 // refill starts what backfills may start now.
-func (w *writer) refill() error {
-	if len(w.backfills.open) == 0 {
+func (s *schedule) refill() error {
+	if len(s.backfills.open) == 0 {
 		return nil
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.backfills.open)) {
-		if w.tx.rows >= takeMax*rowsPerItem {
+	for _, id := range slices.Sorted(maps.Keys(s.backfills.open)) {
+		if s.txn().rows >= takeMax*rowsPerItem {
 			return nil // the next transaction goes on
 		}
-		if err := w.refillOne(id); err != nil {
+		if err := s.refillOne(id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writer) refillOne(id int64) error {
-	delete(w.backfills.open, id)
-	b := w.backfills.known[id]
-	if b == nil || w.held(b.Shard) == nil || b.State != store.BackfillRunning {
+func (s *schedule) refillOne(id int64) error {
+	delete(s.backfills.open, id)
+	b := s.backfills.known[id]
+	if b == nil || s.held(b.Shard) == nil || b.State != store.BackfillRunning {
 		return nil
 	}
-	wf, err := w.workflow(b.Workflow)
+	wf, err := s.defs.workflow(b.Workflow)
 	if err != nil {
 		return err
 	}
 	if wf.State != store.WorkflowActive {
 		return nil // resuming the workflow opens it again
 	}
-	at, err := w.instants(b)
+	at, err := s.instants(b)
 	if err != nil {
-		return w.spoil(*b, err)
+		return s.spoil(*b, err)
 	}
-	pol, err := w.e.cfg.Planner.BackfillPolicy(b)
+	pol, err := s.planner.BackfillPolicy(b)
 	if err != nil {
-		return w.spoil(*b, err)
+		return s.spoil(*b, err)
 	}
-	for next := *b; next.Started < next.Total && next.Started-next.Ended < int64(next.Parallel); next = *w.backfills.known[id] {
-		if w.tx.rows >= takeMax*rowsPerItem {
-			w.backfills.open[id] = true
+	for next := *b; next.Started < next.Total && next.Started-next.Ended < int64(next.Parallel); next = *s.backfills.known[id] {
+		if s.txn().rows >= takeMax*rowsPerItem {
+			s.backfills.open[id] = true
 			break
 		}
 		next.Started++
-		// The row comes first: a run that ends in this transaction counts in it.
-		w.putBackfill(next)
-		if err := w.backfillRun(&next, &wf, &pol, at[next.Started-1]); err != nil {
+		// The row comes first: it counts a run that ends in this transaction.
+		s.putBackfill(next)
+		if err := s.backfillRun(&next, &wf, &pol, at[next.Started-1]); err != nil {
 			return err
 		}
 	}
@@ -254,40 +255,40 @@ func (w *writer) refillOne(id int64) error {
 }
 
 // instants unpacks what a backfill starts, once.
-func (w *writer) instants(b *store.Backfill) ([]dag.Micros, error) {
-	if at := w.backfills.instants[b.ID]; at != nil {
+func (s *schedule) instants(b *store.Backfill) ([]dag.Micros, error) {
+	if at := s.backfills.instants[b.ID]; at != nil {
 		return at, nil
 	}
 	at, err := dag.UnpackInstants(b.Instants, 0, int(b.Total))
 	if err == nil && int64(len(at)) != b.Total {
-		err = fmt.Errorf("it has %d instants, its row says %d", len(at), b.Total)
+		err = fmt.Errorf("its list has %d instants, but its row says %d", len(at), b.Total)
 	}
-	w.backfills.instants[b.ID] = at
+	s.backfills.instants[b.ID] = at
 	return at, err
 }
 
 // spoil cancels a backfill whose row makes no sense, so that nothing else waits for it.
-func (w *writer) spoil(b store.Backfill, cause error) error {
-	w.e.log.Error("a backfill is cancelled, because its instants cannot be read", "code", "backfill_unreadable", "backfill", b.ID, "err", cause)
+func (s *schedule) spoil(b store.Backfill, cause error) error {
+	s.log.Error("a backfill is cancelled, because its instants cannot be read", "code", "backfill_unreadable", "backfill", b.ID, "err", cause)
 	b.State = store.BackfillCancelled
-	w.putBackfill(b)
+	s.putBackfill(b)
 	return nil
 }
 
-func (w *writer) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Policy, at dag.Micros) error {
-	version, err := w.startVersion(wf)
+func (s *schedule) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Policy, at dag.Micros) error {
+	version, err := s.startVersion(wf)
 	if err != nil {
 		return err
 	}
-	w.tx.rows += 2 * rowsPerItem
-	params, err := w.plannedParams(ParamsQuery{Workflow: wf.ID, Version: version, Given: pol.Params, Instant: at})
-	if errors.Is(err, ErrInvalid) { // it has no run, and counts as failed
-		w.e.log.Warn("the parameters of an instant of a backfill cannot be evaluated", "code", "backfill_params_invalid", "backfill", b.ID, "instant", at.Time(), "err", err)
+	s.txn().rows += 2 * rowsPerItem
+	params, err := s.expr.plannedParams(ParamsQuery{Workflow: wf.ID, Version: version, Given: pol.Params, Instant: at})
+	if errors.Is(err, errkind.ErrInvalid) { // it has no run, and counts as failed
+		s.log.Warn("the parameters of an instant of a backfill cannot be evaluated", "code", "backfill_params_invalid", "backfill", b.ID, "instant", at.Time(), "err", err)
 		next := *b
 		next.Ended++
 		next.Failed++
-		w.over(&next)
-		w.putBackfill(next)
+		s.over(&next)
+		s.putBackfill(next)
 		return nil
 	}
 	if err != nil {
@@ -295,17 +296,17 @@ func (w *writer) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Policy,
 	}
 	r := dag.NewRun(dag.Header{
 		ID: NewRunID(), Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: pol.Priority,
-		Origin: dag.OriginBackfill, User: b.User, Params: params, Created: w.tx.now.Wall,
+		Origin: dag.OriginBackfill, User: b.User, Params: params, Created: s.txn().now.Wall,
 		Fire: &dag.Fire{Trigger: b.Trigger, Instant: at, Backfill: b.ID},
 	})
-	w.tx.batch.BackfillRuns = append(w.tx.batch.BackfillRuns, store.BackfillRun{Backfill: b.ID, Workflow: wf.ID, Instant: at, Run: r.ID})
-	return w.accept(r, true)
+	s.txn().batch.BackfillRuns = append(s.txn().batch.BackfillRuns, store.BackfillRun{Backfill: b.ID, Workflow: wf.ID, Instant: at, Run: r.ID})
+	return s.addRun(r, true)
 }
 
-func (w *writer) changeBackfill(id int64, state, actor string) answer {
-	b, err := w.backfill(id)
+func (s *schedule) changeBackfill(id int64, state, actor string) answer {
+	b, err := s.backfill(id)
 	if err == nil {
-		err = w.here(b.Shard)
+		err = s.here(b.Shard)
 	}
 	if err != nil {
 		return answer{err: err}
@@ -316,77 +317,72 @@ func (w *writer) changeBackfill(id int64, state, actor string) answer {
 		return answer{backfill: *b}
 	case state == store.BackfillCancelled && (b.State == store.BackfillRunning || b.State == store.BackfillPaused):
 	case from == "" || b.State != from:
-		return answer{err: fmt.Errorf("%w: backfill %d is %s", ErrConflict, id, b.State)}
+		return answer{err: fmt.Errorf("%w: backfill %d is %s", errkind.ErrConflict, id, b.State)}
 	}
 	next := *b
 	next.State = state
-	w.putBackfill(next)
+	s.putBackfill(next)
 	switch state {
 	case store.BackfillRunning:
-		w.backfills.open[id] = true
+		s.backfills.open[id] = true
 	case store.BackfillCancelled:
-		w.stopWaiting(id, actor)
+		s.stopWaiting(id, actor)
 	}
 	return answer{backfill: next}
 }
 
 // stopWaiting ends the runs of a backfill that wait at a gate.
-func (w *writer) stopWaiting(id int64, actor string) {
+func (s *schedule) stopWaiting(id int64, actor string) {
 	waiting := map[dag.RunID]*dag.Run{}
-	for rid, r := range w.runs {
+	for rid, r := range s.inMemory() {
 		if r.State == dag.RunWaiting && r.Fire != nil && r.Fire.Backfill == id {
 			waiting[rid] = r
 		}
 	}
 	for _, r := range sortedRuns(waiting) {
-		w.tx.current = r
-		ev := dag.Event{Kind: dag.EvIntent, Intent: dag.IntentStop, Actor: actor, Reason: "its backfill was cancelled"}
-		r.Step(&ev, w.tx.now, &w.tx.fx)
-		w.touch(r)
+		s.stepSelf(r, dag.Event{Kind: dag.EvIntent, Intent: dag.IntentStop, Actor: actor, Reason: "its backfill was cancelled"})
 	}
-	w.tx.current = nil
 }
 
 // StartBackfill begins a backfill: of b the workflow, trigger, spec, instants, counts, bound
 // and user count. It gives the row with its id.
 func (e *Engine) StartBackfill(ctx context.Context, b store.Backfill, once *store.Request) (store.Backfill, error) {
 	if b.Total < 1 || b.Parallel < 1 {
-		return b, fmt.Errorf("%w: a backfill of %d instants, %d at a time", ErrInvalid, b.Total, b.Parallel)
+		return b, fmt.Errorf("%w: a backfill has %d instants and runs %d at a time; both are at least 1", errkind.ErrInvalid, b.Total, b.Parallel)
 	}
 	b.ID = e.host.Now().UnixMicro() // chosen here, so that applying it twice finds the same row
-	a, err := e.operated(ctx, once, func(w *writer) answer { return w.startBackfill(b) })
+	a, err := e.operated(ctx, once, func(w *writer) answer { return w.schedule.startBackfill(b) })
 	return a.backfill, err
 }
 
 // ChangeBackfill pauses (store.BackfillPaused), resumes (store.BackfillRunning) or cancels
-// (store.BackfillCancelled) a backfill. Runs that wait are stopped with a cancelled one; those
-// that have begun go on.
+// (store.BackfillCancelled) a backfill. To cancel it stops its waiting runs; active runs continue.
 func (e *Engine) ChangeBackfill(ctx context.Context, id int64, state, actor string, once *store.Request) (store.Backfill, error) {
 	if err := checkTexts("actor", actor); err != nil {
 		return store.Backfill{}, err
 	}
-	a, err := e.operated(ctx, once, func(w *writer) answer { return w.changeBackfill(id, state, actor) })
+	a, err := e.operated(ctx, once, func(w *writer) answer { return w.schedule.changeBackfill(id, state, actor) })
 	if err == nil && a.existing {
 		b, err := e.store.Backfill(ctx, id)
-		return b, fromStore(fmt.Sprintf("backfill %d", id), err)
+		return b, errkind.FromStore(fmt.Sprintf("backfill %d", id), err)
 	}
 	return a.backfill, err
 }
 
-func (w *writer) startBackfill(b store.Backfill) answer {
-	wf, err := w.workflow(b.Workflow)
+func (s *schedule) startBackfill(b store.Backfill) answer {
+	wf, err := s.defs.workflow(b.Workflow)
 	if err == nil {
-		err = w.here(wf.Shard)
+		err = s.here(wf.Shard)
 	}
 	if err != nil {
 		return answer{err: err}
 	}
 	if wf.State != store.WorkflowActive {
-		return answer{err: fmt.Errorf("%w: workflow %s/%s is %s", ErrConflict, wf.Namespace, wf.Name, wf.State)}
+		return answer{err: fmt.Errorf("%w: workflow %s/%s is %s", errkind.ErrConflict, wf.Namespace, wf.Name, wf.State)}
 	}
 	for ; ; b.ID++ {
-		is, err := w.backfill(b.ID)
-		if errors.Is(err, ErrNotFound) {
+		is, err := s.backfill(b.ID)
+		if errors.Is(err, errkind.ErrNotFound) {
 			break
 		}
 		if err != nil {
@@ -397,10 +393,10 @@ func (w *writer) startBackfill(b store.Backfill) answer {
 		}
 	}
 	b.Shard, b.State, b.Started, b.Ended, b.Failed = wf.Shard, store.BackfillRunning, 0, 0, 0
-	b.Revision, b.Created, b.Modified = 1, w.tx.now.Wall, w.tx.now.Wall
-	w.tx.batch.BackfillInserts = append(w.tx.batch.BackfillInserts, b)
-	w.tx.filled[b.ID] = true
-	w.backfills.known[b.ID] = &b
-	w.backfills.open[b.ID] = true
+	b.Revision, b.Created, b.Modified = 1, s.txn().now.Wall, s.txn().now.Wall
+	s.txn().batch.BackfillInserts = append(s.txn().batch.BackfillInserts, b)
+	s.txn().filled[b.ID] = true
+	s.backfills.known[b.ID] = &b
+	s.backfills.open[b.ID] = true
 	return answer{backfill: b}
 }

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"skein.dev/skein/internal/admission"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
 )
@@ -20,7 +22,7 @@ const (
 	topQueues, topGroups = 200, 200
 )
 
-// backlog is what waits on this node at one moment, as its writer knows it.
+// backlog is the waiting work of this node at one moment, as its writer knows it.
 type backlog struct {
 	ready     map[string]int64 // tasks by group and kind
 	queues    map[string]int64 // runs that wait, or whose tasks do, by queue
@@ -32,7 +34,7 @@ type backlog struct {
 	due dag.Micros // instants; 0: there is none
 }
 
-// Backlog returns a source of what waits on this node. Its writer is asked at most every five seconds.
+// Backlog returns a source of the waiting work of this node. It asks the writer at most every five seconds.
 func Backlog(e *Engine) metric.Source {
 	c := metric.NewCached(backlogEvery, backlogWait, func(ctx context.Context) (*backlog, error) { return lookAtBacklog(ctx, e) })
 	return func(p *metric.Page) {
@@ -58,7 +60,7 @@ func lookAtBacklog(ctx context.Context, e *Engine) (*backlog, error) {
 	}
 	lines, err := e.store.Lines(ctx)
 	if err != nil {
-		return nil, fromStore("read the lines", err)
+		return nil, errkind.FromStore("read the lines", err)
 	}
 	for i := range lines {
 		if queue, _, _ := strings.Cut(lines[i].Name, "/"); queue != "" {
@@ -79,52 +81,19 @@ func (b *backlog) look(w *writer) {
 	})
 	there := func(r *dag.Run) bool { return w.runs[r.ID] == r }
 	b.running, b.approving, b.approvals = w.queue.Running().Oldest(there), w.queue.Approving().Oldest(there), w.queue.Approvals()
-	if next := w.due.next; next != 0 && next <= w.due.clock() {
+	if next := w.schedule.due.next; next != 0 && next <= w.schedule.due.clock() {
 		b.due = next
 	}
-	if g := &w.commons; g.loaded && w.held(store.GateShard) != nil {
+	if g := &w.limits.admission; g.Loaded && w.held(store.GateShard) != nil {
 		b.lookAtQueues(g)
 	}
 }
 
-func (b *backlog) lookAtQueues(g *commons) {
-	asked := func(queue string, at dag.Micros) {
-		if is := b.oldest[queue]; is == 0 || at < is {
-			b.oldest[queue] = at
-		}
-	}
-	for name := range g.queues {
-		b.names = append(b.names, name)
-	}
-	left := linesShown
-	for _, l := range g.lines {
-		if left--; left < 0 {
-			break
-		}
-		if l.q == nil {
-			continue
-		}
-		for i := range l.levels {
-			if v := &l.levels[i]; len(v.list) > 0 {
-				asked(l.q.Name, v.list[0].claim.Asked)
-			} else if v.more && v.from != endOfTime {
-				asked(l.q.Name, v.from)
-			}
-		}
-		if len(l.again) > 0 {
-			asked(l.q.Name, l.again[0].claim.Asked)
-		}
-	}
-	for _, t := range g.turns {
-		if left--; left < 0 {
-			break
-		}
-		for i := range t.levels {
-			if crews := t.levels[i]; len(crews) > 0 {
-				b.queues[t.queue] += int64(len(crews))
-				asked(t.queue, crews[0].share.Asked)
-			}
-		}
+func (b *backlog) lookAtQueues(g *admission.State) {
+	is := g.Backlog(linesShown)
+	b.names, b.oldest = is.Names, is.Oldest
+	for queue, n := range is.Tasks {
+		b.queues[queue] += n
 	}
 }
 

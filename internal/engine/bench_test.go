@@ -116,7 +116,8 @@ func BenchmarkReload(b *testing.B) {
 	}
 }
 
-// anHour is a store whose clock is an hour ahead of what was written: everything stands still for that long.
+// anHour is a store whose clock is an hour ahead of the written times, as if nothing had changed for that
+// time.
 type anHour struct{ store.Store }
 
 func (s anHour) Clock(ctx context.Context) (dag.Micros, error) {
@@ -124,8 +125,8 @@ func (s anHour) Clock(ctx context.Context) (dag.Micros, error) {
 	return at + dag.Micros(time.Hour.Microseconds()), err
 }
 
-// BenchmarkSweep looks at 100,000 active runs that have stood still for an hour: they run, or they wait for the
-// only slot, or each for a person. pause-ms is the longest that the writer kept somebody waiting meanwhile.
+// BenchmarkSweep sweeps 100,000 active runs that have not changed for an hour. They run, or wait for the
+// only slot, or each waits for a person. pause-ms is the longest delay of a caller of the writer.
 func BenchmarkSweep(b *testing.B) {
 	const runs = 100_000
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -30,7 +31,7 @@ type childLetter struct {
 	Look     *childLook     `json:"look,omitempty"`
 }
 
-// childStart asks for a child run, or for another generation of one that is there.
+// childStart asks for a child run, or for another generation of an existing one.
 type childStart struct {
 	Run        dag.RunID      `json:"run"`
 	Generation int32          `json:"generation"` // 1: a new run
@@ -59,18 +60,20 @@ type childLook struct {
 	Task dag.TaskID `json:"task"`
 }
 
-// childOf decides which run a call starts: the one that an earlier attempt had, if that can go
-// on, or a new one.
-func (e *Engine) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow, is *Prepared) (*childStart, error) {
+// childOf chooses the run that a call starts: the run of an earlier attempt, if that run can continue, or a
+// new one.
+func (c *calls) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow, is *Prepared) (*childStart, error) {
 	line, err := lineOf(row, is)
 	if err != nil {
 		return nil, err
 	}
-	fire := dag.Fire{Instant: row.Instant(), Parent: &dag.Parent{Task: a.Task, Line: line},
-		FailLost: row.Fire != nil && row.Fire.FailLost}
+	fire := dag.Fire{Instant: row.Instant(), Parent: &dag.Parent{Task: a.Task, Line: line}}
+	if of := row.Fire; of != nil {
+		fire.FailLost, fire.Trace = of.FailLost, of.Trace
+	}
 	s := &childStart{Run: dag.ChildID(a), Generation: 1, Workflow: is.Workflow, Version: is.Version, Priority: is.Priority,
 		User: row.User, Params: is.Params, Fire: fire.Pack()}
-	before, err := e.begun(ctx, row.ID, a.Task)
+	before, err := c.reads.Begun(ctx, row.ID, a.Task)
 	if err != nil {
 		return nil, err
 	}
@@ -79,14 +82,14 @@ func (e *Engine) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow
 		if !ok {
 			continue
 		}
-		was, err := e.store.Run(ctx, child.Run)
+		was, err := c.store.Run(ctx, child.Run)
 		if errors.Is(err, store.ErrNotFound) {
 			break
 		}
 		if err != nil {
-			return nil, fromStore("read run "+child.Run.String(), err)
+			return nil, errkind.FromStore("read run "+child.Run.String(), err)
 		}
-		same, err := e.sameVersion(ctx, &was, is)
+		same, err := c.sameVersion(ctx, &was, is)
 		switch {
 		case err != nil:
 			return nil, err
@@ -101,17 +104,18 @@ func (e *Engine) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow
 	return s, nil
 }
 
-// sameVersion reports whether a run is of what a call wants to be run. Of a workflow that is made of emitted tasks
-// the numbers do not tell: what others emitted in between makes the same tasks another number.
-func (e *Engine) sameVersion(ctx context.Context, was *dag.RunRow, is *Prepared) (bool, error) {
+// sameVersion reports whether a run has the version that a call wants. For a workflow of emitted tasks the
+// version numbers do not decide: other emitted tasks may have come in between, and then the same tasks have
+// another number.
+func (c *calls) sameVersion(ctx context.Context, was *dag.RunRow, is *Prepared) (bool, error) {
 	if was.Workflow != is.Workflow || !is.Exact || was.Version == is.Version {
 		return was.Workflow == is.Workflow, nil
 	}
-	a, err := e.Version(ctx, was.Workflow, was.Version)
+	a, err := c.reads.Version(ctx, was.Workflow, was.Version)
 	if err != nil {
 		return false, err
 	}
-	b, err := e.Version(ctx, is.Workflow, is.Version)
+	b, err := c.reads.Version(ctx, is.Workflow, is.Version)
 	return err == nil && bytes.Equal(a.Digest, b.Digest), err
 }
 
@@ -128,8 +132,8 @@ func sameGiven(params []byte, is *Prepared) bool {
 	return !slices.ContainsFunc(is.Given, func(name string) bool { return !bytes.Equal(was[name], now[name]) })
 }
 
-// lineOf is what a child of the run descends from. A workflow that is among it already would
-// call itself without end.
+// lineOf returns the ancestors of a child of the run. A workflow that is among them already would call
+// itself without end.
 func lineOf(row *dag.RunRow, is *Prepared) ([]dag.Ancestor, error) {
 	var line []dag.Ancestor
 	if p := row.Parent(); p != nil {
@@ -138,45 +142,45 @@ func lineOf(row *dag.RunRow, is *Prepared) ([]dag.Ancestor, error) {
 	line = append(line, dag.Ancestor{Run: row.ID, Workflow: row.Workflow})
 	for _, a := range line {
 		if a.Workflow == is.Workflow {
-			return nil, fmt.Errorf("%w: workflow %s calls itself: run %s of it waits for this one", ErrInvalid, is.Name, a.Run)
+			return nil, fmt.Errorf("%w: workflow %s calls itself: run %s of it waits for this one", errkind.ErrInvalid, is.Name, a.Run)
 		}
 	}
 	if len(line) > dag.LineMax {
-		return nil, fmt.Errorf("%w: calls are nested %d deep, at most %d are allowed", ErrInvalid, len(line), dag.LineMax)
+		return nil, fmt.Errorf("%w: calls are nested %d deep, at most %d are allowed", errkind.ErrInvalid, len(line), dag.LineMax)
 	}
 	return line, nil
 }
 
 // sendChild says something to the owner of a run: at once if it is owned here, else by letter.
-func (w *writer) sendChild(l letter) error {
-	wf, err := w.workflow(l.Child.Workflow)
+func (c *calls) sendChild(l letter) error {
+	wf, err := c.defs.workflow(l.Child.Workflow)
 	if err != nil {
 		return err
 	}
-	if w.held(wf.Shard) == nil {
-		w.tx.letters[wf.Shard] = append(w.tx.letters[wf.Shard], l)
+	if c.held(wf.Shard) == nil {
+		c.txn().letters[wf.Shard] = append(c.txn().letters[wf.Shard], l)
 		return nil
 	}
-	if len(w.fences) > 1 { // a row that is missing here may exist at the shard's next owner: its fence tells
-		w.tx.addressed = append(w.tx.addressed, wf.Shard)
+	if c.shardCount() > 1 { // a row that is missing here may exist at the shard's next owner: its fence tells
+		c.txn().addressed = append(c.txn().addressed, wf.Shard)
 	}
-	return w.hearChild(l.Child)
+	return c.hearChild(l.Child)
 }
 
 // hearChild applies a message about a run that is owned here.
-func (w *writer) hearChild(l *childLetter) error {
+func (c *calls) hearChild(l *childLetter) error {
 	switch {
 	case l.Start != nil && l.Start.Generation > 1:
-		return w.recoverChild(l.Start)
+		return c.recoverChild(l.Start)
 	case l.Start != nil:
-		return w.startChild(l.Start)
+		return c.startChild(l.Start)
 	case l.Order != nil:
 		it := item{run: l.Order.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)}}
-		return w.event(&it).err // like a verb of a person: it may have to ask for its claim again
+		return c.event(&it).err // like a verb of a person: it may have to ask for its claim again
 	case l.Look != nil:
-		if r := w.runs[l.Look.Run]; r != nil {
+		if r := c.inMemory()[l.Look.Run]; r != nil {
 			if a := r.Attempt(l.Look.Task); a != nil {
-				w.tx.fx.Prepares = append(w.tx.fx.Prepares, dag.Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: dag.Call})
+				c.txn().fx.Prepares = append(c.txn().fx.Prepares, dag.Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: dag.Call})
 			}
 		}
 	}
@@ -184,17 +188,17 @@ func (w *writer) hearChild(l *childLetter) error {
 }
 
 // startChild makes the run of a call, unless it is there.
-func (w *writer) startChild(s *childStart) error {
-	if w.runs[s.Run] != nil {
+func (c *calls) startChild(s *childStart) error {
+	if c.inMemory()[s.Run] != nil {
 		return nil
 	}
-	switch _, err := w.e.store.Run(context.Background(), s.Run); {
+	switch _, err := c.store.Run(context.Background(), s.Run); {
 	case err == nil:
 		return nil
 	case !errors.Is(err, store.ErrNotFound):
-		return fromStore("look for the run", err)
+		return errkind.FromStore("look for the run", err)
 	}
-	wf, err := w.workflow(s.Workflow)
+	wf, err := c.defs.workflow(s.Workflow)
 	if err != nil {
 		return err
 	}
@@ -203,28 +207,28 @@ func (w *writer) startChild(s *childStart) error {
 		return err
 	}
 	r := dag.NewRun(dag.Header{ID: s.Run, Shard: wf.Shard, Workflow: wf.ID, Version: s.Version, Priority: s.Priority,
-		Origin: dag.OriginParent, User: s.User, Params: s.Params, Fire: fire, Created: w.tx.now.Wall})
-	if err := w.accept(r, true); err != nil {
+		Origin: dag.OriginParent, User: s.User, Params: s.Params, Fire: fire, Created: c.txn().now.Wall})
+	if err := c.addRun(r, true); err != nil {
 		return err
 	}
-	return w.catchUp(r)
+	return c.catchUp(r)
 }
 
 // catchUp makes a run that was started by a call follow its parent's present intent. An order may overtake
 // the start and find no run, because the start travels as a message if another node owned the child's shard.
 // An order is committed before it is delivered here, or its sender is in this memory. So the parent's state
 // answers for an order that came too early.
-func (w *writer) catchUp(r *dag.Run) error {
+func (c *calls) catchUp(r *dag.Run) error {
 	up, task := r.Parent().Up(), r.Parent().Task
 	intent, a := dag.IntentRun, (*dag.AttemptRow)(nil)
-	if p := w.runs[up.Run]; p != nil {
+	if p := c.inMemory()[up.Run]; p != nil {
 		intent, a = p.Intent, p.Attempt(task)
 	} else {
-		row, err := w.e.store.Run(context.Background(), up.Run)
+		row, err := c.store.Run(context.Background(), up.Run)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return fromStore("read the parent of run "+r.ID.String(), err)
+			return errkind.FromStore("read the parent of run "+r.ID.String(), err)
 		}
-		all, err := w.e.begun(context.Background(), up.Run, task)
+		all, err := c.reads.Begun(context.Background(), up.Run, task)
 		if err != nil {
 			return err
 		}
@@ -242,84 +246,84 @@ func (w *writer) catchUp(r *dag.Run) error {
 		o.Intent, o.Reason = max(intent, dag.IntentStop), "its parent, run "+up.Run.String()+", no longer waits for it"
 	}
 	if o.Intent != dag.IntentRun {
-		w.tx.fx.Orders = append(w.tx.fx.Orders, o)
+		c.txn().fx.Orders = append(c.txn().fx.Orders, o)
 	}
 	return nil
 }
 
 // recoverChild begins the generation of a child that its parent's call waits for.
-func (w *writer) recoverChild(s *childStart) error {
-	r := w.runs[s.Run]
+func (c *calls) recoverChild(s *childStart) error {
+	r := c.inMemory()[s.Run]
 	if r == nil {
 		var err error
-		if r, err = w.revive(s.Run); errors.Is(err, ErrUnavailable) {
+		if r, err = c.revive(s.Run); errors.Is(err, errkind.ErrUnavailable) {
 			return err
 		} else if err != nil {
-			w.e.log.Error("the run of a call cannot be recovered", "code", "call_not_recovered", "run", s.Run.String(), "err", err)
+			c.log.Error("the run of a call cannot be recovered", "code", "call_not_recovered", "run", s.Run.String(), "err", err)
 			return nil
 		}
 	}
 	if r.State.Terminal() && r.Generation < s.Generation { // it asks for its claim again
 		it := item{run: s.Run, ev: dag.Event{Kind: dag.EvRecover, Task: dag.LeaderTask, Actor: "skein", Reason: "its parent was recovered"}}
-		if a := w.step(&it, r); a.err != nil {
+		if a := c.step(&it, r); a.err != nil {
 			return a.err
 		}
-		if err := w.catchUp(r); err != nil {
+		if err := c.catchUp(r); err != nil {
 			return err
 		}
 	}
 	if r.Unfinished() && r.Gate == gateNone {
-		w.count(r)
+		c.limits.count(r)
 	}
 	if r.Pending() > 0 {
-		w.touch(r)
+		c.touch(r)
 	} else if !r.Unfinished() {
-		delete(w.runs, r.ID)
+		delete(c.inMemory(), r.ID)
 	}
 	return nil
 }
 
-// orders passes on what steps of this transaction want of child runs.
-func (w *writer) orders() error {
-	for i := 0; i < len(w.tx.fx.Orders); i++ {
-		o := w.tx.fx.Orders[i]
+// orders passes on the requests of this transaction's steps to child runs.
+func (c *calls) orders() error {
+	for i := 0; i < len(c.txn().fx.Orders); i++ {
+		o := c.txn().fx.Orders[i]
 		l := letter{Child: &childLetter{Workflow: o.Child.Workflow, Order: &childOrder{Run: o.Child.Run, Intent: o.Intent, Reason: o.Reason}}}
-		if err := w.sendChild(l); err != nil {
+		if err := c.sendChild(l); err != nil {
 			return err
 		}
 	}
-	w.tx.fx.Orders = w.tx.fx.Orders[:0]
+	c.txn().fx.Orders = c.txn().fx.Orders[:0]
 	return nil
 }
 
 // tellParent has the owner of the parent look at a child that has ended.
-func (w *writer) tellParent(r *dag.Run) error {
+func (c *calls) tellParent(r *dag.Run) error {
 	p := r.Parent()
 	if p == nil {
 		return nil
 	}
 	up := p.Up()
-	return w.sendChild(letter{Child: &childLetter{Workflow: up.Workflow, Look: &childLook{Run: up.Run, Task: p.Task}}})
+	return c.sendChild(letter{Child: &childLetter{Workflow: up.Workflow, Look: &childLook{Run: up.Run, Task: p.Task}}})
 }
 
 // ended turns the end of a child into the end of its call. It returns no item while the child runs. If the
 // child runs although its parent is to end, a person has resumed the child after the order, and the order is
 // sent again.
-func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child, parent *dag.RunRow) (item, error) {
-	row, err := w.e.store.Run(ctx, child.Run)
+func (c *calls) ended(ctx context.Context, p *dag.Prepare, child dag.Child, parent *dag.RunRow) (item, error) {
+	row, err := c.store.Run(ctx, child.Run)
 	if errors.Is(err, store.ErrNotFound) {
 		return item{}, nil // its start is on its way
 	}
 	if err != nil {
-		return item{}, fromStore("read run "+child.Run.String(), err)
+		return item{}, errkind.FromStore("read run "+child.Run.String(), err)
 	}
 	if !row.State.Terminal() || row.Generation < child.Generation {
 		if parent.Intent < dag.IntentStop || row.Intent >= dag.IntentStop {
 			return item{}, nil
 		}
-		return item{op: func(w *writer) answer {
-			if r := w.runs[p.Run]; r != nil {
-				r.Remind(p.Task, &w.tx.fx)
+		return item{op: func(*writer) answer {
+			if r := c.inMemory()[p.Run]; r != nil {
+				r.Remind(p.Task, &c.txn().fx)
 			}
 			return answer{run: p.Run}
 		}}, nil
@@ -328,7 +332,7 @@ func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child, par
 	switch row.State {
 	case dag.RunSucceeded:
 		res = dag.Result{State: dag.AttemptSucceeded}
-		if res.Outputs, err = w.e.callOutputs(ctx, p, parent, &row); errors.Is(err, ErrUnavailable) {
+		if res.Outputs, err = c.callOutputs(ctx, p, parent, &row); errors.Is(err, errkind.ErrUnavailable) {
 			return item{}, err
 		} else if err != nil {
 			res = dag.Result{State: dag.AttemptFailed, Cause: dag.CauseOutput, Message: clean(err.Error())}
@@ -338,7 +342,7 @@ func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child, par
 	}
 	ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: dag.Call, Result: res,
 		Child: dag.Child{Run: row.ID, Generation: row.Generation, Workflow: row.Workflow}}
-	return item{op: func(w *writer) answer { return w.stepOther(p.Run, &ev) }}, nil
+	return item{op: func(*writer) answer { return c.stepOther(p.Run, &ev) }}, nil
 }
 
 func endOf(row *dag.RunRow) string {
@@ -349,9 +353,9 @@ func endOf(row *dag.RunRow) string {
 	return what
 }
 
-// callOutputs is what a call leaves behind: what the last tasks of its run left, those that nothing needs.
-func (e *Engine) callOutputs(ctx context.Context, p *dag.Prepare, parent, row *dag.RunRow) ([]byte, error) {
-	g, err := e.graphOf(row)
+// callOutputs returns the outputs of a call: those of the last tasks of its run, which no task needs.
+func (c *calls) callOutputs(ctx context.Context, p *dag.Prepare, parent, row *dag.RunRow) ([]byte, error) {
+	g, err := c.graphs.Of(row)
 	if err != nil {
 		return nil, err
 	}
@@ -360,7 +364,7 @@ func (e *Engine) callOutputs(ctx context.Context, p *dag.Prepare, parent, row *d
 		if _, instance := g.InstanceOf(t); instance || len(g.Dependents(t)) > 0 {
 			continue
 		}
-		out, err := e.Outputs(ctx, row.ID, t)
+		out, err := c.reads.Outputs(ctx, row.ID, t)
 		if err != nil {
 			return nil, err
 		}
@@ -368,12 +372,12 @@ func (e *Engine) callOutputs(ctx context.Context, p *dag.Prepare, parent, row *d
 			last = append(last, out)
 		}
 	}
-	if g, err = e.graphOf(parent); err != nil {
+	if g, err = c.graphs.Of(parent); err != nil {
 		return nil, err
 	}
-	out, err := e.cfg.Preparer.Outputs(ctx, PrepareQuery{Row: parent, Graph: g, Task: p.Task, Token: p.Token}, last)
+	out, err := c.preparer.Outputs(ctx, PrepareQuery{Row: parent, Graph: g, Task: p.Task, Token: p.Token}, last)
 	if err == nil && len(out) > outputsMax {
-		err = fmt.Errorf("%w: the outputs of run %s have %d bytes, at most %d are kept", ErrInvalid, row.ID, len(out), outputsMax)
+		err = fmt.Errorf("%w: the outputs of run %s have %d bytes, at most %d are kept", errkind.ErrInvalid, row.ID, len(out), outputsMax)
 	}
 	return out, err
 }

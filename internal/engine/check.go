@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 
+	"skein.dev/skein/internal/admission"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
-// sweeper is who asks for a check, in a run's history.
+// sweeper is the caller of a check in a run's history.
 const sweeper = SystemNamespace + "/" + RecoveryName
 
 // CheckAll makes the writer compare runs of owned shards with their rows, and repairs differences. It returns
@@ -41,7 +44,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 	}
 	page, err := w.e.store.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{s.Run}})
 	if err != nil {
-		return false, fromStore("run "+s.Run.String(), err)
+		return false, errkind.FromStore("run "+s.Run.String(), err)
 	}
 	if len(page) == 0 || page[0].Bad == nil && page[0].Run.State.Terminal() {
 		w.leave(s.Run)
@@ -84,7 +87,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 	return fault != "", nil
 }
 
-// breakCircle ends a run that waits in a circle, if it still does: it waits for the same.
+// breakCircle ends a run that waits in a cycle, if its wait has not changed.
 func (w *writer) breakCircle(s *Suspect) (fixed bool, err error) {
 	r := w.runs[s.Run]
 	if r == nil {
@@ -96,18 +99,18 @@ func (w *writer) breakCircle(s *Suspect) (fixed bool, err error) {
 			err = w.here(row.Shard)
 		}
 		if err != nil {
-			return false, fromStore("run "+s.Run.String(), err)
+			return false, errkind.FromStore("run "+s.Run.String(), err)
 		}
 		if r, err = w.fetch(s.Run); err != nil || r == nil {
 			return false, err
 		}
 	}
 	is := store.Standing{State: r.State, Created: r.Created, Claim: r.Claim}
-	if r.Intent != dag.IntentRun || inLine(&is) == 0 || inLine(&is) != s.Since {
+	if r.Intent != dag.IntentRun || inspect.WaitsSince(&is) == 0 || inspect.WaitsSince(&is) != s.Since {
 		return false, nil
 	}
 	w.step(&item{run: r.ID, ev: dag.Event{Kind: dag.EvCheck, Fault: FaultCircle, Actor: sweeper, Reason: s.Why}}, r)
-	w.deny(r, &denial{cause: dag.CauseCycle, why: clean("it waited in a circle: " + s.Why)})
+	w.limits.deny(r, &admission.Denial{Cause: dag.CauseCycle, Why: clean("it waited in a circle: " + s.Why)})
 	return true, nil
 }
 
@@ -116,7 +119,7 @@ func holds(r *dag.Run, h *Held) bool {
 	return held && by == h.Handler && token == h.Token
 }
 
-// fault says what is wrong with a run that was just loaded; before is what memory had of it.
+// fault says what is wrong with a run that was just loaded. before is its earlier state in memory.
 func (w *writer) fault(s *Suspect, before, r *dag.Run, f *found) (fault, why string) {
 	for i := range s.Lost {
 		if holds(r, &s.Lost[i]) {
@@ -137,7 +140,7 @@ func (w *writer) fault(s *Suspect, before, r *dag.Run, f *found) (fault, why str
 		return FaultUnsubmitted, "its owner did not know it"
 	}
 	diff := ""
-	if p := guarded(func() { diff = dag.Diff(before, r) }); p != nil || diff != "" {
+	if p := errkind.Guarded(func() { diff = dag.Diff(before, r) }); p != nil || diff != "" {
 		w.e.log.Error("the memory of a run differs from its rows", "code", "memory_differs", "run", r.ID.String(), "diff", diff, "err", p)
 		return FaultUnsubmitted, "its owner had it otherwise than its rows"
 	}

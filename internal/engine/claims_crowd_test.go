@@ -15,8 +15,8 @@ const crowd = 330
 
 func endOf(h *hands, a attempt) { h.end(a, dag.Result{State: dag.AttemptSucceeded, Exited: true}) }
 
-// TestCrowdAtALock: many that wait for one lock keep nobody else from the queue in which they
-// stand, after a reload either; and each of them has its turn, in order.
+// TestCrowdAtALock: many runs that wait for one lock do not delay other runs in their queue, also after a
+// reload. Each of them has its turn, in order.
 func TestCrowdAtALock(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestCrowdAtALock(t *testing.T) {
 	}
 }
 
-// TestChildInACrowd: a run waits for its child, which needs the lock of its parent and stands
-// behind more runs than the gate knows. It is let through all the same, after a reload either.
+// TestChildInACrowd: a run waits for its child. The child needs the lock of its parent and is queued behind
+// more runs than the admission owner knows. It is admitted nevertheless, also after a reload.
 func TestChildInACrowd(t *testing.T) {
 	for _, reload := range []bool{false, true} {
 		t.Run(fmt.Sprintf("reload=%t", reload), func(t *testing.T) {

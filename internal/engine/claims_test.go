@@ -12,18 +12,19 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 )
 
-// names is a definition of which only what it names counts.
+// names is a definition with a queue and locks only.
 type names struct {
 	Queue  string   `json:"queue,omitempty"`
 	Locks  []string `json:"locks,omitempty"`
 	Policy string   `json:"lock_policy,omitempty"`
 }
 
-// naming has an engine know what definitions name.
+// naming gives an engine the names in definitions.
 func naming(cfg *engine.Config) { cfg.Namer = trigger.New(cfg.Store) }
 
 // held is a node that knows what definitions name, and whose attempts end when a test says so.
@@ -69,7 +70,7 @@ func runs(of []attempt) (ids []dag.RunID) {
 	return ids
 }
 
-// free wants that nobody holds anything or stands in line.
+// free requires that no run holds or waits for a slot or lock.
 func (n *node) free() {
 	n.t.Helper()
 	held, err := n.store.Holding(context.Background(), dag.RunID{}, 10)
@@ -246,7 +247,7 @@ func TestQueueUntil(t *testing.T) {
 	n.free()
 }
 
-// TestQueueRateIsExplained: who stands in line at a rate is told its own instant, not that of the first.
+// TestQueueRateIsExplained: a run that waits for a rate gets its own instant, not that of the first run.
 func TestQueueRateIsExplained(t *testing.T) {
 	n := start(t, openers["memory"](t), newHands(t), naming)
 	hour := dag.Micros(time.Hour.Microseconds())
@@ -310,15 +311,15 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// token is what the tasks of a run see as SKEIN_LOCK_TOKEN.
+// token returns SKEIN_LOCK_TOKEN of the tasks of a run.
 func (n *node) token(a attempt) int64 {
 	n.hands.mu.Lock()
 	defer n.hands.mu.Unlock()
 	return n.hands.live[a].LockToken
 }
 
-// TestClaimVerbs: who is paused or stopped leaves its line; a new generation takes anew what
-// it names.
+// TestClaimVerbs: a run that is paused or stopped leaves its queue. A new generation takes its queue slot
+// and locks again.
 func TestClaimVerbs(t *testing.T) {
 	h, n := held(t)
 	n.queue("q", 1)
@@ -362,8 +363,8 @@ func TestClaimVerbs(t *testing.T) {
 	n.free()
 }
 
-// TestClaimsCrash kills the process at each commit of a workload in which everybody waits for
-// others, before and after it is written.
+// TestClaimsCrash kills the process at each commit of a workload in which every run waits for other runs,
+// before and after the write.
 func TestClaimsCrash(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -376,7 +377,7 @@ func TestClaimsCrash(t *testing.T) {
 	}
 }
 
-// counting watches that no more run than may.
+// counting checks that no more runs are active than allowed.
 type counting struct {
 	mu   sync.Mutex
 	live map[string]int
@@ -450,7 +451,7 @@ func claimsCrash(t *testing.T, st store.Store, at int, after bool) (died bool) {
 	n.quiet()
 	n.free()
 	n.close()
-	if lines, err := engine.Verify(context.Background(), st, compile); err != nil || len(lines) > 0 {
+	if lines, err := inspect.Verify(context.Background(), st, compile); err != nil || len(lines) > 0 {
 		t.Fatalf("commit %d, after %t: %+v, %v", at, after, lines, err)
 	}
 	return died

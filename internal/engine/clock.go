@@ -6,9 +6,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// clock makes the pair that Step sees. Wall is the store's clock as of the last
-// transaction plus what has elapsed here since; it never runs backwards within an
-// ownership. Mono is what has elapsed since the shards were taken.
+// clock makes the pair of times that Step sees. Wall is the store's clock at the last transaction plus the
+// time that has elapsed here since. It never runs backwards while the shards are owned. Mono is the time
+// since the shards were taken.
 type clock struct {
 	read  func() time.Time // of this machine
 	taken time.Time        // monotonic

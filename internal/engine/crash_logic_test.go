@@ -8,6 +8,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -192,8 +193,9 @@ func TestForeachCrashesAtEveryCommit(t *testing.T) {
 	d.everywhere(t)
 }
 
-// TestForeachOfCallsCrashesAtEveryCommit: instances that are calls, two at a time. Whenever the process dies, each has one
-// run, of its own, and the foreach leaves the list of what those left.
+// TestForeachOfCallsCrashesAtEveryCommit: the instances are calls, two at a time. Whenever the process
+// dies, each call has one run of its own, and the output of the foreach is the list of the outputs of these
+// runs.
 func TestForeachOfCallsCrashesAtEveryCommit(t *testing.T) {
 	items := map[string]*dag.Items{"leaf": {Values: [][]byte{[]byte("1"), []byte("2"), []byte("3")}}}
 	d := &doomed{least: 10, preparer: func(st store.Store) engine.Preparer { return lists{caller{st}, items} }, want: dag.RunSucceeded}
@@ -237,7 +239,7 @@ func (m *maker) tell(e *engine.Engine) { m.e.Store(e) }
 func (m *maker) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepared, error) {
 	e := m.e.Load()
 	if e == nil {
-		return engine.Prepared{}, engine.ErrUnavailable
+		return engine.Prepared{}, errkind.ErrUnavailable
 	}
 	if q.Graph.Name(q.Task) != "made" {
 		return m.caller.Prepare(ctx, q)
@@ -245,13 +247,14 @@ func (m *maker) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prep
 	g := m.list.Pack()
 	w, _, err := e.Apply(ctx, engine.Definition{Namespace: "test", Name: "made", Graph: g, Digest: g, User: "ada", Beside: &q.Row.Shard})
 	if err != nil {
-		return engine.Prepared{}, fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
+		return engine.Prepared{}, fmt.Errorf("%w: %w", errkind.ErrUnavailable, err)
 	}
 	return engine.Prepared{Workflow: w.ID, Version: w.Version, Exact: true, Name: "test/made", Priority: q.Row.Priority}, nil
 }
 
-// TestMadeCrashesAtEveryCommit: a task of tasks that were emitted. Whenever the process dies, also between the apply of the
-// workflow that is made and the start of its run, there is one version of that and one run of it, and what needs it goes on.
+// TestMadeCrashesAtEveryCommit: a task consists of emitted tasks. The process also dies between the apply
+// of the made workflow and the start of its run. Each time there is one version and one run of it, and the
+// tasks that need it continue.
 func TestMadeCrashesAtEveryCommit(t *testing.T) {
 	list := graph(t, "x; y: x; leaf: y", logical(map[string]*dag.Logic{"leaf": call}))
 	d := &doomed{least: 9, preparer: func(st store.Store) engine.Preparer { return &maker{caller: caller{st}, list: list} }, want: dag.RunSucceeded}

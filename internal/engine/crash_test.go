@@ -9,6 +9,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -148,8 +149,9 @@ func crashAt(t *testing.T, st store.Store, k int, after bool) (died bool) {
 	return died
 }
 
-// TestLostWhereItBelongs: a task for one node loses its attempt there: its keeper died, or what the process before was handed
-// never reached it. The node is there, so it runs there again, and does not fail as if that were gone.
+// TestLostWhereItBelongs: a task that is bound to a node loses its attempt there, because its keeper died
+// or the assignment never arrived. The node is there, so the task runs there again, and does not fail as if
+// the node were gone.
 func TestLostWhereItBelongs(t *testing.T) {
 	st := openMemory(t)
 	h := newHands(t)
@@ -179,8 +181,8 @@ func crashResult(a engine.Assignment) dag.Result {
 	return dag.Result{State: dag.AttemptSucceeded, Exited: true}
 }
 
-// crashWork applies three workflows and starts runs of each under keys, one after the
-// other; it returns what was accepted before the process died.
+// crashWork applies three workflows, and starts runs of each under keys, one after the other. It returns
+// the runs that were accepted before the process died.
 func crashWork(t *testing.T, n *node, died <-chan struct{}) map[string]dag.RunID {
 	t.Helper()
 	told := map[string]dag.RunID{}
@@ -212,7 +214,7 @@ func crashWork(t *testing.T, n *node, died <-chan struct{}) map[string]dag.RunID
 			a, err := n.Submit(ctx, s)
 			if err == nil {
 				told[w.name+s.Key] = a.Run
-			} else if !errors.Is(err, engine.ErrUnavailable) {
+			} else if !errors.Is(err, errkind.ErrUnavailable) {
 				t.Fatal(err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
@@ -44,10 +45,10 @@ func (h *hands) in() (n int) {
 	return n
 }
 
-// places wants that so many places for tasks are taken, and that so many tasks wait.
-func (n *node) places(held, waiting int64) engine.QueueView {
+// places requires these numbers of used slots and of waiting tasks.
+func (n *node) places(held, waiting int64) inspect.QueueView {
 	n.t.Helper()
-	var v engine.QueueView
+	var v inspect.QueueView
 	eventually(n.t, fmt.Sprintf("tasks have %d places and %d wait", held, waiting), func() (is bool) {
 		var err error
 		v, err = n.QueueOf(context.Background(), "q")
@@ -56,8 +57,8 @@ func (n *node) places(held, waiting int64) engine.QueueView {
 	return v
 }
 
-// TestTaskQueueLimit: of all tasks that name a queue so many are with handlers as it has places, of whatever
-// run; the others go on.
+// TestTaskQueueLimit: of the tasks of a queue, at most as many are assigned as it has slots, across all
+// runs. Other tasks continue.
 func TestTaskQueueLimit(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +106,7 @@ func TestTaskQueueLimit(t *testing.T) {
 	}
 }
 
-// now gives what is live, in the order of its start.
+// now returns the live attempts, in the order of their starts.
 func (h *hands) now() (live []attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +118,7 @@ func (h *hands) now() (live []attempt) {
 	return live
 }
 
-// names are the tasks of what is live.
+// names returns the tasks of the live attempts.
 func (h *hands) names() (all []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,8 +163,8 @@ func TestTaskQueueTurns(t *testing.T) {
 	n.free()
 }
 
-// TestTaskQueueStates: a queue that is paused or drained holds its tasks back; who is stopped, paused or too
-// late gives its place, or its wish for one, up.
+// TestTaskQueueStates: a queue that is paused or drained holds its tasks back. A task that is stopped,
+// paused or too late gives up its slot or its request.
 func TestTaskQueueStates(t *testing.T) {
 	h, n := held(t)
 	n.queue("q", 2)
@@ -328,8 +329,9 @@ func (n *node) says() {
 	})
 }
 
-// TestTaskQueueLeft: a run ends while a place for it is on its way, and its asking is read by an owner of the
-// gate that knows nothing of it: nothing is leaked. Recovered, it does not get what was for its first life.
+// TestTaskQueueLeft: a run ends while a slot for it is on its way, and a new admission owner reads its
+// request without knowing that. Nothing leaks. After a recover, the run does not get the slot of its first
+// life.
 func TestTaskQueueLeft(t *testing.T) {
 	a, b, of := apart(t, "q1")
 	run := b.submit(of[1])

@@ -19,7 +19,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// circled is a node with limits, locks and calls; the test ends what runs.
+// circled is a node with limits, locks and calls. The test ends its attempts.
 func circled(t *testing.T) *swept {
 	x := newSwept(t, naming, calls, func(c *engine.Config) { c.Planner = trigger.New(c.Store) })
 	x.hands.held = true
@@ -143,8 +143,9 @@ func (x *swept) rest(ids ...dag.RunID) {
 	x.sweeps(0)
 }
 
-// TestCircleThroughALimit: a run has a lock and waits for its child, which waits for a place that a run has that
-// waits for the lock. Who came last to that fails; others who only stand behind it are left alone.
+// TestCircleThroughALimit: a run has a lock and waits for its child. The child waits for a limit, at which
+// a run is active that waits for the lock. The run that began to wait last fails. Runs that only wait
+// behind it are not affected.
 func TestCircleThroughALimit(t *testing.T) {
 	for _, limit := range []int32{1, 2} {
 		x := circled(t)
@@ -165,9 +166,9 @@ func TestCircleThroughALimit(t *testing.T) {
 	}
 }
 
-// TestCircleBehindALine: nobody has the lock; who asked for it first waits for another one, too, and that has the
-// parent of a run that waits for a place behind who wants the first lock. Who waits has asked in order, so the
-// circle has a link that nobody holds.
+// TestCircleBehindALine: a lock is free. The first run that waits for it also waits for a second lock. That
+// lock is held by the parent of a run which waits for a slot behind the first lock. Waiting runs keep their
+// order, so one link of the circle is a lock that no run holds.
 func TestCircleBehindALine(t *testing.T) {
 	x := circled(t)
 	narrow := x.flow("narrow", "x", limited(1, "k"))
@@ -182,8 +183,8 @@ func TestCircleBehindALine(t *testing.T) {
 	x.rest(both, behind)
 }
 
-// TestCircleOfLocksBehindALine: two families and one between them that has asked for both; only locks, and one of
-// them nobody has.
+// TestCircleOfLocksBehindALine: two families, and a run between them that has asked for both locks. There
+// are only locks, and no run holds one of them.
 func TestCircleOfLocksBehindALine(t *testing.T) {
 	x := circled(t)
 	wantK, wantA := x.flow("wantK", "x", locks("k")), x.flow("wantA", "x", locks("a"))
@@ -220,8 +221,8 @@ func TestCircleOfLimits(t *testing.T) {
 	x.rest(waits, one)
 }
 
-// TestNoCircle: who waits for long behind runs that go on, or for a person, or through a queue of his family, waits
-// in no circle.
+// TestNoCircle: a run that waits long is in no circle if it waits behind runs that make progress, for a
+// person, or through a queue of its own family.
 func TestNoCircle(t *testing.T) {
 	x := circled(t)
 	x.queue("q", 1)

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store/sqlite"
 )
 
-// TestDamagedLine: whatever a row of a line says, only its own runs suffer, and are quarantined: others go on, and the shards are not taken
-// again for it.
+// TestDamagedLine: a damaged row of a queue quarantines only its own runs. Other runs continue, and the
+// shards are not taken again.
 func TestDamagedLine(t *testing.T) {
 	for name, damage := range map[string]string{
 		"no list":    "UPDATE line SET runs = '[0,'",

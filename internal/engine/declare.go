@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
-// triggers are the rows of triggers as this owner knows them; nil: there is none of that
-// key. As it alone changes them, what is here is exact.
+// triggers holds the rows of triggers as this owner knows them; nil means that there is no row of that key.
+// Only the owner changes them, so the memory is exact.
 type triggers struct {
 	known map[store.TriggerKey]*store.Trigger
-	// touched are those written, or given up, since the look under way began: what it has
-	// read of any other is how the row is.
+	// touched are the triggers that were written, or given up, since the present look began. For any other
+	// trigger the row that the look has read is current.
 	touched map[store.TriggerKey]bool
 	// heard says of workflows whether a trigger listens to the ends of their runs.
 	heard      map[dag.WorkflowID]bool
@@ -44,19 +45,19 @@ func (t *triggers) trim() {
 }
 
 // trigger gives a trigger as it is in the transaction being made, or nil.
-func (w *writer) trigger(k store.TriggerKey) (*store.Trigger, error) {
-	if t, ok := w.triggers.known[k]; ok {
+func (s *schedule) trigger(k store.TriggerKey) (*store.Trigger, error) {
+	if t, ok := s.triggers.known[k]; ok {
 		return t, nil
 	}
-	t, err := w.e.store.Trigger(context.Background(), k.Workflow, k.Name)
+	t, err := s.store.Trigger(context.Background(), k.Workflow, k.Name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		w.triggers.known[k] = nil
+		s.triggers.known[k] = nil
 		return nil, nil
 	case err != nil:
-		return nil, fromStore("read trigger "+k.Name, err)
+		return nil, errkind.FromStore("read trigger "+k.Name, err)
 	}
-	w.triggers.known[k] = &t
+	s.triggers.known[k] = &t
 	return &t, nil
 }
 
@@ -66,13 +67,13 @@ func keyOfTrigger(t *store.Trigger) store.TriggerKey {
 
 // putTrigger writes a changed row. A second change in one transaction goes into the row of
 // the first: an engine may apply a batch as sets.
-func (w *writer) putTrigger(t store.Trigger) {
+func (s *schedule) putTrigger(t store.Trigger) {
 	k := keyOfTrigger(&t)
-	t.Modified = w.tx.now.Wall
-	b := &w.tx.batch
+	t.Modified = s.txn().now.Wall
+	b := &s.txn().batch
 	same := func(o store.Trigger) bool { return o.Workflow == t.Workflow && o.Name == t.Name }
-	if w.tx.written[k] {
-		if is := w.triggers.known[k]; is != nil {
+	if s.txn().written[k] {
+		if is := s.triggers.known[k]; is != nil {
 			t.Revision = is.Revision // the caller's copy may be from before
 		}
 		if i := slices.IndexFunc(b.TriggerInserts, same); i >= 0 {
@@ -83,53 +84,53 @@ func (w *writer) putTrigger(t store.Trigger) {
 	} else {
 		t.Revision++
 		b.TriggerUpdates = append(b.TriggerUpdates, t)
-		w.tx.written[k] = true
+		s.txn().written[k] = true
 	}
-	w.triggers.known[k] = &t
-	w.triggers.touch(k)
-	w.due.sooner(t.Next)
+	s.triggers.known[k] = &t
+	s.triggers.touch(k)
+	s.due.sooner(t.Next)
 }
 
-func (w *writer) insertTrigger(t store.Trigger) {
+func (s *schedule) insertTrigger(t store.Trigger) {
 	k := keyOfTrigger(&t)
-	t.Revision, t.Created, t.Modified = 1, w.tx.now.Wall, w.tx.now.Wall
-	w.tx.declared = true
-	w.again(k) // runs of one of that name may be waiting
-	if w.restored(t) {
+	t.Revision, t.Created, t.Modified = 1, s.txn().now.Wall, s.txn().now.Wall
+	s.txn().declared = true
+	s.limits.again(k) // runs of one of that name may be waiting
+	if s.restored(t) {
 		return
 	}
-	w.tx.batch.TriggerInserts = append(w.tx.batch.TriggerInserts, t)
-	w.tx.written[k] = true
-	w.triggers.known[k] = &t
-	w.due.sooner(t.Next)
+	s.txn().batch.TriggerInserts = append(s.txn().batch.TriggerInserts, t)
+	s.txn().written[k] = true
+	s.triggers.known[k] = &t
+	s.due.sooner(t.Next)
 }
 
 // restored makes a row that was deleted in this transaction, and is declared again in it, one
 // that is changed: an engine inserts before it deletes.
-func (w *writer) restored(t store.Trigger) bool {
-	b := &w.tx.batch
+func (s *schedule) restored(t store.Trigger) bool {
+	b := &s.txn().batch
 	i := slices.IndexFunc(b.TriggerDeletes, func(o store.Trigger) bool { return o.Workflow == t.Workflow && o.Name == t.Name })
 	if i < 0 {
 		return false
 	}
 	t.Revision, t.Created = b.TriggerDeletes[i].Revision, b.TriggerDeletes[i].Created
 	b.TriggerDeletes = slices.Delete(b.TriggerDeletes, i, i+1)
-	w.putTrigger(t)
+	s.putTrigger(t)
 	return true
 }
 
-func (w *writer) deleteTrigger(t *store.Trigger) {
-	w.tx.batch.TriggerDeletes = append(w.tx.batch.TriggerDeletes, *t)
-	w.tx.declared = true
-	w.triggers.known[keyOfTrigger(t)] = nil
-	w.triggers.touch(keyOfTrigger(t))
-	w.gates.open[keyOfTrigger(t)] = true // it has no limit any more
+func (s *schedule) deleteTrigger(t *store.Trigger) {
+	s.txn().batch.TriggerDeletes = append(s.txn().batch.TriggerDeletes, *t)
+	s.txn().declared = true
+	s.triggers.known[keyOfTrigger(t)] = nil
+	s.triggers.touch(keyOfTrigger(t))
+	s.limits.gates.open[keyOfTrigger(t)] = true // it has no limit any more
 }
 
-// settleChanged decides what the triggers that a declaration changes or drops owe by now, with
-// what they were: an edit neither fires the past nor swallows it.
-func (w *writer) settleChanged(wf *store.Workflow, d *Declaration) error {
-	is, err := w.triggersOf(wf.ID)
+// settleChanged decides the instants that are due of the triggers that a declaration changes or drops, by
+// their old form. So an edit neither fires the past nor swallows it.
+func (s *schedule) settleChanged(wf *store.Workflow, d *Declaration) error {
+	is, err := s.triggersOf(wf.ID)
 	if err != nil {
 		return err
 	}
@@ -138,9 +139,9 @@ func (w *writer) settleChanged(wf *store.Workflow, d *Declaration) error {
 			delete(is, t.Name)
 		}
 	}
-	now := w.dueNow()
+	now := s.dueNow()
 	for _, name := range sortedNames(is) {
-		if _, err := w.settled(is[name], now); err != nil {
+		if _, err := s.settled(is[name], now); err != nil {
 			return fmt.Errorf("trigger %s: %w", name, err)
 		}
 	}
@@ -149,37 +150,37 @@ func (w *writer) settleChanged(wf *store.Workflow, d *Declaration) error {
 
 func sameTrigger(a, b *store.Trigger) bool { return a.Kind == b.Kind && bytes.Equal(a.Spec, b.Spec) }
 
-// declare makes the rows of a workflow's triggers what its current version says, once those
-// that change are settled.
-func (w *writer) declare(wf *store.Workflow, d *Declaration) error {
-	is, err := w.triggersOf(wf.ID)
+// declare makes the rows of a workflow's triggers equal to its current version, after the changed ones were
+// settled.
+func (s *schedule) declare(wf *store.Workflow, d *Declaration) error {
+	is, err := s.triggersOf(wf.ID)
 	if err != nil {
 		return err
 	}
-	now := w.dueNow()
+	now := s.dueNow()
 	for i := range d.Triggers {
 		t := d.Triggers[i]
 		t.Workflow, t.Shard, t.Version = wf.ID, wf.Shard, wf.Version
-		if err := w.declareOne(is[t.Name], t, now); err != nil {
+		if err := s.declareOne(is[t.Name], t, now); err != nil {
 			return fmt.Errorf("trigger %s: %w", t.Name, err)
 		}
 		delete(is, t.Name)
 	}
 	for _, name := range sortedNames(is) {
-		w.deleteTrigger(is[name])
+		s.deleteTrigger(is[name])
 	}
-	clear(w.triggers.heard)
+	clear(s.triggers.heard)
 	return nil
 }
 
-func (w *writer) declareOne(was *store.Trigger, t store.Trigger, now dag.Micros) error {
-	w.tx.rows++
+func (s *schedule) declareOne(was *store.Trigger, t store.Trigger, now dag.Micros) error {
+	s.txn().rows++
 	switch {
 	case was == nil:
-		if err := w.e.cfg.Planner.Begin(&t, now); err != nil {
+		if err := s.planner.Begin(&t, now); err != nil {
 			return err
 		}
-		w.insertTrigger(t)
+		s.insertTrigger(t)
 		return nil
 	case sameTrigger(was, &t):
 		return nil
@@ -188,42 +189,42 @@ func (w *writer) declareOne(was *store.Trigger, t store.Trigger, now dag.Micros)
 	if t.Kind == was.Kind {
 		t.Data, t.Since = was.Data, was.Since // Begin keeps of it what outlives an edit
 	}
-	if err := w.e.cfg.Planner.Begin(&t, now); err != nil {
+	if err := s.planner.Begin(&t, now); err != nil {
 		return err
 	}
 	if was.State == store.TriggerPaused && was.Actor != "" && t.State == store.TriggerActive { // a person paused it
 		t.State, t.Actor, t.Reason, t.Next = store.TriggerPaused, was.Actor, was.Reason, 0
 	}
-	w.putTrigger(t)
-	w.tx.declared = true
-	w.again(keyOfTrigger(&t))
+	s.putTrigger(t)
+	s.txn().declared = true
+	s.limits.again(keyOfTrigger(&t))
 	return nil
 }
 
 // settled decides what a trigger owes by now, or let pass while it was paused, and gives its
 // row after that.
-func (w *writer) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, error) {
+func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, error) {
 	for t.State != store.TriggerEnded {
 		var plan Plan
 		var err error
 		switch {
 		case t.State == store.TriggerPaused:
-			plan, err = w.e.cfg.Planner.Passed(t, now, pausedReason(t))
-		case t.Next != 0 && t.Next <= now && w.byHand():
-			plan, err = w.e.cfg.Planner.Passed(t, now, "no server ran to start it, and then the trigger was changed")
-		case w.tx.rows >= takeMax*rowsPerItem: // more is due than one transaction can start
-			plan, err = w.e.cfg.Planner.Passed(t, now, "the trigger was changed when more was due than is started at once")
+			plan, err = s.planner.Passed(t, now, pausedReason(t))
+		case t.Next != 0 && t.Next <= now && s.byHand():
+			plan, err = s.planner.Passed(t, now, "no server ran to start it, and then the trigger was changed")
+		case s.txn().rows >= takeMax*rowsPerItem: // more is due than one transaction can start
+			plan, err = s.planner.Passed(t, now, "the trigger was changed when more was due than is started at once")
 		default:
-			plan, err = w.e.cfg.Planner.Plan(t, now)
+			plan, err = s.planner.Plan(t, now)
 		}
 		if err != nil { // a damaged row: its due instants cannot be computed, and it must be possible to replace it
-			return t, w.undecided(t, now, err)
+			return t, s.undecided(t, now, err)
 		}
 		was := *t
-		if err := w.carryOut(t, &plan); err != nil {
+		if err := s.carryOut(t, &plan); err != nil {
 			return nil, err
 		}
-		if t, err = w.trigger(keyOfTrigger(t)); err != nil {
+		if t, err = s.trigger(keyOfTrigger(t)); err != nil {
 			return nil, err
 		}
 		if t.State != store.TriggerActive || t.Next == 0 || t.Next > now || t.Next == was.Next && t.Decided == was.Decided {
@@ -235,12 +236,12 @@ func (w *writer) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, erro
 
 // undecided says in the ledger that a trigger whose row cannot be understood had something
 // due.
-func (w *writer) undecided(t *store.Trigger, now dag.Micros, cause error) error {
-	w.e.log.Error("the due fires of a trigger cannot be computed", "code", "trigger_plan_failed", "trigger", t.Name, "workflow", int64(t.Workflow), "err", cause)
+func (s *schedule) undecided(t *store.Trigger, now dag.Micros, cause error) error {
+	s.log.Error("the due fires of a trigger cannot be computed", "code", "trigger_plan_failed", "trigger", t.Name, "workflow", int64(t.Workflow), "err", cause)
 	if t.Next == 0 || t.Next > now {
 		return nil
 	}
-	return w.line(store.Fire{Workflow: t.Workflow, Trigger: t.Name, At: t.Next, Last: t.Next, Count: 1,
+	return s.line(store.Fire{Workflow: t.Workflow, Trigger: t.Name, At: t.Next, Last: t.Next, Count: 1,
 		Outcome: store.OutcomeMissed, Reason: "its declaration cannot be read: " + cause.Error()})
 }
 
@@ -257,26 +258,26 @@ func pausedReason(t *store.Trigger) string {
 }
 
 // triggersOf reads the rows of a workflow's triggers, as they are in this transaction.
-func (w *writer) triggersOf(id dag.WorkflowID) (map[string]*store.Trigger, error) {
+func (s *schedule) triggersOf(id dag.WorkflowID) (map[string]*store.Trigger, error) {
 	all := map[string]*store.Trigger{}
 	if id == 0 {
 		return all, nil
 	}
-	for k, t := range w.triggers.known {
+	for k, t := range s.triggers.known {
 		if k.Workflow == id && t != nil {
 			all[k.Name] = t
 		}
 	}
 	after := store.TriggerKey{Workflow: id}
 	for {
-		page, err := w.e.store.Triggers(context.Background(), store.TriggerQuery{Workflow: id, After: after, Limit: loadPage})
+		page, err := s.store.Triggers(context.Background(), store.TriggerQuery{Workflow: id, After: after, Limit: loadPage})
 		if err != nil {
-			return nil, fromStore("read the workflow's triggers", err)
+			return nil, errkind.FromStore("read the workflow's triggers", err)
 		}
 		for i := range page {
 			t := &page[i]
 			after = keyOfTrigger(t)
-			if is, known := w.triggers.known[after]; known && is == nil {
+			if is, known := s.triggers.known[after]; known && is == nil {
 				continue // deleted in this transaction
 			} else if known {
 				t = is
@@ -309,38 +310,38 @@ func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, 
 		return err
 	}
 	return e.operate(ctx, once, func(w *writer) answer {
-		w.goBy(clock)
-		return answer{err: w.pauseTrigger(k, p)}
+		w.schedule.goBy(clock)
+		return answer{err: w.schedule.pauseTrigger(k, p)}
 	})
 }
 
-// Pause says who pauses or resumes a trigger, and why.
+// Pause says by whom and why a trigger is paused or resumed.
 type Pause struct {
 	Resume bool
 	Actor  string
 	Reason string
 }
 
-func (w *writer) pauseTrigger(k store.TriggerKey, p Pause) error {
-	t, err := w.trigger(k)
+func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {
+	t, err := s.trigger(k)
 	switch {
 	case err != nil:
 		return err
 	case t == nil:
-		return fmt.Errorf("trigger %s: %w", k.Name, ErrNotFound)
-	case w.held(t.Shard) == nil:
-		return w.here(t.Shard)
+		return fmt.Errorf("trigger %s: %w", k.Name, errkind.ErrNotFound)
+	case s.held(t.Shard) == nil:
+		return s.here(t.Shard)
 	case t.State == store.TriggerEnded:
-		return fmt.Errorf("%w: trigger %s has ended: %s", ErrConflict, k.Name, t.Reason)
+		return fmt.Errorf("%w: trigger %s has ended: %s", errkind.ErrConflict, k.Name, t.Reason)
 	case p.Resume == (t.State == store.TriggerActive):
 		return nil // it is so already
 	}
-	if _, err := w.e.cfg.Planner.Policy(t); p.Resume && err != nil {
-		return fmt.Errorf("%w: its declaration cannot be read: %w", ErrConflict, err)
+	if _, err := s.planner.Policy(t); p.Resume && err != nil {
+		return fmt.Errorf("%w: its declaration cannot be read: %w", errkind.ErrConflict, err)
 	}
-	now := w.dueNow()
-	if t, err = w.settled(t, now); err != nil {
-		w.broken(err) // some of what was due may be decided in this transaction by now
+	now := s.dueNow()
+	if t, err = s.settled(t, now); err != nil {
+		s.broken(err) // some of what was due may be decided in this transaction by now
 		return err
 	}
 	next := *t
@@ -354,10 +355,10 @@ func (w *writer) pauseTrigger(k store.TriggerKey, p Pause) error {
 		if t.Kind == kindFile {
 			next.Since = now // a file that arrived during the pause counts as present before
 		}
-		clear(w.triggers.heard) // it listens again
+		clear(s.triggers.heard) // it listens again
 	}
-	w.putTrigger(next)
-	w.tx.declared = true
+	s.putTrigger(next)
+	s.txn().declared = true
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -18,9 +19,9 @@ type Definition struct {
 	Digest          []byte // of source and files
 	Files           []store.File
 	User            string
-	// Revision, if not 0, is what the caller believes: If-Match.
+	// Revision, if not 0, is the revision that the caller expects: If-Match.
 	Revision int64
-	// Beside, if not nil, is the shard that a new workflow is to be of.
+	// Beside, if not nil, is the shard for a new workflow.
 	Beside *dag.ShardID
 }
 
@@ -39,8 +40,27 @@ type definition struct {
 // definitions are workflows as this owner knows them. It alone changes them, so what is
 // here is exact, while what a gateway has read may be out of date.
 type definitions struct {
-	known map[dag.WorkflowID]store.Workflow
-	names *directory // what the gateways keep of them
+	known  map[dag.WorkflowID]store.Workflow
+	names  *directory     // what the gateways keep of them
+	system dag.WorkflowID // whose tasks are carried out here, without a slot; 0: not known
+
+	limits   *limits
+	schedule *schedule
+	store    store.Store
+	cluster  store.Cluster // nil: no other node owns shards
+	planner  Planner
+	definitionsCore
+}
+
+// definitionsCore is what definitions see of the writer.
+type definitionsCore interface {
+	core
+	here(dag.ShardID) error // says who owns the shard, if not this writer
+	firstShard() (dag.ShardID, bool)
+}
+
+func (d *definitions) set(e *Engine, w *writer) {
+	d.names, d.limits, d.schedule, d.store, d.cluster, d.planner, d.definitionsCore = &e.directory, &w.limits, &w.schedule, e.store, e.cluster, e.cfg.Planner, w
 }
 
 // definitionsMax bounds the definitions in memory. A dropped one is read again when needed.
@@ -59,64 +79,66 @@ func (d *definitions) trim() {
 }
 
 // workflow gives a workflow as it is in the transaction being made.
-func (w *writer) workflow(id dag.WorkflowID) (store.Workflow, error) {
-	wf, ok := w.defs.known[id]
+func (d *definitions) workflow(id dag.WorkflowID) (store.Workflow, error) {
+	wf, ok := d.known[id]
 	if ok {
 		return wf, nil
 	}
-	wf, err := w.e.store.WorkflowByID(context.Background(), id)
+	wf, err := d.store.WorkflowByID(context.Background(), id)
 	if err != nil {
-		return wf, fromStore(fmt.Sprintf("workflow %d", id), err)
+		return wf, errkind.FromStore(fmt.Sprintf("workflow %d", id), err)
 	}
-	w.defs.known[id] = wf
+	d.known[id] = wf
 	return wf, nil
 }
 
 // named finds the workflow that has a name now; its ID is 0 if there is none.
-func (w *writer) named(namespace, name string, beside *dag.ShardID) (store.Workflow, error) {
-	inserts := w.tx.batch.WorkflowInserts
+func (d *definitions) named(namespace, name string, beside *dag.ShardID) (store.Workflow, error) {
+	inserts := d.txn().batch.WorkflowInserts
 	for i := range inserts {
-		if wf := w.defs.known[inserts[i].ID]; wf.Namespace == namespace && wf.Name == name && wf.State != store.WorkflowDeleted {
+		if wf := d.known[inserts[i].ID]; wf.Namespace == namespace && wf.Name == name && wf.State != store.WorkflowDeleted {
 			return wf, nil
 		}
 	}
-	wf, err := w.e.store.Workflow(context.Background(), namespace, name)
+	wf, err := d.store.Workflow(context.Background(), namespace, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return w.fresh(namespace, name, beside)
+		return d.fresh(namespace, name, beside)
 	case err != nil:
-		return wf, fromStore("read the workflow", err)
+		return wf, errkind.FromStore("read the workflow", err)
 	}
-	if is, ok := w.defs.known[wf.ID]; ok && is.State == store.WorkflowDeleted { // in this transaction
-		return w.fresh(namespace, name, beside)
+	if is, ok := d.known[wf.ID]; ok && is.State == store.WorkflowDeleted { // in this transaction
+		return d.fresh(namespace, name, beside)
 	}
-	return w.workflow(wf.ID)
+	return d.workflow(wf.ID)
 }
 
 // fresh prepares a new workflow. Its shard is that of the given workflow, or the one with the fewest
 // workflows, so that they spread evenly. It returns Elsewhere if another node owns the shard.
-func (w *writer) fresh(namespace, name string, beside *dag.ShardID) (store.Workflow, error) {
+func (d *definitions) fresh(namespace, name string, beside *dag.ShardID) (store.Workflow, error) {
 	wf := store.Workflow{Namespace: namespace, Name: name}
-	if len(w.fences) == 0 {
-		return wf, &Elsewhere{}
+	first, owns := d.firstShard()
+	if !owns {
+		return wf, &errkind.Elsewhere{}
 	}
-	wf.Shard = w.fences[0].Shard
+	wf.Shard = first
 	if beside != nil {
 		wf.Shard = *beside
-		return wf, w.here(wf.Shard)
+		return wf, d.here(wf.Shard)
 	}
-	if w.e.cluster == nil {
+	if d.cluster == nil {
 		return wf, nil
 	}
-	_, rows, err := w.e.cluster.Members(context.Background())
+	_, rows, err := d.cluster.Members(context.Background())
 	if err != nil {
-		return wf, fromStore("choose a shard", err)
+		return wf, errkind.FromStore("choose a shard", err)
 	}
 	wf.Shard = emptiest(rows)
-	return wf, w.here(wf.Shard)
+	return wf, d.here(wf.Shard)
 }
 
-// emptiest is the owned shard with fewest workflows, of those the one whose owner has fewest.
+// emptiest returns the owned shard with fewest workflows. Among several of these it takes one whose owner
+// has fewest.
 func emptiest(rows []store.ShardRow) dag.ShardID {
 	of := map[dag.HandlerID]int{}
 	for i := range rows {
@@ -147,13 +169,13 @@ func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, cre
 	case err == nil:
 		v, err := e.store.Version(ctx, is.ID, is.Version)
 		if err != nil && !errors.Is(err, store.ErrNotFound) { // retention may have met a rollback
-			return w, false, fromStore("read the current version", err)
+			return w, false, errkind.FromStore("read the current version", err)
 		}
 		if err == nil && bytes.Equal(v.Digest, d.Digest) && (d.Revision == 0 || d.Revision == is.Revision) {
 			return is, false, nil
 		}
 	case !errors.Is(err, store.ErrNotFound):
-		return w, false, fromStore("read the workflow", err)
+		return w, false, errkind.FromStore("read the workflow", err)
 	}
 	v := &store.Version{Source: d.Source, Def: d.Def, Graph: d.Graph, Digest: d.Digest, User: d.User, Files: d.Files}
 	a, err := e.change(ctx, item{define: &definition{id: is.ID, namespace: d.Namespace, name: d.Name, version: v, revision: d.Revision, beside: d.Beside}})
@@ -166,7 +188,7 @@ func (e *Engine) SetState(ctx context.Context, w store.Workflow, state string, r
 	switch state {
 	case store.WorkflowActive, store.WorkflowPaused, store.WorkflowDeleted:
 	default:
-		return w, fmt.Errorf("%w: a workflow is not %q", ErrInvalid, state)
+		return w, fmt.Errorf("%w: a workflow is not %q", errkind.ErrInvalid, state)
 	}
 	return e.changeOnce(ctx, definition{id: w.ID, state: state, revision: revision}, once)
 }
@@ -174,7 +196,7 @@ func (e *Engine) SetState(ctx context.Context, w store.Workflow, state string, r
 // Rollback makes an earlier version the one that new runs get; once is as in SetState.
 func (e *Engine) Rollback(ctx context.Context, w store.Workflow, version int32, revision int64, once *store.Request) (store.Workflow, error) {
 	if _, err := e.store.Version(ctx, w.ID, version); err != nil {
-		return w, fromStore(fmt.Sprintf("version %d of %s", version, w.Name), err)
+		return w, errkind.FromStore(fmt.Sprintf("version %d of %s", version, w.Name), err)
 	}
 	return e.changeOnce(ctx, definition{id: w.ID, current: version, revision: revision}, once)
 }
@@ -206,34 +228,34 @@ func (e *Engine) change(ctx context.Context, it item) (answer, error) {
 	}
 	a, err := e.writer.inbox.send(ctx, it)
 	if err == nil && d.version != nil { // compile it now: the first run need not wait for it
-		_, _ = e.graphs.get(a.workflow.ID, a.workflow.Version)
+		_, _ = e.graphs.Get(a.workflow.ID, a.workflow.Version)
 	}
 	return a, err
 }
 
 // define applies a change; ids and version numbers are given here, by the only writer.
-func (w *writer) define(d *definition) answer {
-	w.goBy(d.clock)
-	wf, err := w.defined(d)
+func (d *definitions) define(ch *definition) answer {
+	d.schedule.goBy(ch.clock)
+	wf, err := d.defined(ch)
 	if err == nil {
-		err = w.here(wf.Shard)
+		err = d.here(wf.Shard)
 	}
 	if err != nil {
 		return answer{err: err}
 	}
-	if wf.State == store.WorkflowDeleted || d.revision != 0 && d.revision != wf.Revision {
-		return answer{err: fmt.Errorf("%w: workflow %s/%s was changed in between (revision %d, %s)", ErrConflict, wf.Namespace, wf.Name, wf.Revision, wf.State)}
+	if wf.State == store.WorkflowDeleted || ch.revision != 0 && ch.revision != wf.Revision {
+		return answer{err: fmt.Errorf("%w: workflow %s/%s was changed in between (revision %d, %s)", errkind.ErrConflict, wf.Namespace, wf.Name, wf.Revision, wf.State)}
 	}
 	a := answer{workflow: wf}
 	next := wf
-	if d.state != "" {
-		next.State = d.state
+	if ch.state != "" {
+		next.State = ch.state
 	}
-	if d.current != 0 {
-		next.Version = d.current
+	if ch.current != 0 {
+		next.Version = ch.current
 	}
-	if d.version != nil {
-		if next.Version, err = w.numbered(&wf, d.version.Digest); err != nil {
+	if ch.version != nil {
+		if next.Version, err = d.numbered(&wf, ch.version.Digest); err != nil {
 			return answer{err: err}
 		}
 		a.existing = next.Version <= wf.Latest
@@ -242,40 +264,40 @@ func (w *writer) define(d *definition) answer {
 	if wf.ID != 0 && next == wf {
 		return a // nothing to change
 	}
-	decl, err := w.declaration(&next, &wf, d)
+	decl, err := d.declaration(&next, &wf, ch)
 	if err != nil {
 		return answer{err: err}
 	}
 	if decl != nil {
 		next.MaxRuns = decl.MaxRuns
-		if err := w.settleChanged(&wf, decl); err != nil { // by the version that they were due under
-			w.broken(err)
+		if err := d.schedule.settleChanged(&wf, decl); err != nil { // by the version that they were due under
+			d.broken(err)
 			return answer{err: err}
 		}
 	}
 	next.Revision++
-	next.Modified = w.tx.now.Wall
+	next.Modified = d.txn().now.Wall
 	if wf.ID == 0 {
-		if next.ID, err = w.newWorkflowID(); err != nil {
+		if next.ID, err = d.newWorkflowID(); err != nil {
 			return answer{err: err}
 		}
-		next.State, next.Created = store.WorkflowActive, w.tx.now.Wall
-		w.tx.batch.WorkflowInserts = append(w.tx.batch.WorkflowInserts, next)
+		next.State, next.Created = store.WorkflowActive, d.txn().now.Wall
+		d.txn().batch.WorkflowInserts = append(d.txn().batch.WorkflowInserts, next)
 	} else {
-		w.tx.batch.WorkflowUpdates = append(w.tx.batch.WorkflowUpdates, next)
+		d.txn().batch.WorkflowUpdates = append(d.txn().batch.WorkflowUpdates, next)
 	}
-	if d.version != nil && !a.existing {
-		v := *d.version
-		v.Workflow, v.Version, v.Created = next.ID, next.Version, w.tx.now.Wall
-		w.tx.batch.Versions = append(w.tx.batch.Versions, v)
+	if ch.version != nil && !a.existing {
+		v := *ch.version
+		v.Workflow, v.Version, v.Created = next.ID, next.Version, d.txn().now.Wall
+		d.txn().batch.Versions = append(d.txn().batch.Versions, v)
 	}
-	w.defs.known[next.ID] = next
-	w.noteSystem(&next)
-	w.gates.open[store.TriggerKey{Workflow: next.ID}] = true
-	w.openBackfills(&next)
+	d.known[next.ID] = next
+	d.noteSystem(&next)
+	d.limits.gates.open[store.TriggerKey{Workflow: next.ID}] = true
+	d.schedule.openBackfills(&next)
 	if decl != nil {
-		if err := w.declare(&next, decl); err != nil {
-			w.broken(err)
+		if err := d.schedule.declare(&next, decl); err != nil {
+			d.broken(err)
 			return answer{err: err}
 		}
 	}
@@ -283,9 +305,9 @@ func (w *writer) define(d *definition) answer {
 	return a
 }
 
-// declaration is what the triggers of a changed workflow are to be; nil: as they are.
-func (w *writer) declaration(next, was *store.Workflow, d *definition) (*Declaration, error) {
-	p := w.e.cfg.Planner
+// declaration returns the new triggers of a changed workflow. It returns nil if they stay as they are.
+func (d *definitions) declaration(next, was *store.Workflow, ch *definition) (*Declaration, error) {
+	p := d.planner
 	switch {
 	case p == nil || next.Version == was.Version && next.State == was.State:
 		return nil, nil
@@ -295,10 +317,10 @@ func (w *writer) declaration(next, was *store.Workflow, d *definition) (*Declara
 		return nil, nil
 	}
 	def := []byte(nil)
-	if d.version != nil && next.Version > was.Latest {
-		def = d.version.Def
+	if ch.version != nil && next.Version > was.Latest {
+		def = ch.version.Def
 	} else {
-		v, err := w.version(next.ID, next.Version)
+		v, err := d.version(next.ID, next.Version)
 		if err != nil {
 			return nil, err
 		}
@@ -306,31 +328,31 @@ func (w *writer) declaration(next, was *store.Workflow, d *definition) (*Declara
 	}
 	decl, err := p.Declared(next.Namespace, next.Name, def)
 	if err != nil {
-		return nil, fmt.Errorf("%w: its triggers: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: its triggers: %w", errkind.ErrInvalid, err)
 	}
-	return &decl, w.ring(next, &decl)
+	return &decl, d.schedule.ring(next, &decl)
 }
 
-// defined finds what a change is about.
-func (w *writer) defined(d *definition) (store.Workflow, error) {
-	if d.id != 0 {
-		return w.workflow(d.id)
+// defined finds the workflow that a change is about.
+func (d *definitions) defined(ch *definition) (store.Workflow, error) {
+	if ch.id != 0 {
+		return d.workflow(ch.id)
 	}
-	if d.version == nil {
-		return store.Workflow{}, fmt.Errorf("%w: a workflow without an id", ErrInvalid)
+	if ch.version == nil {
+		return store.Workflow{}, fmt.Errorf("%w: the workflow has no id", errkind.ErrInvalid)
 	}
-	return w.named(d.namespace, d.name, d.beside)
+	return d.named(ch.namespace, ch.name, ch.beside)
 }
 
 // numbered gives the number of the version with a digest: the current one, the newest, or
 // one more.
-func (w *writer) numbered(wf *store.Workflow, digest []byte) (int32, error) {
+func (d *definitions) numbered(wf *store.Workflow, digest []byte) (int32, error) {
 	for _, n := range [...]int32{wf.Version, wf.Latest} {
 		if n == 0 {
 			break
 		}
-		is, err := w.digest(wf.ID, n)
-		if errors.Is(err, ErrNotFound) { // retention has met a rollback to it
+		is, err := d.digest(wf.ID, n)
+		if errors.Is(err, errkind.ErrNotFound) { // retention has met a rollback to it
 			continue
 		}
 		if err != nil {
@@ -343,28 +365,28 @@ func (w *writer) numbered(wf *store.Workflow, digest []byte) (int32, error) {
 	return wf.Latest + 1, nil
 }
 
-func (w *writer) digest(id dag.WorkflowID, version int32) ([]byte, error) {
-	v, err := w.version(id, version)
+func (d *definitions) digest(id dag.WorkflowID, version int32) ([]byte, error) {
+	v, err := d.version(id, version)
 	return v.Digest, err
 }
 
 // version gives a version as it is in the transaction being made.
-func (w *writer) version(id dag.WorkflowID, version int32) (store.Version, error) {
-	for i := range w.tx.batch.Versions {
-		if v := &w.tx.batch.Versions[i]; v.Workflow == id && v.Version == version {
+func (d *definitions) version(id dag.WorkflowID, version int32) (store.Version, error) {
+	for i := range d.txn().batch.Versions {
+		if v := &d.txn().batch.Versions[i]; v.Workflow == id && v.Version == version {
 			return *v, nil
 		}
 	}
-	v, err := w.e.store.Version(context.Background(), id, version)
-	return v, fromStore(fmt.Sprintf("read version %d", version), err)
+	v, err := d.store.Version(context.Background(), id, version)
+	return v, errkind.FromStore(fmt.Sprintf("read version %d", version), err)
 }
 
 // newWorkflowID makes an id that no other owner makes: the instant of the only writer. It
 // fits in 53 bits, so that it survives a JSON number.
-func (w *writer) newWorkflowID() (dag.WorkflowID, error) {
-	for id := dag.WorkflowID(w.tx.now.Wall); ; id++ {
-		_, err := w.workflow(id)
-		if errors.Is(err, ErrNotFound) {
+func (d *definitions) newWorkflowID() (dag.WorkflowID, error) {
+	for id := dag.WorkflowID(d.txn().now.Wall); ; id++ {
+		_, err := d.workflow(id)
+		if errors.Is(err, errkind.ErrNotFound) {
 			return id, nil
 		}
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -45,17 +46,17 @@ func TestDefinitions(t *testing.T) {
 			expect("the same again", created, false, err, 1, 1, 1)
 			created, err = apply(2, 1)
 			expect("another, with If-Match", created, true, err, 2, 2, 2)
-			if _, err = apply(3, 1); !errors.Is(err, engine.ErrConflict) {
+			if _, err = apply(3, 1); !errors.Is(err, errkind.ErrConflict) {
 				t.Errorf("an old If-Match: %v", err)
 			}
-			if _, err = apply(2, 1); !errors.Is(err, engine.ErrConflict) {
+			if _, err = apply(2, 1); !errors.Is(err, errkind.ErrConflict) {
 				t.Errorf("the same with an old If-Match: %v", err)
 			}
 			w, err = n.Rollback(ctx, w, 1, 2, nil)
 			expect("rolled back", false, false, err, 1, 2, 3)
 			w, err = n.Rollback(ctx, w, 1, 0, nil)
 			expect("rolled back to the same", false, false, err, 1, 2, 3)
-			if _, err := n.Rollback(ctx, w, 7, 0, nil); !errors.Is(err, engine.ErrNotFound) {
+			if _, err := n.Rollback(ctx, w, 7, 0, nil); !errors.Is(err, errkind.ErrNotFound) {
 				t.Errorf("rolled back to nowhere: %v", err)
 			}
 			created, err = apply(1, 0)
@@ -70,23 +71,23 @@ func TestDefinitions(t *testing.T) {
 			expect("paused", false, false, err, 3, 3, 6)
 			w, err = n.SetState(ctx, w, store.WorkflowPaused, 0, nil)
 			expect("paused again", false, false, err, 3, 3, 6)
-			if _, err := n.Submit(ctx, submission(old)); !errors.Is(err, engine.ErrConflict) {
+			if _, err := n.Submit(ctx, submission(old)); !errors.Is(err, errkind.ErrConflict) {
 				t.Errorf("a submission that saw it active: %v", err)
 			}
 			w, err = n.SetState(ctx, w, store.WorkflowActive, 6, nil)
 			expect("resumed", false, false, err, 3, 3, 7)
 			n.ends(n.submit(old), dag.RunSucceeded)
-			if _, err := n.SetState(ctx, w, "asleep", 0, nil); !errors.Is(err, engine.ErrInvalid) {
+			if _, err := n.SetState(ctx, w, "asleep", 0, nil); !errors.Is(err, errkind.ErrInvalid) {
 				t.Errorf("an unknown state: %v", err)
 			}
 			deleted, err := n.SetState(ctx, w, store.WorkflowDeleted, 0, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := n.Submit(ctx, submission(w)); !errors.Is(err, engine.ErrConflict) {
+			if _, err := n.Submit(ctx, submission(w)); !errors.Is(err, errkind.ErrConflict) {
 				t.Errorf("a submission to what is deleted: %v", err)
 			}
-			if _, err := n.SetState(ctx, deleted, store.WorkflowActive, 0, nil); !errors.Is(err, engine.ErrConflict) {
+			if _, err := n.SetState(ctx, deleted, store.WorkflowActive, 0, nil); !errors.Is(err, errkind.ErrConflict) {
 				t.Errorf("a change of what is deleted: %v", err)
 			}
 			if created, err = apply(1, 0); err != nil || !created || w.ID == deleted.ID || w.Version != 1 {
@@ -145,7 +146,7 @@ func TestDeleteAndCreateTogether(t *testing.T) {
 		})
 		eventually(t, "it waits", func() bool { return n.Waiting() == 1 })
 		wg.Go(func() { // it saw the old one, which is gone when it is its turn
-			if _, _, err := n.Apply(t.Context(), definition(wide(t, 2), "w")); !errors.Is(err, engine.ErrConflict) {
+			if _, _, err := n.Apply(t.Context(), definition(wide(t, 2), "w")); !errors.Is(err, errkind.ErrConflict) {
 				t.Errorf("apply: %v", err)
 			}
 		})
@@ -162,7 +163,7 @@ func TestRefusedDefinition(t *testing.T) {
 	w := n.apply("w", wide(t, 1))
 	d := definition(wide(t, 2), "w")
 	d.User = "a\x00"
-	if _, _, err := n.Apply(t.Context(), d); !errors.Is(err, engine.ErrInvalid) {
+	if _, _, err := n.Apply(t.Context(), d); !errors.Is(err, errkind.ErrInvalid) {
 		t.Fatalf("apply: %v", err)
 	}
 	n.ends(n.submit(w), dag.RunSucceeded) // of version 1
@@ -176,15 +177,16 @@ func TestGraphCache(t *testing.T) {
 	n := start(t, openMemory(t), newHands(t))
 	w := n.apply("w", wide(t, 1))
 	for range 2 {
-		if _, err := n.Graph(w.ID, 2); !errors.Is(err, engine.ErrNotFound) {
+		if _, err := n.Graph(w.ID, 2); !errors.Is(err, errkind.ErrNotFound) {
 			t.Errorf("a version that does not exist: %v", err)
 		}
 	}
 	if c := n.CachedGraphs(); c != 1 {
 		t.Errorf("%d graphs are kept", c)
 	}
+	large := wide(t, 100_000)
 	for i := range 12 {
-		n.apply(fmt.Sprint("large", i), wide(t, 100_000))
+		n.apply(fmt.Sprint("large", i), large)
 	}
 	if c := n.CachedGraphs(); c > engine.GraphTasksMax/100_000+1 {
 		t.Errorf("%d large graphs are kept", c)
@@ -201,7 +203,7 @@ func TestBeside(t *testing.T) {
 	for i := range 3 {
 		shard := dag.ShardID(1)
 		d := engine.Definition{Namespace: "test", Name: fmt.Sprint("w", i), Def: []byte("{}"), Graph: g, Digest: g, User: "ada", Beside: &shard}
-		var elsewhere *engine.Elsewhere
+		var elsewhere *errkind.Elsewhere
 		if _, _, err := a.Apply(t.Context(), d); !errors.As(err, &elsewhere) || elsewhere.Shard != 1 {
 			t.Fatalf("who does not own the shard says %v", err)
 		}

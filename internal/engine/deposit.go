@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -18,7 +19,7 @@ const depositTries = 3
 // durable. The same submission may also reach the owner directly: its id and its key make the two meet.
 func (e *Engine) Deposit(ctx context.Context, s Submission) (Accepted, error) {
 	if e.cluster == nil {
-		return Accepted{}, fmt.Errorf("%w: this node is alone and owns every shard", ErrUnavailable)
+		return Accepted{}, fmt.Errorf("%w: this node is alone and owns every shard", errkind.ErrUnavailable)
 	}
 	if err := e.admit(&s); err != nil {
 		return Accepted{}, err
@@ -40,10 +41,10 @@ func (e *Engine) Deposit(ctx context.Context, s Submission) (Accepted, error) {
 			e.cfg.Peers.Nudge(row.Shard)
 			return Accepted{Run: s.ID}, nil
 		case !errors.Is(last, store.ErrUnknown) && !errors.Is(last, store.ErrRefused):
-			return Accepted{}, fromStore("write the run", last)
+			return Accepted{}, errkind.FromStore("write the run", last)
 		}
 	}
-	return Accepted{}, fromStore("write the run", last)
+	return Accepted{}, errkind.FromStore("write the run", last)
 }
 
 // deposited finds the run that a submission has made before, by its id or its key.
@@ -56,7 +57,7 @@ func (e *Engine) deposited(ctx context.Context, s *Submission) (Accepted, bool, 
 		return Accepted{}, false, nil
 	}
 	if err != nil {
-		return Accepted{}, false, fromStore("look for the run", err)
+		return Accepted{}, false, errkind.FromStore("look for the run", err)
 	}
 	a := sameRun(s, &row.Header)
 	// Under its id it is this submission that made it, by another way.
@@ -67,21 +68,21 @@ func (e *Engine) deposited(ctx context.Context, s *Submission) (Accepted, bool, 
 func (e *Engine) submitted(ctx context.Context, s *Submission) (dag.RunRow, error) {
 	wf, err := e.store.WorkflowByID(ctx, s.Workflow.ID)
 	if err != nil {
-		return dag.RunRow{}, fromStore(fmt.Sprintf("workflow %d", s.Workflow.ID), err)
+		return dag.RunRow{}, errkind.FromStore(fmt.Sprintf("workflow %d", s.Workflow.ID), err)
 	}
 	if wf.State != store.WorkflowActive {
 		return dag.RunRow{}, notActive(&wf)
 	}
 	now, err := e.store.Clock(ctx)
 	if err != nil {
-		return dag.RunRow{}, fromStore("read the clock", err)
+		return dag.RunRow{}, errkind.FromStore("read the clock", err)
 	}
 	var c dag.Changes
 	dag.NewRun(s.header(&wf, now)).Flush(&c, now)
 	return c.RunInserts[0], nil
 }
 
-// header is of the run that a submission makes.
+// header returns the header of the run that a submission makes.
 func (s *Submission) header(wf *store.Workflow, now dag.Micros) dag.Header {
 	h := dag.Header{
 		ID: s.ID, Shard: wf.Shard, Workflow: wf.ID, Version: s.Version, Priority: s.Priority, Origin: s.Origin,
@@ -90,12 +91,12 @@ func (s *Submission) header(wf *store.Workflow, now dag.Micros) dag.Header {
 	if h.Version == 0 {
 		h.Version = wf.Version
 	}
-	if !s.Of.IsZero() || s.From != "" {
-		h.Fire = &dag.Fire{Of: s.Of, Instant: s.Instant, From: s.From}
+	if !s.Of.IsZero() || s.From != "" || s.Trace != "" {
+		h.Fire = &dag.Fire{Of: s.Of, Instant: s.Instant, From: s.From, Trace: s.Trace}
 	}
 	return h
 }
 
 func notActive(wf *store.Workflow) error {
-	return fmt.Errorf("%w: workflow %s/%s is %s", ErrConflict, wf.Namespace, wf.Name, wf.State)
+	return fmt.Errorf("%w: workflow %s/%s is %s", errkind.ErrConflict, wf.Namespace, wf.Name, wf.State)
 }

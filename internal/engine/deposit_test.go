@@ -8,6 +8,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 )
@@ -56,7 +57,7 @@ func TestDeposit(t *testing.T) {
 	give(true)
 	w := n.apply("w", graph(t, "a; b: a"))
 	give(false)
-	var moved *engine.Elsewhere
+	var moved *errkind.Elsewhere
 	if _, err := n.Submit(t.Context(), submission(w)); !errors.As(err, &moved) {
 		t.Fatalf("submitted to nobody: %v", err)
 	}
@@ -74,7 +75,7 @@ func TestDeposit(t *testing.T) {
 		t.Errorf("under the same key %+v, %v", again, err)
 	}
 	s.KeyHash = []byte("other")
-	if _, err := n.Deposit(t.Context(), s); !errors.Is(err, engine.ErrConflict) {
+	if _, err := n.Deposit(t.Context(), s); !errors.Is(err, errkind.ErrConflict) {
 		t.Errorf("another request under the same key: %v", err)
 	}
 	free, err := n.Deposit(t.Context(), submission(w))
@@ -130,8 +131,8 @@ func TestDepositMeetsOwner(t *testing.T) {
 	n.quiet()
 }
 
-// TestDepositUnderTheOwnersNose: between the look for a key and the commit somebody else
-// brings a run under it. The submission finds that one, alone or in a crowd.
+// TestDepositUnderTheOwnersNose: another node inserts a run under a key between the look for the key and
+// the commit. The start finds that run, alone or among many.
 func TestDepositUnderTheOwnersNose(t *testing.T) {
 	for _, crowd := range []int{0, 20} {
 		var n *node
@@ -184,25 +185,25 @@ func TestDepositRefused(t *testing.T) {
 	w := n.apply("w", graph(t, "a"))
 	if w, err := n.SetState(t.Context(), w, store.WorkflowPaused, 0, nil); err != nil {
 		t.Fatal(err)
-	} else if _, err := n.Deposit(t.Context(), submission(w)); !errors.Is(err, engine.ErrConflict) {
+	} else if _, err := n.Deposit(t.Context(), submission(w)); !errors.Is(err, errkind.ErrConflict) {
 		t.Errorf("of a paused workflow: %v", err)
 	}
 	s := submission(w)
 	s.Workflow.ID++
-	if _, err := n.Deposit(t.Context(), s); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := n.Deposit(t.Context(), s); !errors.Is(err, errkind.ErrNotFound) {
 		t.Errorf("of no workflow: %v", err)
 	}
 	s.User = "a\x00b"
-	if _, err := n.Deposit(t.Context(), s); !errors.Is(err, engine.ErrInvalid) {
+	if _, err := n.Deposit(t.Context(), s); !errors.Is(err, errkind.ErrInvalid) {
 		t.Errorf("of a bad user: %v", err)
 	}
 	single := start(t, openMemory(t), newHands(t))
-	if _, err := single.Deposit(t.Context(), submission(single.apply("w", graph(t, "a")))); !errors.Is(err, engine.ErrUnavailable) {
+	if _, err := single.Deposit(t.Context(), submission(single.apply("w", graph(t, "a")))); !errors.Is(err, errkind.ErrUnavailable) {
 		t.Errorf("at a node that is alone: %v", err)
 	}
 }
 
-// TestDepositUnknown: nobody knows whether the deposit happened; it is looked for.
+// TestDepositUnknown: the outcome of the deposit is unknown, so the run is looked up.
 func TestDepositUnknown(t *testing.T) {
 	for _, outcome := range []memory.Outcome{memory.UnknownLost, memory.UnknownWritten} {
 		var w store.Workflow

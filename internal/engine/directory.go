@@ -7,9 +7,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// directory keeps workflows of owned shards by their names, for starts: a start needs its workflow, and would read it each
-// time. Only the owner of a shard changes its workflows. So a kept one is exact unless the shard has been lost unnoticed, and
-// then no transaction here commits any more.
+// directory keeps workflows of owned shards by their names, for starts: a start needs its workflow, and
+// would read it each time. Only the owner of a shard changes its workflows. So a kept one is exact unless
+// the shard has been lost unnoticed, and then no transaction here commits any more.
 type directory struct {
 	mu      sync.Mutex // protects following fields
 	known   map[workflowName]store.Workflow
@@ -48,8 +48,8 @@ func (d *directory) forget() {
 	d.changes++
 }
 
-// Startable finds a workflow by its name, as a start needs it. If it is kept, it may be out of date where Submit then says
-// Elsewhere: read it again, by Workflow.
+// Startable finds a workflow by its name, as a start needs it. If it is kept, it may be out of date where
+// Submit then says Elsewhere: read it again, by Workflow.
 func (e *Engine) Startable(ctx context.Context, namespace, name string) (wf store.Workflow, kept bool, err error) {
 	n := workflowName{namespace, name}
 	wf, changes, ok := e.directory.get(n)

@@ -2,15 +2,14 @@ package engine
 
 import (
 	"errors"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 )
 
-// Assignment is a task handed to a handler under a token; it is durable before it is sent,
-// and may be sent again until it is reported.
+// Assignment is a task that is assigned to a handler under a token. It is durable before it is sent, and
+// may be sent again until it is reported.
 type Assignment struct {
 	Run      dag.RunID
 	Task     dag.TaskID
@@ -18,13 +17,14 @@ type Assignment struct {
 	Name     string // of the task
 	Workflow dag.WorkflowID
 	Version  int32
-	// Generation is that of the run in which the attempt was handed out; 0: a node of an earlier version does not say it.
+	// Generation is the generation of the run in which the attempt was assigned. It is 0 from a node of an
+	// earlier version.
 	Generation int32
 	Shard      dag.ShardID
 	Handler    dag.HandlerID // whose it is
 	Place      dag.Place
 	Graph      *dag.Graph `json:"-"` // nil: it came from another node
-	// LockToken is the number under which the run was granted its locks; 0: it has none.
+	// LockToken is the number under which the run was granted its locks. It is 0 if it has none.
 	LockToken int64
 }
 
@@ -45,187 +45,53 @@ type Executor interface {
 	Start(as []Assignment)
 	// Cancel ends attempts; unknown ones are ignored. The slice is the engine's.
 	Cancel(cs []dag.Cancel)
-	// Running reports whether it has the attempt: from Start until Engine.Report of its
-	// end has returned. What it does not have is started again under the same token.
+	// Running reports whether the executor has the attempt: from Start until Engine.Report of its end has
+	// returned. An attempt that it does not have is started again under the same token.
 	Running(run dag.RunID, task dag.TaskID, token dag.Token) bool
 	// Live reports whether an attempt runs, or has ended and Engine.Report of its end has not returned yet.
 	Live(run dag.RunID, task dag.TaskID, token dag.Token) bool
 }
 
-// home books the slots of the executor. A slot is booked with the transaction that hands
-// the attempt over and given back when its report is taken, whatever that is worth; both
-// by the attempt's name, so that nothing said twice counts twice. Only free is for other
-// goroutines than the writer's: it is also lent to other nodes (see Engine.Lend).
-type home struct {
-	free    atomic.Int64
-	drained atomic.Bool            // nothing is booked any more
-	shut    atomic.Pointer[string] // why nothing is booked for now; nil: it is
-	booked  map[dag.AttemptKey]struct{}
-	room    room
-}
-
-// open reports whether a slot can be booked now.
-func (h *home) open() bool { return h.free.Load() > 0 && h.taking() }
-
-// taking reports whether anything is booked at all.
-func (h *home) taking() bool { return !h.drained.Load() && h.shut.Load() == nil }
-
-// Drain hands out no task from now on: what runs ends, the rest waits for the next life of
-// a node. A process that is about to end calls it, so that nothing is handed to it only to
-// be declared lost.
-func (e *Engine) Drain() { e.home.drained.Store(true) }
-
-// Shut has this process take no task as long as there is a reason; "": it takes them again. What runs goes on, and others
-// take what waits.
-func (e *Engine) Shut(why string) {
-	if why == "" {
-		e.home.shut.Store(nil)
-	} else {
-		e.home.shut.Store(&why)
-	}
-	e.Wake()
-}
-
-// IsShut is why this process takes no task for now; "": it does.
-func (e *Engine) IsShut() string {
-	if why := e.home.shut.Load(); why != nil {
-		return *why
-	}
-	return ""
-}
-
-// has reports whether this process has handed an attempt over, or goes on with it, and has not
-// taken its report.
-func (h *home) has(k dag.AttemptKey) bool {
-	_, in := h.booked[k]
-	return in
-}
-
-// claim takes a slot; false: there is none any more.
-func (h *home) claim() bool {
-	for {
-		free := h.free.Load()
-		if free <= 0 || !h.taking() {
-			return false
-		}
-		if h.free.CompareAndSwap(free, free-1) {
-			return true
-		}
-	}
-}
-
-// note names the attempt for which a slot was claimed.
-func (h *home) note(k dag.AttemptKey) { h.booked[k] = struct{}{} }
-
-// book takes a slot for an attempt that has one by its rows, whether there is one or not.
-func (h *home) book(k dag.AttemptKey) {
-	if _, in := h.booked[k]; !in {
-		h.booked[k] = struct{}{}
-		h.free.Add(-1)
-	}
-}
-
-func (h *home) unbook(k dag.AttemptKey) {
-	if _, in := h.booked[k]; in {
-		delete(h.booked, k)
-		h.free.Add(1)
-		h.room.settle(k)
-	}
-}
-
-// regain gives back a slot that was claimed for a task of a place and never used.
-func (h *home) regain(p dag.Place) {
-	h.free.Add(1)
-	h.room.back(p.Need())
-}
-
 // fill gives free slots to the best ready tasks, in the transaction being made: the end
 // of a task and the start of the next are one commit.
 func (w *writer) fill(most int) {
-	w.reserve()
+	w.e.slots.keepFor(&w.queue, w.tx.now.Wall)
 	for ; most > 0 && w.tx.rows < batchRowsMax; most-- {
-		r, place := w.queue.Head(w.tx.now.Wall, w.open)
+		r, place := w.queue.Head(w.tx.now.Wall, w.e.slots.open)
 		if r == nil {
 			break
 		}
-		h, ok := w.slot(place)
+		h, ok := w.e.slots.take(place)
 		if !ok {
 			break // the slot was just lent to another owner; its return wakes the writer
 		}
 		w.tx.current = r
 		w.tx.tried++
-		w.tx.assigns = append(w.tx.assigns, w.handOver(r, place, h))
+		w.tx.assigns = append(w.tx.assigns, w.assignNext(r, place, h))
 		w.touch(r)
 		w.tx.rows++
 	}
 	w.tx.current = nil
 }
 
-// open reports whether there is a slot for tasks of a place: in this process, or with a worker
-// elsewhere.
-func (w *writer) open(p dag.Place) bool {
-	return w.e.here(p) || w.e.cfg.Market != nil && w.e.cfg.Market.Open(p)
-}
-
-// here reports whether a task of that place would get a slot of this process.
-func (e *Engine) here(p dag.Place) bool {
-	return e.home.open() && (p == dag.Anywhere || p.Fits(e.cfg.Node, &e.cfg.Traits) && e.home.room.has(p))
-}
-
-// slot takes one for a task of a place: of this process first, where it costs least.
-func (w *writer) slot(p dag.Place) (dag.HandlerID, bool) {
-	if w.e.here(p) && w.e.home.claim() {
-		if p == dag.Anywhere || w.e.home.room.take(p) {
-			return w.e.me().ID, true
-		}
-		w.e.home.free.Add(1) // its room was lent this moment
-	}
-	if w.e.cfg.Market == nil {
-		return 0, false
-	}
-	return w.e.cfg.Market.Take(p)
-}
-
-// handOver hands the next ready task of a place to the handler whose slot was taken for it.
-func (w *writer) handOver(r *dag.Run, p dag.Place, h dag.HandlerID) (a Assignment) {
-	mine, given := h == w.e.me().ID, false
+// assignNext assigns the next ready task of a place to the handler whose slot was taken for it. Nothing
+// leaves the process here: slots.send sends the assignment after the commit.
+func (w *writer) assignNext(r *dag.Run, p dag.Place, h dag.HandlerID) (a Assignment) {
+	given := false
 	defer func() {
-		if given { // after a panic the slot is released
-			return
-		}
-		if mine {
-			w.e.home.regain(p)
-		} else {
-			w.e.cfg.Market.Back(h, p)
+		if !given { // after a panic
+			w.e.slots.giveBack(h, p)
 		}
 	}()
 	a = w.assign(r, r.NextAt(p), h)
-	if mine {
-		w.e.home.note(a.key())
-		w.e.home.room.note(a.key(), p)
-	} else if !w.isWorker(h) {
+	if w.e.slots.assigned(&a, p) {
 		w.abroad.add(r.ID)
 	}
 	given = true
 	return a
 }
 
-// isWorker reports whether a handler is a worker's, whose home sees to it that it has what it was sent. A
-// node is asked what it has (see abroad).
-func (w *writer) isWorker(h dag.HandlerID) bool {
-	return w.e.cfg.Market != nil && w.e.cfg.Market.Worker(h)
-}
-
-// unbook gives back the slot of an attempt that was not handed over after all.
-func (w *writer) unbook(a *Assignment) {
-	if a.Handler == w.e.me().ID {
-		w.e.home.unbook(a.key())
-	} else if w.e.cfg.Market != nil {
-		w.e.cfg.Market.Back(a.Handler, a.Place)
-	}
-}
-
-// assign hands a ready task to a handler.
+// assign assigns a ready task to a handler.
 func (w *writer) assign(r *dag.Run, t dag.TaskID, h dag.HandlerID) Assignment {
 	ev := dag.Event{Kind: dag.EvAssign, Task: t, Handler: h}
 	waited := r.Waited(t, w.tx.now.Wall)
@@ -238,7 +104,7 @@ func (w *writer) assign(r *dag.Run, t dag.TaskID, h dag.HandlerID) Assignment {
 	return a
 }
 
-// assignment returns what the holder of an attempt must know of it and of its run.
+// assignment returns the data that the holder of an attempt needs about it and its run.
 func assignment(r *dag.Run, is *dag.AttemptRow) Assignment {
 	t := is.Task
 	a := Assignment{Run: r.ID, Task: t, Token: is.Token, Workflow: r.Workflow, Version: r.Version, Generation: is.Generation, Shard: r.Shard, Handler: is.Handler, Graph: r.Graph}
@@ -253,8 +119,8 @@ func assignment(r *dag.Run, is *dag.AttemptRow) Assignment {
 	return a
 }
 
-// touch lists a run for the flush, puts it where its ready tasks say, and hands out its
-// Leader work, which needs no slot.
+// touch lists a run for the flush, puts it at the place that its ready tasks require, and starts its Leader
+// work, which needs no slot.
 func (w *writer) touch(r *dag.Run) {
 	if w.tx.mark(r) {
 		w.tx.touched = append(w.tx.touched, r)
@@ -262,48 +128,18 @@ func (w *writer) touch(r *dag.Run) {
 	if r.State == dag.RunSplitting && r.Ready() > 0 {
 		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady(), w.e.me().ID))
 	}
-	for r.Workflow == w.system && r.State == dag.RunRunning && r.Ready() > 0 {
+	for r.Workflow == w.defs.system && r.State == dag.RunRunning && r.Ready() > 0 {
 		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady(), w.e.me().ID))
 	}
 	if r.Claim != nil {
-		w.claimed(r)
+		w.limits.claimed(r)
 	}
-	w.balance(r)
+	w.limits.balance(r)
 	w.queue.Update(r)
 	if !r.Unfinished() && r.Gate != gateNone {
-		w.exit(r)
+		w.limits.exit(r)
 		w.tx.ended = append(w.tx.ended, r)
 	}
-}
-
-// dispatch hands out what is durable: to this process by a call, to others by the market. abroad: there was
-// something for others, and Market.Settled is to follow.
-func (w *writer) dispatch(as []Assignment) (abroad bool) {
-	me := w.e.me().ID
-	i := slices.IndexFunc(as, func(a Assignment) bool { return a.Handler != me })
-	if i < 0 {
-		if len(as) > 0 {
-			w.e.cfg.Executor.Start(as)
-		}
-		return false
-	}
-	if !slices.ContainsFunc(as, func(a Assignment) bool { return a.Handler == me }) {
-		w.e.cfg.Market.Handed(as)
-		return true
-	}
-	var mine, others []Assignment
-	for _, a := range as {
-		if a.Handler == me {
-			mine = append(mine, a)
-		} else {
-			others = append(others, a)
-		}
-	}
-	if len(mine) > 0 {
-		w.e.cfg.Executor.Start(mine)
-	}
-	w.e.cfg.Market.Handed(others)
-	return true
 }
 
 // leadPauseMax bounds the pause between two tries to read a version.
@@ -324,7 +160,7 @@ func (w *writer) lead(a Assignment) {
 	w.e.host.Go(w.wg, func() {
 		ev := dag.Event{Kind: dag.EvSplit, Task: dag.LeaderTask, Token: a.Token, Handler: w.e.me().ID}
 		g, params, err := w.e.split(ctx, &a, fill)
-		for pause := 10 * time.Millisecond; errors.Is(err, ErrUnavailable); pause = min(2*pause, leadPauseMax) {
+		for pause := 10 * time.Millisecond; errors.Is(err, errkind.ErrUnavailable); pause = min(2*pause, leadPauseMax) {
 			if w.e.host.Await(ctx, nil, pause); ctx.Err() != nil {
 				return // the next owner splits again
 			}

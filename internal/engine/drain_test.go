@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// TestDrain: an engine that drains finishes what runs, hands out nothing more, and counts
-// no loss; the next life of the node does the rest.
+// TestDrain: an engine that drains finishes its attempts, assigns no further ones, and counts no loss. The
+// next life of the node does the rest.
 func TestDrain(t *testing.T) {
 	st := openMemory(t)
 	h := newHands(t)

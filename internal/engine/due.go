@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/store"
 )
 
 const (
-	// duePage is how many triggers one read of those that are due brings.
+	// duePage bounds the due triggers of one read.
 	duePage = 1000
 	// dueLook is how often the store's clock is read although nothing is known to be due:
 	// a clock that was set, or a machine that slept, is noticed after that long.
@@ -20,7 +21,7 @@ const (
 	// clockFresh is how long a reading of the store's clock may be used, with the time elapsed on this machine
 	// added.
 	clockFresh = time.Second
-	// clockBack is how far a clock goes back before it is worth a word.
+	// clockBack is the jump of a clock backwards from which it is logged.
 	clockBack = 2 * time.Second
 )
 
@@ -60,7 +61,7 @@ func (d *due) clock() dag.Micros { return d.wall + dag.Micros(d.read().Sub(d.asO
 
 func (d *due) now() dag.Micros { return max(d.clock(), d.watermark) }
 
-// reading is what the store's clock said, and when.
+// reading is a reading of the store's clock, with the time at which it was taken.
 type reading struct {
 	wall dag.Micros
 	asOf time.Time
@@ -71,17 +72,17 @@ type reading struct {
 func (e *Engine) readClock(ctx context.Context) (reading, error) {
 	wall, err := e.store.Clock(ctx)
 	if err != nil {
-		return reading{}, fromStore("read the clock", err)
+		return reading{}, errkind.FromStore("read the clock", err)
 	}
 	return reading{wall, e.host.Now()}, nil
 }
 
 // goBy makes the instants follow a reading, if none is newer. If the process stood still and the reading is
 // old, goBy reads the clock again.
-func (w *writer) goBy(r reading) {
-	d := &w.due
+func (s *schedule) goBy(r reading) {
+	d := &s.due
 	if d.read().Sub(r.asOf) > clockFresh {
-		if again, err := w.e.readClock(context.Background()); err == nil { // else nothing can be written, either
+		if again, err := s.readClock(context.Background()); err == nil { // else nothing can be written, either
 			r = again
 		}
 	}
@@ -89,14 +90,15 @@ func (w *writer) goBy(r reading) {
 		return
 	}
 	if back := time.Duration(d.clock()-r.wall) * time.Microsecond; d.wall != 0 && back > clockBack {
-		w.e.log.Warn("the store's clock was set back; decided instants do not fire again", "code", "clock_set_back", "by", back.Round(time.Second).String())
+		s.log.Warn("the store's clock was set back; decided instants do not fire again", "code", "clock_set_back", "by", back.Round(time.Second).String())
 	}
 	d.wall, d.asOf = r.wall, r.asOf
-	w.tx.due = max(d.now(), w.tx.batch.Watermark)
+	s.txn().due = max(d.now(), s.txn().batch.Watermark)
 }
 
-// dueNow is up to when instants are due: in a transaction, never before what it has decided.
-func (w *writer) dueNow() dag.Micros { return w.tx.due }
+// dueNow is the instant up to which instants are due. In a transaction it is never before an instant that
+// the transaction has decided.
+func (s *schedule) dueNow() dag.Micros { return s.txn().due }
 
 // wait is how long the writer may sleep before it has to look.
 func (d *due) wait() time.Duration {
@@ -120,30 +122,30 @@ func (d *due) left() time.Duration {
 }
 
 // byHand: see Config.
-func (w *writer) byHand() bool { return w.e.cfg.ByHand != nil && w.e.cfg.ByHand() }
+func (s *schedule) byHand() bool { return s.manual != nil && s.manual() }
 
-// look reads what is due and computes its plans, in a goroutine of its own.
+// look reads the due triggers and computes their plans, in a goroutine of its own.
 func (w *writer) look(ctx context.Context) {
-	if w.e.cfg.Planner == nil || w.due.looking || w.due.wait() > 0 || w.byHand() {
+	if w.e.cfg.Planner == nil || w.schedule.due.looking || w.schedule.due.wait() > 0 || w.schedule.byHand() {
 		return
 	}
-	w.due.looking = true
-	w.triggers.touched = map[store.TriggerKey]bool{}
-	l := look{e: w.e, watermark: w.due.watermark, shards: w.shards()}
+	w.schedule.due.looking = true
+	w.schedule.triggers.touched = map[store.TriggerKey]bool{}
+	l := look{e: w.e, watermark: w.schedule.due.watermark, shards: w.shards()}
 	w.e.host.Go(w.wg, func() {
 		l.all(ctx)
 		// A closed inbox means that this process ends.
-		_ = w.inbox.put(item{op: func(w *writer) answer { w.looked(&l); return answer{} }})
+		_ = w.inbox.put(item{op: func(w *writer) answer { w.schedule.looked(&l); return answer{} }})
 	})
 }
 
 // looked takes the result of a look.
-func (w *writer) looked(l *look) {
-	d := &w.due
+func (s *schedule) looked(l *look) {
+	d := &s.due
 	d.looking, d.looked = false, d.read()
-	w.triggers.touched = nil
+	s.triggers.touched = nil
 	if l.now != 0 {
-		w.goBy(reading{l.now, l.asOf})
+		s.goBy(reading{l.now, l.asOf})
 	}
 	if l.read {
 		d.next = earliest(l.next, d.changed)
@@ -185,7 +187,7 @@ func (l *look) all(ctx context.Context) {
 			break
 		}
 	}
-	reset := func(w *writer) answer { w.due.changed = 0; return answer{} }
+	reset := func(w *writer) answer { w.schedule.due.changed = 0; return answer{} }
 	if _, err := l.e.writer.inbox.send(ctx, item{op: reset}); err != nil {
 		return
 	}
@@ -215,13 +217,13 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 		plan, err := l.e.cfg.Planner.Plan(t, until)
 		if err != nil {
 			items = append(items, item{
-				op:   func(w *writer) answer { return answer{err: w.setAside(t, err)} },
+				op:   func(w *writer) answer { return answer{err: w.schedule.setAside(t, err)} },
 				done: func(a answer) { errs[i] = a.err; told <- struct{}{} },
 			})
 			continue
 		}
 		items = append(items, item{
-			op:   func(w *writer) answer { return w.decide(t, &plan, until) },
+			op:   func(w *writer) answer { return w.schedule.decide(t, &plan, until) },
 			done: func(a answer) { errs[i], idle[i] = a.err, a.verdict == dag.Stale; told <- struct{}{} },
 		})
 	}
@@ -249,38 +251,38 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 	return stale < len(items)
 }
 
-// setAside pauses a trigger with a damaged row, so that it is not due for ever and holds up the others. The
-// ledger says what it missed. An edit replaces the row.
-func (w *writer) setAside(was *store.Trigger, cause error) error {
-	t, err := w.trigger(keyOfTrigger(was))
-	if err != nil || t == nil || w.held(t.Shard) == nil || t.State != store.TriggerActive || t.Revision != was.Revision {
+// setAside pauses a trigger with a damaged row. Otherwise it would be due for ever and hold up the others.
+// The ledger lists the instants that it missed. An edit replaces the row.
+func (s *schedule) setAside(was *store.Trigger, cause error) error {
+	t, err := s.trigger(keyOfTrigger(was))
+	if err != nil || t == nil || s.held(t.Shard) == nil || t.State != store.TriggerActive || t.Revision != was.Revision {
 		return err
 	}
-	if err := w.undecided(t, w.dueNow(), cause); err != nil {
+	if err := s.undecided(t, s.dueNow(), cause); err != nil {
 		return err
 	}
 	next := *t
 	next.State, next.Actor, next.Reason, next.Next = store.TriggerPaused, "", clean("its declaration cannot be read: "+cause.Error()), 0
-	w.putTrigger(next)
-	w.tx.declared = true
+	s.putTrigger(next)
+	s.txn().declared = true
 	return nil
 }
 
 // decide carries out a plan. If the trigger has changed since the plan was made, decide makes another plan:
 // an edit has decided what was due, but a mere event has not.
-func (w *writer) decide(was *store.Trigger, p *Plan, until dag.Micros) answer {
+func (s *schedule) decide(was *store.Trigger, p *Plan, until dag.Micros) answer {
 	k := keyOfTrigger(was)
-	if w.triggers.known[k] == nil && w.triggers.touched != nil && !w.triggers.touched[k] {
-		w.triggers.known[k] = was // this writer is the only one that writes it
+	if s.triggers.known[k] == nil && s.triggers.touched != nil && !s.triggers.touched[k] {
+		s.triggers.known[k] = was // this writer is the only one that writes it
 	}
-	t, err := w.trigger(k)
+	t, err := s.trigger(k)
 	switch {
 	case err != nil:
 		return answer{err: err}
-	case t == nil || w.held(t.Shard) == nil || t.State != store.TriggerActive || t.Next == 0 || t.Next > until:
+	case t == nil || s.held(t.Shard) == nil || t.State != store.TriggerActive || t.Next == 0 || t.Next > until:
 		return answer{verdict: dag.Stale}
 	case t.Revision != was.Revision:
-		anew, err := w.e.cfg.Planner.Plan(t, until)
+		anew, err := s.planner.Plan(t, until)
 		if err != nil {
 			return answer{err: err}
 		}
@@ -289,8 +291,8 @@ func (w *writer) decide(was *store.Trigger, p *Plan, until dag.Micros) answer {
 	if p.idle(t) {
 		return answer{verdict: dag.Stale}
 	}
-	if err := w.carryOut(t, p); err != nil {
-		w.broken(err)
+	if err := s.carryOut(t, p); err != nil {
+		s.broken(err)
 		return answer{err: err}
 	}
 	return answer{}

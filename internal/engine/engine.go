@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/host"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
 )
@@ -22,26 +24,29 @@ type Config struct {
 	Compile  dag.Compiler // conditions of stored graphs
 	Node     string       // stable name of this process
 	Slots    int          // attempts that run at once, ≥ 1
-	// Ageing is how long a run waits until its level counts as one better; 0: 10 minutes.
+	// Ageing is the time after which a waiting run's level counts as one better; 0: 10 minutes.
 	Ageing time.Duration
 	// SubmitMax bounds the submissions that wait for the writer; 0: 20,000.
 	SubmitMax int
-	// AheadRows is from how many rows of a transaction on the next one is made while it is under way; 0: 400.
+	// AheadRows is the number of rows of a transaction from which the next one is made while it is under way;
+	// 0: 400.
 	AheadRows int
 	// EvaluateMax bounds the time in which one transaction evaluates conditions and keys. The rest is evaluated
 	// in other goroutines. 0: 20 ms; negative: it evaluates none.
 	EvaluateMax time.Duration
 	// Reap kills the processes of attempts that earlier handlers of this node left running. It is called before
-	// their tasks are assigned again, and again if the engine has to reload them. nil: none can be left.
+	// their tasks are assigned again, and again if the engine has to reload them. It is nil if no process can
+	// be left.
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
-	// Life, if not nil, goes on with an earlier life of this node, whose attempts have outlived
-	// its process. nil: a new life begins, and what earlier ones held is lost.
+	// Life, if not nil, continues an earlier life of this node, whose attempts have outlived its process. If it
+	// is nil, a new life begins, and the attempts of earlier ones are lost.
 	Life *Life
-	// Planner knows what triggers mean; nil: nothing is declared, nothing fires.
+	// Planner computes the instants of triggers. If it is nil, no trigger is declared and none fires.
 	Planner Planner
-	// Preparer finds out what logical tasks wait for. nil: there are none.
+	// Preparer finds out what logical tasks wait for. It is nil if there are none.
 	Preparer Preparer
-	// Namer knows what definitions name of the things that all shards share; nil: nothing is named.
+	// Namer finds the shared things that definitions name: queues and locks. If it is nil, no definition names
+	// any.
 	Namer Namer
 	// ByHand, if not nil, reports whether only people may start runs now. Due instants then stay due for a later
 	// engine, or until ByHand returns false. Triggers that follow the end of a run still fire, because the event
@@ -52,28 +57,28 @@ type Config struct {
 	Declared func()
 	// Past remembers what the store has confirmed. nil: the engine does not notice when the store goes back.
 	Past Past
-	// Peers makes this engine one of a cluster: it owns what Own says. The store must be a
-	// store.Cluster. nil: it is alone and owns every shard.
+	// Peers makes this engine one of a cluster: it owns the shards that Own returns. The store must be a
+	// store.Cluster. If Peers is nil, the engine is alone and owns every shard.
 	Peers Peers
-	// Helpers are how a sweep reaches the other nodes; nil: there are none.
+	// Helpers is the way of a sweep to the other nodes. It is nil if there are none.
 	Helpers Helpers
-	// Unclaimed is how long an attempt may be handed over without being known to run; 0: 5 minutes.
+	// Unclaimed bounds the time for which an attempt may be assigned without being known to run; 0: 5 minutes.
 	Unclaimed time.Duration
-	// Market has slots of workers that are not in this process; nil: there are none. Slots may
-	// be 0 with it.
+	// Market has slots of workers that are not in this process. It is nil if there are none. Slots may be 0
+	// with it.
 	Market Market
-	// Traits are what tasks choose this process by, besides Node.
+	// Traits are the properties by which tasks choose this process, in addition to Node.
 	Traits store.Traits
-	// Host is the machine; nil: the real one.
+	// Host is the machine. If it is nil, it is the real one.
 	Host host.Host
 	Log  *slog.Logger
 }
 
-// Life is an earlier life of a node that goes on in another process.
+// Life is an earlier life of a node that continues in another process.
 type Life struct {
 	Handler store.Handler
-	// Held are its attempts that its Executor has, or whose ends it is about to report. What
-	// else it held is lost.
+	// Held are the attempts of that life that the Executor has, or whose ends it is about to report. Its other
+	// attempts are lost.
 	Held []AttemptID
 }
 
@@ -84,16 +89,16 @@ const (
 
 // Engine owns all shards of a store.
 type Engine struct {
+	*inspect.Reader
+
 	cfg       Config
 	host      host.Host
 	log       *slog.Logger
 	store     store.Store
 	handler   atomic.Pointer[store.Handler] // of this life
-	graphs    graphCache
-	grown     grownCache
-	handlers  handlerCache
+	graphs    *inspect.Graphs
 	directory directory
-	home      home
+	slots     slots
 	hub       hub
 	stats     Stats
 	shards    []dag.ShardID                 // all there are
@@ -106,7 +111,7 @@ type Engine struct {
 	state atomic.Pointer[string]
 }
 
-// Stats counts what happened since the start; all of it only rises.
+// Stats counts the events since the start. The counters only rise.
 type Stats struct {
 	Commits, Rows           atomic.Int64
 	Ahead                   atomic.Int64 // transactions that were made while the one before was under way
@@ -184,12 +189,12 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	} else {
 		var err error
 		if h, err = cfg.Store.Register(ctx, cfg.Host.ID().String(), cfg.Node); err != nil {
-			return nil, fromStore("register this process", err)
+			return nil, errkind.FromStore("register this process", err)
 		}
 	}
 	info, err := cfg.Store.Info(ctx)
 	if err != nil {
-		return nil, fromStore("read the database", err)
+		return nil, errkind.FromStore("read the database", err)
 	}
 	e := &Engine{cfg: cfg, host: cfg.Host, log: cfg.Log, ready: make(chan struct{}), pulse: newPulse(cfg.Host)}
 	e.handler.Store(&h)
@@ -206,15 +211,11 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 			return nil, fmt.Errorf("engine: a store of kind %s is for one node", info.Engine)
 		}
 	}
-	e.home.free.Store(int64(cfg.Slots))
-	e.home.booked = map[dag.AttemptKey]struct{}{}
-	e.home.room.open(cfg.Traits.Room)
-	if cfg.Life != nil {
-		for _, id := range cfg.Life.Held {
-			e.home.book(dag.KeyOf(id.Run, id.Task, id.Token))
-		}
-	}
-	e.graphs.load = e.loadGraph
+	e.slots.me, e.slots.node, e.slots.traits, e.slots.ageing = func() dag.HandlerID { return e.me().ID }, cfg.Node, &e.cfg.Traits, cfg.Ageing
+	e.slots.executor, e.slots.market, e.slots.peers = cfg.Executor, cfg.Market, cfg.Peers
+	e.slots.begin(&cfg)
+	e.graphs = inspect.NewGraphs(e.store, cfg.Compile)
+	e.Reader = inspect.New(e.reading())
 	e.writer = newWriter(e)
 	e.setState("starting")
 	return e, nil
@@ -245,7 +246,7 @@ func (e *Engine) setState(s string) { e.state.Store(&s) }
 // Accepting reports whether submissions are taken now; if not, the error says why.
 func (e *Engine) Accepting() error {
 	if s := e.State(); s != StateRunning {
-		return fmt.Errorf("%w: the node is %s", ErrUnavailable, s)
+		return fmt.Errorf("%w: the node is %s", errkind.ErrUnavailable, s)
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ func rawParams(r *dag.Run) *ParamsQuery {
 	return &ParamsQuery{Workflow: r.Workflow, Version: r.Version, Given: r.Params, Instant: r.Instant(), Literal: true}
 }
 
-// filling is what is needed to complete the parameters of a run that another's transaction inserted; nil:
-// those of the run are complete.
+// filling is the data that is needed to complete the parameters of a run that another program's transaction
+// inserted. It is nil if they are complete.
 func (w *writer) filling(a Assignment) *ParamsQuery {
 	r := w.runs[a.Run]
 	if r == nil || !r.Raw() {
@@ -31,7 +31,7 @@ func (w *writer) filling(a Assignment) *ParamsQuery {
 
 // split is Leader work: the graph of a run and, with fill, its completed parameters.
 func (e *Engine) split(ctx context.Context, a *Assignment, fill *ParamsQuery) (*dag.Graph, []byte, error) {
-	g, err := e.graphs.get(a.Workflow, a.Version)
+	g, err := e.graphs.Get(a.Workflow, a.Version)
 	if err != nil || fill == nil {
 		return g, nil, err
 	}

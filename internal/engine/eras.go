@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -17,13 +18,13 @@ type Past interface {
 	// Confirm remembers what a transaction that the store has confirmed left of its shards. It does
 	// not block.
 	Confirm(fences []store.Fence)
-	// Look begins a reading of shards. What it returns is called with what was read, and reports
-	// whether the store has gone back; then the era has been raised, and what was read is worth
-	// nothing.
+	// Look begins a reading of shards. The function that it returns is called with the fences that were read,
+	// and reports whether the store has gone back. In that case the era has been raised, and the rows that were
+	// read are worthless.
 	Look() func(ctx context.Context, read []store.Fence) (back bool, err error)
 }
 
-// forgetful is the past of an engine that has none.
+// forgetful is the past of an engine that remembers none.
 type forgetful struct{}
 
 func (forgetful) Confirm([]store.Fence) {}
@@ -34,11 +35,10 @@ func (forgetful) Look() func(context.Context, []store.Fence) (bool, error) {
 // errBack has the shards taken again, of the new era.
 var errBack = fmt.Errorf("the database has gone back to an earlier state: %w", store.ErrFenced)
 
-// FaultRegressed is what the history of a run says when the database has gone back to an earlier
-// state.
+// FaultRegressed is the fault in the history of a run after the database has gone back to an earlier state.
 const FaultRegressed = "store_regressed"
 
-// backWord tells a shard that the database has gone back. Whoever raises the era writes it, in the
+// backWord notifies a shard that the database has gone back. The node that raises the era writes it, in the
 // same transaction.
 type backWord struct {
 	Era dag.Era `json:"era"`
@@ -55,7 +55,7 @@ func LetterOfEra(era dag.Era, by, why string) []byte {
 // versions that the database has lost are forgotten: other versions can get their numbers.
 func (e *Engine) Back(era dag.Era) {
 	e.stats.Regressed.Add(1)
-	e.graphs.forget()
+	e.graphs.Forget()
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
 		if w.clock.era < era { // also of a node that owns no shard: it is done once
 			w.clock.era = era
@@ -68,11 +68,11 @@ func (e *Engine) Back(era dag.Era) {
 // Regressed counts times that the database was found to have gone back before the engine was there.
 func (e *Engine) Regressed(n int64) { e.stats.Regressed.Add(n) }
 
-// endHeld ends what this process holds of older eras, also for shards of other nodes and for runs
-// that the database does not know any more. What they say of their ends goes to the owners.
+// endHeld ends the attempts of older eras in this process, also for shards of other nodes and for runs that
+// the database has lost. The reports of their ends go to the owners.
 func endHeld(w *writer) {
 	var kills []dag.Cancel
-	for _, k := range slices.SortedFunc(maps.Keys(w.e.home.booked), dag.AttemptKey.Compare) {
+	for _, k := range slices.SortedFunc(maps.Keys(w.e.slots.booked), dag.AttemptKey.Compare) {
 		if k.Token.Era() < w.clock.era {
 			kills = append(kills, dag.Cancel{Run: k.Run, Task: dag.TaskID(k.Task), Token: k.Token, Handler: w.e.me().ID, Kill: true})
 		}
@@ -122,13 +122,13 @@ func endOld(w *writer, r *dag.Run, a *dag.AttemptRow, f *found) {
 		w.abroad.add(r.ID)
 	case a.Handler != w.e.me().ID:
 		f.lost = append(f.lost, *a)
-	case w.e.home.has(k) && w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
+	case w.e.slots.has(k) && w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
 		f.fx.Cancels = append(f.fx.Cancels, kill)
-	case !w.onItsWay(k):
-		// The executor also remembers attempts that it reported lately. If the report was taken, its slot is not
-		// booked, and the database has lost the report: no other one comes.
+	case !w.carried.has(k):
+		// The executor also remembers attempts that it reported lately. If the report was taken and the database
+		// has lost it, the attempt's slot is not booked, and no other report comes.
 		f.fx.Cancels = append(f.fx.Cancels, kill)
-		w.e.home.unbook(k)
+		w.e.slots.unbook(k)
 		f.lost = append(f.lost, *a)
 	}
 }
@@ -155,12 +155,12 @@ func askWorkers(w *writer, held map[dag.HandlerID][]Held) {
 // tellMax is how many runs of a shard learn in one transaction that the database has gone back.
 const tellMax = 200
 
-// tellBack writes into the history of the unfinished runs of a shard that the database has gone
-// back. done: all of them have it. After a crash it begins again, and some have it twice.
+// tellBack writes into the history of the unfinished runs of a shard that the database has gone back. done
+// reports whether all of them have it. After a crash it begins again, and some runs have it twice.
 func (w *writer) tellBack(m *store.Message, said *backWord) (done bool, err error) {
 	page, err := w.e.store.Load(context.Background(), store.LoadQuery{Shard: m.To, After: w.telling[m.ID], Limit: tellMax})
 	if err != nil {
-		return false, fromStore("load the runs of a shard", err)
+		return false, errkind.FromStore("load the runs of a shard", err)
 	}
 	for i := range page {
 		id := page[i].Run.ID

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/host"
 )
 
 const (
@@ -15,7 +17,8 @@ const (
 	evaluateMaxDefault = 20 * time.Millisecond
 	// evaluatorsMax bounds the goroutines that evaluate conditions for the writer.
 	evaluatorsMax = 2
-	// evaluateTurn is how long one of them evaluates for one run before the next run has its turn.
+	// evaluateTurn is the time for which a goroutine evaluates conditions of one run before the next run has
+	// its turn.
 	evaluateTurn = 20 * time.Millisecond
 	// evaluatedMax bounds the conditions of one turn.
 	evaluatedMax = 256
@@ -23,7 +26,16 @@ const (
 
 // evaluating holds the conditions that wait to be evaluated outside the writer's goroutine. The writer and
 // its helpers share it. Runs take turns, so that a run with many conditions does not hold up those of others.
+//
+// Invariant: one transaction of the writer evaluates for evaluateMax and one condition more at most.
 type evaluating struct {
+	host    host.Host
+	inbox   *inbox
+	planner Planner
+	stats   *Stats
+	most    time.Duration // Config.EvaluateMax
+	core
+
 	mu      sync.Mutex // protects following fields
 	todo    map[dag.RunID][]dag.Evaluation
 	turns   []dag.RunID // runs with something to do that no helper has in hand
@@ -31,52 +43,54 @@ type evaluating struct {
 	waits   atomic.Int64 // conditions in todo
 }
 
-// evaluate evaluates a condition on the writer, unless it costs more than a step may, or this transaction has evaluated
-// for long enough. Where a condition is evaluated changes nothing about its result.
-func (w *writer) evaluate(c dag.Condition, v dag.View) (holds bool, err error) {
-	if w.spent() {
+func (q *evaluating) set(e *Engine, w *writer) {
+	q.host, q.inbox, q.planner, q.stats, q.most, q.core = e.host, w.inbox, e.cfg.Planner, &e.stats, e.cfg.EvaluateMax, w
+}
+
+// evaluate evaluates a condition on the writer, unless it costs more than a step may, or this transaction
+// has evaluated for long enough. Where a condition is evaluated changes nothing about its result.
+func (q *evaluating) evaluate(c dag.Condition, v dag.View) (holds bool, err error) {
+	if q.spent() {
 		return false, dag.ErrCostly
 	}
-	w.timed(func() { holds, err = c.Holds(v) })
+	q.timed(func() { holds, err = c.Holds(v) })
 	return holds, err
 }
 
 // timed counts the time that f takes to evaluate something.
-func (w *writer) timed(f func()) {
-	began := w.e.host.Now()
+func (q *evaluating) timed(f func()) {
+	began := q.host.Now()
 	f()
-	w.tx.evaluated += w.e.host.Now().Sub(began)
+	q.txn().evaluated += q.host.Now().Sub(began)
 }
 
 // plannedParams works out the parameters of a run that a trigger or a backfill starts.
-func (w *writer) plannedParams(q ParamsQuery) (params []byte, err error) {
-	w.timed(func() { params, err = w.e.cfg.Planner.Params(context.Background(), q) })
+func (q *evaluating) plannedParams(of ParamsQuery) (params []byte, err error) {
+	q.timed(func() { params, err = q.planner.Params(context.Background(), of) })
 	return params, err
 }
 
 // spent reports whether this transaction has evaluated for as long as one may.
-func (w *writer) spent() bool { return w.tx.evaluated >= w.e.cfg.EvaluateMax }
+func (q *evaluating) spent() bool { return q.txn().evaluated >= q.most }
 
 // full reports whether it takes no further items for that.
-func (w *writer) full() bool { return w.tx.evaluated > 0 && w.spent() }
+func (q *evaluating) full() bool { return q.txn().evaluated > 0 && q.spent() }
 
-// evaluateBeside hands conditions to a few goroutines, which end when nothing is left.
-func (w *writer) evaluateBeside(es []dag.Evaluation) {
+// evaluateBeside gives conditions to a few goroutines, which end when none is left.
+func (q *evaluating) evaluateBeside(es []dag.Evaluation) {
 	if len(es) == 0 {
 		return
 	}
-	q := &w.evaluating
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.add(es)
-	ctx := w.ctx
 	for q.helpers < min(evaluatorsMax, len(q.turns)) {
 		q.helpers++
-		w.e.host.Go(w.wg, func() {
+		q.helper(func(ctx context.Context) {
 			for es := q.next(ctx); len(es) > 0; es = q.next(ctx) {
-				n, ev := w.e.evaluateSome(ctx, es)
+				n, ev := q.evaluateSome(ctx, es)
 				q.rest(es[n:])
-				w.tellResults(ctx, es[0].Run, ev)
+				q.tellResults(ctx, es[0].Run, ev)
 			}
 		})
 	}
@@ -150,36 +164,36 @@ func (q *evaluating) dropAll() {
 }
 
 // evaluateSome evaluates some conditions of one run. It returns how many, and the event that tells the run.
-func (e *Engine) evaluateSome(ctx context.Context, es []dag.Evaluation) (n int, ev dag.Event) {
+func (q *evaluating) evaluateSome(ctx context.Context, es []dag.Evaluation) (n int, ev dag.Event) {
 	ev = dag.Event{Kind: dag.EvEvaluated, Generation: es[0].Generation}
-	began := e.host.Now()
+	began := q.host.Now()
 	for n < len(es) && es[n].Generation == ev.Generation {
-		if n > 0 && (e.host.Now().Sub(began) >= evaluateTurn || ctx.Err() != nil) {
+		if n > 0 && (q.host.Now().Sub(began) >= evaluateTurn || ctx.Err() != nil) {
 			break
 		}
 		ev.Evaluated = append(ev.Evaluated, evaluateOne(&es[n]))
 		n++
 	}
-	e.stats.Evaluated.Add(int64(n))
+	q.stats.Evaluated.Add(int64(n))
 	return n, ev
 }
 
 // evaluateOne evaluates one condition. A bug in it fails its task, not the process.
 func evaluateOne(e *dag.Evaluation) (got dag.Evaluated) {
-	if p := guarded(func() { got = e.Do() }); p != nil {
+	if p := errkind.Guarded(func() { got = e.Do() }); p != nil {
 		return dag.Evaluated{Task: e.Task, Branch: e.Branch, Err: errors.New(firstLine(p.Error()))}
 	}
 	return got
 }
 
-// tellResults hands results to the writer.
-func (w *writer) tellResults(ctx context.Context, run dag.RunID, ev dag.Event) {
-	it := item{op: func(w *writer) answer { return w.stepOther(run, &ev) }}
+// tellResults sends results to the writer.
+func (q *evaluating) tellResults(ctx context.Context, run dag.RunID, ev dag.Event) {
+	it := item{op: func(w *writer) answer { return w.calls.stepOther(run, &ev) }}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, preparePauseMax) {
-		_, err := w.inbox.send(ctx, it)
-		if ctx.Err() != nil || !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrBusy) {
+		_, err := q.inbox.send(ctx, it)
+		if ctx.Err() != nil || !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrBusy) {
 			return // the next owner asks again
 		}
-		w.e.host.Await(ctx, nil, pause)
+		q.host.Await(ctx, nil, pause)
 	}
 }

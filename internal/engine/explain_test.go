@@ -8,6 +8,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 )
 
 // TestExplainFromMemory explains runs at many moments, once from the owner's memory and once from the rows: both
@@ -61,7 +62,7 @@ func explainedAlike(t *testing.T, n *node, run dag.RunID, g *dag.Graph) {
 		names = append(names, g.Name(dag.TaskID(i)))
 	}
 	for _, name := range names {
-		var memory, rows engine.Explanation
+		var memory, rows inspect.Explanation
 		defer func() {
 			if t.Failed() {
 				t.Logf("memory: %+v\nrows:   %+v", memory, rows)
@@ -70,8 +71,8 @@ func explainedAlike(t *testing.T, n *node, run dag.RunID, g *dag.Graph) {
 		eventually(t, fmt.Sprintf("task %q is explained alike", name), func() bool {
 			var err, err2 error
 			memory, err = n.Explain(t.Context(), run, name)
-			rows, err2 = n.Explain(engine.FromRows(t.Context()), run, name)
-			for _, x := range []*engine.Explanation{&memory, &rows} {
+			rows, err2 = n.Explain(inspect.FromRows(t.Context()), run, name)
+			for _, x := range []*inspect.Explanation{&memory, &rows} {
 				for i := range x.Reasons { // since the run changed last, as far as the one who says it knows
 					if name == "" && (x.Reasons[i].Kind == "slot" || x.Reasons[i].Kind == "resources") {
 						x.Reasons[i].Since = 0

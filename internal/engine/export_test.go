@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
@@ -20,7 +21,7 @@ func (e *Engine) Ask(ctx context.Context, f func() error) error {
 	return err
 }
 
-// Shards is what the writer has.
+// Shards returns the shards of the writer.
 func (e *Engine) Shards(ctx context.Context) ([]dag.ShardID, error) {
 	return ask(ctx, e.writer.inbox, func(w *writer) ([]dag.ShardID, error) { return w.shards(), nil })
 }
@@ -30,30 +31,28 @@ func (e *Engine) Shards(ctx context.Context) ([]dag.ShardID, error) {
 func (e *Engine) Timers() int { return len(e.writer.timers.heap) }
 
 // Free is the number of free slots, Booked that of attempts that have one.
-func (e *Engine) Free() int { return int(e.home.free.Load()) }
+func (e *Engine) Free() int { return int(e.slots.free.Load()) }
 
 // Leading is the Leader work under way; on the writer's goroutine.
 func (e *Engine) Leading() int { return len(e.writer.leading) }
 
-// Waiting is what the inbox holds.
+// Waiting returns the number of items in the inbox.
 func (e *Engine) Waiting() int { return e.writer.inbox.len() }
 
 // CachedGraphs is the number of graphs that are kept.
 func (e *Engine) CachedGraphs() int {
-	e.graphs.mu.Lock()
-	defer e.graphs.mu.Unlock()
-	return len(e.graphs.known)
+	return e.graphs.Len()
 }
 
-// Clean is what is made of a holder's sentence.
+// Clean returns the stored form of a holder's sentence.
 func Clean(s string) string { return clean(s) }
 
 // The bounds that tests go to.
 const (
 	TakeMax       = takeMax
 	NoticesMax    = noticesMax
-	InlineMax     = inlineTasksMax
-	GraphTasksMax = graphTasksMax
+	InlineMax     = inspect.InlineTasksMax
+	GraphTasksMax = inspect.GraphTasksMax
 	PruneMin      = pruneMin
 	OutputsMax    = outputsMax
 )
@@ -85,17 +84,17 @@ func (e *Engine) Shares(n int) (shares [4]int) {
 	return shares
 }
 
-// GatesDiff says where the counts of the gates differ from what the runs in memory say, or
-// "". It looks between transactions.
+// GatesDiff returns the difference between the counts of the limits and the runs in memory, or "". It looks
+// between transactions.
 func (e *Engine) GatesDiff(ctx context.Context) (string, error) {
-	return ask(ctx, e.writer.inbox, func(w *writer) (string, error) { return w.gatesDiff(), nil })
+	return ask(ctx, e.writer.inbox, func(w *writer) (string, error) { return w.limits.gatesDiff(), nil })
 }
 
 // DueWait is how long the writer may sleep before it has to look; on its goroutine.
-func (e *Engine) DueWait() time.Duration { return e.writer.due.wait() }
+func (e *Engine) DueWait() time.Duration { return e.writer.schedule.due.wait() }
 
 // Gates is the number of gates that are kept.
-func (e *Engine) Gates() int { return len(e.writer.gates.of) }
+func (e *Engine) Gates() int { return len(e.writer.limits.gates.of) }
 
 // Recovered begins a new generation of an ended run.
 func (e *Engine) Recovered(ctx context.Context, id dag.RunID) (dag.Verdict, error) {

@@ -8,12 +8,13 @@ import (
 	"slices"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
 // carryOut writes what a trigger owes: the moved row, the lines of the ledger, and the runs,
 // all in the transaction being made. t is the row as it is in it.
-func (w *writer) carryOut(t *store.Trigger, p *Plan) error {
+func (s *schedule) carryOut(t *store.Trigger, p *Plan) error {
 	if p.idle(t) {
 		return nil
 	}
@@ -21,16 +22,16 @@ func (w *writer) carryOut(t *store.Trigger, p *Plan) error {
 	for i := range p.Lines {
 		line := p.Lines[i]
 		line.Workflow, line.Trigger = t.Workflow, t.Name
-		if err := w.line(line); err != nil {
+		if err := s.line(line); err != nil {
 			return err
 		}
 	}
 	if len(p.Starts) > 0 {
-		pol, err := w.e.cfg.Planner.Policy(t)
+		pol, err := s.planner.Policy(t)
 		if err != nil {
 			return fmt.Errorf("trigger %s: %w", t.Name, err)
 		}
-		f := firing{w: w, t: t, pol: &pol}
+		f := firing{s: s, t: t, pol: &pol}
 		for i := range p.Starts {
 			o, err := f.start(&p.Starts[i])
 			if err != nil {
@@ -48,11 +49,11 @@ func (w *writer) carryOut(t *store.Trigger, p *Plan) error {
 	if p.Data != nil {
 		next.Data = p.Data
 	}
-	w.putTrigger(next)
-	w.tx.batch.Watermark = max(w.tx.batch.Watermark, p.Decided)
+	s.putTrigger(next)
+	s.txn().batch.Watermark = max(s.txn().batch.Watermark, p.Decided)
 	// A reader of the store's clock may be ahead of this transaction. A trigger that is declared later in it
 	// begins after the instants that have been decided.
-	w.tx.due = max(w.tx.due, p.Decided)
+	s.txn().due = max(s.txn().due, p.Decided)
 	return nil
 }
 
@@ -64,29 +65,29 @@ func (p *Plan) idle(t *store.Trigger) bool {
 
 // firing starts the runs of one trigger.
 type firing struct {
-	w     *writer
+	s     *schedule
 	t     *store.Trigger
 	pol   *Policy
 	actor string // a person fires it
 }
 
 // start decides one instant or event: by a run, or by a line that says why there is none.
-func (f *firing) start(s *Start) (Occurred, error) {
-	w, k := f.w, keyOfTrigger(f.t)
-	w.tx.rows += rowsPerItem
-	at := s.Instant
-	if s.Key != "" {
-		was, err := w.firedBefore(k, s.Key)
+func (f *firing) start(is *Start) (Occurred, error) {
+	k := keyOfTrigger(f.t)
+	f.s.txn().rows += rowsPerItem
+	at := is.Instant
+	if is.Key != "" {
+		was, err := f.s.firedBefore(k, is.Key)
 		if err != nil || was != nil {
 			return was.occurred(), err
 		}
 	}
-	line := store.Fire{Workflow: f.t.Workflow, Trigger: f.t.Name, At: at, Key: s.Key, Last: at, Count: 1,
-		Outcome: store.OutcomeFired, Reason: s.Reason}
-	if s.Late {
+	line := store.Fire{Workflow: f.t.Workflow, Trigger: f.t.Name, At: at, Key: is.Key, Last: at, Count: 1,
+		Outcome: store.OutcomeFired, Reason: is.Reason}
+	if is.Late {
 		line.Outcome = store.OutcomeLate
 	}
-	wf, err := w.workflow(f.t.Workflow)
+	wf, err := f.s.defs.workflow(f.t.Workflow)
 	if err != nil {
 		return Occurred{}, err
 	}
@@ -99,7 +100,7 @@ func (f *firing) start(s *Start) (Occurred, error) {
 			line.Reason += ", when " + f.actor + " asked for it"
 		}
 	default:
-		run, why, err := f.run(&wf, s)
+		run, why, err := f.run(&wf, is)
 		if err != nil {
 			return Occurred{}, err
 		}
@@ -107,26 +108,26 @@ func (f *firing) start(s *Start) (Occurred, error) {
 			line.Outcome, line.Reason = store.OutcomeMissed, why
 		}
 	}
-	err = w.line(line)
+	err = f.s.line(line)
 	return Occurred{Run: line.Run, Outcome: line.Outcome, Reason: line.Reason}, err
 }
 
-// refused says why the trigger's rules let no run start now; "": they do.
+// refused says why the trigger's rules let no run start now. It returns "" if they allow it.
 func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 	if wf.State != store.WorkflowActive {
 		return "the workflow is " + wf.State, nil
 	}
-	if r := f.w.coalesced(wf.ID); r != nil {
+	if r := f.s.coalesced(wf.ID); r != nil {
 		return fmt.Sprintf("overlap: run %s waits, and does what this one would do", r.ID), nil
 	}
 	k := keyOfTrigger(f.t)
-	if f.w.gates.open[k] { // a run with room now does not wait: a reload put all at the first limit
-		delete(f.w.gates.open, k)
-		if err := f.w.letAt(k); err != nil {
+	if f.s.limits.gates.open[k] { // a run with room now does not wait: a reload put all at the first limit
+		delete(f.s.limits.gates.open, k)
+		if err := f.s.limits.letAt(k); err != nil {
 			return "", err
 		}
 	}
-	g := f.w.gates.of[k]
+	g := f.s.limits.gates.of[k]
 	if g == nil || f.pol.MaxRuns == 0 || len(g.members) < int(f.pol.MaxRuns) || f.actor != "" {
 		return "", nil
 	}
@@ -138,7 +139,7 @@ func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 			return fmt.Sprintf("overlap: %d runs wait already", g.waiting.Len()), nil
 		}
 	case OverlapCancel:
-		f.w.cancelMembers(g, "overlap: cancel_running, a newer run takes over")
+		f.s.limits.cancelMembers(g, "overlap: cancel_running, a newer run takes over")
 	}
 	return "", nil
 }
@@ -154,28 +155,15 @@ func oldest(g *gate) dag.RunID {
 	return first.ID
 }
 
-// cancelMembers stops what a trigger has started; what waits ends at once.
-func (w *writer) cancelMembers(g *gate, why string) {
-	for _, r := range sortedRuns(g.members) {
-		w.tx.rows += rowsPerItem
-		w.tx.current = r
-		ev := dag.Event{Kind: dag.EvIntent, Intent: dag.IntentStop, Actor: "skein", Reason: why}
-		r.Step(&ev, w.tx.now, &w.tx.fx)
-		w.touch(r)
-	}
-	w.tx.current = nil
-}
-
 // run makes the run of an instant or event; why says that its parameters cannot be made.
-func (f *firing) run(wf *store.Workflow, s *Start) (id dag.RunID, why string, err error) {
-	w := f.w
-	version, err := w.startVersion(wf)
+func (f *firing) run(wf *store.Workflow, is *Start) (id dag.RunID, why string, err error) {
+	version, err := f.s.startVersion(wf)
 	if err != nil {
 		return id, "", err
 	}
-	params, err := w.plannedParams(ParamsQuery{Workflow: wf.ID, Version: version, Given: f.pol.Params, Instant: s.Instant, Event: s.Event})
+	params, err := f.s.expr.plannedParams(ParamsQuery{Workflow: wf.ID, Version: version, Given: f.pol.Params, Instant: is.Instant, Event: is.Event})
 	switch {
-	case errors.Is(err, ErrInvalid):
+	case errors.Is(err, errkind.ErrInvalid):
 		return id, clean("its parameters: " + err.Error()), nil
 	case err != nil:
 		return id, "", err
@@ -184,69 +172,45 @@ func (f *firing) run(wf *store.Workflow, s *Start) (id dag.RunID, why string, er
 	switch {
 	case f.actor != "":
 		origin = dag.OriginManual
-	case s.Key != "":
+	case is.Key != "":
 		origin = dag.OriginSensor
 	}
 	r := dag.NewRun(dag.Header{
-		ID: dag.RunID(w.e.host.ID()), Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: f.pol.Priority, Origin: origin,
-		User: f.actor, Params: params, Created: w.tx.now.Wall,
-		Fire: &dag.Fire{Trigger: f.t.Name, Instant: s.Instant, StartBy: s.StartBy, Key: s.Key, FailLost: f.pol.FailLost},
+		ID: dag.RunID(f.s.newID()), Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: f.pol.Priority, Origin: origin,
+		User: f.actor, Params: params, Created: f.s.txn().now.Wall,
+		Fire: &dag.Fire{Trigger: f.t.Name, Instant: is.Instant, StartBy: is.StartBy, Key: is.Key, FailLost: f.pol.FailLost, Trace: is.Trace},
 	})
-	return r.ID, "", w.accept(r, s.Key == "")
+	return r.ID, "", f.s.addRun(r, is.Key == "")
 }
 
 // startVersion returns the version for a run that starts now. In a transaction that makes another version
 // current, it is the version before: an edit decides due instants by the old declaration, and the new version
 // cannot be read yet.
-func (w *writer) startVersion(wf *store.Workflow) (int32, error) {
+func (s *schedule) startVersion(wf *store.Workflow) (int32, error) {
 	same := func(o store.Workflow) bool { return o.ID == wf.ID }
-	if !slices.ContainsFunc(w.tx.batch.WorkflowUpdates, same) {
+	if !slices.ContainsFunc(s.txn().batch.WorkflowUpdates, same) {
 		return wf.Version, nil
 	}
-	is, err := w.e.store.WorkflowByID(context.Background(), wf.ID)
+	is, err := s.store.WorkflowByID(context.Background(), wf.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return wf.Version, nil // it is new itself
 	}
-	return is.Version, fromStore("read the current version", err)
-}
-
-// accept takes up a new run: the run begins, or waits at a concurrency limit. With inline it may be split,
-// and even end, in this transaction. A run that the end of another run has started may not, so that no cycle
-// of workflows runs round in one transaction.
-func (w *writer) accept(r *dag.Run, inline bool) error {
-	w.tx.current = r
-	ev := dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID}
-	if inline {
-		ev.Graph = w.e.graphs.peek(r.Workflow, r.Version)
-	}
-	why, d, err := w.enter(r)
-	if err != nil {
-		return err
-	}
-	if ev.Wait = why; d != nil {
-		ev = *d.event()
-	}
-	r.Step(&ev, w.tx.now, &w.tx.fx)
-	w.runs[r.ID] = r
-	w.touch(r)
-	w.tx.current = nil
-	w.tx.tally.accepted++
-	return nil
+	return is.Version, errkind.FromStore("read the current version", err)
 }
 
 // firedBefore finds the line of an event.
-func (w *writer) firedBefore(k store.TriggerKey, key string) (*fireLine, error) {
-	for i := range w.tx.batch.Fires {
-		if l := &w.tx.batch.Fires[i]; l.Workflow == k.Workflow && l.Trigger == k.Name && l.Key == key {
+func (s *schedule) firedBefore(k store.TriggerKey, key string) (*fireLine, error) {
+	for i := range s.txn().batch.Fires {
+		if l := &s.txn().batch.Fires[i]; l.Workflow == k.Workflow && l.Trigger == k.Name && l.Key == key {
 			return (*fireLine)(l), nil
 		}
 	}
-	l, err := w.e.store.FireByKey(context.Background(), k, 0, key)
+	l, err := s.store.FireByKey(context.Background(), k, 0, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, fromStore("look for the event", err)
+		return nil, errkind.FromStore("look for the event", err)
 	}
 	return (*fireLine)(&l), nil
 }
@@ -262,23 +226,23 @@ func (l *fireLine) occurred() Occurred {
 
 // line writes a line of the ledger. One that says the same of the next instants as the last
 // line makes that one longer.
-func (w *writer) line(l store.Fire) error {
-	l.Decided = w.tx.now.Wall
+func (s *schedule) line(l store.Fire) error {
+	l.Decided = s.txn().now.Wall
 	l.Reason = clean(l.Reason)
-	w.tx.draft.fired(&l, w.tx.now.Wall)
+	s.txn().draft.fired(&l, s.txn().now.Wall)
 	k := store.TriggerKey{Workflow: l.Workflow, Name: l.Trigger}
 	if l.Run.IsZero() && l.Key == "" {
-		last, err := w.lastLine(k)
+		last, err := s.lastLine(k)
 		if err != nil {
 			return err
 		}
 		if last != nil && last.Run.IsZero() && last.Key == "" && last.Outcome == l.Outcome && last.Reason == l.Reason && last.Last < l.At {
-			w.prolong(k, last, &l)
+			s.prolong(k, last, &l)
 			return nil
 		}
 	}
-	w.tx.batch.Fires = append(w.tx.batch.Fires, l)
-	w.tx.lines[k] = lineAt{inserted: true, i: len(w.tx.batch.Fires) - 1}
+	s.txn().batch.Fires = append(s.txn().batch.Fires, l)
+	s.txn().lines[k] = lineAt{inserted: true, i: len(s.txn().batch.Fires) - 1}
 	return nil
 }
 
@@ -288,57 +252,57 @@ type lineAt struct {
 	i        int
 }
 
-func (w *writer) lastLine(k store.TriggerKey) (*store.Fire, error) {
-	if at, ok := w.tx.lines[k]; ok && at.inserted {
-		return &w.tx.batch.Fires[at.i], nil
+func (s *schedule) lastLine(k store.TriggerKey) (*store.Fire, error) {
+	if at, ok := s.txn().lines[k]; ok && at.inserted {
+		return &s.txn().batch.Fires[at.i], nil
 	} else if ok {
-		return &w.tx.batch.FireUpdates[at.i].Fire, nil
+		return &s.txn().batch.FireUpdates[at.i].Fire, nil
 	}
-	l, err := w.e.store.LastFire(context.Background(), k.Workflow, k.Name)
+	l, err := s.store.LastFire(context.Background(), k.Workflow, k.Name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, fromStore("read the ledger", err)
+		return nil, errkind.FromStore("read the ledger", err)
 	}
 	return &l, nil
 }
 
-func (w *writer) prolong(k store.TriggerKey, last, by *store.Fire) {
-	_, here := w.tx.lines[k]
+func (s *schedule) prolong(k store.TriggerKey, last, by *store.Fire) {
+	_, here := s.txn().lines[k]
 	was := *last
 	last.Last, last.Decided = by.Last, by.Decided
 	last.Count += by.Count
 	if here {
 		return // last is in the batch
 	}
-	w.tx.batch.FireUpdates = append(w.tx.batch.FireUpdates, store.FireUpdate{Fire: *last, WasOutcome: was.Outcome, WasCount: was.Count})
-	w.tx.lines[k] = lineAt{i: len(w.tx.batch.FireUpdates) - 1}
+	s.txn().batch.FireUpdates = append(s.txn().batch.FireUpdates, store.FireUpdate{Fire: *last, WasOutcome: was.Outcome, WasCount: was.Count})
+	s.txn().lines[k] = lineAt{i: len(s.txn().batch.FireUpdates) - 1}
 }
 
 // missed turns the outcome of a run that did not begin in time.
-func (w *writer) missed(r *dag.Run) error {
+func (s *schedule) missed(r *dag.Run) error {
 	k := store.TriggerKey{Workflow: r.Workflow, Name: r.Fire.Trigger}
-	for i := range w.tx.batch.Fires {
-		if l := &w.tx.batch.Fires[i]; l.Run == r.ID { // in this very transaction
+	for i := range s.txn().batch.Fires {
+		if l := &s.txn().batch.Fires[i]; l.Run == r.ID { // in this very transaction
 			l.Outcome, l.Reason = store.OutcomeMissed, clean(r.Message)
 			return nil
 		}
 	}
-	l, err := w.e.store.FireByKey(context.Background(), k, r.Fire.Instant, r.Fire.Key)
+	l, err := s.store.FireByKey(context.Background(), k, r.Fire.Instant, r.Fire.Key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // the ledger is kept for a shorter time than the run waited
 	}
 	if err != nil {
-		return fromStore("read the ledger", err)
+		return errkind.FromStore("read the ledger", err)
 	}
 	if l.Run != r.ID {
 		return nil
 	}
 	u := store.FireUpdate{Fire: l, WasOutcome: l.Outcome, WasCount: l.Count}
-	w.tx.draft.fires[store.OutcomeMissed]++
-	u.Outcome, u.Reason, u.Decided = store.OutcomeMissed, clean(r.Message), w.tx.now.Wall
-	w.tx.batch.FireUpdates = append(w.tx.batch.FireUpdates, u)
+	s.txn().draft.fires[store.OutcomeMissed]++
+	u.Outcome, u.Reason, u.Decided = store.OutcomeMissed, clean(r.Message), s.txn().now.Wall
+	s.txn().batch.FireUpdates = append(s.txn().batch.FireUpdates, u)
 	return nil
 }
 
@@ -349,30 +313,30 @@ func (e *Engine) Occur(ctx context.Context, k store.TriggerKey, o Occurrence) (O
 		return Occurred{}, err
 	}
 	if o.Key == "" && o.Filtered == "" {
-		return Occurred{}, fmt.Errorf("%w: an event without an id", ErrInvalid)
+		return Occurred{}, fmt.Errorf("%w: an event without an id", errkind.ErrInvalid)
 	}
-	a, err := e.operated(ctx, nil, func(w *writer) answer { return w.occur(k, &o) })
+	a, err := e.operated(ctx, nil, func(w *writer) answer { return w.schedule.occur(k, &o) })
 	return a.occurred, err
 }
 
-func (w *writer) occur(k store.TriggerKey, o *Occurrence) answer {
-	t, err := w.trigger(k)
+func (s *schedule) occur(k store.TriggerKey, o *Occurrence) answer {
+	t, err := s.trigger(k)
 	switch {
 	case err != nil:
 		return answer{err: err}
 	case t == nil:
-		return answer{err: fmt.Errorf("trigger %s: %w", k.Name, ErrNotFound)}
-	case w.held(t.Shard) == nil:
-		return answer{err: w.here(t.Shard)}
+		return answer{err: fmt.Errorf("trigger %s: %w", k.Name, errkind.ErrNotFound)}
+	case s.held(t.Shard) == nil:
+		return answer{err: s.here(t.Shard)}
 	case t.State != store.TriggerActive && o.Actor == "" && o.Filtered == "":
-		return answer{err: fmt.Errorf("%w: trigger %s is %s", ErrConflict, k.Name, t.State)}
+		return answer{err: fmt.Errorf("%w: trigger %s is %s", errkind.ErrConflict, k.Name, t.State)}
 	}
-	pol, err := w.e.cfg.Planner.Policy(t)
+	pol, err := s.planner.Policy(t)
 	if err != nil {
 		return answer{err: err}
 	}
-	f := firing{w: w, t: t, pol: &pol, actor: o.Actor}
-	known, err := w.seen(k, o)
+	f := firing{s: s, t: t, pol: &pol, actor: o.Actor}
+	known, err := s.seen(k, o)
 	switch {
 	case errors.Is(err, errFiltered):
 		return answer{occurred: Occurred{Outcome: OutcomeFiltered, Reason: err.Error()}}
@@ -380,22 +344,22 @@ func (w *writer) occur(k store.TriggerKey, o *Occurrence) answer {
 		return answer{err: err}
 	case o.Filtered != "":
 		if !known {
-			remember(w, o, filteredBy(k))
+			s.remember(o, filteredBy(k))
 		}
 		return answer{occurred: Occurred{Outcome: OutcomeFiltered, Reason: o.Filtered}}
 	}
-	done, err := f.start(&Start{Instant: w.dueNow(), Key: o.Key, Reason: o.Reason, Event: o.Event})
+	done, err := f.start(&Start{Instant: s.dueNow(), Key: o.Key, Reason: o.Reason, Event: o.Event, Trace: o.Trace})
 	if err != nil {
-		w.broken(err)
+		s.broken(err)
 		return answer{err: err}
 	}
 	if !known {
-		remember(w, o, firedBy(k))
+		s.remember(o, firedBy(k))
 	}
 	if !done.Existing && !done.Run.IsZero() {
 		next := *t
 		next.Fired++
-		w.putTrigger(next)
+		s.putTrigger(next)
 	}
 	return answer{occurred: done}
 }
@@ -406,39 +370,39 @@ func firedBy(k store.TriggerKey) []byte { return fmt.Appendf(nil, "%d/%s", k.Wor
 // filteredBy names the trigger that did not take an occurrence.
 func filteredBy(k store.TriggerKey) []byte { return append([]byte("filtered "), firedBy(k)...) }
 
-// errFiltered is of an occurrence that came before, and that this trigger did not take then.
+// errFiltered says that an occurrence came before, and that the trigger did not take it then.
 var errFiltered = errors.New("it came before, and the trigger did not take it then")
 
-// remember keeps what became of an occurrence, so that it means nothing when it comes again.
-func remember(w *writer, o *Occurrence, became []byte) {
+// remember keeps the result of an occurrence, so that the occurrence has no effect if it comes again.
+func (s *schedule) remember(o *Occurrence, became []byte) {
 	if o.Seen.Key != "" {
-		w.tx.rows++
-		w.tx.batch.Requests = append(w.tx.batch.Requests, store.Request{Scope: o.Seen.Scope, Key: o.Seen.Key, Answer: became, Created: w.tx.now.Wall})
+		s.txn().rows++
+		s.txn().batch.Requests = append(s.txn().batch.Requests, store.Request{Scope: o.Seen.Scope, Key: o.Seen.Key, Answer: became, Created: s.txn().now.Wall})
 	}
 }
 
 // seen reports whether an occurrence has fired this trigger before. It returns errFiltered if this trigger
-// did not take it, and ErrReplayed if it came to another trigger, or if this one has forgotten it.
-func (w *writer) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
+// did not take it, and errkind.ErrReplayed if it came to another trigger, or if this one has forgotten it.
+func (s *schedule) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	if o.Seen.Key == "" {
 		return false, nil
 	}
-	was, err := w.request(o.Seen.Scope, o.Seen.Key)
+	was, err := s.request(o.Seen.Scope, o.Seen.Key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return false, nil
 	case err != nil:
-		return false, fromStore("look for the call", err)
+		return false, errkind.FromStore("look for the call", err)
 	case bytes.Equal(was.Answer, filteredBy(k)):
 		return false, errFiltered
 	case !bytes.Equal(was.Answer, firedBy(k)):
-		return false, fmt.Errorf("%w: to another trigger, or to this one of an earlier workflow", ErrReplayed)
+		return false, fmt.Errorf("%w: to another trigger, or to this one of an earlier workflow", errkind.ErrReplayed)
 	case o.Filtered != "":
 		return true, nil
 	}
-	line, err := w.firedBefore(k, o.Key)
+	line, err := s.firedBefore(k, o.Key)
 	if err == nil && line == nil {
-		err = fmt.Errorf("%w: this trigger has fired for it, and its line in the ledger is forgotten", ErrReplayed)
+		err = fmt.Errorf("%w: this trigger has fired for it, and its line in the ledger is forgotten", errkind.ErrReplayed)
 	}
 	return err == nil, err
 }
@@ -446,7 +410,7 @@ func (w *writer) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 // Came tells a trigger that waits for something to be absent that it came, at an instant.
 func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) error {
 	return e.operate(ctx, nil, func(w *writer) answer {
-		t, err := w.trigger(k)
+		t, err := w.schedule.trigger(k)
 		switch {
 		case err != nil:
 			return answer{err: err}
@@ -455,11 +419,11 @@ func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) er
 		case w.held(t.Shard) == nil:
 			return answer{err: w.here(t.Shard)}
 		}
-		plan, err := w.e.cfg.Planner.Heard(t, &Ended{Finished: at}, w.dueNow())
+		plan, err := w.e.cfg.Planner.Heard(t, &Ended{Finished: at}, w.schedule.dueNow())
 		if err != nil {
 			return answer{err: err}
 		}
-		if err := w.carryOut(t, &plan); err != nil {
+		if err := w.schedule.carryOut(t, &plan); err != nil {
 			w.broken(err)
 			return answer{err: err}
 		}
@@ -470,7 +434,7 @@ func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) er
 // broken abandons the half-made transaction. If the store could not be read, the shards are taken again and
 // the read is repeated; any other error is a bug.
 func (w *writer) broken(err error) {
-	if errors.Is(err, ErrUnavailable) {
+	if errors.Is(err, errkind.ErrUnavailable) {
 		w.unsure = errors.Join(w.unsure, err)
 		return
 	}

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 )
 
 // follow does, in the transaction in which runs ended, what their ends bring: lines of the
 // ledger, further runs of a backfill, what triggers make of it, and room at gates.
 func (w *writer) follow() {
 	for done := 0; ; {
-		if err := w.orders(); err != nil {
+		if err := w.calls.orders(); err != nil {
 			w.broken(err)
 			return
 		}
@@ -22,22 +23,19 @@ func (w *writer) follow() {
 				return
 			}
 		}
-		if err := w.refill(); err != nil {
+		if err := w.schedule.refill(); err != nil {
 			w.broken(err)
 			return
 		}
-		if err := w.letThrough(); err != nil {
+		if err := w.limits.letThrough(); err != nil {
 			w.broken(err)
 			return
 		}
-		if err := w.serve(); err != nil {
+		if err := w.limits.serve(); err != nil {
 			w.broken(err)
 			return
 		}
-		if err := w.serveCrews(); err != nil {
-			w.broken(err)
-			return
-		}
+		w.limits.serveTasks()
 		if done == len(w.tx.ended) && len(w.tx.fx.Orders) == 0 {
 			return
 		}
@@ -47,48 +45,48 @@ func (w *writer) follow() {
 func (w *writer) followOne(r *dag.Run) error {
 	if f := r.Fire; f != nil {
 		if r.State == dag.RunSkipped && r.Cause == dag.CauseMissed && f.Backfill == 0 {
-			if err := w.missed(r); err != nil {
+			if err := w.schedule.missed(r); err != nil {
 				return err
 			}
 		}
 		if f.Backfill != 0 {
-			if err := w.backfilled(r); err != nil {
+			if err := w.schedule.backfilled(r); err != nil {
 				return err
 			}
 		}
 	}
-	if err := w.tellParent(r); err != nil || w.e.cfg.Planner == nil {
+	if err := w.calls.tellParent(r); err != nil || w.e.cfg.Planner == nil {
 		return err
 	}
-	return w.tell(r)
+	return w.schedule.tell(r)
 }
 
 // hearingMax bounds the triggers that may listen to one workflow.
 const hearingMax = 1000
 
 // tell has the triggers that listen to the run's workflow decide what its end means.
-func (w *writer) tell(r *dag.Run) error {
-	if w.e.cluster != nil && w.e.host.Now().Sub(w.triggers.heardSince) > heardFor {
-		clear(w.triggers.heard)
-		w.triggers.heardSince = w.e.host.Now()
+func (s *schedule) tell(r *dag.Run) error {
+	if !s.alone && s.clock().Sub(s.triggers.heardSince) > heardFor {
+		clear(s.triggers.heard)
+		s.triggers.heardSince = s.clock()
 	}
-	if heard, known := w.triggers.heard[r.Workflow]; known && !heard {
+	if heard, known := s.triggers.heard[r.Workflow]; known && !heard {
 		return nil
 	}
-	wf, err := w.workflow(r.Workflow)
+	wf, err := s.defs.workflow(r.Workflow)
 	if err != nil {
 		return err
 	}
 	name := wf.Namespace + "/" + wf.Name
-	keys, err := w.e.store.Listening(context.Background(), name, hearingMax)
+	keys, err := s.store.Listening(context.Background(), name, hearingMax)
 	if err != nil {
-		return fromStore("read the followers of "+name, err)
+		return errkind.FromStore("read the followers of "+name, err)
 	}
-	if len(keys) > 0 || len(w.tx.written) == 0 { // the store does not know yet who begins to listen in this transaction
-		w.triggers.heard[r.Workflow] = len(keys) > 0
+	if len(keys) > 0 || len(s.txn().written) == 0 { // the store does not know yet who begins to listen in this transaction
+		s.triggers.heard[r.Workflow] = len(keys) > 0
 	}
 	for _, k := range keys {
-		t, err := w.listener(k)
+		t, err := s.listener(k)
 		if err != nil {
 			return err
 		}
@@ -97,9 +95,12 @@ func (w *writer) tell(r *dag.Run) error {
 		}
 		ended := Ended{Run: r.ID, Workflow: name, State: r.State, Instant: r.Instant(), Finished: r.FinishedAt,
 			Successor: r.Fire != nil && r.Workflow == k.Workflow && r.Fire.Trigger == k.Name}
-		if w.held(t.Shard) == nil {
-			w.tx.letters[t.Shard] = append(w.tx.letters[t.Shard], letter{Trigger: k, Ended: ended})
-		} else if err := w.hear(t, &ended); err != nil {
+		if r.Workflow != k.Workflow { // a workflow that follows itself would have one trace without end
+			ended.Trace = dag.FollowTrace(&r.Header)
+		}
+		if s.held(t.Shard) == nil {
+			s.txn().letters[t.Shard] = append(s.txn().letters[t.Shard], letter{Trigger: k, Ended: ended})
+		} else if err := s.hear(t, &ended); err != nil {
 			return err
 		}
 	}

@@ -5,20 +5,21 @@ import (
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
-// listMax bounds the outputs of a foreach task: the list of what its instances left.
+// listMax bounds the outputs of a foreach task: the list of the outputs of its instances.
 const listMax = 1 << 20
 
 // joinedOutputs reads the outputs of the instances of a foreach task, outside the writer's goroutine, and
 // settles the task.
-func (w *writer) joinedOutputs(ctx context.Context, p *dag.Prepare, row *dag.RunRow, g *dag.Graph) (item, error) {
+func (c *calls) joinedOutputs(ctx context.Context, p *dag.Prepare, row *dag.RunRow, g *dag.Graph) (item, error) {
 	ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: dag.Foreach,
 		Child: dag.Child{Generation: row.Generation}, Result: dag.Result{State: dag.AttemptSucceeded}}
 	list := []byte{'['}
 	for i, t := range g.Instances(p.Task) {
-		out, err := w.e.instanceOutputs(ctx, row.ID, t)
+		out, err := c.instanceOutputs(ctx, row.ID, t)
 		if err != nil {
 			return item{}, err
 		}
@@ -35,14 +36,14 @@ func (w *writer) joinedOutputs(ctx context.Context, p *dag.Prepare, row *dag.Run
 	if list != nil {
 		ev.Result.Outputs = append(list, ']')
 	}
-	return item{op: func(w *writer) answer { return w.stepOther(p.Run, &ev) }}, nil
+	return item{op: func(*writer) answer { return c.stepOther(p.Run, &ev) }}, nil
 }
 
-// instanceOutputs is what an instance left as JSON: an object, or null if it was skipped.
-func (e *Engine) instanceOutputs(ctx context.Context, id dag.RunID, t dag.TaskID) ([]byte, error) {
-	rows, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Outputs: true, Sparing: true})
+// instanceOutputs returns the outputs of an instance as JSON: an object, or null if it was skipped.
+func (c *calls) instanceOutputs(ctx context.Context, id dag.RunID, t dag.TaskID) ([]byte, error) {
+	rows, err := c.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Outputs: true, Sparing: true})
 	if err != nil {
-		return nil, fromStore("outputs", err)
+		return nil, errkind.FromStore("outputs", err)
 	}
 	if n := len(rows); n == 0 || rows[n-1].State != dag.AttemptSucceeded {
 		return []byte("null"), nil

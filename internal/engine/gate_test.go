@@ -19,8 +19,8 @@ type friends struct{ alone }
 
 func (*friends) Alive(dag.HandlerID) bool { return true }
 
-// pair is two engines of a cluster over one store of two shards; what runs is held until the test ends it.
-// No message is read unless a test says Meet.
+// pair is two engines of a cluster over one store of two shards. Their attempts run until the test ends
+// them. No message is read until a test calls Meet.
 func pair(t *testing.T) (a, b *node) {
 	t.Helper()
 	st := memory.New(memory.Options{Shards: 2})
@@ -193,7 +193,8 @@ func (n *node) again(s dag.ShardID) {
 	}
 }
 
-// TestGateTakenAtOnce: who takes the gate and is given a run in the same breath knows what is held.
+// TestGateTakenAtOnce: an engine that takes over admission and gets a run at the same time knows all
+// holders.
 func TestGateTakenAtOnce(t *testing.T) {
 	a, b, of, run := asking(t)
 	a.meet()
@@ -235,8 +236,8 @@ func TestGateTakenAtOnce(t *testing.T) {
 	b.verified()
 }
 
-// TestGateJudgesLate: a run whose asking was not read before the gate moved is sent away all the same if its
-// queue says so, or if its lock is taken; and so is one whose queue was removed meanwhile.
+// TestGateJudgesLate: a run whose request was not read before admission moved is refused nevertheless if
+// its queue says so or its lock is taken. The same holds for a run whose queue was removed meanwhile.
 func TestGateJudgesLate(t *testing.T) {
 	a, b, of, run := asking(t)
 	a.meet()

@@ -4,16 +4,16 @@ import (
 	"maps"
 	"slices"
 
+	"skein.dev/skein/internal/admission"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
 
-// A run passes two gates before it begins: its trigger's max_concurrent_runs, then its
-// workflow's. Who passed the first keeps that place while it waits at the second. What a
-// gate counts is derived from the runs in memory; nothing of it is stored but that a run is
-// waiting.
+// A run passes two gates before it begins: first max_concurrent_runs of its trigger, then that of its
+// workflow. A run that passed the first keeps that place while it waits at the second. The counts of a gate
+// are derived from the runs in memory. The store holds only that a run is waiting.
 
-// How far a run is: dag.Run.Gate.
+// The progress of a run: dag.Run.Gate.
 const (
 	gateNone   uint8 = iota // not counted
 	atTrigger               // waits at its trigger's gate
@@ -23,6 +23,9 @@ const (
 )
 
 // gate counts the runs of a trigger, or with an empty name of a workflow.
+//
+// Invariant: no run is let through while past has reached the limit. If past is below the limit and a run
+// waits, the gate is in gates.open.
 type gate struct {
 	past    int // through it and unfinished
 	waiting dag.Queue
@@ -50,14 +53,14 @@ func (g *gates) reopen() {
 	}
 }
 
-func (w *writer) gate(k store.TriggerKey) *gate {
-	g := w.gates.of[k]
+func (l *limits) gate(k store.TriggerKey) *gate {
+	g := l.gates.of[k]
 	if g == nil {
-		g = &gate{waiting: dag.Queue{Ageing: w.e.cfg.Ageing}}
+		g = &gate{waiting: dag.Queue{Ageing: l.ageing}}
 		if k.Name != "" {
 			g.members = map[dag.RunID]*dag.Run{}
 		}
-		w.gates.of[k] = g
+		l.gates.of[k] = g
 	}
 	return g
 }
@@ -72,46 +75,46 @@ func triggerGate(r *dag.Run) (store.TriggerKey, bool) {
 	return store.TriggerKey{Workflow: r.Workflow, Name: r.Fire.Trigger}, true
 }
 
-// limit is how many runs may be through a gate; 0: any number. The limit of a trigger that
-// the workflow does not declare any more is none.
-func (w *writer) limit(k store.TriggerKey) (int, error) {
+// limit bounds the runs that may be through a gate; 0 means any number. If the workflow no longer declares
+// the trigger, the trigger has no limit.
+func (l *limits) limit(k store.TriggerKey) (int, error) {
 	if k.Name == "" {
-		wf, err := w.workflow(k.Workflow)
+		wf, err := l.defs.workflow(k.Workflow)
 		return int(wf.MaxRuns), err
 	}
-	t, err := w.trigger(k)
+	t, err := l.trigger(k)
 	if err != nil || t == nil {
 		return 0, err
 	}
 	return int(t.MaxRuns), nil
 }
 
-// enter takes a new run as far as its gates let it, and then to what it names; why says what it
-// waits for.
-func (w *writer) enter(r *dag.Run) (why string, d *denial, err error) {
+// enter takes a new run through its gates as far as possible, and then to its claim. why says what it waits
+// for.
+func (l *limits) enter(r *dag.Run) (why string, d *admission.Denial, err error) {
 	if k, ok := triggerGate(r); ok && r.Gate == gateNone {
 		r.Gate = atTrigger
-		g := w.gate(k)
+		g := l.gate(k)
 		g.members[r.ID] = r
-		if why, err = w.try(k, g, r); why != "" || err != nil {
+		if why, err = l.try(k, g, r); why != "" || err != nil {
 			return why, nil, err
 		}
 	}
 	k := workflowGate(r)
 	r.Gate = atWorkflow
-	if why, err = w.try(k, w.gate(k), r); why != "" || err != nil {
+	if why, err = l.try(k, l.gate(k), r); why != "" || err != nil {
 		return why, nil, err
 	}
 	r.Gate = atCommons
-	if why, d, err = w.queueUp(r); why == "" && d == nil && err == nil {
+	if why, d, err = l.queueUp(r); why == "" && d == nil && err == nil {
 		r.Gate = through
 	}
 	return why, d, err
 }
 
 // try lets r through a limit, or makes it wait there.
-func (w *writer) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err error) {
-	if why, err = w.closed(k, g); why != "" || err != nil {
+func (l *limits) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err error) {
+	if why, err = l.closed(k, g); why != "" || err != nil {
 		if err == nil {
 			g.waiting.Put(r)
 		}
@@ -122,8 +125,8 @@ func (w *writer) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err e
 }
 
 // closed says why a limit lets no other run through now. It returns "" if it does.
-func (w *writer) closed(k store.TriggerKey, g *gate) (why string, err error) {
-	limit, err := w.limit(k)
+func (l *limits) closed(k store.TriggerKey, g *gate) (why string, err error) {
+	limit, err := l.limit(k)
 	if err != nil || limit == 0 || g == nil || g.past < limit && g.waiting.Len() == 0 {
 		return "", err
 	}
@@ -131,88 +134,89 @@ func (w *writer) closed(k store.TriggerKey, g *gate) (why string, err error) {
 	if k.Name != "" {
 		what = "trigger " + k.Name
 	}
-	return lets(what, limit), nil
+	return admission.Lets(what, limit), nil
 }
 
-// shut says at which of its gates a run that comes back has to wait, "" if there is room at all of them.
-func (w *writer) shut(r *dag.Run) (why string, err error) {
+// shut says at which of its gates a returning run has to wait. It returns "" if there is room at all of
+// them.
+func (l *limits) shut(r *dag.Run) (why string, err error) {
 	if k, ok := triggerGate(r); ok {
-		why, err = w.closed(k, w.gates.of[k])
+		why, err = l.closed(k, l.gates.of[k])
 	}
 	if why == "" && err == nil {
-		why, err = w.closed(workflowGate(r), w.gates.of[workflowGate(r)])
+		why, err = l.closed(workflowGate(r), l.gates.of[workflowGate(r)])
 	}
 	return why, err
 }
 
 // count takes up a run as its rows have it: a waiting run is at its first limit.
-func (w *writer) count(r *dag.Run) {
+func (l *limits) count(r *dag.Run) {
 	k, triggered := triggerGate(r)
 	if triggered {
-		w.gate(k).members[r.ID] = r
+		l.gate(k).members[r.ID] = r
 	}
 	switch {
 	case r.State == dag.RunSubmitted:
 		if triggered {
-			delete(w.gate(k).members, r.ID)
+			delete(l.gate(k).members, r.ID)
 		}
 	case r.State == dag.RunWaiting && r.Claim == nil && triggered:
 		r.Gate = atTrigger
-		w.gate(k).waiting.Put(r)
-		w.gates.open[k] = true
+		l.gate(k).waiting.Put(r)
+		l.gates.open[k] = true
 	case r.State == dag.RunWaiting && r.Claim == nil:
 		r.Gate = atWorkflow
-		w.gate(workflowGate(r)).waiting.Put(r)
-		w.gates.open[workflowGate(r)] = true
+		l.gate(workflowGate(r)).waiting.Put(r)
+		l.gates.open[workflowGate(r)] = true
 	default:
 		if r.Gate = through; r.State == dag.RunWaiting {
 			r.Gate = atCommons
 		}
-		w.gate(workflowGate(r)).past++
+		l.gate(workflowGate(r)).past++
 		if triggered {
-			w.gate(k).past++
+			l.gate(k).past++
 		}
 	}
 }
 
-// exit takes a run off its gates: it ended, or memory of it is given up.
-func (w *writer) exit(r *dag.Run) {
+// exit takes a run off its gates: the run ended, or its memory is given up.
+func (l *limits) exit(r *dag.Run) {
 	if r.Gate == gateNone {
 		return
 	}
 	k := workflowGate(r)
-	switch g := w.gate(k); r.Gate {
+	switch g := l.gate(k); r.Gate {
 	case atCommons, through:
 		g.past--
-		w.opened(k, g)
+		l.opened(k, g)
 	case atWorkflow:
 		g.waiting.Remove(r)
-		w.opened(k, g)
+		l.opened(k, g)
 	}
 	if k, ok := triggerGate(r); ok {
-		g := w.gate(k)
+		g := l.gate(k)
 		delete(g.members, r.ID)
 		if r.Gate == atTrigger {
 			g.waiting.Remove(r)
 		} else {
 			g.past--
 		}
-		w.opened(k, g)
+		l.opened(k, g)
 	}
 	r.Gate = gateNone
 }
 
 // again makes the runs that wait at their workflow's limit pass their trigger's limit again, because that has
 // changed. A reload does the same with all waiting runs.
-func (w *writer) again(k store.TriggerKey) {
-	w.gates.open[k] = true
-	g := w.gates.of[k]
+func (l *limits) again(k store.TriggerKey) {
+	l.gates.open[k] = true
+	g := l.gates.of[k]
 	if g == nil {
 		return
 	}
 	for _, r := range g.members {
 		if r.Gate == atWorkflow {
-			w.gate(workflowGate(r)).waiting.Remove(r)
+			l.gate(workflowGate(r)).waiting.Remove(r)
 			g.past--
 			r.Gate = atTrigger
 			g.waiting.Put(r)
@@ -221,23 +225,23 @@ func (w *writer) again(k store.TriggerKey) {
 }
 
 // opened notes that a run may get through a limit, and forgets a limit without runs.
-func (w *writer) opened(k store.TriggerKey, g *gate) {
+func (l *limits) opened(k store.TriggerKey, g *gate) {
 	switch {
 	case g.waiting.Len() > 0:
-		w.gates.open[k] = true
+		l.gates.open[k] = true
 	case g.past == 0 && len(g.members) == 0:
-		delete(w.gates.of, k)
-		delete(w.gates.open, k)
+		delete(l.gates.of, k)
+		delete(l.gates.open, k)
 	}
 }
 
 // letThrough has the runs begin for which there is room now, best first.
-func (w *writer) letThrough() error {
-	for len(w.gates.open) > 0 && w.tx.rows < takeMax*rowsPerItem {
-		keys := slices.SortedFunc(maps.Keys(w.gates.open), compareKeys)
+func (l *limits) letThrough() error {
+	for len(l.gates.open) > 0 && l.txn().rows < takeMax*rowsPerItem {
+		keys := slices.SortedFunc(maps.Keys(l.gates.open), compareKeys)
 		for _, k := range keys {
-			delete(w.gates.open, k)
-			if err := w.letAt(k); err != nil {
+			delete(l.gates.open, k)
+			if err := l.letAt(k); err != nil {
 				return err
 			}
 		}
@@ -261,50 +265,48 @@ func compareKeys(a, b store.TriggerKey) int {
 	return 1
 }
 
-func (w *writer) letAt(k store.TriggerKey) error {
-	g := w.gates.of[k]
+func (l *limits) letAt(k store.TriggerKey) error {
+	g := l.gates.of[k]
 	if g == nil {
 		return nil
 	}
-	limit, err := w.limit(k)
+	limit, err := l.limit(k)
 	if err != nil {
 		return err
 	}
 	for g.waiting.Len() > 0 && (limit == 0 || g.past < limit) {
-		if w.tx.rows >= takeMax*rowsPerItem {
-			w.gates.open[k] = true // the next transaction goes on
+		if l.txn().rows >= takeMax*rowsPerItem {
+			l.gates.open[k] = true // the next transaction goes on
 			return nil
 		}
-		r := g.waiting.Head(w.tx.now.Wall)
+		r := g.waiting.Head(l.txn().now.Wall)
 		g.waiting.Remove(r)
 		g.past++
 		if k.Name == "" {
 			r.Gate = atCommons
-			if err := w.askFor(r); err != nil {
+			if err := l.askFor(r); err != nil {
 				return err
 			}
 			continue
 		}
-		switch why, d, err := w.enter(r); {
+		switch why, d, err := l.enter(r); {
 		case err != nil:
 			return err
 		case d != nil:
-			w.deny(r, d)
+			l.deny(r, d)
 		case why == "":
-			w.admit(r)
+			l.admit(r)
 		case r.Gate == atCommons:
-			w.stepSelf(r, &dag.Event{Kind: dag.EvAdmit, Wait: why})
+			l.stepSelf(r, dag.Event{Kind: dag.EvAdmit, Wait: why})
 		}
 	}
 	return nil
 }
 
-// admit begins a run that is through.
-func (w *writer) admit(r *dag.Run) {
-	w.tx.rows += rowsPerItem
-	w.tx.current = r
-	ev := dag.Event{Kind: dag.EvAdmit, Graph: w.e.graphs.peek(r.Workflow, r.Version), Handler: w.e.me().ID}
-	r.Step(&ev, w.tx.now, &w.tx.fx)
-	w.touch(r)
-	w.tx.current = nil
+// cancelMembers stops the runs that a trigger has started. Those that wait end at once.
+func (l *limits) cancelMembers(g *gate, why string) {
+	for _, r := range sortedRuns(g.members) {
+		l.txn().rows += rowsPerItem
+		l.stepSelf(r, dag.Event{Kind: dag.EvIntent, Intent: dag.IntentStop, Actor: "skein", Reason: why})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -28,7 +29,7 @@ func (e *Engine) Greet(ctx context.Context, life string) error {
 	}
 	for {
 		err := e.greet(ctx, "start/"+life)
-		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+		if !errors.Is(err, errkind.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
 		if e.host.Await(ctx, nil, ownPauseMax); ctx.Err() != nil {
@@ -56,14 +57,14 @@ func (e *Engine) greetEach(ctx context.Context, key string, read func(after stor
 	for {
 		page, err := read(after)
 		if err != nil {
-			return fromStore("read the triggers that fire at the start", err)
+			return errkind.FromStore("read the triggers that fire at the start", err)
 		}
 		var items []item
 		got := make(chan error, len(page))
 		for i := range page {
 			after = keyOfTrigger(&page[i])
 			if k := after; page[i].Kind == kindStart {
-				items = append(items, item{op: func(w *writer) answer { return w.started(k, key) }, done: func(a answer) { got <- a.err }})
+				items = append(items, item{op: func(w *writer) answer { return w.schedule.started(k, key) }, done: func(a answer) { got <- a.err }})
 			}
 		}
 		if err := e.writer.inbox.put(items...); err != nil {
@@ -87,11 +88,11 @@ func (e *Engine) greetEach(ctx context.Context, key string, read func(after stor
 
 // greeted gives the error for which greeting has to be tried again.
 func (e *Engine) greeted(err error) error {
-	var elsewhere *Elsewhere
+	var elsewhere *errkind.Elsewhere
 	switch {
 	case err == nil || errors.As(err, &elsewhere): // its present owner greets it
 		return nil
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, errkind.ErrUnavailable):
 		return err
 	}
 	e.log.Error("a trigger of kind start cannot be fired", "code", "start_trigger_failed", "err", err)
@@ -99,45 +100,45 @@ func (e *Engine) greeted(err error) error {
 }
 
 // started decides what the start of the scheduler means for a trigger.
-func (w *writer) started(k store.TriggerKey, key string) answer {
-	t, err := w.trigger(k)
+func (s *schedule) started(k store.TriggerKey, key string) answer {
+	t, err := s.trigger(k)
 	switch {
 	case err != nil:
 		return answer{err: err}
 	case t == nil || t.State == store.TriggerEnded:
 		return answer{} // just now
-	case w.held(t.Shard) == nil:
-		return answer{err: w.here(t.Shard)}
+	case s.held(t.Shard) == nil:
+		return answer{err: s.here(t.Shard)}
 	}
-	now := w.dueNow()
-	plan, err := w.e.cfg.Planner.Heard(t, &Ended{Start: key, Finished: now}, now)
+	now := s.dueNow()
+	plan, err := s.planner.Heard(t, &Ended{Start: key, Finished: now}, now)
 	if err != nil {
 		return answer{err: fmt.Errorf("trigger %s: %w", k.Name, err)}
 	}
 	if t.State == store.TriggerPaused {
-		err = w.startPaused(t, &plan)
+		err = s.startPaused(t, &plan)
 	} else {
-		err = w.carryOut(t, &plan)
+		err = s.carryOut(t, &plan)
 	}
 	if err != nil {
-		w.broken(err)
+		s.broken(err)
 	}
 	return answer{err: err}
 }
 
 // startPaused writes down what a paused trigger does not start.
-func (w *writer) startPaused(t *store.Trigger, p *Plan) error {
+func (s *schedule) startPaused(t *store.Trigger, p *Plan) error {
 	for i := range p.Starts {
-		s := &p.Starts[i]
-		was, err := w.firedBefore(keyOfTrigger(t), s.Key)
+		is := &p.Starts[i]
+		was, err := s.firedBefore(keyOfTrigger(t), is.Key)
 		if err != nil {
 			return err
 		}
 		if was != nil {
 			continue
 		}
-		err = w.line(store.Fire{Workflow: t.Workflow, Trigger: t.Name, At: s.Instant, Last: s.Instant, Count: 1, Key: s.Key,
-			Outcome: store.OutcomeSkipped, Reason: s.Reason + "; " + pausedReason(t)})
+		err = s.line(store.Fire{Workflow: t.Workflow, Trigger: t.Name, At: is.Instant, Last: is.Instant, Count: 1, Key: is.Key,
+			Outcome: store.OutcomeSkipped, Reason: is.Reason + "; " + pausedReason(t)})
 		if err != nil {
 			return err
 		}

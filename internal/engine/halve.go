@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
-// halve handles a transaction that was refused for its content, or that met a bug: memory
-// is put back to what the rows say, and the next transaction tries half as much, until the
-// guilty item or assignment is alone.
+// halve handles a transaction that was refused for its content, or that met a bug. It restores memory from
+// the rows. The next transaction tries half as many items, until the guilty item or assignment is alone.
 func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	tried := w.tx.tried
 	w.e.log.Warn("a transaction was refused", "code", "transaction_refused", "tried", tried, "err", cause)
@@ -26,7 +26,8 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	if err := w.putBack(ctx); err != nil {
 		return w.retake(ctx, 0, err)
 	}
-	// It need not be a run that the items are about: the gate may have called it. If that does not help, they are looked at.
+	// It need not be a run that the items are about: the gate may have called it. If that does not help, they
+	// are looked at.
 	if about := (*store.RunError)(nil); errors.As(cause, &about) && about.Run != w.blamed {
 		w.blamed = about.Run
 		if err := w.quarantine(about.Run, cause); err != nil {
@@ -50,14 +51,14 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	return nil
 }
 
-// punish takes the guilty item off the kept ones. One that brought new content is refused;
-// a report settles its attempt without what it said; any other event ends its run.
+// punish removes the guilty item from the kept ones. An item with new content is refused. A report settles
+// its attempt without its result. Any other event ends its run.
 func (w *writer) punish(cause error) error {
 	it := &w.kept[0]
-	bug := errors.Is(cause, errGuilty)
-	err := fmt.Errorf("%w: %w", ErrInvalid, cause)
+	bug := errors.Is(cause, errkind.ErrPanic)
+	err := fmt.Errorf("%w: %w", errkind.ErrInvalid, cause)
 	if bug {
-		err = fmt.Errorf("%w: a bug; see the node's log", ErrUnavailable)
+		err = fmt.Errorf("%w: a bug; see the node's log", errkind.ErrUnavailable)
 	}
 	switch {
 	case !bug && it.ev.Kind == dag.EvReport && !it.stripped:
@@ -65,6 +66,9 @@ func (w *writer) punish(cause error) error {
 		return nil
 	case !bug && it.submit != nil && !it.refused: // perhaps another node deposited it meanwhile: then it is found
 		it.again, it.refused = true, true
+		return nil
+	case !bug && it.op != nil && it.mail == 0 && !it.refused: // perhaps another owner remembered the same call meanwhile
+		it.refused = true
 		return nil
 	case it.submit != nil || it.define != nil || it.ask != nil || it.op != nil || !bug && it.done != nil:
 	default:
@@ -105,31 +109,31 @@ func (w *writer) putBack(ctx context.Context) error {
 	for _, r := range w.tx.touched {
 		ids = append(ids, r.ID)
 		w.queue.Remove(r)
-		w.exit(r)
+		w.limits.exit(r)
 		delete(w.runs, r.ID)
 		w.evaluating.drop(r.ID) // the load asks again
 	}
 	for i := range w.tx.assigns {
-		w.unbook(&w.tx.assigns[i])
+		w.e.slots.unassign(&w.tx.assigns[i])
 	}
 	w.tx.reset()
 	w.defs.forget()
-	w.triggers.forget()
-	w.commons.forget()
-	w.due.looked = time.Time{}
-	w.gates.reopen()
+	w.schedule.triggers.forget()
+	w.limits.forgetAdmission()
+	w.schedule.due.looked = time.Time{}
+	w.limits.gates.reopen()
 	if w.unsure != nil {
 		return w.unsure
 	}
-	if err := w.loadBackfills(ctx); err != nil {
+	if err := w.schedule.loadBackfills(ctx); err != nil {
 		return err
 	}
 	return w.reload(ctx, ids)
 }
 
-// quarantine ends a run whose rows or events make no sense, in a transaction of its own, so
-// that everything else goes on. If even that is refused, the run is left alone until an
-// operator looks at it. An error means that the shards must be taken again first.
+// quarantine ends a run whose rows or events make no sense, in a transaction of its own, so that everything
+// else continues. If even that is refused, the run is left alone until an operator looks at it. After an
+// error the shards must first be taken again.
 func (w *writer) quarantine(id dag.RunID, cause error) error {
 	ctx := context.Background()
 	row, err := w.e.store.Run(ctx, id)
@@ -157,9 +161,9 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	b.Events = []dag.EventRow{{Run: id, At: upd.FinishedAt, Records: dag.PackRecords([]dag.Record{
 		{Kind: dag.RecState, Task: dag.LeaderTask, Text: dag.RunFailed.String(), Reason: upd.Message},
 	})}}
-	w.released(&upd.RunRow, &b)
-	w.releasedShares(&upd.RunRow, &b)
-	counted, err := w.buried(&upd.RunRow, &b)
+	w.limits.released(&upd.RunRow, &b)
+	w.limits.releasedShares(&upd.RunRow, &b)
+	counted, err := w.schedule.buried(&upd.RunRow, &b)
 	if err == nil {
 		err = w.write(ctx, &b)
 	}
@@ -183,14 +187,13 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 func (w *writer) leave(id dag.RunID) {
 	if r := w.runs[id]; r != nil {
 		w.queue.Remove(r)
-		w.exit(r)
+		w.limits.exit(r)
 		delete(w.runs, id)
 		w.evaluating.drop(id)
 	}
 }
 
-// killAll ends whatever a run left running here: by its rows, or by memory if those cannot
-// be read.
+// killAll ends all attempts of a run here: by its rows, or by memory if the rows cannot be read.
 func (w *writer) killAll(ctx context.Context, id dag.RunID) {
 	var cancels []dag.Cancel
 	kill := func(a *dag.AttemptRow) {
@@ -203,9 +206,9 @@ func (w *writer) killAll(ctx context.Context, id dag.RunID) {
 		kill(&attempts[i])
 	}
 	if r := w.runs[id]; r != nil && err != nil {
-		_ = guarded(func() { r.Held(kill) })
+		_ = errkind.Guarded(func() { r.Held(kill) })
 	}
 	if len(cancels) > 0 {
-		w.cancel(cancels)
+		w.e.slots.cancel(cancels)
 	}
 }

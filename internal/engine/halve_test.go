@@ -16,6 +16,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/sqlite"
 	"skein.dev/skein/internal/store/storetest"
@@ -34,8 +35,9 @@ func (n *node) together(do func(), waiting int) {
 	close(hold)
 }
 
-// TestGivenUp asks a writer that is busy, and does not wait: what the writer sees later is not theirs. The race detector is what
-// finds fault; nothing may order the two, so nobody waits for who asked before the writer goes on.
+// TestGivenUp calls a busy writer and does not wait. The writer must not read the caller's data later. The
+// race detector finds a violation. Nothing may order the two goroutines, so the test waits for none before
+// the writer continues.
 func TestGivenUp(t *testing.T) {
 	n := start(t, openMemory(t), newHands(t))
 	looked := make(chan struct{})
@@ -45,7 +47,7 @@ func TestGivenUp(t *testing.T) {
 		cancel()
 		for range 20 {
 			all.Go(func() {
-				if shards, err := n.Shards(over); err != nil && (len(shards) > 0 || !errors.Is(err, engine.ErrUnavailable)) {
+				if shards, err := n.Shards(over); err != nil && (len(shards) > 0 || !errors.Is(err, errkind.ErrUnavailable)) {
 					t.Errorf("given up with %v, %v", shards, err)
 				}
 				<-looked // the detector knows only those that live
@@ -72,7 +74,7 @@ func TestHalvingSubmissions(t *testing.T) {
 			}
 			subs[137].Origin = "a\x00b"
 			got, err := n.SubmitAll(t.Context(), subs)
-			if !errors.Is(err, engine.ErrInvalid) {
+			if !errors.Is(err, errkind.ErrInvalid) {
 				t.Fatalf("the error is %v", err)
 			}
 			for i := range got {
@@ -81,7 +83,7 @@ func TestHalvingSubmissions(t *testing.T) {
 				}
 			}
 			n.quiet()
-			if _, err := n.RunRow(t.Context(), subs[137].ID); !errors.Is(err, engine.ErrNotFound) {
+			if _, err := n.RunRow(t.Context(), subs[137].ID); !errors.Is(err, errkind.ErrNotFound) {
 				t.Errorf("the guilty one: %v", err)
 			}
 			if s := n.Stats(); s.RunsEnded.Load() != 199 || s.RunsAccepted.Load() != 199 || s.Quarantined.Load() != 0 {
@@ -91,8 +93,8 @@ func TestHalvingSubmissions(t *testing.T) {
 	}
 }
 
-// TestGuiltyRun has a store that refuses everything about one run: it is quarantined, also
-// when only an assignment is left of the transaction, and the others go on.
+// TestGuiltyRun: the store refuses everything about one run. The run is quarantined, also if only an
+// assignment is left of the transaction, and the others continue.
 func TestGuiltyRun(t *testing.T) {
 	var guilty atomic.Pointer[dag.RunID]
 	st := &storetest.Faulty{Store: openMemory(t), Next: func(b *store.Batch) storetest.Fault {
@@ -167,8 +169,8 @@ func TestBadReport(t *testing.T) {
 	}
 }
 
-// TestRefusedReport has a store that refuses a report for a reason that nobody foresaw: the
-// attempt is settled without what it said.
+// TestRefusedReport: the store refuses a report for an unforeseen reason. The attempt is settled without
+// the content of the report.
 func TestRefusedReport(t *testing.T) {
 	st := &storetest.Faulty{Store: openMemory(t), Next: func(b *store.Batch) storetest.Fault {
 		if slices.ContainsFunc(b.AttemptUpdates, func(a dag.AttemptUpdate) bool { return string(a.Outputs) == "poison" }) {
@@ -206,7 +208,7 @@ func TestPanicInStep(t *testing.T) {
 		goods = append(goods, n.submit(good))
 	}
 	bad, strange := n.submit(bug), n.submit(odd)
-	if _, err := n.Submit(t.Context(), submission(atOnce)); !errors.Is(err, engine.ErrUnavailable) {
+	if _, err := n.Submit(t.Context(), submission(atOnce)); !errors.Is(err, errkind.ErrUnavailable) {
 		t.Errorf("a submission that panics: %v", err)
 	}
 	for _, id := range goods {
@@ -290,7 +292,7 @@ func TestCorruptRows(t *testing.T) {
 		if tasks, _, err := n.Tasks(t.Context(), id[name], 0, -1); err != nil || len(tasks) != 0 {
 			t.Errorf("tasks of %s: %+v %v", name, tasks, err)
 		}
-		if err := n.Do(t.Context(), engine.Command{Run: id[name], Intent: dag.IntentStop}); !errors.Is(err, engine.ErrConflict) {
+		if err := n.Do(t.Context(), engine.Command{Run: id[name], Intent: dag.IntentStop}); !errors.Is(err, errkind.ErrConflict) {
 			t.Errorf("stop %s: %v", name, err)
 		}
 	}
@@ -298,7 +300,7 @@ func TestCorruptRows(t *testing.T) {
 		if err := n.Do(t.Context(), engine.Command{Run: id[name], Intent: dag.IntentStop}); err == nil {
 			t.Errorf("a run with an unknown %s was stopped", name)
 		}
-		if _, err := n.GetRun(t.Context(), id[name]); !errors.Is(err, engine.ErrDamaged) {
+		if _, err := n.GetRun(t.Context(), id[name]); !errors.Is(err, errkind.ErrDamaged) {
 			t.Errorf("a run with an unknown %s: %v", name, err)
 		}
 	}
@@ -379,8 +381,8 @@ func (d *damaging) Load(ctx context.Context, q store.LoadQuery) ([]store.RunReco
 	return page, err
 }
 
-// TestRunTimeout has a run past its cap whose holder only ends when it is told: the run
-// fails and the slot comes back with the report.
+// TestRunTimeout: a run is past its timeout, and its holder ends only on a cancel. The run fails, and the
+// slot comes back with the report.
 func TestRunTimeout(t *testing.T) {
 	h := newHands(t)
 	h.held = true
@@ -394,8 +396,8 @@ func TestRunTimeout(t *testing.T) {
 	}
 }
 
-// TestPanicOnce has a bug that shows once, in the middle of a step of one run among
-// several: memory is put back before anything is tried again, and nobody is guilty.
+// TestPanicOnce: a bug panics once, in a step of one of several runs. Memory is restored before anything is
+// tried again, and no run is quarantined.
 func TestPanicOnce(t *testing.T) {
 	var asked atomic.Int32
 	h := newHands(t)

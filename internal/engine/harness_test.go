@@ -15,6 +15,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/store/sqlite"
@@ -147,7 +148,19 @@ func (h *hands) holding(n int) []attempt {
 	return now
 }
 
-// named gives the names of the tasks in the order of their start.
+// has reports whether an attempt of the run is held.
+func (h *hands) has(run dag.RunID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for k := range h.live {
+		if k.run == run {
+			return true
+		}
+	}
+	return false
+}
+
+// starts returns how many attempts were started.
 func (h *hands) starts() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -276,7 +289,7 @@ func (n *node) sound() {
 
 func (n *node) verified() {
 	n.t.Helper()
-	found, err := engine.Verify(context.Background(), n.store, compile)
+	found, err := inspect.Verify(context.Background(), n.store, compile)
 	if err != nil || len(found) > 0 {
 		n.t.Fatalf("verify: %v %+v", err, found)
 	}

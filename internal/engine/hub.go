@@ -6,9 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Notice tells that something of a run was committed. Lost means that the subscriber was
-// too slow: this notice stands for some that it does not get, and it must read again what
-// it watches.
+// Notice says that a change of a run was committed. Lost means that the subscriber was too slow: this
+// notice replaces several others, and the subscriber must read again the runs that it watches.
 type Notice struct {
 	Seq     int64
 	Run     dag.RunID
@@ -28,7 +27,7 @@ type hub struct {
 	closed bool
 }
 
-// Subscription receives notices of one run, or of all if Run is zero. Close it.
+// Subscription receives notices of one run, or of all if Run is zero. The caller closes it.
 type Subscription struct {
 	C   <-chan Notice
 	c   chan Notice
@@ -38,13 +37,12 @@ type Subscription struct {
 	// that reads the store for it.
 	seq  int64
 	stop func()
-	// lost: the last place of c went to a notice that is marked as lost. Until it has been
-	// read, it stands for everything that is dropped.
+	// lost says that the last place of c holds a notice that is marked as lost. Until it has been read, it
+	// represents all dropped notices.
 	lost bool
 }
 
-// Watch subscribes to what is committed from now on. The channel is closed when the engine
-// stops.
+// Watch subscribes to all later commits. The channel is closed when the engine stops.
 func (e *Engine) Watch(run dag.RunID) *Subscription {
 	c := make(chan Notice, noticesMax)
 	s := &Subscription{C: c, c: c, run: run, hub: &e.hub}

@@ -2,12 +2,15 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/host"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
@@ -24,23 +27,26 @@ type item struct {
 	// the first of its transaction, so that nothing is half done when it looks.
 	ask func(w *writer) error
 	// op changes triggers or backfills.
-	op       func(w *writer) answer
-	mail     int64          // op takes in this message
-	req      *store.Request // an answer to keep with the change
-	done     func(answer)
-	behind   bool // it waits behind all reports that came before it
-	again    bool // was applied before, in a transaction whose outcome was unknown
+	op     func(w *writer) answer
+	mail   int64          // op takes in this message
+	req    *store.Request // an answer to keep with the change
+	note   *store.Audit   // the audit row of the caller's change, or nil
+	done   func(answer)
+	behind bool // it waits behind all reports that came before it
+	// again: it was applied before, in a transaction whose outcome was unknown. Invariant: the second time
+	// changes nothing if the first time was committed.
+	again    bool
 	stripped bool // a report without what the store refused of it
-	refused  bool // a submission that the store refused: the writer looks for its run again
+	refused  bool // the store refused this submission or change once: the writer looks again for what is there
 	gone     bool // of a loss: its holder says that it runs no more
 }
 
-// answer is what the writer says of an item.
+// answer is the writer's answer to an item.
 type answer struct {
 	verdict  dag.Verdict
 	run      dag.RunID
 	existing bool
-	view     *RunView // of the run that a submission made, as its transaction leaves it; nil: not asked for
+	view     *inspect.RunView // of the run that a submission made, as its transaction leaves it; nil: not asked for
 	workflow store.Workflow
 	occurred Occurred
 	backfill store.Backfill
@@ -53,9 +59,9 @@ func (it *item) reply(a answer) {
 	}
 }
 
-// inbox is the queue before a writer. What callers wait for is apart from what the world
-// reports, so that submissions never hold up a report: those are bounded by the slots,
-// these are refused at a bound of their own.
+// inbox is the queue before a writer. It keeps calls, for which callers wait, apart from reports, so that
+// submissions never hold up a report. The number of slots bounds the reports. Submissions are refused at a
+// bound of their own.
 type inbox struct {
 	host  host.Host
 	pulse *pulse
@@ -74,8 +80,8 @@ func newInbox(h host.Host, p *pulse, submitMax int) *inbox {
 	return &inbox{host: h, pulse: p, wake: make(chan struct{}, 1), submitMax: submitMax}
 }
 
-// put hands items to the writer, all or none. Submissions beyond the bound are refused; a
-// larger list of them is taken if none waits.
+// put gives items to the writer, all or none. Submissions beyond the bound are refused; a list that is
+// larger than the bound is taken if none waits.
 func (b *inbox) put(items ...item) error {
 	submits := 0
 	for i := range items {
@@ -86,11 +92,11 @@ func (b *inbox) put(items ...item) error {
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
-		return fmt.Errorf("%w: the node is stopping", ErrUnavailable)
+		return fmt.Errorf("%w: the node is stopping", errkind.ErrUnavailable)
 	}
 	if submits > 0 && b.submits > 0 && b.submits+submits > b.submitMax {
 		b.mu.Unlock()
-		return fmt.Errorf("%w (%d); try again in a moment", ErrBusy, b.submitMax)
+		return fmt.Errorf("%w (%d); try again in a moment", errkind.ErrBusy, b.submitMax)
 	}
 	b.submits += submits
 	if b.events.len()+b.calls.len() == 0 {
@@ -115,8 +121,7 @@ func (b *inbox) poke() {
 	}
 }
 
-// takeEvents moves reports to the end of a list, in their order; takeCalls does it with
-// what callers wait for.
+// takeEvents moves reports to the end of a list, in their order. takeCalls does the same with calls.
 func (b *inbox) takeEvents(to []item, most int) []item {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,6 +181,11 @@ func (b *inbox) close(err error) {
 func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 	var a answer
 	told := make(chan struct{}, 1)
+	if it.submit == nil && it.ask == nil { // the row of a run is the record of its start
+		if row, ok := store.AuditOf(ctx); ok {
+			it.note = &row
+		}
+	}
 	it.done = func(is answer) { a = is; told <- struct{}{} }
 	if err := b.put(it); err != nil {
 		return answer{}, err
@@ -184,7 +194,7 @@ func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 		return a, a.err
 	}
 	// It may yet be written: the caller's key tells when it tries again.
-	return answer{}, fmt.Errorf("%w: no answer yet, it may have been accepted: %w", ErrUnavailable, ctx.Err())
+	return answer{}, fmt.Errorf("%w: no answer yet, it may have been accepted: %w", errkind.ErrUnavailable, ctx.Err())
 }
 
 // ask makes the writer call look, and returns its result, which may come together with an error. If ctx ends
@@ -200,11 +210,14 @@ func ask[T any](ctx context.Context, b *inbox, look func(w *writer) (T, error)) 
 		said <- seen
 		return err
 	}})
+	var nothing T
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nothing, err // also if look has just returned
+	}
 	select {
 	case seen := <-said:
 		return seen, err
 	default:
-		var nothing T
 		return nothing, err
 	}
 }
@@ -229,7 +242,7 @@ func (q *fifo) push(it item) {
 	q.items = append(q.items, it)
 }
 
-// move appends the first items, at most most of them, to a list.
+// move appends the first items to a list, up to the number most.
 func (q *fifo) move(to []item, most int) []item {
 	n := min(most, q.len())
 	if n <= 0 {

@@ -9,6 +9,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 )
@@ -27,7 +28,7 @@ func (s *inserting) Commit(ctx context.Context, b *store.Batch) (dag.Micros, err
 }
 
 // TestAheadKeys sends keys that the transaction under way contains. The second transaction finds them in
-// memory, because the store does not have them yet, and inserts nothing. Whatever becomes of the first
+// memory, because the store does not have them yet, and inserts nothing. With every outcome of the first
 // transaction, each key makes one run.
 func TestAheadKeys(t *testing.T) {
 	for name, outcome := range map[string]memory.Outcome{"committed": memory.OK, "failed": memory.FailBefore, "refused": memory.Refuse,
@@ -65,7 +66,7 @@ func aheadKeys(t *testing.T, outcome memory.Outcome, each int) {
 					runs[i] = map[dag.RunID]bool{}
 				}
 				runs[i][accepted[i].Run] = true
-			case !errors.Is(err, engine.ErrUnavailable):
+			case !errors.Is(err, errkind.ErrUnavailable):
 				t.Errorf("submit: %v", err)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// failing is an executor that ends one attempt of so many as failed.
+// failing is an executor that fails one attempt in a given number.
 type failing struct {
 	e       *engine.Engine
 	c       chan []engine.Assignment

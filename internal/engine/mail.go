@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -16,7 +17,7 @@ import (
 // the receiver's. All that one transaction says to one shard is one row. Within a node that
 // owns both shards nothing is sent.
 
-// letter is one thing said to a shard.
+// letter is one message to a shard.
 type letter struct {
 	// Ended tells a trigger of the end of a run.
 	Trigger store.TriggerKey `json:"trigger"`
@@ -68,7 +69,7 @@ func (w *writer) collect(ctx context.Context) error {
 	for _, s := range w.shards() {
 		page, err := w.e.store.Messages(ctx, s, mailMax)
 		if err != nil {
-			return fromStore("read messages", err)
+			return errkind.FromStore("read messages", err)
 		}
 		for i := range page {
 			m := page[i]
@@ -81,8 +82,8 @@ func (w *writer) collect(ctx context.Context) error {
 	return nil
 }
 
-// unread forgets the messages among what is kept, after the shards were taken again: they may be consumed,
-// by the transaction that is in doubt or by an owner in between. Those that are not are read again.
+// unread drops the messages among the kept items, after the shards were taken again. The transaction in
+// doubt, or an owner in between, may have consumed them. Messages that were not consumed are read again.
 func (w *writer) unread() {
 	w.kept = slices.DeleteFunc(w.kept, func(it item) bool { return it.mail != 0 })
 }
@@ -126,22 +127,22 @@ func (w *writer) receive(m *store.Message) answer {
 	w.tx.addressed = append(w.tx.addressed, m.To)
 	for i := range letters {
 		if said := letters[i].Word; said != nil {
-			if err := w.listen(said); err != nil {
+			if err := w.limits.listen(said); err != nil {
 				w.broken(err)
 				return answer{err: err}
 			}
 			continue
 		}
 		if letters[i].Child != nil { // its workflow may have moved: then it is sent on
-			if err := w.sendChild(letters[i]); err != nil {
+			if err := w.calls.sendChild(letters[i]); err != nil {
 				w.broken(err)
 				return answer{err: err}
 			}
 			continue
 		}
-		t, err := w.trigger(letters[i].Trigger)
+		t, err := w.schedule.trigger(letters[i].Trigger)
 		if err == nil && t != nil && w.held(t.Shard) != nil {
-			err = w.hear(t, &letters[i].Ended)
+			err = w.schedule.hear(t, &letters[i].Ended)
 		}
 		if err != nil {
 			w.broken(err)
@@ -152,35 +153,39 @@ func (w *writer) receive(m *store.Message) answer {
 }
 
 // hear has a trigger decide what the end of a run means.
-func (w *writer) hear(t *store.Trigger, ended *Ended) error {
+func (s *schedule) hear(t *store.Trigger, ended *Ended) error {
 	if t.State != store.TriggerActive {
 		return nil
 	}
-	plan, err := w.e.cfg.Planner.Heard(t, ended, w.dueNow())
+	plan, err := s.planner.Heard(t, ended, s.dueNow())
 	if err != nil { // its own fault: the run's end must not wait for it
-		w.e.log.Error("a trigger cannot process the end of a run", "code", "run_end_not_taken", "trigger", t.Name, "run", ended.Run.String(), "err", err)
+		s.log.Error("a trigger cannot process the end of a run", "code", "run_end_not_taken", "trigger", t.Name, "run", ended.Run.String(), "err", err)
 		return nil
 	}
-	return w.carryOut(t, &plan)
+	for i := range plan.Starts {
+		plan.Starts[i].Trace = ended.Trace
+	}
+	return s.carryOut(t, &plan)
 }
 
-// listener reads a trigger that may be of another shard: of those nothing is kept.
-func (w *writer) listener(k store.TriggerKey) (*store.Trigger, error) {
-	if t, known := w.triggers.known[k]; known || w.e.cluster == nil {
+// listener reads a trigger that may belong to another shard. Triggers of other shards are not kept in
+// memory.
+func (s *schedule) listener(k store.TriggerKey) (*store.Trigger, error) {
+	if t, known := s.triggers.known[k]; known || s.alone {
 		if t == nil && !known {
-			return w.trigger(k)
+			return s.trigger(k)
 		}
 		return t, nil
 	}
-	t, err := w.e.store.Trigger(context.Background(), k.Workflow, k.Name)
+	t, err := s.store.Trigger(context.Background(), k.Workflow, k.Name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, fromStore(fmt.Sprintf("read trigger %s", k.Name), err)
+		return nil, errkind.FromStore(fmt.Sprintf("read trigger %s", k.Name), err)
 	}
-	if w.held(t.Shard) != nil {
-		return w.trigger(k)
+	if s.held(t.Shard) != nil {
+		return s.trigger(k)
 	}
 	return &t, nil
 }

@@ -28,8 +28,9 @@ func (n *node) letterbox() int {
 	return len(page)
 }
 
-// TestMessageTakenInDoubt: the transaction that consumed a message happened, but nobody said so, and somebody
-// else had the shard before its owner could ask. The message is taken in no second time, and holds up nothing.
+// TestMessageTakenInDoubt: the transaction that consumed a message was written, but its answer was lost,
+// and another node had the shard before its owner could ask. The message is not consumed a second time, and
+// blocks nothing.
 func TestMessageTakenInDoubt(t *testing.T) {
 	var n *node
 	var armed, met atomic.Bool

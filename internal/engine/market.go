@@ -16,17 +16,17 @@ type Market interface {
 	Open(p dag.Place) bool
 	// Take uses a slot. The slot belongs to the attempt until the worker has released it.
 	Take(p dag.Place) (dag.HandlerID, bool)
-	// Back returns a slot that was taken for an attempt at that place that was never handed over.
+	// Back returns a slot that was taken for an attempt at that place, if the attempt was never assigned.
 	Back(h dag.HandlerID, p dag.Place)
 	// Want reports all demand for slots, each time in full. The slice is the engine's. The market calls
 	// Engine.Wake when slots have come. spare is the number of slots of this process for which the engine has no
 	// use.
 	Want(ds []Demand, spare int)
-	// Send hands out attempts that are durable, and says so again until their handler has them,
-	// or is gone. What it has already is left alone. The slice is the engine's.
+	// Send sends durable attempts, and repeats that until their handler has them or is gone. Attempts that the
+	// handler has already stay as they are. The engine owns the slice.
 	Send(as []Assignment)
-	// Handed is Send for what a transaction has handed out, before its reports are answered; Settled
-	// follows when they are: a worker can be given the one with the other.
+	// Handed is Send for the attempts that a transaction has assigned, before its reports are answered. Settled
+	// follows when they are answered. So a worker can get the answer and new attempts together.
 	Handed(as []Assignment)
 	Settled()
 	// Worker reports whether a handler is that of a worker that is no node.
@@ -35,16 +35,17 @@ type Market interface {
 	Reset()
 }
 
-// Demand is ready tasks of one place that found no slot.
+// Demand describes ready tasks of one place that found no slot.
 type Demand struct {
 	Place dag.Place
 	N     int // at least; bounded by demandMax
-	// The best of them: its run's level, submission and id, and its rank there. The lowest is served first.
+	// The best of these tasks: the level, submission time and id of its run, and its rank in the run. The
+	// lowest is served first.
 	Level   int64
 	Created dag.Micros
 	Run     dag.RunID
 	Rank    dag.Rank `json:",omitzero"`
-	// Aged: it has waited for so long that room is kept for it.
+	// Aged says that the task has waited so long that room is kept for it.
 	Aged bool `json:",omitempty"`
 }
 
@@ -55,40 +56,39 @@ const (
 	placesMax = 64
 )
 
-// demand tells the market what waits.
-func (w *writer) demand() {
-	m := w.e.cfg.Market
-	if m == nil {
+// demand tells the market which tasks wait for slots.
+func (h *slots) demand(queue *dag.Board, now func() dag.Micros) {
+	if h.market == nil {
 		return
 	}
 	var ds []Demand
-	w.queue.Places(func(p dag.Place, q *dag.Queue) {
+	queue.Places(func(p dag.Place, q *dag.Queue) {
 		if len(ds) == placesMax {
 			return
 		}
-		now := w.clock.now().Wall
+		now := now()
 		r := q.Head(now)
 		ds = append(ds, Demand{Place: p, N: min(q.Len()-1+r.ReadyAt(p), demandMax), Level: q.Level(r, now), Created: r.Created, Run: r.ID,
-			Rank: r.RankAt(p), Aged: w.aged(r, now)})
+			Rank: r.RankAt(p), Aged: h.aged(r, now)})
 	})
 	spare := 0
-	if !w.queue.Some(w.e.here) && w.e.home.taking() {
-		spare = int(w.e.home.free.Load())
+	if !queue.Some(h.here) && h.taking() {
+		spare = int(h.free.Load())
 	}
-	m.Want(ds, spare)
+	h.market.Want(ds, spare)
 }
 
 // Wake has the writer look for slots again.
 func (e *Engine) Wake() { e.writer.inbox.poke() }
 
-// Lend takes a slot of this process, and room, for attempts of another owner; false: none is free.
-// It is given back by Regain.
+// Lend takes a slot of this process, and room, for attempts of another owner. It returns false if none is
+// free. Regain gives them back.
 func (e *Engine) Lend(n dag.Need) bool {
-	if !e.home.claim() {
+	if !e.slots.claim() {
 		return false
 	}
-	if !n.IsZero() && !e.home.room.take(dag.Anywhere.With(n)) {
-		e.home.free.Add(1)
+	if !n.IsZero() && !e.slots.room.take(dag.Anywhere.With(n)) {
+		e.slots.free.Add(1)
 		return false
 	}
 	return true
@@ -96,8 +96,8 @@ func (e *Engine) Lend(n dag.Need) bool {
 
 // Regain gives back a slot that Lend took, and its room.
 func (e *Engine) Regain(n dag.Need) {
-	e.home.free.Add(1)
-	e.home.room.back(n)
+	e.slots.free.Add(1)
+	e.slots.room.back(n)
 	e.Wake()
 }
 
@@ -122,7 +122,7 @@ func (e *Engine) Resend(h dag.HandlerID) {
 // Holds reports whether the newest attempt of a task is that of a handler, under that token,
 // and has not ended.
 func (e *Engine) Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error) {
-	as, err := e.begun(ctx, run, t)
+	as, err := e.Begun(ctx, run, t)
 	if n := len(as); err == nil && (n == 0 || as[n-1].Token < token) {
 		as, err = e.Attempts(ctx, run, t)
 	}
@@ -133,13 +133,14 @@ func (e *Engine) Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t da
 	return last.Handler == h && last.Token == token && !last.State.Ended(), nil
 }
 
-// LateMax is for how long after its end an attempt counts as its handler's: what it printed last may come late.
+// LateMax is the time after the end of an attempt for which it still counts as its handler's: its last
+// output may come late.
 const LateMax = time.Hour
 
 // Had reports whether an attempt is a handler's, or was until lately.
 func (e *Engine) Had(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error) {
 	its := func(a dag.AttemptRow) bool { return a.Token == token && a.Handler == h }
-	as, err := e.begun(ctx, run, t)
+	as, err := e.Begun(ctx, run, t)
 	if err == nil && !slices.ContainsFunc(as, its) {
 		as, err = e.Attempts(ctx, run, t)
 	}

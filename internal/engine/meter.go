@@ -29,7 +29,7 @@ const (
 
 var waitNames = [waitReasons]string{"slot", "place", "queue", "lock"}
 
-// Meter counts what transactions of this engine did, once they have committed.
+// Meter counts the effects of this engine's transactions, once they have committed.
 type Meter struct {
 	showing sync.Mutex // held by the scrape that is under way
 
@@ -55,7 +55,7 @@ type end struct {
 	cause dag.Cause
 }
 
-// draft is what the meter will count if the transaction commits.
+// draft holds the counts that the meter adds if the transaction commits.
 type draft struct {
 	plain    int64 // succeeded attempts of work
 	attempts map[attemptEnd]int64
@@ -227,7 +227,8 @@ func known(c dag.Cause) dag.Cause {
 	return metric.Other
 }
 
-// show writes the counts on a page. name finds the name of a workflow; "": it cannot be found now.
+// show writes the counts on a page. name finds the name of a workflow. It returns "" if the name cannot be
+// found now.
 func (m *Meter) show(p *metric.Page, name func(context.Context, dag.WorkflowID) string) {
 	m.showing.Lock()
 	defer m.showing.Unlock()
@@ -312,8 +313,8 @@ func (m *Meter) find(name func(context.Context, dag.WorkflowID) string) {
 // findMax bounds the look for the names of workflows during one scrape.
 const findMax = time.Second
 
-// Metrics writes what the transactions of this engine did, and how its store answers. The names of workflows
-// come from the store, once each.
+// Metrics writes the effects of this engine's transactions, and the answers of its store. The names of
+// workflows come from the store, once each.
 func (s *Stats) Metrics(p *metric.Page) {
 	s.meter.show(p, s.name)
 	s.store(p)

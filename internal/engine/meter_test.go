@@ -25,7 +25,7 @@ func (n *node) counted(want metrictest.Values) {
 	}
 }
 
-// TestMeter has runs succeed, fail after a retry, and wait for what a wait has a label for.
+// TestMeter lets runs succeed, fail after a retry, and wait for every reason that has a label.
 func TestMeter(t *testing.T) {
 	h, n := held(t)
 	good := dag.Result{State: dag.AttemptSucceeded, Exited: true}

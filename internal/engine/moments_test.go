@@ -7,7 +7,8 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// TestMoments: a task without attempts is what it is since what it needs has ended, not since its run began.
+// TestMoments: a task without attempts has its state since the end of the tasks that it needs, not since
+// the start of its run.
 func TestMoments(t *testing.T) {
 	t.Parallel()
 	st := openMemory(t)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -51,7 +52,7 @@ func (w *writer) own(ctx context.Context) (*taken, error) {
 		case ctx.Err() != nil:
 			return nil, nil
 		case hopeless(err):
-			return nil, fromStore("take the shards", err)
+			return nil, errkind.FromStore("take the shards", err)
 		}
 		w.e.setState("retaking its shards: " + err.Error())
 		w.e.log.Warn("the shards cannot be taken yet", "code", "shards_not_taken", "err", err)
@@ -59,9 +60,9 @@ func (w *writer) own(ctx context.Context) (*taken, error) {
 	}
 }
 
-// breathe waits before the shards are taken: not at all after a commit that succeeded, and
-// twice as long each time since, so that a store that lets itself be taken but not written
-// is not taken in a hot loop. It reports whether to go on.
+// breathe waits before the shards are taken: not at all after a commit that succeeded, and twice as long
+// each time since. A store that allows the acquisition but no writes would otherwise be taken in a hot
+// loop. breathe reports whether to continue.
 func (w *writer) breathe(ctx context.Context) bool {
 	pause := w.pause
 	w.pause = min(max(2*pause, ownPauseMin), ownPauseMax)
@@ -95,14 +96,14 @@ func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
 	return got, nil
 }
 
-// claim takes the wanted shards of a cluster, as far as they are free. There may be none yet.
+// claim takes the wanted shards of a cluster, as far as they are free. It may get none.
 func (w *writer) claim(ctx context.Context) ([]store.Acquired, error) {
 	now, err := w.e.store.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	w.clock.start(now)
-	w.due.setClock(now)
+	w.schedule.due.setClock(now)
 	if len(w.want) == 0 {
 		return nil, nil
 	}
@@ -112,7 +113,7 @@ func (w *writer) claim(ctx context.Context) ([]store.Acquired, error) {
 // alive reports whether another handler is there: nothing of it is lost.
 func (e *Engine) alive(h dag.HandlerID) bool { return e.cfg.Peers != nil && e.cfg.Peers.Alive(h) }
 
-// found is what a load meets besides the runs themselves.
+// found holds the findings of a load other than the runs themselves.
 type found struct {
 	fx   dag.Effects
 	lost []dag.AttemptRow // held by earlier lives of this process, or by this one in an earlier process
@@ -120,11 +121,11 @@ type found struct {
 	away []Assignment     // held by others that are there, and may not have heard of it
 }
 
-// loadShards brings back every unfinished run of these. What earlier lives of this process held is lost:
-// its processes are killed first, then the tasks go to new attempts.
+// loadShards loads every unfinished run of these shards. The attempts of earlier lives of this process are
+// lost: their processes are killed first, then the tasks get new attempts.
 func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	var f found
-	if err := w.findSystem(ctx); err != nil {
+	if err := w.defs.findSystem(ctx); err != nil {
 		return err
 	}
 	if w.clock.era > 0 { // runs hear that the database has gone back before they come to their ends
@@ -151,7 +152,7 @@ func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 		}
 	}
 	w.e.stats.ActiveRuns.Store(int64(len(w.runs)))
-	if err := w.loadBackfills(ctx); err != nil {
+	if err := w.schedule.loadBackfills(ctx); err != nil {
 		return err
 	}
 	return w.takeOver(ctx, &f)
@@ -188,10 +189,10 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	return err
 }
 
-// takeUp is adopt, but has the run do nothing yet; nil: it is in quarantine.
+// takeUp is like adopt, but the run does nothing yet. It returns nil if the run is in quarantine.
 func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	r, err := w.revived(rec, &f.fx)
-	if errors.Is(err, ErrUnavailable) {
+	if errors.Is(err, errkind.ErrUnavailable) {
 		return nil, err
 	}
 	if err != nil {
@@ -203,20 +204,20 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 		return nil, w.quarantine(rec.Run.ID, err)
 	}
 	w.runs[r.ID] = r
-	w.count(r)
+	w.limits.count(r)
 	r.Held(func(a *dag.AttemptRow) {
 		k := dag.KeyOf(r.ID, a.Task, a.Token)
 		switch {
 		case ofOldEra(w, a):
 			endOld(w, r, a, f)
 		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler): // it reports
-			w.others(r, a, w.isWorker(a.Handler), f)
+			w.others(r, a, w.e.slots.isWorker(a.Handler), f)
 		case a.Handler != w.e.me().ID: // Leader work is the owner's: of another it is lost
 			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask:
 			f.mine = append(f.mine, assignment(r, a))
-		case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token) || w.onItsWay(k): // it is reported, or will be
-		case w.e.home.has(k):
+		case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token) || w.carried.has(k): // it is reported, or will be
+		case w.e.slots.has(k):
 			f.mine = append(f.mine, assignment(r, a))
 		default: // the process before this one handed it over, and has not left it to us
 			f.lost = append(f.lost, *a)
@@ -258,7 +259,7 @@ func (w *writer) certain(ctx context.Context, f *found) error {
 	return nil
 }
 
-// rouse has a run that was taken up go on.
+// rouse makes a run that was taken up continue.
 func (w *writer) rouse(r *dag.Run) {
 	stuck := r.Active() == 0 && (r.Unsettled() == 0 || r.Intent != dag.IntentRun) || r.Stirs()
 	switch {
@@ -274,7 +275,7 @@ func (w *writer) rouse(r *dag.Run) {
 func (w *writer) nudge(r *dag.Run) {
 	ev := dag.Event{Kind: dag.EvCheck}
 	if r.State == dag.RunSubmitted {
-		ev = dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID, Graph: w.e.graphs.peek(r.Workflow, r.Version)}
+		ev = dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID, Graph: w.e.graphs.Peek(r.Workflow, r.Version)}
 	}
 	w.todo.push(item{run: r.ID, ev: ev})
 }
@@ -285,21 +286,21 @@ func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err
 	}
 	var g *dag.Graph
 	if rec.Run.SplitAt != 0 {
-		if g, err = w.e.ownGraph(&rec.Run); err != nil {
+		if g, err = w.e.graphs.Own(&rec.Run); err != nil {
 			return nil, err
 		}
 	}
 	if fx.Evaluate == nil {
-		fx.Evaluate = w.evaluate
+		fx.Evaluate = w.evaluating.evaluate
 	}
-	if p := guarded(func() { r, err = dag.Load(&rec.Run, g, rec.Attempts, w.clock.now(), fx) }); p != nil {
+	if p := errkind.Guarded(func() { r, err = dag.Load(&rec.Run, g, rec.Attempts, w.clock.now(), fx) }); p != nil {
 		return nil, p
 	}
 	return r, err
 }
 
-// takeOver settles what a load found: attempts of this process that its executor does not
-// have are sent again under their token; those of earlier lives are lost.
+// takeOver settles the findings of a load. Attempts of this process that its executor does not have are
+// sent again under their token. Those of earlier lives are lost.
 func (w *writer) takeOver(ctx context.Context, f *found) error {
 	if err := w.certain(ctx, f); err != nil {
 		return err
@@ -319,7 +320,7 @@ func (w *writer) takeOver(ctx context.Context, f *found) error {
 	}
 	w.arm(&f.fx)
 	if len(f.fx.Cancels) > 0 {
-		w.cancel(f.fx.Cancels)
+		w.e.slots.cancel(f.fx.Cancels)
 	}
 	w.resend(f.mine)
 	if len(f.away) > 0 && w.e.cfg.Market != nil {
@@ -328,23 +329,23 @@ func (w *writer) takeOver(ctx context.Context, f *found) error {
 	return nil
 }
 
-// resend hands out what is not running, unless its report is on its way.
+// resend sends the attempts that do not run, unless their report is on its way.
 func (w *writer) resend(mine []Assignment) {
 	var start []Assignment
 	for _, a := range w.unsent(mine) {
-		if a.Task == dag.LeaderTask || a.Workflow == w.system {
+		if a.Task == dag.LeaderTask || a.Workflow == w.defs.system {
 			w.lead(a)
 			continue
 		}
-		w.e.home.book(a.key())
+		w.e.slots.book(a.key())
 		start = append(start, a)
 	}
 	for i := range mine { // what they take is known only now
-		if a := &mine[i]; a.Place != dag.Anywhere && w.e.home.has(a.key()) {
-			w.e.home.room.book(a.key(), a.Place)
+		if a := &mine[i]; a.Place != dag.Anywhere && w.e.slots.has(a.key()) {
+			w.e.slots.room.book(a.key(), a.Place)
 		}
 	}
-	if w.dispatch(start) {
+	if w.e.slots.send(start) {
 		w.e.cfg.Market.Settled()
 	}
 }
@@ -356,11 +357,11 @@ func (w *writer) unsent(mine []Assignment) []Assignment {
 	}
 	told := w.told()
 	return slices.DeleteFunc(slices.Clone(mine), func(a Assignment) bool {
-		return told[a.key()] || w.onItsWay(a.key()) || w.leading[a.key()]
+		return told[a.key()] || w.carried.has(a.key()) || w.leading[a.key()]
 	})
 }
 
-// told are the attempts whose reports wait here.
+// told lists the attempts whose reports wait here.
 func (w *writer) told() map[dag.AttemptKey]bool {
 	told := map[dag.AttemptKey]bool{}
 	see := func(it *item) {
@@ -375,8 +376,10 @@ func (w *writer) told() map[dag.AttemptKey]bool {
 	return told
 }
 
-// doubt is what is kept of a transaction that did not surely commit, until the shards are
-// taken again.
+// doubt holds the parts of a transaction that may not have committed, until the shards are taken again.
+//
+// Invariant: the transaction happened as a whole or not at all. If the seq of each of its fences has moved by
+// one and no other owner came between, it happened (see happened).
 type doubt struct {
 	n       int  // of its items, which are the first of kept
 	unknown bool // whether it happened
@@ -392,11 +395,11 @@ type doubt struct {
 
 // failed handles a transaction of n items that did not surely commit.
 func (w *writer) failed(ctx context.Context, n int, cause error) error {
-	if errors.Is(cause, errGuilty) || errors.Is(cause, store.ErrRefused) {
+	if errors.Is(cause, errkind.ErrPanic) || errors.Is(cause, store.ErrRefused) {
 		return w.halve(ctx, n, cause)
 	}
 	if hopeless(cause) {
-		return fromStore("write", cause)
+		return errkind.FromStore("write", cause)
 	}
 	return w.retake(ctx, n, cause)
 }
@@ -439,7 +442,7 @@ func (w *writer) resolve(d *doubt, first *taken) {
 		w.e.stats.add(&d.tally, len(d.assigns))
 		w.alert(d.poisoned)
 		if len(d.cancels) > 0 {
-			w.cancel(d.cancels)
+			w.e.slots.cancel(d.cancels)
 		}
 		for i := range d.n {
 			w.kept[i].reply(d.answers[i])
@@ -457,13 +460,13 @@ func (w *writer) resolve(d *doubt, first *taken) {
 				continue
 			}
 		}
-		w.unbook(a)
+		w.e.slots.unassign(a)
 	}
 }
 
-// happened tells from the shards' seq whether the transaction happened. Another owner in between may have
-// moved them: then it counts as not happened, and the items that are applied again are recognised by token,
-// id or key.
+// happened finds out from the shards' seq whether the transaction committed. If another owner has moved
+// them in between, it counts as not committed. The items are then applied again, and are recognised by
+// token, id or key.
 func (d *doubt) happened(first *taken, me dag.HandlerID) bool {
 	if !d.unknown || len(d.answers) < d.n {
 		return false
@@ -484,9 +487,9 @@ func (d *doubt) happened(first *taken, me dag.HandlerID) bool {
 // refuse answers all waiting callers, except for items that may have been written, so that no caller waits
 // for a store that does not answer. Reports are kept.
 func (w *writer) refuse(cause error) {
-	err := fromStore("nothing was accepted", cause)
-	if !errors.Is(err, ErrUnavailable) { // not the store's, but in the way all the same
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	err := errkind.FromStore("nothing was accepted", cause)
+	if !errors.Is(err, errkind.ErrUnavailable) { // not the store's, but in the way all the same
+		err = fmt.Errorf("%w: %w", errkind.ErrUnavailable, err)
 	}
 	rest := w.kept[:0]
 	for i := range w.kept {

@@ -11,23 +11,22 @@ import (
 // what it says. Plan, Begin and Heard are pure functions of their arguments; all methods
 // may be called from any goroutine.
 type Planner interface {
-	// Declared reads what a version's definition says of triggers. Of each it gives Name,
-	// Kind, Spec, MaxRuns and On; Begin completes it.
+	// Declared reads the triggers of a version's definition. It sets Name, Kind, Spec, MaxRuns and On of each;
+	// Begin sets the rest.
 	Declared(namespace, name string, def []byte) (Declaration, error)
 	// Begin completes the row of a trigger that is declared at now, for the first time or again: it sets Next,
 	// Decided, Since, State and Reason. No instant at or before now is due.
 	Begin(t *store.Trigger, now dag.Micros) error
 	// Plan works out what an active trigger owes at now: everything in (t.Decided, now].
 	Plan(t *store.Trigger, now dag.Micros) (Plan, error)
-	// Passed is what is to be written of the instants in (t.Decided, now] of a trigger that
-	// was paused in that time: Plan.Starts is empty.
+	// Passed decides the instants in (t.Decided, now] of a trigger that was paused in that time. Plan.Starts is
+	// empty.
 	Passed(t *store.Trigger, now dag.Micros, reason string) (Plan, error)
-	// Heard works out what a trigger makes of a run that ended; its On names the run's
-	// workflow. A trigger of kind start hears of that. A Plan without Starts may still change
-	// the row.
+	// Heard decides how a trigger reacts to the end of a run; its On names the run's workflow. A trigger of
+	// kind start hears of that. A Plan without Starts may still change the row.
 	Heard(t *store.Trigger, run *Ended, now dag.Micros) (Plan, error)
-	// Policy tells the rules by which the runs of a trigger are started, BackfillPolicy those
-	// of a backfill: of that, Priority and Params count.
+	// Policy returns the rules by which the runs of a trigger are started. BackfillPolicy returns those of a
+	// backfill, of which only Priority and Params count.
 	Policy(t *store.Trigger) (Policy, error)
 	BackfillPolicy(b *store.Backfill) (Policy, error)
 	// Params returns the parameters of a run: the given ones over those of the version, with expressions of the
@@ -35,7 +34,7 @@ type Planner interface {
 	Params(ctx context.Context, p ParamsQuery) ([]byte, error)
 }
 
-// Declaration is what a version says of how runs are started.
+// Declaration holds the triggers and limits that a version declares.
 type Declaration struct {
 	MaxRuns  int32 // most active runs of the workflow; 0: any number
 	Triggers []store.Trigger
@@ -51,7 +50,7 @@ type ParamsQuery struct {
 	Literal  bool   // the texts of Given are data: nothing in them is evaluated
 }
 
-// Plan is what a trigger owes. Starts and Lines are in the order of their instants.
+// Plan is the set of fires that a trigger owes. Starts and Lines are in the order of their instants.
 type Plan struct {
 	Starts []Start
 	// Lines are outcomes that need no run: At, Last, Count, Outcome and Reason count.
@@ -70,6 +69,7 @@ type Start struct {
 	Reason  string     // why it is late, or what the event was
 	StartBy dag.Micros // 0: whenever
 	Event   []byte     // a JSON value for trigger.event, or nil
+	Trace   string     // the trace context of what started it; "": none
 }
 
 // Occurrence is an event that a sensor saw, or a person's wish that a trigger fires now.
@@ -78,6 +78,7 @@ type Occurrence struct {
 	Event  []byte // a JSON value for trigger.event, or nil
 	Reason string // what happened, in a few words
 	Actor  string // the person, if it was one: then a paused trigger fires, too
+	Trace  string // the trace context of the caller, as dag.ParseTrace returns it; "": none
 	// Seen names the event across triggers: an event with a known Key fires one trigger only. Key may be empty.
 	Seen struct{ Scope, Key string }
 	// Filtered is the reason for which the trigger does not take the event. It starts nothing, now or later: only
@@ -85,10 +86,10 @@ type Occurrence struct {
 	Filtered string
 }
 
-// OutcomeFiltered is of an event that the trigger does not take. The ledger has no line of it.
+// OutcomeFiltered is the outcome of an event that the trigger does not take. The ledger has no line of it.
 const OutcomeFiltered = "filtered"
 
-// Occurred is what became of an occurrence.
+// Occurred is the result of an occurrence.
 type Occurred struct {
 	Run      dag.RunID // zero: none
 	Outcome  string
@@ -124,5 +125,6 @@ type Ended struct {
 	State     dag.RunState
 	Instant   dag.Micros // its logical instant
 	Finished  dag.Micros
-	Successor bool // it was started by the trigger that hears of it
+	Successor bool   // it was started by the trigger that hears of it
+	Trace     string `json:",omitempty"` // the trace context for a run of another workflow that it starts; "": none
 }

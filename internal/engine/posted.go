@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -30,18 +31,18 @@ type posted struct {
 // does nothing. Under a Request it is written once.
 func (e *Engine) Post(ctx context.Context, c Command) error {
 	if e.cluster == nil {
-		return fmt.Errorf("%w: this node is alone and owns every shard", ErrUnavailable)
+		return fmt.Errorf("%w: this node is alone and owns every shard", errkind.ErrUnavailable)
 	}
 	if _, err := e.item(&c); err != nil {
 		return err
 	}
 	row, err := e.store.Run(ctx, c.Run)
 	if err != nil {
-		return fromStore("run "+c.Run.String(), err)
+		return errkind.FromStore("run "+c.Run.String(), err)
 	}
 	now, err := e.store.Clock(ctx)
 	if err != nil {
-		return fromStore("read the clock", err)
+		return errkind.FromStore("read the clock", err)
 	}
 	said := posted{c.Run, c.Intent, c.Recover, c.Scope, c.Mark, c.Task, c.Outputs, c.Actor, c.Reason}
 	var b store.Batch
@@ -50,6 +51,9 @@ func (e *Engine) Post(ctx context.Context, c Command) error {
 		req := *c.Request
 		req.Created = now
 		b.Requests = []store.Request{req}
+	}
+	if row, ok := store.AuditOf(ctx); ok {
+		b.Audit = []store.Audit{row}
 	}
 	_, err = e.store.Commit(ctx, &b)
 	if c.Request != nil && (errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrUnknown)) {
@@ -60,13 +64,13 @@ func (e *Engine) Post(ctx context.Context, c Command) error {
 		}
 	}
 	if err != nil {
-		return fromStore("post the command", err)
+		return errkind.FromStore("post the command", err)
 	}
 	e.cfg.Peers.Nudge(row.Shard)
 	return nil
 }
 
-// takeIn does what a posted verb says. It is false if the verb has to wait for the next transaction.
+// takeIn applies a posted verb. It returns false if the verb has to wait for the next transaction.
 func (w *writer) takeIn(p *posted) (bool, error) {
 	c := Command{Run: p.Run, Intent: p.Intent, Recover: p.Recover, Scope: p.Scope, Mark: p.Mark, Task: p.Task,
 		Outputs: p.Outputs, Actor: p.Actor, Reason: p.Reason}
@@ -78,10 +82,10 @@ func (w *writer) takeIn(p *posted) (bool, error) {
 		}
 		a := w.event(&it)
 		if err = a.err; err == nil && a.verdict > dag.Duplicate {
-			err = fmt.Errorf("%w: the run has ended, or is told otherwise", ErrConflict)
+			err = fmt.Errorf("%w: the run has ended, or is told otherwise", errkind.ErrConflict)
 		}
 	}
-	if errors.Is(err, ErrUnavailable) {
+	if errors.Is(err, errkind.ErrUnavailable) {
 		return true, err
 	}
 	if err != nil {
@@ -97,14 +101,14 @@ func WithPosting(ctx context.Context) context.Context {
 	return context.WithValue(ctx, postingKey{}, true)
 }
 
-// PostingAllowed reports whether ctx is of WithPosting.
+// PostingAllowed reports whether ctx comes from WithPosting.
 func PostingAllowed(ctx context.Context) bool { return ctx.Value(postingKey{}) != nil }
 
 // Tell carries a command out as Do does, or, if ctx allows it and this node does not own the run,
 // posts it.
 func (e *Engine) Tell(ctx context.Context, c Command) error {
 	err := e.Do(ctx, c)
-	var moved *Elsewhere
+	var moved *errkind.Elsewhere
 	if errors.As(err, &moved) && PostingAllowed(ctx) {
 		return e.Post(ctx, c)
 	}

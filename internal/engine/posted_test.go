@@ -6,11 +6,12 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
-// TestPosted has verbs told while nobody owns the run: its next owner does what they say, once, and in
-// the order in which they were told; one that fits no more does nothing.
+// TestPosted: verbs arrive while the run has no owner. The next owner executes them once, in the order of
+// their arrival. A verb that no longer fits does nothing.
 func TestPosted(t *testing.T) {
 	n, peers, give := ownerless(t, nil)
 	give(true)
@@ -27,7 +28,7 @@ func TestPosted(t *testing.T) {
 	give(false)
 
 	verb := engine.Command{Run: long, Intent: dag.IntentPause, Actor: "ada", Reason: "because"}
-	var moved *engine.Elsewhere
+	var moved *errkind.Elsewhere
 	if err := n.Tell(t.Context(), verb); !errors.As(err, &moved) {
 		t.Fatalf("told to nobody: %v", err)
 	}
@@ -46,10 +47,10 @@ func TestPosted(t *testing.T) {
 		}
 	}
 	keyed.Request = &store.Request{Scope: "s", Key: "k", Hash: []byte("2"), Answer: []byte("{}")}
-	if err := n.Tell(posting, keyed); !errors.Is(err, engine.ErrConflict) {
+	if err := n.Tell(posting, keyed); !errors.Is(err, errkind.ErrConflict) {
 		t.Errorf("another request under the same key: %v", err)
 	}
-	if err := n.Tell(posting, engine.Command{Run: engine.NewRunID(), Intent: dag.IntentStop}); !errors.Is(err, engine.ErrNotFound) {
+	if err := n.Tell(posting, engine.Command{Run: engine.NewRunID(), Intent: dag.IntentStop}); !errors.Is(err, errkind.ErrNotFound) {
 		t.Errorf("a run that is not there: %v", err)
 	}
 	if n.letterbox() != 3 || len(peers.nudged) != 3 {
@@ -61,6 +62,7 @@ func TestPosted(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.ends(long, dag.RunStopped)
+	eventually(t, "the attempts of the stopped run are gone", func() bool { return !n.hands.has(long) })
 	for range 2 { // a and b of the run that was recovered
 		n.hands.end(n.hands.holding(1)[0], success())
 	}

@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 )
 
 // Preparer finds out what a logical task waits for. It reads definitions and outputs, so it works outside the
 // writer's goroutine. All its methods may be called from any goroutine.
 type Preparer interface {
-	// Prepare looks at one deferred task of a run. ErrUnavailable is asked again, any other
+	// Prepare looks at one deferred task of a run. errkind.ErrUnavailable is asked again, any other
 	// error fails the task.
 	Prepare(ctx context.Context, q PrepareQuery) (Prepared, error)
-	// Outputs makes the outputs of a call of those that the last tasks of its run left, in the
-	// order of the graph: a JSON object, or nil. ErrUnavailable is asked again, any other error
-	// fails the call.
+	// Outputs makes the outputs of a call from the outputs of the last tasks of its run, which come in the
+	// order of the graph. The result is a JSON object, or nil. After errkind.ErrUnavailable it is called again;
+	// any other error fails the call.
 	Outputs(ctx context.Context, q PrepareQuery, last [][]byte) ([]byte, error)
 }
 
@@ -30,36 +32,39 @@ type PrepareQuery struct {
 	Token dag.Token
 }
 
-// Prepared is what a deferred task waits for.
+// Prepared describes what a deferred task waits for.
 type Prepared struct {
-	Until dag.Micros // of a wait: its instant
-	By    []string   // of an approval: the principals that may decide; nil: all
-	Items *dag.Items // of a foreach
-	// Of a call: the workflow as it is now, and what its run is started with. No workflow: there is nothing
-	// to be done, and it has succeeded.
+	Until   dag.Micros // of a wait: its instant
+	By      []string   // of an approval: the principals that may decide; nil: all
+	Message string     // the question of an approval
+	Items   *dag.Items // of a foreach
+	// For a call: the present version of the workflow, and the parameters of its run. Without a workflow there
+	// is nothing to do, and the call has succeeded.
 	Workflow dag.WorkflowID
-	// Exact: a child of an earlier attempt goes on only if it is of that version, or of one with the same content.
+	// Exact says that a child of an earlier attempt continues only if it is of that version, or of one with the
+	// same content.
 	Exact    bool
 	Version  int32
 	Name     string // NAMESPACE/NAME
 	Priority dag.Priority
 	Params   []byte
 	Given    []string // names of those Params that the call gives
-	// Of what is looked at again and again: Later is when next, 0 if it is so. Then Leaves is what the
-	// task leaves behind, a JSON object or nil; until then Why says what is missing.
+	// For a condition that is checked repeatedly: Later is the pause until the next check, or 0 if the
+	// condition holds. If it holds, Leaves are the outputs of the task, a JSON object or nil. Otherwise Why
+	// says what is missing.
 	Later  time.Duration
 	Leaves []byte
-	Why    Reason
+	Why    inspect.Reason
 }
 
 const (
 	// preparesMax is how many deferred tasks are prepared at one time.
 	preparesMax = 4
-	// preparePauseMax bounds the pause between two tries to read what a task waits for.
+	// preparePauseMax bounds the pause between two tries to read the condition that a task waits for.
 	preparePauseMax = time.Second
 )
 
-// preparing is what waits to be prepared. It is shared by the writer and its helpers.
+// preparing holds the tasks that wait to be prepared. The writer and its helpers share it.
 type preparing struct {
 	mu      sync.Mutex // protects following fields
 	todo    []dag.Prepare
@@ -68,11 +73,11 @@ type preparing struct {
 }
 
 // prepare has deferred tasks prepared, by a few goroutines that end when nothing is left.
-func (w *writer) prepare(ps []dag.Prepare) {
-	if len(ps) == 0 || w.e.cfg.Preparer == nil {
+func (c *calls) prepare(ps []dag.Prepare) {
+	if len(ps) == 0 || c.preparer == nil {
 		return
 	}
-	q := &w.preparing
+	q := &c.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.pending == nil {
@@ -87,12 +92,11 @@ func (w *writer) prepare(ps []dag.Prepare) {
 		q.pending[k] = false
 		q.todo = append(q.todo, p)
 	}
-	ctx := w.ctx
 	for q.helpers < min(preparesMax, len(q.todo)) {
 		q.helpers++
-		w.e.host.Go(w.wg, func() {
+		c.helper(func(ctx context.Context) {
 			for p, ok := q.next(); ok; p, ok = q.next() {
-				w.prepareOne(ctx, &p)
+				c.prepareOne(ctx, &p)
 			}
 		})
 	}
@@ -109,23 +113,23 @@ func (q *preparing) next() (p dag.Prepare, ok bool) {
 	return p, true
 }
 
-// prepareOne finds out what one task waits for and hands it to the writer. What it did is
-// looked at by token there, so that nothing said late or twice counts.
-func (w *writer) prepareOne(ctx context.Context, p *dag.Prepare) {
+// prepareOne finds out what one task waits for, and sends the result to the writer. The writer checks it by
+// token, so a late or repeated result does not count.
+func (c *calls) prepareOne(ctx context.Context, p *dag.Prepare) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, preparePauseMax) {
-		it, err := w.prepared(ctx, p)
+		it, err := c.prepared(ctx, p)
 		if err == nil && it.op != nil {
-			_, err = w.inbox.send(ctx, it)
+			_, err = c.inbox.send(ctx, it)
 		}
-		if ctx.Err() != nil || err == nil || !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrBusy) {
-			if errors.Is(err, ErrInvalid) { // what it would start can be stored nowhere
-				_ = w.inbox.put(failDeferred(p, err))
+		if ctx.Err() != nil || err == nil || !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrBusy) {
+			if errors.Is(err, errkind.ErrInvalid) { // what it would start can be stored nowhere
+				_ = c.inbox.put(failDeferred(p, err))
 			}
 			break // the next owner prepares again
 		}
-		w.e.host.Await(ctx, nil, pause)
+		c.host.Await(ctx, nil, pause)
 	}
-	q, k := &w.preparing, dag.KeyOf(p.Run, p.Task, p.Token)
+	q, k := &c.queue, dag.KeyOf(p.Run, p.Task, p.Token)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.pending[k] {
@@ -136,51 +140,51 @@ func (w *writer) prepareOne(ctx context.Context, p *dag.Prepare) {
 	delete(q.pending, k)
 }
 
-// failDeferred settles a task that waits for what cannot be.
+// failDeferred settles a task whose wait cannot end.
 func failDeferred(p *dag.Prepare, cause error) item {
 	ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: p.Kind,
 		Result: dag.Result{State: dag.AttemptFailed, Cause: dag.CausePrepare, Message: clean(cause.Error())}}
-	return item{op: func(w *writer) answer { return w.stepOther(p.Run, &ev) }}
+	return item{op: func(w *writer) answer { return w.calls.stepOther(p.Run, &ev) }}
 }
 
-// prepared makes an item of what a task waits for: none, if it waits for nothing any more.
-func (w *writer) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
-	row, err := w.e.store.Run(ctx, p.Run)
+// prepared makes an item that describes what a task waits for. It makes none if the task no longer waits.
+func (c *calls) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
+	row, err := c.store.Run(ctx, p.Run)
 	if err != nil {
-		return item{}, fromStore("read run "+p.Run.String(), err)
+		return item{}, errkind.FromStore("read run "+p.Run.String(), err)
 	}
-	a, err := w.e.deferred(ctx, p)
+	a, err := c.deferred(ctx, p)
 	if err != nil || a == nil {
 		return item{}, err
 	}
 	if child, ok := dag.ChildOf(a); ok {
-		return w.ended(ctx, p, child, &row)
+		return c.ended(ctx, p, child, &row)
 	}
 	if p.Kind == dag.Call && a.Started != 0 {
 		return item{}, nil
 	}
-	g, err := w.e.graphOf(&row)
+	g, err := c.graphs.Of(&row)
 	if err != nil {
 		return item{}, err
 	}
 	if p.Kind == dag.Foreach && a.Started != 0 {
-		return w.joinedOutputs(ctx, p, &row, g)
+		return c.joinedOutputs(ctx, p, &row, g)
 	}
-	is, err := w.e.cfg.Preparer.Prepare(ctx, PrepareQuery{Row: &row, Graph: g, Task: p.Task, Token: p.Token})
-	if errors.Is(err, ErrUnavailable) {
+	is, err := c.preparer.Prepare(ctx, PrepareQuery{Row: &row, Graph: g, Task: p.Task, Token: p.Token})
+	if errors.Is(err, errkind.ErrUnavailable) {
 		return item{}, err
 	}
 	if err == nil && p.Kind == dag.Dependent {
-		return w.lookedAt(p, &is), nil
+		return c.lookedAt(p, &is), nil
 	}
 	if err == nil && p.Kind == dag.Call && is.Workflow == 0 {
 		ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: p.Kind, Result: dag.Result{State: dag.AttemptSucceeded, Outputs: is.Leaves}}
-		return item{op: func(w *writer) answer { return w.stepOther(p.Run, &ev) }}, nil
+		return item{op: func(*writer) answer { return c.stepOther(p.Run, &ev) }}, nil
 	}
 	var begin *childStart
 	if err == nil && p.Kind == dag.Call {
-		begin, err = w.e.childOf(ctx, &row, a, &is)
-		if errors.Is(err, ErrUnavailable) {
+		begin, err = c.childOf(ctx, &row, a, &is)
+		if errors.Is(err, errkind.ErrUnavailable) {
 			return item{}, err
 		}
 	}
@@ -191,11 +195,11 @@ func (w *writer) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 	if begin != nil {
 		ev.Child, ev.Reason = begin.child(), "run "+begin.Run.String()+" of "+is.Name
 	}
-	return item{op: func(w *writer) answer {
-		a := w.stepOther(p.Run, &ev)
+	return item{op: func(*writer) answer {
+		a := c.stepOther(p.Run, &ev)
 		if begin != nil && a.err == nil && a.verdict == dag.Accepted {
-			if err := w.sendChild(letter{Child: &childLetter{Workflow: begin.Workflow, Start: begin}}); err != nil {
-				w.broken(err)
+			if err := c.sendChild(letter{Child: &childLetter{Workflow: begin.Workflow, Start: begin}}); err != nil {
+				c.broken(err)
 				a.err = err
 			}
 		}
@@ -205,20 +209,20 @@ func (w *writer) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 
 // lookedAt settles a prepared task, or sets a timer to look again later. The timer is not stored: a load
 // looks at once.
-func (w *writer) lookedAt(p *dag.Prepare, is *Prepared) item {
+func (c *calls) lookedAt(p *dag.Prepare, is *Prepared) item {
 	if is.Later > 0 {
-		return item{op: func(w *writer) answer {
-			w.tx.fx.Timers = append(w.tx.fx.Timers, dag.Timer{Due: w.tx.now.Mono + is.Later, Run: p.Run, Kind: dag.TimerLook, Task: p.Task, Token: p.Token})
+		return item{op: func(*writer) answer {
+			c.txn().fx.Timers = append(c.txn().fx.Timers, dag.Timer{Due: c.txn().now.Mono + is.Later, Run: p.Run, Kind: dag.TimerLook, Task: p.Task, Token: p.Token})
 			return answer{run: p.Run}
 		}}
 	}
 	ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: p.Kind, Result: dag.Result{State: dag.AttemptSucceeded, Outputs: is.Leaves}}
-	return item{op: func(w *writer) answer { return w.stepOther(p.Run, &ev) }}
+	return item{op: func(*writer) answer { return c.stepOther(p.Run, &ev) }}
 }
 
-// deferred reads the attempt of a deferred task; nil: it has ended.
-func (e *Engine) deferred(ctx context.Context, p *dag.Prepare) (*dag.AttemptRow, error) {
-	rows, err := e.begun(ctx, p.Run, p.Task)
+// deferred reads the attempt of a deferred task. It returns nil if the attempt has ended.
+func (c *calls) deferred(ctx context.Context, p *dag.Prepare) (*dag.AttemptRow, error) {
+	rows, err := c.reads.Begun(ctx, p.Run, p.Task)
 	if err != nil {
 		return nil, err
 	}
@@ -231,21 +235,21 @@ func (e *Engine) deferred(ctx context.Context, p *dag.Prepare) (*dag.AttemptRow,
 }
 
 // stepOther steps a run that is owned here, for something that came from outside it.
-func (w *writer) stepOther(id dag.RunID, ev *dag.Event) answer {
-	r := w.runs[id]
+func (c *calls) stepOther(id dag.RunID, ev *dag.Event) answer {
+	r := c.inMemory()[id]
 	if r == nil {
 		return answer{run: id, verdict: dag.RunEnded}
 	}
-	w.tx.current = r
-	v := r.Step(ev, w.tx.now, &w.tx.fx)
+	c.txn().current = r
+	v := r.Step(ev, c.txn().now, &c.txn().fx)
 	if v == dag.Accepted {
-		w.touch(r)
+		c.touch(r)
 	}
-	w.tx.current = nil
+	c.txn().current = nil
 	return answer{run: id, verdict: v}
 }
 
-// Decision is what a person says to an approval.
+// Decision is a person's decision about an approval.
 type Decision struct {
 	Run     dag.RunID
 	Task    string
@@ -264,18 +268,18 @@ func (e *Engine) Decide(ctx context.Context, d Decision) error {
 	}
 	row, err := e.store.Run(ctx, d.Run)
 	if err != nil {
-		return fromStore("run "+d.Run.String(), err)
+		return errkind.FromStore("run "+d.Run.String(), err)
 	}
-	g, err := e.graphOf(&row)
+	g, err := e.graphs.Of(&row)
 	if err != nil {
 		return err
 	}
 	t, ok := g.Find(d.Task)
 	if !ok {
-		return fmt.Errorf("task %s of run %s: %w", d.Task, d.Run, ErrNotFound)
+		return fmt.Errorf("task %s of run %s: %w", d.Task, d.Run, errkind.ErrNotFound)
 	}
 	if g.Kind(t) != dag.Approval {
-		return fmt.Errorf("%w: task %s is no approval", ErrConflict, d.Task)
+		return fmt.Errorf("%w: task %s is no approval", errkind.ErrConflict, d.Task)
 	}
 	if err := d.May(&row); err != nil {
 		return err
@@ -300,5 +304,5 @@ func (e *Engine) Decide(ctx context.Context, d Decision) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: task %s does not wait for a decision: it is %s", ErrConflict, d.Task, v.State)
+	return fmt.Errorf("%w: task %s does not wait for a decision: it is %s", errkind.ErrConflict, d.Task, v.State)
 }

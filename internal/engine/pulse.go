@@ -7,12 +7,13 @@ import (
 	"skein.dev/skein/internal/host"
 )
 
-// pulse tells other goroutines whether the writer makes progress. The writer sets it; readers take no lock, so that a stuck
-// writer can be seen.
+// pulse tells other goroutines whether the writer makes progress. The writer sets it; readers take no lock,
+// so that a stuck writer can be seen.
 type pulse struct {
 	host host.Host
 	born time.Time // of this engine: instants are counted from here
-	// turned is when the writer completed a turn, or woke up; 0: it has not begun, or has ended.
+	// turned is the time at which the writer completed a turn, or woke up. It is 0 if the writer has not begun,
+	// or has ended.
 	turned atomic.Int64
 	rests  atomic.Bool // the writer has nothing to do
 }
@@ -32,7 +33,8 @@ func (p *pulse) rest() { p.rests.Store(true) }
 
 func (p *pulse) end() { p.turned.Store(0) }
 
-// StuckFor returns for how long the writer has completed no turn although work waits. It returns 0 if none waits.
+// StuckFor returns for how long the writer has completed no turn although work waits. It returns 0 if none
+// waits.
 func (e *Engine) StuckFor() time.Duration {
 	since := e.pulse.turned.Load()
 	if since == 0 {

@@ -28,7 +28,7 @@ func number(name string, otherwise int) int {
 	return n
 }
 
-// kept is an executor that keeps what it is given until somebody ends it.
+// kept is an executor that keeps its attempts until the test ends them.
 type kept struct{ c chan engine.Assignment }
 
 func (k kept) Start(as []engine.Assignment) {
@@ -100,7 +100,7 @@ func (s *serving) limit(q store.Queue) {
 	}
 }
 
-// submit gives n runs, whose parameter k is one of so many keys.
+// submit starts n runs. Their parameter k takes that number of different values.
 func (s *serving) submit(w store.Workflow, n, keys int) {
 	s.b.Helper()
 	for at := 0; at < n; at += 1000 {
@@ -157,8 +157,9 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkLine has runs stand in line, one of each of 1,000 keys at a time; it measures from the end of a run
-// to the start of the next, what explain takes for one in line, and a restart up to the first start.
+// BenchmarkLine queues runs, one of each of 1,000 keys at a time. It measures the time from the end of a
+// run to the start of the next one, the time of an explain of a queued run, and a restart up to the first
+// start.
 func BenchmarkLine(b *testing.B) {
 	line, keys := number("SKEIN_LINE", 100_000), number("SKEIN_KEYS", 1000)
 	st := openSQLite(b)

@@ -12,6 +12,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/storetest"
 )
@@ -32,8 +33,8 @@ func (d *dice) n(n int) int {
 
 func (d *dice) percent(p int) bool { return d.n(100) < p }
 
-// TestRandom runs random workloads over stores that fail at random, with an executor that
-// loses, repeats and confuses. Whatever happens: what was accepted ends, once.
+// TestRandom runs random workloads over stores that fail at random, with an executor that loses, repeats
+// and confuses attempts. Every accepted run ends once.
 func TestRandom(t *testing.T) {
 	seeds := 40
 	if testing.Short() {
@@ -72,7 +73,7 @@ func newChaos(t *testing.T, st store.Store, seed uint64) *chaos {
 	return c
 }
 
-// fault never refuses a small transaction: that would be a judgement on what is in it.
+// fault never refuses a small transaction, because that would be a decision about its content.
 func (c *chaos) fault(b *store.Batch) storetest.Fault {
 	if c.calm.Load() {
 		return storetest.NoFault
@@ -140,7 +141,7 @@ func (c *chaos) again(f func() error) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrBusy) {
+		if !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrBusy) {
 			c.t.Errorf("unexpected: %v", err)
 			return
 		}
@@ -205,16 +206,16 @@ func (c *chaos) operator() {
 			if c.dice.percent(50) {
 				cmd.Request = &store.Request{Scope: "verb", Key: fmt.Sprint(i % 20), Hash: []byte("h"), Answer: []byte("{}")}
 			}
-			if err := c.node.Do(ctx, cmd); err != nil && !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrUnavailable) {
+			if err := c.node.Do(ctx, cmd); err != nil && !errors.Is(err, errkind.ErrConflict) && !errors.Is(err, errkind.ErrUnavailable) {
 				c.t.Errorf("do: %v", err)
 			}
 		case 2:
-			if err := c.node.Check(ctx, id); err != nil && !errors.Is(err, engine.ErrUnavailable) {
+			if err := c.node.Check(ctx, id); err != nil && !errors.Is(err, errkind.ErrUnavailable) {
 				c.t.Errorf("check: %v", err)
 			}
 		case 3:
 			diff, err := c.node.MemoryDiff(ctx)
-			if diff != "" || err != nil && !errors.Is(err, engine.ErrUnavailable) {
+			if diff != "" || err != nil && !errors.Is(err, errkind.ErrUnavailable) {
 				c.t.Errorf("memory is not what its rows say: %s %v", diff, err)
 			}
 		case 4:
@@ -227,7 +228,7 @@ func (c *chaos) operator() {
 				cmd.Mark, cmd.Task = dag.Mark(1+c.dice.n(5)), fmt.Sprintf("t%d", c.dice.n(3))
 			}
 			err := c.node.Do(ctx, cmd)
-			if err != nil && !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrNotFound) {
+			if err != nil && !errors.Is(err, errkind.ErrConflict) && !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrNotFound) {
 				c.t.Errorf("do: %v", err)
 			}
 		case 5:
@@ -237,7 +238,7 @@ func (c *chaos) operator() {
 	}
 }
 
-// finish lets everything end: pauses end, and what the executor lost is handed out again.
+// finish lets everything end: pauses end, and lost attempts are assigned again.
 func (c *chaos) finish() {
 	c.t.Helper()
 	ctx := context.Background()

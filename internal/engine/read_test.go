@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// older gives a row as it was, once: what somebody reads while the run goes on.
+// older returns an earlier row once, as a reader gets it while the run changes.
 type older struct {
 	store.Store
 	row atomic.Pointer[dag.RunRow]

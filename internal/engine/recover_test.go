@@ -7,6 +7,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -15,8 +16,8 @@ func (n *node) tells(c engine.Command) error {
 	return n.Do(n.t.Context(), c)
 }
 
-// TestRecoverAndMark brings runs back after their end, on every store: by all verbs, across a
-// restart, and whoever asks twice under one key.
+// TestRecoverAndMark recovers runs after their end, on every store, by all verbs, across a restart, and
+// with repeated calls under one key.
 func TestRecoverAndMark(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -73,15 +74,15 @@ func TestRecoverAndMark(t *testing.T) {
 				err := n.tells(c)
 				switch what {
 				case "nobody", "did you mean alpha":
-					if !errors.Is(err, engine.ErrNotFound) {
+					if !errors.Is(err, errkind.ErrNotFound) {
 						t.Errorf("%s: %v", what, err)
 					}
 				case "65537 bytes":
-					if !errors.Is(err, engine.ErrInvalid) {
+					if !errors.Is(err, errkind.ErrInvalid) {
 						t.Errorf("%s: %v", what, err)
 					}
 				default:
-					if !errors.Is(err, engine.ErrConflict) {
+					if !errors.Is(err, errkind.ErrConflict) {
 						t.Errorf("%s: %v", what, err)
 					}
 				}

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
-// What a sweep may find. It should find nothing.
+// The faults that a sweep may find. It should find none.
 const (
 	FaultHandlerGone = "handler_gone"  // the holder of an attempt is gone
 	FaultReportLost  = "report_lost"   // the holder of an attempt is present, but does not know the attempt
@@ -31,13 +33,11 @@ func Faults() []string {
 
 const (
 	unclaimedDefault = 5 * time.Minute
-	// standstill is how long a run may stand still, or an attempt be held, before anybody asks.
-	standstill = time.Minute
 	// suspectsMax bounds the suspects of one sweep. A repaired run is not found again, so the next sweep gets
 	// further.
 	suspectsMax = 1000
-	// lookMax bounds the runs that one sweep reads whole: runs that stand still and have no open attempt. If
-	// there are more, each sweep takes others.
+	// lookMax bounds the runs that one sweep reads completely: runs that do not move and have no open attempt.
+	// If there are more, each sweep takes others.
 	lookMax = 2000
 	// askMax is how many attempts a holder is asked for at a time.
 	askMax = 1000
@@ -60,7 +60,7 @@ type Suspect struct {
 	Fault string    `json:"fault"`
 	// Lost are attempts that their holders, which are there, do not have.
 	Lost []Held `json:"lost,omitempty"`
-	// Since and Why are of a run that waits in a circle.
+	// Since and Why describe a run that waits in a cycle.
 	Since dag.Micros `json:"since,omitempty"`
 	Why   string     `json:"why,omitempty"`
 }
@@ -73,7 +73,7 @@ type Helpers interface {
 	Missing(ctx context.Context, h dag.HandlerID, list []Held) ([]Held, error)
 }
 
-// Swept is what a sweep did.
+// Swept is the result of a sweep.
 type Swept struct {
 	Runs     int `json:"runs"`     // unfinished ones that were looked at
 	Checked  int `json:"checked"`  // those that their owners were asked to check
@@ -85,24 +85,24 @@ func (s Swept) String() string {
 	return fmt.Sprintf("%d runs looked at, %d checked, %d repaired, %d left to the next sweep", s.Runs, s.Checked, s.Repaired, s.Left)
 }
 
-// Sweep looks at every unfinished run of the cluster, in the store and never in memory, and has
-// the owners of those that seem to be stuck check them. It writes nothing itself, so it may be
-// done twice, or at two places. Its error says what it could not look at; the rest is done.
+// Sweep looks at every unfinished run of the cluster, in the store and never in memory. It makes the owners
+// of runs that seem to be stuck check them. It writes nothing itself, so two sweeps may overlap. Its error
+// lists the parts that it could not look at; the rest is done.
 func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 	e.stats.Sweeps.Add(1)
 	now, err := e.store.Clock(ctx)
 	if err != nil {
-		return Swept{}, fromStore("sweep: read the clock", err)
+		return Swept{}, errkind.FromStore("sweep: read the clock", err)
 	}
 	s := sweep{e: e, now: now, spare: map[dag.ShardID]bool{}, owner: map[dag.ShardID]dag.HandlerID{}}
 	if err := s.members(ctx); err != nil {
-		return s.done, fromStore("sweep: list the members", err)
+		return s.done, errkind.FromStore("sweep: list the members", err)
 	}
-	limits, err := e.limits(ctx)
+	limits, err := e.Limits(ctx)
 	if err != nil {
 		return s.done, fmt.Errorf("sweep: %w", err)
 	}
-	s.waits = newWaits(now, limits)
+	s.limits, s.waits = limits, inspect.NewWaits(now, limits)
 	var errs []error
 	first := s.minute() % len(e.shards) // another one each minute: none is always last
 	s.unread = len(e.shards)
@@ -122,12 +122,13 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 }
 
 type sweep struct {
-	e     *Engine
-	now   dag.Micros
-	owner map[dag.ShardID]dag.HandlerID
-	spare map[dag.ShardID]bool // its owner had a free slot lately
-	waits *waits
-	left  int // shards, with the one that is being looked at
+	e      *Engine
+	now    dag.Micros
+	owner  map[dag.ShardID]dag.HandlerID
+	spare  map[dag.ShardID]bool // its owner had a free slot lately
+	waits  *inspect.Waits
+	limits map[dag.WorkflowID]int32 // on concurrent runs
+	left   int                      // shards, with the one that is being looked at
 	// unread is how many shards were not read to their end.
 	unread int
 	done   Swept
@@ -142,9 +143,9 @@ type sweep struct {
 	idle    [2][]dag.RunID               // runs that stand still without an open attempt; those that may wait for a good reason are in the second list
 }
 
-func (s *sweep) minute() int { return int(s.now / dag.Micros(standstill.Microseconds())) }
+func (s *sweep) minute() int { return int(s.now / dag.Micros(inspect.Standstill.Microseconds())) }
 
-// members learns from the store who owns what.
+// members reads the owners of shards from the store.
 func (s *sweep) members(ctx context.Context) error {
 	if s.e.cluster == nil {
 		total, busy := s.e.Slots()
@@ -170,9 +171,9 @@ func (s *sweep) members(ctx context.Context) error {
 func (s *sweep) shard(ctx context.Context, id dag.ShardID) error {
 	s.found, s.held, s.idle = nil, map[dag.HandlerID][]Held{}, [2][]dag.RunID{}
 	s.begun, s.waiting = map[dag.WorkflowID]bool{}, map[dag.WorkflowID]dag.RunID{}
-	err := s.e.standing(ctx, id, s.waits.limits, func(is *store.Standing) {
+	err := s.e.EachStanding(ctx, id, s.limits, func(is *store.Standing) {
 		s.done.Runs++
-		s.waits.see(is)
+		s.waits.See(is)
 		if fault := s.judge(is, id); fault != "" {
 			s.found = append(s.found, Suspect{Run: is.Run, Fault: fault})
 		}
@@ -202,19 +203,19 @@ func (s *sweep) judge(r *store.Standing, shard dag.ShardID) (fault string) {
 		case a.State == dag.AttemptAssigned && s.old(a.Assigned, s.e.cfg.Unclaimed) && fault == "":
 			fault = FaultUnclaimed
 		}
-		if a.Task != dag.LeaderTask && s.old(a.Assigned, standstill) {
+		if a.Task != dag.LeaderTask && s.old(a.Assigned, inspect.Standstill) {
 			s.held[a.Handler] = append(s.held[a.Handler], Held{r.Run, a.Task, a.Token, a.Handler})
 		}
 	}
 	if r.State == dag.RunWaiting && r.Intent < dag.IntentStop {
-		if _, known := s.waiting[r.Workflow]; !known && s.old(r.Moved, standstill) {
+		if _, known := s.waiting[r.Workflow]; !known && s.old(r.Moved, inspect.Standstill) {
 			s.waiting[r.Workflow] = r.Run
 		}
 		return ""
 	}
 	s.begun[r.Workflow] = true
 	switch {
-	case len(r.Live) > 0 || !s.old(r.Moved, standstill):
+	case len(r.Live) > 0 || !s.old(r.Moved, inspect.Standstill):
 		return fault
 	case r.Intent >= dag.IntentStop:
 		return FaultUnfinalised
@@ -231,7 +232,7 @@ func (s *sweep) judge(r *store.Standing, shard dag.ShardID) (fault string) {
 	return ""
 }
 
-// lookAll reads runs that stand still whole, for each shard up to its part of lookMax.
+// lookAll reads runs that do not move completely, for each shard up to its part of lookMax.
 func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 	for class := range s.idle {
 		room := max(lookMax-s.looked, 0) / s.left
@@ -243,7 +244,7 @@ func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 			n := min(checkMax, len(list))
 			page, err := s.e.store.Load(ctx, store.LoadQuery{IDs: list[:n]})
 			if err != nil {
-				return fromStore(fmt.Sprintf("sweep: read runs of shard %d", shard), err)
+				return errkind.FromStore(fmt.Sprintf("sweep: read runs of shard %d", shard), err)
 			}
 			for i := range page {
 				if fault := s.still(&page[i], shard); fault != "" {
@@ -282,12 +283,12 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	case r.State.Terminal(), r.Intent != dag.IntentRun, r.State <= dag.RunWaiting, r.State == dag.RunSplitting: // by now
 		return ""
 	}
-	g, err := s.e.graphOf(r)
+	g, err := s.e.graphs.Of(r)
 	if err != nil {
 		return FaultCorrupt // its owner tells a row that is damaged from a store that is away
 	}
 	var views []dag.TaskView
-	if p := guarded(func() { views, err = dag.Derive(g, r, rec.Attempts) }); p != nil || err != nil {
+	if p := errkind.Guarded(func() { views, err = dag.Derive(g, r, rec.Attempts) }); p != nil || err != nil {
 		return FaultCorrupt
 	}
 	due := map[dag.TaskID]dag.Micros{} // of retries
@@ -299,7 +300,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 		at := due[dag.TaskID(t)]
 		switch st := views[t].State; {
 		case st.Terminal():
-		case (st == dag.Ready || st == dag.RetryWait && at != 0 && s.old(at, standstill)) && s.spare[shard] && placed(g, r, dag.TaskID(t)):
+		case (st == dag.Ready || st == dag.RetryWait && at != 0 && s.old(at, inspect.Standstill)) && s.spare[shard] && placed(g, r, dag.TaskID(t)):
 			work = true
 		case st == dag.Pending:
 			left = true
@@ -322,7 +323,7 @@ func placed(g *dag.Graph, r *dag.RunRow, t dag.TaskID) bool {
 	return q == "" || slices.ContainsFunc(r.Shares, func(s dag.Share) bool { return s.Queue == q && s.Has() > 0 })
 }
 
-// askHolders asks those who hold attempts for long whether they have them.
+// askHolders asks handlers whether they still have the attempts that they have held for long.
 func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
 	var errs []error
 	for h, list := range s.held {
@@ -362,18 +363,17 @@ func (s *sweep) missing(ctx context.Context, h dag.HandlerID, list []Held) (all 
 // circles fails the run that began to wait last in each circle of waits. It reads the runs of a circle again
 // before, because the first reading did not see all shards at one instant.
 func (s *sweep) circles(ctx context.Context) error {
-	if s.waits.settle(); len(s.waits.circles()) == 0 {
+	if s.waits.Settle(); len(s.waits.Circles()) == 0 {
 		return nil
 	}
-	g, err := s.e.waits(ctx, s.now, s.waits)
+	g, err := s.e.Waits(ctx, s.now, s.waits)
 	if err != nil {
 		return fmt.Errorf("sweep: look at a circle of waits: %w", err)
 	}
 	var errs []error
-	for _, c := range g.circles() {
-		w := last(c)
-		s.found = []Suspect{{Run: w.Run, Fault: FaultCircle, Since: inLine(&w.Standing), Why: clean(g.tell(c))}}
-		errs = append(errs, s.askOwner(ctx, w.Shard))
+	for _, c := range g.Circles() {
+		s.found = []Suspect{{Run: c.Last.Run, Fault: FaultCircle, Since: c.Since, Why: clean(c.Words)}}
+		errs = append(errs, s.askOwner(ctx, c.Last.Shard))
 	}
 	return errors.Join(errs...)
 }
@@ -398,7 +398,7 @@ func (s *sweep) askOwner(ctx context.Context, shard dag.ShardID) error {
 	return nil
 }
 
-// suspects are those that were found, each run once.
+// suspects returns the suspects of the sweep, each run once.
 func (s *sweep) suspects() []Suspect {
 	at := map[dag.RunID]int{}
 	var list []Suspect
@@ -417,21 +417,21 @@ func (s *sweep) suspects() []Suspect {
 // checkAt has the owner of a shard check runs; that may be this node.
 func (e *Engine) checkAt(ctx context.Context, shard dag.ShardID, list []Suspect) (int, error) {
 	fixed, err := e.CheckAll(ctx, list)
-	var moved *Elsewhere
+	var moved *errkind.Elsewhere
 	if errors.As(err, &moved) && e.cfg.Helpers != nil {
 		return e.cfg.Helpers.Check(ctx, shard, list)
 	}
 	return fixed, err
 }
 
-// Missing tells which of these attempts this process does not have: they do not run here, and
-// no report of them is on its way.
+// Missing returns those of these attempts that this process does not have: they do not run here, and no
+// report of them is on its way.
 func (e *Engine) Missing(ctx context.Context, list []Held) (missing []Held, err error) {
 	return ask(ctx, e.writer.inbox, func(w *writer) (missing []Held, err error) {
 		told := w.told()
 		for _, h := range list {
 			k := dag.KeyOf(h.Run, h.Task, h.Token)
-			if !told[k] && !w.onItsWay(k) && !w.leading[k] && (h.Handler != e.me().ID || !e.cfg.Executor.Running(h.Run, h.Task, h.Token)) {
+			if !told[k] && !w.carried.has(k) && !w.leading[k] && (h.Handler != e.me().ID || !e.cfg.Executor.Running(h.Run, h.Task, h.Token)) {
 				missing = append(missing, h)
 			}
 		}

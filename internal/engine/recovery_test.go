@@ -12,6 +12,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/trigger"
@@ -36,7 +37,7 @@ func newSwept(t *testing.T, change ...func(*engine.Config)) *swept {
 // later sets the store's clock on.
 func (x *swept) later(d time.Duration) { x.ahead.Add(d.Microseconds()) }
 
-// sweeps sweeps, and expects so many repairs.
+// sweeps runs a sweep, and requires a number of repairs.
 func (x *swept) sweeps(want int) engine.Swept {
 	x.t.Helper()
 	got, err := x.Sweep(x.t.Context())
@@ -77,7 +78,7 @@ func (x *swept) repaired(run dag.RunID, fault string) {
 		if name == fault {
 			want = 1
 		}
-		// They are counted when the transaction has been written, beside whoever reads the history.
+		// Repairs are counted after the transaction was written, concurrently with readers of the history.
 		eventually(x.t, fmt.Sprintf("%d repairs of kind %s are counted", want, name), func() bool { return x.Stats().Faults[i].Load() == want })
 	}
 }
@@ -128,7 +129,7 @@ func TestSweepFindsNothing(t *testing.T) {
 	x.sound()
 }
 
-// TestSweepUnclaimed: what was handed over and never began is handed over again under its token.
+// TestSweepUnclaimed: an assigned attempt that never began is assigned again under its token.
 func TestSweepUnclaimed(t *testing.T) {
 	x := newSwept(t)
 	var dropped atomic.Bool
@@ -194,7 +195,7 @@ func TestSweepUnfinalised(t *testing.T) {
 	}
 }
 
-// TestSweepUnsubmitted: something is to do and nobody knows it.
+// TestSweepUnsubmitted: work is due, and no owner knows it.
 func TestSweepUnsubmitted(t *testing.T) {
 	for name, harm := range map[string]func(x *swept, id dag.RunID) error{
 		"forgotten": func(x *swept, id dag.RunID) error { return x.Forget(x.t.Context(), id) },
@@ -226,7 +227,7 @@ func TestSweepUnsubmitted(t *testing.T) {
 	}
 }
 
-// TestSweepCorrupt: rows that make no sense end their run and nobody else's.
+// TestSweepCorrupt: invalid rows end only their own run.
 func TestSweepCorrupt(t *testing.T) {
 	x := newSwept(t)
 	x.hands.held = true
@@ -263,7 +264,7 @@ type neighbours struct {
 
 func (p *neighbours) Alive(dag.HandlerID) bool { return p.alive.Load() }
 func (p *neighbours) Check(context.Context, dag.ShardID, []engine.Suspect) (int, error) {
-	return 0, engine.ErrUnavailable
+	return 0, errkind.ErrUnavailable
 }
 func (p *neighbours) Missing(_ context.Context, _ dag.HandlerID, list []engine.Held) ([]engine.Held, error) {
 	p.asked.Add(1)
@@ -301,8 +302,8 @@ func inherited(t *testing.T) (x *swept, p *neighbours, id dag.RunID) {
 	return x, p, id
 }
 
-// TestSweepHandlerGone: who holds an attempt is not listed any more, and nobody noticed. Of somebody who is listed
-// nothing is lost, though this node may not have looked since he came.
+// TestSweepHandlerGone: the holder of an attempt is no longer listed, and no node has noticed. Attempts of
+// a listed holder are not lost, even if this node has not read the members since it joined.
 func TestSweepHandlerGone(t *testing.T) {
 	x, p, id := inherited(t)
 	x.sweeps(0)
@@ -324,7 +325,8 @@ func TestSweepHandlerGone(t *testing.T) {
 	x.sweeps(0)
 }
 
-// TestSweepReportLost: who holds an attempt lives, and does not have it any more: its report is lost.
+// TestSweepReportLost: the holder of an attempt lives and does not have the attempt any more, because its
+// report was lost.
 func TestSweepReportLost(t *testing.T) {
 	x, p, id := inherited(t)
 	x.later(2 * time.Minute)
@@ -356,8 +358,8 @@ func (s *slowly) Standing(ctx context.Context, shard dag.ShardID, after dag.RunI
 	return s.Store.Standing(ctx, shard, after, limit)
 }
 
-// TestRecoveryIsARun: the sweep is a run of a workflow like any other. One is made at a time, the next one waits, and
-// whoever asks for a third gets that; and no slot is needed for it.
+// TestRecoveryIsARun: the sweep is a run of an ordinary workflow. One sweep runs at a time, and one waits.
+// Further starts get the waiting one. It needs no slot.
 func TestRecoveryIsARun(t *testing.T) {
 	st := &slowly{memory.New(memory.Options{}), make(chan struct{})}
 	n := start(t, st, newHands(t), naming, func(c *engine.Config) { c.Planner, c.Slots = trigger.New(st), 1 })

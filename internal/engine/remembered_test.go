@@ -32,8 +32,8 @@ func (l *listening) Report(r engine.Report) {
 	l.reports = append(l.reports, r)
 }
 
-// TestRememberedReport asks a node for an attempt that it has reported, and that runs no more: the owner asks because
-// the database has lost the report. The node says that it does not hold the attempt.
+// TestRememberedReport asks a node for an attempt that it has reported and that no longer runs. The owner
+// asks because the database has lost the report. The node answers that it does not hold the attempt.
 func TestRememberedReport(t *testing.T) {
 	asked := engine.AttemptID{Run: dag.RunID{1}, Task: 2, Token: 3}
 	for name, c := range map[string]struct {

@@ -9,7 +9,7 @@ import (
 )
 
 // A node is not notified of commits on shards that it does not own, so the watchers of such runs poll the
-// store.
+// store. Package remote, the worker on another machine, is another thing.
 
 // remotePoll is how often the store is read for a watcher.
 const remotePoll = 250 * time.Millisecond

@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
 // ringMax bounds the workflows that are looked at for a ring.
 const ringMax = 1000
 
-// ring refuses triggers by which workflows would start each other round and round: each run
-// of one of them would follow one of another, for ever and as fast as they end.
-func (w *writer) ring(wf *store.Workflow, d *Declaration) error {
+// ring refuses triggers by which workflows would start each other in a cycle: each run of one would follow
+// a run of another, for ever and as fast as they end.
+func (s *schedule) ring(wf *store.Workflow, d *Declaration) error {
 	start := wf.Namespace + "/" + wf.Name
 	type step struct {
 		name string
@@ -34,32 +35,32 @@ func (w *writer) ring(wf *store.Workflow, d *Declaration) error {
 	}
 	seen := map[string]bool{}
 	for len(todo) > 0 && len(seen) < ringMax {
-		s := todo[0]
+		at := todo[0]
 		todo = todo[1:]
-		if s.name == start {
-			slices.Reverse(s.way)
+		if at.name == start {
+			slices.Reverse(at.way)
 			return fmt.Errorf("%w: workflows start each other in a ring, without end: %s; have one of them wait for something else, or use again with max_per_hour",
-				ErrInvalid, strings.Join(s.way, " → "))
+				errkind.ErrInvalid, strings.Join(at.way, " → "))
 		}
-		if seen[s.name] {
+		if seen[at.name] {
 			continue
 		}
-		seen[s.name] = true
-		namespace, name, _ := strings.Cut(s.name, "/")
-		other, err := w.e.store.Workflow(context.Background(), namespace, name)
+		seen[at.name] = true
+		namespace, name, _ := strings.Cut(at.name, "/")
+		other, err := s.store.Workflow(context.Background(), namespace, name)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return fromStore("look for a ring of workflows", err)
+			return errkind.FromStore("look for a ring of workflows", err)
 		}
-		triggers, err := w.triggersOf(other.ID)
+		triggers, err := s.triggersOf(other.ID)
 		if err != nil {
 			return err
 		}
 		for _, n := range sortedNames(triggers) {
 			if t := triggers[n]; t.Kind == kindRunOf {
-				hears(s.way, t.On)
+				hears(at.way, t.On)
 			}
 		}
 	}

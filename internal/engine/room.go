@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// room counts the cpu and memory of this process, and what its attempts take. Tasks that name neither do not
-// count. The writer uses it, and so do the goroutines that lend slots to other nodes.
+// room counts the cpu and memory of this process, and the part that its attempts take. Tasks that name
+// neither do not count. The writer uses it, and so do the goroutines that lend slots to other nodes.
 type room struct {
 	booked map[dag.AttemptKey]dag.Need // the writer's
 
@@ -39,7 +39,7 @@ func (r *room) fits(p dag.Place, n dag.Need) bool {
 	return n.Within(r.free)
 }
 
-// take takes room for a task of a place; false: there is none.
+// take takes room for a task of a place. It returns false if there is none.
 func (r *room) take(p dag.Place) bool {
 	n := p.Need()
 	if n.IsZero() {
@@ -67,7 +67,7 @@ func (r *room) back(n dag.Need) {
 // note names the attempt for which room was taken.
 func (r *room) note(k dag.AttemptKey, p dag.Place) {
 	if n := p.Need(); !n.IsZero() {
-		r.booked[k] = n
+		r.booked[k] = r.booked[k].Plus(n)
 	}
 }
 
@@ -94,6 +94,14 @@ func (r *room) settle(k dag.AttemptKey) {
 	}
 }
 
+// settlePart gives back the room of one of several assignments of an attempt.
+func (r *room) settlePart(k dag.AttemptKey, p dag.Place) {
+	if n := p.Need(); !n.IsZero() {
+		r.booked[k] = r.booked[k].Minus(n)
+		r.back(n)
+	}
+}
+
 // keep reserves room for a placement: room that becomes free goes to no other task.
 func (r *room) keep(p dag.Place) {
 	r.mu.Lock()
@@ -103,41 +111,40 @@ func (r *room) keep(p dag.Place) {
 
 // aged reports whether a run has waited for so long that its tasks are not overtaken any more by
 // smaller ones.
-func (w *writer) aged(r *dag.Run, now dag.Micros) bool {
-	return w.e.cfg.Ageing > 0 && time.Duration(now-r.Created)*time.Microsecond >= w.e.cfg.Ageing
+func (h *slots) aged(r *dag.Run, now dag.Micros) bool {
+	return h.ageing > 0 && time.Duration(now-r.Created)*time.Microsecond >= h.ageing
 }
 
-// reserve keeps room for the best of the tasks that have waited for long and take more than
-// there may be: small ones, of which there is always one that fits, would keep it from running
-// for ever. Only who takes cpu or memory waits for it.
-func (w *writer) reserve() {
-	if !w.queue.Any() {
-		if w.e.home.room.kept != dag.Anywhere {
-			w.e.home.room.keep(dag.Anywhere)
+// keepFor keeps room for the best of the tasks that have waited for long and need much room. Small tasks,
+// of which one always fits, would otherwise keep such a task from running for ever. Only tasks that take
+// cpu or memory wait for room.
+func (h *slots) keepFor(queue *dag.Board, now dag.Micros) {
+	if !queue.Any() {
+		if h.room.kept != dag.Anywhere {
+			h.room.keep(dag.Anywhere)
 		}
 		return
 	}
-	now := w.tx.now.Wall
 	best, at := (*dag.Run)(nil), dag.Anywhere
-	w.queue.Placed(func(p dag.Place, q *dag.Queue) {
+	queue.Placed(func(p dag.Place, q *dag.Queue) {
 		n := p.Need()
-		if n.IsZero() || !n.Within(w.e.cfg.Traits.Room) || !p.Fits(w.e.cfg.Node, &w.e.cfg.Traits) {
+		if n.IsZero() || !n.Within(h.traits.Room) || !p.Fits(h.node, h.traits) {
 			return
 		}
 		r := q.Head(now)
-		if !w.aged(r, now) {
+		if !h.aged(r, now) {
 			return
 		}
 		if best == nil || q.Sooner(r, best, now) || r == best && r.RankAt(p).Compare(r.RankAt(at)) < 0 {
 			best, at = r, p
 		}
 	})
-	w.e.home.room.keep(at)
+	h.room.keep(at)
 }
 
-// Room tells the cpu and memory that this process has for tasks, and what attempts take of it.
+// Room returns the cpu and memory that this process has for tasks, and the part that attempts take.
 func (e *Engine) Room() (total, used dag.Need) {
-	r := &e.home.room
+	r := &e.slots.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return e.cfg.Traits.Room, r.used

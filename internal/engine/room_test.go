@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// taking has every task of a graph take so much.
+// taking makes every task of a graph take these resources.
 func taking(n dag.Need) func(*dag.GraphSpec) {
 	return func(s *dag.GraphSpec) {
 		for i := range s.Tasks {
@@ -39,8 +39,8 @@ func (n *node) takes(want dag.Need) {
 	}
 }
 
-// TestRoom: tasks start while there is cpu and memory for them, not one more; who takes nothing is
-// not held up; what ends makes room in the same transaction; a restart counts what runs.
+// TestRoom: tasks start only while enough cpu and memory is free. A task without resources is not delayed.
+// An end frees resources in the same transaction. A restart counts the running attempts.
 func TestRoom(t *testing.T) {
 	st := openers["memory"](t)
 	n := roomy(t, st)

@@ -3,16 +3,16 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
-// Peers is what an engine needs of the cluster that it is part of. Its methods do not block
-// and may be called from any goroutine.
+// Peers is the part of the cluster that an engine needs. Its methods do not block and may be called from
+// any goroutine.
 type Peers interface {
 	// Alive reports whether a handler is listed: what it holds is not lost.
 	Alive(h dag.HandlerID) bool
@@ -23,23 +23,13 @@ type Peers interface {
 	Pending(id AttemptID) bool
 	// Cancel asks another handler to end attempts. It may be lost: a reload asks again.
 	Cancel(h dag.HandlerID, cs []dag.Cancel)
-	// Confirm asks another handler which of these attempts it does not hold; it reports them as
-	// lost. It may be lost: it is asked again.
+	// Confirm asks another handler which of these attempts it does not hold. It reports those as lost. The
+	// question may be lost: it is asked again.
 	Confirm(h dag.HandlerID, ids []AttemptID)
 	// Nudge has the owner of a shard look into the store at once. It may be lost: owners look
 	// by themselves every second.
 	Nudge(s dag.ShardID)
 }
-
-// Elsewhere says that a shard belongs to another node now.
-type Elsewhere struct{ Shard dag.ShardID }
-
-func (e *Elsewhere) Error() string {
-	return fmt.Sprintf("shard %d belongs to another node", e.Shard)
-}
-
-// Unwrap makes it an ErrUnavailable for those who know no other node.
-func (e *Elsewhere) Unwrap() error { return ErrUnavailable }
 
 // held is the fence of a shard, or nil if it is not owned here.
 func (w *writer) held(s dag.ShardID) *store.Fence {
@@ -53,12 +43,12 @@ func (w *writer) held(s dag.ShardID) *store.Fence {
 // here is nil if a shard is owned here.
 func (w *writer) here(s dag.ShardID) error {
 	if w.held(s) == nil {
-		return &Elsewhere{s}
+		return &errkind.Elsewhere{Shard: s}
 	}
 	return nil
 }
 
-// shards are those that are held.
+// shards lists the shards that the writer holds.
 func (w *writer) shards() []dag.ShardID {
 	all := make([]dag.ShardID, len(w.fences))
 	for i := range w.fences {
@@ -67,14 +57,14 @@ func (w *writer) shards() []dag.ShardID {
 	return all
 }
 
-// owned is what others than the writer's goroutine may know of that.
+// owned is the list of owned shards for goroutines other than the writer's.
 func (e *Engine) owned() []dag.ShardID { return *e.holding.Load() }
 
 // Owns reports whether a shard is held now. It may be another's a moment later.
 func (e *Engine) Owns(s dag.ShardID) bool { return slices.Contains(e.owned(), s) }
 
-// fenced gives the fences of the shards that a batch writes for, in their order. A batch of
-// nothing but requests goes under any of them.
+// fenced returns the fences of the shards that a batch writes to, in their order. A batch that has only
+// requests may use any of them.
 func (w *writer) fenced(b *store.Batch) []store.Fence {
 	if len(w.fences) <= 1 {
 		return slices.Clone(w.fences)
@@ -119,9 +109,9 @@ func (w *writer) fenced(b *store.Batch) []store.Fence {
 	return fences
 }
 
-// Own makes shards the ones that this engine owns, as far as it gets them: those that are not
-// named any more are given back, those that are named and free are taken and loaded. It
-// returns what it owns then. Only an engine with Peers can be told.
+// Own makes these shards the ones that this engine owns, as far as it gets them. It gives back shards that
+// are no longer named. It takes and loads named shards that are free. It returns the shards that it owns
+// afterwards. Only an engine with Peers may be called.
 func (e *Engine) Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, error) {
 	if e.cfg.Peers == nil {
 		return nil, errors.New("engine: this node is alone and owns every shard")
@@ -137,8 +127,8 @@ func (e *Engine) Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, 
 func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	w.want = want
 	w.defs.forget() // others may have changed what is known of the shards that come and go
-	w.triggers.forget()
-	w.triggers.touched = nil
+	w.schedule.triggers.forget()
+	w.schedule.triggers.touched = nil
 	var leave []store.Fence
 	keep := w.fences[:0:0]
 	for _, f := range w.fences {
@@ -150,13 +140,13 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	}
 	w.fences = keep
 	w.announce()
-	w.commons.forget()
+	w.limits.forgetAdmission()
 	for _, f := range leave {
 		w.abandonShard(f.Shard)
 	}
 	if len(leave) > 0 {
 		if err := w.e.cluster.Release(ctx, leave); err != nil {
-			return fromStore("give shards back", err) // they are free once this node is deposed
+			return errkind.FromStore("give shards back", err) // they are free once this node is deposed
 		}
 	}
 	var take []dag.ShardID
@@ -177,24 +167,24 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 		w.unsure = errors.Join(w.unsure, err)
 	}
 	if err != nil {
-		return fromStore("take shards", err)
+		return errkind.FromStore("take shards", err)
 	}
 	w.hold(got)
 	if err := w.loadShards(ctx, got); err != nil {
 		w.unsure = errors.Join(w.unsure, err) // half loaded: all of them are loaded again
-		return fromStore("load shards", err)
+		return errkind.FromStore("load shards", err)
 	}
-	w.due.looked = w.due.looked.AddDate(-1, 0, 0) // there may be something due in them
+	w.schedule.due.looked = w.schedule.due.looked.AddDate(-1, 0, 0) // there may be something due in them
 	return nil
 }
 
-// hold adds what was taken to the fences.
+// hold adds acquired shards to the fences.
 func (w *writer) hold(got []store.Acquired) {
 	for _, a := range got {
 		w.fences = append(w.fences, a.Fence)
 		w.e.cfg.Past.Confirm([]store.Fence{a.Fence})
-		w.due.watermark = max(w.due.watermark, a.Watermark)
-		w.due.setClock(a.Now)
+		w.schedule.due.watermark = max(w.schedule.due.watermark, a.Watermark)
+		w.schedule.due.setClock(a.Now)
 		w.clock.era = max(w.clock.era, a.Era())
 		w.tx.now.Era = w.clock.era // assignments of the transaction under way are of this era, too
 	}
@@ -212,7 +202,7 @@ func (w *writer) announce() {
 	}
 }
 
-// abandonShard forgets everything of a shard. What runs of it goes on running: the next owner
+// abandonShard forgets everything about a shard. Running attempts of its runs continue: the next owner
 // knows that this handler is alive, and gets its reports.
 func (w *writer) abandonShard(s dag.ShardID) {
 	for id, r := range w.runs {
@@ -220,19 +210,19 @@ func (w *writer) abandonShard(s dag.ShardID) {
 			w.leave(id)
 		}
 	}
-	w.triggers.forget()
+	w.schedule.triggers.forget()
 	w.defs.forget()
 	maps.DeleteFunc(w.reading, func(_ int64, to dag.ShardID) bool { return to == s })
-	for id, b := range w.backfills.known {
+	for id, b := range w.schedule.backfills.known {
 		if b.Shard == s {
-			w.backfills.over = append(w.backfills.over, id)
-			delete(w.backfills.open, id)
+			w.schedule.backfills.over = append(w.schedule.backfills.over, id)
+			delete(w.schedule.backfills.open, id)
 		}
 	}
-	w.backfills.retire()
+	w.schedule.backfills.retire()
 }
 
-// Bury declares lost what handlers held that are listed no more.
+// Bury declares lost the attempts of handlers that are no longer listed.
 func (e *Engine) Bury(gone func(dag.HandlerID) bool) {
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
 		for _, r := range sortedRuns(w.runs) {
@@ -250,12 +240,12 @@ func lostItem(id dag.RunID, a *dag.AttemptRow) item {
 	return item{run: id, ev: dag.Event{Kind: dag.EvLost, Task: a.Task, Token: a.Token, Handler: a.Handler, Reason: "its node ended"}}
 }
 
-// Reborn begins a new life of this process within it: the others took it for dead. Nothing is
-// owned any more, every attempt here is killed, and what they report falls to the fence.
+// Reborn begins a new life within this process, because the other nodes declared it dead. It owns nothing
+// any more. All attempts here are killed, and the fence refuses their reports.
 func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 	h, err := e.store.Register(ctx, e.host.ID().String(), e.cfg.Node)
 	if err != nil {
-		return h, fromStore("register a new life of this process", err)
+		return h, errkind.FromStore("register a new life of this process", err)
 	}
 	_, err = e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
 		w.want, w.fences = nil, nil
@@ -266,7 +256,7 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 			e.cfg.Market.Reset()
 		}
 		var kills []dag.Cancel
-		for _, k := range slices.SortedFunc(maps.Keys(e.home.booked), dag.AttemptKey.Compare) {
+		for _, k := range slices.SortedFunc(maps.Keys(e.slots.booked), dag.AttemptKey.Compare) {
 			kills = append(kills, dag.Cancel{Run: k.Run, Task: dag.TaskID(k.Task), Token: k.Token, Handler: h.ID, Kill: true})
 		}
 		if len(kills) > 0 {
@@ -277,7 +267,7 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 	return h, err
 }
 
-// Meet takes up runs that others have inserted as submitted, and what other shards have said.
+// Meet takes up runs that other transactions have inserted as submitted, and the messages of other shards.
 func (e *Engine) Meet(ctx context.Context) error {
 	if e.cluster == nil {
 		return nil
@@ -288,12 +278,12 @@ func (e *Engine) Meet(ctx context.Context) error {
 		}
 		ids, err := e.cluster.Submitted(ctx, w.shards(), loadPage)
 		if err != nil {
-			return fromStore("look for submitted runs", err)
+			return errkind.FromStore("look for submitted runs", err)
 		}
 		ids = slices.DeleteFunc(ids, func(id dag.RunID) bool { return w.runs[id] != nil || w.bad[id] != "" })
 		if err := w.reload(ctx, ids); err != nil {
 			w.unsure = errors.Join(w.unsure, err)
-			return fromStore("load submitted runs", err)
+			return errkind.FromStore("load submitted runs", err)
 		}
 		w.abroad.ask(w)
 		return w.collect(ctx)
@@ -311,40 +301,14 @@ func (w *writer) moved(it *item) error {
 	}
 	if ev := &it.ev; it.done == nil && ev.Handler == w.e.me().ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted || ev.Kind == dag.EvLost) {
 		if ev.Kind != dag.EvStarted {
-			w.carry(dag.KeyOf(it.run, ev.Task, ev.Token))
+			w.carried.add(dag.KeyOf(it.run, ev.Task, ev.Token))
 		}
 		w.e.cfg.Peers.Report(Report{Run: it.run, Task: ev.Task, Token: ev.Token, Result: ev.Result, Started: ev.At, Lost: ev.Reason})
 	}
 	if away {
-		return fromStore("look for the run", err)
+		return errkind.FromStore("look for the run", err)
 	}
-	return &Elsewhere{row.Shard}
-}
-
-// carriedMax bounds the known reports on their way. An attempt that is forgotten here may run again, if its
-// shard comes back before its report.
-const carriedMax = 100_000
-
-// carry notes that the peers have the report of an attempt of this process: if its shard comes
-// back, the attempt is over, and not to be started again. When the report has been taken, the rows say that.
-func (w *writer) carry(k dag.AttemptKey) {
-	if len(w.carried) >= carriedMax {
-		clear(w.carried)
-	}
-	w.carried[k] = true
-}
-
-// onItsWay reports whether the peers have a report of an attempt that its owner has not taken yet. What the owner has taken
-// its rows say, unless they went back since: then the attempt is lost.
-func (w *writer) onItsWay(k dag.AttemptKey) bool {
-	if !w.carried[k] {
-		return false
-	}
-	if w.e.cfg.Peers.Pending(AttemptID{k.Run, dag.TaskID(k.Task), k.Token}) {
-		return true
-	}
-	delete(w.carried, k)
-	return false
+	return &errkind.Elsewhere{Shard: row.Shard}
 }
 
 // Hear takes a report of an attempt of another handler and waits until it is durable. A
@@ -354,8 +318,8 @@ func (e *Engine) Hear(ctx context.Context, from dag.HandlerID, r Report) (dag.Ve
 	return a.verdict, err
 }
 
-// HearAll is Hear for several reports at once, and does not wait: heard is called once for each, by its index, on the
-// writer's goroutine, and must not block. An error says that it is called for none.
+// HearAll is Hear for several reports at once, and does not wait. It calls heard once for each report, by
+// its index, on the writer's goroutine; heard must not block. After an error it calls heard for none.
 func (e *Engine) HearAll(from dag.HandlerID, rs []Report, heard func(i int, v dag.Verdict, err error)) error {
 	items := make([]item, len(rs))
 	for i := range rs {
@@ -363,23 +327,4 @@ func (e *Engine) HearAll(from dag.HandlerID, rs []Report, heard func(i int, v da
 		items[i].done = func(a answer) { heard(i, a.verdict, a.err) }
 	}
 	return e.writer.inbox.put(items...)
-}
-
-// cancel asks the holders of attempts to end them.
-func (w *writer) cancel(cs []dag.Cancel) {
-	if w.e.cfg.Peers == nil {
-		w.e.cfg.Executor.Cancel(cs)
-		return
-	}
-	var mine []dag.Cancel
-	for _, c := range cs {
-		if c.Handler == w.e.me().ID {
-			mine = append(mine, c)
-		} else {
-			w.e.cfg.Peers.Cancel(c.Handler, []dag.Cancel{c})
-		}
-	}
-	if len(mine) > 0 {
-		w.e.cfg.Executor.Cancel(mine)
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/store/storetest"
@@ -47,8 +48,8 @@ func (s *sick) open(t *testing.T) store.Store {
 	return st
 }
 
-// TestDiskFull fills the disk under submissions, commands and reports. Who waits is
-// refused, what was reported is kept, and all goes on when there is room again.
+// TestDiskFull fills the disk during starts, commands and reports. Waiting calls are refused, reports are
+// kept, and everything continues when there is room again.
 func TestDiskFull(t *testing.T) {
 	var s sick
 	h := newHands(t)
@@ -67,24 +68,24 @@ func TestDiskFull(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
-			if _, err := n.Submit(t.Context(), submission(w)); !errors.Is(err, engine.ErrUnavailable) {
+			if _, err := n.Submit(t.Context(), submission(w)); !errors.Is(err, errkind.ErrUnavailable) {
 				t.Errorf("a submission on a full disk: %v", err)
 			}
 		})
 		wg.Go(func() {
 			err := n.Do(t.Context(), engine.Command{Run: ids[0], Intent: dag.IntentPause})
-			if !errors.Is(err, engine.ErrUnavailable) {
+			if !errors.Is(err, errkind.ErrUnavailable) {
 				t.Errorf("a command on a full disk: %v", err)
 			}
 		})
 		wg.Go(func() {
-			if _, _, err := n.Apply(t.Context(), engine.Definition{Namespace: "test", Name: "new", Graph: wide(t, 1).Pack()}); !errors.Is(err, engine.ErrUnavailable) {
+			if _, _, err := n.Apply(t.Context(), engine.Definition{Namespace: "test", Name: "new", Graph: wide(t, 1).Pack()}); !errors.Is(err, errkind.ErrUnavailable) {
 				t.Errorf("a definition on a full disk: %v", err)
 			}
 		})
 	}
 	wg.Wait()
-	if err := n.Accepting(); !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(n.State(), "retaking") {
+	if err := n.Accepting(); !errors.Is(err, errkind.ErrUnavailable) || !strings.Contains(n.State(), "retaking") {
 		t.Errorf("accepting: %v, state %q", err, n.State())
 	}
 	if _, err := n.GetRun(t.Context(), ids[1]); err != nil {
@@ -122,7 +123,7 @@ func TestUnknownCommits(t *testing.T) {
 				if err == nil {
 					break
 				}
-				if !errors.Is(err, engine.ErrUnavailable) {
+				if !errors.Is(err, errkind.ErrUnavailable) {
 					t.Fatal(err)
 				}
 			}
@@ -170,7 +171,7 @@ func TestAwayAtStart(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	eventually(t, "it says that it waits", func() bool { return strings.Contains(e.State(), "retaking") })
-	if _, err := e.Submit(t.Context(), submission(w)); !errors.Is(err, engine.ErrUnavailable) {
+	if _, err := e.Submit(t.Context(), submission(w)); !errors.Is(err, errkind.ErrUnavailable) {
 		t.Errorf("a submission: %v", err)
 	}
 	s.away.Store(false)
@@ -183,8 +184,8 @@ func TestAwayAtStart(t *testing.T) {
 	next.wg.Wait()
 }
 
-// TestStopWhileAway ends the engine while the store does not answer: everybody gets an
-// answer, and Run returns.
+// TestStopWhileAway ends the engine while the store does not answer. Every caller gets an answer, and Run
+// returns.
 func TestStopWhileAway(t *testing.T) {
 	for _, unknown := range []bool{false, true} {
 		var s sick
@@ -206,7 +207,7 @@ func TestStopWhileAway(t *testing.T) {
 		}, 20)
 		if !unknown {
 			for range 20 {
-				if err := <-answered; !errors.Is(err, engine.ErrUnavailable) {
+				if err := <-answered; !errors.Is(err, errkind.ErrUnavailable) {
 					t.Errorf("an answer: %v", err)
 				}
 			}
@@ -217,7 +218,7 @@ func TestStopWhileAway(t *testing.T) {
 		n.close()
 		if unknown {
 			for range 20 {
-				if err := <-answered; !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "learned whether") {
+				if err := <-answered; !errors.Is(err, errkind.ErrUnavailable) || !strings.Contains(err.Error(), "learned whether") {
 					t.Errorf("an answer: %v", err)
 				}
 			}
@@ -225,7 +226,7 @@ func TestStopWhileAway(t *testing.T) {
 	}
 }
 
-// TestStopUnderLoad ends the engine in the middle of everything; the next one goes on.
+// TestStopUnderLoad ends the engine under load. The next one continues.
 func TestStopUnderLoad(t *testing.T) {
 	st := openMemory(t)
 	h := newHands(t)
@@ -286,8 +287,8 @@ func (v *versions) Version(ctx context.Context, w dag.WorkflowID, n int32) (stor
 	return v.Store.Version(ctx, w, n)
 }
 
-// TestFenced lets somebody else take the shards: the engine notices at its next
-// transaction, writes nothing under the old epoch, and takes them back.
+// TestFenced: another handler takes the shards. The engine notices it at its next transaction, writes
+// nothing under the old epoch, and takes them back.
 func TestFenced(t *testing.T) {
 	st := openMemory(t)
 	n := start(t, st, newHands(t))
@@ -323,7 +324,7 @@ func TestFirstCommits(t *testing.T) {
 		d := engine.Definition{Namespace: "test", Name: "w", Graph: wide(t, 1).Pack(), Digest: []byte("1")}
 		w, created, err := n.Apply(t.Context(), d)
 		if f == storetest.Unavailable {
-			if !errors.Is(err, engine.ErrUnavailable) {
+			if !errors.Is(err, errkind.ErrUnavailable) {
 				t.Fatalf("apply: %v", err)
 			}
 			eventually(t, "it accepts again", func() bool { return n.Accepting() == nil })
@@ -360,7 +361,7 @@ func TestBarrier(t *testing.T) {
 		t.Errorf("behind the barrier the run is %s", s)
 	}
 	n.close()
-	if err := n.Barrier(t.Context()); !errors.Is(err, engine.ErrUnavailable) {
+	if err := n.Barrier(t.Context()); !errors.Is(err, errkind.ErrUnavailable) {
 		t.Errorf("a barrier of a stopped engine: %v", err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
@@ -27,7 +29,8 @@ type Submission struct {
 	Of       dag.RunID  // the run that it repeats; zero: none
 	Instant  dag.Micros // the logical instant of that; 0: now
 	From     string     // the task that it begins at; "": the first
-	View     bool       `json:"-"` // the caller wants to see the run as it was accepted
+	Trace    string     `json:",omitempty"` // the trace context of the caller, as dag.ParseTrace returns it; "": none
+	View     bool       `json:"-"`          // the caller wants to see the run as it was accepted
 
 	named bool // the caller chose the ID: a run with it may be there
 }
@@ -36,8 +39,9 @@ type Submission struct {
 type Accepted struct {
 	Run      dag.RunID
 	Existing bool // an earlier submission with this key made it
-	// View is the run as the transaction that made it left it. nil: not asked for, or it has to be read.
-	View *RunView `json:"-"`
+	// View shows the run after the transaction that made it. It is nil if it was not asked for, or if it has to
+	// be read.
+	View *inspect.RunView `json:"-"`
 }
 
 // NewRunID makes an id whose order is the order of making.
@@ -57,20 +61,20 @@ func (e *Engine) accepted(ctx context.Context, a *answer) Accepted {
 	out := Accepted{Run: a.run, Existing: a.existing, View: a.view}
 	if v := a.view; v != nil {
 		var err error
-		v.Leader, err = e.handlers.get(ctx, e.store, v.RunRow.Leader)
+		v.Leader, err = e.HandlerByID(ctx, v.RunRow.Leader)
 		failed := v.Counts[dag.Failed] > 0
 		switch {
 		case err != nil, v.Claim.InLine(), failed && v.Final == nil:
 			out.View = nil // the position in the queue and the names of failed tasks must be read from the store
 		case failed:
-			v.Failed = e.failedOf(&v.RunRow)
+			v.Failed = e.FailedOf(&v.RunRow)
 		}
 	}
 	return out
 }
 
-// SubmitAll starts runs together, in as few transactions as they fit in, and waits for all
-// of them. The error is the first one; the others may have been accepted.
+// SubmitAll starts runs together, in as few transactions as possible, and waits for all of them. The error
+// is the first one; the other runs may have been accepted.
 func (e *Engine) SubmitAll(ctx context.Context, all []Submission) ([]Accepted, error) {
 	all = slices.Clone(all) // the writer may still have them when the caller has gone
 	for i := range all {
@@ -144,7 +148,7 @@ func submitEach(ctx context.Context, e *Engine, all []Submission) ([]Accepted, [
 
 // errUnanswered is the error of a caller that stopped waiting for the writer. The same key finds the run
 // later.
-var errUnanswered = fmt.Errorf("%w: no answer yet, it may have been accepted", ErrUnavailable)
+var errUnanswered = fmt.Errorf("%w: no answer yet, it may have been accepted", errkind.ErrUnavailable)
 
 // admit completes a submission at the gateway.
 func (e *Engine) admit(s *Submission) error {
@@ -155,15 +159,15 @@ func (e *Engine) admit(s *Submission) error {
 		s.ID = dag.RunID(e.host.ID())
 	}
 	if s.Workflow.ID == 0 {
-		return fmt.Errorf("%w: a submission without a workflow", ErrInvalid)
+		return fmt.Errorf("%w: a submission without a workflow", errkind.ErrInvalid)
 	}
 	if s.Priority >= dag.Levels {
-		return fmt.Errorf("%w: there is no priority %d", ErrInvalid, s.Priority)
+		return fmt.Errorf("%w: there is no priority %d", errkind.ErrInvalid, s.Priority)
 	}
 	return checkTexts("user", s.User, "idempotency key", s.Key, "task", s.From)
 }
 
-// Report is what a holder says of its attempt.
+// Report is a holder's report about its attempt.
 type Report struct {
 	Run     dag.RunID
 	Task    dag.TaskID
@@ -173,9 +177,9 @@ type Report struct {
 	Lost    string     // if not "": nothing is known of its end, and it runs no more, for this reason; Result does not count
 }
 
-// Report takes the ends of attempts from the executor of this process. It never loses
-// one while the process lives: what a failed transaction held is applied again. What no
-// store could hold is made harmless here, so that it cannot cost the run.
+// Report takes the ends of attempts from the executor of this process. It never loses one while the process
+// lives: the reports of a failed transaction are applied again. Texts that no store can hold are made
+// harmless here, so that they cannot cost the run.
 func (e *Engine) Report(rs ...Report) {
 	var one [1]item // which needs no allocation
 	items := one[:0]
@@ -207,7 +211,7 @@ func (e *Engine) reported(from dag.HandlerID, r Report) item {
 	return it
 }
 
-// Barrier waits until every report that was handed to the engine before is on the disk.
+// Barrier waits until every report that the engine received before is on the disk.
 func (e *Engine) Barrier(ctx context.Context) error {
 	_, err := e.writer.inbox.send(ctx, item{behind: true, ask: func(*writer) error { return nil }})
 	return err
@@ -220,15 +224,15 @@ func (e *Engine) Check(ctx context.Context, id dag.RunID) error {
 	return err
 }
 
-// check replaces a run in memory by what its rows say.
+// check replaces a run in memory by the run that its rows describe.
 func (w *writer) check(id dag.RunID) error {
 	ctx := context.Background()
 	page, err := w.e.store.Load(ctx, store.LoadQuery{IDs: []dag.RunID{id}})
 	if err != nil {
-		return fromStore("run "+id.String(), err)
+		return errkind.FromStore("run "+id.String(), err)
 	}
 	if len(page) == 0 {
-		return fmt.Errorf("run %s: %w", id, ErrNotFound)
+		return fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
 	}
 	w.leave(id)
 	if page[0].Bad == nil && page[0].Run.State.Terminal() {
@@ -246,5 +250,29 @@ func (w *writer) check(id dag.RunID) error {
 		w.unsure = errors.Join(w.unsure, err)
 		return err
 	}
+	return nil
+}
+
+// addRun takes up a new run, of a submission or of a fire: the run begins, or waits at a concurrency limit.
+// With inline it may be split, and even end, in this transaction. A run that the end of another run has
+// started may not, so that no cycle of workflows runs round in one transaction.
+func (w *writer) addRun(r *dag.Run, inline bool) error {
+	w.tx.current = r
+	ev := dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID}
+	if inline {
+		ev.Graph = w.e.graphs.Peek(r.Workflow, r.Version)
+	}
+	why, d, err := w.limits.enter(r)
+	if err != nil {
+		return err
+	}
+	if ev.Wait = why; d != nil {
+		ev = denial(d)
+	}
+	r.Step(&ev, w.tx.now, &w.tx.fx)
+	w.runs[r.ID] = r
+	w.touch(r)
+	w.tx.current = nil
+	w.tx.tally.accepted++
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 )
 
 func success() dag.Result { return dag.Result{State: dag.AttemptSucceeded, Exited: true} }
@@ -39,7 +40,7 @@ func TestKeys(t *testing.T) {
 					t.Errorf("again: %+v %v", a, err)
 				}
 				a, err = n.Submit(t.Context(), keyed("2"))
-				if !errors.Is(err, engine.ErrConflict) || a.Run != all[0].Run || !a.Existing {
+				if !errors.Is(err, errkind.ErrConflict) || a.Run != all[0].Run || !a.Existing {
 					t.Errorf("another body: %+v %v", a, err)
 				}
 				n.quiet()
@@ -55,7 +56,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestIDs lets the caller choose the id: it names one run, whoever says it again.
+// TestIDs: a caller may choose the id. It names one run, also in repeated calls.
 func TestIDs(t *testing.T) {
 	h := newHands(t)
 	h.held = true
@@ -76,12 +77,12 @@ func TestIDs(t *testing.T) {
 		t.Errorf("after its end: %+v %v", a, err)
 	}
 	s.Workflow = v
-	if _, err := n.Submit(t.Context(), s); !errors.Is(err, engine.ErrConflict) {
+	if _, err := n.Submit(t.Context(), s); !errors.Is(err, errkind.ErrConflict) {
 		t.Errorf("of another workflow: %v", err)
 	}
 }
 
-// TestSubmissionsRefused are what the gateway refuses before the writer hears of it.
+// TestSubmissionsRefused checks the starts that the gateway refuses before the writer gets them.
 func TestSubmissionsRefused(t *testing.T) {
 	n := start(t, openMemory(t), newHands(t))
 	w := n.apply("w", graph(t, "a"))
@@ -94,16 +95,16 @@ func TestSubmissionsRefused(t *testing.T) {
 	} {
 		s := submission(w)
 		change(&s)
-		if _, err := n.Submit(t.Context(), s); !errors.Is(err, engine.ErrInvalid) {
+		if _, err := n.Submit(t.Context(), s); !errors.Is(err, errkind.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if out, err := n.SubmitAll(t.Context(), []engine.Submission{submission(w), s}); !errors.Is(err, engine.ErrInvalid) || out != nil {
+		if out, err := n.SubmitAll(t.Context(), []engine.Submission{submission(w), s}); !errors.Is(err, errkind.ErrInvalid) || out != nil {
 			t.Errorf("%s, of several: %v", what, err)
 		}
 	}
 	s := submission(w)
 	s.Workflow.ID = 12345
-	if _, err := n.Submit(t.Context(), s); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := n.Submit(t.Context(), s); !errors.Is(err, errkind.ErrNotFound) {
 		t.Errorf("an unknown workflow: %v", err)
 	}
 	if n.Stats().RunsAccepted.Load() != 0 {
@@ -130,10 +131,10 @@ func TestBackPressure(t *testing.T) {
 			})
 		}
 		eventually(t, "ten wait", func() bool { return n.Waiting() == 10 })
-		if _, err := n.Submit(t.Context(), submission(w)); !errors.Is(err, engine.ErrBusy) {
+		if _, err := n.Submit(t.Context(), submission(w)); !errors.Is(err, errkind.ErrBusy) {
 			t.Errorf("beyond the bound: %v", err)
 		}
-		if _, err := n.SubmitAll(t.Context(), []engine.Submission{submission(w), submission(w)}); !errors.Is(err, engine.ErrBusy) {
+		if _, err := n.SubmitAll(t.Context(), []engine.Submission{submission(w), submission(w)}); !errors.Is(err, errkind.ErrBusy) {
 			t.Errorf("several beyond the bound: %v", err)
 		}
 		h.end(k, success())
@@ -183,10 +184,10 @@ func TestCallerGone(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if _, err := n.Submit(ctx, s); !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+			if _, err := n.Submit(ctx, s); !errors.Is(err, errkind.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 				t.Errorf("a caller that gave up: %v", err)
 			}
-			if _, err := n.SubmitAll(ctx, []engine.Submission{s}); !errors.Is(err, engine.ErrUnavailable) {
+			if _, err := n.SubmitAll(ctx, []engine.Submission{s}); !errors.Is(err, errkind.ErrUnavailable) {
 				t.Errorf("a caller that gave up: %v", err)
 			}
 		}()
@@ -265,8 +266,8 @@ func TestAgeing(t *testing.T) {
 	}
 }
 
-// TestLeaderWork splits what is too large, or not yet known, beside the shard; a reload
-// does it again, once.
+// TestLeaderWork splits graphs that are too large, or not known yet, outside of the shard's writer. A
+// reload does it again, once.
 func TestLeaderWork(t *testing.T) {
 	st := openSQLite(t)
 	h := newHands(t)
@@ -284,7 +285,7 @@ func TestLeaderWork(t *testing.T) {
 		t.Errorf("Leader work: %+v %v", as, err)
 	}
 	paused := n.submit(w)
-	if err := n.Do(t.Context(), engine.Command{Run: paused, Intent: dag.IntentPause}); err != nil && !errors.Is(err, engine.ErrConflict) {
+	if err := n.Do(t.Context(), engine.Command{Run: paused, Intent: dag.IntentPause}); err != nil && !errors.Is(err, errkind.ErrConflict) {
 		t.Fatal(err)
 	}
 	n.close()

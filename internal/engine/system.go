@@ -12,11 +12,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Recovery is a workflow like any other: it has a trigger, runs, a history. Only its task is
-// carried out by the node that owns its shard, in this process and without a slot: what repairs
-// must not wait for what is broken.
+// Recovery is a workflow like any other: it has a trigger, runs, a history. Only its task differs: the node
+// that owns its shard executes it in this process and without a slot, because a repair must not wait for
+// the broken part.
 
-// SystemNamespace is for workflows that come with the program, RecoveryName for the one that sweeps.
+// SystemNamespace is the namespace of built-in workflows. RecoveryName is the name of the workflow that
+// sweeps.
 const (
 	SystemNamespace = "system"
 	RecoveryName    = "recovery"
@@ -28,25 +29,25 @@ const (
 const sweepMax = 50 * time.Second
 
 // findSystem finds out which workflow sweeps.
-func (w *writer) findSystem(ctx context.Context) error {
-	wf, err := w.e.store.Workflow(ctx, SystemNamespace, RecoveryName)
+func (d *definitions) findSystem(ctx context.Context) error {
+	wf, err := d.store.Workflow(ctx, SystemNamespace, RecoveryName)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	w.system = wf.ID
+	d.system = wf.ID
 	return nil
 }
 
 // noteSystem takes notice when that workflow is applied here.
-func (w *writer) noteSystem(wf *store.Workflow) {
+func (d *definitions) noteSystem(wf *store.Workflow) {
 	if wf.Namespace == SystemNamespace && wf.Name == RecoveryName {
-		w.system = wf.ID
+		d.system = wf.ID
 	}
 }
 
-// coalesced is the sweep that waits already: another one would find nothing more than that.
+// coalesced returns a sweep that already waits: another one would find nothing more.
 func (w *writer) coalesced(id dag.WorkflowID) (waits *dag.Run) {
-	if id != w.system {
+	if id != w.defs.system {
 		return nil
 	}
 	for _, r := range w.runs { // it is kept in memory: see mustKeep

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 )
 
 const (
-	// textMax bounds what callers may name things, in bytes.
+	// textMax bounds names that callers choose, in bytes.
 	textMax = 4 << 10
 	// messageMax bounds a sentence about a run or an attempt, in bytes.
 	messageMax = 1 << 10
@@ -47,26 +47,10 @@ func checkTexts(pairs ...string) error {
 		what, s := pairs[i], pairs[i+1]
 		switch {
 		case len(s) > textMax:
-			return fmt.Errorf("%w: the %s has %d bytes, at most %d are taken", ErrInvalid, what, len(s), textMax)
+			return fmt.Errorf("%w: the %s has %d bytes, at most %d are taken", errkind.ErrInvalid, what, len(s), textMax)
 		case strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s):
-			return fmt.Errorf("%w: the %s is not UTF-8 without NULs", ErrInvalid, what)
+			return fmt.Errorf("%w: the %s must be UTF-8 without NUL characters", errkind.ErrInvalid, what)
 		}
 	}
 	return nil
-}
-
-// lets says what a limit allows.
-func lets[N int | int64 | int32](what string, limit N) string {
-	if limit == 1 {
-		return what + " lets one run be active at a time"
-	}
-	return fmt.Sprintf("%s lets %d runs be active at a time", what, limit)
-}
-
-// paces says how many of something a rate lets through.
-func paces(what string, n int32, of string, period dag.Micros) string {
-	if n == 1 {
-		return fmt.Sprintf("%s lets one %s through %s", what, of, each(period))
-	}
-	return fmt.Sprintf("%s lets %d %ss through %s", what, n, of, each(period))
 }

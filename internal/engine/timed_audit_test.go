@@ -5,7 +5,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// audit compares the ledger with what was ever declared, and backfills with their runs.
+// audit compares the ledger with all declarations, and backfills with their runs.
 func (b *books) audit(x *timed) {
 	b.at.Lock()
 	defer b.at.Unlock()
@@ -15,7 +15,7 @@ func (b *books) audit(x *timed) {
 	b.auditBackfills()
 }
 
-// auditBackfills: the counts are those of the runs, and what is over is complete.
+// auditBackfills checks that the counts are those of the runs, and that ended backfills are complete.
 func (b *books) auditBackfills() {
 	for id, f := range b.fills {
 		list, err := dag.UnpackInstants(f.Instants, 0, 0)

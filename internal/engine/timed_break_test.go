@@ -54,8 +54,8 @@ func (x *timed) change(b store.Backfill, state string) {
 	}
 }
 
-// TestFireInTheTransactionOfAnEdit has things fire in the very transaction that makes a new
-// version: it can be read by nobody yet.
+// TestFireInTheTransactionOfAnEdit: triggers fire in the transaction that makes a new version, which no
+// reader can read yet.
 func TestFireInTheTransactionOfAnEdit(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.slow.Store(int64(time.Second))
@@ -185,7 +185,7 @@ func TestBackfillRunRecovered(t *testing.T) {
 	})
 }
 
-// TestBackfillRunQuarantined has a run of a backfill quarantined: the others go on.
+// TestBackfillRunQuarantined: a run of a backfill is quarantined, and the others continue.
 func TestBackfillRunQuarantined(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.st.books.allowed = true
@@ -415,8 +415,8 @@ func TestRemovedAndBack(t *testing.T) {
 	})
 }
 
-// TestHearingDelaysNothing has runs end all the time whose ends a trigger hears of, while its
-// instant is due: what a look has read is never what is there when its plan is carried out.
+// TestHearingDelaysNothing: a trigger listens to runs that end all the time, while its own instant is due.
+// So the row that a look has read has always changed when its plan is applied.
 func TestHearingDelaysNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		a := x.set("a", "")

@@ -13,15 +13,15 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/storetest"
 	"skein.dev/skein/internal/trigger"
 )
 
-// TestTimedChaos has triggers fire every few seconds while workflows are edited, paused and
-// deleted, people fire by hand, events come twice, backfills go on, clocks jump, and commits
-// fail in every way and the process dies at them. At the end every instant that was ever
-// declared has one outcome; see books.
+// TestTimedChaos: triggers fire every few seconds. Workflows are edited, paused and deleted, people fire by
+// hand, events come twice, backfills run, clocks jump, commits fail in every way, and the process dies at
+// them. At the end every declared instant has one outcome; see books.
 func TestTimedChaos(t *testing.T) {
 	seeds := 200
 	if testing.Short() {
@@ -30,7 +30,7 @@ func TestTimedChaos(t *testing.T) {
 	for seed := range seeds {
 		name := "memory"
 		if seed%8 == 7 {
-			name = timedStores[len(timedStores)-1]
+			name = "sqlite"
 		}
 		t.Run(fmt.Sprintf("%s/seed %d", name, seed), func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +121,7 @@ func (c *storm) run() {
 // look checks what holds at any time, if the node stands.
 func (c *storm) look() {
 	if !c.x.st.dead.Load() {
-		if diff, err := c.x.GatesDiff(c.t.Context()); diff != "" || err != nil && !errors.Is(err, engine.ErrUnavailable) {
+		if diff, err := c.x.GatesDiff(c.t.Context()); diff != "" || err != nil && !errors.Is(err, errkind.ErrUnavailable) {
 			c.t.Errorf("gates: %s %v", diff, err)
 		}
 	}
@@ -168,7 +168,7 @@ func (c *storm) edit(i int) {
 
 // fine says that something was done; what fails because the store does is no error.
 func (c *storm) fine(err error) bool {
-	if err != nil && !errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrNotFound) &&
+	if err != nil && !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrConflict) && !errors.Is(err, errkind.ErrNotFound) &&
 		!errors.Is(err, store.ErrRefused) && !strings.Contains(err.Error(), "in a ring") {
 		c.t.Errorf("unexpected: %v", err)
 	}

@@ -174,7 +174,7 @@ func TestStopWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestOverlap has each policy meet runs that take longer than the time between instants.
+// TestOverlap checks each policy with runs that take longer than the time between instants.
 func TestOverlap(t *testing.T) {
 	for _, c := range []struct{ head, policy, states, ledger string }{
 		{"", "overlap: skip", "1 running, 1 succeeded", "0:02 fired\n0:04..0:06 2 skipped\n0:08 fired\n0:10 skipped"},

@@ -9,6 +9,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/storetest"
 )
@@ -80,7 +81,7 @@ func TestPausedTrigger(t *testing.T) {
 		if o, err := x.occur(w, "t", "hand/1", "ada"); err != nil || o.Outcome != store.OutcomeFired {
 			t.Errorf("by hand: %+v %v", o, err)
 		}
-		if _, err := x.occur(w, "t", "event/1", ""); !errors.Is(err, engine.ErrConflict) {
+		if _, err := x.occur(w, "t", "event/1", ""); !errors.Is(err, errkind.ErrConflict) {
 			t.Errorf("an event: %v", err)
 		}
 		until(65 * time.Second)
@@ -96,7 +97,7 @@ func TestPausedTrigger(t *testing.T) {
 	})
 }
 
-// TestPausedWorkflow skips what is due while the workflow is paused.
+// TestPausedWorkflow: instants that are due while the workflow is paused are skipped.
 func TestPausedWorkflow(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: t, every: 10s")
@@ -120,8 +121,8 @@ func TestPausedWorkflow(t *testing.T) {
 	})
 }
 
-// TestChangesWhenDue changes a workflow at the instant, before the look at what is due has
-// begun, and between its reading and its deciding.
+// TestChangesWhenDue changes a workflow at the instant: before the look at due triggers begins, and between
+// its read and its decision.
 func TestChangesWhenDue(t *testing.T) {
 	changes := map[string]struct {
 		do     func(x *timed, w store.Workflow)
@@ -169,8 +170,8 @@ func TestChangesWhenDue(t *testing.T) {
 	}
 }
 
-// TestEditBesideAnotherClock has the store's clock jump ahead, and an edit in the very transaction
-// that carries out what is due by it: what the edit declares begins after what was decided.
+// TestEditBesideAnotherClock: the store's clock jumps ahead, and an edit comes in the transaction that
+// decides the instants that are then due. The new declaration begins after the decided instants.
 func TestEditBesideAnotherClock(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: t, every: 5s, catchup: none")
@@ -255,6 +256,35 @@ func TestEvents(t *testing.T) {
 		}
 		if made != 1 {
 			t.Errorf("one event made %d runs", made)
+		}
+		x.rest()
+	})
+}
+
+// TestCallsAtOnce: two owners look for one call at the same time, and each finds that it is new. One of them remembers
+// it. The other one answers as if it had looked later.
+func TestCallsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		x.st.books.allowed = true
+		w := x.set("w", "", "name: h, webhook: {secret: s}", "name: i, webhook: {secret: s}")
+		call := func(name, filtered string) (engine.Occurred, error) {
+			o := engine.Occurrence{Key: "k", Reason: "it came", Filtered: filtered}
+			o.Seen.Scope, o.Seen.Key = store.CallScope+"s", "k"
+			return x.Occur(x.t.Context(), store.TriggerKey{Workflow: w.ID, Name: name}, o)
+		}
+		first, err := call("h", "")
+		if err != nil || first.Outcome != store.OutcomeFired {
+			t.Fatalf("%+v %v", first, err)
+		}
+		for _, filtered := range []string{"", "its filter does not hold"} {
+			x.st.race.Store(true)
+			if o, err := call("i", filtered); !errors.Is(err, errkind.ErrReplayed) {
+				t.Errorf("by another trigger, filtered %q: %+v %v", filtered, o, err)
+			}
+		}
+		x.st.race.Store(true)
+		if o, err := call("h", ""); err != nil || !o.Existing || o.Run != first.Run {
+			t.Errorf("by the same trigger: %+v %v", o, err)
 		}
 		x.rest()
 	})
@@ -389,7 +419,7 @@ func TestBackfillCrashes(t *testing.T) {
 	}
 }
 
-// startAnyhow starts a backfill that nobody may be told of.
+// startAnyhow starts a backfill that other nodes need not learn of.
 func (x *timed) startAnyhow(w store.Workflow, k int) store.Backfill {
 	at := hours(4)
 	b := store.Backfill{Workflow: w.ID, Spec: fmt.Appendf(nil, `{"parallel":2,"priority":"medium","n":%d}`, k), Instants: dag.PackInstants(at),

@@ -57,8 +57,8 @@ func TestGreet(t *testing.T) {
 	})
 }
 
-// TestByHand: what is due while only people start runs is left to the next engine, and an edit
-// or a pause starts nothing of it either.
+// TestByHand: while only people start runs, due instants are left to the next engine. An edit or a pause
+// starts none of them either.
 func TestByHand(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: kept, every: 10s", "name: edited, every: 10s", "name: paused, every: 10s")
@@ -109,7 +109,7 @@ func (nobody) Cancel(dag.HandlerID, []dag.Cancel)        {}
 func (nobody) Nudge(dag.ShardID)                         {}
 func (nobody) Confirm(dag.HandlerID, []engine.AttemptID) {}
 
-// TestSensorsMoveWithShards: who looks after sensors hears of it when other shards are owned.
+// TestSensorsMoveWithShards: the owner of sensors is notified when it owns other shards.
 func TestSensorsMoveWithShards(t *testing.T) {
 	st := memory.New(memory.Options{Shards: 4})
 	defer st.Close()

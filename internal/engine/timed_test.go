@@ -27,8 +27,8 @@ func TestFires(t *testing.T) {
 	})
 }
 
-// TestEditWhenDue edits a trigger in the very instant of a fire: what is due by then is
-// decided by what it was, with the version that was.
+// TestEditWhenDue edits a trigger at the instant of a fire. Instants that are due by then follow the old
+// declaration, with the old version.
 func TestEditWhenDue(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: t, every: 10s")

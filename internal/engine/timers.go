@@ -126,8 +126,8 @@ func (w *writer) arm(fx *dag.Effects) {
 		w.timers.push(fx.Timers[i])
 	}
 	w.timers.prune(w.awaited)
-	w.prepare(fx.Prepares)
-	w.evaluateBeside(fx.Evaluations)
+	w.calls.prepare(fx.Prepares)
+	w.evaluating.evaluateBeside(fx.Evaluations)
 }
 
 // dueTimers turns timers that are due into items.
@@ -136,7 +136,7 @@ func (w *writer) dueTimers(to []item, most int) []item {
 		t := w.timers.pop()
 		if t.Kind == dag.TimerLook { // it changes nothing by itself
 			if w.awaited(&t) {
-				w.prepare([]dag.Prepare{{Run: t.Run, Task: t.Task, Token: t.Token, Kind: dag.Dependent}})
+				w.calls.prepare([]dag.Prepare{{Run: t.Run, Task: t.Task, Token: t.Token, Kind: dag.Dependent}})
 			}
 			continue
 		}

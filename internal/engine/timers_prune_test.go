@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// TestManyStartDeadlines has more ready tasks with a start deadline than timers are kept without a look at
-// what is still waited for. Each task that is not handed over keeps its timer.
+// TestManyStartDeadlines has more ready tasks with a start deadline than the number of timers at which
+// stale timers are removed. Each task that is not assigned keeps its timer.
 func TestManyStartDeadlines(t *testing.T) {
 	const tasks = engine.PruneMin + 100
 	spec := dag.GraphSpec{Tasks: make([]dag.TaskSpec, tasks)}

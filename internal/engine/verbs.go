@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -25,9 +26,9 @@ type Command struct {
 	Request *store.Request
 }
 
-// scopeVerb is under which verbs without a key of their own are kept. An intent is one that is
-// there or not; other verbs done twice would be done twice, and a commit of unknown outcome has
-// them applied again.
+// scopeVerb is the scope of verbs without a key of their own. After a commit of unknown outcome, verbs are
+// applied again. An intent may be applied twice without harm. Other verbs may not, so this scope remembers
+// them.
 const scopeVerb = "verb"
 
 // item makes what the writer does of a command.
@@ -36,7 +37,7 @@ func (e *Engine) item(c *Command) (item, error) {
 		return item{}, err
 	}
 	if len(c.Outputs) > outputsMax {
-		return item{}, fmt.Errorf("%w: the outputs have %d bytes, at most %d are kept", ErrInvalid, len(c.Outputs), outputsMax)
+		return item{}, fmt.Errorf("%w: the outputs have %d bytes, at most %d are kept", errkind.ErrInvalid, len(c.Outputs), outputsMax)
 	}
 	it := item{run: c.Run, task: c.Task, ev: dag.Event{Kind: dag.EvIntent, Task: dag.LeaderTask, Intent: c.Intent, Actor: c.Actor, Reason: c.Reason}}
 	switch {
@@ -66,7 +67,7 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 		return err
 	}
 	if _, err := e.store.Run(ctx, c.Run); err != nil {
-		return fromStore("run "+c.Run.String(), err)
+		return errkind.FromStore("run "+c.Run.String(), err)
 	}
 	a, err := e.writer.inbox.send(ctx, it)
 	if err != nil || a.verdict <= dag.Duplicate {
@@ -74,10 +75,10 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 	}
 	row, err := e.store.Run(ctx, c.Run) // as it was when the verb came too late
 	if err != nil {
-		return fromStore("run "+c.Run.String(), err)
+		return errkind.FromStore("run "+c.Run.String(), err)
 	}
 	if a.verdict != dag.RunEnded {
-		return fmt.Errorf("%w: a run whose intent is %s cannot be told to %s", ErrConflict, row.Intent, verbs[c.Intent])
+		return fmt.Errorf("%w: a run whose intent is %s cannot be told to %s", errkind.ErrConflict, row.Intent, verbs[c.Intent])
 	}
 	if row.Intent == c.Intent && c.Intent >= dag.IntentStop {
 		return nil // it ended by this very verb
@@ -86,7 +87,7 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 	if row.SplitAt == 0 {
 		can = "rerun"
 	}
-	return fmt.Errorf("%w: run %s has ended: it is %s; it can be told: %s", ErrConflict, c.Run, row.State, can)
+	return fmt.Errorf("%w: run %s has ended: it is %s; it can be told: %s", errkind.ErrConflict, c.Run, row.State, can)
 }
 
 var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}
@@ -95,7 +96,7 @@ var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pau
 func (w *writer) wanted(it *item) (r *dag.Run, revived bool, err error) {
 	if r = w.runs[it.run]; r == nil {
 		if why, bad := w.bad[it.run]; bad {
-			return nil, false, fmt.Errorf("%w: run %s is quarantined: %s", ErrConflict, it.run, why)
+			return nil, false, fmt.Errorf("%w: run %s is quarantined: %s", errkind.ErrConflict, it.run, why)
 		}
 		if r, err = w.revive(it.run); err != nil {
 			return nil, false, err
@@ -113,13 +114,13 @@ func (w *writer) wanted(it *item) (r *dag.Run, revived bool, err error) {
 	return r, revived, err
 }
 
-// noTask says that there is no such task, and which one may have been meant.
+// noTask says that there is no such task, and suggests a similar one.
 func noTask(r *dag.Run, name string) error {
 	near := r.Graph.Near(name)
 	if near == "" {
-		return fmt.Errorf("%w: run %s has no task %q", ErrNotFound, r.ID, name)
+		return fmt.Errorf("%w: run %s has no task %q", errkind.ErrNotFound, r.ID, name)
 	}
-	return fmt.Errorf("%w: run %s has no task %q; did you mean %s?", ErrNotFound, r.ID, name, near)
+	return fmt.Errorf("%w: run %s has no task %q; did you mean %s?", errkind.ErrNotFound, r.ID, name, near)
 }
 
 // revive loads one run that is not in memory.
@@ -129,34 +130,34 @@ func (w *writer) revive(id dag.RunID) (*dag.Run, error) {
 		err = w.here(row.Shard)
 	}
 	if err != nil {
-		return nil, fromStore("run "+id.String(), err)
+		return nil, errkind.FromStore("run "+id.String(), err)
 	}
 	page, err := w.e.store.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{id}})
 	if err != nil {
-		return nil, fromStore("run "+id.String(), err)
+		return nil, errkind.FromStore("run "+id.String(), err)
 	}
 	if len(page) == 0 {
-		return nil, fmt.Errorf("run %s: %w", id, ErrNotFound)
+		return nil, fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
 	}
 	r, err := w.revived(&page[0], &w.tx.fx)
 	switch {
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, errkind.ErrUnavailable):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("%w: run %s cannot be read: %w", ErrConflict, id, err)
+		return nil, fmt.Errorf("%w: run %s cannot be read: %w", errkind.ErrConflict, id, err)
 	case row.Cause == dag.CauseCorrupt:
-		return nil, fmt.Errorf("%w: run %s is quarantined: %s", ErrConflict, id, row.Message)
+		return nil, fmt.Errorf("%w: run %s is quarantined: %s", errkind.ErrConflict, id, row.Message)
 	}
 	w.runs[id] = r
 	if r.Claim.Aside() { // it is in no line of this memory's runs, and counts from now on
-		w.count(r)
-		w.aside = max(w.aside-1, 0)
+		w.limits.count(r)
+		w.limits.aside = max(w.limits.aside-1, 0)
 	}
 	return r, nil
 }
 
-// endedNow reports whether an item is a verb about a run that has come to its end in the transaction
-// being made: what that end brings is to happen before the run goes on.
+// endedNow reports whether an item is a verb about a run that has ended in the transaction being made: the
+// consequences of that end must happen before the run continues.
 func (w *writer) endedNow(it *item) bool {
 	if it.ev.Kind != dag.EvRecover && it.ev.Kind != dag.EvMark {
 		return false
@@ -175,10 +176,10 @@ func (w *writer) verb(it *item) answer {
 			w.tx.tally.revived++
 		}
 		if a.verdict == dag.NoSuchTask {
-			a.err = fmt.Errorf("%w: run %s has no such task", ErrNotFound, it.run)
+			a.err = fmt.Errorf("%w: run %s has no such task", errkind.ErrNotFound, it.run)
 		}
 		if a.verdict == dag.WrongState {
-			a.err = fmt.Errorf("%w: run %s: %s", ErrConflict, it.run, r.Refusal(&it.ev))
+			a.err = fmt.Errorf("%w: run %s: %s", errkind.ErrConflict, it.run, r.Refusal(&it.ev))
 		}
 	}
 	if revived && r != nil && !w.tx.touches(r) && r.Gate == gateNone {

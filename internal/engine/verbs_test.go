@@ -8,6 +8,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -31,7 +32,7 @@ func TestVerbs(t *testing.T) {
 	}
 	conflict := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, engine.ErrConflict) {
+		if !errors.Is(err, errkind.ErrConflict) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -54,13 +55,13 @@ func TestVerbs(t *testing.T) {
 	ok("stop what was stopped", n.do(id, dag.IntentStop))
 	conflict("kill what was stopped", n.do(id, dag.IntentKill))
 	conflict("pause what was stopped", n.do(id, dag.IntentPause))
-	if err := n.do(engine.NewRunID(), dag.IntentStop); !errors.Is(err, engine.ErrNotFound) {
+	if err := n.do(engine.NewRunID(), dag.IntentStop); !errors.Is(err, errkind.ErrNotFound) {
 		t.Errorf("an unknown run: %v", err)
 	}
 	other := n.submit(w)
 	h.holding(1)
 	conflict("an unknown verb", n.do(other, 9))
-	if err := n.Do(t.Context(), engine.Command{Run: other, Intent: dag.IntentStop, Reason: "a\x00"}); !errors.Is(err, engine.ErrInvalid) {
+	if err := n.Do(t.Context(), engine.Command{Run: other, Intent: dag.IntentStop, Reason: "a\x00"}); !errors.Is(err, errkind.ErrInvalid) {
 		t.Errorf("a NUL in the reason: %v", err)
 	}
 	ok("kill", n.do(other, dag.IntentKill))
@@ -71,7 +72,7 @@ func TestVerbs(t *testing.T) {
 	n.quiet()
 }
 
-// TestVerbWithRequest does a verb once under one key, whatever becomes of it meanwhile.
+// TestVerbWithRequest executes a verb once under one key, whatever happens meanwhile.
 func TestVerbWithRequest(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -99,15 +100,15 @@ func TestVerbWithRequest(t *testing.T) {
 			if row, _ := n.RunRow(t.Context(), id); row.Intent != dag.IntentRun {
 				t.Errorf("the intent is %s", row.Intent)
 			}
-			if err := do(dag.IntentStop, "k", "stop"); !errors.Is(err, engine.ErrConflict) {
+			if err := do(dag.IntentStop, "k", "stop"); !errors.Is(err, errkind.ErrConflict) {
 				t.Errorf("the key with another verb: %v", err)
 			}
 			h.end(h.holding(1)[0], success())
 			n.ends(id, dag.RunSucceeded)
-			if err := do(dag.IntentStop, "late", "stop"); !errors.Is(err, engine.ErrConflict) {
+			if err := do(dag.IntentStop, "late", "stop"); !errors.Is(err, errkind.ErrConflict) {
 				t.Errorf("too late: %v", err)
 			}
-			if _, err := n.Request(t.Context(), "verb", "late"); !errors.Is(err, engine.ErrNotFound) {
+			if _, err := n.Request(t.Context(), "verb", "late"); !errors.Is(err, errkind.ErrNotFound) {
 				t.Errorf("a refusal was kept: %v", err)
 			}
 			if r, err := n.Request(t.Context(), "verb", "k"); err != nil || string(r.Answer) != "202" {
@@ -196,8 +197,8 @@ func TestReloadOfStopping(t *testing.T) {
 	}
 }
 
-// TestLostStart hands out again what the executor has lost when the run is checked; the
-// slot is booked once.
+// TestLostStart: when the run is checked, an attempt that the executor has lost is assigned again. Its slot
+// is booked once.
 func TestLostStart(t *testing.T) {
 	h := newHands(t)
 	lose := true
@@ -212,7 +213,7 @@ func TestLostStart(t *testing.T) {
 	}
 	n.ends(id, dag.RunSucceeded)
 	n.quiet()
-	if err := n.Check(t.Context(), engine.NewRunID()); !errors.Is(err, engine.ErrNotFound) {
+	if err := n.Check(t.Context(), engine.NewRunID()); !errors.Is(err, errkind.ErrNotFound) {
 		t.Errorf("check of an unknown run: %v", err)
 	}
 	if err := n.Check(t.Context(), id); err != nil {
@@ -277,7 +278,7 @@ func TestViews(t *testing.T) {
 	explain("", "ended")
 	state("a", dag.Stopped)
 	explain("a", "ended")
-	if _, err := n.Task(t.Context(), id, "z"); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := n.Task(t.Context(), id, "z"); !errors.Is(err, errkind.ErrNotFound) {
 		t.Errorf("an unknown task: %v", err)
 	}
 	for _, page := range [][3]int{{0, -1, 4}, {1, 2, 2}, {3, 1 << 62, 1}, {9, 5, 0}, {-5, 2, 2}} {

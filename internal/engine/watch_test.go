@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// TestNotices publishes each transaction of a run to those who watch it, in order, with
-// the seq of its events; the channel closes with the engine.
+// TestNotices publishes each transaction of a run to its subscribers, in order, with the seq of its events.
+// The channel is closed with the engine.
 func TestNotices(t *testing.T) {
 	n := start(t, openSQLite(t), newHands(t))
 	w := n.apply("w", graph(t, "a; b: a"))
@@ -52,7 +52,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestSlowSubscriber loses notices and is told so, also if nothing follows; then it gets
+// TestSlowSubscriber loses notices, and the next notice says so, even if no other follows. Then it gets
 // notices again.
 func TestSlowSubscriber(t *testing.T) {
 	n := start(t, openMemory(t), newHands(t))
@@ -86,7 +86,7 @@ func TestSlowSubscriber(t *testing.T) {
 	n.quiet()
 }
 
-// TestTimersOfEndedRuns keeps no timers for what has ended, however far off they are.
+// TestTimersOfEndedRuns keeps no timers of ended runs, however far in the future they are.
 func TestTimersOfEndedRuns(t *testing.T) {
 	h := newHands(t)
 	n := start(t, openMemory(t), h, func(c *engine.Config) { c.Slots = 1 << 20 })

@@ -4,69 +4,72 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
 const (
 	// batchRowsMax bounds a transaction, in rows; an item is never split.
 	batchRowsMax = 4000
-	// rowsPerItem is what an item is taken to write, before it is known.
+	// rowsPerItem is the assumed number of rows of an item, before it is known.
 	rowsPerItem = 2
-	// takeMax is how many items a transaction takes: they leave a quarter of it to the
-	// filling of free slots, so that no flood of items keeps ready tasks waiting.
+	// takeMax bounds the items of a transaction. They leave a quarter of it to the filling of free slots, so
+	// that no flood of items keeps ready tasks waiting.
 	takeMax = batchRowsMax * 3 / 4 / rowsPerItem
 	// grantRowsMax bounds the rows up to which a transaction grants queue slots, so that a flood of items does
 	// not keep queued runs waiting.
 	grantRowsMax = batchRowsMax * 7 / 8
 )
 
-// writer is the only one who writes for its shards: one goroutine, one transaction at a
-// time. All its fields are its goroutine's.
+// writer alone writes for its shards: one goroutine, one transaction at a time. All its fields belong to
+// its goroutine.
+//
+// Invariant: memory is a cache. After a commit, if no transaction is flying, runs equals what dag.Load makes
+// of the rows of the owned shards. Runs in bad and queued runs that are aside are not in memory.
 type writer struct {
 	e     *Engine
 	inbox *inbox
-	todo  fifo   // what a load found to be done
-	kept  []item // taken, not yet in a committed transaction
-	base  []item // the array behind kept
+	todo  fifo // what a load found to be done
+	// kept holds the items that were taken and are not yet in a committed transaction.
+	// Invariant: an item is answered without an error only after its commit.
+	kept []item
+	base []item // the array behind kept
 
-	clock  clock
-	fences []store.Fence // the owned shards, as the last commit left them, in order
+	clock clock
+	// fences are the owned shards, as the last commit left them, in order. Invariant: a shard without a fence
+	// here is not written.
+	fences []store.Fence
 	want   []dag.ShardID // the shards to own
 	runs   map[dag.RunID]*dag.Run
-	bad    map[dag.RunID]string // quarantined for this ownership: their rows cannot be read
-	blamed dag.RunID            // of the last refusal that named a run
+	// bad holds the runs that are quarantined for this ownership: their rows cannot be read. Invariant: a run is
+	// in at most one of runs and bad, so one bad run stops no other run.
+	bad    map[dag.RunID]string
+	blamed dag.RunID // of the last refusal that named a run
 	queue  dag.Board
 	timers timers
 	defs   definitions
 
-	gates     gates
-	commons   commons
-	naming    naming
-	aside     int // queued runs that are not in memory
-	triggers  triggers
-	backfills backfills
-	due       due
-	reading   map[int64]dag.ShardID // messages on their way to a transaction, and those that cannot be taken in
-	abroad    abroad
-	marks     []store.Fence       // room for confirmed
-	telling   map[int64]dag.RunID // by message: the last run that was told; see tellBack
+	limits   limits
+	schedule schedule
+	reading  map[int64]dag.ShardID // messages on their way to a transaction, and those that cannot be taken in
+	abroad   abroad
+	marks    []store.Fence       // room for confirmed
+	telling  map[int64]dag.RunID // by message: the last run that was told; see tellBack
 
 	leading map[dag.AttemptKey]bool // Leader work under way in other goroutines
-	carried map[dag.AttemptKey]bool // whose reports the peers have, or had: see onItsWay
-	system  dag.WorkflowID          // whose tasks are carried out here, without a slot; 0: not known
-	// Deferred tasks that are prepared in other goroutines.
-	preparing preparing
+	carried carried
+	calls   calls
 	// Conditions that are evaluated in other goroutines.
 	evaluating evaluating
 
 	tx    *transaction
 	spare *transaction // empty; nil while one is under way: see ahead.go
-	// flying is the transaction that is being written while the next is made; nil: there is none.
+	// flying is the transaction that is being written while the next one is made. It is nil if there is none.
+	// Invariant: tx is sent to the store only after flying has committed. If flying fails, fold drops tx.
 	flying *transaction
 	asks   []store.RunKey // the array of lookForKeys
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
@@ -100,8 +103,8 @@ type transaction struct {
 	written map[store.TriggerKey]bool   // triggers with a row in the batch
 	lines   map[store.TriggerKey]lineAt // the newest ledger line, if it is in the batch
 	filled  map[int64]bool              // backfills with a row in the batch
-	// letters are what the transaction says to shards of other nodes; addressed are the shards
-	// whose messages it consumes, or to which it says something here.
+	// letters are the messages of the transaction to shards of other nodes. addressed are the shards whose
+	// messages it consumes, or to which it sends a message here.
 	letters   map[dag.ShardID][]letter
 	addressed []dag.ShardID
 	common    bool // what all shards share is looked at or changed
@@ -113,11 +116,11 @@ type transaction struct {
 	tried     int           // items and assignments begun
 	tally     tally
 	draft     draft        // of the metrics
-	staged    bool         // the store has taken its batch in: it is not to change
+	staged    bool         // the store has taken its batch in. Invariant: a staged batch does not change
 	next      *transaction // made on top of it while it was under way, and not written yet; nil: none was
 }
 
-// tally is what the counters rise by when the transaction commits.
+// tally holds the amounts that the counters rise by when the transaction commits.
 type tally struct {
 	accepted, ended, attemptsEnded, rejected, lost, repaired, revived int64
 	faults                                                            [faults]int64
@@ -166,11 +169,14 @@ func (t *transaction) reset() {
 }
 
 func newWriter(e *Engine) *writer {
-	w := &writer{e: e, inbox: newInbox(e.host, e.pulse, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[dag.AttemptKey]bool{}, carried: map[dag.AttemptKey]bool{}}
+	w := &writer{e: e, inbox: newInbox(e.host, e.pulse, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[dag.AttemptKey]bool{}, carried: carried{e.cfg.Peers, map[dag.AttemptKey]bool{}}}
 	w.tx, w.spare, w.reading = newTransaction(0), newTransaction(1), map[int64]dag.ShardID{}
-	w.tx.fx.Evaluate, w.spare.fx.Evaluate = w.evaluate, w.evaluate
-	w.queue.Ageing, w.defs.names = e.cfg.Ageing, &e.directory
-	w.clock.read, w.due.read = e.host.Now, e.host.Now
+	w.tx.fx.Evaluate, w.spare.fx.Evaluate = w.evaluating.evaluate, w.evaluating.evaluate
+	w.queue.Ageing = e.cfg.Ageing
+	w.defs.set(e, w)
+	w.limits, w.schedule, w.calls = newLimits(e, w), newSchedule(e, w), newCalls(e, w)
+	w.evaluating.set(e, w)
+	w.clock.read, w.schedule.due.read = e.host.Now, e.host.Now
 	if e.cluster == nil {
 		w.want = e.shards
 	}
@@ -185,16 +191,11 @@ func (w *writer) forget() {
 	w.queue = dag.Board{Ageing: w.queue.Ageing}
 	w.timers = timers{}
 	w.defs.forget()
-	w.gates.forget()
-	w.commons.forget()
-	w.naming, w.aside = naming{}, 0
+	w.limits.forget()
 	w.abroad.forget()
-	w.triggers.forget()
-	w.triggers.touched = nil // another may have written
+	w.schedule.forget()
 	clear(w.reading)
 	w.telling = map[int64]dag.RunID{}
-	w.backfills.forget()
-	w.due.looked = time.Time{}
 	w.todo = fifo{}
 	w.evaluating.dropAll()
 	w.unsure = nil
@@ -229,12 +230,12 @@ func (w *writer) wait() time.Duration {
 	wait := w.timers.wait(w.clock.mono())
 	switch {
 	case w.e.cfg.Planner == nil:
-	case w.byHand():
+	case w.schedule.byHand():
 		wait = min(wait, dueLook) // it may say otherwise by then
 	default:
-		wait = min(wait, w.due.wait())
+		wait = min(wait, w.schedule.due.wait())
 	}
-	if at := w.commons.wake; at != 0 {
+	if at := w.limits.admission.Wake(); at != 0 {
 		wait = min(wait, max(time.Duration(at-w.clock.now().Wall)*time.Microsecond, 0))
 	}
 	return wait
@@ -242,26 +243,25 @@ func (w *writer) wait() time.Duration {
 
 // abandon answers what is not going to be written by this process.
 func (w *writer) abandon() {
-	not := fmt.Errorf("%w: the node stopped before it was written", ErrUnavailable)
+	not := fmt.Errorf("%w: the node stopped before it was written", errkind.ErrUnavailable)
 	w.inbox.close(not)
 	for i := range w.kept {
 		err := not
 		if w.kept[i].again {
-			err = fmt.Errorf("%w: the node stopped before it learned whether it was written", ErrUnavailable)
+			err = fmt.Errorf("%w: the node stopped before it learned whether it was written", errkind.ErrUnavailable)
 		}
 		w.kept[i].reply(answer{run: w.kept[i].run, err: err})
 	}
 	w.drop(len(w.kept))
 }
 
-// busy reports whether there is something to do without waiting for anybody.
+// busy reports whether there is work that waits for no other process.
 func (w *writer) busy() bool {
 	return len(w.kept) > 0 || w.todo.len() > 0 || w.inbox.len() > 0 || w.timers.due(w.clock.mono()) ||
-		w.queue.Some(w.open) || len(w.gates.open) > 0 || len(w.backfills.open) > 0 ||
-		w.commons.busy(w.clock.now().Wall) || !w.commons.loaded && w.held(store.GateShard) != nil
+		w.queue.Some(w.e.slots.open) || len(w.schedule.backfills.open) > 0 || w.limits.busy(w.clock.now().Wall)
 }
 
-// transact makes one transaction of what waits, and carries it out.
+// transact makes one transaction of the waiting work, and carries it out.
 func (w *writer) transact(ctx context.Context) error {
 	if len(w.kept) == 0 {
 		w.take()
@@ -280,9 +280,9 @@ func (w *writer) transact(ctx context.Context) error {
 	return nil
 }
 
-// take collects the items of the next transactions. Each source may have a share of the
-// room before the first one may have all that is left: a flood of one does not starve
-// the others. They come behind those that are kept.
+// take collects the items of the next transactions. Each source may have a share of the room before the
+// first one may have the rest, so a flood of one does not starve the others. New items come behind the kept
+// ones.
 func (w *writer) take() {
 	w.kept = append(w.base[:0], w.kept...)
 	until := len(w.kept) + takeMax
@@ -297,17 +297,17 @@ func (w *writer) take() {
 
 // make applies as many items as fit and fills free slots. It returns how many items it took.
 func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
-	w.tx.now, w.tx.due = w.clock.now(), w.due.now()
-	if err := w.loadCommons(ctx); err != nil {
+	w.tx.now, w.tx.due = w.clock.now(), w.schedule.due.now()
+	if err := w.limits.loadAdmission(ctx); err != nil {
 		return 0, err
 	}
-	if err := w.fillWindows(ctx); err != nil {
+	if err := w.limits.fillWindows(ctx); err != nil {
 		return 0, err
 	}
-	w.commons.grants = 0
+	w.limits.admission.Begin()
 	w.lookForKeys(items[:min(len(items), w.itemsMax, takeMax)])
-	err = guarded(func() {
-		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem && (n == 0 || !w.full()) {
+	err = errkind.Guarded(func() {
+		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem && (n == 0 || !w.evaluating.full()) {
 			if items[n].ask != nil && n > 0 {
 				break // it looks before anything is half done
 			}
@@ -320,7 +320,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 			if items[n-1].ask == nil {
 				continue
 			}
-			if err := w.loadCommons(ctx); err != nil { // it may have taken, or given up, the shard
+			if err := w.limits.loadAdmission(ctx); err != nil { // it may have taken, or given up, the shard
 				w.unsure = errors.Join(w.unsure, err)
 				return
 			}
@@ -355,7 +355,7 @@ func (w *writer) flush() {
 	}
 }
 
-// show completes the answers of those who want to know how the run stands that they started.
+// show completes the answers to callers that want to see the run that they started.
 func (w *writer) show() {
 	inserts, at := w.tx.batch.RunInserts, 0
 	for i := range w.tx.answers {
@@ -400,7 +400,7 @@ func (w *writer) write(ctx context.Context, b *store.Batch) error {
 		w.held(f.Shard).Seq++
 	}
 	w.confirmed(b)
-	w.due.watermark = max(w.due.watermark, b.Watermark)
+	w.schedule.due.watermark = max(w.schedule.due.watermark, b.Watermark)
 	w.committed(wall)
 	return nil
 }
@@ -408,36 +408,25 @@ func (w *writer) write(ctx context.Context, b *store.Batch) error {
 // committed takes note of a transaction that committed when the store's clock said wall.
 func (w *writer) committed(wall dag.Micros) {
 	w.clock.set(wall)
-	w.due.setClock(wall)
+	w.schedule.due.setClock(wall)
 	w.pause = 0
 	w.e.stats.Commits.Add(1)
 }
 
-// guarded turns a panic of f (an illegal move, an impossible count) into an error.
-func guarded(f func()) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v\n%s", errGuilty, p, debug.Stack())
-		}
-	}()
-	f()
-	return nil
-}
-
-// settle tells the world about a committed transaction of n items. Work is handed out
-// before anybody is answered: it takes longer.
+// settle lets out the effects of a committed transaction of n items. It sends assignments before it answers
+// callers, because they take longer. It is not about the end of tasks, as dag/settle.go is.
 func (w *writer) settle(n int) {
 	w.retire()
 	w.standAside()
 	if b := &w.tx.batch; len(b.WorkflowInserts)+len(b.WorkflowUpdates) > 0 {
 		w.e.directory.forget()
 	}
-	abroad := w.dispatch(w.tx.assigns)
+	abroad := w.e.slots.send(w.tx.assigns)
 	for i := range w.tx.splits {
 		w.lead(w.tx.splits[i])
 	}
 	if len(w.tx.fx.Cancels) > 0 {
-		w.cancel(w.tx.fx.Cancels)
+		w.e.slots.cancel(w.tx.fx.Cancels)
 	}
 	w.arm(&w.tx.fx)
 	for i := range n {
@@ -461,13 +450,13 @@ func (w *writer) settle(n int) {
 	w.alert(w.tx.fx.Poisoned)
 	w.drop(n)
 	w.tx.reset()
-	w.demand()
+	w.e.slots.demand(&w.queue, func() dag.Micros { return w.clock.now().Wall })
 	w.e.pulse.beat()
 	w.defs.trim()
-	w.triggers.trim()
-	w.backfills.retire()
+	w.schedule.triggers.trim()
+	w.schedule.backfills.retire()
 	w.itemsMax = min(2*w.itemsMax, batchRowsMax)
-	w.e.stats.ActiveRuns.Store(int64(len(w.runs) + w.aside))
+	w.e.stats.ActiveRuns.Store(int64(len(w.runs) + w.limits.aside))
 	w.e.stats.ReadyTasks.Store(int64(w.queue.Len()))
 	w.e.stats.InboxItems.Store(int64(w.inbox.len() + len(w.kept)))
 }
@@ -488,6 +477,3 @@ func (w *writer) retire() {
 		}
 	}
 }
-
-// errGuilty is a bug or a corrupt row met while stepping: an item is guilty, not the store.
-var errGuilty = errors.New("panic")

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spec says what processes behind a fence may reach. Paths are absolute. A path that does not exist is left
-// out.
+// Spec lists the files that processes behind a fence may reach. Paths are absolute. A path that does not
+// exist is left out.
 type Spec struct {
 	// System and Devices are as Read and Write, for files that stay: Fresh does not look whether they were
 	// replaced.
@@ -26,13 +26,13 @@ type Spec struct {
 	Read  []string // folders and files that may be read and executed
 	Write []string // folders and files that may also be changed
 	Own   []string // as Write, also if they are below one of Shut
-	// Shut is never reached. A folder of Read or Write that is above one of Shut is replaced by what else is in
-	// it, as it is when the fence is made: new files of that folder are then out of reach.
+	// Shut is never reached. If a folder of Read or Write contains a path of Shut, it is replaced by its other
+	// entries at the time when the fence is made. New files of that folder are then out of reach.
 	Shut []string
 }
 
-// Fence is what processes are started behind; see StartProcess. It has no other state: it may be used at the
-// same time.
+// Fence is a fence for the processes that StartProcess starts. It has no other state and may be used
+// concurrently.
 type Fence struct {
 	ruleset int
 	opened  []look // the folders that were replaced by what is in them
@@ -45,7 +45,7 @@ type look struct {
 	ctime unix.Timespec
 }
 
-// face identifies the file at a path; zero: there was none.
+// face identifies the file at a path. It is zero if there was none.
 type face struct {
 	path     string
 	dev, ino uint64
@@ -170,7 +170,7 @@ func (f *Fence) allowAll(paths []string, rights uint64, shut []string) error {
 	return nil
 }
 
-// allow adds a path, or what is in it besides what is shut.
+// allow adds a path, or its content except for the parts that are shut.
 func (f *Fence) allow(path string, rights uint64, shut []string) error {
 	if slices.ContainsFunc(shut, func(s string) bool { return Within(path, s) }) {
 		return nil
@@ -220,8 +220,8 @@ func (f *Fence) rule(path string, rights uint64) error {
 	return nil
 }
 
-// Fresh reports whether a new fence of the same Spec would allow the same. It would not after a file was
-// replaced by another one of the same name, as editors do.
+// Fresh reports whether a new fence of the same Spec would allow the same files. It returns false after a
+// file was replaced by another one of the same name, as editors do.
 func (f *Fence) Fresh() bool {
 	for _, was := range f.named {
 		if faceOf(was.path) != was {

@@ -83,9 +83,10 @@ var stub = sync.OnceValues(func() (int, error) {
 	return fd, nil
 })
 
-// StartProcess starts a program behind the fence, as syscall.StartProcess does without one. attr.Files has three
-// files. The program and its children can never gain what the fence does not give, nor privileges by a program
-// with a set-user-ID bit. They have none of the capabilities by which root gets around a fence. An error is an
+// StartProcess starts a program behind the fence, as syscall.StartProcess does without one. attr.Files has
+// three files. The program and its children can never gain what the fence does not give, nor privileges by
+// a program with a set-user-ID bit. They have none of the capabilities by which root gets around a fence.
+// An error is an
 // *EnterError, or the one of the kernel.
 func (f *Fence) StartProcess(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
 	program, err := stub()

@@ -1,5 +1,5 @@
-// Package glob matches names of files with patterns: parts are separated by slashes, ** stands for any number of
-// folders, and a name with a leading dot needs a pattern with one. It reads no disk.
+// Package glob matches names of files with patterns: parts are separated by slashes, ** stands for any
+// number of folders, and a name with a leading dot needs a pattern with one. It reads no disk.
 package glob
 
 import (
@@ -46,14 +46,15 @@ func Match(parts, name []string) (ok, below bool, err error) {
 	return ok, below || deeper, err
 }
 
-// Meet reports whether a file can have a name that two globs name. It may say so where none can, because of
-// what stands between two wildcards; it never denies one that can.
+// Meet reports whether a file can have a name that two globs match. It may return true if no file can,
+// because of the text between two wildcards. It never returns false if a file can.
 func Meet(a, b string) bool {
 	m := meeting{a: strings.Split(path.Clean(a), "/"), b: strings.Split(path.Clean(b), "/"), never: map[[2]int]bool{}}
 	return m.from(0, 0)
 }
 
-// meeting remembers from where two globs cannot meet, so that many ** cost no more than their product.
+// meeting remembers the positions from which two globs cannot meet, so that the cost of many ** is at most
+// their product.
 type meeting struct {
 	a, b  []string
 	never map[[2]int]bool
@@ -101,7 +102,7 @@ func partsMeet(a, b string) bool {
 
 const wildcards = `*?[\`
 
-// tail is what is fixed at the end of a part.
+// tail is the literal end of a part.
 func tail(part string) string { return part[strings.LastIndexAny(part, wildcards+"]")+1:] }
 
 func endsMeet(a, b string, begins func(s, end string) bool) bool { return begins(a, b) || begins(b, a) }

@@ -8,21 +8,22 @@ import (
 	"connectrpc.com/connect"
 
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
 const (
-	// affirmMax is how long one look at the rows counts for the calls about an attempt. A transfer of many pieces
-	// reads the rows once in that time. What a worker gets later than the end of its attempt is what it could
-	// have got that much earlier, and what it had kept is final (artifact.ErrFinal), so a longer look gives no
-	// right that the attempt had not.
+	// affirmMax is the time for which one read of the rows counts for calls about an attempt. So a transfer of
+	// many pieces reads the rows once in that time. For at most that time after the end of its attempt, a
+	// worker may still get data of the attempt. It could have got the same data before the end. Its stored
+	// artifacts are final (artifact.ErrFinal), so it cannot change them.
 	affirmMax = 2 * time.Second
-	// affirmAgain is how long one look counts for the log of an attempt that has ended: see engine.LateMax.
+	// affirmAgain is the time for which one read counts for the log of an ended attempt: see engine.LateMax.
 	affirmAgain = time.Minute
 )
 
-// affirm checks that a worker has an attempt, by the rows: what the worker says of itself counts for nothing.
-// The owner's delivery is as good as a row, because it follows the commit. A cancel voids what was affirmed.
+// affirm checks by the rows that a worker has an attempt. Statements of the worker do not count. A delivery
+// by the owner counts like a row, because it follows the commit. A cancel ends this confirmation.
 func (h *Home) affirm(ctx context.Context, w *worker, k key) (*holding, error) {
 	h.mu.Lock()
 	x := w.running[k]
@@ -51,7 +52,7 @@ func (h *Home) affirm(ctx context.Context, w *worker, k key) (*holding, error) {
 
 // missing reports whether an error says that the run or its workflow was deleted.
 func missing(err error) bool {
-	return errors.Is(err, engine.ErrNotFound) || errors.Is(err, store.ErrNotFound)
+	return errors.Is(err, errkind.ErrNotFound) || errors.Is(err, store.ErrNotFound)
 }
 
 // stale refuses a call about an attempt that a worker does not have.
@@ -59,9 +60,9 @@ func (h *Home) stale(k key) error {
 	return h.no(connect.CodeFailedPrecondition, Stale, "run %s, task %d, token %d: the worker does not have that attempt", k.run, k.task, k.token)
 }
 
-// named says how an attempt is called that is or was a worker's; false: it is not its own, and was not
-// lately. An attempt that the worker has is asked for once in engine.LateMax, so that no worker goes on for
-// longer than that after an end of which this home has not heard.
+// named returns the names of an attempt that a worker has or had lately. It returns false for other
+// attempts. It reads the rows of a running attempt once in engine.LateMax. So if an attempt has ended and
+// this home does not know it, the worker can continue for at most that time.
 func (h *Home) named(ctx context.Context, w *worker, k key) (Names, bool, error) {
 	now := time.Now()
 	h.mu.Lock()

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// pieceMax bounds what one call brings of a file, in bytes.
+	// pieceMax bounds the piece of a file in one call, in bytes.
 	pieceMax = 1 << 20
 	// filesMax bounds the list of files of an attempt.
 	filesMax = 10_000
 )
 
-// upload is the files of an attempt on their way to this node. It is in memory only: a node that loses it
-// asks for the files again.
+// upload holds the files of an attempt on their way to this node. It is in memory only. If a node loses it,
+// the node asks for the files again.
 type upload struct {
-	mu   sync.Mutex // held while something of it is taken; protects following fields
+	mu   sync.Mutex // held while a piece is written; protects following fields
 	in   *artifact.Intake
 	over bool
 }
 
-// end leaves nothing of an upload but what was kept.
+// end deletes all files of an upload that were not kept.
 func (u *upload) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -43,7 +43,7 @@ func (u *upload) endLocked() {
 	}
 }
 
-// endUpload is told that nothing comes any more of an attempt; h.mu is held.
+// endUpload ends the upload of an attempt after its last piece. The caller holds h.mu.
 func (w *worker) endUpload(k key) {
 	if u := w.uploads[k]; u != nil {
 		delete(w.uploads, k)
@@ -115,7 +115,7 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 		case len(list) > 0:
 			return nil, h.notKept(artifact.ErrIncomplete)
 		}
-		if u, err = h.upload(ctx, w, k, ref); err != nil { // that there is nothing is kept, too
+		if u, err = h.upload(ctx, w, k, ref); err != nil { // an empty list is kept, too
 			return nil, err
 		}
 	}
@@ -135,8 +135,8 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 	return &workerv1.KeepArtifactsResponse{}, nil
 }
 
-// depositor finds the worker that calls, and the place of what one of its attempts leaves behind: by what is
-// known of the attempt here, whatever the worker says.
+// depositor finds the calling worker, and where the artifacts of one of its attempts belong. It uses the
+// attempt as this home knows it, and ignores the worker's statements.
 func (h *Home) depositor(ctx context.Context, in caller, a *workerv1.Attempt) (*worker, key, artifact.Ref, error) {
 	var ref artifact.Ref
 	w, err := h.find(in)
@@ -162,7 +162,7 @@ func (h *Home) depositor(ctx context.Context, in caller, a *workerv1.Attempt) (*
 	return w, k, artifact.Ref{Run: artifact.Run{Namespace: n.Namespace, Workflow: n.Workflow, ID: k.run.String()}, Task: n.Task, Attempt: int(k.token)}, nil
 }
 
-// upload is that of an attempt, or a new one.
+// upload returns the upload of an attempt. It makes one if there is none.
 func (h *Home) upload(ctx context.Context, w *worker, k key, ref artifact.Ref) (*upload, error) {
 	h.mu.Lock()
 	u := w.uploads[k]
@@ -178,7 +178,7 @@ func (h *Home) upload(ctx context.Context, w *worker, k key, ref artifact.Ref) (
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch u := w.uploads[k]; {
-	case w.out == nil || w.running[k] == nil: // it is attached no more, or the attempt is over
+	case w.out == nil || w.running[k] == nil: // the worker is no longer attached, or the attempt has ended
 		go fresh.end()
 		return nil, h.stale(k)
 	case u != nil: // another goroutine was faster
@@ -189,7 +189,7 @@ func (h *Home) upload(ctx context.Context, w *worker, k key, ref artifact.Ref) (
 	return fresh, nil
 }
 
-// notKept says why something was not kept.
+// notKept returns the reason why files were not kept.
 func (h *Home) notKept(err error) error {
 	var bound *artifact.BoundError
 	switch {

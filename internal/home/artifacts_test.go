@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/home"
 )
 
-// file is one that an attempt left behind.
+// file is an artifact of an attempt.
 type file struct{ name, text string }
 
 func (f file) wire() *workerv1.Artifact {
@@ -23,7 +23,7 @@ func (f file) wire() *workerv1.Artifact {
 	return &workerv1.Artifact{Name: f.name, Size: int64(len(f.text)), Sha256: hex.EncodeToString(sum[:])}
 }
 
-// put brings a piece, and gives what is wanted next or the reason why not.
+// put sends a piece. It returns the next wanted piece, or the reason of the refusal.
 func (h *hand) put(x *workerv1.Attempt, index int, as *workerv1.Artifact, offset int, data string) (int, int, string) {
 	out, err := h.c.PutArtifact(h.t.Context(), &workerv1.PutArtifactRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid, Attempt: x,
 		Index: int32(index), Artifact: as, Offset: int64(offset), Data: []byte(data)})
@@ -48,7 +48,7 @@ func (s *scene) ref() artifact.Ref {
 	return artifact.Ref{Run: artifact.Run{Namespace: "test", Workflow: "w", ID: s.run.String()}, Task: "t0", Attempt: 1}
 }
 
-// nothingLeft waits until nothing of the run's files is on the disk.
+// nothingLeft waits until the disk has no file of the run.
 func (s *scene) nothingLeft() {
 	s.Helper()
 	s.until("nothing half is left", func() bool {
@@ -69,10 +69,10 @@ func TestArtifacts(t *testing.T) {
 		data   string
 		next   [2]int
 	}{
-		{1, two, 0, "", [2]int{0, 0}}, // out of turn
+		{1, two, 0, "", [2]int{0, 0}}, // out of order
 		{0, one, 5, "56789", [2]int{0, 0}},
 		{0, one, 0, "01234", [2]int{0, 5}},
-		{0, one, 0, "01234", [2]int{0, 5}}, // doubled
+		{0, one, 0, "01234", [2]int{0, 5}}, // sent twice
 		{0, one, 5, "56789", [2]int{1, 0}},
 		{0, one, 5, "56789", [2]int{1, 0}},
 		{1, two, 0, "", [2]int{2, 0}},
@@ -182,7 +182,7 @@ func TestArtifactsRefused(t *testing.T) {
 				return
 			}
 			right := file{"right", "0123456789"}
-			for try := 0; ; try++ { // what is half there is wanted first
+			for try := 0; ; try++ { // the missing rest is wanted first
 				i, o, why := s.a.put(s.x, 0, right.wire(), 0, right.text)
 				if why == "" && i == 1 {
 					break
@@ -190,7 +190,7 @@ func TestArtifactsRefused(t *testing.T) {
 				if try > 2 || why != "" && !slices.Contains([]string{"CORRUPT", ""}, why) {
 					t.Fatalf("afterwards: %d %d %q", i, o, why)
 				}
-				if why == "" { // whatever is wanted there is refused, and all begins again
+				if why == "" { // every wanted piece is refused, and the upload starts again
 					s.a.put(s.x, i, right.wire(), o, right.text)
 				}
 			}

@@ -3,10 +3,12 @@ package home_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -22,15 +24,17 @@ import (
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 )
 
-// town is nodes with engines, memberships and homes over one store in memory, that talk over HTTP. They run
-// nothing themselves.
+// town is a group of nodes with engines, memberships and homes over one store in memory. They communicate
+// over HTTP. They run no attempts themselves.
 type town struct {
 	testing.TB
 	store *memory.Store
@@ -48,9 +52,17 @@ type node struct {
 	die  func()
 }
 
+// TestMain has eight tests run beside each other: nearly all of their time, they wait for a beat of the node.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
 const (
 	beat = 200 * time.Millisecond
-	lag  = 20 * time.Second // no machine is that slow
+	lag  = 20 * time.Second // more than any machine needs
 )
 
 func newTown(t testing.TB, nodes int, change ...func(*home.Config)) *town {
@@ -107,7 +119,7 @@ func (nothing) Names(_ context.Context, _ dag.RunID, t dag.TaskID) (home.Names, 
 	return home.Names{Namespace: "test", Workflow: "w", Task: fmt.Sprint("t", t), Artifacts: true}, nil
 }
 
-// paper keeps logs in memory, of every attempt that it is told of.
+// paper keeps the logs of every known attempt in memory.
 type paper struct {
 	mu   sync.Mutex // protects following fields
 	text map[logs.Ref]string
@@ -129,12 +141,12 @@ func (p *paper) Append(_ context.Context, chunks []logs.Chunk) ([]int64, error) 
 	return ends, nil
 }
 
-// boot is the clock of all of them.
+// boot is the clock of all nodes.
 func boot() time.Duration { return time.Since(began) + 1 }
 
 var began = time.Now()
 
-// node starts one.
+// node starts a node.
 func (t *town) node(name string, change ...func(*home.Config)) *node {
 	n := &node{name: name}
 	mux := http.NewServeMux()
@@ -181,7 +193,7 @@ func (t *town) node(name string, change ...func(*home.Config)) *node {
 	return n
 }
 
-// until waits for a condition; how long is nobody's concern.
+// until waits for a condition. The duration does not matter.
 func (t *town) until(what string, is func() bool) {
 	t.Helper()
 	for began := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
@@ -191,7 +203,7 @@ func (t *town) until(what string, is func() bool) {
 	}
 }
 
-// apply makes a workflow of tasks that need nothing, one per place.
+// apply makes a workflow of independent tasks, one for each placement.
 func (t *town) apply(name string, places ...dag.Place) store.Workflow {
 	t.Helper()
 	var spec dag.GraphSpec
@@ -210,7 +222,7 @@ func (t *town) apply(name string, places ...dag.Place) store.Workflow {
 	return w
 }
 
-// somewhere does something at the node that can do it.
+// somewhere calls do at the node that can do it.
 func (t *town) somewhere(what string, do func(e *engine.Engine) error) {
 	t.Helper()
 	t.until(what, func() bool {
@@ -219,7 +231,7 @@ func (t *town) somewhere(what string, do func(e *engine.Engine) error) {
 			if err == nil {
 				return true
 			}
-			if !errors.Is(err, engine.ErrUnavailable) {
+			if !errors.Is(err, errkind.ErrUnavailable) {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}
@@ -237,19 +249,19 @@ func (t *town) submit(w store.Workflow) dag.RunID {
 	return id
 }
 
-// has reports whether the run's history tells of a rejected report.
+// rejectedIn reports whether the run's history has a rejected report.
 func (t *town) rejectedIn(run dag.RunID) bool {
 	t.Helper()
 	events, err := t.nodes[0].e.Events(t.Context(), run, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.ContainsFunc(events, func(v engine.EventView) bool {
-		return slices.ContainsFunc(v.Records, func(r engine.RecordView) bool { return r.Kind == dag.RecRejected })
+	return slices.ContainsFunc(events, func(v inspect.EventView) bool {
+		return slices.ContainsFunc(v.Records, func(r inspect.RecordView) bool { return r.Kind == dag.RecRejected })
 	})
 }
 
-// hand is a worker under a test's control: it says what the test says.
+// hand is a worker whose every call is made by the test.
 type hand struct {
 	t             *town
 	c             workerv1connect.WorkersClient
@@ -258,8 +270,8 @@ type hand struct {
 	lease         int64
 	ack           int64
 	running, done []*workerv1.Attempt
-	starts        bool        // its reports ask for what follows
-	lost          func() bool // whether the answer to a report brings it that; nil: it always does
+	starts        bool        // its reports ask for the following attempts
+	lost          func() bool // whether the answer to a report is lost; nil: never
 	again         bool        // such an answer was lost
 }
 
@@ -284,7 +296,7 @@ func (h *hand) pollRequest() *workerv1.PollRequest {
 	return &workerv1.PollRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid, Ack: h.ack, Running: slices.Clone(h.running), Ended: slices.Clone(h.done), Again: h.again}
 }
 
-// poll asks once, and takes what it is given.
+// poll polls once, and takes the attempts of the answer.
 func (h *hand) poll() *workerv1.PollResponse {
 	h.t.Helper()
 	out, err := h.c.Poll(h.t.Context(), h.pollRequest())
@@ -318,7 +330,7 @@ func (h *hand) request(results ...*workerv1.Result) *workerv1.ReportRequest {
 	return &workerv1.ReportRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid, Results: results, Starts: h.starts}
 }
 
-// report says something until there is a verdict.
+// report sends a report until there is a verdict.
 func (h *hand) report(r *workerv1.Result) (v workerv1.Verdict) {
 	h.t.Helper()
 	h.t.until("there is a verdict", func() bool {

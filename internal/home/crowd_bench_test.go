@@ -15,10 +15,10 @@ import (
 
 var idleFlag = flag.Duration("idle", 10*time.Second, "how long the workers of BenchmarkIdleCrowd are idle")
 
-// steady gives a node the time between two signs of life that a cluster has by default.
+// steady sets the default heartbeat of a cluster.
 func steady(c *home.Config) { c.Beat = 5 * time.Second }
 
-// used is the processor time that this process has used: that of the node, of all workers and of both ends of
+// used returns the processor time of this process: that of the node, of all workers, and of both ends of
 // their connections.
 func used(b *testing.B) time.Duration {
 	b.Helper()
@@ -40,7 +40,7 @@ func gather(b *testing.B, workers int) (*town, *crowd, time.Duration) {
 	return tn, c, time.Since(began)
 }
 
-// BenchmarkCrowd has workers of ten slots join one node, each over connections of its own, and carry out tasks
+// BenchmarkCrowd attaches workers of ten slots to one node, each over its own connections. They run tasks
 // that do nothing.
 func BenchmarkCrowd(b *testing.B) {
 	for _, v := range []struct{ workers, tasks int }{{50, 5000}, {1000, 5000}, {3000, 50_000}} {
@@ -57,19 +57,19 @@ func BenchmarkCrowd(b *testing.B) {
 				b.ReportMetric(time.Since(began).Seconds(), "tasks-s")
 				b.ReportMetric((used(b) - cpu).Seconds(), "tasks-cpu-s")
 			}
-			b.ReportMetric(joined.Seconds(), "join-s") // the loop drops what is reported before it
+			b.ReportMetric(joined.Seconds(), "join-s") // the loop discards metrics that are reported before it
 			b.ReportMetric(float64(tn.nodes[0].h.Stats.Lost.Load()), "lost")
 			b.ReportMetric(float64(c.refused.Load()), "refused")
 		})
 	}
 }
 
-// BenchmarkIdleCrowd shows the part of a core that idle workers cost, with their own part of it.
+// BenchmarkIdleCrowd measures the part of a core that idle workers cost, including the workers themselves.
 func BenchmarkIdleCrowd(b *testing.B) {
 	gather(b, 1000)
 	for b.Loop() {
 		cpu := used(b)
-		time.Sleep(*idleFlag) // the time that is measured
+		time.Sleep(*idleFlag) // the measured time
 		b.ReportMetric(100*(used(b)-cpu).Seconds()/idleFlag.Seconds(), "%-of-a-core")
 	}
 }

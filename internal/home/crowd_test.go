@@ -1,5 +1,5 @@
-// A thousand workers in one process are too many for the race detector, which makes each call some ten times slower. The
-// other tests of this package run with it, and `make test` runs this one without.
+// A thousand workers in one process are too many for the race detector, which makes each call about ten
+// times slower. The other tests of this package run with it. `make test` runs this test without it.
 
 //go:build !race
 
@@ -23,7 +23,7 @@ import (
 	"skein.dev/skein/internal/home"
 )
 
-// crowd is many workers of one node. Each registers, polls and reports by itself, as a worker process does.
+// crowd is many workers of one node. Each registers, polls and reports, as a worker process does.
 type crowd struct {
 	t        *town
 	http     *http.Client
@@ -32,15 +32,15 @@ type crowd struct {
 	attached atomic.Int64 // workers that have registered
 	served   atomic.Int64 // workers that have been given an attempt
 	done     atomic.Int64 // attempts whose ends were accepted
-	put      atomic.Int64 // registrations that were put off
-	refused  atomic.Int64 // attempts whose ends were not
-	// open is closed when attempts may end; until then a worker keeps what it is given.
+	put      atomic.Int64 // registrations that were postponed
+	refused  atomic.Int64 // attempts whose ends were refused
+	// open is closed when attempts may end. Until then each worker keeps its attempts.
 	open chan struct{}
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 }
 
-// callMax is how long a call of a worker takes at most: as the workers of the house do, it is given up then.
+// callMax bounds a call of a worker. Skein's own workers give up a call at the same time.
 const callMax = 3 * time.Second
 
 func (t *town) crowd(n *node, size int, slots int32) *crowd {
@@ -56,13 +56,13 @@ func (t *town) crowd(n *node, size int, slots int32) *crowd {
 	return c
 }
 
-// end ends all of them, without a word to the node.
+// end ends all workers without a call to the node.
 func (c *crowd) end() {
 	c.stop()
 	c.wg.Wait()
 }
 
-// worker registers, and again when the node does not know it, until ctx ends.
+// worker registers until ctx ends. It registers again whenever the node does not know it.
 func (c *crowd) worker(ctx context.Context, name string) {
 	in := &workerv1.RegisterRequest{Name: name, Uuid: uuid.NewString(), Slots: c.slots, Artifacts: true}
 	client := workerv1connect.NewWorkersClient(c.http, c.url)
@@ -94,7 +94,7 @@ func (c *crowd) worker(ctx context.Context, name string) {
 	}
 }
 
-// pause waits as the workers of the house do: as long as a busy node asks for.
+// pause waits as Skein's own workers do: as long as a busy node asks for.
 func (c *crowd) pause(ctx context.Context, err error) {
 	pause := 50 * time.Millisecond
 	if reason(err) == "BUSY" {
@@ -116,7 +116,7 @@ type stay struct {
 	ack            int64
 	poll           time.Duration
 	has            []*workerv1.Attempt
-	over           []*workerv1.Attempt // accepted, but the node may still give them
+	over           []*workerv1.Attempt // accepted, but the node may give them again
 }
 
 // turn is one poll.
@@ -144,7 +144,8 @@ func (s *stay) take(jobs []*workerv1.Job) {
 	}
 }
 
-// ends reports all that it has as ended, with what its answers bring, once attempts may end.
+// ends reports all its attempts as ended once attempts may end. It also reports the attempts that come with
+// the answers.
 func (s *stay) ends(ctx context.Context) {
 	select {
 	case <-s.c.open:
@@ -180,7 +181,7 @@ func (s *stay) ends(ctx context.Context) {
 	}
 }
 
-// spare gives workers of a test more time between two polls than there usually is.
+// spare gives the workers of a test more time between two polls than usual.
 func spare(c *home.Config) { c.Beat = 2 * time.Second }
 
 // TestThousandWorkers: a node with a thousand workers of ten slots serves each of them, and all tasks end.
@@ -189,7 +190,7 @@ func TestThousandWorkers(t *testing.T) {
 	tn := newTown(t, 1, spare)
 	var all []dag.RunID
 	w := tn.apply("w", places(tasks, dag.Anywhere)...)
-	for range runs { // they wait before the first worker comes
+	for range runs { // they wait before the first worker is attached
 		all = append(all, tn.submit(w))
 	}
 	c := tn.crowd(tn.nodes[0], workers, slots)

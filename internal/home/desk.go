@@ -20,77 +20,79 @@ type key struct {
 
 func keyOf(a *engine.Assignment) key { return key{a.Run, a.Task, a.Token} }
 
-// worker is one that is attached here, or this process.
+// worker is a worker that is attached here, or this process. The type desk in rpc.go has its protocol.
 type worker struct {
-	seat   seat[*worker] // among those that lend
-	turn   int           // when it lent last, as Home.turn counted
+	seat   seat[*worker] // its element among the lenders
+	turn   int           // value of Home.turn when it lent last
 	member store.Member
 	local  bool
-	since  time.Time // it is attached
-	// sure is when, on the boot clock, its row was last renewed, as the store has confirmed.
+	since  time.Time // since when it is attached
+	// sure is when its row was last renewed, as confirmed by the store, on the boot clock.
 	sure  time.Duration
-	heard bool // since the last renewal
+	heard bool // it was heard since the last renewal
 
 	used     int              // slots that are lent or have an attempt
-	room     dag.Need         // what these take
+	room     dag.Need         // resources that these take
 	running  map[key]*holding // attempts that have a slot
-	waiting  []*holding       // delivered, and no slot is free
+	waiting  []*holding       // delivered attempts for which no slot is free
 	accounts map[loan]*account
 	ended    ring // attempts whose end was reported
-	// echoes were delivered after their end was reported and before the report was taken. Those that the rows
-	// still hold by then are lost.
+	// echoes are attempts that were delivered after their end was reported, and before the report was taken.
+	// If the rows still have one after that, it is lost.
 	echoes   map[key]*delivery
-	settled  ring     // of ended, those whose report was taken: their rows say so, unless what the rows said was lost
-	names    register // of attempts that are or were its own
+	settled  ring     // of ended, those whose report was taken: the rows have their end, unless the database lost it
+	names    register // names of attempts that it has or had
 	uploads  map[key]*upload
-	inputs   map[key][]artifact.Input  // what attempts get, once it was asked
-	deposits bool                      // it brings artifacts
+	inputs   map[key][]artifact.Input  // inputs of attempts that were asked for them
+	deposits bool                      // it sends artifacts
 	fetches  bool                      // it fetches inputs
-	reader   bool                      // it gives pieces of logs
-	reads    map[string]*reading       // that it is asked for, by ticket
+	masks    bool                      // it masks secrets
+	reader   bool                      // it sends pieces of logs
+	reads    map[string]*reading       // requested pieces, by ticket
 	turns    chan struct{}             // cap readsMax
-	doubts   map[key]bool              // attempts that it says to have, being looked up
-	said     map[key]*workerv1.Attempt // that it has, by its newest poll; nil: it has not polled yet
+	doubts   map[key]bool              // attempts that it claims to have and that are being looked up
+	said     map[key]*workerv1.Attempt // attempts that it has by its newest poll; nil: it has not polled yet
 
-	fresh     []*holding      // whose job is to be made
-	preparing int             // who makes them
-	out       map[key]*errand // to be started, and not confirmed; nil: it is detached
+	fresh     []*holding      // attempts whose jobs must be made
+	preparing int             // goroutines that make them
+	out       map[key]*errand // attempts to start that it has not confirmed; nil: it is detached
 	ready     []key           // of out, those that it was not given yet
-	takers    int             // reports whose answers take what is fresh or ready now
+	takers    int             // reports whose answers take fresh or ready attempts now
 	stops     []stop
 	seq       int64 // of the newest answer
-	polls     int64 // how many came: only the newest waits
+	polls     int64 // number of polls: only the newest waits
 	draining  bool
 	full      bool          // its disk has no room
 	wake      chan struct{} // cap 1
 }
 
-// holding is an attempt that a worker has, as far as its home knows.
+// holding is an attempt that a worker has, as its home knows it.
 type holding struct {
 	engine.Assignment
-	known bool // Assignment is more than its name
+	known bool // Assignment is complete, not only a name
 	asked bool // its job was asked for
-	// affirmed is when the rows confirmed that the worker holds it: see affirm. Zero: they have not, or it was
-	// cancelled since.
+	// affirmed is the time at which the rows confirmed that the worker holds the attempt: see affirm. It is
+	// zero if they have not confirmed it, or if the attempt was cancelled afterwards.
+	// Invariant: a worker gets files and inputs only if the rows have confirmed it in the last affirmMax.
 	affirmed time.Time
 
 	confirmed bool      // the worker has confirmed that it holds it
-	sent      int64     // the first answer after it had
+	sent      int64     // the first answer after the worker got it
 	missing   bool      // the worker no longer holds it
 	over      bool      // its end was reported and taken before it was delivered again: it is lost
-	at        time.Time // it was to begin
+	at        time.Time // latest start
 }
 
-// stop is an attempt to be ended. It was told in the answer seq; 0: in none yet.
+// stop is an attempt that must end. seq is the answer that told the worker so; 0: none yet.
 type stop struct {
 	key   key
 	kill  bool
 	seq   int64
-	early bool // the attempt may not have been there when it was told
+	early bool // the attempt may not have arrived when the worker was told
 }
 
-// heeded drops the stops that have arrived. One whose attempt has not is told again as soon as that has;
-// early: there is such.
+// heeded drops the stops that have arrived. If the attempt of a stop has not arrived yet, the stop is sent
+// again after it. early reports whether there is such a stop.
 func (w *worker) heeded(ack int64) (early bool) {
 	w.stops = slices.DeleteFunc(w.stops, func(s stop) bool {
 		x := w.running[s.key]
@@ -108,18 +110,19 @@ func (w *worker) heeded(ack int64) (early bool) {
 	return early
 }
 
-// loan is the slots of a worker that an owner gets with the same room.
+// loan is the slots of a worker that an owner gets with equal resources.
 type loan struct {
 	owner dag.HandlerID
 	need  dag.Need
 }
 
-// account is what an owner was lent of a worker; all of it only rises.
+// account counts the slots of a worker that were lent to an owner. Invariant: all counts only rise,
+// returned + used ≤ granted, and told ≤ granted.
 type account struct{ granted, returned, used, told int64 }
 
 func (a *account) idle() int64 { return a.granted - a.returned - a.used }
 
-// endedMax is how many ended attempts of a worker are remembered.
+// endedMax bounds the remembered ended attempts of a worker.
 const endedMax = 8192
 
 func newWorker(m store.Member) *worker {
@@ -127,8 +130,8 @@ func newWorker(m store.Member) *worker {
 		ended: newRing(endedMax), settled: newRing(endedMax), echoes: map[key]*delivery{}, names: newRegister(endedMax), uploads: map[key]*upload{}, inputs: map[key][]artifact.Input{}, doubts: map[key]bool{}, reads: map[string]*reading{}, turns: make(chan struct{}, readsMax), out: map[key]*errand{}, wake: make(chan struct{}, 1)}
 }
 
-// epoch tells totals of one attachment from those of another; a node, which may come back under its
-// handler, counts anew with each process.
+// epoch distinguishes the totals of one attachment from those of another. A node may come back under its
+// handler, and counts from 0 in each process.
 func (w *worker) epoch() int64 {
 	if w.local {
 		return w.since.UnixNano()
@@ -136,7 +139,7 @@ func (w *worker) epoch() int64 {
 	return w.member.Lease
 }
 
-// row is what is written of it at a renewal.
+// row returns the part of a worker's row that a renewal writes.
 func (w *worker) row() store.Member {
 	m := w.member
 	m.State, m.Busy, m.Traits.Used, m.Traits.Full = store.MemberActive, int32(len(w.running)), w.taken(), w.full
@@ -156,7 +159,7 @@ func (w *worker) poke() {
 	}
 }
 
-// taken is what the attempts of a worker take.
+// taken returns the resources that the attempts of a worker take.
 func (w *worker) taken() (all dag.Need) {
 	for _, x := range w.running {
 		all = all.Plus(x.Place.Need())
@@ -164,7 +167,7 @@ func (w *worker) taken() (all dag.Need) {
 	return all
 }
 
-// account is that of an owner.
+// account returns the account of an owner.
 func (w *worker) account(owner dag.HandlerID, n dag.Need) *account {
 	at := loan{owner, n}
 	a := w.accounts[at]
@@ -175,7 +178,7 @@ func (w *worker) account(owner dag.HandlerID, n dag.Need) *account {
 	return a
 }
 
-// claim takes a free slot of a worker, and room; release gives it back.
+// claim takes a free slot of a worker and its resources. release gives them back.
 func (h *Home) claim(w *worker, n dag.Need) bool {
 	switch {
 	case w.local:
@@ -190,12 +193,12 @@ func (h *Home) claim(w *worker, n dag.Need) bool {
 	return true
 }
 
-// fits reports whether there is room left for so much.
+// fits reports whether a worker has enough free resources.
 func (w *worker) fits(n dag.Need) bool {
 	return n.IsZero() || n.Within(w.member.Traits.Room.Minus(w.room))
 }
 
-// hold counts a slot that is used with so much room.
+// hold counts a slot in use, with its resources.
 func (h *Home) hold(w *worker, n dag.Need) {
 	w.used++
 	w.room = w.room.Plus(n)
@@ -211,14 +214,14 @@ func (h *Home) release(w *worker, n dag.Need) {
 	}
 }
 
-// admit adds a worker to those that are here.
+// admit adds a worker to the workers of this home.
 func (h *Home) admit(w *worker) {
 	h.workers[w.member.Handler] = w
 	h.lenders.enter(w, w.member.Name, "a worker", &w.member.Traits, dag.Need{})
 	h.relist(w)
 }
 
-// admitSelf makes this process a lender, or one of other traits than before.
+// admitSelf makes this process a lender, or changes its traits.
 func (h *Home) admitSelf(m store.Member) {
 	if s := h.local.seat; s.class != nil && s.name == m.Name && s.class.key == classKey(&m.Traits, thisProcess, dag.Need{}) {
 		h.local.member = m
@@ -230,10 +233,11 @@ func (h *Home) admitSelf(m store.Member) {
 	h.relist(h.local)
 }
 
-// thisProcess is apart from all workers: what it lends never goes to its own shards.
+// thisProcess keeps this process apart from all workers in the order of lenders. Its
+// slots never go to its own shards.
 const thisProcess = "this process"
 
-// detach forgets a worker: it is gone, or attached elsewhere. Owners find out by its row.
+// detach forgets a worker that is gone or attached elsewhere. Owners learn it from its row.
 func (h *Home) detach(w *worker) {
 	if h.workers[w.member.Handler] == w {
 		delete(h.workers, w.member.Handler)
@@ -248,13 +252,13 @@ func (h *Home) detach(w *worker) {
 			w.endUpload(k)
 		}
 		w.hushed()
-		w.out = nil // a poll that waits finds that it is over
+		w.out = nil // a waiting poll then ends
 		w.poke()
 		h.log.Info("a worker has detached", "code", "worker_detached", "worker", w.member.Name)
 	}
 }
 
-// delivery is attempts on their way to a worker.
+// delivery holds attempts on their way to a worker.
 type delivery struct {
 	Owner   dag.HandlerID
 	Handler dag.HandlerID
@@ -262,8 +266,8 @@ type delivery struct {
 	Items   []engine.Assignment
 }
 
-// Deliver takes attempts for a worker of this home, or for this process. Who takes them sees to
-// it that they arrive, as long as the worker is attached here.
+// Deliver takes attempts for a worker of this home, or for this process. The home ensures that they arrive
+// while the worker is attached here.
 func (h *Home) Deliver(d *delivery) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -278,7 +282,7 @@ func (h *Home) Deliver(d *delivery) error {
 	return nil
 }
 
-// accept takes attempts for a worker that is here; h.mu is held.
+// accept takes attempts for a worker that is attached here. The caller holds h.mu.
 func (h *Home) accept(w *worker, d *delivery) {
 	for i := range d.Items {
 		k := keyOf(&d.Items[i])
@@ -322,7 +326,7 @@ func (w *worker) holds(k key) bool {
 	return false
 }
 
-// Cancel has attempts of this process, or of workers that are here, ended.
+// Cancel ends attempts of this process or of workers that are attached here.
 func (h *Home) Cancel(cs []dag.Cancel) {
 	var mine []dag.Cancel
 	h.mu.Lock()
@@ -345,7 +349,7 @@ func (h *Home) Cancel(cs []dag.Cancel) {
 	}
 }
 
-// Ended is told of the end of every attempt of this process, before its report.
+// Ended is called at the end of every attempt of this process, before its report.
 func (h *Home) Ended(run dag.RunID, t dag.TaskID, token dag.Token) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -357,7 +361,7 @@ func (h *Home) Ended(run dag.RunID, t dag.TaskID, token dag.Token) {
 	}
 }
 
-// ring remembers the attempts that ended last.
+// ring remembers the attempts that have ended last.
 type ring struct {
 	keys []key
 	next int
@@ -383,14 +387,14 @@ func (r *ring) add(k key) {
 
 func (r *ring) has(k key) bool { return r.in[k] }
 
-// register remembers how the attempts are called that were added last.
+// register remembers the names of the attempts that were added last.
 type register struct {
 	order ring
 	names map[key]called
 }
 
-// called is the name of an attempt, when the rows said that it is its worker's, and since when it is over;
-// zero: it is not, as far as is known here.
+// called holds the names of an attempt. affirmed is when the rows confirmed that the worker has it. It is
+// zero if this home knows no confirmation. over is when the attempt ended.
 type called struct {
 	Names
 	affirmed, over time.Time
@@ -398,8 +402,8 @@ type called struct {
 
 func newRegister(n int) register { return register{newRing(n), map[key]called{}} }
 
-// of is how an attempt is called; late: it has been over for too long. What was affirmed too long ago is not
-// known.
+// of returns the names of an attempt. late reports whether it ended too long ago. An attempt whose
+// confirmation is too old is not known.
 func (r *register) of(k key, now time.Time) (n Names, known, late bool) {
 	c, known := r.names[k]
 	if !known || !c.over.IsZero() {
@@ -415,7 +419,7 @@ func (r *register) ended(k key, now time.Time) {
 	}
 }
 
-// add notes the name of an attempt that is its worker's, as the rows said at an instant.
+// add notes the names of an attempt that its worker had at an instant, by the rows.
 func (r *register) add(k key, n Names, affirmed time.Time) {
 	if len(r.order.keys) == r.order.max && !r.order.has(k) {
 		delete(r.names, r.order.keys[r.order.next])

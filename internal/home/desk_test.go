@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/home"
 )
 
-// ending makes no job at first: its process ends.
+// ending makes no job at first, as if its process were ending.
 type ending struct {
 	nothing
 	asked *atomic.Int64
@@ -24,8 +24,8 @@ func (e ending) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, e
 	return e.nothing.Job(ctx, a)
 }
 
-// TestEndingIsNoFailure: a process that ends before it has made the job of an attempt says nothing of the attempt.
-// The worker is given it when it is attached anew.
+// TestEndingIsNoFailure: a process that ends before it has made the job of an attempt reports nothing about
+// the attempt. The worker gets the job when it is attached again.
 func TestEndingIsNoFailure(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

@@ -10,19 +10,19 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// lookMax bounds how long the rows are asked about an attempt.
+// lookMax bounds the reads of the rows for one attempt.
 const lookMax = time.Minute
 
-// doubtsMax bounds the attempts of a worker that are looked up at a time.
+// doubtsMax bounds the concurrent lookups of a worker's attempts.
 const doubtsMax = 64
 
-// compare holds what a worker says that it has against what its home knows; h.mu is held. What the
-// home does not know is looked up: nobody knows better than the rows. What the worker was given,
-// confirmed, and has no more without a word is lost.
+// compare compares the attempts that a worker lists with those that its home knows. The caller holds h.mu.
+// It looks up unknown attempts in the rows, which decide. If the worker had confirmed an attempt and does
+// not list it any more, the attempt is lost.
 //
-// A poll that was overtaken by a newer one is no evidence: it acknowledges less.
+// A poll that was overtaken by a newer one proves nothing: it acknowledges less.
 func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
-	for k, a := range has { // nil: it has ended there
+	for k, a := range has { // nil: the attempt has ended at the worker
 		if a != nil && !w.has(k) && !w.doubts[k] && len(w.doubts) < doubtsMax {
 			w.doubts[k] = true
 			go h.doubt(w, k, placeOf(a))
@@ -30,7 +30,7 @@ func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 	}
 	for k, x := range w.running {
 		switch _, listed := has[k]; {
-		case listed && !x.confirmed: // only a poll that was sent after the answer to this one knows better
+		case listed && !x.confirmed: // only a poll that was sent after this answer arrived proves more
 			x.confirmed, x.sent = true, w.seq+1
 		case listed:
 		case x.confirmed && ack >= x.sent && !x.missing:
@@ -42,7 +42,7 @@ func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 	}
 }
 
-// doubt looks up whether an attempt is a worker's. If not, it is told to end it.
+// doubt looks up whether a worker has an attempt. If not, the worker is told to end it.
 func (h *Home) doubt(w *worker, k key, p dag.Place) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookMax)
 	defer cancel()
@@ -68,8 +68,7 @@ func (h *Home) doubt(w *worker, k key, p dag.Place) {
 	w.poke()
 }
 
-// answerFor reports for a worker what it does not say itself, until the owner has heard it, and returns the
-// verdict.
+// answerFor reports a result in place of a worker, until the owner has it, and returns the verdict.
 func (h *Home) answerFor(w *worker, r engine.Report) workerv1.Verdict {
 	k := key{r.Run, r.Task, r.Token}
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {

@@ -12,27 +12,27 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// errand is the job of an attempt for its worker, until that has said that it has it.
+// errand is the job of an attempt on its way to its worker, until the worker has confirmed it.
 type errand struct {
 	job *workerv1.Job
-	// beside: it was given in an answer to a report. The next poll may have been sent before that arrived, so
-	// that it says nothing of it tells nothing.
+	// beside says that the errand was given in an answer to a report. The next poll may have been sent before
+	// that answer arrived. So a poll that does not name the attempt proves nothing.
 	beside bool
 	ready  bool // it is in worker.ready
 }
 
 const (
-	// preparersMax is how many jobs of a worker are made at a time.
+	// preparersMax bounds the goroutines that make jobs of one worker.
 	preparersMax = 8
-	// prepareBatch is how many jobs are made at most before the worker is told of them; prepareLeast is from how
-	// many on two are better than one.
+	// prepareBatch bounds the jobs that are made before the worker gets them. prepareLeast is the number of
+	// jobs from which two goroutines are better than one.
 	prepareBatch = 32
 	prepareLeast = 8
-	// takeMax is for how long an answer to a report waits for the jobs that go with it.
+	// takeMax bounds how long an answer to a report waits for the jobs that follow from it.
 	takeMax = 2 * time.Millisecond
 )
 
-// begin has a worker start an attempt, in a slot that was claimed.
+// begin makes a worker start an attempt in a claimed slot.
 func (h *Home) begin(w *worker, x *holding) {
 	k := keyOf(&x.Assignment)
 	w.running[k], x.at = x, time.Now()
@@ -54,8 +54,8 @@ func (h *Home) begin(w *worker, x *holding) {
 	}
 }
 
-// refute tells the owner of an attempt that has long ended here that the attempt is lost: the owner's rows
-// have gone back to a time before the end. h.mu is held.
+// refute tells the owner of an attempt that ended here long ago that the attempt is lost. This happens if
+// the owner's rows have gone back to a time before the end. The caller holds h.mu.
 func (h *Home) refute(w *worker, x *holding) {
 	k := keyOf(&x.Assignment)
 	x.missing = true
@@ -70,18 +70,21 @@ func (h *Home) refute(w *worker, x *holding) {
 	}()
 }
 
-// Settled implements engine.Market: who has reported what was settled takes what was handed out with it. If
-// that is little, he goes first: what the writer has to tidy up can wait, a hop cannot.
+// Settled implements engine.Market. The worker whose reports were settled takes the attempts that were
+// assigned in the same transaction. If they are few, the worker's answer goes before the remaining work of
+// the writer, because a network hop takes longer.
 func (h *Home) Settled() {
 	if h.handOn() {
 		runtime.Gosched()
 	}
 }
 
-// hasteMax is up to how many attempts a worker's answer goes before what the writer has to do.
+// hasteMax is the largest number of attempts for which a worker's answer goes before the remaining work of
+// the writer.
 const hasteMax = 8
 
-// handOn has the jobs made that nobody is about to make; haste: somebody is, and they are few.
+// handOn begins to make jobs that no other goroutine is going to make. haste reports whether another
+// goroutine makes them and they are few.
 func (h *Home) handOn() (haste bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +100,7 @@ func (h *Home) handOn() (haste bool) {
 	return haste
 }
 
-// prepare has the jobs made that are to be made, beside whoever calls; h.mu is held.
+// prepare starts goroutines that make the pending jobs. The caller holds h.mu.
 func (h *Home) prepare(w *worker) {
 	for most := min((len(w.fresh)+prepareLeast-1)/prepareLeast, preparersMax); w.preparing < most; w.preparing++ {
 		go func() {
@@ -111,8 +114,8 @@ func (h *Home) prepare(w *worker) {
 	}
 }
 
-// make makes the jobs of some attempts and puts them where the worker's next answer takes them from. h.mu is
-// held, but while they are made.
+// make makes the jobs of some attempts, and stores them for the worker's next answer. The caller holds
+// h.mu. make releases it while it makes them.
 func (h *Home) make(w *worker, most int) {
 	batch := slices.Clone(w.fresh[:min(most, len(w.fresh))])
 	w.fresh = slices.Delete(w.fresh, 0, len(batch))
@@ -132,7 +135,7 @@ func (h *Home) make(w *worker, most int) {
 	}
 }
 
-// offer has an errand given with the next answer.
+// offer marks an errand for the next answer.
 func (w *worker) offer(k key) {
 	if o := w.out[k]; !o.ready {
 		o.ready = true
@@ -140,7 +143,7 @@ func (w *worker) offer(k key) {
 	}
 }
 
-// errands are those that a worker is to be given now: those that it was not given yet.
+// errands returns the jobs that a worker was not given yet.
 func (w *worker) errands(beside bool) (jobs []*workerv1.Job) {
 	for _, k := range w.ready {
 		if o := w.out[k]; o != nil && o.ready {
@@ -152,9 +155,9 @@ func (w *worker) errands(beside bool) (jobs []*workerv1.Job) {
 	return jobs
 }
 
-// arrived takes what a poll says of the attempts that a worker has. What came with the answer before and is
-// not among them is given once more; what came with answers to reports only if it is asked for: it may be on
-// its way.
+// arrived notes the attempts that the worker has, by its poll. If attempts of an earlier answer are
+// missing, they are given again. Attempts of answers to reports are given again only if again is set,
+// because they may be on their way.
 func (w *worker) arrived(has map[key]*workerv1.Attempt, again bool) {
 	for k, o := range w.out {
 		if _, ok := has[k]; ok {
@@ -165,8 +168,8 @@ func (w *worker) arrived(has map[key]*workerv1.Attempt, again bool) {
 	}
 }
 
-// take gives who has reported the errands that came of it, with those that wait. It takes the place of a
-// poll: nobody else was woken for them.
+// take returns to a reporting worker the jobs that follow from its reports, and the waiting jobs. It
+// replaces a poll, because no other goroutine was woken for them.
 func (h *Home) take(w *worker) []*workerv1.Job {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,8 +181,8 @@ func (h *Home) take(w *worker) []*workerv1.Job {
 	return w.errands(true)
 }
 
-// jobs makes the jobs of attempts; nil: it cannot be made, and the attempt is answered for, unless this
-// process ends.
+// jobs makes the jobs of attempts. A job is nil if it cannot be made; then the home reports the end of the
+// attempt, unless this process ends.
 func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
 	made := make([]*workerv1.Job, len(batch))
 	for i, x := range batch {
@@ -193,6 +196,9 @@ func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
 		}
 		if err == nil && job.Inputs && !w.fetches {
 			err = fmt.Errorf("task %s gets files of other tasks, and worker %s is of a version that fetches none: use a newer one", x.Name, w.member.Name)
+		}
+		if err == nil && len(job.Secrets) > 0 && !w.masks {
+			err = fmt.Errorf("task %s uses secrets, and worker %s is of a version that does not mask them: use a newer one", x.Name, w.member.Name)
 		}
 		if err != nil {
 			go h.answerFor(w, failed(k, h.cfg.Jobs.Refused(err)))

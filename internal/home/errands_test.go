@@ -10,10 +10,10 @@ import (
 	"skein.dev/skein/internal/home"
 )
 
-// patient has a poll that is not answered for a reason take longer than any test.
+// patient makes polls wait longer than any test lasts.
 func patient(c *home.Config) { c.Beat, c.Lag = time.Hour, 10*time.Hour }
 
-// names are the attempts of jobs.
+// names returns the attempts of jobs.
 func names(jobs []*workerv1.Job) (all []*workerv1.Attempt) {
 	for _, j := range jobs {
 		all = append(all, j.Attempt)
@@ -21,8 +21,8 @@ func names(jobs []*workerv1.Job) (all []*workerv1.Attempt) {
 	return all
 }
 
-// TestReportBringsWhatFollows: the slot that an end frees is used for the next task in the same transaction, and the answer to
-// the report brings it. Nothing but that was needed: the poll beside it is never answered.
+// TestReportBringsWhatFollows: the slot that an end frees is used for the next task in the same
+// transaction, and the answer to the report brings its job. The concurrent poll is never answered.
 func TestReportBringsWhatFollows(t *testing.T) {
 	t.Parallel()
 	const tasks = 50
@@ -51,8 +51,8 @@ func TestReportBringsWhatFollows(t *testing.T) {
 	<-silent
 }
 
-// TestAnswersThatDoNotArrive: what came with the answer to a report comes once more, at once if the worker says that it
-// missed one, else with the end of a poll.
+// TestAnswersThatDoNotArrive: jobs of a lost answer to a report come again: at once if the worker reports
+// the loss, else with the end of a poll.
 func TestAnswersThatDoNotArrive(t *testing.T) {
 	t.Parallel()
 	for name, soon := range map[string]bool{"said": true, "not said": false} {
@@ -84,7 +84,8 @@ func TestAnswersThatDoNotArrive(t *testing.T) {
 	}
 }
 
-// TestStoppedOnItsWay: an attempt is to end that is on its way in the answer to a report. That is said until it has arrived.
+// TestStoppedOnItsWay: an attempt that is on its way in the answer to a report must end. The stop is
+// repeated until the attempt has arrived.
 func TestStoppedOnItsWay(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 1, patient)
@@ -103,7 +104,7 @@ func TestStoppedOnItsWay(t *testing.T) {
 	told := func(out *workerv1.PollResponse) bool {
 		return slices.ContainsFunc(out.Stop, func(s *workerv1.Stop) bool { return same(s.Attempt, x) })
 	}
-	for range 2 { // in vain: there is nothing that it could end
+	for range 2 { // in vain: the worker has nothing to end
 		out, err := h.c.Poll(t.Context(), h.pollRequest())
 		if err != nil {
 			t.Fatal(err)

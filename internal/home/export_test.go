@@ -1,6 +1,6 @@
 package home
 
-// Cordoned reports whether a worker that is attached here gets nothing any more.
+// Cordoned reports whether a worker that is attached here is cordoned.
 func (h *Home) Cordoned(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

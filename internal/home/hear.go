@@ -14,6 +14,7 @@ import (
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -28,8 +29,8 @@ const (
 	LogPath     = PeerPrefix + "log"
 )
 
-// word is a worker's report on its way to the owner of its run, with the slots of that home that
-// the owner has been lent: the next task can be ready in the transaction that settles this one.
+// word is a worker's report on its way to the owner of its run. It carries the slots of that home that the
+// owner has been lent, because the next task can be ready in the transaction that settles this report.
 type word struct {
 	Handler dag.HandlerID
 	Report  engine.Report
@@ -39,19 +40,19 @@ type word struct {
 // heard is the owner's answer.
 type heard struct {
 	Verdict dag.Verdict
-	Lent    bool // the slots have been taken note of
+	Lent    bool // the slots have been noted
 }
 
-// spoken is a report of a worker, and what it was worth.
+// spoken is a report of a worker, with its verdict.
 type spoken struct {
-	at      int // among all that were said with it
+	at      int // index among the reports of the call
 	key     key
 	report  engine.Report
 	verdict workerv1.Verdict
 }
 
-// hearAll brings reports to the owners of their runs and waits until they are durable. takes: who called is
-// to take what this node has handed to the worker meanwhile.
+// hearAll delivers reports to the owners of their runs, and waits until they are durable. takes reports
+// whether the caller must take the attempts that this node has assigned to the worker meanwhile.
 func (h *Home) hearAll(ctx context.Context, w *worker, words []spoken, starts bool) (takes bool) {
 	mine := h.mine(w, words)
 	if len(mine) == len(words) && len(words) > 0 {
@@ -70,8 +71,8 @@ func (h *Home) hearAll(ctx context.Context, w *worker, words []spoken, starts bo
 	return false
 }
 
-// mine are those reports that are for this node, for sure: of attempts that it knows, of shards that are its
-// own.
+// mine returns the reports that certainly belong to this node: their attempts are known here, and this node
+// owns their shards.
 func (h *Home) mine(w *worker, words []spoken) []*spoken {
 	self := h.self()
 	own := map[dag.ShardID]bool{}
@@ -96,7 +97,7 @@ func (h *Home) mine(w *worker, words []spoken) []*spoken {
 	return mine
 }
 
-// hearHere gives reports to this node's own engine, all at once, with the slots that they free.
+// hearHere gives reports to this node's own engine in one call, with the slots that they free.
 func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts bool) (takes bool) {
 	reports := make([]engine.Report, len(words))
 	h.mu.Lock()
@@ -114,7 +115,7 @@ func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts 
 		if verdicts[i] = wireVerdict(v); err != nil {
 			verdicts[i] = workerv1.Verdict_VERDICT_UNAVAILABLE
 		}
-	}, func() { // h.mu is held
+	}, func() { // the caller holds h.mu
 		if takes = starts && !gone; takes {
 			w.takers++
 		}
@@ -122,7 +123,7 @@ func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts 
 	})
 	select {
 	case <-done:
-	case <-ctx.Done(): // whoever asks again learns more
+	case <-ctx.Done(): // a repeated call gets the result
 		h.mu.Lock()
 		select {
 		case <-done:
@@ -139,14 +140,14 @@ func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts 
 	return takes && !gone
 }
 
-// listen gives reports of a worker to this node's engine. heard is called for each, then over, once, while
-// h.mu is held; all before the engine looks what to do with slots that it has no use for.
+// listen gives reports of a worker to this node's engine. The engine calls heard for each report, then over
+// once, while h.mu is held. After that it decides about slots that it does not need.
 func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i int, v dag.Verdict, err error), over func()) {
 	h.mu.Lock()
 	h.purse.expect(id, len(reports))
 	h.mu.Unlock()
 	left := len(reports)
-	each := func(i int, v dag.Verdict, err error) { // all on one goroutine
+	each := func(i int, v dag.Verdict, err error) { // all calls are on one goroutine
 		heard(i, v, err)
 		if left--; left > 0 {
 			return
@@ -163,8 +164,8 @@ func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i in
 	}
 }
 
-// over notes that an attempt of a worker is over where it ran; h.mu is held. Its slot is left to the owner of
-// its run, or lent to somebody else.
+// over notes that an attempt of a worker has ended. The caller holds h.mu. The slot stays with the owner of
+// the run, or is lent to another owner.
 func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
 	if !w.local && r.Lost == dag.LostNoRoom { // until its next poll says otherwise
 		w.full = true
@@ -173,7 +174,7 @@ func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
 	if r.Started != 0 {
 		return
 	}
-	if len(w.waiting) > 0 { // it never came to wait for a slot, or to begin
+	if len(w.waiting) > 0 { // the attempt was still waiting for a slot or a job
 		w.waiting = slices.DeleteFunc(w.waiting, func(x *holding) bool { return keyOf(&x.Assignment) == k })
 		h.relist(w)
 	}
@@ -193,7 +194,7 @@ func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
 	h.freed(w, owner, x.Place.Need())
 }
 
-// took notes that the report of an end was taken, whatever it was worth: nobody says it again.
+// took notes that a report of an end was taken, with any verdict. It is not sent again.
 func (h *Home) took(w *worker, x *spoken) {
 	if x.report.Started != 0 || x.verdict == workerv1.Verdict_VERDICT_UNAVAILABLE {
 		return
@@ -207,8 +208,8 @@ func (h *Home) took(w *worker, x *spoken) {
 	}
 }
 
-// due are the slots of a worker that an owner has been lent and was not told of; nil: there are none. h.mu is
-// held.
+// due returns the slots of a worker that were lent to an owner that does not know it yet. It returns nil if
+// there are none. The caller holds h.mu.
 func (h *Home) due(w *worker, owner dag.HandlerID) (l *lent) {
 	for at, a := range w.accounts {
 		if at.owner != owner || a.granted == a.told {
@@ -222,7 +223,7 @@ func (h *Home) due(w *worker, owner dag.HandlerID) (l *lent) {
 	return l
 }
 
-// told notes that an owner knows of its slots; h.mu is held.
+// told notes that an owner knows about its slots. The caller holds h.mu.
 func (w *worker) told(l *lent) {
 	for i := range l.Granted {
 		if a := w.accounts[loan{l.Owner, l.Granted[i].Need}]; a != nil {
@@ -235,7 +236,7 @@ func (w *worker) told(l *lent) {
 func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) workerv1.Verdict {
 	owner, known, err := h.owner(ctx, w, k)
 	switch {
-	case errors.Is(err, engine.ErrNotFound):
+	case errors.Is(err, errkind.ErrNotFound):
 		return workerv1.Verdict_VERDICT_STALE
 	case err != nil || !known:
 		return workerv1.Verdict_VERDICT_UNAVAILABLE
@@ -246,7 +247,7 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 	h.mu.Unlock()
 	out, err := h.bring(ctx, owner, word{w.member.Handler, r, l})
 	if err != nil {
-		h.poke() // what was lent is told all the same
+		h.poke() // the owner is told about its slots nevertheless
 		return workerv1.Verdict_VERDICT_UNAVAILABLE
 	}
 	if out.Lent {
@@ -257,7 +258,7 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 	return wireVerdict(out.Verdict)
 }
 
-// owner finds who has a run now.
+// owner returns the present owner of a run.
 func (h *Home) owner(ctx context.Context, w *worker, k key) (store.Member, bool, error) {
 	h.mu.Lock()
 	x := w.running[k]
@@ -286,7 +287,8 @@ func (h *Home) bring(ctx context.Context, owner store.Member, x word) (out heard
 	return out, err
 }
 
-// Heard is the owner's side: first the slot, so that the transaction finds it, then the report.
+// Heard is the owner's side. It notes the slot first, so that the transaction finds it, and then the
+// report.
 func (h *Home) Heard(ctx context.Context, x *word) (out heard, err error) {
 	h.mu.Lock()
 	out.Lent = x.Lent != nil && x.Lent.Owner == h.self() && h.granted(x.Lent)
@@ -300,13 +302,13 @@ func (h *Home) Heard(ctx context.Context, x *word) (out heard, err error) {
 	select {
 	case is := <-told:
 		out.Verdict, err = is.v, is.err
-	case <-ctx.Done(): // it may yet be written: who asks again learns more
-		err = fmt.Errorf("%w: no answer yet: %w", engine.ErrUnavailable, ctx.Err())
+	case <-ctx.Done(): // the report may still be written; a repeated call gets the result
+		err = fmt.Errorf("%w: no answer yet: %w", errkind.ErrUnavailable, ctx.Err())
 	}
 	return out, err
 }
 
-// Mux takes handlers for a method and a path.
+// Mux registers handlers by method and path.
 type Mux interface {
 	HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request))
 }
@@ -338,7 +340,7 @@ func take[T any](mux Mux, path string, do func(context.Context, *T) (any, error)
 			return
 		}
 		out, err := do(r.Context(), in)
-		var moved *engine.Elsewhere
+		var moved *errkind.Elsewhere
 		switch {
 		case errors.As(err, &moved):
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
@@ -348,17 +350,17 @@ func take[T any](mux Mux, path string, do func(context.Context, *T) (any, error)
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		case out != nil:
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(out) // who asked has gone
+			_ = json.NewEncoder(w).Encode(out) // an error means that the caller has gone
 		}
 	})
 }
 
 var states = map[string]dag.AttemptState{"succeeded": dag.AttemptSucceeded, "failed": dag.AttemptFailed, "stopped": dag.AttemptStopped}
 
-// stateLost: nothing is known of the end of an attempt, and it runs no more.
+// stateLost means that the attempt no longer runs and that its result is unknown.
 const stateLost = "lost"
 
-// reportOf reads a result.
+// reportOf parses a result.
 func reportOf(r *workerv1.Result) (key, engine.Report, error) {
 	k, err := keyOfWire(r.GetAttempt())
 	if err != nil {
@@ -398,5 +400,5 @@ func wireVerdict(v dag.Verdict) workerv1.Verdict {
 	case dag.RunEnded:
 		return workerv1.Verdict_VERDICT_RUN_ENDED
 	}
-	return workerv1.Verdict_VERDICT_STALE // also of a task that the run does not have
+	return workerv1.Verdict_VERDICT_STALE // also if the run does not have the task
 }

@@ -14,19 +14,20 @@ import (
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/line"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/store"
 )
 
-// Directory knows who is in the cluster: the node's membership.
+// Directory lists the members of the cluster. The node's membership implements it.
 type Directory interface {
 	Self() store.Member
 	Member(h dag.HandlerID) (store.Member, bool)
 	View() ([]store.Member, []store.ShardRow)
 	OwnerOf(s dag.ShardID) (store.Member, bool)
 	Wake()
-	// Vouched is when, on the boot clock, nobody who is known could read the store, last.
+	// Vouched is the last instant, on the boot clock, at which no known node could read the store.
 	Vouched() time.Duration
 }
 
@@ -43,60 +44,61 @@ type Engine interface {
 	Regain(n dag.Need)
 }
 
-// Caller says something to another node, and brings its answer.
+// Caller sends a message to another node, and returns the answer.
 type Caller interface {
 	Call(ctx context.Context, to store.Member, path string, in, out any) error
 }
 
-// Jobs makes what a worker needs of an assignment.
+// Jobs makes the jobs of assignments for workers.
 type Jobs interface {
-	// It waits as long as the store does not answer, and is ErrEnding if this process ends meanwhile.
+	// Job waits while the store does not answer. It returns ErrEnding if this process ends meanwhile.
 	Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error)
-	// Refused is the result of an attempt whose job could not be made.
+	// Refused returns the result of an attempt whose job could not be made.
 	Refused(err error) dag.Result
 	Files(ctx context.Context, w dag.WorkflowID, version int32) ([]*workerv1.File, error)
-	// Names says where the logs and files of an attempt belong.
+	// Names returns where the logs and files of an attempt belong.
 	Names(ctx context.Context, run dag.RunID, t dag.TaskID) (Names, error)
-	// Inputs are the files that an attempt of a task gets of others, in an order that is always the same.
-	// artifact.NoInputError: there is one that it cannot have; artifact.ErrAway: nobody has it now; else: not
-	// now.
+	// Inputs returns the files that an attempt of a task gets from other tasks, always in the same order. It
+	// returns artifact.NoInputError if the attempt cannot have one of them, and artifact.ErrAway if no node
+	// has one now. Any other error is temporary.
 	Inputs(ctx context.Context, run dag.RunID, t dag.TaskID) ([]artifact.Input, error)
-	// ReadInput gives a piece of one of them, which is empty only at its end.
+	// ReadInput returns a piece of an input. The piece is empty only at the end.
 	ReadInput(ctx context.Context, in *artifact.Input, offset int64) ([]byte, error)
-	// Left is told that an attempt whose job was asked for has ended.
+	// Left is called when an attempt whose job was asked for has ended.
 	Left(run dag.RunID)
 }
 
-// Names are how a task is called, and whether files of it are kept.
+// Names are the names of a task, and whether its files are kept.
 type Names struct {
 	Namespace, Workflow, Task string
 	Artifacts                 bool
 }
 
-// Config is what a home needs; all but Unclaimed, WorkersMax, SlotsMax, ReadMax, Strategy and Log are
-// required.
+// Config holds the parts that a home needs. All but Unclaimed, WorkersMax, SlotsMax, ReadMax, Strategy and
+// Log are required.
 type Config struct {
 	Store    store.Cluster
 	Register func(ctx context.Context, uuid, name string) (store.Handler, error)
 	Caller   Caller
 	Jobs     Jobs
-	Logs     logs.Sink // for what attempts print; nil: it stays where they run
-	// Artifacts is where files go that attempts of workers leave behind.
+	Logs     logs.Sink // stores the output of attempts; nil: the output stays where they run
+	// Artifacts stores the artifacts of workers' attempts.
 	Artifacts *artifact.Keeper
 	Executor  engine.Executor // of this process; its slots are lent, too
 	Slots     int             // of this process
-	// Boot is the time since the machine started, with the time that it slept.
+	// Boot is the time since the machine started, including sleep.
 	Boot   func() time.Duration
 	Traits store.Traits  // of this process
-	Beat   time.Duration // between two renewals of a worker
+	Beat   time.Duration // interval between two renewals of a worker
 	Lag    time.Duration // silence after which a worker counts as dead
-	// Unclaimed is after how long an attempt that its worker has not taken up is lost; 0: unclaimedDefault.
+	// Unclaimed is the time after which an attempt is lost if its worker has not started it. 0 means
+	// unclaimedDefault.
 	Unclaimed time.Duration
-	// WorkersMax bounds the workers that are listed in the cluster, SlotsMax the slots of each; 0:
-	// WorkersDefault, slotsMax.
+	// WorkersMax bounds the workers of the cluster, SlotsMax the slots of each. 0 means WorkersDefault and
+	// slotsMax.
 	WorkersMax, SlotsMax int
-	// ReadMax is how long a piece of a log is waited for: for its turn, for the worker, and for the home of a
-	// worker that moves; 0: readDefault.
+	// ReadMax bounds the wait for a piece of a log: for its turn, for the worker, and for the home of a worker
+	// that moves. 0 means readDefault.
 	ReadMax  time.Duration
 	Version  string
 	Format   int
@@ -104,42 +106,43 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Home is the slots of one node. It is the engine's Market.
+// Home manages the slots of one node. It is the engine's Market.
 type Home struct {
 	cfg Config
 	log *slog.Logger
 	dir Directory
 	eng Engine
 
-	kick  chan struct{} // cap 1: something is to be told
-	lines *line.Lines   // of workers; over when Run is
+	kick  chan struct{} // cap 1: a message is due
+	lines *line.Lines   // of workers; closed when Run ends
 	Stats Stats
 
 	registering chan struct{} // cap registersMax
 	listing     listing
 	seen        atomic.Pointer[view]
-	waking      atomic.Bool  // the directory is about to be woken
+	waking      atomic.Bool  // the directory will be woken
 	began       time.Time    // of this home
-	turned      atomic.Int64 // when Run completed a round, as the time since began; 0: it does not run
+	turned      atomic.Int64 // when Run completed a round, as the time since began; 0: Run has not begun
 
 	mu      sync.Mutex // protects following fields
 	workers map[dag.HandlerID]*worker
 	local   *worker // this process as a lender
 	lenders roster[*worker]
-	owed    map[*worker]struct{} // with grants that their owners were not told of
+	owed    map[*worker]struct{} // workers with grants that their owners do not know of
 	wants   map[dag.HandlerID]*want
-	spare   int // slots of this process that its own shards have no use for
-	turn    int // counts what was lent
+	spare   int // slots of this process that its own shards do not need
+	turn    int // number of loans so far
 	purse   purse
 	mail    mail
-	// Between Handed and Settled: the workers for whose attempts jobs are to be made then.
+	// settling is true between Handed and Settled. The next field holds the workers whose jobs must be made
+	// then.
 	settling bool
 	unmade   []*worker
 }
 
 var _ engine.Market = (*Home)(nil)
 
-// New makes a home; Connect completes it.
+// New returns a home. Connect completes it.
 func New(cfg Config) *Home {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -160,7 +163,7 @@ func New(cfg Config) *Home {
 	return h
 }
 
-// Connect says who is there. Nothing may be asked of the home before.
+// Connect sets the directory and the engine. It must be called before any other method.
 func (h *Home) Connect(dir Directory, e Engine) {
 	h.dir, h.eng = dir, e
 	h.local = newWorker(store.Member{})
@@ -178,16 +181,16 @@ func (h *Home) poke() {
 }
 
 const (
-	// lookEvery is how often it is looked who is there.
+	// lookEvery is the interval at which the home reads the members.
 	lookEvery = 500 * time.Millisecond
-	// gapMin is between two rounds of messages: what changes faster is told together.
+	// gapMin is the least time between two rounds of messages. Changes in between are sent together.
 	gapMin = 2 * time.Millisecond
 	// callMax bounds a call to another node.
 	callMax = 5 * time.Second
 )
 
-// Run tells other nodes what they are to know, renews the workers that are here, and notices who
-// is gone, until ctx ends.
+// Run sends messages to other nodes, renews the workers of this home, and notices members that are gone,
+// until ctx ends.
 func (h *Home) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -215,8 +218,8 @@ func (h *Home) Run(ctx context.Context) {
 	}
 }
 
-// StuckFor returns for how long the loop of Run has been late with a round: it does one twice a second. It
-// takes no lock, so that a broker that waits for its own can be seen.
+// StuckFor returns how long the loop of Run has been late with a round, which is due twice a second. It
+// takes no lock, so it works while the home waits for one.
 func (h *Home) StuckFor() time.Duration {
 	at := h.turned.Load()
 	if at == 0 {
@@ -225,19 +228,19 @@ func (h *Home) StuckFor() time.Duration {
 	return max(0, time.Since(h.began)-time.Duration(at)-lookEvery)
 }
 
-// look drops what belongs to those who are gone.
+// look drops the data of members that are gone.
 func (h *Home) look() {
 	v := h.there()
 	there := v.by
 	if there[h.self()] == nil {
-		return // it has not joined, or is about to begin a new life
+		return // it has not joined, or will begin a new life
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, w := range h.workers {
 		m := there[id]
 		switch {
-		case m == nil && time.Since(w.since) > 2*lookEvery+h.cfg.Beat, // else it may be too new to be seen
+		case m == nil && time.Since(w.since) > 2*lookEvery+h.cfg.Beat, // otherwise the worker may be too new to be in the list
 			m != nil && (m.Lease > w.member.Lease || m.Lease == w.member.Lease && m.Home != h.self()):
 			h.detach(w)
 		case m != nil:
@@ -268,24 +271,24 @@ func (h *Home) look() {
 		h.eng.Resend(id)
 	}
 	if gone {
-		// Only now, that no slot of theirs can be taken any more: what was given to them since the
-		// engine heard of their end is found, too.
+		// Bury comes only now, when no slot of these members can be taken any more. So it also finds attempts
+		// that they got after the engine had learnt of their end.
 		h.eng.Bury(func(id dag.HandlerID) bool { _, alive := h.dir.Member(id); return !alive })
 	}
 	h.serve()
 }
 
-// misplaced notices ready tasks that nobody who is there may run, and says so once. Only the loop of Run
-// calls it: to look at everybody who is there takes long.
+// misplaced finds ready tasks that no member may run, and logs them once. Only the loop of Run calls it,
+// because it takes long to look at all members.
 func (h *Home) misplaced() {
 	members := h.there().members
 	h.mu.Lock()
-	demands := h.purse.demands // replaced as a whole
+	demands := h.purse.demands // it is replaced as a whole
 	h.mu.Unlock()
 	said := make(map[dag.Place]bool, len(h.purse.unserved))
 	for i := range demands {
 		d := &demands[i]
-		why := engine.Misfit(d.Place, members)
+		why := inspect.Misfit(d.Place, members)
 		if why == "" {
 			continue
 		}
@@ -297,7 +300,7 @@ func (h *Home) misplaced() {
 	h.Stats.Unserved.Store(int64(len(said)))
 }
 
-// all is every lender of this node.
+// all returns every lender of this node.
 func (h *Home) all() []*worker {
 	all := make([]*worker, 0, len(h.workers)+1)
 	all = append(all, h.local)
@@ -307,7 +310,7 @@ func (h *Home) all() []*worker {
 	return all
 }
 
-// renewals renews the rows of the workers that were heard of since the last time.
+// renewals renews the rows of the workers that were heard since the last renewals.
 func (h *Home) renewals(ctx context.Context) {
 	for {
 		select {
@@ -337,11 +340,11 @@ func (h *Home) renewals(ctx context.Context) {
 	}
 }
 
-// renewersMax is how many rows are renewed at a time: a slow store must not let the last of many workers
-// wait.
+// renewersMax bounds the concurrent renewals. They are concurrent so that a slow store does not delay the
+// last of many workers.
 const renewersMax = 8
 
-// renew renews the row of a worker. One that is listed no more, or attached elsewhere, is forgotten.
+// renew renews the row of a worker. It forgets a worker that is no longer listed here.
 func (h *Home) renew(ctx context.Context, m store.Member) {
 	sent := h.cfg.Boot()
 	listed, err := h.cfg.Store.Renew(ctx, m)
@@ -361,7 +364,7 @@ func (h *Home) renew(ctx context.Context, m store.Member) {
 	}
 }
 
-// confirmed notes that the store had a worker listed at an instant.
+// confirmed notes that the store listed a worker at an instant.
 func (h *Home) confirmed(m *store.Member, at time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -370,19 +373,20 @@ func (h *Home) confirmed(m *store.Member, at time.Duration) {
 	}
 }
 
-// usual is how long ago a worker's row may have been renewed when it is heard of: a heartbeat, which is at
+// usual is the usual age of a worker's last renewal when the worker is heard: one heartbeat, which is at
 // most this part of the lag.
 func (h *Home) usual() time.Duration { return h.cfg.Lag / 4 }
 
-// behind is how much longer ago than usual, at an instant, it was certain that nobody could take a worker for
-// dead: by so much less may what it runs go on. A home that alone does not see the store extends nothing, for
-// others may have deposed its workers; while nobody sees it, nobody can. h.mu is held.
+// behind returns by how much the lease of a worker's attempts is shorter at an instant, because the store's
+// last confirmation is older than usual. If only this home cannot reach the store, other nodes may have
+// deposed its workers, so their leases are not extended. While no node can reach the store, no node can
+// depose them. The caller holds h.mu.
 func (h *Home) behind(w *worker, at time.Duration) time.Duration {
 	return max(0, at-max(w.sure, h.dir.Vouched())-h.usual())
 }
 
-// Reset implements engine.Market: this node begins a new life. The workers attach again, and what
-// was lent is void.
+// Reset implements engine.Market. This node begins a new life: the workers attach again, and lent slots are
+// void.
 func (h *Home) Reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -404,11 +408,11 @@ func (h *Home) Reset() {
 	h.mail.open = map[dag.HandlerID]*parcel{}
 }
 
-// ErrEnding: this process ends, and makes no more jobs. Nothing is known of the attempt: who has it next is
-// given its job.
+// ErrEnding means that this process ends and makes no more jobs. The attempt has not ended: its next home
+// makes the job.
 var ErrEnding = errors.New("this process ends")
 
-// errAway: the worker is not attached here, or no more under that lease.
+// errAway means that the worker is not attached here, or no longer under that lease.
 var errAway = errors.New("the worker is not attached to this node")
 
 // ErrAway reports whether an error says that a worker is attached elsewhere.

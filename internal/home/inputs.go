@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// ListInputs implements the protocol. What an attempt gets is worked out from the run, whoever asks where, so
-// that another home goes on with what this one has begun.
+// ListInputs implements the protocol. The inputs of an attempt follow from the run and are equal on every
+// node, so another home can continue a transfer.
 func (d *desk) ListInputs(ctx context.Context, in *workerv1.ListInputsRequest) (*workerv1.ListInputsResponse, error) {
 	h := d.h
 	list, err := h.inputs(ctx, in, in.Attempt)
@@ -42,7 +42,7 @@ func (d *desk) GetInput(ctx context.Context, in *workerv1.GetInputRequest) (*wor
 	return &workerv1.GetInputResponse{Data: data}, nil
 }
 
-// inputs finds the worker that calls, and what one of its attempts gets.
+// inputs finds the calling worker, and the inputs of one of its attempts.
 func (h *Home) inputs(ctx context.Context, in caller, a *workerv1.Attempt) ([]artifact.Input, error) {
 	w, err := h.find(in)
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *Home) inputs(ctx context.Context, in caller, a *workerv1.Attempt) ([]ar
 	return list, nil
 }
 
-// noInput says why there is no input.
+// noInput returns the reason why there is no input.
 func (h *Home) noInput(err error) error {
 	if no := (*artifact.NoInputError)(nil); errors.As(err, &no) {
 		return h.no(connect.CodeFailedPrecondition, NoInput, "%v", no)

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/home"
 )
 
-// brought is what every attempt of these tests gets.
+// brought is the input of every attempt in these tests.
 var brought = file{"in/a", "0123456789"}
 
 func inputsOf(run dag.RunID, t dag.TaskID) ([]artifact.Input, error) {
@@ -81,7 +81,7 @@ func TestInputs(t *testing.T) {
 	if _, why := s.b.list(s.x); why != "STALE" {
 		t.Errorf("another worker's list: %q", why)
 	}
-	if why := s.a.keep(s.x); why != "" { // nothing is kept, and that is known
+	if why := s.a.keep(s.x); why != "" { // the empty list is kept
 		t.Error(why)
 	}
 	if list, err := s.files.List(t.Context(), s.ref()); err != nil || len(list) != 0 {

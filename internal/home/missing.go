@@ -10,11 +10,11 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// unclaimedDefault is after how long an attempt that its worker has not taken up is lost.
+// unclaimedDefault is the time after which an attempt is lost if its worker has not started it.
 const unclaimedDefault = 5 * time.Minute
 
-// EndOld has the workers that are attached here end what they hold of older eras: the database has
-// gone back to an earlier state, and knows nothing of some of it.
+// EndOld makes the workers that are attached here end their attempts of older eras. The database has gone
+// back to an earlier state, and does not know some of them.
 func (h *Home) EndOld(era dag.Era) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -38,14 +38,15 @@ func (h *Home) EndOld(era dag.Era) {
 	}
 }
 
-// question asks the home of a worker which of these attempts the worker does not have.
+// question asks a worker's home which of these attempts the worker does not have.
 type question struct {
 	Handler dag.HandlerID
 	List    []engine.Held
 }
 
-// Missing tells which of these attempts a worker does not have. Its home knows, which may be another node. An
-// attempt counts as held while its report is on its way. An error says that nobody can tell now.
+// Missing returns those of the attempts that a worker does not have. Its home, which may be another node,
+// knows them. An attempt counts as held while its report is on its way. An error means that the answer is
+// unknown now.
 func (h *Home) Missing(ctx context.Context, id dag.HandlerID, list []engine.Held) (missing []engine.Held, err error) {
 	q := &question{id, list}
 	m, ok := h.dir.Member(id)
@@ -64,8 +65,8 @@ func (h *Home) Missing(ctx context.Context, id dag.HandlerID, list []engine.Held
 	return missing, h.cfg.Caller.Call(ctx, to, MissingPath, q, &missing)
 }
 
-// missing is Missing of a worker that is attached here. What the worker was given and has not taken up for
-// long counts as missing and is lost.
+// missing is Missing for a worker that is attached here. If the worker was given an attempt and has not
+// started it for long, the attempt counts as missing and is lost.
 func (h *Home) missing(q *question) (missing []engine.Held, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +87,7 @@ func (h *Home) missing(q *question) (missing []engine.Held, err error) {
 			if !x.missing {
 				x.missing = true
 				h.Stats.Lost.Add(1)
-				w.stops = append(w.stops, stop{key: k, kill: true}) // it may come late
+				w.stops = append(w.stops, stop{key: k, kill: true}) // it may arrive late
 				go h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "its worker has not taken it up"})
 			}
 			missing = append(missing, is)

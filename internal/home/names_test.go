@@ -31,7 +31,7 @@ func TestNameBelongsToItsHolder(t *testing.T) {
 	a = &again
 	rogues := make(chan string, 20)
 	for i := range cap(rogues) {
-		go func() { // at once, at both nodes
+		go func() { // at the same time, at both nodes
 			r := &hand{t: tn, c: tn.client(i % 2)}
 			_, err := r.c.Register(t.Context(), &workerv1.RegisterRequest{Name: "a", Uuid: uuid.NewString(), Slots: 10, Groups: []string{"etl"}})
 			rogues <- refusalOf(err)
@@ -58,7 +58,7 @@ func TestNameBelongsToItsHolder(t *testing.T) {
 	}
 }
 
-// TestNameAtOnce: of those that want a free name at the same moment one gets it.
+// TestNameAtOnce: several workers want a free name at the same time, and one of them gets it.
 func TestNameAtOnce(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 2)
@@ -84,14 +84,14 @@ func TestNameAfterARefusal(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 1)
 	m := uuid.NewString()
-	if _, err := tn.store.Register(t.Context(), m, "a"); err != nil { // the node died before the second transaction
+	if _, err := tn.store.Register(t.Context(), m, "a"); err != nil { // as if the node had died before the second transaction
 		t.Fatal(err)
 	}
 	register := func(id string) string {
 		_, err := tn.client(0).Register(t.Context(), &workerv1.RegisterRequest{Name: "a", Uuid: id, Slots: 1})
 		return refusalOf(err)
 	}
-	if got := register(m); got != "FENCED" { // it tells the worker to take a new uuid
+	if got := register(m); got != "FENCED" { // the worker must take a new uuid
 		t.Errorf("the uuid of an earlier try is answered %q", got)
 	}
 	if got := register(uuid.NewString()); got != "" {
@@ -99,7 +99,8 @@ func TestNameAfterARefusal(t *testing.T) {
 	}
 }
 
-// TestRegistrationsAreBounded: the refusal names the limit and its setting, and those that are listed come back.
+// TestRegistrationsAreBounded: the refusal names the limit and its setting. Listed workers can register
+// again.
 func TestRegistrationsAreBounded(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 1, func(c *home.Config) { c.WorkersMax, c.SlotsMax = 2, 5 })

@@ -14,25 +14,25 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// purse is the slots that the owner of this node's shards was lent and has not used, and what it
-// wants. It is protected by Home.mu, but for total, which says that it is worth to look.
+// purse holds the unused slots that were lent to the owner of this node's shards, and the owner's demand.
+// Home.mu protects it, except for total, which tells whether a look is useful.
 type purse struct {
 	total   atomic.Int64
 	credits map[lot]*credit
-	atHand  roster[*credit] // those with slots that are not used yet
-	back    map[lot]*credit // with returned slots of which their homes were not told
+	atHand  roster[*credit] // lots with unused slots
+	back    map[lot]*credit // returned slots that their homes do not know of
 	demands []engine.Demand
 	changed bool
 	said    time.Time
-	turn    int // counts what was used
-	// expected is how many reports of a worker are with the engine: the slots that they free may be used in the
-	// transaction that settles them.
+	turn    int // number of used slots so far
+	// expected is the number of a worker's reports that the engine has. The slots that they free may be used
+	// in the transaction that settles them.
 	expected map[dag.HandlerID]int
-	// unserved are the places that are wanted and that nobody who is there has.
+	// unserved holds the wanted placements that no member has.
 	unserved map[dag.Place]bool
 }
 
-// lot is the slots of one worker that come with the same room.
+// lot identifies the slots of one worker that come with equal resources.
 type lot struct {
 	worker dag.HandlerID
 	need   dag.Need
@@ -42,26 +42,26 @@ func (a lot) compare(b lot) int {
 	return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.need.CPU, b.need.CPU), cmp.Compare(a.need.Memory, b.need.Memory))
 }
 
-// credit is the slots of one lot.
+// credit counts the slots of one lot. Invariant: granted, returned and told only rise, and told ≤ returned.
 type credit struct {
 	lot
 	seat     seat[*credit]
-	turn     int // when one of its slots was used last, as purse.turn counted
+	turn     int // value of purse.turn when one of its slots was used last
 	home     dag.HandlerID
 	lease    int64
-	granted  int64 // as its home said last
+	granted  int64 // as its home told last
 	returned int64
-	told     int64 // of returned
+	told     int64 // returned slots that its home knows of
 	avail    int64
 }
 
-// open empties the purse of slots.
+// open removes all slots.
 func (p *purse) open(strategy string) {
 	p.credits, p.back = map[lot]*credit{}, map[lot]*credit{}
 	if p.expected == nil {
 		p.expected = map[dag.HandlerID]int{}
 	}
-	var before func(a, b *credit) bool // nil: at random
+	var before func(a, b *credit) bool // nil: random order
 	switch strategy {
 	case Random:
 	case RoundRobin:
@@ -73,7 +73,7 @@ func (p *purse) open(strategy string) {
 	p.total.Store(0)
 }
 
-// add counts slots that come to hand, or go.
+// add counts slots that come or go.
 func (p *purse) add(c *credit, n int64) {
 	c.avail += n
 	p.total.Add(n)
@@ -95,21 +95,21 @@ func (p *purse) forget(c *credit) {
 	delete(p.back, c.lot)
 }
 
-// giveBack returns slots that no run here needs.
+// giveBack returns slots that no run needs here.
 func (p *purse) giveBack(c *credit, n int64) {
 	c.returned += n
 	p.add(c, -n)
 	p.back[c.lot] = c
 }
 
-// expect counts reports of a worker that go to the engine, or are back.
+// expect counts reports of a worker that go to the engine or have been settled.
 func (p *purse) expect(id dag.HandlerID, n int) {
 	if p.expected[id] += n; p.expected[id] <= 0 {
 		delete(p.expected, id)
 	}
 }
 
-// grant is granted when nothing else has the engine look.
+// grant is granted for callers after which the engine would not look by itself.
 func (h *Home) grant(l *lent) (all bool) {
 	h.mu.Lock()
 	before := h.purse.total.Load()
@@ -122,8 +122,9 @@ func (h *Home) grant(l *lent) (all bool) {
 	return all
 }
 
-// granted takes what a home says that it has lent; false: not all of it. A worker that is not listed
-// here yet gets nothing: it would count as gone. h.mu is held.
+// granted notes the slots that a home has lent. It returns false if it cannot note all of them. It notes
+// none of a worker that is not listed here yet, because such a worker would count as gone. The caller holds
+// h.mu.
 func (h *Home) granted(l *lent) (all bool) {
 	all = true
 	for _, g := range l.Granted {
@@ -135,7 +136,7 @@ func (h *Home) granted(l *lent) (all bool) {
 		c := h.purse.credits[lot{g.Worker, g.Need}]
 		if c == nil || c.lease < g.Lease || c.home != l.Home {
 			if w := h.workers[g.Worker]; w != nil {
-				m = w.member // newer than what was read
+				m = w.member // newer than the last read
 			}
 			if c != nil {
 				h.purse.forget(c)
@@ -153,8 +154,8 @@ func (h *Home) granted(l *lent) (all bool) {
 
 var errUnlisted = errors.New("the worker is not listed here yet")
 
-// Granted takes what another home says that it has lent to this node. What was lent to an earlier
-// life of it is void.
+// Granted notes the slots that another home has lent to this node. Slots that were lent to an earlier life
+// of this node are void.
 func (h *Home) Granted(l *lent) error {
 	if l.Owner == h.self() && !h.grant(l) {
 		return errUnlisted
@@ -162,7 +163,7 @@ func (h *Home) Granted(l *lent) error {
 	return nil
 }
 
-// look forgets the slots of workers that are gone, or attached elsewhere.
+// look forgets the slots of workers that are gone or attached elsewhere.
 func (p *purse) look(there map[dag.HandlerID]*store.Member) {
 	for id, c := range p.credits {
 		m := there[id.worker]
@@ -206,7 +207,7 @@ func (h *Home) Worker(id dag.HandlerID) bool {
 	return ok && m.Worker
 }
 
-// Back implements engine.Market. What has come under another lease meanwhile is not due.
+// Back implements engine.Market. It does not return a slot that came under another lease.
 func (h *Home) Back(id dag.HandlerID, p dag.Place) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -215,7 +216,7 @@ func (h *Home) Back(id dag.HandlerID, p dag.Place) {
 	}
 }
 
-// wantAgain is how often a want is said that has not changed.
+// wantAgain is the interval at which an unchanged demand is sent again.
 const wantAgain = time.Second
 
 // Want implements engine.Market.
@@ -239,7 +240,7 @@ func (h *Home) Want(ds []engine.Demand, spare int) {
 	}
 }
 
-// unwanted returns the slots that nobody here has a use for; false: there are none.
+// unwanted returns the slots that this owner does not need. back is false if there are none.
 func (p *purse) unwanted(ds []engine.Demand) (back bool) {
 	if p.total.Load() == 0 {
 		return false
@@ -261,7 +262,7 @@ func (p *purse) unwanted(ds []engine.Demand) (back bool) {
 	return back
 }
 
-// tell says to every home what this node wants and returns, and to every owner what it was lent.
+// tell sends to every home the demands and returned slots of this node, and to every owner its loans.
 func (h *Home) tell(ctx context.Context, wg *sync.WaitGroup) {
 	h.tellOwners(ctx, wg)
 	h.tellHomes(ctx, wg)
@@ -369,8 +370,8 @@ func (h *Home) tellHomes(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// call says something to a node beside the loop. What fails is said again with the next round:
-// what was not told stays to be told.
+// call sends a message to a node in a new goroutine. The content of a failed message stays marked as not
+// sent, so the next round sends it again.
 func (h *Home) call(ctx context.Context, wg *sync.WaitGroup, to store.Member, path string, in any, done func()) {
 	wg.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, callMax)

@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestExpectedReports: the slots that reports have freed which are with the engine are not returned before it has settled
-// them, although nobody wants them yet: the tasks that follow are ready only then.
+// TestExpectedReports: slots of reports that the engine has not settled yet are not returned, even if no
+// demand wants them. The tasks that follow are ready only after that.
 func TestExpectedReports(t *testing.T) {
 	t.Parallel()
 	h := New(Config{})

@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// readsMax is how many pieces of logs a worker is asked for at a time. Who reads has one of them at most, so
-	// it also bounds what of logs is in memory here.
+	// readsMax bounds the log pieces that a worker is asked for at a time. A reader has at most one of them,
+	// so it also bounds the memory for logs.
 	readsMax = 4
-	// readDefault bounds the wait for a piece: whoever reads is then told what is missing.
+	// readDefault bounds the wait for a piece. After it the reader learns which part is missing.
 	readDefault = 5 * time.Second
-	// readAgain is between two looks for a worker that is not where it was.
+	// readAgain is the time between two looks for a worker that has moved.
 	readAgain = 100 * time.Millisecond
 )
 
-// reading is a piece of a log that a worker is asked for.
+// reading is a requested piece of a log.
 type reading struct {
 	want *workerv1.LogRead
-	seq  int64       // of the answer that asked for it; 0: none has yet
-	got  chan []byte // cap 1; closed: the worker is attached here no more
+	seq  int64       // of the answer that asked for it; 0: none yet
+	got  chan []byte // cap 1; closed: the worker is no longer attached here
 }
 
-// logPiece is asked of the node that is a worker's home.
+// logPiece is a request to the node that is a worker's home.
 type logPiece struct {
 	Worker dag.HandlerID
 	Ref    logs.Ref
 	Offset int64
 }
 
-// pieceGiven is its answer.
+// pieceGiven is the answer.
 type pieceGiven struct{ Data []byte }
 
-// ReadLog has a worker give a piece of the log of an attempt that it ran, by way of its home; none: it does
-// not have it.
+// ReadLog asks a worker, through its home, for a piece of the log of an attempt that it ran. It returns no
+// bytes if the worker does not have the piece.
 func (h *Home) ReadLog(ctx context.Context, worker dag.HandlerID, ref logs.Ref, offset int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.ReadMax)
 	defer cancel()
@@ -49,7 +49,7 @@ func (h *Home) ReadLog(ctx context.Context, worker dag.HandlerID, ref logs.Ref, 
 		if err == nil {
 			return data, nil
 		}
-		select { // it may be on its way to another home
+		select { // the worker may be on its way to another home
 		case <-ctx.Done():
 			return nil, err
 		case <-time.After(readAgain):
@@ -57,7 +57,7 @@ func (h *Home) ReadLog(ctx context.Context, worker dag.HandlerID, ref logs.Ref, 
 	}
 }
 
-// readByHome asks whoever is a worker's home now. A worker that is listed no more gives nothing.
+// readByHome asks the present home of a worker. It returns no bytes for a worker that is no longer listed.
 func (h *Home) readByHome(ctx context.Context, p *logPiece) ([]byte, error) {
 	m, listed := h.dir.Member(p.Worker)
 	if !listed {
@@ -78,7 +78,7 @@ func (h *Home) readByHome(ctx context.Context, p *logPiece) ([]byte, error) {
 
 // readLog asks a worker that is attached here.
 func (h *Home) readLog(ctx context.Context, p *logPiece) (out pieceGiven, err error) {
-	ctx, cancel := context.WithTimeout(ctx, h.cfg.ReadMax) // also if another node asks, and freezes
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.ReadMax) // bounded also if the asking node freezes
 	defer cancel()
 	h.mu.Lock()
 	w := h.workers[p.Worker]
@@ -112,7 +112,8 @@ func (h *Home) readLog(ctx context.Context, p *logPiece) (out pieceGiven, err er
 	}
 }
 
-// asks has the next answer to a worker's poll ask for a piece; false: it is attached here no more.
+// asks puts a request for a piece into the next answer to a worker's poll. It returns false if the worker
+// is no longer attached here.
 func (h *Home) asks(w *worker, x *reading) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,14 +125,14 @@ func (h *Home) asks(w *worker, x *reading) bool {
 	return true
 }
 
-// asksNoMore: whoever waited has it, or has gone.
+// asksNoMore drops a request: its reader has the piece, or has gone.
 func (h *Home) asksNoMore(w *worker, x *reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(w.reads, x.want.Ticket)
 }
 
-// unasked reports whether there is a piece that no answer has asked for; h.mu is held.
+// unasked reports whether there is a piece that no answer has asked for. The caller holds h.mu.
 func (w *worker) unasked() bool {
 	for _, x := range w.reads {
 		if x.seq == 0 {
@@ -141,7 +142,7 @@ func (w *worker) unasked() bool {
 	return false
 }
 
-// reread has asked again for what the worker did not hear: the answer was lost. h.mu is held.
+// reread repeats a request if the answer to the worker was lost. The caller holds h.mu.
 func (w *worker) reread(ack int64) {
 	for _, x := range w.reads {
 		if x.seq > ack {
@@ -150,7 +151,7 @@ func (w *worker) reread(ack int64) {
 	}
 }
 
-// wanted are the pieces that no answer has asked for, which this one does; h.mu is held.
+// wanted returns the pieces that no answer has asked for. This answer asks for them. The caller holds h.mu.
 func (w *worker) wanted() (all []*workerv1.LogRead) {
 	for _, x := range w.reads {
 		if x.seq == 0 {
@@ -161,7 +162,7 @@ func (w *worker) wanted() (all []*workerv1.LogRead) {
 	return all
 }
 
-// hushed: it is attached here no more, and gives nothing; h.mu is held.
+// hushed ends the requests to a worker that is no longer attached here. The caller holds h.mu.
 func (w *worker) hushed() {
 	for _, x := range w.reads {
 		close(x.got)
@@ -169,8 +170,8 @@ func (w *worker) hushed() {
 	clear(w.reads)
 }
 
-// GiveLog implements the protocol. Only what was asked for is taken, once: the ticket is known to that worker
-// alone.
+// GiveLog implements the protocol. It takes only a requested piece, and takes it once. Only the asked
+// worker knows the ticket.
 func (d *desk) GiveLog(_ context.Context, in *workerv1.GiveLogRequest) (*workerv1.GiveLogResponse, error) {
 	h := d.h
 	if len(in.Data) > logs.PieceMax {

@@ -15,10 +15,10 @@ import (
 	"skein.dev/skein/internal/logs"
 )
 
-// unhurried is a home that waits for as long as a slow machine may take.
+// unhurried makes a home wait as long as a slow machine may take.
 func unhurried(c *home.Config) { c.ReadMax = time.Minute }
 
-// printer registers a worker that gives pieces of logs.
+// printer registers a worker that sends pieces of logs.
 func (t *town) printer(n *node, name string) *hand {
 	t.Helper()
 	h := &hand{t: t, uuid: uuid.NewString()}
@@ -34,7 +34,7 @@ func (t *town) printer(n *node, name string) *hand {
 	return h
 }
 
-// printsAt attaches it to a node.
+// printsAt attaches the worker to a node.
 func (h *hand) printsAt(n *node, name string) {
 	h.t.Helper()
 	h.c = workerv1connect.NewWorkersClient(n.http.Client(), n.http.URL)
@@ -45,14 +45,14 @@ func (h *hand) printsAt(n *node, name string) {
 	h.handler, h.lease, h.ack = out.Handler, out.Lease, 0
 }
 
-// asked polls until it is asked for pieces.
+// asked polls until the worker is asked for n pieces.
 func (h *hand) asked(n int) (all []*workerv1.LogRead) {
 	h.t.Helper()
 	h.t.until("a worker is asked for a piece of a log", func() bool { all = append(all, h.poll().Read...); return len(all) >= n })
 	return all
 }
 
-// give answers, and says why that is not taken.
+// give sends a piece, and returns the reason of a refusal.
 func (h *hand) give(ticket, data string) string {
 	if _, err := h.c.GiveLog(h.t.Context(), &workerv1.GiveLogRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid, Ticket: ticket, Data: []byte(data)}); err != nil {
 		return reason(err)
@@ -60,13 +60,13 @@ func (h *hand) give(ticket, data string) string {
 	return ""
 }
 
-// piece is what a reader got.
+// piece is the answer to a reader.
 type piece struct {
 	text string
 	err  error
 }
 
-// wants reads a piece of a log of a worker by way of a node.
+// wants reads a piece of a worker's log through a node.
 func (h *hand) wants(ctx context.Context, n *node) <-chan piece {
 	got := make(chan piece, 1)
 	go func() {
@@ -145,7 +145,7 @@ func TestReadsInVain(t *testing.T) {
 	}
 }
 
-// TestReadsOfAFrozenWorker: one that does not answer is not waited for without end.
+// TestReadsOfAFrozenWorker: the wait for a worker that does not answer is bounded.
 func TestReadsOfAFrozenWorker(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 2, func(c *home.Config) { c.ReadMax = time.Millisecond })
@@ -157,7 +157,7 @@ func TestReadsOfAFrozenWorker(t *testing.T) {
 	}
 }
 
-// TestReadsAtOnce: a worker is asked for a few pieces at a time; each reader has its turn.
+// TestReadsAtOnce: a worker is asked for a few pieces at a time, and each reader has its turn.
 func TestReadsAtOnce(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 1, unhurried)
@@ -186,7 +186,7 @@ func TestReadsAtOnce(t *testing.T) {
 	}
 }
 
-// TestReadsAgain: a worker that did not hear the question is asked again, also by its next home.
+// TestReadsAgain: a worker that did not get the request is asked again, also by its next home.
 func TestReadsAgain(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 2, unhurried)

@@ -41,7 +41,7 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	}
 	w := newWorker(m)
 	w.sure = sent
-	w.draining, w.full, w.deposits, w.fetches, w.reader = in.Draining, in.Full, in.Artifacts, in.Inputs, in.GivesLogs
+	w.draining, w.full, w.deposits, w.fetches, w.reader, w.masks = in.Draining, in.Full, in.Artifacts, in.Inputs, in.GivesLogs, in.Masks
 	out := &workerv1.RegisterResponse{Handler: int64(m.Handler), Lease: m.Lease, PollMillis: h.cfg.Beat.Milliseconds(),
 		LagMillis: h.cfg.Lag.Milliseconds(), Nodes: h.there().addresses, Logs: h.cfg.Logs != nil}
 	if out.Logs {
@@ -61,19 +61,19 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 }
 
 const (
-	// registersMax is how many registrations are carried out at a time. Each writes rows and reads who is there,
-	// so that more of them would only make each one slower, until their callers give up and come again.
+	// registersMax bounds the concurrent registrations. Each writes rows and reads the members. More of them
+	// would only make each one slower, until their callers give up and register again.
 	registersMax = 16
-	// enterMax is how long a registration waits until it is carried out: less than its caller waits for the
+	// enterMax bounds how long a registration waits for its turn. It is less than its caller waits for the
 	// answer.
 	enterMax = time.Second
-	// comeAgain is what a worker is told to wait if that was too long. Workers wait half to one and a half times
+	// comeAgain is the time that a refused worker is told to wait. Workers wait half to one and a half times
 	// as long.
 	comeAgain = 2 * time.Second
 )
 
-// enter waits until a registration may be carried out. The caller is to call leave after it. A node that is
-// busy with others says when to come again.
+// enter waits for the turn of a registration. The caller must call leave at its end. A busy node returns an
+// error that says when to register again.
 func (h *Home) enter(ctx context.Context) (leave func(), err error) {
 	over := time.NewTimer(enterMax)
 	defer over.Stop()
@@ -91,7 +91,7 @@ func (h *Home) enter(ctx context.Context) (leave func(), err error) {
 	return nil, err
 }
 
-// welcome takes in a worker whose row says that it is attached here.
+// welcome adds a worker whose row says that it is attached here.
 func (h *Home) welcome(ctx context.Context, w *worker) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,7 +101,8 @@ func (h *Home) welcome(ctx context.Context, w *worker) error {
 	if old := h.workers[w.member.Handler]; old != nil {
 		h.detach(old)
 	}
-	// The row of an older one of its name went when its own came: that one learns it now, and ends what it runs.
+	// When the row of this worker was written, the row of an older worker of the same name was removed. The
+	// older worker learns it now, and ends its attempts.
 	for _, old := range slices.Clone(h.lenders.named[w.member.Name]) {
 		if !old.local && old.member.Handler < w.member.Handler {
 			h.detach(old)
@@ -112,11 +113,12 @@ func (h *Home) welcome(ctx context.Context, w *worker) error {
 	return nil
 }
 
-// claimed takes the attempts that a worker says to run: those that the rows affirm are its own, and the
-// others are revoked. One whose row cannot be read takes a slot, and every call about it asks the rows again.
+// claimed takes the attempts that a worker claims to run. The rows decide: the worker keeps its own
+// attempts, and the others are revoked. If a row cannot be read, the attempt takes a slot, and every call
+// about it reads the rows again.
 func (h *Home) claimed(ctx context.Context, w *worker, all []*workerv1.Attempt) (revoked []*workerv1.Attempt, err error) {
 	for _, a := range all {
-		k, _ := keyOfWire(a) // it was checked
+		k, _ := keyOfWire(a) // the names were checked before
 		x := &holding{Assignment: engine.Assignment{Place: placeOf(a)}, affirmed: time.Now(), confirmed: true}
 		holds, err := h.eng.Holds(ctx, w.member.Handler, k.run, k.task, k.token)
 		switch {
@@ -136,14 +138,14 @@ func (h *Home) claimed(ctx context.Context, w *worker, all []*workerv1.Attempt) 
 	return revoked, nil
 }
 
-// placeOf is a place with what an attempt takes of its worker.
+// placeOf returns a placement with the resources that an attempt takes.
 func placeOf(a *workerv1.Attempt) dag.Place {
 	return dag.Anywhere.With(dag.Need{CPU: a.GetCpuMillis(), Memory: a.GetMemoryBytes()})
 }
 
-// attach writes the row of a worker: a new one, or another home in the one that it has. A name belongs to the
-// worker that is listed under it, until it leaves or its lease is over (record 065). To register again with
-// the uuid of the row is the answer to a registration that did not arrive.
+// attach writes the row of a worker: a new row, or another home in its row. A name belongs to the listed
+// worker until it leaves or its lease ends (record 046). A worker whose answer was lost registers again
+// with the uuid of its row.
 func (h *Home) attach(ctx context.Context, m *store.Member) error {
 	if int(m.Slots) > h.cfg.SlotsMax {
 		return h.no(connect.CodeResourceExhausted, TooMany, "worker %s has %d slots, and the nodes allow %d (worker_slots_max); start it with --slots %d, or the nodes with a higher --worker-slots-max",
@@ -186,7 +188,7 @@ func (h *Home) attach(ctx context.Context, m *store.Member) error {
 		err = h.cfg.Store.Join(ctx, *m)
 	}
 	switch {
-	case errors.Is(err, store.ErrNameHeld): // another one was faster
+	case errors.Is(err, store.ErrNameHeld): // another worker was faster
 		return h.held(m.Name)
 	case err != nil:
 		return connect.NewError(connect.CodeUnavailable, err)
@@ -194,7 +196,7 @@ func (h *Home) attach(ctx context.Context, m *store.Member) error {
 	return nil
 }
 
-// attachAgain writes another home into the row of a life that is listed.
+// attachAgain writes another home into the row of a listed life.
 func (h *Home) attachAgain(ctx context.Context, m *store.Member) error {
 	lease, err := h.cfg.Store.Attach(ctx, *m)
 	switch {
@@ -216,7 +218,7 @@ func (h *Home) attachAgain(ctx context.Context, m *store.Member) error {
 	return nil
 }
 
-// held refuses a name that belongs to a worker which is listed.
+// held refuses the name of a listed worker.
 func (h *Home) held(name string) error {
 	return h.no(connect.CodeAlreadyExists, NameHeld, "a worker with the name %s is listed; the name is free when that one has left, or %v after it was last heard of; if both are to run, give one another name: --name", name, h.cfg.Lag)
 }

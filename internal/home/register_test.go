@@ -29,7 +29,7 @@ func TestLateLogs(t *testing.T) {
 	check(1, 0, false, false)
 	r.add(at(1), Names{Task: "t"}, now)
 	check(1, engine.LateMax, true, false)
-	check(1, engine.LateMax+1, false, false) // the rows are asked again
+	check(1, engine.LateMax+1, false, false) // the rows are read again
 	r.ended(at(1), now)
 	check(1, engine.LateMax, true, false)
 	check(1, engine.LateMax+1, true, true)
@@ -40,8 +40,8 @@ func TestLateLogs(t *testing.T) {
 	check(3, 0, true, false)
 }
 
-// TestBusyNodePutsWorkersOff: a registration that would wait for too long is told when to come again, and a call that nobody
-// waits for any more takes no turn.
+// TestBusyNodePutsWorkersOff: a registration that would wait too long is told when to register again. A
+// call whose caller has gone takes no turn.
 func TestBusyNodePutsWorkersOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,28 +16,28 @@ import (
 // The build fails if the wire and the domain disagree on TokensOfEra.
 var _ [workerv1.TokensOfEra]struct{} = [dag.TokensOfEra]struct{}{}
 
-// Reason is why a call of a worker was rejected. The text of a rejection begins with it.
+// Reason is the reason why a worker's call was rejected. The text of a rejection begins with it.
 type Reason int
 
 // Reasons.
 const (
-	Unreadable  Reason = iota // the answer is a code alone: garbage, or too large
-	Malformed                 // it was read, and makes no sense
-	NameTaken                 // a node has that name, or a worker that was started later
-	NotAttached               // to register is the remedy
+	Unreadable  Reason = iota // the answer is only a code: the call is garbage, or too large
+	Malformed                 // the call was parsed, and is invalid
+	NameTaken                 // a node or a younger worker has that name
+	NotAttached               // the worker must register
 	Fenced                    // the cluster has declared that life dead
-	Forged                    // it is another worker's
-	Stale                     // that attempt is not its own (any more)
+	Forged                    // the attempt is another worker's
+	Stale                     // the worker does not have that attempt, or no longer
 	RunEnded
 	NoLogs
 	TooMuch    // artifacts beyond the bounds
-	Corrupt    // a file is not what was said of it
-	Incomplete // other files were brought than are to be kept
-	NoInput    // what an attempt gets of others does not exist
-	Away       // nobody who is there has it
-	Final      // other files of the attempt were kept before
-	Busy       // too many register at once
-	NameHeld   // a worker that is listed has that name
+	Corrupt    // a file differs from its declared size or hash
+	Incomplete // other files were sent than the list names
+	NoInput    // an input of the attempt does not exist
+	Away       // no member that is present has it
+	Final      // another list of files was kept before
+	Busy       // too many workers register at the same time
+	NameHeld   // a listed worker has that name
 	TooMany    // workers, or slots of one
 	reasons
 )
@@ -45,7 +45,7 @@ const (
 var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS",
 	"TOO_MUCH", "CORRUPT", "INCOMPLETE", "NO_INPUT", "AWAY", "FINAL", "BUSY", "NAME_HELD", "TOO_MANY"}
 
-// Reasons are all of them.
+// Reasons lists all reasons.
 func Reasons() []Reason {
 	all := make([]Reason, reasons)
 	for i := range all {
@@ -56,20 +56,20 @@ func Reasons() []Reason {
 
 func (r Reason) String() string { return reasonNames[r] }
 
-// Stats counts what workers were refused, and what they said.
+// Stats counts refused calls of workers, and their messages.
 type Stats struct {
 	Registered, Delivered, Held, Lost atomic.Int64
-	// Unserved is for how many places ready tasks wait that nobody who is there may run: the only
-	// one that also falls.
+	// Unserved is the number of placements of ready tasks that no member may run. It is the only figure that
+	// can fall.
 	Unserved atomic.Int64
 
 	rejected [reasons]atomic.Int64
 }
 
-// Rejected is how often something was rejected for that reason.
+// Rejected returns the number of rejections for a reason.
 func (s *Stats) Rejected(r Reason) int64 { return s.rejected[r].Load() }
 
-// no is a rejection, which is counted.
+// no returns a rejection, and counts it.
 func (h *Home) no(code connect.Code, why Reason, format string, args ...any) error {
 	h.Stats.rejected[why].Add(1)
 	text := fmt.Sprintf(format, args...)
@@ -87,14 +87,14 @@ func (h *Home) malformed(format string, args ...any) error {
 	return h.no(connect.CodeInvalidArgument, Malformed, format, args...)
 }
 
-// caller is what every call but Register says of who calls.
+// caller is the part of every call but Register that identifies the caller.
 type caller interface {
 	GetHandler() int64
 	GetLease() int64
 	GetUuid() string
 }
 
-// attached finds the worker that calls; h.mu is held.
+// attached finds the calling worker. The caller holds h.mu.
 func (h *Home) attached(in caller) (*worker, error) {
 	w := h.workers[dag.HandlerID(in.GetHandler())]
 	switch {
@@ -106,21 +106,21 @@ func (h *Home) attached(in caller) (*worker, error) {
 	return w, nil
 }
 
-// find is attached for those who do not hold h.mu.
+// find is attached for callers that do not hold h.mu.
 func (h *Home) find(in caller) (*worker, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.attached(in)
 }
 
-// reached is where a request notes that it could be read.
+// reached notes that a request could be parsed.
 type reached struct{}
 
-// compressMin is from how many bytes on an answer is compressed: for what polls bring, the processor's time
-// is dearer than the line.
+// compressMin is the size from which an answer is compressed. For most answers to polls, processor time
+// costs more than bandwidth.
 const compressMin = 256 << 10
 
-// Handler answers workers; a nil home says that there is none.
+// Handler answers workers. With a nil home it refuses every call.
 func Handler(h *Home) http.Handler {
 	if h == nil {
 		_, handler := workerv1connect.NewWorkersHandler(&nobody{})
@@ -149,7 +149,7 @@ func Handler(h *Home) http.Handler {
 	})
 }
 
-// nobody answers for a node that is not one of a cluster.
+// nobody answers for a node that belongs to no cluster.
 type nobody struct {
 	workerv1connect.UnimplementedWorkersHandler
 }

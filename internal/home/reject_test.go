@@ -16,7 +16,7 @@ import (
 	"skein.dev/skein/internal/home"
 )
 
-// scene is two workers of one node, of which the first has the only attempt of a run.
+// scene is two workers of one node. The first has the only attempt of a run.
 type scene struct {
 	*town
 	n    *node
@@ -36,7 +36,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// said is the verdict as text.
+// said returns the verdict as text.
 func said(v workerv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDICT_") }
 
 func (s *scene) raw(method, contentType, body string) string {
@@ -71,7 +71,7 @@ func failed(a *workerv1.Attempt) *workerv1.Result {
 	return &workerv1.Result{Attempt: a, State: "failed"}
 }
 
-// report says something once; it is answered by a verdict or a rejection.
+// report sends a report once. It returns the verdict or the rejection.
 func report(h *hand, r *workerv1.Result) string {
 	out, err := h.c.Report(h.t.Context(), h.request(r))
 	if err != nil {
@@ -80,17 +80,17 @@ func report(h *hand, r *workerv1.Result) string {
 	return said(out.Verdicts[0])
 }
 
-// rejected is a call, and what comes of it.
+// rejected is a call and its expected result.
 type rejected struct {
 	name string
 	call func(s *scene) string
 	want string
-	why  home.Reason // counted; -1: it is no rejection
-	said bool        // in the run's history
+	why  home.Reason // the counted reason; -1: it is no rejection
+	said bool        // it is in the run's history
 	over bool        // the run has ended
 }
 
-// forgeries are calls of those who are not who they say they are.
+// forgeries are calls under a false identity.
 var forgeries = []rejected{
 	{name: "a report of an unknown worker", want: "NOT_ATTACHED", why: home.NotAttached, call: func(s *scene) string {
 		return report(&hand{t: s.town, c: s.a.c, uuid: s.a.uuid, handler: 4711, lease: 1}, failed(s.x))
@@ -129,7 +129,7 @@ var forgeries = []rejected{
 	}},
 }
 
-// reports are of what is not theirs, or makes no sense.
+// reports are reports about attempts of other workers, and invalid ones.
 var reports = []rejected{
 	{name: "a report of an attempt that it does not hold", want: "STALE", why: home.Stale, said: true, call: func(s *scene) string {
 		return report(s.b, failed(s.x))
@@ -169,7 +169,7 @@ var reports = []rejected{
 	}},
 }
 
-// others are other calls, and what cannot be read.
+// others are other calls, and requests that cannot be parsed.
 var others = []rejected{
 	{name: "a heartbeat with an attempt that is none", want: "MALFORMED", why: home.Malformed, call: func(s *scene) string {
 		in := s.a.pollRequest()
@@ -255,7 +255,7 @@ var others = []rejected{
 	{name: "a call that there is not", want: "404 Not Found", why: home.Unreadable, call: func(s *scene) string {
 		return s.raw("Reward", "application/json", `{}`)
 	}},
-	// And what is harmless when it is repeated:
+	// These calls are harmless when they are repeated:
 	{name: "that it runs, twice", want: "ACCEPTED DUPLICATE", why: -1, call: func(s *scene) string {
 		r := &workerv1.Result{Attempt: s.x, Running: true, StartedMicros: 1}
 		return report(s.a, r) + " " + report(s.a, r)
@@ -268,8 +268,8 @@ var others = []rejected{
 	}},
 }
 
-// TestRejected: forged, stale, doubled and reordered calls are answered by a named code and counted, and what
-// they say changes nothing: the attempt is still its worker's, who ends it.
+// TestRejected: forged, stale, doubled and reordered calls get a named code and are counted. They change
+// nothing: the attempt still belongs to its worker, which ends it.
 func TestRejected(t *testing.T) {
 	for _, tt := range slices.Concat(forgeries, reports, others) {
 		t.Run(tt.name, func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// deposed has a worker declared dead.
+// deposed declares a worker dead.
 func (s *scene) deposed(h *hand) {
 	s.Helper()
 	s.until("it is declared dead", func() bool {
@@ -323,8 +323,8 @@ func (h *hand) register2(n *node) {
 	h.register("a", 2, "etl")
 }
 
-// TestLostByItsWorker: an attempt that a worker had, and has no more without a word, is given out again. A poll
-// that was overtaken is no evidence of that.
+// TestLostByItsWorker: if a worker had an attempt and stops listing it without a report, the attempt is
+// assigned again. A poll that was overtaken does not prove that.
 func TestLostByItsWorker(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -348,8 +348,8 @@ func TestLostByItsWorker(t *testing.T) {
 	s.a.end(s.a.running[0])
 }
 
-// TestReportBeforeTheHandOver: the end of an attempt may be known before its worker was told to begin it (another
-// home did); then it is not begun.
+// TestReportBeforeTheHandOver: the end of an attempt may be known before its worker was told to begin it,
+// because another home told it. Then the attempt does not begin.
 func TestReportBeforeTheHandOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

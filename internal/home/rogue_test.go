@@ -13,13 +13,14 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// theft is a scene with a third worker, which calls about an attempt that is not its own (any more).
+// theft is a scene with a third worker, the rogue. It calls about an attempt that it does not have, or no
+// longer has.
 type theft struct {
 	*scene
 	rogue  *hand
 	named  string
 	victim *workerv1.Attempt // the attempt that the rogue calls about
-	text   string            // what is in it
+	text   string            // its output
 }
 
 var left = file{"salaries", "0123456789"}
@@ -43,7 +44,7 @@ var callsOf = map[string]func(*theft) string{
 	"Poll": func(s *theft) string {
 		in := s.rogue.pollRequest()
 		in.Running = []*workerv1.Attempt{s.victim}
-		for range 5 { // each lasts until there is news
+		for range 5 { // each call lasts until there is news
 			out, err := s.rogue.c.Poll(s.Context(), in)
 			if err != nil {
 				return reason(err)
@@ -100,7 +101,7 @@ var stands = []struct {
 	name string
 	as   func(*theft)
 	want map[string]string
-	soon bool // a look at the rows counts for a moment
+	soon bool // a read of the rows counts for a moment
 }{
 	{name: "foreign", as: func(s *theft) {}, want: map[string]string{"Register": "REVOKED", "Poll": "STOP", "Leave": ""}},
 	{name: "revoked", as: func(s *theft) {
@@ -185,7 +186,7 @@ func TestRogueWorker(t *testing.T) {
 	}
 }
 
-// newTheft is a scene in which the honest worker has printed a line and left a file behind.
+// newTheft returns a scene in which the honest worker has written a line of its log and has stored a file.
 func newTheft(t *testing.T) *theft {
 	s := &theft{scene: newScene(t), named: "rogue"}
 	s.rogue, s.victim = s.hand(s.n, "rogue", 2, "rogue"), s.x
@@ -202,7 +203,7 @@ func newTheft(t *testing.T) *theft {
 	return s
 }
 
-// printed brings a line of a log.
+// printed sends a line of a log.
 func (h *hand) printed(x *workerv1.Attempt, offset int, text string) string {
 	out, err := h.c.PushLogs(h.t.Context(), &workerv1.PushLogsRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid,
 		Chunks: []*workerv1.LogChunk{{Attempt: x, Offset: int64(offset), Data: []byte(text)}}})

@@ -10,21 +10,22 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// roster keeps lenders that have something free in the order in which they are to give, so that the best one
-// for a place is found without a look at all of them. Lenders with equal traits fit the same places: they are
-// one class, which is a heap. All its methods need the mutex of its owner.
+// roster keeps lenders with free slots in the order in which they lend, so that the best one for a place is
+// found without a look at all of them. Lenders with equal traits fit the same places: they form one class,
+// which is a heap. The caller of its methods holds the mutex of the roster's owner.
 type roster[T any] struct {
 	seat func(T) *seat[T]
-	// before is the order; nil: any of them, at random.
+	// before is the order. If it is nil, the order is random.
 	before func(a, b T) bool
-	// exact: what comes with a slot is what a place needs, no more. Else the room is counted by whoever picks.
+	// exact says that a slot comes with exactly the room that a place needs. Otherwise the caller of pick
+	// counts the room.
 	exact   bool
 	classes map[string]*class[T]
 	named   map[string][]T // by the name of the lender
 	sites   map[dag.Place]*site[T]
 }
 
-// seat is where a lender stands in a roster.
+// seat is the position of a lender in a roster.
 type seat[T any] struct {
 	class *class[T] // nil: it is not listed
 	name  string
@@ -59,7 +60,7 @@ func newRoster[T any](exact bool, seatOf func(T) *seat[T], before func(a, b T) b
 	return roster[T]{seat: seatOf, before: before, exact: exact, classes: map[string]*class[T]{}, named: map[string][]T{}, sites: map[dag.Place]*site[T]{}}
 }
 
-// classKey is equal for equal traits. Room and what is used of it are no part of them.
+// classKey is equal for equal traits. Room and its used part do not belong to them.
 func classKey(t *dag.Traits, of string, n dag.Need) string {
 	var b strings.Builder
 	part := func(kind byte, text string) {
@@ -126,7 +127,7 @@ func (r *roster[T]) leave(x T) {
 	s.class = nil
 }
 
-// update says that what a lender has free, or its place in the order, is another than before.
+// update notes that the free slots of a lender, or its place in the order, have changed.
 func (r *roster[T]) update(x T, free bool) {
 	s, first := r.seat(x), false
 	c := s.class
@@ -152,7 +153,7 @@ func (r *roster[T]) update(x T, free bool) {
 	}
 }
 
-// site is what is known of a place.
+// site holds the classes of a place.
 func (r *roster[T]) site(p dag.Place) *site[T] {
 	s := r.sites[p]
 	if s != nil {
@@ -179,7 +180,7 @@ func (s *site[T]) meet(c *class[T]) {
 	}
 }
 
-// takes reports whether what comes with a slot of the class is what a place needs.
+// takes reports whether a slot of the class comes with the room that a place needs.
 func (c *class[T]) takes(s *site[T]) bool { return !c.of.exact || c.need == s.need }
 
 // fits reports whether a lender that is listed fits a place.
@@ -197,7 +198,7 @@ func (c *class[T]) meets(s *site[T]) bool {
 	return fits
 }
 
-// pick finds the lender that gives next for a place, of those that suit; nil: all do.
+// pick finds the lender that lends next for a place, among those that suit. If suits is nil, all do.
 func (r *roster[T]) pick(p dag.Place, suits func(T) bool) (best T, found bool) {
 	s := r.site(p)
 	if s.node != "" {
@@ -227,7 +228,7 @@ func (r *roster[T]) pick(p dag.Place, suits func(T) bool) (best T, found bool) {
 
 func (r *roster[T]) sooner(a, b T) bool { return r.before != nil && r.before(a, b) }
 
-// first is the lender of a class that gives next, of those that suit.
+// first returns the lender of a class that lends next, among those that suit.
 func (c *class[T]) first(suits func(T) bool) (best T, found bool) {
 	if len(c.free) == 0 {
 		return best, false

@@ -17,23 +17,23 @@ import (
 
 // Bounds of a call.
 const (
-	CallBytesMax = 32 << 20 // of one call of a worker
-	nameMax      = 100      // bytes of a name, a group, a label
+	CallBytesMax = 32 << 20 // bound of one call of a worker
+	nameMax      = 100      // bytes of a name, a group or a label
 	slotsMax     = 10_000
-	resultsMax   = 1000 // of one report
+	resultsMax   = 1000 // bound of one report
 	attemptsMax  = 2 * slotsMax
 )
 
-// WorkersDefault is how many workers a cluster lists at most, if its nodes are not told otherwise.
+// WorkersDefault is the default bound of the workers of a cluster.
 const WorkersDefault = 10_000
 
-// TraitsMax is how many groups, labels and kinds a worker has at most, of each.
+// TraitsMax bounds the groups, the labels and the kinds of a worker.
 const TraitsMax = 100
 
-// Prefix is where the protocol is answered.
+// Prefix is the path of the protocol.
 const Prefix = "/" + workerv1connect.WorkersName + "/"
 
-// desk is the protocol over a home.
+// desk is the protocol of workers over a home. The workers themselves are in desk.go.
 type desk struct{ h *Home }
 
 // Poll implements the protocol.
@@ -77,13 +77,13 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 	}
 }
 
-// arrive takes what a poll says: the attempts that the worker has, and whether they run. A worker of which
-// nothing is certain for long is sent away while it has time to find a home that sees the store.
+// arrive notes the attempts of a poll and whether they run. If nothing is certain about a worker for long,
+// the home detaches it, while the worker still has time to find a home that reaches the store.
 func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key]*workerv1.Attempt, at time.Duration) (w *worker, mine int64, early bool, err error) {
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err = ctx.Err(); err != nil { // it polls again, or has
+	if err = ctx.Err(); err != nil { // it polls again, or has done so
 		return nil, 0, false, err
 	}
 	if w, err = h.attached(in); err != nil {
@@ -95,7 +95,7 @@ func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key
 	}
 	w.heard = true
 	w.polls++
-	w.poke() // the poll before it ends
+	w.poke() // the previous poll ends
 	w.full = in.Full
 	if w.draining = in.Draining; w.draining {
 		h.wakeSoon()
@@ -110,10 +110,11 @@ func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key
 	return w, w.polls, early, nil
 }
 
-// earlyAgain is how soon a worker is to say what it has when one that it is to end was still on its way.
+// earlyAgain is the pause after which a worker must report its attempts again, if an attempt that must end
+// was still on its way.
 const earlyAgain = 50 * time.Millisecond
 
-// news is an answer, if there is something to say; polls that are not the newest end.
+// news returns an answer if there is news. A poll that is not the newest one ends.
 func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*workerv1.PollResponse, error) {
 	h := d.h
 	h.mu.Lock()
@@ -122,7 +123,7 @@ func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*worker
 		return nil, err
 	}
 	if w.polls != mine {
-		w.poke() // the newest one's turn
+		w.poke() // the newest poll takes over
 		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}, nil
 	}
 	if len(w.ready) == 0 && !w.unasked() && !slices.ContainsFunc(w.stops, func(s stop) bool { return s.seq == 0 }) {
@@ -131,13 +132,13 @@ func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*worker
 	return h.answer(w, at), nil
 }
 
-// last is the answer when a poll has waited for long enough: with what came in answers to reports and may not
-// have arrived.
+// last returns the answer when a poll has waited long enough. It includes the attempts of answers to
+// reports that may not have arrived.
 func (d *desk) last(w *worker, mine int64, at time.Duration) *workerv1.PollResponse {
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if w.polls != mine { // what it says now would count as given
+	if w.polls != mine { // its answer would count as given
 		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}
 	}
 	for k := range w.out {
@@ -146,10 +147,10 @@ func (d *desk) last(w *worker, mine int64, at time.Duration) *workerv1.PollRespo
 	return h.answer(w, at)
 }
 
-// millisUp rounds up.
+// millisUp converts to milliseconds and rounds up.
 func millisUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
-// answer is all that a worker is to know, whose poll came at an instant.
+// answer returns the answer to a worker whose poll came at an instant.
 func (h *Home) answer(w *worker, at time.Duration) *workerv1.PollResponse {
 	w.seq++
 	out := &workerv1.PollResponse{Seq: w.seq, Nodes: h.there().addresses, BehindMillis: millisUp(h.behind(w, at))}
@@ -236,9 +237,9 @@ func (d *desk) Files(ctx context.Context, in *workerv1.FilesRequest) (*workerv1.
 // chunksMax bounds the chunks of one call.
 const chunksMax = 10_000
 
-// PushLogs implements the protocol. A worker may go on printing for an attempt that was taken
-// from it: each token has a log of its own, so that harms nobody. Where that lies is known here:
-// what the worker calls it counts for nothing.
+// PushLogs implements the protocol. A worker may continue to print for an attempt that was taken from it.
+// Each token has a log of its own, so this does no harm. The home decides where the log is stored, and
+// ignores names from the worker.
 func (d *desk) PushLogs(ctx context.Context, in *workerv1.PushLogsRequest) (*workerv1.PushLogsResponse, error) {
 	h := d.h
 	w, err := h.find(in)
@@ -252,7 +253,7 @@ func (d *desk) PushLogs(ctx context.Context, in *workerv1.PushLogsRequest) (*wor
 	}
 	out := &workerv1.PushLogsResponse{Ends: make([]int64, len(in.Chunks))}
 	var chunks []logs.Chunk
-	var at []int // in.Chunks
+	var at []int // indices into in.Chunks
 	for i, c := range in.Chunks {
 		k, err := keyOfWire(c.Attempt)
 		if err != nil || c.Offset < 0 {

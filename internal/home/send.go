@@ -10,11 +10,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// mail is attempts on their way to their handlers, by handler. It is protected by Home.mu.
+// mail holds attempts on their way, by their handlers. Home.mu protects it.
 type mail struct {
 	open map[dag.HandlerID]*parcel
-	// seen is the lease of everybody who is there: a worker that is attached anew may have lost
-	// what was sent to its home of before.
+	// seen holds the lease of each member. When a worker attached again, messages to its earlier home may be
+	// lost.
 	seen map[dag.HandlerID]int64
 }
 
@@ -38,14 +38,15 @@ func (h *Home) Handed(as []engine.Assignment) {
 	h.send(as)
 }
 
-// send takes attempts to the workers that are here, and leaves the rest to the loop. h.mu is held.
+// send delivers attempts to workers that are attached here, and leaves the others to the loop. The caller
+// holds h.mu.
 func (h *Home) send(as []engine.Assignment) {
 	for len(as) > 0 {
 		id, n := as[0].Handler, 1
 		for n < len(as) && as[n].Handler == id {
 			n++
 		}
-		if w := h.workers[id]; w != nil && h.mail.open[id] == nil { // no detour
+		if w := h.workers[id]; w != nil && h.mail.open[id] == nil { // without a detour
 			d := &delivery{Owner: h.self(), Handler: id, Lease: w.member.Lease, Items: as[:n]}
 			h.mail.sent(d)
 			h.accept(w, d)
@@ -88,8 +89,8 @@ func (h *Home) putBack(d *delivery) {
 	}
 }
 
-// sent notes the lease that attempts are sent under, if none is known: the worker may be attached anew before
-// the first look at who is there.
+// sent notes the lease under which attempts are sent, if no lease is known: the worker may attach again
+// before the first read of the members.
 func (m *mail) sent(d *delivery) {
 	if _, known := m.seen[d.Handler]; !known {
 		if m.seen == nil {
@@ -99,8 +100,8 @@ func (m *mail) sent(d *delivery) {
 	}
 }
 
-// look drops the mail of who is gone (what they had is lost, and goes to others), tells whether
-// there is such, and names the workers that are attached anew.
+// look drops the mail of members that are gone, because their attempts are lost and are assigned again. It
+// reports whether there are such members, and names the workers that attached again.
 func (m *mail) look(there map[dag.HandlerID]*store.Member) (gone bool, anew []dag.HandlerID) {
 	for id := range m.open {
 		if there[id] == nil {
@@ -122,7 +123,7 @@ func (m *mail) look(there map[dag.HandlerID]*store.Member) (gone bool, anew []da
 	return gone, anew
 }
 
-// deliverAll takes mail to the homes of those that it is for.
+// deliverAll sends mail to the homes of its addressees.
 func (h *Home) deliverAll(ctx context.Context, wg *sync.WaitGroup) {
 	self := h.self()
 	h.mu.Lock()
@@ -136,7 +137,7 @@ func (h *Home) deliverAll(ctx context.Context, wg *sync.WaitGroup) {
 	for _, id := range ids {
 		m, ok := h.dir.Member(id)
 		if !ok {
-			continue // it is not listed yet, or no more
+			continue // it is not listed yet, or no longer
 		}
 		to := m
 		if m.Worker {
@@ -152,7 +153,7 @@ func (h *Home) deliverAll(ctx context.Context, wg *sync.WaitGroup) {
 		}
 		d := p.pack(self, id, m.Lease)
 		if w := h.workers[id]; w != nil && to.Handler == self {
-			d.Lease = w.member.Lease // newer than what was read
+			d.Lease = w.member.Lease // newer than the last read
 		}
 		h.mail.sent(d)
 		p.items, p.sending = map[key]engine.Assignment{}, true
@@ -173,7 +174,7 @@ func (h *Home) deliver(ctx context.Context, to store.Member, d *delivery) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.mail.open[d.Handler]
-	if p == nil { // it is gone meanwhile, and this node may have begun a new life
+	if p == nil { // it has gone meanwhile, and this node may have begun a new life
 		return
 	}
 	p.sending = false

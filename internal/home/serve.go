@@ -12,11 +12,11 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// want is what an owner waits for, as it said last.
+// want is the newest demand of an owner.
 type want struct {
 	demands []engine.Demand
 	needs   []dag.Need // of each
-	served  []int      // by demand: how many slots it got since
+	served  []int      // by demand: the number of slots that it got since
 	at      time.Time
 }
 
@@ -28,10 +28,10 @@ func newWant(ds []engine.Demand) *want {
 	return x
 }
 
-// wantMax is how long a want counts that is not said again.
+// wantMax is how long a demand counts if it is not sent again.
 const wantMax = 5 * time.Second
 
-// ask is what an owner says to a home: all it wants, and how many slots it has returned.
+// ask is a message of an owner to a home: its whole demand, and the total of returned slots.
 type ask struct {
 	Owner    dag.HandlerID
 	Demands  []engine.Demand
@@ -43,16 +43,16 @@ type total struct {
 	Worker dag.HandlerID
 	Lease  int64
 	N      int64
-	Need   dag.Need `json:",omitzero"` // that comes with each
+	Need   dag.Need `json:",omitzero"` // resources that come with each
 }
 
-// lent is what a home says to an owner: how many slots it was granted, in all.
+// lent is a message of a home to an owner: the total of granted slots.
 type lent struct {
 	Home, Owner dag.HandlerID
 	Granted     []total
 }
 
-// Ask takes what an owner wants and returns. Its caller says it again if ctx is over before.
+// Ask notes the demand and the returned slots of an owner. If ctx ends before, its caller sends them again.
 func (h *Home) Ask(ctx context.Context, a *ask) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +68,7 @@ func (h *Home) Ask(ctx context.Context, a *ask) error {
 			continue
 		}
 		acc := w.accounts[loan{a.Owner, r.Need}]
-		back := min(r.N-acc.returned, acc.idle()) // more than it has it cannot return
+		back := min(r.N-acc.returned, acc.idle()) // an owner cannot return more than it has
 		for range back {
 			acc.returned++
 			h.vacate(w, r.Need)
@@ -83,7 +83,7 @@ func (h *Home) Ask(ctx context.Context, a *ask) error {
 	return nil
 }
 
-// vacate makes a slot free, or gives it to what waits for one at this worker.
+// vacate frees a slot, or gives it to an attempt that waits for one at this worker.
 func (h *Home) vacate(w *worker, n dag.Need) {
 	if len(w.waiting) > 0 && (n.IsZero() || !w.local) {
 		if x := w.waiting[0]; w.fits(x.Place.Need().Minus(n)) {
@@ -102,8 +102,8 @@ func (w *worker) open() bool {
 	return !w.draining && !w.full && !w.member.Cordoned && len(w.waiting) == 0
 }
 
-// relist puts a worker where it belongs among the lenders. It is called after every change of what it has
-// free.
+// relist updates the position of a worker among the lenders. It is called after every change of its free
+// slots.
 func (h *Home) relist(w *worker) {
 	if w.local {
 		h.lenders.update(w, w.open() && h.spare > 0)
@@ -112,9 +112,9 @@ func (h *Home) relist(w *worker) {
 	h.lenders.update(w, w.open() && w.used < int(w.member.Slots))
 }
 
-// freed is called when an attempt of a worker has ended; owner has its run (0: not to be lent to
-// it). The slot stays with the owner, whose next task may be ready in the transaction that settles
-// this one, unless somebody else has a better claim.
+// freed is called when an attempt of a worker has ended. owner owns the attempt's run; 0 means that the
+// slot must not be lent to it. The slot stays with the owner, because its next task may be ready in the
+// transaction that settles this end, unless another owner has a better claim.
 func (h *Home) freed(w *worker, owner dag.HandlerID, n dag.Need) {
 	if owner != 0 && w.open() && !w.local && n.IsZero() {
 		best, at := h.best(w, time.Now(), h.aged())
@@ -127,28 +127,28 @@ func (h *Home) freed(w *worker, owner dag.HandlerID, n dag.Need) {
 	h.offer(w)
 }
 
-// lend grants an owner a slot that was claimed for it. The owner is told soon.
+// lend grants an owner a slot that was claimed for it. The owner gets the message soon.
 func (h *Home) lend(w *worker, owner dag.HandlerID, n dag.Need) {
 	w.account(owner, n).granted++
 	h.owed[w] = struct{}{}
 }
 
-// demand is one that an owner has.
+// demand is one demand of an owner.
 type demand struct {
 	*engine.Demand
 	need   dag.Need
 	owner  dag.HandlerID
-	at     int // in the owner's want
+	at     int // index in the owner's want
 	served int
 }
 
-// before reports whether a demand comes before another one. Of several owners, who was served since it spoke
-// comes after who was not: the head of its list is another one by now.
+// before reports whether a demand comes before another one. An owner that was served since its last message
+// comes after one that was not: the head of its list has changed since.
 func (d *demand) before(o *demand) bool {
 	return cmp.Or(cmp.Compare(d.served, o.served), order(d.Demand, o.Demand), cmp.Compare(d.owner, o.owner), cmp.Compare(d.at, o.at)) < 0
 }
 
-// demands shows those that still want slots.
+// demands calls see for each demand that still wants slots.
 func (h *Home) demands(now time.Time, see func(demand)) {
 	for id, x := range h.wants {
 		if now.Sub(x.at) > wantMax {
@@ -162,8 +162,8 @@ func (h *Home) demands(now time.Time, see func(demand)) {
 	}
 }
 
-// best is the owner whose demand comes first of those that a worker fits, and which demand it is;
-// 0: there is none.
+// best returns the owner with the first demand that a worker fits, and the index of the demand. It returns
+// 0 if there is none.
 func (h *Home) best(w *worker, now time.Time, aged []demand) (owner dag.HandlerID, at int) {
 	if len(h.wants) == 0 {
 		return 0, 0
@@ -181,7 +181,7 @@ func (h *Home) best(w *worker, now time.Time, aged []demand) (owner dag.HandlerI
 	return first.owner, first.at
 }
 
-// aged are the demands for cpu and memory that have waited for long, best first.
+// aged returns the demands for cpu and memory that have waited for long, best first.
 func (h *Home) aged() (all []demand) {
 	h.demands(time.Now(), func(d demand) {
 		if d.Aged && !d.need.IsZero() {
@@ -192,8 +192,8 @@ func (h *Home) aged() (all []demand) {
 	return all
 }
 
-// kept is the demand for which the room of a worker is kept: the best of those that have waited
-// for long and would fit if nobody else were there.
+// kept returns the demand for which a worker's resources are kept: the best of those that have waited for
+// long and would fit an empty worker.
 func (h *Home) kept(w *worker, aged []demand) *demand {
 	for i := range aged {
 		if d := &aged[i]; h.wants[d.owner].served[d.at] < d.N && d.need.Within(w.member.Traits.Room) && h.lenders.fits(w, d.Place) {
@@ -203,8 +203,8 @@ func (h *Home) kept(w *worker, aged []demand) *demand {
 	return nil
 }
 
-// gives reports whether a worker has the room that a demand asks for, beside what is kept. This
-// process's own is counted by the engine.
+// gives reports whether a worker has the resources of a demand in addition to the kept ones. The engine
+// counts the resources of this process itself.
 func (w *worker) gives(d, kept *demand) bool {
 	n := d.need
 	if n.IsZero() {
@@ -223,7 +223,7 @@ func order(a, b *engine.Demand) int {
 	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Created, b.Created), bytes.Compare(a.Run[:], b.Run[:]), a.Rank.Compare(b.Rank))
 }
 
-// wanting is demands as a heap, the one that is served next first.
+// wanting is a heap of demands. The next to serve comes first.
 type wanting []demand
 
 func (q wanting) Len() int           { return len(q) }
@@ -237,8 +237,7 @@ func (q *wanting) Pop() any {
 	return x
 }
 
-// serve lends free slots to whoever wants some. It goes by what is wanted: it ends when nothing is, or nobody
-// fits.
+// serve lends free slots to owners with demand, until there is no demand left or no worker fits.
 func (h *Home) serve() {
 	if len(h.wants) == 0 {
 		return
@@ -260,7 +259,7 @@ func (h *Home) serve() {
 			heap.Pop(&q)
 			continue
 		case !h.give(w, d):
-			shut = shut || w.local // its slots are counted by the engine, too
+			shut = shut || w.local // the engine counts its slots, too
 			continue
 		}
 		if d.served++; d.served == d.N {
@@ -271,13 +270,13 @@ func (h *Home) serve() {
 	}
 }
 
-// offer lends what has come free at one worker: what the others have was looked at when it came free, or was
-// wanted.
+// offer lends the slots that became free at one worker. Slots of other workers were offered when they
+// became free or were demanded.
 func (h *Home) offer(w *worker) {
 	if len(h.wants) == 0 {
 		return
 	}
-	if len(h.aged()) > 0 { // to serve one of these may end what is kept at others
+	if len(h.aged()) > 0 { // serving one of these may free resources that are kept at other workers
 		h.serve()
 		return
 	}
@@ -293,7 +292,7 @@ func (h *Home) offer(w *worker) {
 	}
 }
 
-// give claims a slot of a worker for a demand and lends it; false: it has none.
+// give claims a slot of a worker for a demand and lends it. It returns false if the worker has none.
 func (h *Home) give(w *worker, d *demand) bool {
 	h.turn++
 	w.turn = h.turn
@@ -314,12 +313,12 @@ const (
 	Random      = "random"
 )
 
-// before is the order in which workers lend by a strategy; nil: at random.
+// before returns the order of lenders under a strategy. It returns nil for a random order.
 func (h *Home) before(strategy string) func(a, b *worker) bool {
 	switch strategy {
 	case Random:
 		return nil
-	case RoundRobin: // whose turn was longest ago
+	case RoundRobin: // the one that lent longest ago
 		return func(a, b *worker) bool {
 			return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.member.Handler, b.member.Handler)) < 0
 		}
@@ -329,7 +328,7 @@ func (h *Home) before(strategy string) func(a, b *worker) bool {
 	}
 }
 
-// load is the part of a worker's slots that is taken.
+// load returns the used part of a worker's slots.
 func (h *Home) load(w *worker) float64 {
 	if w.local {
 		return 1 - float64(h.spare)/float64(max(h.cfg.Slots, 1))

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// places are n tasks of one place.
+// places returns n equal placements.
 func places(n int, p dag.Place) []dag.Place { return slices.Repeat([]dag.Place{p}, n) }
 
 // ended waits until runs have succeeded.
@@ -68,7 +68,7 @@ func TestNeverOneMore(t *testing.T) {
 				t.Fatalf("an end that is said twice is %s", v)
 			}
 		}
-		if ends > 80*(moves+1) { // it goes to another node with all that it has
+		if ends > 80*(moves+1) { // it moves to another node with all its attempts
 			moves++
 			h.c = tn.hand(tn.nodes[moves%3], fmt.Sprint("guide", moves), 1, "nobody").away().c
 			h.register("w", slots)
@@ -85,7 +85,7 @@ func TestNeverOneMore(t *testing.T) {
 	}
 }
 
-// away leaves again: it has only shown the way to a node.
+// away leaves again: it has only shown the address of a node.
 func (h *hand) away() *hand {
 	h.t.Helper()
 	if _, err := h.c.Leave(h.t.Context(), &workerv1.LeaveRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid}); err != nil {
@@ -94,7 +94,7 @@ func (h *hand) away() *hand {
 	return h
 }
 
-// TestStrategies: which of three workers gets the next attempt.
+// TestStrategies checks which of three workers gets the next attempt.
 func TestStrategies(t *testing.T) {
 	t.Parallel()
 	const slots, each = 12, 4
@@ -102,19 +102,19 @@ func TestStrategies(t *testing.T) {
 		strategy string
 		check    func(t *testing.T, got []int)
 	}{
-		// The largest share of free slots first: two of them have twice as many as the third.
+		// The largest share of free slots comes first. Two of the workers have twice as many slots as the third.
 		{home.LeastLoaded, func(t *testing.T, got []int) {
 			if got[0] < 4 || got[0] > 6 || got[1] < 4 || got[1] > 6 || got[2] < 2 || got[2] > 3 {
 				t.Errorf("least loaded: %v", got)
 			}
 		}},
-		// One after the other, whatever they have.
+		// The workers take turns, whatever their slots.
 		{home.RoundRobin, func(t *testing.T, got []int) {
 			if slices.Max(got)-slices.Min(got) > 1 {
 				t.Errorf("in turn: %v", got)
 			}
 		}},
-		// Anybody.
+		// Any worker.
 		{home.Random, func(t *testing.T, got []int) {
 			if slices.Max(got) == len(got)*each {
 				t.Errorf("at random, all went to one: %v", got)
@@ -148,7 +148,7 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-// TestPlaces: a task goes only where its place is, and what fits nobody holds up nobody.
+// TestPlaces: a task runs only at its placement. A task that fits no worker does not delay others.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 2)
@@ -184,7 +184,7 @@ func TestPlaces(t *testing.T) {
 	tn.until("and that somebody came", func() bool { return unserved() == 0 })
 }
 
-// TestCordonedWorker: a worker that is cordoned is given nothing more, and what it has it may end.
+// TestCordonedWorker: a cordoned worker gets no further attempts, and may end the ones that it has.
 func TestCordonedWorker(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 1)
@@ -217,7 +217,7 @@ func TestExplainSlots(t *testing.T) {
 	wf := tn.apply("w", places(2, dag.Anywhere)...)
 	tn.submit(wf)
 	h.get(2)
-	h.poll() // it says that it has them
+	h.poll() // its poll lists them
 	tn.submit(wf)
 	last := tn.submit(wf)
 	said := map[string]bool{}

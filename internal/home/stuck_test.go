@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestStuckFor lets a home whose lock is held say for how long it is stuck, without that lock.
+// TestStuckFor: a home whose lock is held reports how long it is stuck, without that lock.
 func TestStuckFor(t *testing.T) {
 	t.Parallel()
 	town := newTown(t, 1)

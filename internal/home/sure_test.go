@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// apart is a store that one home alone does not reach.
+// apart is a store that one home cannot reach.
 type apart struct {
 	store.Cluster
 	cut *atomic.Bool
@@ -26,8 +26,8 @@ func (a apart) Renew(ctx context.Context, m store.Member) (bool, error) {
 	return a.Cluster.Renew(ctx, m)
 }
 
-// TestHomeCutOff: a home whose store does not confirm that a worker is listed extends what that runs by less and
-// less, and sends it away in time; others may have taken it for dead.
+// TestHomeCutOff: if the store does not confirm that a worker is listed, its home extends the leases of the
+// worker's attempts less and less, and detaches it in time. Other nodes may have declared the worker dead.
 func TestHomeCutOff(t *testing.T) {
 	t.Parallel()
 	var cut atomic.Bool

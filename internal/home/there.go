@@ -9,15 +9,15 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// view is the cluster as it was last read, in the forms in which it is asked for again and again.
+// view is the cluster as last read, in the forms that are needed often.
 type view struct {
 	members   []store.Member
 	by        map[dag.HandlerID]*store.Member
-	nodes     []*store.Member // those that are no workers
-	addresses []string        // where a worker can register
+	nodes     []*store.Member // without workers
+	addresses []string        // addresses at which a worker can register
 }
 
-// there is the present view. It is made once for each time that the members are read.
+// there returns the present view. It is computed once for each read of the members.
 func (h *Home) there() *view {
 	members, _ := h.dir.View()
 	v := h.seen.Load()
@@ -40,11 +40,11 @@ func (h *Home) there() *view {
 	return v
 }
 
-// wakeGap is between two looks of the directory that this home asks for: many workers may come at once.
+// wakeGap is the least time between two reads of the directory for this home, because many workers may come
+// at the same time.
 const wakeGap = 50 * time.Millisecond
 
-// wakeSoon has the directory look who is there: after those that came or left meanwhile, once for all of
-// them.
+// wakeSoon makes the directory read the members soon. Many calls cause one read.
 func (h *Home) wakeSoon() {
 	if !h.waking.CompareAndSwap(false, true) {
 		return
@@ -55,21 +55,21 @@ func (h *Home) wakeSoon() {
 	})
 }
 
-// listing is the reading of who is there for registrations: many that come at once share one look.
+// listing is the read of the members for registrations. Concurrent registrations share one read.
 type listing struct {
 	mu   sync.Mutex // protects following fields
-	on   bool       // a goroutine looks
-	next *listed    // the look that has not begun; nil: nobody waits for one
+	on   bool       // a goroutine reads
+	next *listed    // the read that has not begun; nil: no caller waits for one
 }
 
-// listed is one look.
+// listed is one read.
 type listed struct {
-	done    chan struct{} // closed when the rest is there
+	done    chan struct{} // closed when it has ended
 	members []store.Member
 	err     error
 }
 
-// listed reads who is there from the store, by a look that begins after the call.
+// listed reads the members from the store, by a reading that begins after the call.
 func (h *Home) listed(ctx context.Context) ([]store.Member, error) {
 	l := &h.listing
 	l.mu.Lock()
@@ -90,7 +90,7 @@ func (h *Home) listed(ctx context.Context) ([]store.Member, error) {
 	}
 }
 
-// list looks as long as somebody waits for it.
+// list reads the members while callers wait.
 func (h *Home) list() {
 	l := &h.listing
 	for {

@@ -20,8 +20,8 @@ const Forever time.Duration = -1
 type Host interface {
 	// Now is the machine's clock; differences of its readings are monotonic.
 	Now() time.Time
-	// Await waits until wake has something, which it takes, for d, or until ctx ends. It
-	// reports whether it was woken; after the end of ctx it may be either.
+	// Await waits until wake has a value, which it takes, or until d has passed, or until ctx ends. It reports
+	// whether it was woken. After the end of ctx the result may be either.
 	Await(ctx context.Context, wake <-chan struct{}, d time.Duration) bool
 	// Go runs f on a goroutine of its own, which wg counts.
 	Go(wg *sync.WaitGroup, f func())

@@ -6,29 +6,30 @@ import (
 	"strings"
 )
 
-// FileOutput is an output that a program leaves in a file.
+// FileOutput is an output that a program writes to a file.
 type FileOutput struct {
 	Name, Path string
 	Default    string
-	Optional   bool // Default stands for a file that is not there
+	Optional   bool // if the file is missing, Default is the output
 }
 
-// jsonFunction writes a text as a JSON string, with the tools that every system has.
+// jsonFunction defines a shell function that writes a text as a JSON string. It needs only the tools of
+// every system.
 const jsonFunction = `json() {
   printf '%s\n' "$1" | tr -d '\000-\010\013-\037' | sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e "s/$(printf '\t')/\\\\t/g" |
     awk 'BEGIN {printf "\""} NR > 1 {printf "%s", "\\n"} {printf "%s", $0} END {print "\""}'
 }
 `
 
-// capture is what a task hands on of what it prints, and of the files that it leaves.
+// capture says which outputs a task takes from its standard output and from files.
 type capture struct {
-	stdout string // the output; "": none
+	stdout string // the output's name; "": none
 	files  []FileOutput
-	lists  map[string]string // outputs that are read as lists → those that hold the list
+	lists  map[string]string // outputs that a reader uses as lists → the outputs that hold these lists
 }
 
-// Capture makes a task hand on what it prints, as the output stdout, and what it leaves in files.
-// What it prints is in its log as before, at its end.
+// Capture makes a task produce outputs: stdout names the one with its standard output, files are read after
+// its end. The standard output still goes to the log, when the task ends.
 func (t *Task) Capture(stdout string, files []FileOutput) {
 	if stdout == "" && len(files) == 0 {
 		return
@@ -42,8 +43,8 @@ func (t *Task) Capture(stdout string, files []FileOutput) {
 	}
 }
 
-// AsList returns the name of the output that holds as JSON the text of the given output. A captured output
-// has both forms; a program that writes its outputs itself writes JSON.
+// AsList returns the name of the output that holds the text of the given output as JSON. A captured output
+// has both forms. If a program writes its outputs itself, it writes JSON.
 func (t *Task) AsList(output string) string {
 	name := output
 	if t.capture != nil && (t.capture.stdout == output || slices.ContainsFunc(t.capture.files, func(f FileOutput) bool { return f.Name == output })) {
@@ -62,7 +63,7 @@ func (t *Task) AsList(output string) string {
 	return name
 }
 
-// write puts what captures around what the task runs.
+// write wraps the task's script in the script that captures its outputs.
 func (c *capture) write(t *Task) {
 	script := strings.TrimRight(t.shellText(), "\n")
 	var b strings.Builder
@@ -95,7 +96,7 @@ func (c *capture) write(t *Task) {
 	t.Run = Run{Shell: b.String()}
 }
 
-// shellText is what the task runs, as a text for sh.
+// shellText returns the task's command as a text for sh.
 func (t *Task) shellText() string {
 	switch {
 	case t.Run.Argv != nil:
@@ -112,11 +113,11 @@ func (t *Task) shellText() string {
 	return t.Run.Shell
 }
 
-// interpreters are the programs of the languages that a workflow file knows.
+// interpreters maps the languages of a workflow file to their programs.
 var interpreters = map[string][]string{"python": {"python3"}, "node": {"node"}, "bash": {"bash"}, "sh": {"sh"}}
 
-// WithSource returns a text for sh in which a program reads its source from a descriptor, so that its
-// standard input stays free.
+// WithSource returns a text for sh in which a program reads its source from a descriptor. So the standard
+// input stays free.
 func WithSource(program []string, source string) string {
 	words := make([]string, len(program))
 	for i, w := range program {
@@ -131,7 +132,7 @@ func WithSource(program []string, source string) string {
 
 var pythonName = regexp.MustCompile(`^python([23](\.[0-9]+)?)?$`)
 
-// Source is the run of a program, such as bash or [python, -u], with its source.
+// Source returns the run of a program, such as bash or [python, -u], with its source.
 func Source(program []string, source string) Run {
 	if len(program) == 0 {
 		return Run{Shell: source}
@@ -150,7 +151,7 @@ func Source(program []string, source string) Run {
 	return Run{Shell: WithSource(program, source)}
 }
 
-// Shells reports whether a program reads what sh reads.
+// Shells reports whether a program understands the language of sh.
 func Shells(program string) bool {
 	switch program[strings.LastIndexByte(program, '/')+1:] {
 	case "sh", "bash", "dash", "ash", "ksh", "zsh":

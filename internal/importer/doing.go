@@ -18,8 +18,8 @@ type Each struct {
 	Parallel int64 // most at one time; 0: all
 }
 
-// Doing is what a task does without a process: at most one of the fields is set, and then it has
-// no Run.
+// Doing is the work of a task without a process. At most one of the fields is set. If one is set, the task
+// has no Run.
 type Doing struct {
 	Call     *Call
 	HTTP     *Request
@@ -33,19 +33,19 @@ type Call struct {
 	With     []Var
 }
 
-// Request is sent over HTTP.
+// Request is an HTTP request.
 type Request struct {
 	Method   string // "": GET
 	URL      Text
 	Headers  []Var
 	Body     Text // nil: none
 	Timeout  workflow.Duration
-	Status   []int // that are a success; none: 200 to 299
+	Status   []int // statuses that mean success; none: 200 to 299
 	Contains string
 	Answer   string // text | json; "": the body is not kept
 }
 
-// Approval waits for a person.
+// Approval waits for a decision of a person.
 type Approval struct {
 	Message string
 	Timeout workflow.Duration
@@ -115,7 +115,7 @@ func (q *Request) file() Map {
 	return m
 }
 
-// file is the value of foreach.
+// file returns the value of foreach.
 func (e *Each) file() any {
 	if e.List != "" {
 		return "${{ " + e.List + " }}"
@@ -124,7 +124,7 @@ func (e *Each) file() any {
 	return Raw(raw)
 }
 
-// same reports whether a task that was read does what is meant.
+// same reports whether a task that was read back is the one that was written.
 func (d *Doing) same(is *workflow.Task) bool {
 	switch {
 	case d.Call != nil:
@@ -156,7 +156,7 @@ func (e *Each) same(is *workflow.Task) bool {
 	return sameJSON(is.Foreach[0].Value, e.Items)
 }
 
-// sameJSON compares by what is written: JSON of equal values is equal.
+// sameJSON compares values by their JSON: equal values have equal JSON.
 func sameJSON(raw json.RawMessage, want any) bool {
 	var is any
 	if json.Unmarshal(raw, &is) != nil {
@@ -167,7 +167,7 @@ func sameJSON(raw json.RawMessage, want any) bool {
 	return err == nil && string(a) == string(b)
 }
 
-// expressions are those of the texts of a task, without its if.
+// expressions returns the expressions of a task, except its if.
 func (t *Task) expressions() []string {
 	texts := []Text{t.Dir}
 	for _, v := range t.Env {
@@ -198,10 +198,10 @@ func (t *Task) expressions() []string {
 	return all
 }
 
-// readsTask finds tasks in an expression.
+// readsTask matches the references to tasks in an expression.
 var readsTask = regexp.MustCompile(`\btasks(?:\.([A-Za-z0-9_]+)|\["([A-Za-z0-9_-]+)"\])`)
 
-// needWhatIsRead: a task whose if decides by itself when it runs needs at first hand what it reads.
+// needWhatIsRead makes a task with an if need every task that its expressions read.
 func (t *Task) needWhatIsRead(names map[string]bool) {
 	if t.If == "" {
 		return
@@ -215,14 +215,14 @@ func (t *Task) needWhatIsRead(names map[string]bool) {
 	}
 }
 
-// CheckTask says what is wrong with something that a task is to have: a request, resources, a list.
+// CheckTask returns what is wrong with a request, resources or a list that a task gets.
 func CheckTask(t *Task) error {
 	one := *t
 	one.Name, one.Needs, one.If, one.Env, one.Dir, one.capture = "t", nil, "", nil, nil, nil
 	if one.Doing.none() && one.Run.Argv == nil && one.Run.Lang == "" {
 		one.Run = Run{Shell: "true"}
 	}
-	if q := one.HTTP; q != nil { // what it reads is known only in the whole
+	if q := one.HTTP; q != nil { // the tasks that it reads are known only in the whole workflow
 		plain := *q
 		plain.URL, plain.Headers, plain.Body = blanked(q.URL), slices.Clone(q.Headers), blanked(q.Body)
 		for i := range plain.Headers {
@@ -247,7 +247,7 @@ func CheckTask(t *Task) error {
 	return nil
 }
 
-// blanked is a text in which every expression is one that means something anywhere.
+// blanked replaces each expression of a text by one that is valid everywhere.
 func blanked(t Text) Text {
 	all := slices.Clone(t)
 	for i := range all {

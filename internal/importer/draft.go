@@ -9,21 +9,21 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Draft is a workflow in the making.
+// Draft is a workflow under construction.
 type Draft struct {
 	Name        string
 	Description string
 	Params      []Param
 	Triggers    []Map
-	Settings    Map // of the workflow: timeout and the like
+	Settings    Map // of the workflow, such as timeout
 	Env         []Var
 	Tasks       []*Task
 }
 
-// Param is a parameter; all that other schedulers know are texts.
+// Param is a parameter. Other schedulers know only texts.
 type Param struct {
 	Name, Description string
-	Default           *string // nil: a start must give it
+	Default           *string // nil: a start must give a value
 	Type              workflow.Type
 	Enum              []string
 }
@@ -34,7 +34,7 @@ type Var struct {
 	Value Text
 }
 
-// Run is what a task runs: one of the three.
+// Run is the command of a task: one of the three fields is set.
 type Run struct {
 	Shell      string
 	Argv       []string
@@ -52,7 +52,7 @@ type Task struct {
 	Doing       // instead of Run
 	Dir         Text
 	Env         []Var
-	Outputs     []string // texts, unless [Task.AsList] says otherwise
+	Outputs     []string // texts; AsList makes one a list
 	Artifacts   []string
 	Inputs      []Input
 	Settings    Map // timeout, retry, resources
@@ -64,10 +64,10 @@ type Task struct {
 	outcome Outcome
 }
 
-// Input is a file that the task gets of another one, and where it lies then.
+// Input is a file that the task gets from another task. To is its path in the working folder.
 type Input struct{ To, Task, Name string }
 
-// Approximate notes a difference between what was and what will be.
+// Approximate notes a difference between the source and the converted task.
 func (t *Task) Approximate(note string) {
 	if !slices.Contains(t.notes, note) {
 		t.notes = append(t.notes, note)
@@ -77,8 +77,8 @@ func (t *Task) Approximate(note string) {
 	}
 }
 
-// Drop gives the task up: it stays in the graph, fails, and says why, so that nothing that needs
-// it runs as if it had been done.
+// Drop gives up the task. The task stays in the graph, fails, and says why. So no task that needs it runs
+// as if it had succeeded.
 func (t *Task) Drop(reason, remedy string) {
 	note := reason
 	if remedy != "" {
@@ -88,10 +88,10 @@ func (t *Task) Drop(reason, remedy string) {
 	t.outcome = Dropped
 }
 
-// Dropped reports whether the task was given up.
+// Dropped reports whether Drop was called.
 func (t *Task) Dropped() bool { return t.outcome == Dropped }
 
-// Need adds what the task needs, each once.
+// Need adds tasks that the task needs, each once.
 func (t *Task) Need(names ...string) {
 	for _, name := range names {
 		if !slices.Contains(t.Needs, name) {
@@ -100,8 +100,9 @@ func (t *Task) Need(names ...string) {
 	}
 }
 
-// Bind gives the task a variable with a value, and says its name. script is where it will be used:
-// it must not set a variable of that name itself.
+// Bind gives the task a variable with a value, and returns the variable's name. script is the text that
+// will use the variable. Bind chooses a name that does not occur in it, so that the script does not set the
+// variable itself.
 func (t *Task) Bind(hint string, value Text, script string) string {
 	name := strings.ToUpper(KeyName(hint))
 	for name == "PATH" || name == "HOME" || name == "IFS" || name == "PWD" || strings.HasPrefix(name, "SKEIN_") || strings.Contains(script, name) {
@@ -121,20 +122,20 @@ func (t *Task) Bind(hint string, value Text, script string) string {
 	}
 }
 
-// giveUp is what a dropped task runs.
+// giveUp sets the command of a dropped task.
 func (t *Task) giveUp() {
 	t.Run = Run{Shell: "echo " + QuoteShell(OneLine("this task was not imported: "+strings.ReplaceAll(t.notes[0], "${{", "$ {{"))) + " >&2\nexit 1"}
 	t.Doing, t.Env, t.Dir, t.Settings, t.Artifacts, t.Inputs, t.capture = Doing{}, nil, nil, nil, nil, nil, nil
 }
 
-// same reads the file with Skein's own reader and compares what it says with what is meant.
+// same reads the file back with Skein's own reader, and compares the result with the draft.
 func (d *Draft) same(source string) error {
 	all, faults := workflow.Parse([]byte(source), workflow.Options{File: d.Name + ".yaml"})
 	if len(faults) > 0 {
 		return faultsOf(faults)
 	}
 	if len(all) != 1 || all[0].Name != d.Name || len(all[0].Tasks) != len(d.Tasks) || len(all[0].Triggers) != len(d.Triggers) || !sameEnv(all[0].Env, d.Env) {
-		return errors.New("it is read as something else")
+		return errors.New("the written file reads back as another workflow")
 	}
 	for i, t := range d.Tasks {
 		is := &all[0].Tasks[i]
@@ -148,7 +149,7 @@ func (d *Draft) same(source string) error {
 	return nil
 }
 
-// faultsMax is how many faults of a file that was not taken are told.
+// faultsMax bounds the reported faults of a file that Skein refuses.
 const faultsMax = 3
 
 func faultsOf(faults workflow.Errors) error {
@@ -171,14 +172,14 @@ func sameEnv(is []workflow.KV, want []Var) bool {
 	return slices.EqualFunc(is, want, func(kv workflow.KV, v Var) bool { return kv.Name == v.Name && kv.Value == v.Value.Template() })
 }
 
-// CheckTrigger says what is wrong with a trigger.
+// CheckTrigger returns what is wrong with a trigger.
 func CheckTrigger(m Map) error {
 	d := Draft{Name: "t", Description: "t", Triggers: []Map{m}, Tasks: []*Task{{Name: "t", Run: Run{Shell: "true"}}}}
 	_, err := d.render("", "")
 	return err
 }
 
-// CheckSettings says what is wrong with settings of a workflow that may read parameters.
+// CheckSettings returns what is wrong with settings of a workflow. The settings may read parameters.
 func CheckSettings(m Map, params []Param) error {
 	d := Draft{Name: "t", Description: "t", Settings: m, Params: params, Tasks: []*Task{{Name: "t", Run: Run{Shell: "true"}}}}
 	_, err := d.render("", "")

@@ -9,13 +9,14 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Fields are the keys of a mapping, each asked for once. Keys in camelCase and snake_case are the same.
+// Fields gives access to the keys of a mapping, each at most once. It treats camelCase and snake_case forms
+// of a key as equal.
 type Fields struct {
 	value *workflow.Value
 	used  map[int]bool
 }
 
-// NewFields are the keys of a value; of one that is no mapping there are none.
+// NewFields returns the fields of a value. A value that is not a mapping has no fields.
 func NewFields(v *workflow.Value) *Fields {
 	if v == nil {
 		v = &workflow.Value{}
@@ -23,10 +24,10 @@ func NewFields(v *workflow.Value) *Fields {
 	return &Fields{value: v, used: map[int]bool{}}
 }
 
-// Fold is the form in which keys are compared.
+// Fold returns the form in which keys are compared.
 func Fold(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "")) }
 
-// Take is the value of the first of these keys that is there and holds something.
+// Take returns the value of the first of these keys that is present and not null. It marks the key as used.
 func (f *Fields) Take(names ...string) *workflow.Value {
 	var found *workflow.Value
 	for _, name := range names {
@@ -45,10 +46,10 @@ func (f *Fields) Take(names ...string) *workflow.Value {
 	return found
 }
 
-// Peek is what Take would be, and takes nothing.
+// Peek returns what Take would return, and marks no key.
 func (f *Fields) Peek(names ...string) *workflow.Value { return f.Again().Take(names...) }
 
-// Again is the same keys, of which the same were asked for.
+// Again returns a copy with the same used keys.
 func (f *Fields) Again() *Fields { return &Fields{value: f.value, used: maps.Clone(f.used)} }
 
 // Rest calls drop for every key that Take did not return, with the key's own reason or a general one.
@@ -65,22 +66,22 @@ func (f *Fields) Rest(reasons map[string]string, drop func(key *workflow.Value, 
 	}
 }
 
-// Int is a value as a whole number.
+// Int returns a value as a whole number.
 func Int(v *workflow.Value) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(v.Str()), 10, 64)
 	return n, err == nil
 }
 
-// Seconds is a number of seconds as a duration of the workflow file.
+// Seconds returns a number of seconds as a duration of the workflow file.
 func Seconds(n int64) Raw {
 	n = min(max(n, 0), int64(99*365*24*time.Hour/time.Second))
 	return Raw(workflow.Duration(time.Duration(n) * time.Second).String())
 }
 
-// IsTrue reports whether a value says yes.
+// IsTrue reports whether a value is true.
 func IsTrue(v *workflow.Value) bool { return strings.EqualFold(v.Str(), "true") }
 
-// Texts is a text or a list of them.
+// Texts returns the texts of a value that is one text or a list of texts.
 func Texts(v *workflow.Value) []string {
 	switch {
 	case v.Null():
@@ -95,7 +96,7 @@ func Texts(v *workflow.Value) []string {
 	return all
 }
 
-// StateIn is the condition that a task ended in one of these states.
+// StateIn returns the condition that a task ended in one of these states.
 func StateIn(task string, states ...string) string {
 	if len(states) == 1 {
 		return TaskState(task) + ` == "` + states[0] + `"`

@@ -25,7 +25,7 @@ func converter(kind string) func([]byte, importer.Options) (*importer.Result, er
 	}
 }
 
-// TestImports shows what becomes of each feature of the two grammars: the report, and the files.
+// TestImports compares the report and the files of both formats with golden files, for every feature.
 func TestImports(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.yaml")
 	if err != nil || len(files) < 4 {
@@ -68,7 +68,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// sound holds a result to what every import promises.
+// sound checks the promises that hold for every import.
 func sound(t *testing.T, r *importer.Result) {
 	t.Helper()
 	names := map[string]bool{}
@@ -95,7 +95,7 @@ func sound(t *testing.T, r *importer.Result) {
 	}
 }
 
-// TestImageDropped: without being asked, nothing of an image runs on the node.
+// TestImageDropped: without --containers run, no command of an image runs on the node.
 func TestImageDropped(t *testing.T) {
 	src := "kind: Workflow\nmetadata: {name: a}\nspec:\n  entrypoint: m\n  templates: [{name: m, container: {image: alpine, command: [rm, -rf, /work]}}]\n"
 	r, err := argo.Convert([]byte(src), argo.Options{})
@@ -104,7 +104,8 @@ func TestImageDropped(t *testing.T) {
 	}
 }
 
-// TestImportBounds: what is no file of the kind, or too much, is an error or a line, never a hang.
+// TestImportBounds: a file of another kind or beyond a bound gives an error or a line of the report. It
+// never hangs.
 func TestImportBounds(t *testing.T) {
 	bomb := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c < 'k'; c++ {
@@ -148,7 +149,7 @@ func FuzzImport(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		for _, document := range strings.Split(string(src), "\n---\n") { // small ones: what is found is made smaller in steps
+		for _, document := range strings.Split(string(src), "\n---\n") { // small documents, so that a finding is reduced in steps
 			f.Add([]byte(document))
 		}
 	}

@@ -11,7 +11,7 @@ const (
 	taskNameMax     = 100
 )
 
-// mapped keeps the characters that are allowed, and puts sep for runs of others.
+// mapped keeps the allowed characters, and puts sep in place of each run of other characters.
 func mapped(text string, sep byte, allowed func(r rune) bool) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -58,7 +58,7 @@ func KeyName(text string) string {
 	return name[:min(len(name), taskNameMax)]
 }
 
-// free is a name that is not taken, and takes it.
+// free returns a name that is not taken, and marks it as taken.
 func free(name string, most int, taken map[string]bool) string {
 	chosen := name
 	for n := 2; taken[chosen]; n++ {

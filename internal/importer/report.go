@@ -1,32 +1,32 @@
 package importer
 
-// Outcome is what became of a line.
+// Outcome is the result of the conversion of a line.
 type Outcome string
 
 // The outcomes.
 const (
-	Converted    Outcome = "converted"    // it means what it meant
-	Approximated Outcome = "approximated" // it runs, and the notes say what is different
-	Dropped      Outcome = "dropped"      // nothing was made of it, and the first note says why
+	Converted    Outcome = "converted"    // the meaning is the same
+	Approximated Outcome = "approximated" // the result runs, and the notes name the differences
+	Dropped      Outcome = "dropped"      // nothing was made of the line, and the first note says why
 )
 
 // The kinds of lines that are reported.
 const (
-	KindEntry    = "entry"    // of a crontab: it runs something, or was meant to
+	KindEntry    = "entry"    // of a crontab: a line with a command
 	KindVariable = "variable" // of a crontab: NAME=value
-	KindDocument = "document" // of a YAML file: what may become a workflow
-	KindTask     = "task"     // something in it that runs
-	KindSetting  = "setting"  // anything else in it; reported only if it is not the same
+	KindDocument = "document" // of a YAML file: a document
+	KindTask     = "task"     // a task of a document
+	KindSetting  = "setting"  // any other setting; reported only if its meaning differs
 )
 
-// Result is what a file was turned into.
+// Result is the result of the conversion of a file.
 type Result struct {
 	File      string     `json:"file"`
 	Format    string     `json:"format"`
 	Because   string     `json:"format_reason"`
 	Timezone  string     `json:"timezone"`
 	Notes     []string   `json:"notes"` // about the whole file
-	Lines     []Line     `json:"lines"` // every line that has to be spoken of, in order
+	Lines     []Line     `json:"lines"` // the lines to report, in order
 	Workflows []Workflow `json:"workflows"`
 }
 
@@ -34,10 +34,10 @@ type Result struct {
 type Line struct {
 	Line     int      `json:"line"`
 	Kind     string   `json:"kind"`
-	Column   int      `json:"column"` // from 1, in characters: of the fault, else where it begins
+	Column   int      `json:"column"` // from 1, in characters: of the fault, else of the beginning
 	Outcome  Outcome  `json:"outcome"`
-	Workflow string   `json:"workflow"`       // what it became, or became part of; "" of a variable and of what was dropped
-	Task     string   `json:"task,omitempty"` // in that workflow, if it became one
+	Workflow string   `json:"workflow"`       // the resulting workflow; "": the line is a variable or was dropped
+	Task     string   `json:"task,omitempty"` // the task of that workflow, if the line became one
 	Notes    []string `json:"notes"`
 	Text     string   `json:"text"`
 }
@@ -50,12 +50,12 @@ type Workflow struct {
 	Source    string `json:"source"` // YAML
 }
 
-// NewResult is an empty one, whose lists are lists in JSON too.
+// NewResult returns an empty result, whose lists are lists in JSON, too.
 func NewResult(file, zone string) *Result {
 	return &Result{File: file, Timezone: zone, Notes: []string{}, Lines: []Line{}, Workflows: []Workflow{}}
 }
 
-// Count is the number of lines of a kind with an outcome.
+// Count returns the number of lines of a kind with an outcome.
 func (r *Result) Count(kind string, o Outcome) int {
 	n := 0
 	for i := range r.Lines {

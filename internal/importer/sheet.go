@@ -18,9 +18,9 @@ const (
 	shownMax  = 100      // characters of a line in the report
 )
 
-// Options are what a file does not say itself.
+// Options holds settings that the file does not contain.
 type Options struct {
-	Path      string // how the file is called in texts; "" or "-" is standard input
+	Path      string // name of the file in texts; "" or "-" is standard input
 	Zone      string // IANA name of the time zone of schedules that name none; "" is UTC
 	Namespace string // of the workflows; "" is the default one
 }
@@ -35,7 +35,7 @@ type Conversion struct {
 	output    int
 }
 
-// FileName is how a file is called in texts.
+// FileName returns the name of a file in texts.
 func FileName(path string) string {
 	if name := OneLine(strings.ToValidUTF8(path, "?")); name != "" && name != "-" {
 		return name
@@ -43,7 +43,7 @@ func FileName(path string) string {
 	return "standard input"
 }
 
-// Open reads a YAML file. The errors are about the file as a whole; a document that is broken is
+// Open reads a YAML file. It returns an error if the file as a whole cannot be read. A broken document is
 // in the report, and not among the Documents.
 func Open(src []byte, opt Options, format string) (*Conversion, error) {
 	file := FileName(opt.Path)
@@ -51,7 +51,7 @@ func Open(src []byte, opt Options, format string) (*Conversion, error) {
 		return workflow.Errors{{File: file, Line: 1, Column: 1, Message: message, Hint: hint}}
 	}
 	if len(src) > BytesMax {
-		return nil, fail(fmt.Sprintf("the file is larger than %d MiB", BytesMax>>20), "split it, or is this another file?")
+		return nil, fail(fmt.Sprintf("the file is larger than %d MiB", BytesMax>>20), "split it, or check that it is the right file")
 	}
 	if opt.Zone == "" {
 		opt.Zone = "UTC"
@@ -83,7 +83,7 @@ func join(reason, remedy string) string {
 	return reason + "; " + remedy
 }
 
-// add reports on a line; of it, line, column, kind, outcome, workflow and notes are given.
+// add reports a line.
 func (c *Conversion) add(l Line) {
 	if l.Notes == nil {
 		l.Notes = []string{}
@@ -94,12 +94,12 @@ func (c *Conversion) add(l Line) {
 	c.Result.Lines = append(c.Result.Lines, l)
 }
 
-// DropDocument says why nothing was made of a document.
+// DropDocument reports why a document was dropped.
 func (c *Conversion) DropDocument(at *workflow.Value, reason, remedy string) {
 	c.add(Line{Line: at.Line, Column: at.Column, Kind: KindDocument, Outcome: Dropped, Notes: []string{join(reason, remedy)}})
 }
 
-// Close puts the report in order.
+// Close sorts the report.
 func (c *Conversion) Close() *Result {
 	slices.SortStableFunc(c.Result.Lines, func(a, b Line) int {
 		if a.Line != b.Line {
@@ -115,40 +115,40 @@ type Sheet struct {
 	Draft
 	conv     *Conversion
 	at       *workflow.Value
-	notes    []string // about the document
+	notes    []string // about the whole document
 	settings []Line
 	names    map[string]bool // of tasks
 }
 
-// Sheet begins a document.
+// Sheet begins the conversion of a document.
 func (c *Conversion) Sheet(at *workflow.Value) *Sheet {
 	return &Sheet{conv: c, at: at, names: map[string]bool{}}
 }
 
-// Task begins a task, under its own name if that is free.
+// Task begins a task. The task keeps its name if that is free.
 func (s *Sheet) Task(at *workflow.Value, name string) *Task {
 	t := &Task{Name: free(taskName(name), taskNameMax, s.names), at: at, outcome: Converted}
 	s.Tasks = append(s.Tasks, t)
 	return t
 }
 
-// ListParam makes a JSON value of a parameter, for foreach.
+// ListParam changes a parameter into a JSON value, for foreach.
 func (s *Sheet) ListParam(name string) error {
 	p := &s.Params[slices.IndexFunc(s.Params, func(p Param) bool { return p.Name == name })]
 	var list []any
 	if p.Default != nil && json.Unmarshal([]byte(*p.Default), &list) != nil {
-		return fmt.Errorf("the default of the parameter %s is no JSON list; give it one such as [\"a\", \"b\"]", name)
+		return fmt.Errorf("the default of the parameter %s is not a JSON list; give it one such as [\"a\", \"b\"]", name)
 	}
 	p.Type, p.Enum = workflow.JSON, nil
 	return nil
 }
 
-// Drop says of a setting that it was left out, and why.
+// Drop reports that a setting was dropped, and why.
 func (s *Sheet) Drop(at *workflow.Value, reason, remedy string) {
 	s.setting(at, Dropped, join(reason, remedy))
 }
 
-// Approximate says of a setting what is different.
+// Approximate reports the difference of a setting.
 func (s *Sheet) Approximate(at *workflow.Value, note string) { s.setting(at, Approximated, note) }
 
 func (s *Sheet) setting(at *workflow.Value, o Outcome, note string) {
@@ -158,10 +158,10 @@ func (s *Sheet) setting(at *workflow.Value, o Outcome, note string) {
 	}
 }
 
-// Note says something about the whole document that is not the same.
+// Note reports a difference of the whole document.
 func (s *Sheet) Note(note string) { s.notes = append(s.notes, note) }
 
-// Leaves are the tasks that no other needs, of those from the one with this number on.
+// Leaves returns the tasks that no other task needs. It looks only at the tasks from index from on.
 func (s *Sheet) Leaves(from int) []string {
 	needed := map[string]bool{}
 	for _, t := range s.Tasks {
@@ -178,7 +178,7 @@ func (s *Sheet) Leaves(from int) []string {
 	return all
 }
 
-// Finish writes the workflow, or says why there is none.
+// Finish writes the workflow, or reports why there is none.
 func (s *Sheet) Finish(name string) error {
 	c := s.conv
 	s.fillParams()
@@ -238,7 +238,7 @@ func (s *Sheet) Finish(name string) error {
 	return nil
 }
 
-// settle brings the tasks into their last form, and counts those that were given up.
+// settle completes the tasks, and counts the dropped ones.
 func (s *Sheet) settle() (outcome Outcome, dropped int) {
 	outcome = Converted
 	for _, t := range s.Tasks {
@@ -253,7 +253,7 @@ func (s *Sheet) settle() (outcome Outcome, dropped int) {
 			outcome = Approximated
 		}
 	}
-	for _, t := range s.Tasks { // a dropped task leaves no files, and the tasks that need it do not run
+	for _, t := range s.Tasks { // a dropped task produces no files, and the tasks that need it do not run
 		t.Inputs = slices.DeleteFunc(t.Inputs, func(in Input) bool {
 			return slices.ContainsFunc(s.Tasks, func(of *Task) bool { return of.Name == in.Task && of.Dropped() })
 		})
@@ -264,8 +264,8 @@ func (s *Sheet) settle() (outcome Outcome, dropped int) {
 	return outcome, dropped
 }
 
-// fillParams gives a value to each parameter without a default if a trigger starts the runs, because a
-// trigger can ask no person.
+// fillParams gives a default to each parameter without one if a trigger starts the runs. A trigger cannot
+// ask for a value.
 func (s *Sheet) fillParams() {
 	if len(s.Triggers) == 0 {
 		return
@@ -293,7 +293,7 @@ func namespace(name string) string {
 // headNotesMax bounds the comment on top of a file.
 const headNotesMax = 100
 
-// headNotes is everything that is not the same, for the comment on top of the file.
+// headNotes returns the differences, for the comment at the top of the file.
 func (s *Sheet) headNotes() []string {
 	all := slices.Clone(s.notes)
 	for _, l := range s.settings {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// A Finder looks for a reference at the beginning of a text: the variable that holds its value
-// and how many bytes it takes; 0: there is none. plain references are those that sh resolves by
-// itself: they stay as they are, except in single quotes, where sh would not.
+// A Finder looks for a reference at the beginning of a text. It returns the variable that holds the value,
+// and the length of the reference in bytes; 0 means that there is none. A plain reference is one that sh
+// resolves by itself. It stays as it is, except in single quotes, where sh does not resolve it.
 type Finder func(rest string) (variable string, n int, plain bool)
 
 var (
@@ -15,8 +15,8 @@ var (
 	errDollar     = errors.New("a value is in $'…', where sh replaces nothing; use double quotes")
 )
 
-// Shell writes variables for the references of a text for sh: ${NAME} where sh replaces it, and in
-// single quotes a piece in double quotes between two of single ones.
+// Shell replaces the references of a text for sh by variables. Where sh expands variables it writes
+// ${NAME}. In single quotes it ends the quote, writes "${NAME}" and begins the quote again.
 func Shell(text string, find Finder) (string, error) {
 	s := &shellText{text: text, find: find}
 	for s.at < len(s.text) {
@@ -27,7 +27,7 @@ func Shell(text string, find Finder) (string, error) {
 	return s.out.String(), nil
 }
 
-// shellText is a walk over a script. open is what it is inside of: " ' ` ( or nothing.
+// shellText is the state of a walk over a script. open holds the enclosing constructs: " ' ` or (.
 type shellText struct {
 	text string
 	at   int
@@ -40,7 +40,7 @@ type shellText struct {
 type hereDocument struct {
 	word   string
 	quoted bool
-	tabs   bool // <<-: tabs in front of the end do not count
+	tabs   bool // <<-: tabs before the end word do not count
 }
 
 func (s *shellText) inside() byte {
@@ -99,7 +99,7 @@ func (s *shellText) step() error {
 	return nil
 }
 
-// code is a character where commands stand.
+// code handles a character outside of quotes.
 func (s *shellText) code(rest string) error {
 	switch c := rest[0]; {
 	case strings.HasPrefix(rest, "$'"):
@@ -155,7 +155,7 @@ func (s *shellText) hereWord() {
 	}
 }
 
-// bodies walks over the here-documents that were begun.
+// bodies walks over the here-documents that have begun in this line.
 func (s *shellText) bodies() error {
 	for _, h := range s.here {
 		for s.at < len(s.text) {
@@ -199,7 +199,7 @@ func (s *shellText) bodyLine(n int, quoted bool) error {
 	return nil
 }
 
-// QuoteShell makes one word of a text for sh.
+// QuoteShell returns a text as one word for sh.
 func QuoteShell(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-", r))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestShell runs scripts with the value written into them, as other schedulers do, and with the
-// variable in its place: they print the same.
+// TestShell runs scripts with a value written into the text, as other schedulers do, and with the variable
+// in its place. Both print the same.
 func TestShell(t *testing.T) {
 	const value = "a value"
 	find := func(rest string) (string, int, bool) {
@@ -39,7 +39,7 @@ func TestShell(t *testing.T) {
 			t.Errorf("%s became %s", script, got)
 		}
 	}
-	// What is in the value stays a value.
+	// The shell does not execute the content of a value.
 	got, err := Shell(`echo '@@' "@@"`, find)
 	if out := run(t, got, []string{"V='; echo \"$(id)"}); err != nil || out != "'; echo \"$(id) '; echo \"$(id)\n" {
 		t.Errorf("%q, %v", out, err)
@@ -57,7 +57,8 @@ func run(t *testing.T, script string, env []string) string {
 	return string(out)
 }
 
-// TestCapture: what a program prints and leaves in files arrives as it is, and its failure is one.
+// TestCapture: the standard output and the files of a program become outputs without changes. A failure of
+// the program fails the task.
 func TestCapture(t *testing.T) {
 	dir := t.TempDir()
 	result := filepath.Join(dir, "out")

@@ -9,19 +9,19 @@ import (
 // Part is a piece of a Text: characters, or an expression that is evaluated when the task runs.
 type Part struct {
 	Lit  string
-	Expr string // CEL, without ${{ }}; if it is set, Lit is not
+	Expr string // CEL, without ${{ }}; if it is set, Lit is empty
 }
 
-// Text is a text some pieces of which are known only at run time.
+// Text is a text in which some parts are known only at run time.
 type Text []Part
 
-// Lit is a text that is known.
+// Lit returns a text that is known.
 func Lit(s string) Text { return Text{{Lit: s}} }
 
-// Expr is a text that an expression gives.
+// Expr returns a text whose value an expression gives.
 func Expr(cel string) Text { return Text{{Expr: cel}} }
 
-// Const is the text, if all of it is known.
+// Const returns the text if all of it is known.
 func (t Text) Const() (string, bool) {
 	var b strings.Builder
 	for _, p := range t {
@@ -33,7 +33,7 @@ func (t Text) Const() (string, bool) {
 	return b.String(), true
 }
 
-// Template writes the text for a place that knows ${{ }}.
+// Template returns the text in the form for a place where ${{ }} is evaluated.
 func (t Text) Template() string {
 	var b strings.Builder
 	for _, p := range t {
@@ -46,7 +46,7 @@ func (t Text) Template() string {
 	return b.String()
 }
 
-// CEL writes the text as an expression.
+// CEL returns the text as a CEL expression.
 func (t Text) CEL() string {
 	if len(t) == 0 {
 		return `""`
@@ -62,7 +62,7 @@ func (t Text) CEL() string {
 
 var simpleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Member is NAME.KEY in an expression, or NAME["KEY"] where CEL would not take it for a name.
+// Member returns NAME.KEY for an expression, or NAME["KEY"] where CEL would not accept KEY as a name.
 func Member(name, key string) string {
 	if simpleName.MatchString(key) && !celReserved[key] {
 		return name + "." + key
@@ -74,8 +74,8 @@ var celReserved = map[string]bool{"true": true, "false": true, "null": true, "in
 	"continue": true, "else": true, "for": true, "function": true, "if": true, "import": true, "let": true, "loop": true,
 	"package": true, "namespace": true, "return": true, "var": true, "void": true, "while": true}
 
-// TaskState is the state of a task in an expression.
+// TaskState returns the expression for the state of a task.
 func TaskState(task string) string { return Member("tasks", task) + ".state" }
 
-// TaskOutput is an output of a task in an expression.
+// TaskOutput returns the expression for an output of a task.
 func TaskOutput(task, key string) string { return Member(Member("tasks", task)+".outputs", key) }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Map is a mapping in the order in which it is written. A value is a Raw, a text, a list of
-// texts, a Map or a list of Maps.
+// Map is a mapping that keeps the order of its entries. A value is a Raw, a text, a list of texts, a Map or
+// a list of Maps.
 type Map []Pair
 
 // Pair is an entry of a Map.
@@ -16,7 +16,7 @@ type Pair struct {
 	Value any
 }
 
-// Raw is written as it is: a number, a boolean, an expression in quotes of its own.
+// Raw is written without changes: a number, a boolean, or an expression with its own quotes.
 type Raw string
 
 // Add adds an entry.
@@ -36,7 +36,7 @@ func (w *writer) mapping(m Map, indent int) {
 	}
 }
 
-// value writes what stands behind a colon, and the end of the line.
+// value writes the value behind a colon, and the end of the line.
 func (w *writer) value(v any, indent int) {
 	pad := strings.Repeat(" ", indent)
 	switch v := v.(type) {
@@ -62,8 +62,8 @@ func (w *writer) value(v any, indent int) {
 	}
 }
 
-// render writes the file and reads it back. What a person would write comes first; should that
-// not say exactly what is meant, everything is put into quotes.
+// render writes the file and reads it back. It first writes plain texts where a person would. If the file
+// then reads back differently, it puts every text into quotes.
 func (d *Draft) render(head, namespace string) (string, error) {
 	var why error
 	for _, text := range []func(string, int) string{Scalar, func(s string, _ int) string { return DoubleQuoted(s) }} {
@@ -192,7 +192,7 @@ func (t *Task) file() Map {
 	return append(m, t.Settings...)
 }
 
-// head is the comment on top of a file.
+// head returns the comment at the top of a file.
 func head(file string, line int, outcome Outcome, notes []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s:%d, %s\n", file, line, outcome)

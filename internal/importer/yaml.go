@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// printable reports whether YAML may hold a character as it is, and a person sees it.
+// printable reports whether a character is visible and YAML may hold it without an escape.
 func printable(r rune) bool {
 	return r == '\t' || unicode.IsPrint(r) && r != '\ufeff' && r != utf8.RuneError
 }
 
-// PrintableText reports whether a text of one line can be written as it is.
+// PrintableText reports whether a text of one line can be written without escapes.
 func PrintableText(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !printable(r) }) < 0
 }
 
 func PrintableLines(s string) bool { return PrintableText(strings.ReplaceAll(s, "\n", "")) }
 
-// Scalar writes a text as YAML, at an indentation for its further lines: bare if that is
-// unmistakable, as a block if it has lines or quotes that would have to be escaped, else in
-// quotes.
+// Scalar returns a text as YAML. It writes the text without quotes if no reader can mistake it. It writes a
+// block if the text has several lines, or quotes that would need escapes. Otherwise it uses quotes. indent
+// is the indentation of further lines.
 func Scalar(text string, indent int) string {
 	switch {
 	case plain(text):
@@ -48,7 +48,7 @@ func indented(text string, indent int) string {
 	return b.String()
 }
 
-// plain reports whether a text can stand without quotes. It is stricter than YAML.
+// plain reports whether a text needs no quotes. It is stricter than YAML.
 func plain(s string) bool {
 	flag := len(s) > 1 && s[0] == '-' && isLetter(s[1])
 	if s == "" || !(isLetter(s[0]) || s[0] == '/' || s[0] == '_' || flag) || s[len(s)-1] == ' ' || s[len(s)-1] == ':' {
@@ -66,7 +66,7 @@ func plain(s string) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// block reports whether a text can be a literal block without marks of its indentation.
+// block reports whether a text can be a literal block without an indentation mark.
 func block(s string) bool {
 	if s == "" || strings.HasSuffix(s, "\n") || s[0] == ' ' || s[0] == '\t' || s[0] == '\n' || !PrintableLines(s) {
 		return false
@@ -79,7 +79,7 @@ func block(s string) bool {
 	return true
 }
 
-// DoubleQuoted can say every text.
+// DoubleQuoted returns any text in double quotes.
 func DoubleQuoted(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -111,7 +111,7 @@ func hex(r rune, digits int) string {
 	return strings.Repeat("0", digits-len(s)) + s
 }
 
-// Word is a name, which YAML could take for a number or a boolean.
+// Word returns a name, in quotes if YAML could read it as a number or a boolean.
 func Word(s string) string {
 	if plain(s) {
 		return s
@@ -129,10 +129,10 @@ func OneLine(s string) string {
 	}, s)
 }
 
-// Literal writes a text for a place that knows ${{ }}.
+// Literal returns a text for a place where ${{ }} is evaluated, so that it stays as it is.
 func Literal(text string) string { return strings.ReplaceAll(text, "${{", `${{ "${{" }}`) }
 
-// Clip cuts a text to n characters.
+// Clip shortens a text to n characters.
 func Clip(s string, n int) string {
 	if len(s) <= n || utf8.RuneCountInString(s) <= n {
 		return s

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Graph is what a layout reads of a graph: the tasks that t needs are Needs[Off[t]:Off[t+1]]. Tasks are numbered
+// Graph is the input of a layout: the tasks that t needs are Needs[Off[t]:Off[t+1]]. Tasks are numbered
 // from 0. A Graph has no cycle.
 type Graph struct {
 	Off   []int32
@@ -108,8 +108,8 @@ func (l *Layout) columns(g *Graph) {
 	}
 }
 
-// rowsOf is how many tasks a column may have, and how many held places besides. A higher column is broken into several: as
-// many rows make a drawing of independent tasks 1.6 times as wide as high.
+// rowsOf bounds the tasks of a column, and also its held places. A higher column is broken into several:
+// with this bound a drawing of independent tasks is 1.6 times as wide as high.
 func rowsOf(n int) int { return max(rowsMin, int(math.Sqrt(float64(n)*ColumnWidth/RowHeight/1.6))) }
 
 // dependents is the graph with its edges turned round.
@@ -241,8 +241,8 @@ func (w *web) each(forward bool, f func(nodes []int32, beside *Graph)) {
 	}
 }
 
-// place moves the nodes of each column to the mean height of their neighbours. Order and distance are kept: nodes that
-// would overlap become a block, which goes to the mean of what its nodes want.
+// place moves the nodes of each column to the mean height of their neighbours. Order and distance are kept:
+// nodes that would overlap become a block, which goes to the mean of the heights that its nodes would have.
 func (w *web) place(forward bool) {
 	type block struct {
 		sum float64
@@ -280,7 +280,8 @@ func (w *web) place(forward bool) {
 	})
 }
 
-// heights turns rows into quarters of a pixel, the first at 0. Rounding must not bring two tasks nearer than a row.
+// heights turns rows into quarters of a pixel, the first at 0. Rounding must not bring two tasks nearer
+// than a row.
 func (w *web) heights(l *Layout) {
 	least := math.Inf(1)
 	for t := range w.tasks {

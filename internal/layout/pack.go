@@ -5,7 +5,7 @@ import "encoding/binary"
 // MediaType names the packed form of a drawing.
 const MediaType = "application/vnd.skein.layout"
 
-// Task is what a drawing says of a task beside its place.
+// Task describes a task of a drawing, other than its place.
 type Task struct {
 	Name string
 	Kind uint8 // an index into the names of kinds

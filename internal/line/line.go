@@ -15,13 +15,15 @@ import (
 )
 
 const (
-	// Protocol is what a line is asked for by, in the header Upgrade; Path ends the address where that is done.
+	// Protocol is the value of the header Upgrade that asks for a line. Path ends the address of such a
+	// request.
 	Protocol = "skein-line"
 	Path     = "Line"
 )
 
 const (
-	// lifeMax is how long a line is served: so long one may be kept whose caller has gone without a word.
+	// lifeMax is the time for which a line is served. It bounds the life of a line whose caller has gone
+	// without a message.
 	lifeMax = time.Minute
 	// useMax is for how long calls begin on a line: what begins then arrives before it ends.
 	useMax = 50 * time.Second
@@ -46,13 +48,13 @@ const Unauthenticated = 16
 
 type checkKey struct{}
 
-// Checked gives the context of a request a check that every call on the line that begins with it must pass.
-// What let the request in may not hold for as long as the line.
+// Checked adds a check to the context of a request. Every call on the line that begins with the request
+// must pass it. The rights that let the request in may end before the line does.
 func Checked(ctx context.Context, check func() error) context.Context {
 	return context.WithValue(ctx, checkKey{}, check)
 }
 
-// Check makes that check; there may be none.
+// Check makes that check. It returns nil if the context has none.
 func Check(ctx context.Context) error {
 	if check, is := ctx.Value(checkKey{}).(func() error); is {
 		return check()
@@ -60,11 +62,11 @@ func Check(ctx context.Context) error {
 	return nil
 }
 
-// headBytes is what stands before a reply: its length, and the code of Refused, which is 0 if it is none.
-// Before a call there is its length alone.
+// headBytes is the size of the head of a reply: its length, and the code of Refused, which is 0 if it is
+// not refused. The head of a call is its length alone.
 const headBytes = 8
 
-// Lines are those that a server has.
+// Lines holds the lines of a server.
 type Lines struct {
 	mu    sync.Mutex // protects following fields
 	open  map[net.Conn]struct{}
@@ -167,7 +169,7 @@ func read(from *bufio.Reader, room []byte) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > CallMax {
-		return nil, fmt.Errorf("a call of %d bytes, at most %d", n, CallMax)
+		return nil, fmt.Errorf("a call has %d bytes; at most %d are allowed", n, CallMax)
 	}
 	if int(n) > cap(room) {
 		room = make([]byte, n)
@@ -202,7 +204,8 @@ type Line struct {
 // ErrNone: the server at this address serves no lines.
 var ErrNone = errors.New("there are no lines here")
 
-// Open asks for a line at a URL. The transport must speak HTTP/1.1. ErrNone: it is useless to ask again.
+// Open asks for a line at a URL. The transport must speak HTTP/1.1. After ErrNone it is useless to ask
+// again.
 func Open(ctx context.Context, t http.RoundTripper, url string, header http.Header) (*Line, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -239,7 +242,7 @@ func (l *Line) Close() error { return l.conn.Close() }
 // ctx, the line is broken and the outcome of the call is unknown.
 func (l *Line) Call(ctx context.Context, call []byte) ([]byte, error) {
 	if len(call) > CallMax {
-		return nil, fmt.Errorf("a call of %d bytes, at most %d", len(call), CallMax)
+		return nil, fmt.Errorf("a call has %d bytes; at most %d are allowed", len(call), CallMax)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = l.conn.Close() })
 	defer stop()

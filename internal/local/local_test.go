@@ -91,6 +91,19 @@ func TestTransport(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %o", path, info.Mode(), err, want)
 		}
 	}
+	record := filepath.Join(folder, "127.0.0.1_"+u.Port())
+	for path, mode := range map[string]os.FileMode{record: 0o644, folder: 0o777} { // another user could read or replace the record
+		was, err := os.Stat(path)
+		if err != nil || os.Chmod(path, mode) != nil {
+			t.Fatal(path, err)
+		}
+		if token, _ := local.Shown(n.URL); token != "" {
+			t.Errorf("a token of %s with the mode %o counts", path, mode)
+		}
+		if err := os.Chmod(path, was.Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	first() // late: the address is the other's by now
 	ask(n.URL, 200)
 	second()

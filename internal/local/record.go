@@ -4,15 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"skein.dev/skein/internal/secret"
 )
 
-// record is what a file says.
+// record is the content of a file.
 type record struct {
 	Address string `json:"address"`
 	Token   string `json:"token"`
@@ -81,14 +83,38 @@ func WriteFile(path string, text []byte) error {
 	return err
 }
 
-func read(path string) (r record, ok bool) {
-	file, err := os.Open(path)
-	if err != nil {
-		return r, false
+// Beside opens a new file of the mode 0600 that can replace another one: it is in the same folder and has the
+// same owner. to is the path of that one behind links.
+func Beside(path string) (file *os.File, to string, err error) {
+	to, err = filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		file, err = os.CreateTemp(filepath.Dir(path), ".new-*")
+		return file, path, err
 	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, recordMax))
-	return r, err == nil && json.Unmarshal(text, &r) == nil && r.Token != ""
+	if err != nil {
+		return nil, "", err
+	}
+	info, err := os.Stat(to)
+	if err != nil {
+		return nil, "", err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, "", fmt.Errorf("%s is not a regular file", path)
+	}
+	if file, err = os.CreateTemp(filepath.Dir(to), ".new-*"); err != nil {
+		return nil, "", err
+	}
+	if err := secret.KeepOwner(file, info); err != nil {
+		return nil, "", errors.Join(fmt.Errorf("%s belongs to another user: %w", path, err), file.Close(), os.Remove(file.Name()))
+	}
+	return file, to, nil
+}
+
+// read returns the record of a file. A record that another user can read or replace does not count: it could
+// send this user's calls to that user's program.
+func read(path string) (r record, ok bool) {
+	text, err := secret.File(path)
+	return r, err == nil && len(text) <= recordMax && json.Unmarshal(text, &r) == nil && r.Token != ""
 }
 
 // Loopback reports whether a host is this machine by its loopback address.

@@ -60,7 +60,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(again)
 }
 
-// find returns what is recorded of an address. A token that was refused is looked up again.
+// find returns the record of an address. If a token was refused, it reads the record again.
 func (t *transport) find(u *url.URL, refused string) found {
 	key := u.Scheme + "://" + u.Host
 	t.mu.Lock()

@@ -20,7 +20,7 @@ var _ Store = Folder{}
 // Keep implements Store.
 func (Folder) Keep() int64 { return 0 }
 
-// path is where a log lies; "" for names that no attempt can have.
+// path returns the path of a log. It returns "" for names that no attempt can have.
 func (f Folder) path(r *Ref) string {
 	return worker.LogPath(f.Path, worker.Key{Namespace: r.Namespace, Workflow: r.Workflow, RunID: r.Run.String(), Task: r.Name, Attempt: int(r.Token)})
 }

@@ -20,7 +20,7 @@ import (
 // ErrUnknown says that there is no such attempt.
 var ErrUnknown = errors.New("there is no such attempt")
 
-// Ref names what one attempt printed. Namespace, Workflow and Name are of use to people only.
+// Ref identifies the log of one attempt. Namespace, Workflow and Name are for people only.
 type Ref struct {
 	Namespace, Workflow string
 	Run                 dag.RunID
@@ -58,11 +58,11 @@ type Store interface {
 	Open(ctx context.Context, ref Ref) (Reader, error)
 	// Delete deletes all logs of runs. It is no error if they are gone already.
 	Delete(ctx context.Context, runs []Run) error
-	// Keep is how many bytes of a log are kept, its last ones; 0: all.
+	// Keep is the number of bytes of a log that are kept, its last ones; 0 means all.
 	Keep() int64
 }
 
-// Reader reads a log that may still grow. It is of one goroutine.
+// Reader reads a log that may still grow. Only one goroutine may use it.
 type Reader interface {
 	io.ReaderAt
 	io.Closer

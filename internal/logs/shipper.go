@@ -16,7 +16,7 @@ import (
 const (
 	// every is the interval between two looks at the files. About as much output is lost with a machine.
 	every = time.Second
-	// soon is how long the end of a log waits for those of others.
+	// soon is the time for which the end of a log waits for the ends of others.
 	soon = 100 * time.Millisecond
 	// chunkMax bounds what is read of a file at once, batchMax what is sent at once, roundMax
 	// what is sent until every file had its turn again; in bytes.
@@ -45,15 +45,15 @@ type Shipper struct {
 	hurry chan struct{} // something has ended: people may wait for the rest of it
 
 	round sync.Mutex // held by the one that sends; protects failing
-	// failing: the last round did not come through.
+	// failing says that the last round failed.
 	failing bool
 
 	mu      sync.Mutex // protects following fields
 	live    map[store.LogID]*tail
 	ended   int
 	dropped int64 // logs that were given up because too many wait
-	// behind are the bytes that the store does not have yet, of the sizes that the files had last; gaveUp are
-	// those of logs that were given up.
+	// behind counts the bytes that the store does not have yet, by the last known sizes of the files. gaveUp
+	// counts those of logs that were given up.
 	behind, gaveUp int64
 }
 
@@ -70,8 +70,8 @@ func NewShipper(to Sink, data string, log *slog.Logger) *Shipper {
 	return &Shipper{to: to, local: Folder{data}, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), live: map[store.LogID]*tail{}}
 }
 
-// Begin says that an attempt writes a log here. An attempt that goes on after a restart may be
-// named again: the store knows how far its log has come.
+// Begin notes that an attempt writes a log here. An attempt that continues after a restart may be named
+// again: the store knows the end of its log.
 func (s *Shipper) Begin(ref Ref) {
 	if s == nil {
 		return
@@ -117,14 +117,14 @@ func (s *Shipper) Behind() (lag, dropped int64) {
 	return s.behind, s.gaveUp
 }
 
-// measured notes how far a log is sent, and how long its file is. The lock is held.
+// measured notes the sent part of a log and the size of its file. The caller holds the lock.
 func (s *Shipper) measured(t *tail, sent, size int64) {
 	s.behind -= max(0, t.size-t.sent)
 	t.sent, t.size = sent, size
 	s.behind += max(0, t.size-t.sent)
 }
 
-// giveUp counts what the store does not have of a log as dropped. The lock is held.
+// giveUp counts the bytes of a log that the store does not have as dropped. The caller holds the lock.
 func (s *Shipper) giveUp(t *tail) {
 	s.gaveUp += max(0, t.size-t.sent)
 	s.measured(t, t.size, t.size)
@@ -197,7 +197,7 @@ func (s *Shipper) Flush(ctx context.Context) error {
 	return s.flush(ctx, false)
 }
 
-// flush sends what there is now of all logs, or of those that have ended.
+// flush sends the present content of all logs, or of those that have ended.
 func (s *Shipper) flush(ctx context.Context, ended bool) error {
 	s.round.Lock()
 	defer s.round.Unlock()
@@ -290,7 +290,7 @@ func (s *Shipper) tails(ended bool) []*tail {
 	return all
 }
 
-// next reads the next chunk of a file; none: it has not grown.
+// next reads the next chunk of a file. The chunk is empty if the file has not grown.
 func (s *Shipper) next(t *tail) (Chunk, error) {
 	c := Chunk{Ref: t.ref, Offset: t.sent}
 	path := s.local.path(&t.ref)
@@ -327,7 +327,7 @@ func (s *Shipper) next(t *tail) (Chunk, error) {
 	return c, err
 }
 
-// took notes what the store has now; true: there may be more to send.
+// took notes the end of the log in the store. It returns true if there may be more to send.
 func (s *Shipper) took(t *tail, c *Chunk, end int64) bool {
 	if end < 0 {
 		s.drop(t)

@@ -7,12 +7,12 @@ import (
 	"io/fs"
 )
 
-// PieceMax bounds what a Giver gives at once, in bytes: as JSON between two nodes it stays below what one
-// reads of an answer.
+// PieceMax bounds the bytes that a Giver returns at once. As JSON between two nodes such a piece stays
+// below the bound of an answer.
 const PieceMax = 512 << 10
 
-// Giver gives what was printed from an offset on, at most PieceMax bytes, from where the file is. None: that
-// is not there (any more).
+// Giver returns output from an offset on, at most PieceMax bytes, from the node that has the file. It
+// returns no bytes if the file is not there (any more).
 type Giver func(ctx context.Context, offset int64) ([]byte, error)
 
 // Whole reads the part of a log that a store keeps, and the part before it from the Giver, one piece at a

@@ -25,8 +25,8 @@ type entry[K comparable, V any] struct {
 	bytes int
 }
 
-// New returns a Cache of at most entriesMax values. It drops the value that was used longest ago while they have more
-// than bytesMax bytes in all; one value is kept whatever its size.
+// New returns a Cache of at most entriesMax values. It drops the value that was used longest ago while they
+// have more than bytesMax bytes in all; one value is kept whatever its size.
 func New[K comparable, V any](entriesMax, bytesMax int) *Cache[K, V] {
 	return &Cache[K, V]{entriesMax: entriesMax, bytesMax: bytesMax, order: list.New(), at: map[K]*list.Element{}}
 }

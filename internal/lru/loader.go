@@ -24,10 +24,11 @@ type pending[V any] struct {
 	err   error
 }
 
-// errPanicked is what the other callers get when a load panics.
+// errPanicked is the error of the other callers when a load panics.
 var errPanicked = errors.New("the load panicked")
 
-// NewLoader returns a Loader of at most entriesMax values. A load that fails is not kept: the next Get loads again.
+// NewLoader returns a Loader of at most entriesMax values. A load that fails is not kept: the next Get
+// loads again.
 func NewLoader[K comparable, V any](entriesMax int, load func(K) (V, error)) *Loader[K, V] {
 	return &Loader[K, V]{kept: New[K, V](entriesMax, math.MaxInt), load: load, pending: map[K]*pending[V]{}}
 }

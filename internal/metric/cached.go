@@ -25,7 +25,7 @@ func NewCached[T any](every, most time.Duration, read func(context.Context) (T, 
 	return &Cached[T]{every: every, most: most, read: read}
 }
 
-// Get returns the last reading that succeeded; false: none has yet.
+// Get returns the last successful reading. It returns false if there is none yet.
 func (c *Cached[T]) Get() (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -113,7 +113,7 @@ func must(name string) *Family {
 	return f
 }
 
-// Find returns a family of the catalogue by its name, without prefix; nil: there is none.
+// Find returns a family of the catalogue by its name, without prefix. It returns nil if there is none.
 func Find(name string) *Family {
 	if i, in := byName[name]; in {
 		return &catalogue[i]

@@ -8,9 +8,9 @@ import (
 // Other is the label value of everything that has none of its own.
 const Other = "other"
 
-// Top keeps a V for each of the keys that are used most, and one for all others. A key that takes the place
-// of another one begins with an empty V; what the other one had counted is not shown any more. It is not safe
-// for concurrent use.
+// Top keeps a V for each of the most used keys, and one for all others. A key that replaces another one
+// begins with an empty V, and the counts of the replaced key are no longer shown. Top is not safe for
+// concurrent use.
 type Top[K comparable, V any] struct {
 	max   int
 	named map[K]*used[V]
@@ -55,8 +55,8 @@ func (t *Top[K, V]) Each(f func(K, *V)) {
 	}
 }
 
-// Turn ends a period: a key that was used more than twice as often as a named one takes its place. Uses of
-// earlier periods count half of those of the next.
+// Turn ends a period. A key that was used more than twice as often as a named one replaces it. A use counts
+// half as much in each following period.
 func (t *Top[K, V]) Turn() {
 	if len(t.rest) > 0 {
 		byUse := func(uses func(K) uint64) func(a, b K) int {

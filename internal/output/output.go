@@ -1,4 +1,4 @@
-// Package output understands what tasks leave behind for others: an object of typed values.
+// Package output reads the outputs of tasks: an object of typed values.
 package output
 
 import (
@@ -46,7 +46,7 @@ func Parse(data []byte, types map[string]string) (json.RawMessage, error) {
 	return Marshal(values)
 }
 
-// Missing is the first of the declared outputs that is not there; "": none.
+// Missing returns the first declared output that is missing. It returns "" if there is none.
 func Missing(values map[string]json.RawMessage, types map[string]string) string {
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		if _, ok := values[name]; !ok {
@@ -142,8 +142,8 @@ func parseObject(data []byte, types map[string]string, values map[string]json.Ra
 	return nil
 }
 
-// Texts types values that a person wrote. Each is what is declared of it; one that is not declared is JSON,
-// if it is that, else a text.
+// Texts types values that a person wrote. A declared output gets its declared type. An undeclared one is
+// JSON if it is valid JSON, else a text.
 func Texts(given, types map[string]string) (map[string]json.RawMessage, error) {
 	values := make(map[string]json.RawMessage, len(given))
 	for _, key := range slices.Sorted(maps.Keys(given)) {
@@ -160,7 +160,7 @@ func Texts(given, types map[string]string) (map[string]json.RawMessage, error) {
 	return values, nil
 }
 
-// What a value must be; the sentence around them names key and line.
+// The required types of values. The sentence around them names key and line.
 var (
 	errInt   = errors.New("an int (64 bits)")
 	errFloat = errors.New("a float")

@@ -49,8 +49,9 @@ func read(file string) (m knowledge, err error) {
 	return m, nil
 }
 
-// write replaces a file. If the machine stops at any time, the file holds the old text or the new one. The text is
-// written under a second name first: one process holds the folder, so the next write replaces what a crash has left.
+// write replaces a file. If the machine stops at any time, the file holds the old text or the new one. The
+// text is written under a second name first: one process holds the folder, so the next write replaces what
+// a crash has left.
 func write(file string, text []byte) error {
 	name := file + ".new"
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

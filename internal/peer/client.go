@@ -15,6 +15,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -66,8 +67,8 @@ type question struct {
 
 var _ engine.Peers = (*Client)(nil)
 
-// NewClient makes a client; Run does what it is told. dir and e may be set later, before Run.
-// rt carries the calls; each shows the token, if there is one.
+// NewClient makes a client; Run executes its requests. dir and e may be set later, before Run. rt carries
+// the calls; each shows the token, if there is one.
 func NewClient(rt http.RoundTripper, token string, log *slog.Logger) *Client {
 	return &Client{http: &http.Client{Transport: rt, Timeout: callTimeout, CheckRedirect: never}, token: token, log: log,
 		cancels: make(chan target, cancelsMax), checks: make(chan question, checksMax), nudges: make(chan dag.ShardID, cancelsMax), wake: make(chan struct{}, 1),
@@ -76,7 +77,7 @@ func NewClient(rt http.RoundTripper, token string, log *slog.Logger) *Client {
 
 func never(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Connect says who is there.
+// Connect sets the members and the engine.
 func (c *Client) Connect(dir Directory, e Engine) { c.dir, c.engine = dir, e }
 
 // Alive implements engine.Peers.
@@ -227,7 +228,7 @@ func (c *Client) deliver(ctx context.Context, r report) {
 func (c *Client) try(ctx context.Context, r report) error {
 	row, err := c.engine.RunRow(ctx, r.Report.Run)
 	switch {
-	case errors.Is(err, engine.ErrNotFound) || err == nil && row.State.Terminal():
+	case errors.Is(err, errkind.ErrNotFound) || err == nil && row.State.Terminal():
 		return nil // the run has ended, so it needs no report
 	case err != nil:
 		return err
@@ -274,7 +275,7 @@ func (c *Client) sendCheck(ctx context.Context, q question) {
 	}
 }
 
-// Blind reports whether all of these, and there may be none, say that they are blind.
+// Blind reports whether all of these members, of which there may be none, say that they are blind.
 func (c *Client) Blind(ctx context.Context, members []store.Member) bool {
 	ctx, cancel := context.WithTimeout(ctx, blindMax)
 	defer cancel()
@@ -307,7 +308,7 @@ func (c *Client) post(ctx context.Context, m store.Member, path string, body any
 	return c.Call(ctx, m, path, body, nil)
 }
 
-// Prove has calls carry a proof that they come from a node, if this one has no token.
+// Prove makes calls carry a proof that they come from a node, if this node has no token.
 func (c *Client) Prove(vouch Vouch) { c.vouch = vouch }
 
 // authorize gives a call to another node the credential of this one.
@@ -356,7 +357,7 @@ func (c *Client) Open(ctx context.Context, m store.Member, path string) (io.Read
 	return resp.Body, nil
 }
 
-// Call posts; answer, if not nil, is what comes back.
+// Call posts a request. answer, if not nil, receives the answer.
 func (c *Client) Call(ctx context.Context, m store.Member, path string, body, answer any) error {
 	data, err := json.Marshal(body)
 	if err != nil {

@@ -2,6 +2,8 @@
 // of attempts whose run is owned elsewhere, whether they hold an attempt still, whether they see the
 // store, a nudge to look at it, and requests passed on to the node that can answer them.
 //
+// Reports of workers that are no nodes come by another way: see package home.
+//
 // Nothing here is the only way: what does not arrive is said again, or is found in the store.
 package peer
 

@@ -18,6 +18,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
@@ -31,12 +32,13 @@ const (
 	settlePoll = 50 * time.Millisecond
 )
 
-// Vouch adds the proof for whom a node passes on a request, of which body is the whole body.
+// Vouch adds the proof of the caller for which a node passes on a request. body is the whole body of the
+// request.
 type Vouch func(r *http.Request, body []byte) error
 
-// Gateway answers requests by next, and passes on those that next says another node has to answer, by rt,
-// with the token that they showed and with what vouch proves. Everything else goes straight through, streams
-// too.
+// Gateway answers requests by next. If next says that another node has to answer, Gateway passes the
+// request on by rt, with the token of the request and the proof of vouch. All other requests and answers go
+// straight through, streams too.
 func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, vouch Vouch, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := taken(r)
@@ -84,7 +86,7 @@ func sleep(r *http.Request, d time.Duration) bool {
 	}
 }
 
-// buffered is the body of a request that may have to be said again; nil: it has none.
+// buffered is the body of a request that may have to be sent again. It is nil if there is no body.
 type buffered struct {
 	data []byte
 	rest io.ReadCloser
@@ -115,7 +117,7 @@ func (b *buffered) again(r *http.Request) {
 	}
 }
 
-// whole is the body, as far as it was read before the request is passed on.
+// whole is the part of the body that was read before the request is passed on.
 func (b *buffered) whole() []byte {
 	if b == nil {
 		return nil
@@ -145,8 +147,8 @@ func destination(dir Directory, elsewhere string) (store.Member, error) {
 	return m, nil
 }
 
-// post is what is left of a request that nobody answers. A verb is written down for the next owner. A read is
-// answered by this node from what is stored.
+// post handles a request that no node answers. A verb is stored for the next owner. This node answers a
+// read from the rows.
 func post(w http.ResponseWriter, r *http.Request, body *buffered, next http.Handler, why error) {
 	if r.Method == http.MethodPost && r.Context().Err() == nil {
 		body.again(r)
@@ -158,7 +160,7 @@ func post(w http.ResponseWriter, r *http.Request, body *buffered, next http.Hand
 	}
 	if r.Method == http.MethodGet && r.Context().Err() == nil {
 		catch := &catcher{ResponseWriter: w}
-		next.ServeHTTP(catch, r.WithContext(engine.FromRows(r.Context())))
+		next.ServeHTTP(catch, r.WithContext(inspect.FromRows(r.Context())))
 		if catch.elsewhere == "" {
 			return
 		}
@@ -241,7 +243,7 @@ func (c *catcher) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the flusher.
 func (c *catcher) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// Flush passes a stream on as it comes.
+// Flush passes on the buffered part of a stream.
 func (c *catcher) Flush() {
 	if f, ok := c.ResponseWriter.(http.Flusher); ok && c.elsewhere == "" {
 		f.Flush()

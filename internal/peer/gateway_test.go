@@ -13,6 +13,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
@@ -62,7 +63,7 @@ func TestGateway(t *testing.T) {
 					_, _ = w.Write(append([]byte("posted: "), body...))
 					return
 				}
-				if c.get && engine.RowsOnly(r.Context()) {
+				if c.get && inspect.RowsOnly(r.Context()) {
 					_, _ = io.WriteString(w, "from rows")
 					return
 				}

@@ -9,6 +9,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 )
 
 // Mux takes handlers for a method and a path.
@@ -24,7 +25,7 @@ func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel)) {
 			return
 		}
 		verdict, err := e.Hear(r.Context(), in.Handler, in.Report)
-		var moved *engine.Elsewhere
+		var moved *errkind.Elsewhere
 		switch {
 		case errors.As(err, &moved):
 			http.Error(w, moved.Error(), http.StatusMisdirectedRequest)

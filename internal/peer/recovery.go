@@ -9,6 +9,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 )
 
 var _ engine.Helpers = (*Client)(nil)
@@ -42,7 +43,7 @@ func answering[In, Out any](f func(context.Context, In) (Out, error)) http.Handl
 			return
 		}
 		out, err := f(r.Context(), in)
-		var moved *engine.Elsewhere
+		var moved *errkind.Elsewhere
 		switch {
 		case errors.As(err, &moved):
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)

@@ -17,7 +17,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// gonePoll is how often it is looked whether the node that a stream comes from is still a member.
+// gonePoll is the interval at which a stream checks whether its node is still a member.
 const gonePoll = 500 * time.Millisecond
 
 // detour reads a log of another node: from that node as long as it is a member, and afterwards by next, which
@@ -123,7 +123,7 @@ func (d *detour) instead(w http.ResponseWriter, r *http.Request) {
 // headerLogOffset is that of api/v1: where in the log the answer begins.
 const headerLogOffset = "Skein-Log-Offset"
 
-// resumed is the body of a log that goes on here when the node that it comes from breaks off.
+// resumed is the body of a log that continues here when the node that sends it breaks off.
 type resumed struct {
 	io.ReadCloser
 	d    detour
@@ -157,7 +157,7 @@ func (b *resumed) Close() error {
 	return err
 }
 
-// rest is what this node can say of the log from here on.
+// rest is the rest of the log, as far as this node has it.
 func (b *resumed) rest() (body io.ReadCloser, end func()) {
 	ctx, cancel := context.WithCancel(b.r.Context())
 	again := b.r.Clone(ctx)
@@ -189,7 +189,7 @@ func (b *resumed) rest() (body io.ReadCloser, end func()) {
 	}
 }
 
-// pipeAnswer is an answer whose body goes on in another one.
+// pipeAnswer is an answer whose body continues in another one.
 type pipeAnswer struct {
 	header http.Header
 	in     *io.PipeWriter

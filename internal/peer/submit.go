@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -24,16 +25,16 @@ type submitted struct {
 	Text string
 }
 
-// refusals are final, whichever node gives them: another node would refuse, too.
+// refusals are final on every node: another node would refuse, too.
 var refusals = []struct {
 	kind string
 	err  error
 }{
-	{"invalid", engine.ErrInvalid},
-	{"conflict", engine.ErrConflict},
-	{"not found", engine.ErrNotFound},
-	{"full", engine.ErrFull},
-	{"busy", engine.ErrBusy},
+	{"invalid", errkind.ErrInvalid},
+	{"conflict", errkind.ErrConflict},
+	{"not found", errkind.ErrNotFound},
+	{"full", errkind.ErrFull},
+	{"busy", errkind.ErrBusy},
 }
 
 // refusal is an error that another node gave.
@@ -45,8 +46,8 @@ type refusal struct {
 func (r *refusal) Error() string { return r.text }
 func (r *refusal) Unwrap() error { return r.kind }
 
-// Submit takes a submission to the owner of its shard. If there is none, or it does not
-// answer, the run is deposited for it: the id, which is chosen here, makes the ways meet.
+// Submit sends a submission to the owner of its shard. If there is none, or it does not answer, the run is
+// deposited for the next owner. The id of the run is chosen here, so both ways lead to the same run.
 func (c *Client) Submit(ctx context.Context, s dag.ShardID, sub engine.Submission) (engine.Accepted, error) {
 	if sub.ID.IsZero() {
 		sub.ID = engine.NewRunID()
@@ -118,7 +119,7 @@ func takeSubmission(e Engine) http.HandlerFunc {
 				break
 			}
 		}
-		var moved *engine.Elsewhere
+		var moved *errkind.Elsewhere
 		switch {
 		case errors.As(err, &moved):
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)

@@ -12,6 +12,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -80,12 +81,12 @@ func TestSubmit(t *testing.T) {
 		{name: "met its own deposit", owner: func(s engine.Submission) (engine.Accepted, error) {
 			return engine.Accepted{Run: s.ID, Existing: true}, nil
 		}},
-		{name: "invalid", owner: fail(engine.ErrInvalid), err: engine.ErrInvalid},
-		{name: "conflict", owner: fail(engine.ErrConflict), err: engine.ErrConflict},
-		{name: "busy", owner: fail(engine.ErrBusy), err: engine.ErrBusy},
-		{name: "full", owner: fail(engine.ErrFull), err: engine.ErrFull},
-		{name: "the owner cannot", owner: fail(engine.ErrUnavailable), deposits: 1},
-		{name: "the shard has moved on", owner: fail(&engine.Elsewhere{Shard: 3}), deposits: 1},
+		{name: "invalid", owner: fail(errkind.ErrInvalid), err: errkind.ErrInvalid},
+		{name: "conflict", owner: fail(errkind.ErrConflict), err: errkind.ErrConflict},
+		{name: "busy", owner: fail(errkind.ErrBusy), err: errkind.ErrBusy},
+		{name: "full", owner: fail(errkind.ErrFull), err: errkind.ErrFull},
+		{name: "the owner cannot", owner: fail(errkind.ErrUnavailable), deposits: 1},
+		{name: "the shard has moved on", owner: fail(&errkind.Elsewhere{Shard: 3}), deposits: 1},
 		{name: "the owner panics", owner: func(engine.Submission) (engine.Accepted, error) { panic(http.ErrAbortHandler) }, deposits: 1},
 		{name: "the owner does not listen", deposits: 1},
 		{name: "nobody owns the shard", nobody: true, deposits: 1},

@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// pastMax is how many attempts are remembered whose results were acknowledged: they are not started again.
+// pastMax bounds the attempts with acknowledged results that are remembered. They are not started again.
 const pastMax = 8192
 
 type attemptName struct {
@@ -41,7 +41,7 @@ func (p *past) add(n attemptName) {
 	p.next = (p.next + 1) % len(p.names)
 }
 
-// startAll runs attempts; false: there was no slot for all of them.
+// startAll runs attempts. It returns false if there was no slot for all of them.
 func (r *Worker) startAll(jobs []*workerv1.Job, home string, lease int64) (all bool) {
 	all = true
 	for _, j := range jobs {
@@ -50,7 +50,7 @@ func (r *Worker) startAll(jobs []*workerv1.Job, home string, lease int64) (all b
 	return all
 }
 
-// start runs an attempt unless it is or was here; false: there is no slot.
+// start runs an attempt unless it is or was here. It returns false if there is no slot.
 func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 	if j.Attempt == nil {
 		return true
@@ -105,9 +105,8 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 
 const filesMax = time.Minute
 
-// refute says of an attempt that ended here long ago, and whose result was taken, that it does not run: a
-// home that gives it again has forgotten that, as after a failover that lost what its database had taken.
-// r.mu is held.
+// refute reports that an attempt does not run which ended here long ago and whose result was taken. A home
+// that gives it again has forgotten the result, as after a failover that lost it. The caller holds r.mu.
 func (r *Worker) refute(name attemptName, wire *workerv1.Attempt) {
 	r.has[name] = &attempt{name: wire, result: &workerv1.Result{Attempt: wire, State: "lost", Cause: causeDone}}
 }
@@ -115,7 +114,7 @@ func (r *Worker) refute(name attemptName, wire *workerv1.Attempt) {
 // causeDone is why an attempt is lost that is given out again after its result was taken.
 const causeDone = "it has ended at this worker before"
 
-// begin has what an attempt prints sent from now on; r.mu is held, if anybody else is there.
+// begin starts to send the output of an attempt. The caller holds r.mu, if other goroutines run already.
 func (r *Worker) begin(a *attempt) {
 	if ref, ok := a.logOf(a.key.Namespace, a.key.Workflow); ok {
 		a.ref = ref
@@ -218,7 +217,7 @@ func (r *Worker) stir() {
 }
 
 const (
-	// reportsMax is how many reports are under way at a time; results that come meanwhile share the next.
+	// reportsMax bounds the concurrent reports. Results that come meanwhile share the next one.
 	reportsMax = 4
 	// resultsMax bounds the results of one report.
 	resultsMax = 500
@@ -293,8 +292,8 @@ func (r *Worker) flush(ctx context.Context) {
 	}
 }
 
-// taken tells the keeper which ends it need not keep: they were acknowledged, and all that the attempt
-// printed was, too. Until then another process would have to go on with it.
+// taken tells the keeper which ends it may drop: they were acknowledged, and all output of the attempt was,
+// too. Until then another process would have to continue with the attempt.
 func (r *Worker) taken() {
 	var sent []worker.ID
 	r.mu.Lock()
@@ -311,7 +310,7 @@ func (r *Worker) taken() {
 	}
 }
 
-// news is what is to be said of an attempt.
+// news is the next report about an attempt.
 func (a *attempt) news() *workerv1.Result {
 	if a.result != nil {
 		return a.result
@@ -319,7 +318,8 @@ func (a *attempt) news() *workerv1.Result {
 	return a.told
 }
 
-// acknowledge takes the verdict on what was said; true: it is to be said again, or there is more.
+// acknowledge takes the verdict on a report. It returns true if the report must be sent again, or if there
+// is more to report.
 func (r *Worker) acknowledge(a *attempt, said *workerv1.Result, v workerv1.Verdict) bool {
 	r.mu.Lock()
 	a.busy = false

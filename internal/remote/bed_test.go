@@ -98,7 +98,7 @@ func (h *scripted) gone() {
 	h.srv.Close()
 }
 
-// do changes what the home does.
+// do changes the script of the home.
 func (h *scripted) do(change func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -213,7 +213,7 @@ func (h *scripted) Leave(context.Context, *workerv1.LeaveRequest) (*workerv1.Lea
 // give has the worker begin jobs.
 func (h *scripted) give(jobs ...*workerv1.Job) { h.do(func() { h.start = append(h.start, jobs...) }) }
 
-// until waits for what the home has heard, or what else is so.
+// until waits for a condition, such as a call that the home has received.
 func (h *scripted) until(what string, is func() bool) {
 	h.t.Helper()
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
@@ -357,7 +357,7 @@ func (b *bench) over(now bool) (err error) {
 	return err
 }
 
-// dies ends it as kill -9 of its process would: its keeper goes on, and nobody is told.
+// dies ends the worker as kill -9 of its process does: its keeper continues, and the home is not notified.
 func (b *bench) dies() {
 	b.work.Leave()
 	b.over(true)

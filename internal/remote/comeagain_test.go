@@ -9,7 +9,7 @@ import (
 	"connectrpc.com/connect"
 )
 
-// TestComeAgain: a worker waits as long as a busy node asks it to, within bounds, and not for what is no time.
+// TestComeAgain: a worker waits as long as a busy node asks, within bounds. It ignores an invalid time.
 func TestComeAgain(t *testing.T) {
 	t.Parallel()
 	busy := func(after string) error {

@@ -18,8 +18,8 @@ func wireOwn(all []egress.Own) []*workerv1.Own {
 	return out
 }
 
-// rules say which addresses a request may reach: what the home allows for it, and this worker for all. Own
-// addresses are those that came with the job, and the nodes that this worker knows. r.mu is held.
+// rules returns the addresses that a request may reach: those that both the home and this worker allow. Own
+// addresses are those that came with the job, and the nodes that this worker knows. The caller holds r.mu.
 func (r *Worker) rules(q *workerv1.Request) egress.Rules {
 	out := egress.Rules{Policies: slices.Concat(q.Egress, r.cfg.Egress.Policies), Proxy: r.cfg.Egress.Proxy}
 	if len(out.Policies) == 0 && onLoopback(r.cfg.Servers) {

@@ -50,7 +50,7 @@ func TestRequestsToNodes(t *testing.T) {
 	}
 }
 
-// TestRulesTravel: what a job says of addresses arrives as it was sent.
+// TestRulesTravel: the egress rules of a job arrive unchanged.
 func TestRulesTravel(t *testing.T) {
 	sent := worker.Job{HTTP: &worker.Request{Egress: egress.Rules{Policies: []string{"public", "10.0.0.0/8"}, Own: []egress.Own{{What: "database", Address: "db:5432"}}}}}
 	wire := Wire(&sent, "", "", false).Request

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/logs"
 )
 
-// wants asks for a piece of what a job printed.
+// wants asks for a piece of the output of a job.
 func wants(ticket string, j *workerv1.Job, offset int64, limit int32) *workerv1.LogRead {
 	return &workerv1.LogRead{Ticket: ticket, Attempt: j.Attempt, Namespace: j.Namespace, Workflow: j.Workflow, Task: j.Task, Offset: offset, Limit: limit}
 }

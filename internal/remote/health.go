@@ -12,7 +12,7 @@ type Health struct {
 	LogLag, LogDropped int64 // in bytes
 }
 
-// HealthOf returns how a worker stands.
+// HealthOf returns the health of a worker.
 func HealthOf(r *Worker) Health {
 	lag, dropped := r.shipper.Behind()
 	r.mu.Lock()
@@ -27,7 +27,7 @@ func HealthOf(r *Worker) Health {
 	return h
 }
 
-// Unready returns why the worker takes no attempt now; "": it does.
+// Unready returns why the worker takes no attempt now. It returns "" if it takes attempts.
 func (h Health) Unready() string {
 	switch {
 	case h.Draining:

@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// tag is what a worker leaves with its keeper, so that the next process goes on with its life. That of a
-// node looks otherwise, and is none.
+// tag is the data that a worker leaves with its keeper, so that the next process continues its life. The
+// tag of a node has another form and is ignored.
 type tag struct {
 	Life *life `json:"remote_worker"`
 }
@@ -67,7 +67,7 @@ func (r *Worker) take(k worker.Key, cpu, memory int64) {
 	r.begin(a)
 }
 
-// replay reports what has happened to adopted attempts while no process of this worker ran.
+// replay reports the events of adopted attempts that came while no process of this worker ran.
 func (r *Worker) replay(a *worker.Adopted) {
 	for i := range a.Running {
 		if h := &a.Running[i]; !h.Started.IsZero() {
@@ -116,8 +116,8 @@ func (r *Worker) bequeath(ctx context.Context) {
 }
 
 // bury ends the registration of an earlier process of this worker, so that its name is free. None of its
-// attempts runs any more: the keeper has ended them. Only this worker knows the uuid. bury returns false if
-// there is no such registration, or if no node can end it now.
+// attempts runs: the keeper has ended them. Only this worker knows the uuid. bury returns false if there is
+// no such registration, or if no node can end it now.
 func (r *Worker) bury(ctx context.Context) bool {
 	r.mu.Lock()
 	old, urls := r.former, slices.Clone(r.nodes)
@@ -173,7 +173,8 @@ func (r *Worker) brought() (n int) {
 // lag.
 const leasePerLagNum, leasePerLagDen = 3, 4
 
-// renew has what runs outlive this instant of the boot clock by a lease: its home had heard of it.
+// renew lets the running attempts live for a lease after this instant of the boot clock, at which their
+// home had heard of the worker.
 func (r *Worker) renew(heard time.Duration) {
 	r.mu.Lock()
 	lag := r.lag

@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// inputs are the files that an attempt gets of others: from the home of now, wherever they lie. When that is
-// lost, the next one goes on from the same byte.
+// inputs reads the files that an attempt gets of other attempts. It asks the present home, which finds them
+// on any node. If the home is lost, the next home continues from the same byte.
 type inputs struct {
 	r *Worker
 	a *workerv1.Attempt
@@ -44,7 +44,7 @@ func (i *inputs) Read(ctx context.Context, in *worker.Input, offset int64) (data
 	return data, err
 }
 
-// ask asks the home, and says of what another try may cure why.
+// ask asks the home. If another try may help, the error says why.
 func (i *inputs) ask(ctx context.Context, call func(context.Context, caller) error) error {
 	c, err := i.r.caller()
 	if err != nil {
@@ -66,7 +66,7 @@ func (i *inputs) ask(ctx context.Context, call func(context.Context, caller) err
 	return fmt.Errorf("%w: %w", artifact.ErrLater, err)
 }
 
-// text is what a rejection says behind its reason.
+// text is the message of a rejection without its reason.
 func text(err error) string {
 	var e *connect.Error
 	if !errors.As(err, &e) {

@@ -30,14 +30,14 @@ func Folder(origin, dir string) (string, error) {
 	return "", nil
 }
 
-// job makes what the worker runs of what the home sent.
+// job converts a job of the home to the worker's form.
 func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 	out := &worker.Job{
 		Key: worker.Key{Namespace: j.Namespace, Workflow: j.Workflow, RunID: j.Attempt.Run, Task: j.Task, Attempt: int(j.Attempt.Token), Ref: int64(j.Attempt.Task),
-			IdempotencyKey: j.IdempotencyKey},
+			IdempotencyKey: j.IdempotencyKey, Traceparent: j.Traceparent},
 		Argv: j.Argv, Env: j.Env, Timeout: time.Duration(j.TimeoutMillis) * time.Millisecond,
 		KillGrace: time.Duration(j.KillGraceMillis) * time.Millisecond, WarnOnTimeout: j.WarnOnTimeout, OutputTypes: j.Outputs, LockToken: j.LockToken,
-		CPU: j.CpuMillis, Memory: j.MemoryBytes, Artifacts: j.Artifacts,
+		CPU: j.CpuMillis, Memory: j.MemoryBytes, Artifacts: j.Artifacts, Secrets: j.Secrets,
 	}
 	if len(j.Read)+len(j.Write) > 0 {
 		out.Access = &worker.Access{Read: j.Read, Write: j.Write}
@@ -67,10 +67,10 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 
 // Wire is a job as it is sent. The attempt is the sender's to add.
 func Wire(j *worker.Job, origin, dir string, files bool) *workerv1.Job {
-	out := &workerv1.Job{Namespace: j.Key.Namespace, Workflow: j.Key.Workflow, Task: j.Key.Task, IdempotencyKey: j.Key.IdempotencyKey,
+	out := &workerv1.Job{Namespace: j.Key.Namespace, Workflow: j.Key.Workflow, Task: j.Key.Task, IdempotencyKey: j.Key.IdempotencyKey, Traceparent: j.Key.Traceparent,
 		Argv: j.Argv, Env: j.Env, Origin: origin, Dir: dir, Files: files, TimeoutMillis: j.Timeout.Milliseconds(),
 		KillGraceMillis: j.KillGrace.Milliseconds(), WarnOnTimeout: j.WarnOnTimeout, Outputs: j.OutputTypes, LockToken: j.LockToken,
-		CpuMillis: j.CPU, MemoryBytes: j.Memory, Artifacts: j.Artifacts, Inputs: j.Inputs != nil}
+		CpuMillis: j.CPU, MemoryBytes: j.Memory, Artifacts: j.Artifacts, Inputs: j.Inputs != nil, Secrets: j.Secrets}
 	if a := j.Access; a != nil {
 		out.Read, out.Write = a.Read, a.Write
 	}
@@ -90,7 +90,7 @@ func Wire(j *worker.Job, origin, dir string, files bool) *workerv1.Job {
 	return out
 }
 
-// filesOf reads what Files of the protocol brought.
+// filesOf converts an answer of Files of the protocol.
 func filesOf(in *workerv1.FilesResponse) []worker.File {
 	files := make([]worker.File, len(in.Files))
 	for i, f := range in.Files {

@@ -8,14 +8,18 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// TestAccessTravels holds that a worker hears which files an isolated task may reach.
+// TestAccessTravels holds that a worker hears which files an isolated task may reach, and the trace of the caller.
 func TestAccessTravels(t *testing.T) {
 	for _, access := range []*worker.Access{nil, {Read: []string{"/opt/a", "/opt/b"}, Write: []string{"/var/backups"}}} {
-		sent := Wire(&worker.Job{Access: access}, "", "", false)
+		key := worker.Key{Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+		sent := Wire(&worker.Job{Key: key, Access: access}, "", "", false)
 		sent.Attempt = &workerv1.Attempt{}
 		got, err := job(sent, nil)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got.Key.Traceparent != key.Traceparent {
+			t.Errorf("got %+v, want %+v", got.Key, key)
 		}
 		if !reflect.DeepEqual(got.Access, access) {
 			t.Errorf("got %+v, want %+v", got.Access, access)

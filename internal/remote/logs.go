@@ -23,8 +23,8 @@ func (p push) Keep() int64 {
 	return p.r.logsKeep
 }
 
-// Append implements logs.Sink. To nodes that keep no logs it says that there is no such attempt:
-// then nothing is sent.
+// Append implements logs.Sink. If the nodes keep no logs, it returns that there is no such attempt, and the
+// shipper sends nothing.
 func (p push) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) {
 	r := p.r
 	r.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestOldLogsGo: what was printed long ago goes, with its folder, unless its attempt is still here.
+// TestOldLogsGo: old logs are deleted with their folders, unless their attempts are still here.
 func TestOldLogsGo(t *testing.T) {
 	t.Parallel()
 	h, data := newHome(t, false), t.TempDir()

@@ -23,7 +23,7 @@ const (
 	outgoingName = "outgoing"
 	// bringsMax is how many attempts' artifacts are brought at a time.
 	bringsMax = 4
-	// pieceMax is what one call brings, in bytes.
+	// pieceMax bounds the piece of a file in one call, in bytes.
 	pieceMax = 1 << 20
 	// putMax bounds one call. The last one of a file waits for the disk, KeepArtifacts for the whole.
 	putMax = time.Minute
@@ -35,15 +35,15 @@ const (
 	bringMax = time.Hour
 )
 
-// errEnded says that an attempt was to end while its artifacts were brought.
+// errEnded says that an attempt was stopped while its artifacts were sent to its home.
 var errEnded = errors.New("it was stopped while its artifacts were brought to its home")
 
-// artifactsOf is the place of what an attempt leaves behind.
+// artifactsOf identifies the artifacts of an attempt.
 func artifactsOf(k *worker.Key) artifact.Ref {
 	return artifact.Ref{Run: artifact.Run{Namespace: k.Namespace, Workflow: k.Workflow, ID: k.RunID}, Task: k.Task, Attempt: k.Attempt}
 }
 
-// bring brings the artifacts of an attempt that has succeeded to its home, and then says what became of it.
+// bring sends the artifacts of an attempt that has succeeded to its home, and then reports the result.
 func (r *Worker) bring(ctx context.Context, a *attempt, res worker.Result) {
 	select {
 	case r.brings <- struct{}{}:
@@ -107,7 +107,7 @@ func (r *Worker) deliver(ctx context.Context, a *attempt) error {
 // errLocal says that the worker has lost an artifact itself.
 var errLocal = errors.New("an artifact cannot be read")
 
-// caller is what calls about an attempt carry, and the home of now.
+// caller holds the fields that calls about an attempt carry, and the present home.
 type caller struct {
 	home           workerv1connect.WorkersClient
 	handler, lease int64
@@ -137,14 +137,15 @@ func (r *Worker) offer(ctx context.Context, a *attempt, list []artifact.Info) er
 	in := &workerv1.PutArtifactRequest{Handler: c.handler, Lease: c.lease, Uuid: c.uuid, Attempt: a.name}
 	var file pieces
 	defer file.close()
-	// Each call moves on, or the home has begun again: then it does so as often as there are pieces, once.
+	// Each call makes progress, or the home has begun again. In that case it makes as many further calls as
+	// there are pieces, once.
 	calls := 2
 	for i := range list {
 		calls += 2 * int(list[i].Size/pieceMax+1)
 	}
 	for ; int(in.Index) < len(list); calls-- {
 		if calls == 0 {
-			return errors.New("the home asks for the same artifacts again and again")
+			return errors.New("the home node asks for the same artifacts repeatedly")
 		}
 		info := &list[in.Index]
 		data, err := file.read(ctx, r.outgoing, a, info, in.Offset)

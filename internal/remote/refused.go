@@ -13,7 +13,7 @@ import (
 // refusedTell is the shortest time between two log lines that say the same about a refusal.
 const refusedTell = time.Minute
 
-// refusal tells of tries to attach that fail. It is of one goroutine.
+// refusal limits the log lines about tries to attach that fail. Only one goroutine uses it.
 type refusal struct {
 	told time.Time
 	said string // the remedy, as last told
@@ -58,7 +58,7 @@ func hasCode(err error, code connect.Code) bool {
 	return connect.CodeOf(err) == code
 }
 
-// remedy is what a person can do about an error of attaching; "": nothing but wait.
+// remedy says what a person can do about an error of attaching. It returns "" if waiting is all.
 func (r *Worker) remedy(err error) string {
 	how := "make one where the cluster runs: skein token create --kind worker --name " + r.cfg.Name + " --out FILE; then start this worker with --token-file FILE, or with the token in SKEIN_API_TOKEN"
 	if r.cfg.Renewed != nil {

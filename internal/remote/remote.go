@@ -29,13 +29,13 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// Config says what a worker is. Servers, Name, Data and Slots are required.
+// Config describes a worker. Servers, Name, Data and Slots are required.
 type Config struct {
 	Servers []string // URLs of nodes, tried in turn; it learns the others from its home
 	Token   string   // sent as a bearer token; "": none
-	// Renewed returns the token again after a node refused it; nil: there is no other token.
+	// Renewed returns the token again after a node refused it. It is nil if there is no other token.
 	Renewed func() (string, error)
-	// Transport reaches the nodes; nil: one that trusts whom this machine trusts.
+	// Transport reaches the nodes. If it is nil, it trusts the authorities that this machine trusts.
 	Transport http.RoundTripper
 	Name      string
 	Slots     int
@@ -163,7 +163,7 @@ func (r *Worker) client(url string) workerv1connect.WorkersClient {
 	return workerv1connect.NewWorkersClient(r.http, strings.TrimSuffix(url, "/"), connect.WithInterceptors(r.bearer()), connect.WithReadMaxBytes(64<<20))
 }
 
-// reason is the named code of a rejection; "": it is none.
+// reason is the named code of a rejection. It returns "" for other errors.
 func reason(err error) string {
 	var e *connect.Error
 	if !errors.As(err, &e) {
@@ -195,8 +195,8 @@ const (
 // PassEnv changes the variables of this process that tasks get: see worker.Link.PassEnv.
 func (r *Worker) PassEnv(names []string) bool { return r.work.PassEnv(names) }
 
-// Run works until ctx ends. Then it takes nothing new, lets what runs finish for Config.Drain (or until
-// hurry is closed), ends the rest, and leaves.
+// Run works until ctx ends. Then it takes no further attempts, and lets running ones finish for
+// Config.Drain or until hurry is closed. It ends the others, and leaves.
 func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -241,11 +241,11 @@ const (
 	pauseMax = 2 * time.Second
 	// lostPause is before a worker that has lost its home registers again.
 	lostPause = 200 * time.Millisecond
-	// comeAgainMax bounds what a node may ask for: far less than a lease.
+	// comeAgainMax bounds the pause that a node may ask for: far less than a lease.
 	comeAgainMax = 5 * time.Second
 )
 
-// comeAgain is how long a node that is busy asks a worker to wait; 0: it does not.
+// comeAgain returns the pause that a busy node asks a worker for. It returns 0 for other errors.
 func comeAgain(err error) time.Duration {
 	var is *connect.Error
 	if !errors.As(err, &is) {
@@ -265,7 +265,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// forget begins a new life: nothing is this worker's any more.
+// forget begins a new life: this worker has no attempts.
 func (r *Worker) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -292,7 +292,7 @@ func (r *Worker) open() int {
 	return len(r.has)
 }
 
-// room is told when the data folder has no room for attempts any more, or has again.
+// room is called when the data folder has no room for attempts, or has room again.
 func (r *Worker) room(why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -363,7 +363,7 @@ func (r *Worker) attach(ctx context.Context) error {
 		r.uuid = uuid.NewString()
 	}
 	in := &workerv1.RegisterRequest{Name: r.cfg.Name, Uuid: r.uuid, Handler: r.handler, Slots: int32(r.cfg.Slots), Groups: r.cfg.Groups,
-		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory, Draining: r.draining || r.anew, Artifacts: true, Inputs: true, GivesLogs: true, Full: r.full}
+		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory, Draining: r.draining || r.anew, Artifacts: true, Inputs: true, GivesLogs: true, Full: r.full, Masks: true}
 	in.Running, in.Ended = r.lists()
 	urls := slices.Clone(r.nodes)
 	if i := slices.Index(urls, r.home); i > 0 {
@@ -392,11 +392,11 @@ const registerMax = 3 * time.Second
 // errLease says that a worker's lease cannot be renewed in time, so that it would end attempts for no reason.
 var errLease = errors.New("the lease of this worker is too short")
 
-// pollsPerLease: a renewal counts from when a poll was sent, the next one ends up to two polls later, and one
-// may come late.
+// pollsPerLease: a renewal counts from the time at which a poll was sent. The next renewal ends up to two
+// polls later, and one may come late.
 const pollsPerLease = 3
 
-// settle takes up what a registration brought.
+// settle handles the answer to a registration.
 func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterResponse, sent time.Duration) error {
 	if least := pollsPerLease * time.Duration(out.PollMillis) * time.Millisecond; r.work.Lease() < least {
 		return fmt.Errorf("%w: it is %v, and %s answers every %v: give it --lease %dms or more", errLease, r.work.Lease(), url, least/pollsPerLease, least.Milliseconds())
@@ -422,7 +422,7 @@ func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterR
 	return ctx.Err()
 }
 
-// learn keeps the addresses of nodes: those that it was started with, and those of now.
+// learn keeps the addresses of nodes: those that the worker was started with, and the present ones.
 func (r *Worker) learn(nodes []string) {
 	all := slices.Clone(r.cfg.Servers)
 	for _, n := range nodes {
@@ -433,7 +433,7 @@ func (r *Worker) learn(nodes []string) {
 	r.nodes = all
 }
 
-// lists are what it has, and what it cannot get rid of.
+// lists returns the attempts that the worker has, and the ended ones whose reports were not taken.
 func (r *Worker) lists() (running, ended []*workerv1.Attempt) {
 	for _, a := range r.has {
 		if a.result == nil {
@@ -489,8 +489,8 @@ func (r *Worker) turn(ctx context.Context) error {
 	return nil
 }
 
-// missed has sent again what the answer to a report may have brought. Only one Poll is hung up for that: the
-// next one is to have its answer, or the home is lost.
+// missed requests again the jobs that a lost answer to a report may have contained. It ends only one Poll
+// for that. The next one must get its answer, or the home counts as lost.
 func (r *Worker) missed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -527,7 +527,7 @@ func (r *Worker) kill() {
 	}
 }
 
-// drain takes nothing new and waits for what runs, and for its results to be taken.
+// drain takes no new attempts. It waits until the running ones have ended and their results are taken.
 func (r *Worker) drain(hurry <-chan struct{}) {
 	r.mu.Lock()
 	r.draining = true

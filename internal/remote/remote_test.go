@@ -18,7 +18,7 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// garbage answers with what is no answer.
+// garbage sends invalid answers.
 func garbage(path, with string, status int) func(string, http.ResponseWriter) bool {
 	return func(p string, w http.ResponseWriter) bool {
 		if p != path {
@@ -126,8 +126,8 @@ func TestReportedUntilTaken(t *testing.T) {
 	}
 }
 
-// TestAnswersBringWhatFollows: the answer to a report brings what follows. If one does not arrive, the worker says so; what it has
-// no slot for it refuses, and says that, too.
+// TestAnswersBringWhatFollows: the answer to a report contains the next attempts. If one does not arrive,
+// the worker reports that. It refuses attempts for which it has no slot, and reports that, too.
 func TestAnswersBringWhatFollows(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, false)
@@ -168,8 +168,9 @@ func TestAnswersBringWhatFollows(t *testing.T) {
 	}
 }
 
-// TestToldByTheNextProcess: the process dies before its end is taken. The next one over the same data folder delivers it:
-// under the same handler, with what still runs, if its keeper lives; else in a last word of that life, before its own begins.
+// TestToldByTheNextProcess: the process dies before its end is taken. The next process over the same data
+// folder delivers the end. If the keeper lives, it uses the same handler and reports the running attempts,
+// too. Otherwise it delivers the end for the old life before its own life begins.
 func TestToldByTheNextProcess(t *testing.T) {
 	t.Parallel()
 	for _, alive := range []bool{true, false} {
@@ -220,8 +221,8 @@ func TestToldByTheNextProcess(t *testing.T) {
 	}
 }
 
-// TestFenced: the cluster has declared it dead: what it runs is gone before it registers as a new life, and is never
-// reported.
+// TestFenced: the cluster has declared the worker dead. Its attempts are gone before it registers as a new
+// life, and are never reported.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	h, dir := newHome(t, false), t.TempDir()
@@ -261,8 +262,8 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// TestDrain: told to stop, it says that it takes nothing new, waits for what runs and for its verdict, and leaves; hurried,
-// it ends what runs, says nothing of it, and leaves.
+// TestDrain: a worker that drains says that it takes no further attempts, waits for the running ones and
+// their verdicts, and leaves. If it is hurried, it ends its attempts without reports, and leaves.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	for _, hurry := range []bool{false, true} {
@@ -390,7 +391,7 @@ func TestRegistrations(t *testing.T) {
 	}
 }
 
-// TestStrangeOrders: what a home should never say does no harm, and what can be answered is.
+// TestStrangeOrders: invalid orders of a home do no harm, and are answered where possible.
 func TestStrangeOrders(t *testing.T) {
 	t.Parallel()
 	h, dir := newHome(t, false), t.TempDir()
@@ -457,7 +458,7 @@ func TestFilesThatDoNotCome(t *testing.T) {
 	}
 }
 
-// TestTLS: who a home is, is looked at, and the error says which home, and what is wrong.
+// TestTLS: the certificate of a home is checked, and the error names the home and the reason.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	secure, plain := newHome(t, true), newHome(t, false)

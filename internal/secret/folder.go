@@ -1,4 +1,4 @@
-// Package secret reads what must not stand in a workflow file, by its name.
+// Package secret reads values that must not be in a workflow file, by their names.
 package secret
 
 import (
@@ -11,7 +11,7 @@ import (
 	"regexp"
 )
 
-// ErrUnknown: there is no secret of that name.
+// ErrUnknown says that there is no secret of that name.
 var ErrUnknown = errors.New("unknown secret")
 
 // sizeMax bounds a secret, in bytes.

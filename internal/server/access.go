@@ -13,10 +13,10 @@ import (
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 )
 
-// decided puts the decision of access in front of a route. A caller that has the verb everywhere passes at
+// decided puts the access decision in front of a route. A caller with the verb in all namespaces passes at
 // once.
 func decided(s *Server, method, path string, serve http.HandlerFunc) http.HandlerFunc {
 	row := access.RowOf(method, path)
@@ -32,8 +32,9 @@ func decided(s *Server, method, path string, serve http.HandlerFunc) http.Handle
 	}
 }
 
-// decide returns a refusal unless the caller, who does not have the verb everywhere, may call a route for the
-// object of the request. Objects of a kind that is not named here belong to the cluster.
+// decide decides about a caller that does not have the verb in all namespaces. It returns a refusal unless
+// the caller may call the route for the object of the request. Objects of kinds that are not named here
+// belong to the cluster.
 func decide(s *Server, r *http.Request, row *access.Row) error {
 	ctx := r.Context()
 	switch row.Of {
@@ -49,10 +50,10 @@ func decide(s *Server, r *http.Request, row *access.Row) error {
 		return mayBackfill(ctx, s, row.Verb, r.PathValue("id"))
 	case access.OfList:
 		if row.Verb == access.Events && access.Anywhere(caller(ctx, row.Verb)) {
-			return nil // watchEvents decides about what it watches
+			return nil // watchEvents decides about its topics
 		}
 		return narrow(r, row)
-	case access.OfMany: // choose decides about what the body selects, and each run has its own call
+	case access.OfMany: // choose decides about the selection in the body, and each run has its own call
 		if access.Anywhere(caller(ctx, row.Verb)) {
 			return nil
 		}
@@ -60,6 +61,8 @@ func decide(s *Server, r *http.Request, row *access.Row) error {
 		if bodyDecides[row.Path] && access.Anywhere(caller(ctx, row.Verb)) {
 			return nil
 		}
+	case access.OfNamespace:
+		return may(ctx, row.Verb, r.PathValue("ns"))
 	case access.OfShared:
 		if row.Method == http.MethodGet && access.Anywhere(caller(ctx, row.Verb)) {
 			return nil
@@ -68,16 +71,17 @@ func decide(s *Server, r *http.Request, row *access.Row) error {
 	return may(ctx, row.Verb, access.Everywhere)
 }
 
-// bodyDecides are the routes whose handlers decide about the workflow that the body names.
-var bodyDecides = map[string]bool{api.Prefix + "/runs": true, api.Prefix + "/runs:batch": true, api.Prefix + "/backfills": true}
+// bodyDecides lists the routes whose handlers decide about the workflow in the body.
+var bodyDecides = map[string]bool{api.Prefix + "/runs": true, api.Prefix + "/runs:batch": true, api.Prefix + "/backfills": true,
+	api.Prefix + "/bindings": true}
 
-// caller returns what access.Anywhere takes.
+// caller returns the arguments of access.Anywhere.
 func caller(ctx context.Context, v access.Verb) (*access.Principal, access.Verb, dag.Micros) {
 	p, now := auth.Rights(ctx)
 	return p, v, now
 }
 
-// seenBy is the verb without which the caller may not know that a workflow, or a run of it, is there.
+// seenBy is the verb that a caller needs to know that a workflow or one of its runs exists.
 const seenBy = access.WorkflowRead
 
 // may refuses a call, unless its caller has a verb in a namespace.
@@ -85,8 +89,8 @@ func may(ctx context.Context, v access.Verb, namespace string) error {
 	return mayOf(ctx, v, namespace, nil)
 }
 
-// mayOf is may, for an object that the caller may learn of only in a namespace that it sees; missing is the
-// answer for an object that is not there.
+// mayOf is may for an object whose existence the caller may know only in namespaces that it sees. missing
+// returns the answer for an object that does not exist.
 func mayOf(ctx context.Context, v access.Verb, namespace string, missing func() error) error {
 	p, now := auth.Rights(ctx)
 	need := access.Need{Verb: v, Namespace: namespace}
@@ -96,6 +100,9 @@ func mayOf(ctx context.Context, v access.Verb, namespace string, missing func() 
 	err := access.Check(p, need, now)
 	var refusal *access.Refusal
 	if errors.As(err, &refusal) && refusal.Hidden {
+		if rec, ok := ctx.Value(recorderKey{}).(*recorder); ok {
+			rec.hidden = true
+		}
 		return missing()
 	}
 	if err != nil {
@@ -110,10 +117,10 @@ func mayRun(ctx context.Context, s *Server, v access.Verb, text string) error {
 	if err != nil {
 		return err
 	}
-	missing := func() error { return fmt.Errorf("run %s: %w", id, engine.ErrNotFound) }
+	missing := func() error { return fmt.Errorf("run %s: %w", id, errkind.ErrNotFound) }
 	n, err := s.runName(ctx, id)
-	if errors.Is(err, engine.ErrNotFound) {
-		return missing() // in the words of a run that the caller may not see
+	if errors.Is(err, errkind.ErrNotFound) {
+		return missing() // the same words as for a run that does not exist
 	}
 	if err != nil {
 		return err
@@ -130,7 +137,7 @@ func mayBackfill(ctx context.Context, s *Server, v access.Verb, text string) err
 	}
 	missing := func() error { return notFound("there is no backfill %d", id) }
 	b, err := s.engine.Backfill(ctx, id)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return missing()
 	}
 	if err != nil {
@@ -143,21 +150,22 @@ func mayBackfill(ctx context.Context, s *Server, v access.Verb, text string) err
 	return mayOf(ctx, v, w.Namespace, missing)
 }
 
-// namespaceParam is the parameter by which a list selects a namespace. A list that is not here selects by
-// workflow only.
+// namespaceParam maps a list to the parameter that selects its namespace. Other lists select only by
+// workflow.
 var namespaceParam = map[string]string{
 	api.Prefix + "/runs": "ns", api.Prefix + "/users/{id}/runs": "ns", api.Prefix + "/workflows": "namespace",
-	api.Prefix + "/schedules": "namespace", api.Prefix + "/schedules/next": "namespace",
+	api.Prefix + "/schedules": "namespace", api.Prefix + "/schedules/next": "namespace", api.Prefix + "/bindings": "namespace",
+	api.Prefix + "/secrets": "namespace", api.Prefix + "/audit": "namespace",
 }
 
-// workflowParam are the lists that a workflow selects from.
+// workflowParam are the lists that can select by workflow.
 var workflowParam = map[string]bool{
 	api.Prefix + "/runs": true, api.Prefix + "/users/{id}/runs": true, api.Prefix + "/schedules": true,
 	api.Prefix + "/schedules/next": true, api.Prefix + "/fires": true, api.Prefix + "/backfills": true,
 }
 
 // narrow lets a list pass that shows one namespace in which the caller has the verb. If the request names
-// none, and the caller has the verb in exactly one namespace, the list is narrowed to that one.
+// no namespace and the caller has the verb in exactly one, the list is limited to that one.
 func narrow(r *http.Request, row *access.Row) error {
 	p, now := auth.Rights(r.Context())
 	seen, q := access.Visible(p, row.Verb, now), r.URL.Query()
@@ -186,7 +194,7 @@ func narrow(r *http.Request, row *access.Row) error {
 	return refused(row.Verb, one, seen, cmp.Or(param, "workflow"))
 }
 
-// refused is the answer to a list that would show more than the caller may see.
+// refused returns the answer to a list that would show more than the caller may see.
 func refused(v access.Verb, asked string, seen access.Namespaces, param string) error {
 	where := "all namespaces"
 	if asked != "" {
@@ -202,8 +210,8 @@ func wide(ctx context.Context, v access.Verb) bool {
 	return access.Decide(p, v, access.Everywhere, now)
 }
 
-// mayWatch refuses a stream without names, unless the caller may see all namespaces: the other nodes send the
-// changes of every namespace for it. topics decides about each name.
+// mayWatch refuses a stream without names unless the caller may see all namespaces, because the other nodes
+// send it the changes of every namespace. topics decides about each name.
 func mayWatch(ctx context.Context, t *topics) error {
 	if !t.all() || wide(ctx, access.Events) {
 		return nil
@@ -222,7 +230,7 @@ func seenRun(ctx context.Context, s *Server, id dag.RunID) (api.Run, error) {
 	return s.readRun(ctx, id, false)
 }
 
-// mayName refuses a call about a workflow that a body or a query names, unless the caller has the verb in its
+// mayName refuses a call about a workflow in a body or query unless the caller has the verb in its
 // namespace.
 func mayName(ctx context.Context, v access.Verb, workflow string) error {
 	if wide(ctx, v) {

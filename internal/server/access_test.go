@@ -15,8 +15,8 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// FuzzTableFitsMux: the row that decides about a request is that of the handler that answers it, in whatever form the
-// path comes.
+// FuzzTableFitsMux: for every form of a path, the row that decides about a request belongs to the handler
+// that answers it.
 func FuzzTableFitsMux(f *testing.F) {
 	s := routed(f)
 	name := regexp.MustCompile(`\{[a-z]+(\.\.\.)?\}`)
@@ -43,7 +43,7 @@ func FuzzTableFitsMux(f *testing.F) {
 			}
 			return
 		}
-		if s.adapter.verbs[pattern] == nil { // a verb may be missing: then the answer is that there is none
+		if s.adapter.verbs[pattern] == nil { // a verb may be missing: the answer then says so
 			if got := row.Method + " " + strings.TrimSuffix(row.Path, "/"); !ok || got != strings.TrimSuffix(pattern, "/{$}") {
 				t.Fatalf("%s %q is answered by %s, and decided by %+v", method, path, pattern, row)
 			}
@@ -65,7 +65,7 @@ type noLogs struct{}
 
 func (noLogs) Open(context.Context, LogRef) (LogReader, error) { return nil, fs.ErrNotExist }
 
-// routed is a server that is asked for nothing but its routes.
+// routed is a server whose only used parts are its routes.
 func routed(t testing.TB) *Server {
 	st := memory.New(memory.Options{})
 	s, err := New(Config{Engine: new(engine.Engine), Logs: noLogs{}, Tokens: st, Classes: st})
@@ -75,7 +75,7 @@ func routed(t testing.TB) *Server {
 	return s
 }
 
-// TestRoutesHaveRows: a server with a route that the table does not have does not start.
+// TestRoutesHaveRows: a server does not start if a route has no row in the access table.
 func TestRoutesHaveRows(t *testing.T) {
 	s := routed(t)
 	served := func(of access.Of) bool { return of != access.OfWorker && of != access.OfNode }

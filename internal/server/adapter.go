@@ -7,26 +7,35 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"skein.dev/skein/internal/access"
 )
 
-// adapter puts huma's operations on a ServeMux. A wildcard of the mux is a whole segment,
-// so the routes {id}:stop, {id}:kill… share one pattern and are told apart here.
+// adapter puts huma's operations on a ServeMux. A wildcard of the mux is a whole segment, so the routes
+// {id}:stop, {id}:kill… share one pattern. The adapter distinguishes them.
 type adapter struct {
 	*http.ServeMux
 	server *Server
 	verbs  map[string]map[string]func(http.ResponseWriter, *http.Request) // pattern → verb
-	// bodies is how large the body of a request may be, by pattern; a pattern that is not there takes none.
+	// bodies bounds the body of a request, by pattern. A pattern that is not in the map takes no body.
 	bodies map[string]int64
+	// before puts a handler in front of that of an operation, by its id.
+	before map[string]func(next http.HandlerFunc) http.HandlerFunc
 }
 
 func newAdapter(s *Server) *adapter {
 	return &adapter{ServeMux: s.mux, server: s, verbs: map[string]map[string]func(http.ResponseWriter, *http.Request){},
-		bodies: map[string]int64{}}
+		bodies: map[string]int64{}, before: map[string]func(http.HandlerFunc) http.HandlerFunc{}}
 }
 
 // Handle is called by huma, before the first request.
 func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
-	serve := decided(a.server, op.Method, op.Path, func(w http.ResponseWriter, r *http.Request) { handler(humago.NewContext(op, r, w)) })
+	serve := func(w http.ResponseWriter, r *http.Request) { handler(humago.NewContext(op, r, w)) }
+	if before := a.before[op.OperationID]; before != nil {
+		serve = before(serve)
+	}
+	serve = auditing(a.server, access.RowOf(op.Method, op.Path), op.OperationID, serve)
+	serve = decided(a.server, op.Method, op.Path, serve)
 	m := regexp.MustCompile(`^(.*)\{([a-z]+)\}:([a-z-]+)$`).FindStringSubmatch(op.Path)
 	if m == nil {
 		a.HandleFunc(op.Method+" "+op.Path, serve)
@@ -43,15 +52,15 @@ func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	a.bounds(pattern, op)
 }
 
-// bounds notes the limit of an operation that takes a body: huma refuses a body that fills MaxBodyBytes.
+// bounds notes the body limit of an operation. huma refuses a body that fills MaxBodyBytes.
 func (a *adapter) bounds(pattern string, op *huma.Operation) {
 	if op.RequestBody != nil {
 		a.bodies[pattern] = max(a.bodies[pattern], op.MaxBodyBytes-1)
 	}
 }
 
-// BodyMax returns how large the body of a request may be, in bytes; 0: the route takes none, or there is no
-// such route.
+// BodyMax returns the limit of a request's body in bytes. It returns 0 if the route takes no body or does
+// not exist.
 func (s *Server) BodyMax(r *http.Request) int64 {
 	_, pattern := s.mux.Handler(r)
 	return s.adapter.bodies[pattern]

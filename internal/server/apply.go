@@ -20,11 +20,13 @@ import (
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
 )
 
-// Bounds of what travels with a version.
+// Bounds of the files that are stored with a version.
 const (
 	fileBytesMax  = 1 << 20
 	filesBytesMax = 16 << 20
@@ -32,8 +34,7 @@ const (
 	dirBytesMax   = 4096
 )
 
-// definitionBody is a workflow file as it is (application/yaml), or as JSON with what
-// belongs to it.
+// DefinitionBody is a workflow file as YAML (application/yaml), or as JSON with its files and folder.
 type DefinitionBody struct {
 	ContentType string `header:"Content-Type" hidden:"true"`
 	RawBody     []byte `contentType:"application/yaml"`
@@ -58,7 +59,7 @@ func (b *DefinitionBody) request() (*api.ApplyRequest, error) {
 	return nil, fail(http.StatusUnsupportedMediaType, api.ProblemMediaType, "want application/yaml or application/json, not %q", b.ContentType)
 }
 
-// checkFiles checks what comes with the file.
+// checkFiles checks the files that are sent with a workflow file.
 func checkFiles(req *api.ApplyRequest) error {
 	if req.Dir != "" && (!filepath.IsAbs(req.Dir) || len(req.Dir) > dirBytesMax || strings.ContainsRune(req.Dir, 0)) {
 		return invalid("dir: want an absolute path of at most %d bytes", dirBytesMax)
@@ -117,9 +118,29 @@ func (s *Server) parseAll(ctx context.Context, req *api.ApplyRequest) ([]*workfl
 		if err := w.SetOrigin(req.Dir); err != nil {
 			faults = append(faults, workflow.Error{File: req.File, Line: 1, Column: 1, Key: "triggers", Message: err.Error(),
 				Hint: "a folder comes with a workflow that is applied from a file"})
+			continue
 		}
+		faults = append(faults, unwatchable(req, w, s.cfg.Protected)...)
 	}
 	return ws, faults, nil
+}
+
+// unwatchable returns the faults of triggers that watch files of the node itself. Another node of a cluster
+// may have other files, so the watch asks again at each look.
+func unwatchable(req *api.ApplyRequest, w *workflow.Workflow, protected []string) (faults workflow.Errors) {
+	for i := range w.Triggers {
+		look := w.Triggers[i].File
+		if absent := w.Triggers[i].Absent; absent != nil {
+			look = absent.File
+		}
+		if look == nil {
+			continue
+		}
+		if err := trigger.Watchable(look.Path, protected); err != nil {
+			faults = append(faults, workflow.Error{File: req.File, Line: 1, Column: 1, Key: "triggers." + w.Triggers[i].Name, Message: err.Error()})
+		}
+	}
+	return faults
 }
 
 type applyIn struct {
@@ -192,8 +213,8 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	return out, nil
 }
 
-// mayReach refuses a workflow that starts, or hears of, workflows of other namespaces, unless its author
-// may do that. It looks when the workflow is applied, not at each start.
+// mayReach refuses a workflow that starts or listens to workflows of other namespaces, unless its author
+// has the right. The check is made at the apply, not at each start.
 func mayReach(ctx context.Context, def *workflow.Workflow) error {
 	reach := func(v access.Verb, name string) error {
 		if namespace, _, _ := strings.Cut(name, "/"); namespace == def.Namespace {
@@ -225,8 +246,8 @@ func mayReach(ctx context.Context, def *workflow.Workflow) error {
 	return nil
 }
 
-// warnings say which tasks nobody could run now, and which queues are not there. The workflow is stored by
-// then: not to know is no error.
+// warnings names the tasks that no worker could run now, and missing queues. The workflow is stored by
+// then, so a failed check is no error.
 func (s *Server) warnings(ctx context.Context, def *workflow.Workflow) []string {
 	all := []string{}
 	g, err := def.Graph(s.cfg.TasksMax)
@@ -247,7 +268,8 @@ func (s *Server) warnings(ctx context.Context, def *workflow.Workflow) []string 
 	return append(append(all, s.withoutQueue(ctx, def)...), s.withoutTask(ctx, def)...)
 }
 
-// withoutTask says which tasks wait for a task that another workflow, as it is now, does not have.
+// withoutTask names the tasks that wait for a task which the present version of the other workflow does not
+// have.
 func (s *Server) withoutTask(ctx context.Context, def *workflow.Workflow) (all []string) {
 	for i := range def.Tasks {
 		d := def.Tasks[i].Dependent
@@ -266,7 +288,7 @@ func (s *Server) withoutTask(ctx context.Context, def *workflow.Workflow) (all [
 	return all
 }
 
-// withoutQueue says what names queues that are not there.
+// withoutQueue names the users of missing queues.
 func (s *Server) withoutQueue(ctx context.Context, def *workflow.Workflow) (all []string) {
 	seen := map[string]bool{}
 	look := func(queue, what string) {
@@ -274,7 +296,7 @@ func (s *Server) withoutQueue(ctx context.Context, def *workflow.Workflow) (all 
 			return
 		}
 		seen[queue] = true
-		if _, err := s.engine.GetQueue(ctx, queue); errors.Is(err, engine.ErrNotFound) {
+		if _, err := s.engine.GetQueue(ctx, queue); errors.Is(err, errkind.ErrNotFound) {
 			all = append(all, fmt.Sprintf("%s would fail: there is no queue %s; make it with skein queue set %s --limit N, or correct the name", what, queue, queue))
 		}
 	}
@@ -288,7 +310,7 @@ func (s *Server) withoutQueue(ctx context.Context, def *workflow.Workflow) (all 
 	return all
 }
 
-// expected checks the preconditions against what there is.
+// expected checks the preconditions against the stored workflow.
 func (s *Server) expected(ctx context.Context, in *applyIn) (revision int64, isNew bool, err error) {
 	_, revision, err = s.changing(ctx, &in.WorkflowPath, &in.Conditional)
 	isNew = isNotFound(err)
@@ -316,7 +338,7 @@ func otherName(req *api.ApplyRequest, def *workflow.Workflow, p *WorkflowPath) *
 		Hint:    "PUT it to its own name"}})
 }
 
-// pack makes of a definition what the engine stores.
+// pack converts a definition to the form that the engine stores.
 func (s *Server) pack(req *api.ApplyRequest, def *workflow.Workflow) (engine.Definition, error) {
 	d := engine.Definition{Namespace: def.Namespace, Name: def.Name, Source: []byte(req.Source), Digest: digest(req, def)}
 	g, err := def.Graph(s.cfg.TasksMax)
@@ -333,12 +355,12 @@ func (s *Server) pack(req *api.ApplyRequest, def *workflow.Workflow) (engine.Def
 	return d, nil
 }
 
-// digest is of all that makes a version what it is, what its resource classes mean now included; every part
-// with its length, so that none can pass for two.
+// digest is the hash of everything that determines a version, including the present definitions of its
+// resource classes. Each part is hashed with its length, so that two parts cannot pass for others.
 func digest(req *api.ApplyRequest, def *workflow.Workflow) []byte {
 	h := sha256.New()
 	part := func(b []byte) {
-		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b)))) // a hash never fails
+		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b)))) // a hash returns no error
 		_, _ = h.Write(b)
 	}
 	part([]byte(req.Source))
@@ -357,7 +379,7 @@ func digest(req *api.ApplyRequest, def *workflow.Workflow) []byte {
 
 var errDeep = fmt.Errorf("JSON is nested more than %d deep", depthMax)
 
-// decodeJSON reads one JSON value of bounded depth. Names count as they are written.
+// decodeJSON decodes one JSON value of bounded depth. Names are case-sensitive.
 func decodeJSON(b []byte, v any) error {
 	if err := unambiguous(b, namesOf(reflect.TypeOf(v))); err != nil {
 		return err

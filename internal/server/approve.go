@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -18,7 +19,7 @@ type approveIn struct {
 	Body *api.ApproveRequest
 }
 
-// approve says yes or no to a task that waits for a person.
+// approve decides about a task that waits for a person.
 func (s *Server) approve(ctx context.Context, in *approveIn) (*jsonOut[api.Task], error) {
 	id, err := in.run()
 	if err != nil {
@@ -38,7 +39,7 @@ func (s *Server) approve(ctx context.Context, in *approveIn) (*jsonOut[api.Task]
 	return s.getTask(ctx, &in.TaskPath)
 }
 
-// mayPass refuses to let a task count as done that waits for an approval, unless the caller may approve it.
+// mayPass refuses to end a task that waits for an approval, unless the caller may approve it.
 func mayPass(ctx context.Context, s *Server, id dag.RunID, task string) error {
 	row, err := s.engine.RunRow(ctx, id)
 	if err != nil {
@@ -54,8 +55,8 @@ func mayPass(ctx context.Context, s *Server, id dag.RunID, task string) error {
 	return s.mayApprove(ctx, &row, task)
 }
 
-// mayApprove holds an approval to those whom the workflow names. Their name must be that of the token that is
-// shown.
+// mayApprove allows an approval only to the users and services that the workflow names. The name of a token
+// proves nothing.
 func (s *Server) mayApprove(ctx context.Context, row *dag.RunRow, task string) error {
 	def, err := s.definition(ctx, &store.Workflow{ID: row.Workflow}, row.Version)
 	if err != nil {
@@ -65,12 +66,12 @@ func (s *Server) mayApprove(ctx context.Context, row *dag.RunRow, task string) e
 	if !ok || def.Tasks[i].Approval == nil {
 		return notFound("run %s has no approval %q", row.ID, task)
 	}
-	by, name := def.Tasks[i].Approval.By, provedOf(ctx)
+	by, name := def.Tasks[i].Approval.By, auth.Identity(ctx)
 	switch {
 	case len(by) == 0 || name != "" && slices.Contains(by, name):
 		return nil
 	case name == "":
-		return fail(http.StatusForbidden, api.ProblemNotAllowed, "task %s is decided by %s, and this call shows no token; show the token of that name (--token-file FILE)",
+		return fail(http.StatusForbidden, api.ProblemNotAllowed, "task %s is decided by %s, and this call proves no name; sign in as that user, or show a token of that user (skein token create --for NAME)",
 			task, strings.Join(by, " or "))
 	}
 	return fail(http.StatusForbidden, api.ProblemNotAllowed, "task %s is decided by %s, not by %s", task, strings.Join(by, " or "), name)

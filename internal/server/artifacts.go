@@ -17,23 +17,24 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 )
 
-// Artifact is one file that an attempt left behind.
+// Artifact is one file that an attempt produced.
 type Artifact struct {
 	Name   string
 	Size   int64
 	SHA256 string // in hexadecimal
 }
 
-// ArtifactSource finds what attempts left behind; fs.ErrNotExist: nothing, or no such file.
+// ArtifactSource finds the artifacts of attempts. It returns fs.ErrNotExist if there is none, or no such
+// file.
 type ArtifactSource interface {
 	List(ctx context.Context, ref LogRef) ([]Artifact, error)
 	Open(ctx context.Context, ref LogRef, name string) (ArtifactReader, Artifact, error)
 }
 
-// noArtifacts is a node that keeps nothing.
+// noArtifacts is the source of a node that stores no artifacts.
 type noArtifacts struct{}
 
 func (noArtifacts) List(context.Context, LogRef) ([]Artifact, error) { return nil, fs.ErrNotExist }
@@ -56,7 +57,7 @@ func (s *Server) artifactRoutes(runs tag) {
 	route(s, get, s.getArtifact)
 }
 
-// AttemptPath is the place of what an attempt left behind. Its name is exported for huma.
+// AttemptPath selects the artifacts of an attempt. Its name is exported for huma.
 type AttemptPath struct {
 	TaskPath
 	Attempt int64 `query:"attempt" minimum:"1" doc:"Its token or its number. Absent: the newest that succeeded."`
@@ -68,14 +69,14 @@ type artifactIn struct {
 	Name string `path:"name" maxLength:"4096" doc:"The file's name in the task's working directory."`
 }
 
-// left is what an attempt left behind, and where.
+// left holds the artifacts of an attempt and their node.
 type left struct {
 	LogRef
-	node string // that ran it
-	here bool   // that is this one
+	node string // the node that ran it
+	here bool   // it is this node
 }
 
-// leftBy finds the attempt whose artifacts are asked for. If another node has them, the error says so.
+// leftBy finds the attempt whose artifacts are requested. If another node has them, the error names it.
 func (s *Server) leftBy(ctx context.Context, in *AttemptPath) (l left, err error) {
 	id, err := in.run()
 	if err != nil {
@@ -90,7 +91,7 @@ func (s *Server) leftBy(ctx context.Context, in *AttemptPath) (l left, err error
 		return l, err
 	}
 	v, err := s.engine.Task(ctx, id, in.Task)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return l, s.noTask(ctx, id, in.Task)
 	}
 	if err != nil {
@@ -116,15 +117,15 @@ func (s *Server) leftBy(ctx context.Context, in *AttemptPath) (l left, err error
 	return l, s.here(ctx, handler)
 }
 
-// elsewhere says who has what an attempt left behind: what a worker's did is with a node that was its home
-// then.
+// elsewhere names the node that has the artifacts of an attempt. Those of a worker's attempt are with the
+// node that was its home then.
 func (s *Server) elsewhere(ctx context.Context, in *AttemptPath, l *left) error {
 	if s.cfg.Holder != nil && !in.Here {
 		if h, found := s.cfg.Holder(ctx, l.LogRef); found {
 			return askThere(h)
 		}
 	}
-	return notFound("the artifacts of attempt %d of task %s are on node %s, which does not answer (or, if that is a worker, on its former home node); "+
+	return notFound("the artifacts of attempt %d of task %s are on node %s, which does not answer (for a worker: on its former home node); "+
 		"a folder that the nodes share (--artifacts) keeps it for all of them", l.Attempt, l.Task, l.node)
 }
 
@@ -166,11 +167,11 @@ func (s *Server) getArtifact(ctx context.Context, in *artifactIn) (*streamOut, e
 		req, w := humago.Unwrap(hc)
 		h := w.Header()
 		h.Set(api.HeaderAttempt, strconv.Itoa(int(l.Attempt)))
-		// Never shown by a browser as part of this site: a page made by a task must not call the API.
+		// A browser must never show the file as part of this site: a page made by a task must not call the API.
 		h.Set("Content-Type", "application/octet-stream")
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(a.Name)}))
 		h.Set("ETag", `"`+a.SHA256+`"`)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // 1 GiB on a slow line
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // enough for 1 GiB on a slow line
 		http.ServeContent(&rangeWriter{ResponseWriter: w, r: req, size: a.Size, of: "artifact"}, req, "", time.Time{}, io.NewSectionReader(r, 0, a.Size))
 	}}, nil
 }

@@ -14,7 +14,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
@@ -69,8 +69,9 @@ func (s *Server) startBackfill(ctx context.Context, in *startBackfillIn) (*backf
 		}
 		once = &store.Request{Scope: scope, Key: in.Key, Hash: hash, Answer: answer}
 	}
+	noteAudit(ctx, w.Namespace, "backfill of "+w.Name+", trigger "+b.Trigger)
 	b, err = s.engine.StartBackfill(ctx, b, once)
-	if once != nil && (errors.Is(err, engine.ErrConflict) || err == nil && b.Created == 0) { // two requests with one key at once
+	if once != nil && (errors.Is(err, errkind.ErrConflict) || err == nil && b.Created == 0) { // two requests with one key at the same time
 		if b, other := s.keptBackfill(ctx, &w, *once); b != nil || other != nil {
 			return backfillAnswer(http.StatusOK, b), other
 		}
@@ -89,8 +90,8 @@ func backfillAnswer(status int, b *api.Backfill) *backfillOut {
 	return &backfillOut{Status: status, Location: api.Prefix + "/backfills/" + strconv.FormatInt(b.ID, 10), Body: *b}
 }
 
-// keptAnswer is what is kept under an idempotency key: a backfill's id is made with its
-// row, so that its content has to tell which one it was.
+// keptAnswer is the answer that is stored under an idempotency key. The id of a backfill is made with its
+// row, so the content of the answer has to identify it.
 type keptAnswer struct {
 	Status   int    `json:"status"`
 	Backfill string `json:"backfill"`
@@ -98,15 +99,15 @@ type keptAnswer struct {
 
 func fingerprint(b *store.Backfill) string {
 	h := sha256.New()
-	_, _ = h.Write(b.Spec) // a hash never fails
+	_, _ = h.Write(b.Spec) // a hash returns no error
 	_, _ = h.Write(b.Instants)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// keptBackfill finds the backfill that a key made; nil: it made none.
+// keptBackfill finds the backfill that a key made. It returns nil if the key made none.
 func (s *Server) keptBackfill(ctx context.Context, w *store.Workflow, asked store.Request) (*api.Backfill, error) {
 	r, err := s.engine.Request(ctx, asked.Scope, asked.Key)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return nil, nil
 	}
 	if err == nil {
@@ -138,10 +139,10 @@ func (s *Server) keptBackfill(ctx context.Context, w *store.Workflow, asked stor
 	}
 }
 
-// expand works out which instants a request means.
+// expand computes the instants of a request.
 func (s *Server) expand(ctx context.Context, w *store.Workflow, req *api.BackfillRequest) (store.Backfill, error) {
 	none := store.Backfill{}
-	if req.DryRun || req.Only != "" && req.Only != "all" { // each instant is shown, or looked up
+	if req.DryRun || req.Only != "" && req.Only != "all" { // each instant is shown or looked up
 		leave, err := s.heavy.enter(ctx, heavyWhole)
 		if err != nil {
 			return none, err
@@ -194,8 +195,7 @@ func (s *Server) expand(ctx context.Context, w *store.Workflow, req *api.Backfil
 	return b, checkBackfillParams(def, &b)
 }
 
-// checkBackfillParams refuses parameters that no run could be made of, by those of the
-// first one.
+// checkBackfillParams refuses parameters with which no run can be made. It checks them for the first run.
 func checkBackfillParams(def *workflow.Workflow, b *store.Backfill) error {
 	spec, err := trigger.DecodeBackfill(b.Spec)
 	if err != nil {
@@ -211,8 +211,8 @@ func checkBackfillParams(def *workflow.Workflow, b *store.Backfill) error {
 	return nil
 }
 
-// backfilled is the trigger whose instants are meant; nil: a list was given, and the
-// workflow does not have just one schedule.
+// backfilled returns the trigger that gives the instants. It returns nil if a list was given and the
+// workflow does not have exactly one schedule.
 func (s *Server) backfilled(ctx context.Context, w *store.Workflow, req *api.BackfillRequest) (*store.Trigger, error) {
 	if req.Trigger != "" {
 		t, err := s.triggerOf(ctx, w, req.Trigger)
@@ -229,7 +229,7 @@ func (s *Server) backfilled(ctx context.Context, w *store.Workflow, req *api.Bac
 	case len(req.Instants) > 0:
 		return nil, nil
 	case len(schedules) == 0:
-		return nil, invalid("workflow %s has no schedule whose instants lie in a range: give instants", fullName(w.Namespace, w.Name))
+		return nil, invalid("workflow %s has no schedule with instants in a range; give instants", fullName(w.Namespace, w.Name))
 	}
 	return nil, invalid("workflow %s has several schedules, name one of them as trigger: %s", fullName(w.Namespace, w.Name),
 		triggerNames(schedules[:min(len(schedules), namedMax)]))
@@ -241,11 +241,11 @@ func isSchedule(t *store.Trigger) bool {
 		workflow.KindMonthly, workflow.KindAnnually}, t.Kind)
 }
 
-// standings tells what became of instants of a workflow.
+// standings returns the standings of a workflow's instants.
 type standings struct {
 	s        *Server
 	workflow dag.WorkflowID
-	trigger  string // whose ledger counts; "": only backfills
+	trigger  string // the trigger whose ledger counts; "": only backfills
 }
 
 func (l *standings) of(ctx context.Context, at dag.Micros) (trigger.Standing, error) {
@@ -258,7 +258,7 @@ func (l *standings) of(ctx context.Context, at dag.Micros) (trigger.Standing, er
 		switch {
 		case err == nil && !f.Run.IsZero():
 			runs = append(runs, f.Run)
-		case err != nil && !errors.Is(err, engine.ErrNotFound):
+		case err != nil && !errors.Is(err, errkind.ErrNotFound):
 			return 0, err
 		}
 	}
@@ -268,8 +268,8 @@ func (l *standings) of(ctx context.Context, at dag.Micros) (trigger.Standing, er
 	newest := slices.MaxFunc(runs, func(a, b dag.RunID) int { return slices.Compare(a[:], b[:]) })
 	row, err := l.s.engine.RunRow(ctx, newest)
 	switch {
-	case errors.Is(err, engine.ErrNotFound):
-		return trigger.StandingGood, nil // it was done with and is no longer kept
+	case errors.Is(err, errkind.ErrNotFound):
+		return trigger.StandingGood, nil // the run succeeded and was deleted
 	case err != nil:
 		return 0, err
 	case !row.State.Terminal():
@@ -280,7 +280,7 @@ func (l *standings) of(ctx context.Context, at dag.Micros) (trigger.Standing, er
 	return trigger.StandingFailed, nil
 }
 
-// backfillOf is a backfill as people see it.
+// backfillOf returns a backfill in the form of the API.
 func backfillOf(w *store.Workflow, b *store.Backfill) (api.Backfill, error) {
 	out := api.Backfill{
 		ID: b.ID, Workflow: fullName(w.Namespace, w.Name), Namespace: w.Namespace, Trigger: textOrNull(b.Trigger), State: b.State,
@@ -321,7 +321,7 @@ func backfillOf(w *store.Workflow, b *store.Backfill) (api.Backfill, error) {
 	return out, nil
 }
 
-// plannedBackfill is what would be started.
+// plannedBackfill describes the backfill that would be started.
 func plannedBackfill(w *store.Workflow, b *store.Backfill) (api.Backfill, error) {
 	out, err := backfillOf(w, b)
 	if err != nil {
@@ -333,7 +333,7 @@ func plannedBackfill(w *store.Workflow, b *store.Backfill) (api.Backfill, error)
 	}
 	out.State, out.Samples = "planned", []api.Time{}
 	n := min(len(at), samplesMax)
-	for i := range n { // spread over all, the first and the last among them
+	for i := range n { // spread over all, including the first and the last
 		out.Samples = append(out.Samples, instant(at[i*(len(at)-1)/max(n-1, 1)]))
 	}
 	return out, nil
@@ -359,7 +359,7 @@ func (s *Server) listBackfills(ctx context.Context, in *listBackfillsIn) (*jsonO
 		of = w.ID
 	}
 	names, items, bytes := s.workflowNames(), []api.Backfill{}, 0
-	for { // each may be 2 MiB
+	for { // each may have 2 MiB
 		rows, err := s.engine.Backfills(ctx, of, in.State, before, min(in.Limit-len(items), backfillsStep)+1)
 		if err != nil {
 			return nil, err
@@ -388,7 +388,7 @@ func (s *Server) listBackfills(ctx context.Context, in *listBackfillsIn) (*jsonO
 	}
 }
 
-// backfillsStep is how many backfills are read at a time.
+// backfillsStep is the number of backfills in one read.
 const backfillsStep = 20
 
 type BackfillPath struct {
@@ -397,7 +397,7 @@ type BackfillPath struct {
 
 func (s *Server) backfill(ctx context.Context, p *BackfillPath) (store.Backfill, error) {
 	b, err := s.engine.Backfill(ctx, p.ID)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return b, notFound("there is no backfill %d", p.ID)
 	}
 	return b, err
@@ -444,7 +444,7 @@ func (s *Server) listBackfillRuns(ctx context.Context, in *backfillRunsIn) (*jso
 	for i := range rows {
 		items[i] = api.BackfillRun{Instant: instant(rows[i].Instant), Run: rows[i].Run.String()}
 		run, err := s.engine.RunRow(ctx, rows[i].Run)
-		if errors.Is(err, engine.ErrNotFound) {
+		if errors.Is(err, errkind.ErrNotFound) {
 			continue
 		}
 		if err != nil {

@@ -249,7 +249,7 @@ func TestBadBackfills(t *testing.T) {
 		{`{"workflow":"daily","from":"2026-02-01T00:00:00Z","to":"2026-01-01T00:00:00Z"}`, api.ProblemInvalid, "before it begins", 422},
 		{`{"workflow":"daily","from":"9999-01-01T00:00:00Z","to":"9999-12-31T00:00:00Z"}`, api.ProblemInvalid, "no instant is left", 422},
 		{`{"workflow":"daily","only":"failed",` + january + `}`, api.ProblemNothing, "none of them failed", 422},
-		{`{"workflow":"daily","instants":["9999-01-01T00:00:00Z"]}`, api.ProblemInvalid, "still to come", 422},
+		{`{"workflow":"daily","instants":["9999-01-01T00:00:00Z"]}`, api.ProblemInvalid, "in the future", 422},
 		{`{"workflow":"daily","instants":["0001-01-02T00:00:00Z"]}`, api.ProblemInvalid, "before 1970", 422},
 		{`{"workflow":"daily","instants":["tomorrow"]}`, api.ProblemInvalid, "", 422},
 		{`{"workflow":"daily","from":"tomorrow","to":"2026-01-01T00:00:00Z"}`, api.ProblemInvalid, "from", 422},

@@ -10,15 +10,16 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
 // Bounds of a batch of starts.
 const (
 	batchBytesMax  = 16 << 20
-	batchesMax     = 4    // batches at a time; further ones wait
-	batchChunk     = 2000 // starts that the engine gets together
-	batchElsewhere = 32   // starts that are passed on to other nodes at a time
+	batchesMax     = 4    // concurrent batches; further ones wait
+	batchChunk     = 2000 // starts in one call of the engine
+	batchElsewhere = 32   // concurrent starts that are passed on to other nodes
 )
 
 type startBatchIn struct {
@@ -46,7 +47,7 @@ func startBatch(ctx context.Context, s *Server, in *startBatchIn) (*jsonOut[api.
 	case s.batches <- struct{}{}:
 		defer s.batches.leave()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %d other batches are being started", engine.ErrBusy, batchesMax)
+		return nil, fmt.Errorf("%w: %d other batches are being started", errkind.ErrBusy, batchesMax)
 	}
 	b := batch{s: s, starts: in.Body.Runs, names: map[string]found{}}
 	b.result.Items = make([]api.StartVerdict, len(b.starts))
@@ -94,7 +95,7 @@ func (b *batch) start(ctx context.Context, from, to int) {
 	accepted, errs := b.s.engine.SubmitEach(ctx, subs)
 	var away []int
 	for n, i := range at {
-		var moved *engine.Elsewhere
+		var moved *errkind.Elsewhere
 		if errors.As(errs[n], &moved) {
 			away = append(away, i)
 			continue

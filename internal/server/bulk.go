@@ -22,12 +22,12 @@ import (
 // Bounds of a verb on several runs.
 const (
 	bulkMax       = 1000    // runs of one call
-	bulkAtOnce    = 16      // of them at a time: they share commits
-	bulksMax      = 4       // such calls at a time
+	bulkAtOnce    = 16      // concurrent ones: they share commits
+	bulksMax      = 4       // concurrent calls
 	bulkAnswerMax = 1 << 20 // bytes of the answer about one run
 )
 
-// bulkPath is what such calls begin with.
+// bulkPath is the prefix of the routes for several runs.
 const bulkPath = api.Prefix + "/runs:"
 
 type bulkIn[B any] struct {
@@ -47,8 +47,8 @@ func (s *Server) bulkRoutes(runs tag) {
 		bulk(s, "rerun", "failed", func(b *api.BulkRerun) (*api.BulkRequest, any) { return &b.BulkRequest, &b.RerunRequest }))
 }
 
-// bulk does a verb to several runs. To each the verb's own route is called, so that who owns it
-// decides, on whatever node that is, under a key of its own: a call that is repeated with its
+// bulk applies a verb to several runs. It calls the verb's own route for each run, so that the owner
+// decides, on whatever node that is. Each call has a key of its own: a bulk call that is repeated with its
 // key does nothing twice.
 func bulk[B any](s *Server, verb, state string, parts func(*B) (*api.BulkRequest, any)) func(context.Context, *bulkIn[B]) (*jsonOut[api.BulkResult], error) {
 	return func(ctx context.Context, in *bulkIn[B]) (*jsonOut[api.BulkResult], error) {
@@ -89,7 +89,7 @@ func bulk[B any](s *Server, verb, state string, parts func(*B) (*api.BulkRequest
 	}
 }
 
-// confirmed refuses a filter whose number of runs nobody has agreed to.
+// confirmed refuses a filter if the caller has not agreed to the number of its runs.
 func confirmed(c *api.BulkRequest, res *api.BulkResult) error {
 	more := ""
 	if res.Next != nil {
@@ -104,7 +104,7 @@ func confirmed(c *api.BulkRequest, res *api.BulkResult) error {
 	return invalid("%d runs%s match: give expect: %d or confirm: true, or list them with dry_run: true", res.Count, more, res.Count)
 }
 
-// choose finds the runs, newest first, or as they are named.
+// choose finds the runs. They come newest first, or in the order of their names.
 func (s *Server) choose(ctx context.Context, c *api.BulkRequest) (items []api.BulkItem, next *string, err error) {
 	items = []api.BulkItem{}
 	narrow := c.Workflow != "" || c.User != "" || c.Since != "" || c.All
@@ -189,7 +189,7 @@ func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, 
 	refused := func(f *failure) { item.Outcome, item.Problem = "refused", &f.Problem }
 	a := &innerAnswer{header: http.Header{}}
 	defer func() {
-		if p := recover(); p != nil { // a proxy that loses its node says so by a panic
+		if p := recover(); p != nil { // a proxy panics if it loses its node
 			s.log.Warn("a verb on one of several runs was cut off", "code", "bulk_verb_cut_off", "run", item.ID, "verb", verb, "err", p)
 			refused(fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the connection to the run's node broke; send the request again with the same key"))
 		}
@@ -201,11 +201,12 @@ func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, 
 	}
 	if from != nil {
 		r.Host, r.RemoteAddr = from.Host, from.RemoteAddr
-		for _, h := range []string{"Authorization", api.HeaderClaimedBy, "Traceparent"} {
+		for _, h := range []string{"Authorization", api.HeaderClaimedBy} {
 			if v := from.Header.Get(h); v != "" {
 				r.Header.Set(h, v)
 			}
 		}
+		r.Header["Traceparent"] = from.Header["Traceparent"] // all, because two count as none; no handler changes it
 	}
 	sum := sha256.Sum256([]byte(key + "\n" + item.ID))
 	r.Header.Set("Content-Type", "application/json")
@@ -245,7 +246,7 @@ func (a *innerAnswer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// tell puts the answer into the item.
+// tell copies the answer into the item.
 func (a *innerAnswer) tell(item *api.BulkItem) {
 	if a.status >= 200 && a.status < 300 {
 		item.Outcome = "done"

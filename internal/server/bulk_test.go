@@ -1,17 +1,20 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 )
 
-// TestBulk: a verb reaches exactly the runs that were chosen, once, when their number was agreed
-// to; and each says what became of it.
+// TestBulk: a verb is applied once to exactly the chosen runs, after the caller has agreed to their number.
+// Each run has its outcome.
 func TestBulk(t *testing.T) {
 	b := newBed(t, false)
 	b.apply("hold")
@@ -66,7 +69,7 @@ func TestBulk(t *testing.T) {
 		t.Errorf("another workflow's run is to %s", got)
 	}
 
-	// By id, of which one is no run; again under its key it is the same.
+	// By id; one id is no run. With the same key again, the answer is the same.
 	nobody := "0190a0b0-0000-7000-8000-000000000000"
 	body := fmt.Sprintf(`{"runs":[%q,%q,%q],"reason":"enough"}`, ids[0], nobody, ids[0])
 	for range 2 {
@@ -79,7 +82,8 @@ func TestBulk(t *testing.T) {
 		t.Errorf("not once: %s", a.body)
 	}
 
-	// A verb that does not fit is refused for that run; rerun makes one new run, however often it is said.
+	// A verb that does not fit is refused for that run. rerun makes one new run, however often the call is
+	// sent.
 	res := want[api.BulkResult](t, b.post("/api/v1/runs:recover", fmt.Sprintf(`{"runs":[%q]}`, other)), 200)
 	if res.Refused != 1 || res.Items[0].Problem.Type != api.ProblemConflict || res.Items[0].Run.ID != other {
 		t.Errorf("%+v", res)
@@ -101,8 +105,8 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// TestBulkThrough: each run's verb goes, as its caller's own, to whoever has the run; a node that
-// breaks off costs that run only.
+// TestBulkThrough: the verb for each run goes to the node that has the run, on behalf of the caller. If a
+// node breaks the connection, only its run fails.
 func TestBulkThrough(t *testing.T) {
 	b := newBed(t, false)
 	b.apply("hold")
@@ -111,10 +115,11 @@ func TestBulkThrough(t *testing.T) {
 		ids = append(ids, want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"hold"}`), 202).ID)
 	}
 	var mu sync.Mutex
-	keys := map[string]bool{}
+	keys, traces := map[string]bool{}, 0
 	b.srv.Through(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		keys[r.Header.Get("Idempotency-Key")] = true
+		traces += len(r.Header.Values("Traceparent"))
 		mu.Unlock()
 		switch {
 		case r.Header.Get("Authorization") != "Bearer t" || r.Header.Get(api.HeaderClaimedBy) != "eve":
@@ -124,12 +129,22 @@ func TestBulkThrough(t *testing.T) {
 		case strings.Contains(r.URL.Path, ids[5]):
 			http.Error(w, "not JSON", http.StatusBadGateway)
 		default:
-			b.srv.Handler().ServeHTTP(w, r)
+			auth.AsLocal(b.srv.Handler()).ServeHTTP(w, r)
 		}
 	}))
-	res := want[api.BulkResult](t, b.post("/api/v1/runs:stop", `{"workflow":"hold","expect":40}`, "Authorization", "Bearer t", api.HeaderClaimedBy, "eve"), 200)
-	if res.Done != 38 || res.Refused != 2 || len(keys) != 40 {
-		t.Errorf("%d done, %d refused, %d keys", res.Done, res.Refused, len(keys))
+	req := httptest.NewRequest("POST", "http://localhost/api/v1/runs:stop", strings.NewReader(`{"workflow":"hold","expect":40}`))
+	for _, h := range [][2]string{{"Content-Type", "application/json"}, {"Authorization", "Bearer t"}, {api.HeaderClaimedBy, "eve"},
+		{"Traceparent", "one"}, {"Traceparent", "two"}} {
+		req.Header.Add(h[0], h[1])
+	}
+	w := httptest.NewRecorder()
+	auth.AsLocal(b.srv.Handler()).ServeHTTP(w, req)
+	var res api.BulkResult
+	if err := json.Unmarshal(w.Body.Bytes(), &res); err != nil || w.Code != 200 {
+		t.Fatal(w.Code, w.Body, err)
+	}
+	if res.Done != 38 || res.Refused != 2 || len(keys) != 40 || traces != 80 {
+		t.Errorf("%d done, %d refused, %d keys, %d headers Traceparent", res.Done, res.Refused, len(keys), traces)
 	}
 	for _, item := range res.Items {
 		if bad := item.ID == ids[3] || item.ID == ids[5]; bad != (item.Outcome == "refused") || bad && item.Problem.Type != api.ProblemUnavailable {

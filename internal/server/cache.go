@@ -12,7 +12,7 @@ type versionKey struct {
 	version  int32
 }
 
-// Bounds of the caches. What they hold never changes, so a full one just starts over.
+// Bounds of the caches. Cached values never change, so a full cache just starts over.
 const (
 	definitionTasksMax = 200_000 // of all decoded definitions together
 	runNamesMax        = 10_000
@@ -49,7 +49,7 @@ func (d *definitions) put(k versionKey, w *workflow.Workflow) {
 	}
 }
 
-// runName is what never changes of a run, as the event stream needs it.
+// runName holds the fields of a run that never change, for the event stream.
 type runName struct {
 	row      dag.RunRow // only its ids and version
 	workflow string

@@ -12,11 +12,11 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
-// localUser is on whose behalf a program calls that shows no token: it is on the machine of the node.
+// localUser is the user of a program that shows no token: it is on the machine of the node.
 const localUser = "local"
 
 type userKey struct{}
@@ -24,11 +24,15 @@ type userKey struct{}
 // claimMax bounds a name that a program claims, in bytes.
 const claimMax = 100
 
-// user returns on whose behalf a request is made: the name of its token, or local. What a program without a
-// token says of its user is written behind that, so it is shown wherever the user is. It is never compared
-// with anything.
+// user returns the caller on whose behalf a request is made: its principal, or local. Tokens of the first
+// service, to which all earlier tokens belong, count by their own names. If a program without a token
+// claims a name for its user, the name is appended and shown with the user. It is never used in a
+// comparison.
 func (s *Server) user(r *http.Request) (string, *failure) {
 	if t, ok := auth.Holder(r.Context()); ok {
+		if id := auth.Identity(r.Context()); id != "" && t.Principal != store.FirstService {
+			return id, nil
+		}
 		return t.Name, nil
 	}
 	claim := r.Header.Get(api.HeaderClaimedBy)
@@ -43,10 +47,10 @@ func (s *Server) user(r *http.Request) (string, *failure) {
 	return claimed(claim), nil
 }
 
-// claimed is how a user is stored of which only a claim is known.
+// claimed returns the stored form of a user of whom only a claim is known.
 func claimed(name string) string { return localUser + " (" + name + ")" }
 
-// claimOf is the name that was claimed, of a user as it is stored; "": none.
+// claimOf returns the claimed name in a stored user. It returns "" if there is none.
 func claimOf(user string) string {
 	claim, ok := strings.CutPrefix(user, localUser+" (")
 	if !ok {
@@ -56,9 +60,9 @@ func claimOf(user string) string {
 	return claim
 }
 
-// runsOf returns one page of runs. A name of a user selects the runs of the token of that name, and those of
-// programs without a token that claimed it.
-func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (engine.RunPage, error) {
+// runsOf returns one page of runs. The name of a user selects runs of the token with that name, and runs of
+// programs without a token that claimed the name.
+func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (inspect.RunPage, error) {
 	page, err := s.engine.Runs(ctx, q)
 	if err != nil || q.User == "" || claimOf(q.User) != "" {
 		return page, err
@@ -70,10 +74,10 @@ func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (engine.RunPage, 
 	}
 	newest := func(a, b dag.RunID) int { return bytes.Compare(b[:], a[:]) }
 	if newest(claims.Next, page.Next) < 0 {
-		page.Next = claims.Next // below it, one of the lists has not been read
+		page.Next = claims.Next // below this cursor, one of the lists has not been read
 	}
-	page.Runs = slices.DeleteFunc(append(page.Runs, claims.Runs...), func(v engine.RunView) bool { return newest(v.ID, page.Next) > 0 })
-	slices.SortFunc(page.Runs, func(a, b engine.RunView) int { return newest(a.ID, b.ID) })
+	page.Runs = slices.DeleteFunc(append(page.Runs, claims.Runs...), func(v inspect.RunView) bool { return newest(v.ID, page.Next) > 0 })
+	slices.SortFunc(page.Runs, func(a, b inspect.RunView) int { return newest(a.ID, b.ID) })
 	if n := q.Limit; n > 0 && len(page.Runs) > n {
 		page.Runs, page.Next = page.Runs[:n], page.Runs[n-1].ID
 	}
@@ -82,17 +86,11 @@ func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (engine.RunPage, 
 	return page, nil
 }
 
-// reserved reports whether no token may have a name, because users without a token are written so.
+// reserved reports whether no token may have a name, because it is the form of users without a token.
 func reserved(name string) bool { return name == localUser || strings.HasPrefix(name, localUser+" (") }
 
-// userOf is on whose behalf a request is made, as it is stored and shown.
+// userOf returns the caller on whose behalf a request is made, as stored and shown.
 func userOf(ctx context.Context) string {
 	name, _ := ctx.Value(userKey{}).(string)
 	return name
-}
-
-// provedOf is the name of the token that a request showed; "": none.
-func provedOf(ctx context.Context) string {
-	t, _ := auth.Holder(ctx)
-	return t.Name
 }

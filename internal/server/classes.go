@@ -8,7 +8,7 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -19,7 +19,7 @@ func (s *Server) classRoutes(classes tag) {
 	route(s, classes.delete("/classes/{name}", "delete-class", "Remove a resource class; applied workflows keep its numbers"), s.deleteClass)
 }
 
-// unreadClasses is when nobody can say now what a class takes.
+// unreadClasses is the error when the resource classes cannot be read now.
 func unreadClasses(err error) error { return unread(fmt.Errorf("read the resource classes: %w", err)) }
 
 func (s *Server) listClasses(ctx context.Context, _ *struct{}) (*jsonOut[api.List[api.Class]], error) {
@@ -52,14 +52,14 @@ func (s *Server) setClass(ctx context.Context, in *setClassIn) (*jsonOut[api.Cla
 	c := store.Class{Name: in.Name, User: userOf(ctx), Need: dag.Need{CPU: int64(math.Round(in.Body.CPU * 1000)), Memory: in.Body.Memory}}
 	switch {
 	case !workflow.IsClassName(c.Name):
-		return nil, invalid("%.60q cannot be the name of a resource class: it is 1 to 63 of a-z 0-9 -, begins with a letter, and is not basic, regular or premium, which mean the same everywhere", c.Name)
+		return nil, invalid("%.60q cannot be the name of a resource class: a name has 1 to 63 of a-z 0-9 -, begins with a letter, and is not basic, regular or premium, which are built in", c.Name)
 	case c.Need == dag.Need{}:
 		return nil, invalid("resource class %s has no resources: give it cpu (at least 0.001) or memory", c.Name)
 	}
 	c, err := s.cfg.Classes.PutClass(ctx, c)
 	switch {
 	case errors.Is(err, store.ErrRefused):
-		return nil, fmt.Errorf("%w: there are %d resource classes; delete one", engine.ErrConflict, store.ClassesMax)
+		return nil, fmt.Errorf("%w: there are %d resource classes; delete one", errkind.ErrConflict, store.ClassesMax)
 	case err != nil:
 		return nil, unread(err)
 	}

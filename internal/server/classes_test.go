@@ -7,8 +7,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// TestClasses: a class is what it is when a workflow is applied; the same file is a new version once its
-// class is another, and what was applied stays.
+// TestClasses: the class counts as it is when a workflow is applied. After a change of the class, the same
+// file makes a new version, and applied versions do not change.
 func TestClasses(t *testing.T) {
 	b := newBed(t, true)
 	const file = "name: w\ntasks:\n  a: {run: x, resources: heavy}\n"

@@ -7,32 +7,33 @@ import (
 	"strings"
 
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/workflow"
 )
 
-// callsMax bounds the workflows that are looked at for a cycle; what lies beyond is found when it starts.
+// callsMax bounds the workflows that are searched for a cycle. A cycle beyond it is found when it starts.
 const callsMax = 1000
 
 // candidate is a workflow of a request, before it is stored.
 type candidate struct {
 	req    *api.ApplyRequest
-	place  int // among the workflows of the file
+	place  int // index among the workflows of the file
 	def    *workflow.Workflow
-	beside map[string]*workflow.Workflow // what is to be applied with it, by NAMESPACE/NAME
+	beside map[string]*workflow.Workflow // the workflows that are applied together with it, by NAMESPACE/NAME
 }
 
-// fault points to what stands below the keys of a path.
+// fault returns an error at the value under a path of keys.
 func (a *candidate) fault(message, hint string, path ...string) workflow.Errors {
 	line, column := workflow.Locate([]byte(a.req.Source), a.place, path...)
 	return workflow.Errors{{File: a.req.File, Line: line, Column: column, Key: strings.Join(path, "."), Message: message, Hint: hint}}
 }
 
-// callCycle finds whether the calls of a workflow lead back to it by way of others as they are now, or will
-// be with it. Two that are applied at the same moment may still form one: a run of them fails at the call.
+// callCycle looks for a cycle among the calls of a workflow. It follows the calls of the stored workflows
+// and of those that are applied in the same request. Two workflows that are applied concurrently may still
+// form a cycle: then a run of them fails at the call.
 func (s *Server) callCycle(ctx context.Context, a *candidate) (workflow.Errors, error) {
 	self := a.def.Namespace + "/" + a.def.Name
-	from := map[string]string{} // by whom a workflow was found to be called
+	from := map[string]string{} // callee → caller
 	todo := a.def.Calls()
 	for _, name := range todo {
 		from[name] = self
@@ -72,14 +73,15 @@ func (s *Server) callCycle(ctx context.Context, a *candidate) (workflow.Errors, 
 		"tasks", name, "workflow"), nil
 }
 
-// callee is a workflow as it is now, or will be with what is applied; nil: there is none.
+// callee returns a called workflow, in the form of the request if the request applies it. It returns nil if
+// there is none.
 func (s *Server) callee(ctx context.Context, a *candidate, name string) (*workflow.Workflow, error) {
 	if w := a.beside[name]; w != nil {
 		return w, nil
 	}
 	namespace, short, _ := strings.Cut(name, "/")
 	row, err := s.engine.Workflow(ctx, namespace, short)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -36,7 +37,7 @@ func marshal(w io.Writer, v any) error {
 	b, err := (*buf)[:0], error(nil)
 	switch v := v.(type) {
 	case api.Run:
-		b, err = appendRun(b, &v)
+		b, err = appendRun(b, &v, new(countsAt))
 	case api.List[api.Run]:
 		b, err = appendRuns(b, &v)
 	}
@@ -57,11 +58,12 @@ func appendRuns(b []byte, l *api.List[api.Run]) (_ []byte, err error) {
 		b = append(b, `{"items":null`...)
 	} else {
 		b = append(b, `{"items":[`...)
+		last := new(countsAt)
 		for i := range l.Items {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, err = appendRun(b, &l.Items[i]); err != nil {
+			if b, err = appendRun(b, &l.Items[i], last); err != nil {
 				return b, err
 			}
 		}
@@ -76,7 +78,7 @@ func appendRuns(b []byte, l *api.List[api.Run]) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-func appendRun(b []byte, r *api.Run) (_ []byte, err error) {
+func appendRun(b []byte, r *api.Run, last *countsAt) (_ []byte, err error) {
 	b = appendText(append(b, `{"id":`...), r.ID)
 	b = appendText(append(b, `,"workflow":`...), r.Workflow)
 	b = appendText(append(b, `,"namespace":`...), r.Namespace)
@@ -107,16 +109,18 @@ func appendRun(b []byte, r *api.Run) (_ []byte, err error) {
 	b = appendTextOrNull(append(b, `,"parent":`...), r.Parent)
 	b = appendTextOrNull(append(b, `,"parent_task":`...), r.ParentTask)
 	b = appendText(append(b, `,"priority":`...), r.Priority)
-	return appendRest(b, r)
+	return appendRest(b, r, last)
 }
 
 // appendRest appends the fields of a run from its position on.
-func appendRest(b []byte, r *api.Run) (_ []byte, err error) {
+func appendRest(b []byte, r *api.Run, last *countsAt) (_ []byte, err error) {
 	if b, err = appendSome(append(b, `,"position":`...), r.Position, r.Position != nil); err != nil {
 		return b, err
 	}
 	b = appendTextOrNull(append(b, `,"idempotency_key":`...), r.Key)
-	if b, err = appendSome(append(b, `,"params":`...), r.Params, r.Params != nil); err != nil {
+	if b = append(b, `,"params":`...); r.Params != nil && len(r.Params) == 0 {
+		b = append(b, "{}"...)
+	} else if b, err = appendSome(b, r.Params, r.Params != nil); err != nil {
 		return b, err
 	}
 	b = appendTime(append(b, `,"split_at":`...), r.SplitAt)
@@ -124,7 +128,7 @@ func appendRest(b []byte, r *api.Run) (_ []byte, err error) {
 	b = appendTextOrNull(append(b, `,"leader":{"handler":`...), r.Leader.Handler)
 	b = appendTextOrNull(append(b, `,"node":`...), r.Leader.Node)
 	b = appendTime(append(b, `,"assigned_at":`...), r.Leader.AssignedAt)
-	if b, err = appendCounts(append(b, `},"counts":`...), r.Counts); err != nil {
+	if b, err = last.append(append(b, `},"counts":`...), r.Counts); err != nil {
 		return b, err
 	}
 	if b = append(b, `,"failed_tasks":`...); r.FailedTasks == nil {
@@ -190,6 +194,25 @@ var namesInOrder = func() (names []string) {
 	slices.Sort(names)
 	return names
 }()
+
+// countsAt says where the counts of the run before were written. The runs of a page share a map of counts if
+// these are equal, so most of them are copied.
+type countsAt struct {
+	of       uintptr // the map; 0: none
+	from, to int
+}
+
+func (c *countsAt) append(b []byte, counts map[string]int) (_ []byte, err error) {
+	of := reflect.ValueOf(counts).Pointer()
+	if of != 0 && of == c.of {
+		return append(b, b[c.from:c.to]...), nil
+	}
+	from := len(b)
+	if b, err = appendCounts(b, counts); err == nil {
+		*c = countsAt{of, from, len(b)}
+	}
+	return b, err
+}
 
 func appendCounts(b []byte, counts map[string]int) ([]byte, error) {
 	from, found := len(b), 0

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -13,10 +14,11 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
+	"skein.dev/skein/internal/store"
 )
 
-// texts are strings that JSON writes in different ways.
+// texts are strings with different forms in JSON.
 var texts = []string{"", "a", "nightly-orders", `"quoted"`, `back\slash`, "<b>&amp;</b>", "line\nand\ttab", "\x00\x1f\x7f", "größe", "\u2028\u2029", "\xff\xfe", "🧶"}
 
 // anything sets a value of any type at random. It fails the test at a type that it does not know.
@@ -108,12 +110,34 @@ func TestRunsAreEncodedAlike(t *testing.T) {
 		alike(r)
 		var l api.List[api.Run]
 		anything(t, rnd, reflect.ValueOf(&l).Elem())
+		for i := range l.Items { // runs of a page share their counts
+			l.Items[i].Counts = l.Items[rnd.IntN(i+1)].Counts
+		}
 		alike(l)
 	}
 	alike(api.List[api.Run]{})
 	nan := math.NaN()
 	if err := marshal(new(bytes.Buffer), api.Run{Duration: &nan}); err == nil {
 		t.Error("not a number was encoded")
+	}
+}
+
+// TestRunsOfAPage: data that the runs of a page share does not mix them up.
+func TestRunsOfAPage(t *testing.T) {
+	page, got, want := new(shared), []api.Run{}, []api.Run{}
+	for i := range 2 * slabMax {
+		at := dag.Micros(1764000000123456 + i)
+		v := inspect.RunView{RunRow: dag.RunRow{Header: dag.Header{Created: at}, StartedAt: at, FinishedAt: at, SplitAt: at, Message: fmt.Sprint("message ", i)},
+			Leader: store.Handler{UUID: fmt.Sprint("uuid ", i/2%3)}, Counts: map[dag.TaskState]int{dag.Succeeded: i % (2 * sharedCountsMax)}}
+		among, err := runAmong(&v, page)
+		alone, err2 := runOf(&v)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		got, want = append(got, among), append(want, alone)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
@@ -145,9 +169,9 @@ func BenchmarkEncodeRuns(b *testing.B) {
 	}
 }
 
-// BenchmarkRunOf makes the answer of a run that has ended, as a list has fifty of them.
+// BenchmarkRunOf makes the answer for an ended run, as lists do fifty times.
 func BenchmarkRunOf(b *testing.B) {
-	v := engine.RunView{RunRow: dag.RunRow{Header: dag.Header{Created: 1764000000123456}, State: dag.RunSucceeded, StartedAt: 1764000000123457,
+	v := inspect.RunView{RunRow: dag.RunRow{Header: dag.Header{Created: 1764000000123456}, State: dag.RunSucceeded, StartedAt: 1764000000123457,
 		FinishedAt: 1764000000123458, SplitAt: 1764000000123456}, Counts: map[dag.TaskState]int{dag.Succeeded: 1}}
 	b.ReportAllocs()
 	for b.Loop() {

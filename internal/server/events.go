@@ -19,12 +19,13 @@ import (
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 )
 
 // heartbeat keeps proxies from closing a quiet stream, and finds clients that are gone.
 const heartbeat = 15 * time.Second
 
-// topicsMax bounds what one stream watches by name.
+// topicsMax bounds the runs and workflows that one stream names.
 const topicsMax = 1000
 
 type watchIn struct {
@@ -32,11 +33,12 @@ type watchIn struct {
 	Workflows []string `query:"workflow,explode" doc:"And those of these workflows, NAME or NAMESPACE/NAME."`
 	Topics    []string `query:"topics" doc:"The same in one: run:ID,workflow:NAME."`
 	System    bool     `query:"system" doc:"Include the program's own runs (namespace system). A stream leaves them out, unless you name them or their workflow."`
-	Here      bool     `header:"X-Skein-Here" hidden:"true"` // only what this node commits: another one asks
+	Here      bool     `header:"X-Skein-Here" hidden:"true"` // only the commits of this node: another node asks
 	LastID    string   `header:"Last-Event-ID" doc:"Opaque: the id of the last event seen. What a single run did since is sent again; any other stream begins with reset."`
 }
 
-// topics is what a stream watches; empty: everything, without the program's own runs unless system is set.
+// topics selects the events of a stream. If it is empty, the stream has all events, without those of the
+// built-in runs unless system is set.
 type topics struct {
 	runs      map[dag.RunID]bool
 	workflows map[dag.WorkflowID]bool
@@ -52,7 +54,7 @@ func (t *topics) want(n *runName) bool {
 	return t.runs[n.row.ID] || t.workflows[n.row.Workflow]
 }
 
-// one is the only run that is watched.
+// one returns the run if the stream watches only one.
 func (t *topics) one() dag.RunID {
 	if len(t.runs) == 1 && len(t.workflows) == 0 {
 		for id := range t.runs {
@@ -106,7 +108,7 @@ func (s *Server) topics(ctx context.Context, in *watchIn) (*topics, error) {
 	return t, nil
 }
 
-// runName tells what never changes of a run.
+// runName returns the fields of a run that never change.
 func (s *Server) runName(ctx context.Context, id dag.RunID) (*runName, error) {
 	if n := s.runs.get(id); n != nil {
 		return n, nil
@@ -140,7 +142,7 @@ func (s *Server) watchEvents(ctx context.Context, in *watchIn) (*streamOut, erro
 		s.metrics.streams.Inc()
 		defer s.metrics.streams.Dec()
 		st := &stream{s: s, topics: t, out: newStreamWriter(w)}
-		if s.cfg.Neighbours != nil && !in.Here && t.one().IsZero() { // one run is read from the store, whoever has it
+		if s.cfg.Neighbours != nil && !in.Here && t.one().IsZero() { // a single run is read from the store, on any node
 			st.query = r.URL.Query()
 		}
 		if err := st.run(r.Context(), in.LastID); err != nil {
@@ -154,8 +156,8 @@ type stream struct {
 	s      *Server
 	topics *topics
 	out    *streamWriter
-	seen   int64      // sent already, from the store
-	query  url.Values // to ask the other nodes with; nil: they are not asked
+	seen   int64      // already sent from the store
+	query  url.Values // for the calls to other nodes; nil: they are not called
 }
 
 var errEnded = errors.New("the node stops")
@@ -173,7 +175,7 @@ func (st *stream) run(ctx context.Context, lastID string) error {
 		defer stop()
 	}
 	st.out.header("text/event-stream")
-	// The subscription stands: whoever reads the state after this misses nothing.
+	// The subscription is active: a client that reads the state now misses nothing afterwards.
 	if err := st.out.write([]byte(": skein\n\n")); err != nil {
 		return err
 	}
@@ -207,8 +209,8 @@ func (st *stream) run(ctx context.Context, lastID string) error {
 	}
 }
 
-// since sends what a client missed. Only the history of a run is kept; about everything
-// else the client must read again.
+// since sends the events that a client missed. Only the history of a run is stored. About all other
+// objects, the client must read the state again.
 func (st *stream) since(ctx context.Context, run dag.RunID, lastID string) error {
 	after, err := strconv.ParseInt(lastID, 10, 64)
 	if err != nil || after < 0 || run.IsZero() {
@@ -238,7 +240,7 @@ func (st *stream) since(ctx context.Context, run dag.RunID, lastID string) error
 }
 
 func (st *stream) notice(ctx context.Context, n *engine.Notice) error {
-	if n.Lost { // it stands for others that were dropped until it was taken
+	if n.Lost { // it replaces events that were dropped while it waited
 		if err := st.reset(); err != nil {
 			return err
 		}
@@ -260,7 +262,7 @@ func (st *stream) notice(ctx context.Context, n *engine.Notice) error {
 	return st.change(name, n.Seq, n.At, records)
 }
 
-func (st *stream) change(n *runName, seq int64, at dag.Micros, records []engine.RecordView) error {
+func (st *stream) change(n *runName, seq int64, at dag.Micros, records []inspect.RecordView) error {
 	data, err := json.Marshal(api.Change{Run: n.row.ID.String(), Workflow: n.workflow, Seq: seq, At: instant(at), Events: eventsOf(n.row.ID, seq, at, records)})
 	if err != nil {
 		return fmt.Errorf("encode a change: %w", err)
@@ -268,7 +270,7 @@ func (st *stream) change(n *runName, seq int64, at dag.Micros, records []engine.
 	return st.out.write(fmt.Appendf(nil, "id: %d\nevent: change\ndata: %s\n\n", seq, data))
 }
 
-// relay sends what came from another node; nil: something of that was missed.
+// relay sends a frame from another node. A nil frame means that some frames were missed.
 func (st *stream) relay(frame []byte) error {
 	if frame == nil {
 		return st.reset()
@@ -278,8 +280,8 @@ func (st *stream) relay(frame []byte) error {
 
 func (st *stream) reset() error { return st.out.write([]byte("event: reset\ndata: {}\n\n")) }
 
-// streamWriter writes at once, and gives each write its own deadline: a client that takes
-// nothing holds nothing here for longer.
+// streamWriter flushes every write, and gives each its own deadline. So a client that reads nothing blocks
+// nothing for longer.
 type streamWriter struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
@@ -296,7 +298,7 @@ func (o *streamWriter) header(contentType string) {
 }
 
 func (o *streamWriter) write(b []byte) error {
-	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // in process there is none to set
+	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // in process there is no deadline to set
 	if _, err := o.w.Write(b); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}

@@ -1,8 +1,45 @@
 package server
 
-// Weighing returns the weight of the requests in work.
+import "net/http"
+
+// Weighing returns the weight of the answers about versions that are being read.
 func Weighing(s *Server) int64 {
-	s.heavy.mu.Lock()
-	defer s.heavy.mu.Unlock()
-	return s.heavy.used
+	s.reads.mu.Lock()
+	defer s.reads.mu.Unlock()
+	return s.reads.used
 }
+
+// Fill lets a server be as busy as it may: with requests that are heavy, or with large answers. It returns
+// the function that ends that.
+func Fill(s *Server, answers bool) (end func()) {
+	w := &s.heavy
+	if answers {
+		w = &s.reads
+	}
+	set := func(used, waiting int64) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.used, w.waiting = used, waiting
+	}
+	set(heavyMax, heavyWaitingMax)
+	return func() { set(0, 0) }
+}
+
+// LargeBodies returns the patterns of the routes whose bodies may be larger than usual.
+func LargeBodies(s *Server) (patterns []string) {
+	for pattern, limit := range s.adapter.bodies {
+		if limit > jsonBytesMax {
+			patterns = append(patterns, pattern)
+		}
+	}
+	return patterns
+}
+
+// Pattern returns the pattern of the route that takes a request.
+func Pattern(s *Server, r *http.Request) string {
+	_, pattern := s.mux.Handler(r)
+	return pattern
+}
+
+// QuickStarts returns how many starts were answered without huma.
+func QuickStarts(s *Server) int64 { return s.quick.Load() }

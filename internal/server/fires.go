@@ -80,13 +80,14 @@ func (s *Server) listFires(ctx context.Context, in *listFiresIn) (*jsonOut[api.L
 }
 
 const (
-	// fireRounds is how often the ledger is read for a page that leaves lines out: then the page is short.
+	// fireRounds bounds the reads of the ledger for one page, if lines are left out. The page may then be
+	// short.
 	fireRounds = 10
-	// fireStep is how many lines are read at a time, after the first.
+	// fireStep is the number of lines in one read after the first.
 	fireStep = pageMax
 )
 
-// firePageWithout is a page without the lines of what comes with the program.
+// firePageWithout is a page without the lines of the built-in workflows.
 func firePageWithout(ctx context.Context, s *Server, q store.FireQuery) (*jsonOut[api.List[api.Fire]], error) {
 	want := q.Limit - 1
 	items, next, names := make([]api.Fire, 0, want), "", s.workflowNames()
@@ -118,7 +119,7 @@ func firePageWithout(ctx context.Context, s *Server, q store.FireQuery) (*jsonOu
 	return list(items, next), nil
 }
 
-// fireCursor is where a page goes on after a line.
+// fireCursor is the cursor of the page that follows a line.
 func fireCursor(f *store.Fire) (string, store.FireKey, error) {
 	k := store.FireKey{Decided: f.Decided, Workflow: f.Workflow, Trigger: f.Trigger, At: f.At, Key: f.Key}
 	b, err := json.Marshal(k)
@@ -130,7 +131,7 @@ type triggerFiresIn struct {
 	FireFilter
 }
 
-// listTriggerFires is also for a trigger that is no longer declared: its ledger stays.
+// listTriggerFires also works for a trigger that was removed, because its ledger stays.
 func (s *Server) listTriggerFires(ctx context.Context, in *triggerFiresIn) (*jsonOut[api.List[api.Fire]], error) {
 	q, err := in.query()
 	if err != nil {

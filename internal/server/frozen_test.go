@@ -15,8 +15,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// frozen is a store that once it is frozen answers no read any more: who has patience loses it at once, and
-// who would wait for ever is noted.
+// frozen is a store that can be frozen, after which it answers no read. A caller with a deadline gets the
+// error at once, and a caller without one is noted.
 type frozen struct {
 	store.Store
 	mu     sync.Mutex // protects following fields
@@ -28,8 +28,7 @@ type frozen struct {
 	// system is read.
 	history func(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error)
 	builtIn func()
-	files   func() // if set, called before the files of a version are read
-	away    bool   // triggers are of a shard that this node does not have
+	away    bool // another node has the shard of the triggers
 }
 
 func (f *frozen) read(ctx context.Context, what string) error {
@@ -76,16 +75,6 @@ func (f *frozen) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.
 		return nil, err
 	}
 	return f.Store.Workflows(ctx, q)
-}
-
-func (f *frozen) Files(ctx context.Context, w dag.WorkflowID, version int32) ([]store.File, error) {
-	f.mu.Lock()
-	call := f.files
-	f.mu.Unlock()
-	if call != nil {
-		call()
-	}
-	return f.Store.Files(ctx, w, version)
 }
 
 func (f *frozen) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
@@ -142,8 +131,8 @@ func (f *frozen) Backfills(ctx context.Context, w dag.WorkflowID, state string, 
 	return f.Store.Backfills(ctx, w, state, before, limit)
 }
 
-// TestFrozenStore: while the store does not answer, no request waits for it for ever: it is told 503, and
-// when to come again.
+// TestFrozenStore: while the store does not answer, no request waits without a bound. The answer is 503
+// with Retry-After.
 func TestFrozenStore(t *testing.T) {
 	b := &bed{t: t, dir: t.TempDir(), auto: true, frozen: &frozen{}, logs: &logs{text: map[server.LogRef][]byte{}}}
 	b.start()

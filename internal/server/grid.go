@@ -9,7 +9,8 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
@@ -60,7 +61,7 @@ func (d drawings) workflowGrid(ctx context.Context, in *gridIn) (*jsonOut[api.Gr
 		*col = api.GridRun{ID: r.ID.String(), State: r.State.String(), Version: r.Version, Generation: r.Generation,
 			Instant: instant(r.Instant()), StartedAt: instantOrNull(r.StartedAt), FinishedAt: instantOrNull(r.FinishedAt)}
 		glance, err := d.s.engine.Glance(ctx, r.ID)
-		if errors.Is(err, engine.ErrDamaged) || errors.Is(err, engine.ErrNotFound) {
+		if errors.Is(err, errkind.ErrDamaged) || errors.Is(err, errkind.ErrNotFound) {
 			// A run that is damaged, or was deleted meanwhile, does not hide the others.
 			col.Cells = packCells(len(g.Order()), func(int) byte { return absent })
 			continue
@@ -89,7 +90,7 @@ type gridRows struct {
 	of      map[int32][]int32 // by version: for each row the task of that version, -1: none
 }
 
-func (r *gridRows) cells(glance *engine.Glance) []byte {
+func (r *gridRows) cells(glance *inspect.Glance) []byte {
 	n := len(r.g.Order())
 	same := glance.Row.Version == r.version && len(glance.Graph.Order()) == n
 	if same {

@@ -36,7 +36,7 @@ func TestGrid(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("shape")
 	first := b.run("shape")
-	// The next version has task c no more, and a new one at the beginning.
+	// The next version lacks task c, and has a new task at the beginning.
 	text := strings.Replace(strings.Replace(fmt.Sprintf(diamond, "shape"), "  c: {needs: a, run: \"true\"}\n", "", 1), "[b, c]", "[b, z]", 1)
 	text = strings.Replace(text, "tasks:\n", "tasks:\n  z: {run: \"true\"}\n", 1)
 	if a := b.do("PUT", "/api/v1/workflows/default/shape", text, "Content-Type", "application/yaml"); a.status != 200 {

@@ -10,8 +10,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// guard keeps web pages out: a page of another site can make a browser send requests here,
-// by name (DNS rebinding) or across origins, but it cannot choose these headers.
+// guard refuses requests of web pages of other sites. A page can make a browser send requests here, by name
+// (DNS rebinding) or across origins, but it cannot choose these headers.
 type guard struct {
 	host string // the host of the listen address; "": only loopback
 	any  bool   // a page cannot show a token, so it does not matter which name it used
@@ -23,13 +23,13 @@ func newGuard(listen string) guard {
 		host = listen
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		host = "" // every address of the machine: names no host
+		host = "" // an address of all interfaces names no host
 	}
 	return guard{host: strings.ToLower(host)}
 }
 
-// Guarded keeps web pages away from next, as the server does from its own routes. listen is
-// the address that it is reached by, anyHost as in Config.
+// Guarded refuses requests of foreign web pages in front of next, as the server does for its own routes.
+// listen is the address of the server, anyHost is as in Config.
 func Guarded(listen string, anyHost bool, next http.Handler) http.Handler {
 	g := newGuard(listen)
 	g.any = anyHost
@@ -42,10 +42,8 @@ func Guarded(listen string, anyHost bool, next http.Handler) http.Handler {
 	})
 }
 
-// check lets a signed call through under any host: who sends it comes by way of a tunnel or
-// a proxy with a name of its own, and a page that made a name point here could not sign.
-// Pages have no business with webhooks, so what a browser says of its origin counts as
-// everywhere.
+// check accepts a signed call for any host. Its sender may use a tunnel or a proxy with another name, and a
+// web page could not sign it. Web pages have no use for webhooks, so the origin is checked as everywhere.
 func (g guard) check(r *http.Request) *failure {
 	if !g.any && !g.ours(r.Host) && !strings.HasPrefix(r.URL.Path, hooksPath) {
 		return fail(http.StatusMisdirectedRequest, api.ProblemForeignHost, "this server does not answer for the host %q", r.Host)

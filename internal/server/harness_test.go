@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -20,9 +21,13 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/host"
+	"skein.dev/skein/internal/inspect"
+	"skein.dev/skein/internal/people"
+	"skein.dev/skein/internal/sealed"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
@@ -33,11 +38,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// executor succeeds with everything at once, or holds it until the test ends it.
+// executor lets every attempt succeed at once, or holds it until the test ends it.
 type executor struct {
 	e    *engine.Engine
 	auto bool
-	got  chan engine.Assignment // what is held, in order
+	got  chan engine.Assignment // held attempts, in order
 
 	mu   sync.Mutex // protects following fields
 	held map[engine.Assignment]bool
@@ -80,7 +85,7 @@ func (x *executor) Cancel(cs []dag.Cancel) {
 func (x *executor) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool { return false }
 func (x *executor) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool    { return false }
 
-// end ends one that is held.
+// end ends a held attempt.
 func (x *executor) end(a engine.Assignment, r dag.Result) {
 	x.mu.Lock()
 	delete(x.held, a)
@@ -100,9 +105,9 @@ func succeeded() dag.Result { return dag.Result{State: dag.AttemptSucceeded} }
 type logs struct {
 	mu   sync.Mutex // protects following fields
 	text map[server.LogRef][]byte
-	gone int64 // bytes of each that are not kept any more
-	goes int64 // so many are not from the next read on
-	bug  bool  // opening one panics
+	gone int64 // bytes at the beginning of each log that are deleted
+	goes int64 // bytes that will be deleted at the next read
+	bug  bool  // opening a log panics
 }
 
 func (l *logs) add(ref server.LogRef, s string) {
@@ -112,7 +117,7 @@ func (l *logs) add(ref server.LogRef, s string) {
 }
 
 func (l *logs) Open(_ context.Context, ref server.LogRef) (server.LogReader, error) {
-	ref.Index, ref.Handler = 0, 0 // the name says it
+	ref.Index, ref.Handler = 0, 0 // the name identifies it
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.bug {
@@ -156,7 +161,7 @@ func (r *logReader) First(at int64) int64 {
 
 func (r *logReader) Close() error { return nil }
 
-// secrets are those of every namespace. The one named slow comes when its context ends.
+// secrets holds the secrets of every namespace. The secret slow arrives when its context ends.
 type secrets map[string]string
 
 func (s secrets) Secret(ctx context.Context, _, name string) ([]byte, error) {
@@ -169,16 +174,17 @@ func (s secrets) Secret(ctx context.Context, _, name string) ([]byte, error) {
 	return nil, errors.New("unknown secret " + name)
 }
 
-// bed is a node over a database that outlives it.
+// bed is a node over a database that outlives the node.
 type bed struct {
 	t      *testing.T
 	dir    string
 	auto   bool
 	exec   *executor
-	frozen *frozen // lies between the engine and the store if it is set before start
+	frozen *frozen // between the engine and the store, if it is set before start
 	engine *engine.Engine
 	logs   *logs
 	level  level
+	said   *said // the log of the server, if it is set before start
 	srv    *server.Server
 	http   *httptest.Server
 	client *skein.Client
@@ -186,9 +192,9 @@ type bed struct {
 	spec   *spec
 	stop   func()
 
-	violations []engine.Violation
+	violations []inspect.Violation
 	clock      clock
-	slotsStuck atomic.Int64 // for how long the broker of slots says that it is
+	slotsStuck atomic.Int64 // how long the broker of slots reports to be stuck
 }
 
 // clock is a machine whose clock can be set forward.
@@ -225,10 +231,15 @@ func (b *bed) start() {
 	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: under, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st), Host: &b.clock}))
 	b.exec.e = b.engine
 	b.tokens = memory.New(memory.Options{})
-	b.srv = must(server.New(server.Config{SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Classes: st, Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080",
-		Node: server.Node{Name: "node-1", Roles: []string{"api"}}, Verify: func(context.Context) ([]engine.Violation, error) { return b.violations, nil }}))
+	var log *slog.Logger
+	if b.said != nil {
+		log = slog.New(slog.NewTextHandler(b.said, nil))
+	}
+	b.srv = must(server.New(server.Config{Log: log, SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Access: b.tokens, Passwords: people.New(b.tokens), Classes: st, Secrets: secrets{"hook": "s3cret"}, Sealed: &sealed.Book{Store: st, File: filepath.Join(b.dir, "access", "secret.key"), Own: true}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080", Protected: []string{b.dir},
+		Node: server.Node{Name: "node-1", Roles: []string{"api"}}, Verify: func(context.Context) ([]inspect.Violation, error) { return b.violations, nil }}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()
+	b.http.Config.Handler = auth.AsLocal(b.http.Config.Handler)
 	b.http.Start()
 	b.client = must(skein.New(b.http.URL))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -266,7 +277,7 @@ type answer struct {
 	body   string
 }
 
-// do sends a request and holds the answer to the OpenAPI document.
+// do sends a request and checks the answer against the OpenAPI document.
 func (b *bed) do(method, path, body string, header ...string) answer {
 	b.t.Helper()
 	req := must(http.NewRequestWithContext(b.t.Context(), method, b.http.URL+path, strings.NewReader(body)))
@@ -302,7 +313,7 @@ func (b *bed) post(path, body string, header ...string) answer {
 	return b.do("POST", path, body, header...)
 }
 
-// want reads an answer of a status into a T.
+// want decodes an answer with a status into a T.
 func want[T any](t *testing.T, a answer, status int) T {
 	t.Helper()
 	var v T
@@ -340,7 +351,7 @@ tasks:
   d: {needs: [b, c], run: "true"}
 `
 
-// apply makes workflow name in the default namespace and gives its revision.
+// apply applies the workflow name in the default namespace, and returns the result.
 func (b *bed) apply(name string) api.Applied {
 	b.t.Helper()
 	a := b.do("PUT", "/api/v1/workflows/default/"+name, fmt.Sprintf(diamond, name), "Content-Type", "application/yaml")

@@ -5,25 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
 )
 
-// hooksPath is where calls of foreigners arrive. They are believed for their signature
-// alone.
+// hooksPath is the path of webhook calls. Only their signature proves their origin.
 const hooksPath = api.Prefix + "/hooks/"
 
-// What becomes of a call to a webhook: outcomes in the metric, and codes in the log.
+// The results of a call to a webhook: outcomes in the metric, and codes in the log.
 const (
 	hookTaken    = "taken"
-	hookFiltered = "filtered" // the trigger does not want it
+	hookFiltered = "filtered" // the trigger refuses it
 	hookUnknown  = "unknown"  // there is no such webhook
 	hookNoSecret = "no_secret"
 	hookUnsigned = "unsigned"
@@ -32,24 +34,44 @@ const (
 	hookFailed   = "failed"
 )
 
-// callIn is a call as it came: any header and any query may count for the filter.
+// callIn is a call in its original form: the filter may read any header and any query.
 type callIn struct {
 	TriggerPath
 	RawBody []byte `contentType:"application/octet-stream"`
 	call    trigger.Call
 }
 
-// Resolve takes what huma does not read by itself.
+// Resolve reads the parts that huma does not read.
 func (in *callIn) Resolve(ctx huma.Context) []error {
 	header := http.Header{}
 	ctx.EachHeader(header.Add)
 	u := ctx.URL()
-	in.call = trigger.Call{Header: header, Query: u.Query(), Target: u.RawQuery}
+	in.call = trigger.Call{Header: header, Query: queryOf(u.RawQuery), Target: u.RawQuery}
 	return nil
 }
 
-// callHook has a webhook fire. A stranger learns nothing: unknown, unsigned, late and repeated calls get one
-// answer, and are counted.
+// queryOf reads a query as browsers do, so that a filter sees all parameters that the signature covers. A
+// semicolon is part of a value. Text that cannot be decoded counts as it is written, where url.ParseQuery
+// would drop the parameter.
+func queryOf(raw string) url.Values {
+	q := url.Values{}
+	for part := range strings.SplitSeq(raw, "&") {
+		if name, value, _ := strings.Cut(part, "="); part != "" {
+			q.Add(decoded(name), decoded(value))
+		}
+	}
+	return q
+}
+
+func decoded(s string) string {
+	if is, err := url.QueryUnescape(s); err == nil {
+		return is
+	}
+	return s
+}
+
+// callHook lets a webhook fire. A caller without a valid signature learns nothing: unknown, unsigned, late
+// and repeated calls get the same answer, and are counted.
 func (s *Server) callHook(ctx context.Context, in *callIn) (*occurrenceOut, error) {
 	if err := s.hooks.enter("calls to webhooks are being looked at"); err != nil {
 		return nil, err
@@ -68,7 +90,7 @@ func (s *Server) callHook(ctx context.Context, in *callIn) (*occurrenceOut, erro
 	return out, err
 }
 
-// fireHook says besides what became of a call, for the metric.
+// fireHook does the work of callHook. It also returns the outcome for the metric.
 func (s *Server) fireHook(ctx context.Context, in *callIn) (out *occurrenceOut, form, outcome string, err error) {
 	w, t, err := s.trigger(ctx, &in.TriggerPath)
 	if isNotFound(err) || err == nil && t.Kind != workflow.KindWebhook {
@@ -84,40 +106,44 @@ func (s *Server) fireHook(ctx context.Context, in *callIn) (out *occurrenceOut, 
 	o, err := s.verified(ctx, &w, &t, &in.call)
 	switch {
 	case errors.Is(err, errNoSecret):
-		s.tellOnce(&w, &t, hookNoSecret, "no call to this webhook can be taken: its secret cannot be read; make its file, or mend it", err)
+		s.tellOnce(&w, &t, hookNoSecret, "calls to this webhook are refused, because its secret cannot be read; create or repair its file", err)
 		return nil, "", hookNoSecret, refusedCall(err)
 	case errors.Is(err, trigger.ErrStale):
 		return nil, "", hookStale, refusedCall(err)
 	case errors.Is(err, trigger.ErrSignature):
 		return nil, "", hookUnsigned, refusedCall(err)
-	case errors.Is(err, trigger.ErrFiltered):
+	case errors.Is(err, trigger.ErrFiltered), errors.Is(err, trigger.ErrFilter):
 		o.Filtered = err.Error()
 	case err != nil:
 		return nil, o.Form, hookFailed, err
 	}
+	refusal := err // the call is remembered first, so that other unsigned values cannot make it fire later
 	if weak := weakForms[o.Form]; weak != "" {
 		s.tellOnce(&w, &t, "webhook_signature_"+o.Form, "calls to this webhook are signed in an older form: "+weak, nil)
 	}
+	o.Trace = callerTrace(ctx)
 	done, err := s.engine.Occur(ctx, store.TriggerKey{Workflow: t.Workflow, Name: t.Name}, o.Occurrence)
 	switch {
-	case errors.Is(err, engine.ErrReplayed):
+	case errors.Is(err, errkind.ErrReplayed):
 		return nil, o.Form, hookReplayed, refusedCall(err)
 	case err != nil:
 		return nil, o.Form, hookFailed, err
+	case errors.Is(refusal, trigger.ErrFilter):
+		return nil, o.Form, hookFailed, refusal
 	case done.Outcome == engine.OutcomeFiltered:
 		return occurred(&w, &t, "", done), o.Form, hookFiltered, nil
 	}
 	return occurred(&w, &t, o.Key, done), o.Form, hookTaken, nil
 }
 
-// weakForms are the older forms of signatures, with what they lack.
+// weakForms lists the older forms of signatures, with their weaknesses.
 var weakForms = map[string]string{
 	trigger.FormV1:  "v1 covers the body and the time only; sign with v3, or with Standard Webhooks",
 	trigger.FormV2:  "v2 covers neither the trigger nor the query; sign with v3, or with Standard Webhooks",
 	trigger.FormHub: "X-Hub-Signature-256 covers no time, so a call can be sent again once it is forgotten (retention_calls_age); sign with v3, or give this webhook a secret of its own",
 }
 
-// refusedCall is the one answer to a call that proves nothing.
+// refusedCall returns the one answer to calls without a valid signature.
 func refusedCall(cause error) error {
 	p := fail(http.StatusUnauthorized, api.ProblemSignature, "there is no such webhook, or the call is not signed with its secret, or was signed too long ago, or came before for another trigger")
 	p.cause = cause
@@ -129,8 +155,8 @@ const (
 	toldMax   = 1000 // triggers and reasons that are remembered
 )
 
-// tellOnce logs something about a webhook, at most once in an hour on this node: a stranger must not fill
-// the log.
+// tellOnce logs a message about a webhook at most once in an hour on this node, so that strangers cannot
+// fill the log.
 func (s *Server) tellOnce(w *store.Workflow, t *store.Trigger, code, what string, err error) {
 	key := code + " " + fullName(w.Namespace, w.Name) + " " + t.Name
 	s.toldMu.Lock()
@@ -145,10 +171,10 @@ func (s *Server) tellOnce(w *store.Workflow, t *store.Trigger, code, what string
 	s.log.Warn(what, "code", code, "workflow", fullName(w.Namespace, w.Name), "trigger", t.Name, "err", err)
 }
 
-// errNoSecret is of a webhook whose secret cannot be read.
+// errNoSecret says that the secret of a webhook cannot be read.
 var errNoSecret = errors.New("the secret cannot be read")
 
-// verified makes an event of a call that is genuine and meant.
+// verified returns the event of a genuine and accepted call.
 func (s *Server) verified(ctx context.Context, w *store.Workflow, t *store.Trigger, call *trigger.Call) (trigger.Verified, error) {
 	none := trigger.Verified{}
 	decl, err := workflow.DecodeTrigger(t.Spec)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/server"
 )
 
@@ -24,7 +25,7 @@ func mac(secret, text string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// signed are the headers of a call.
+// signed returns the headers of a signed call.
 func signed(at time.Time, body string) []string {
 	t := fmt.Sprint(at.Unix())
 	return []string{"X-Skein-Signature", "t=" + t + ",v1=" + mac("s3cret", t+"."+body)}
@@ -35,7 +36,8 @@ func TestWebhook(t *testing.T) {
 	b.put("timed", strings.Replace(timed, "tasks:", "  - {name: any, webhook: {secret: hook}, overlap: allow}\ntasks:", 1))
 	const body = `{"ref":"main","n":1}`
 	proof := signed(time.Now(), body)
-	a := b.post(hookPath+"?from=there", body, append(proof, api.HeaderClaimedBy, "mallory")...)
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	a := b.post(hookPath+"?from=there", body, append(proof, api.HeaderClaimedBy, "mallory", "Traceparent", trace)...)
 	o := want[api.Occurrence](t, a, 202)
 	if o.Outcome != "fired" || o.Run == nil || o.Existing || o.Key == nil || a.header.Get("Location") != "/api/v1/runs/"+*o.Run {
 		t.Errorf("%+v", o)
@@ -43,6 +45,9 @@ func TestWebhook(t *testing.T) {
 	run := must(b.client.Run(t.Context(), *o.Run))
 	if run.Origin != "sensor" || *run.Trigger != "hook" || run.User != "" {
 		t.Errorf("%+v", run)
+	}
+	if row := must(b.engine.RunRow(t.Context(), must(dag.ParseRunID(*o.Run)))); row.Trace() != trace {
+		t.Errorf("the trace of the run is %q", row.Trace())
 	}
 	again := want[api.Occurrence](t, b.post(hookPath, body, proof...), 200)
 	if !again.Existing || *again.Run != *o.Run {
@@ -60,7 +65,7 @@ func TestWebhook(t *testing.T) {
 	if fires := want[api.List[api.Fire]](t, b.get(oneSchedule+"hook/fires"), 200); len(fires.Items) != 2 || fires.Items[0].Key == nil {
 		t.Errorf("%+v", fires.Items)
 	}
-	// Whatever the media type, and no body at all.
+	// Any media type is accepted, and so is an empty body.
 	want[api.Occurrence](t, b.do("POST", "/api/v1/hooks/default/timed/any", "not JSON", append(signed(time.Now(), "not JSON"), "Content-Type", "text/plain")...), 202)
 	want[api.Occurrence](t, b.post("/api/v1/hooks/default/timed/any", "", signed(time.Now(), "")...), 202)
 }
@@ -92,7 +97,7 @@ func TestBadCallsOfWebhooks(t *testing.T) {
 	if a := b.post(hookPath, exact, signed(now, exact)...); len(exact) > 1<<20 || a.status != 202 {
 		t.Errorf("%d bytes: %d %.200s", len(exact), a.status, a.body)
 	}
-	// A stranger learns neither which webhooks there are, nor which of them have a secret.
+	// A stranger learns neither which webhooks exist nor which of them have a secret.
 	for _, path := range []string{"timed/none", "timed/nightly", "none/hook", "timed/lost"} {
 		for _, headers := range [][]string{nil, signed(now, body)} {
 			p := wantProblem(t, b.post("/api/v1/hooks/default/"+path, body, headers...), 401, api.ProblemSignature)
@@ -104,7 +109,7 @@ func TestBadCallsOfWebhooks(t *testing.T) {
 	wantProblem(t, b.post("/api/v1/hooks/default/timed/odd", body, signed(now, body)...), 422, api.ProblemInvalid)
 	must(b.client.PauseSchedule(t.Context(), "timed", "hook", ""))
 	wantProblem(t, b.post(hookPath, body, signed(now, body)...), 409, api.ProblemConflict)
-	wantProblem(t, b.post(hookPath, body), 401, api.ProblemSignature) // who cannot sign learns nothing of a pause
+	wantProblem(t, b.post(hookPath, body), 401, api.ProblemSignature) // without a signature, the caller does not learn that the trigger is paused
 	if a := b.get(hookPath); a.status != 405 {
 		t.Errorf("GET: %d", a.status)
 	}
@@ -137,7 +142,7 @@ func TestTooManyCallsOfWebhooks(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 64 {
 		calls.Go(func() {
-			for ctx.Err() == nil { // one that comes beside those below finds no place, and comes again
+			for ctx.Err() == nil { // if it comes together with the calls below, there is no room, and it tries again
 				req := must(http.NewRequestWithContext(ctx, "POST", b.http.URL+"/api/v1/hooks/default/timed/lost", nil))
 				if resp, err := b.http.Client().Do(req); err == nil {
 					resp.Body.Close()
@@ -160,8 +165,8 @@ func TestTooManyCallsOfWebhooks(t *testing.T) {
 	eventually(t, "places are free again", func() bool { return b.post(hookPath, body, signed(time.Now(), body)...).status < 300 })
 }
 
-// TestReplayedCalls: a call that has fired a trigger fires no other one with the same secret, not after a
-// rename, and not when the workflow was deleted and applied again.
+// TestReplayedCalls: a call that has fired a trigger fires no other trigger with the same secret, not even
+// after a rename, or after the workflow was deleted and applied again.
 func TestReplayedCalls(t *testing.T) {
 	const workflow = `
 name: hooked
@@ -171,6 +176,8 @@ triggers:
   - {name: in2, webhook: {secret: hook}, overlap: allow}
   - {name: gate, webhook: {secret: hook, filter: "has(event.query.admin)"}, overlap: allow}
   - {name: loose, webhook: {secret: hook, filter: "has(event.query.admin)", unsigned: [query.admin]}, overlap: allow}
+  - {name: odd, webhook: {secret: hook, filter: "event.query.level == '2'", unsigned: [query.level]}, overlap: allow}
+  - {name: signs, webhook: {secret: hook, filter: "event.query == {'list': 'a;b', 'share': '5%', 'mark': '', 'a b': 'ö'}"}, overlap: allow}
 tasks:
   a: {run: "true"}
 `
@@ -203,7 +210,7 @@ tasks:
 	for body, proof := range calls {
 		wantProblem(t, b.post(path+"in", body, proof...), 401, api.ProblemSignature)
 	}
-	// What nobody signed does not count; with v3 the query is signed.
+	// Unsigned values do not count. v3 also signs the query.
 	const body = `{"n":4}`
 	if o := want[api.Occurrence](t, b.post(path+"gate?admin=yes", body, hub(body)...), 200); o.Outcome != "filtered" {
 		t.Errorf("an unsigned query: %+v", o)
@@ -212,7 +219,13 @@ tasks:
 	wantProblem(t, b.post(path+"gate", body, "X-Skein-Signature", v3), 401, api.ProblemSignature)
 	wantProblem(t, b.post(path+"gate?admin=yes&more=1", body, "X-Skein-Signature", v3), 401, api.ProblemSignature)
 	want[api.Occurrence](t, b.post(path+"gate?admin=yes", body, "X-Skein-Signature", v3), 202)
-	// A call that was filtered fires nothing later, whatever nobody signed.
+	// The filter sees each parameter that is signed, also with signs that not all readers of queries accept.
+	const query = "list=a;b&share=5%&mark&a+b=%C3%B6"
+	signs := "t=" + stamp + ",id=order-5,v3=" + mac("s3cret", "v3:"+stamp+":order-5:default/hooked/signs?"+query+"\n"+body)
+	if o := want[api.Occurrence](t, b.post(path+"signs?"+query, body, "X-Skein-Signature", signs), 202); o.Outcome != "fired" {
+		t.Errorf("a query with semicolons and percent signs: %+v", o)
+	}
+	// A filtered call fires nothing later, whatever its unsigned values.
 	const late = `{"n":5}`
 	if o := want[api.Occurrence](t, b.post(path+"loose", late, hub(late)...), 200); o.Outcome != "filtered" {
 		t.Errorf("the call that is filtered first: %+v", o)
@@ -221,11 +234,17 @@ tasks:
 		t.Errorf("it came again with an unsigned query that passes: %+v", o)
 	}
 	wantProblem(t, b.post(path+"in", late, hub(late)...), 401, api.ProblemSignature)
+	// So does a call whose filter could not be evaluated.
+	const odd = `{"n":6}`
+	wantProblem(t, b.post(path+"odd", odd, hub(odd)...), 422, api.ProblemInvalid)
+	if o := want[api.Occurrence](t, b.post(path+"odd?level=2", odd, hub(odd)...), 200); o.Outcome != "filtered" || o.Run != nil {
+		t.Errorf("it came again with an unsigned query over which the filter can be evaluated: %+v", o)
+	}
 	page := b.get("/metrics")
 	if page.status != http.StatusOK {
 		t.Fatalf("the metrics: %d %s", page.status, page.body)
 	}
-	for _, line := range []string{`skein_webhook_calls_total{form="hub",outcome="replayed"} 4`, `skein_webhook_calls_total{form="v3",outcome="taken"} 1`,
+	for _, line := range []string{`skein_webhook_calls_total{form="hub",outcome="replayed"} 4`, `skein_webhook_calls_total{form="v3",outcome="taken"} 2`,
 		`skein_webhook_calls_total{form="",outcome="unsigned"} 2`} {
 		if !strings.Contains(page.body, line) {
 			t.Errorf("the metrics do not have %s:\n%s", line, page.body)
@@ -251,8 +270,9 @@ func TestCallsOfAnotherNodesHooks(t *testing.T) {
 	}
 }
 
-// TestStrangersLearnNothing: the answer to an unsigned call is that to a call of a webhook that does not exist,
-// to the byte and in all headers, also if another node owns the shard of the webhook.
+// TestStrangersLearnNothing: the answer to an unsigned call is equal to the answer for a missing webhook,
+// byte for byte and in all headers, also if another node owns the shard of the webhook. However many calls
+// come, the log has one line, about the secret that is missing.
 func TestStrangersLearnNothing(t *testing.T) {
 	b := &bed{t: t, dir: t.TempDir(), auto: true, frozen: &frozen{}, logs: &logs{text: map[server.LogRef][]byte{}}}
 	b.start()
@@ -260,6 +280,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 	b.put("timed", timed)
 	for _, away := range []bool{false, true} {
 		b.frozen.away = away
+		b.said = &said{}
 		b.restart()
 		var first string
 		for _, path := range []string{"timed/hook", "timed/hoot", "timid/hook", "timed/lost"} {
@@ -275,5 +296,26 @@ func TestStrangersLearnNothing(t *testing.T) {
 				}
 			}
 		}
+		if lines := b.said.lines(); len(lines) != 1 || !strings.Contains(lines[0], "code=no_secret") {
+			t.Errorf("away %v, the log has %d lines:\n%s", away, len(lines), strings.Join(lines, "\n"))
+		}
 	}
+}
+
+// said is a log in memory.
+type said struct {
+	mu   sync.Mutex // protects following fields
+	text strings.Builder
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) lines() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.FieldsFunc(s.text.String(), func(r rune) bool { return r == '\n' })
 }

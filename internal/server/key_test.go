@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestKeyOnce: what clients begin such keys with is what retention looks for. The two packages do not know
-// each other.
+// TestKeyOnce: the prefix of such keys in clients is the prefix that retention looks for. The two packages
+// do not import each other.
 func TestKeyOnce(t *testing.T) {
 	if api.KeyOnce != store.KeyOnce {
 		t.Errorf("clients say %q, retention looks for %q", api.KeyOnce, store.KeyOnce)

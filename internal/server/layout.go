@@ -49,9 +49,10 @@ func (s *Server) drawingRoutes(workflows, runs tag) {
 	route(s, runs.get("/runs/{id}/timeline", "get-run-timeline", "Read when the attempts of a run took place"), d.runTimeline)
 }
 
-// layouts keeps drawings by what they are made of, so that versions and runs with the same tasks share one.
+// layouts keeps drawings by the content that they are made of, so that versions and runs with the same
+// tasks share one.
 type layouts struct {
-	busy chan struct{} // holds one token: one drawing is made at a time
+	busy chan struct{} // holds one token, so one drawing is made at a time
 
 	kept *lru.Cache[[32]byte, *drawing]
 }
@@ -69,7 +70,7 @@ func newLayouts() *layouts {
 	return c
 }
 
-// get gives the drawing of a graph and makes it if need be. It returns an error only if ctx ends.
+// get returns the drawing of a graph, and makes it if necessary. It returns an error only if ctx ends.
 func (c *layouts) get(ctx context.Context, g *dag.Graph, key [32]byte) (*drawing, error) {
 	if d, ok := c.kept.Get(key); ok {
 		return d, nil
@@ -109,7 +110,7 @@ func draw(g *dag.Graph) *drawing {
 // keeps an old drawing under the same ETag.
 const drawnAs = "1"
 
-// keyOf returns the hash of all that a drawing, or the answer with a graph, shows of a graph.
+// keyOf returns the hash of everything that a drawing, or an answer with a graph, shows of the graph.
 func keyOf(g *dag.Graph) (key [32]byte) {
 	h := sha256.New()
 	b := []byte(drawnAs)
@@ -139,7 +140,7 @@ type runLayoutIn struct {
 	Form
 }
 
-// Form is what a route takes that answers in JSON or packed.
+// Form is the parameter of a route that answers in JSON or in the packed form.
 type Form struct {
 	Accept      string `header:"Accept" doc:"The packed form if it is named, else JSON."`
 	IfNoneMatch string `header:"If-None-Match"`
@@ -252,7 +253,7 @@ func instanceOf(g *dag.Graph, t int) dag.TaskID {
 type columnsAnswer struct {
 	tag    string
 	packed string // its media type; "": JSON
-	known  bool   // the client has it
+	known  bool   // the client has this content
 }
 
 // answer chooses the form that the client takes.
@@ -278,10 +279,10 @@ func (a columnsAnswer) send(packed []byte, body func() any) *streamOut {
 			w.WriteHeader(http.StatusNotModified)
 		case a.packed != "":
 			h.Set("Content-Type", a.packed)
-			_, _ = w.Write(packed) // the client is gone
+			_, _ = w.Write(packed) // an error means that the client has gone
 		default:
 			h.Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(body()) // the client is gone
+			_ = json.NewEncoder(w).Encode(body()) // an error means that the client has gone
 		}
 	}}
 }

@@ -38,7 +38,7 @@ func TestLayoutRoutes(t *testing.T) {
 	if packed.header.Get("Content-Type") != layoutType || !strings.HasPrefix(packed.body, "SKL1") || !strings.Contains(packed.body, "foreach\x00") {
 		t.Errorf("packed %v %q", packed.header, packed.body)
 	}
-	// The two forms have tags of their own.
+	// The two forms have different tags.
 	if a := b.get("/api/v1/runs/"+run.ID+"/layout", "If-None-Match", packed.header.Get("ETag")); a.status != 200 {
 		t.Errorf("JSON by the tag of the packed form: %d", a.status)
 	}
@@ -50,7 +50,7 @@ func TestStatesOfARun(t *testing.T) {
 	b := newBed(t, false)
 	b.apply("shape")
 	run := b.run("shape")
-	first := <-b.exec.got // task a is held, so the others are pending
+	first := <-b.exec.got // task a is held, so the other tasks are pending
 	path := "/api/v1/runs/" + run.ID + "/states"
 	s := want[api.TaskStates](t, b.get(path), 200)
 	if s.Tasks != 4 || s.State != "running" || len(s.States) != 2 || s.States[1] != (api.StateSpan{State: "pending", Count: 3}) {

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// listed follows a list of runs to its end, and holds every answer to the bound on its bytes.
+// listed reads a list of runs to its end, and checks the bound of bytes of every answer.
 func listed[T any](b *bed, path string, id func(*T) string) (items []T, pages int) {
 	b.t.Helper()
 	seen := map[string]bool{}
@@ -37,8 +37,8 @@ func listed[T any](b *bed, path string, id func(*T) string) (items []T, pages in
 	}
 }
 
-// TestAnswersAreBounded: a page of runs with large parameters, also such as are larger in an answer than they
-// are stored, of tasks with large outputs, ends early and goes on.
+// TestAnswersAreBounded: a page of runs with large parameters, or of tasks with large outputs, ends early
+// and continues with next. That includes parameters that are larger in an answer than in the store.
 func TestAnswersAreBounded(t *testing.T) {
 	b := newBed(t, false)
 	b.spec = nil // checking answers of this size against the document takes minutes
@@ -87,7 +87,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestRunsAreFiltered goes through what a list of runs can be asked for.
+// TestRunsAreFiltered checks every filter of a list of runs.
 func TestRunsAreFiltered(t *testing.T) {
 	b := newBed(t, false)
 	b.put("one", "name: one\nparams: {who: {type: string, default: ada}}\ntasks:\n  a: {run: \"true\"}\n  b: {run: \"true\"}\n")

@@ -10,7 +10,8 @@ import (
 // LogLevel is the level of the process's log.
 type LogLevel interface {
 	Level() string
-	// SetLevel changes the level until the process ends, or reads its settings again. by is the caller, for the log.
+	// SetLevel changes the level until the process ends, or reads its settings again. by is the caller, for the
+	// log.
 	SetLevel(level, by string)
 }
 
@@ -33,11 +34,16 @@ func (s logLevels) set(ctx context.Context, in *logLevelIn) (*jsonOut[api.LogLev
 	if err := s.isNode(ctx, in.Name); err != nil {
 		return nil, err
 	}
+	noteAudit(ctx, "", "level "+in.Body.Level)
+	if err := recordAudit(ctx, s.Server); err != nil { // first: a level that no row names would be worse
+		return nil, err
+	}
 	s.cfg.LogLevel.SetLevel(in.Body.Level, userOf(ctx))
 	return &jsonOut[api.LogLevel]{Body: api.LogLevel{Node: in.Name, Level: s.cfg.LogLevel.Level()}}, nil
 }
 
-// isNode returns nil if this process is the node of that name and has a log. Another node of the cluster answers for itself.
+// isNode returns nil if this process is the node of that name and has a log. Another node of the cluster
+// answers for itself.
 func (s logLevels) isNode(ctx context.Context, name string) error {
 	if s.cfg.Cluster == nil {
 		switch {

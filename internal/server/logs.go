@@ -19,18 +19,18 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// logPoll is how often a growing log is looked at: files tell nobody that they grow.
+// logPoll is the interval at which a growing log is read: files give no notice of their growth.
 const logPoll = 200 * time.Millisecond
 
-// logLook is how often a node of a cluster looks whether an attempt has ended: it hears only of
-// what it owns.
+// logLook is the interval at which a node of a cluster checks whether an attempt has ended: it gets notices
+// only about runs that it owns.
 const logLook = time.Second
 
 const (
-	// logLate is how long a log that another machine sends stands still, after its attempt has ended, before it
-	// counts as whole: no row says how long it is.
+	// logLate is the time after the end of an attempt for which the log from another machine must not grow
+	// before it counts as complete: no row has its length.
 	logLate = time.Second
-	// logOld is how long after its attempt's end it does in any case.
+	// logOld is the time after the end of an attempt after which its log counts as complete in any case.
 	logOld = 15 * time.Second
 )
 
@@ -40,19 +40,20 @@ type logIn struct {
 	TaskPath
 	Attempt int64 `query:"attempt" minimum:"1" doc:"Its token or its number. Absent: the newest."`
 	Offset  int64 `query:"offset" doc:"First byte; negative: from the end."`
+	Line    int64 `query:"line" minimum:"1" doc:"Begin with this line, counted from 1, in place of an offset."`
 	Limit   int64 `query:"limit" minimum:"1" doc:"Bytes at most."`
 	Follow  bool  `query:"follow" doc:"Go on until the attempt ends; before its start, wait for it."`
-	// Here is what package peer asks with when no other node can answer.
+	// Here is set by package peer if no other node can answer.
 	Here bool `header:"X-Skein-Here" hidden:"true"`
 }
 
-// logOf is the log of one attempt, being read.
+// logOf is the log of one attempt while it is read.
 type logOf struct {
 	s       *Server
 	ref     LogRef
 	task    dag.TaskID
-	ended   bool       // the attempt is over: nothing is added to what the file has now
-	settled bool       // the attempt never was and never will be
+	ended   bool       // the attempt has ended: the file does not grow any more
+	settled bool       // the attempt never ran and never will
 	end     dag.Micros // of the attempt
 	reader  LogReader
 }
@@ -61,6 +62,12 @@ func (s *Server) getLog(ctx context.Context, in *logIn) (*streamOut, error) {
 	l, err := s.findLog(ctx, in)
 	if err != nil {
 		return nil, err
+	}
+	if in.Line > 0 {
+		if in.Offset, err = l.lineAt(ctx, in.Line); err != nil {
+			l.close()
+			return nil, err
+		}
 	}
 	return &streamOut{Body: func(hc huma.Context) {
 		defer l.close()
@@ -81,7 +88,7 @@ func (s *Server) getLog(ctx context.Context, in *logIn) (*streamOut, error) {
 	}}, nil
 }
 
-// findLog finds the attempt whose log is asked for, and opens it if it is there.
+// findLog finds the attempt whose log is requested, and opens the log if it exists.
 func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
 	id, err := in.run()
 	if err != nil {
@@ -115,7 +122,7 @@ func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
 			}
 		}
 		if in.Follow {
-			ctx = store.Within(ctx, 0) // the reader is for as long as the attempt runs
+			ctx = store.Within(ctx, 0) // the reader lasts as long as the attempt
 		}
 		return l, l.open(ctx)
 	case in.Follow && !l.settled:
@@ -127,7 +134,7 @@ func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
 	return nil, notFound("task %s of run %s has not been started", in.Task, in.ID)
 }
 
-// look reads where the attempt stands; attempt 0 becomes the newest.
+// look reads the state of the attempt. Attempt 0 becomes the newest one.
 func (l *logOf) look(ctx context.Context) (there bool, err error) {
 	if there, err = l.attempt(ctx); there || err != nil {
 		return there, err
@@ -167,21 +174,21 @@ func (l *logOf) over(ctx context.Context) (bool, error) {
 	if err == nil {
 		return t.State.Terminal(), nil
 	}
-	row, err := l.s.engine.RunRow(ctx, l.ref.Run) // not split: it has no tasks yet
+	row, err := l.s.engine.RunRow(ctx, l.ref.Run) // a run without tasks has not been split yet
 	return err == nil && row.State.Terminal(), err
 }
 
-// comes reports whether something of an ended attempt's log may be on its way from another machine.
+// comes reports whether a part of an ended attempt's log may be on its way from another machine.
 func (l *logOf) comes() bool {
 	return l.ended && l.ref.Handler != l.s.engine.Handler().ID && time.Since(l.end.Time()) < logOld
 }
 
-// arrive returns when a log is whole, or ctx ends.
+// arrive returns when a log is complete, or ctx ends.
 func (l *logOf) arrive(ctx context.Context) {
 	var last int64
 	for still := l.end.Time(); l.comes() && time.Since(still) < logLate; {
 		if err := l.open(ctx); err != nil {
-			return // who reads meets it again
+			return // the next read meets the same error
 		}
 		if size, err := l.size(); err != nil {
 			return
@@ -196,7 +203,7 @@ func (l *logOf) arrive(ctx context.Context) {
 	}
 }
 
-// open opens the log; one that is not there has nothing in it, yet.
+// open opens the log. A missing log is empty so far.
 func (l *logOf) open(ctx context.Context) error {
 	if l.reader != nil {
 		return nil
@@ -229,7 +236,7 @@ func (l *logOf) size() (int64, error) {
 	return n, nil
 }
 
-// first is where reading can begin that was to begin at an offset, but for the mark.
+// first returns the offset at which a read that asks for an offset can begin, without the mark.
 func (l *logOf) first(at int64) int64 {
 	if l.reader == nil {
 		return at
@@ -237,8 +244,8 @@ func (l *logOf) first(at int64) int64 {
 	return l.reader.First(at)
 }
 
-// mark is what stands in place of the last bytes that are not kept, so that what follows it has
-// the offsets that it had when it was printed.
+// mark replaces the last bytes of the part that is not kept, so that the following output keeps its
+// offsets.
 func mark(first int64) string {
 	if first == 0 {
 		return ""
@@ -246,7 +253,7 @@ func mark(first int64) string {
 	return fmt.Sprintf("[skein: the first %d bytes of this log are not kept]\n", first)
 }
 
-// from is where reading can begin that was to begin at an offset.
+// from returns the offset at which a read that asks for an offset can begin.
 func (l *logOf) from(at int64) int64 {
 	if first := l.first(at); at < first {
 		return max(at, first-int64(len(mark(first))))
@@ -254,7 +261,7 @@ func (l *logOf) from(at int64) int64 {
 	return at
 }
 
-// whole sends a finished log, or the ranges of it that are asked for.
+// whole sends a finished log, or the requested ranges of it.
 func (l *logOf) whole(w http.ResponseWriter, r *http.Request) {
 	size, err := l.size()
 	if err != nil {
@@ -271,12 +278,12 @@ func (l *logOf) whole(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(&rangeWriter{ResponseWriter: w, r: r, size: size, of: "log"}, r, "", time.Time{}, io.NewSectionReader(at, 0, size))
 }
 
-// rangeWriter gives the refusal of a range the form that all refusals have.
+// rangeWriter gives the refusal of a range the form of all refusals.
 type rangeWriter struct {
 	http.ResponseWriter
 	r       *http.Request
 	size    int64
-	of      string // what it has the size of
+	of      string // the object whose size it has
 	refused bool
 }
 
@@ -301,7 +308,7 @@ type nothing struct{}
 
 func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
-// send writes from an offset on: what is there, or until the attempt ends.
+// send writes the log from an offset on: the present content, or all output until the attempt ends.
 func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) error {
 	sub := l.s.engine.Watch(l.ref.Run)
 	defer sub.Close()
@@ -333,7 +340,7 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 		look = ticker.C
 	}
 	stale := true       // the attempt's state may have changed since it was read
-	still := time.Now() // since when neither that nor the log has
+	still := time.Now() // since when neither the state nor the log has changed
 	notices := sub.C
 	for {
 		over := !in.Follow
@@ -346,7 +353,7 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 				still = time.Now()
 			}
 		}
-		over = over || l.settled || l.ended && (!l.comes() || time.Since(still) >= logLate) // decided before the last read: nothing comes after it
+		over = over || l.settled || l.ended && (!l.comes() || time.Since(still) >= logLate) // decided before the last read, so nothing comes after it
 		was := at
 		if at, left, err = l.copy(ctx, out, at, left); err != nil {
 			return err
@@ -359,7 +366,7 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 		}
 		select {
 		case n, open := <-notices:
-			if !open { // the node stops; what it has is sent
+			if !open { // the node stops; the present content is sent
 				return nil
 			}
 			stale = stale || n.Lost || l.concerns(n.Records)
@@ -372,7 +379,7 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 	}
 }
 
-// again looks where the attempt stands now.
+// again reads the present state of the attempt.
 func (l *logOf) again(ctx context.Context) error {
 	if l.ended {
 		return nil
@@ -390,8 +397,8 @@ func (l *logOf) concerns(records []dag.Record) bool {
 	return false
 }
 
-// copy sends what the log has from an offset on, at most left bytes, and gives where to go on. What goes
-// while it is read is passed over: each turn gets further.
+// copy sends the log from an offset on, at most left bytes, and returns where to continue. Bytes that are
+// dropped while they are read are skipped, so each turn makes progress.
 func (l *logOf) copy(ctx context.Context, out *streamWriter, at, left int64) (next, rest int64, err error) {
 	if err := l.open(ctx); err != nil {
 		return at, left, err

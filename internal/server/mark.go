@@ -9,6 +9,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/output"
 	"skein.dev/skein/internal/workflow"
 )
@@ -35,8 +36,8 @@ func (s *Server) markTask(ctx context.Context, in *markTaskIn) (*taskOut, error)
 	return s.onTask(ctx, &in.TaskPath, in.Key, "mark", c)
 }
 
-// markOutputs holds what was given against what the task declares, as an attempt that ends is: those that
-// read it rely on it.
+// markOutputs checks the outputs of a mark against the task's declaration, as at the end of an attempt,
+// because other tasks rely on it.
 func (s *Server) markOutputs(ctx context.Context, in *markTaskIn) ([]byte, error) {
 	types, err := s.outputTypes(ctx, in)
 	if err != nil {
@@ -71,21 +72,21 @@ func (s *Server) markOutputs(ctx context.Context, in *markTaskIn) ([]byte, error
 	return out, nil
 }
 
-// outputTypes are what a task declares; nil: nothing is asked of it. That a task is not there, its run's
-// owner says better.
+// outputTypes returns the declared outputs of a task. It returns nil if there is none to check. If the task
+// does not exist, the owner of the run gives the better error.
 func (s *Server) outputTypes(ctx context.Context, in *markTaskIn) (map[string]string, error) {
 	id, err := in.run()
 	if err != nil {
 		return nil, err
 	}
 	d, err := s.engine.DefinedTask(ctx, id, in.Task)
-	if errors.Is(err, engine.ErrNotFound) || err == nil && d.Spread {
+	if errors.Is(err, errkind.ErrNotFound) || err == nil && d.Spread {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Body.Outputs)+len(in.Body.Texts) == 0 { // to say again what it is changes nothing
+	if len(in.Body.Outputs)+len(in.Body.Texts) == 0 { // a repeated mark changes nothing
 		if v, err := s.engine.Task(ctx, id, in.Task); err == nil && v.State == dag.Succeeded {
 			return nil, nil
 		}
@@ -105,7 +106,7 @@ func (s *Server) outputTypes(ctx context.Context, in *markTaskIn) (map[string]st
 	return types, nil
 }
 
-// gives reports whether an output comes with a mark.
+// gives reports whether a mark has an output of that name.
 func gives(req *api.MarkRequest, name string) bool {
 	_, value := req.Outputs[name]
 	_, text := req.Texts[name]

@@ -7,7 +7,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// TestMarkOutputs: what comes with a mark is what the task declares, or nothing is marked.
+// TestMarkOutputs: a mark needs the outputs that the task declares, or it is refused.
 func TestMarkOutputs(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("w")

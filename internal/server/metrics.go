@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/metric"
 )
 
-// metrics has a registry of its own: two servers in one process do not meet.
+// metrics has a registry of its own, so that two servers in one process do not conflict.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -46,7 +46,7 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// request counts one. The route is the pattern, never the path: its values are bounded.
+// request counts a request. The route is the pattern and not the path, so the number of values is bounded.
 func (m *metrics) request(r *http.Request, status int, took time.Duration) {
 	route := strings.ReplaceAll(r.Pattern, "/api/v1", "")
 	if route == "" {
@@ -59,7 +59,7 @@ func (m *metrics) request(r *http.Request, status int, took time.Duration) {
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// counters shows what the engine counts.
+// counters writes the counters of the engine.
 func counters(p *metric.Page, e *engine.Engine) {
 	st := e.Stats()
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func counters(p *metric.Page, e *engine.Engine) {
 	p.Set("slots_busy", float64(busy))
 }
 
-// showStates shows how the node stands now.
+// showStates writes the present state of the node.
 func (c *Config) showStates(p *metric.Page) {
 	p.Set("disk_full", metric.Bool(c.Engine.IsShut() != ""))
 	p.Set("accepting", metric.Bool(c.Engine.Accepting() == nil))

@@ -11,30 +11,30 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
 
-// NextFilter says which instants to come are asked for.
+// NextFilter selects coming instants.
 type NextFilter struct {
 	N    int    `query:"n" minimum:"1" maximum:"1000" default:"20" doc:"How many."`
 	From string `query:"from" doc:"RFC 3339: instants strictly after it. Absent: all that are not decided yet."`
 }
 
-// upcoming are the instants to come of one trigger.
+// upcoming holds the coming instants of one trigger.
 type upcoming struct {
 	w     *store.Workflow
 	t     *store.Trigger
 	decl  *workflow.Trigger
 	when  *cron.Schedule
-	after time.Time // of those given out
-	left  int64     // how many its count allows; -1: any number
+	after time.Time // the last returned instant
+	left  int64     // fires that its count still allows; -1: no limit
 	next  time.Time
 }
 
-// upcoming begins after from, or, if that is 0, after what is decided; of a trigger that is
-// paused after now. nil: no instants of it follow from the clock.
+// upcomingOf begins after from. If from is 0, it begins after the last decided instant, or after now if the
+// trigger is paused. It returns nil if the trigger has no instants that follow from the clock.
 func upcomingOf(w *store.Workflow, t *store.Trigger, from, now dag.Micros) (*upcoming, error) {
 	u := &upcoming{w: w, t: t, left: -1}
 	var err error
@@ -61,7 +61,7 @@ func upcomingOf(w *store.Workflow, t *store.Trigger, from, now dag.Micros) (*upc
 	return u, nil
 }
 
-// find looks for the next one; false: there is none.
+// find finds the next instant. It returns false if there is none.
 func (u *upcoming) find() bool {
 	if u.left == 0 {
 		return false
@@ -71,7 +71,7 @@ func (u *upcoming) find() bool {
 	return ok
 }
 
-// take gives it out.
+// take returns the next instant and moves past it.
 func (u *upcoming) take() api.Instant {
 	if u.after = u.next; u.left > 0 {
 		u.left--
@@ -80,7 +80,7 @@ func (u *upcoming) take() api.Instant {
 		Time: api.Time{Time: u.next}, Local: u.next.Format(time.RFC3339)}
 }
 
-// shifts are the clock changes that touch it in a span.
+// shifts returns the clock changes that affect the trigger in a span.
 func (u *upcoming) shifts(from, to time.Time) []api.ClockChange {
 	out := []api.ClockChange{}
 	for _, c := range u.when.Shifts(from, to) {
@@ -124,7 +124,7 @@ type allNextIn struct {
 	NextFilter
 }
 
-// nextOfAll is of active triggers only: the others fire nothing.
+// nextOfAll includes only active triggers, because the others do not fire.
 func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.NextFires], error) {
 	from, err := instantOf("from", in.From)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.Nex
 	return nextFires(all, in.N), nil
 }
 
-// soonestOfAll goes by the index on what is next, so the number of triggers costs nothing.
+// soonestOfAll uses the index of next instants, so its cost does not depend on the number of triggers.
 func (s *Server) soonestOfAll(ctx context.Context, in *allNextIn) ([]dueRow, error) {
 	names, n := s.workflowNames(), in.N
 	for limit := 2 * n; ; limit *= 4 {
@@ -162,11 +162,11 @@ func (s *Server) soonestOfAll(ctx context.Context, in *allNextIn) ([]dueRow, err
 		}
 		rows := make([]dueRow, 0, n)
 		for i := 0; i < len(page) && len(rows) < n; i++ {
-			if !isSchedule(&page[i]) { // a sensor that owes a start
+			if !isSchedule(&page[i]) { // a sensor with a pending start
 				continue
 			}
 			w, err := names.get(ctx, page[i].Workflow)
-			if errors.Is(err, engine.ErrNotFound) || err == nil && isSystem(w) && in.hides("", "") {
+			if errors.Is(err, errkind.ErrNotFound) || err == nil && isSystem(w) && in.hides("", "") {
 				continue
 			}
 			if err != nil {
@@ -180,8 +180,8 @@ func (s *Server) soonestOfAll(ctx context.Context, in *allNextIn) ([]dueRow, err
 	}
 }
 
-// soonestOf looks at the triggers of a namespace or a workflow, or at all of them from an
-// instant on that the index says nothing of.
+// soonestOf reads the triggers of a namespace or a workflow, or all of them from an instant that the index
+// does not cover.
 func (s *Server) soonestOf(ctx context.Context, in *allNextIn, from dag.Micros) ([]dueRow, error) {
 	var rows []dueRow
 	more, err := s.scan(ctx, &in.TriggerFilter, store.TriggerQuery{State: store.TriggerActive, Limit: scanPage}, func(w *store.Workflow, t *store.Trigger) (bool, error) {
@@ -210,7 +210,7 @@ type dueRow struct {
 	t store.Trigger
 }
 
-// soonest keeps the n triggers that come first: the first n instants are theirs.
+// soonest keeps the n triggers that fire first, because the first n instants belong to them.
 func soonest(rows []dueRow, n int) []dueRow {
 	slices.SortStableFunc(rows, func(a, b dueRow) int { return cmp.Compare(a.t.Next, b.t.Next) })
 	for i := n; i < len(rows); i++ {

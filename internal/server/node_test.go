@@ -10,7 +10,9 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/store/sqlite"
@@ -130,12 +132,12 @@ func TestHealth(t *testing.T) {
 	if err := b.client.Ready(t.Context()); err != nil {
 		t.Error(err)
 	}
-	// A node that has not taken its shards takes no submissions.
+	// A node without its shards refuses starts.
 	st := must(sqlite.Open(t.TempDir() + "/x.db"))
 	defer st.Close()
 	e := must(engine.New(t.Context(), engine.Config{Store: st, Executor: newExecutor(true), Slots: 1, Node: "n", Compile: new(workflow.Compiler).Condition}))
 	srv := must(server.New(server.Config{Engine: e, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{})}))
-	c := must(skein.New("localhost", skein.WithHandler(srv.Handler())))
+	c := must(skein.New("localhost", skein.WithHandler(auth.AsLocal(srv.Handler()))))
 	err := c.Ready(t.Context())
 	var refused *skein.Error
 	if !errors.As(err, &refused) || refused.Problem.Status != http.StatusServiceUnavailable || refused.RetryAfter == 0 || refused.Problem.Type != api.ProblemUnavailable {
@@ -149,13 +151,13 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestVerify: a recount is asked for like anything else, and says what does not hold.
+// TestVerify: a check of the invariants is a call like any other, and names the violations.
 func TestVerify(t *testing.T) {
 	b := newBed(t, true)
 	if v := want[api.Verification](t, b.get("/api/v1/verify"), 200); v.Violations == nil || len(v.Violations) != 0 {
 		t.Errorf("%+v", v)
 	}
-	b.violations = []engine.Violation{{Run: "r", Task: "t", Rule: "order", What: "too early"}}
+	b.violations = []inspect.Violation{{Run: "r", Task: "t", Rule: "order", What: "too early"}}
 	v, err := b.client.Verify(t.Context())
 	if err != nil || len(v.Violations) != 1 || v.Violations[0] != (api.Violation{Run: "r", Task: "t", Rule: "order", What: "too early"}) {
 		t.Errorf("%+v, %v", v, err)
@@ -176,7 +178,7 @@ func TestABugIsAProblem(t *testing.T) {
 	}
 }
 
-// deadlines remembers what was set on the connection.
+// deadlines remembers the deadlines of the connection.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	read []time.Time
@@ -187,14 +189,14 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// A body has a time to arrive in; a request that waits for a run must outlive it.
+// A body has a bounded time to arrive, but a request that waits for a run must outlive it.
 func TestTheDeadlineOfTheBodyEndsWithIt(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("w")
 	r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/api/v1/runs", strings.NewReader(`{"workflow":"w"}`))
 	r.Header.Set("Content-Type", "application/json")
 	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
-	b.srv.Handler().ServeHTTP(w, r)
+	auth.AsLocal(b.srv.Handler()).ServeHTTP(w, r)
 	if w.Code != 202 || len(w.read) != 2 || w.read[0].IsZero() || !w.read[1].IsZero() {
 		t.Errorf("%d %v", w.Code, w.read)
 	}

@@ -13,23 +13,24 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
-// Cluster is what a server knows and says of the cluster that its node is in.
+// Cluster is the interface of a server to the cluster of its node.
 type Cluster interface {
 	Members(ctx context.Context) ([]store.Member, []store.ShardRow, error)
 	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
 	Order(ctx context.Context, o store.Order, stand bool) (bool, error)
 	Orders(ctx context.Context) ([]store.Order, error)
 	Clock(ctx context.Context) (dag.Micros, error)
-	// Submit has a run started on a shard that is elsewhere, or with nobody.
+	// Submit starts a run on a shard that another node owns, or none.
 	Submit(ctx context.Context, s dag.ShardID, sub engine.Submission) (engine.Accepted, error)
-	// Wake has this node look at once.
+	// Wake makes this node read the members at once.
 	Wake()
 }
 
-// roll is who is there, read at one moment.
+// roll holds the members, read at one moment.
 type roll struct {
 	now     dag.Micros
 	members []store.Member
@@ -43,12 +44,12 @@ func (s *Server) roll(ctx context.Context) (r roll, err error) {
 	return r, unread(err)
 }
 
-// unread gives an error of the store its kind: the node cannot tell now.
+// unread gives an error of the store the kind "unavailable".
 func unread(err error) error {
 	if err == nil {
 		return nil
 	}
-	f := failed(engine.ErrUnavailable)
+	f := failed(errkind.ErrUnavailable)
 	f.Detail, f.cause = "the database does not answer", err
 	return f
 }
@@ -62,7 +63,7 @@ func (r *roll) named(name string) *store.Member {
 	return nil
 }
 
-// nameOf is the name of a member; "": there is none of that handler.
+// nameOf is the name of a member. It returns "" if no member has that handler.
 func (r *roll) nameOf(h dag.HandlerID) string {
 	for i := range r.members {
 		if r.members[i].Handler == h {
@@ -72,7 +73,7 @@ func (r *roll) nameOf(h dag.HandlerID) string {
 	return ""
 }
 
-// rolesOf are those of a member: a node without slots runs nothing itself.
+// rolesOf returns the roles of a member. A node without slots runs no tasks itself.
 func (s *Server) rolesOf(m *store.Member) []string {
 	switch {
 	case m.Worker:
@@ -85,7 +86,7 @@ func (s *Server) rolesOf(m *store.Member) []string {
 
 func (s *Server) roles() []string { return append([]string{}, s.cfg.Node.Roles...) }
 
-// alone is the one node that there is.
+// alone returns the only node.
 func (s *Server) alone(ctx context.Context) (api.Node, error) {
 	info, err := s.engine.Info(ctx)
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *Server) alone(ctx context.Context) (api.Node, error) {
 	return n, nil
 }
 
-// memberOf is one of a cluster. This one is as it is now.
+// memberOf returns a member of the cluster. This node is shown in its present state.
 func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 	seen := instant(m.Seen)
 	n := api.Node{Name: m.Name, Handler: store.PublicID(m.UUID), State: stateOf(m), Cordoned: m.Cordoned, Stopped: m.Stopped, Version: m.Version,
@@ -146,11 +147,11 @@ func resources(total, used dag.Need) api.Resources {
 		Memory: api.Bytes{Total: total.Memory, Used: used.Memory}}
 }
 
-// stateFull is that of a node or worker whose disk has no room for attempts.
+// stateFull is the state of a node or worker whose disk has no room for attempts.
 const stateFull = "full"
 
-// state is that of this node: leaving while it waits for the end of what runs here, otherwise what the engine
-// says.
+// state is the state of this node: leaving while it waits for running attempts, otherwise the state of the
+// engine.
 func (s *Server) state() string {
 	state := s.engine.State()
 	if state == engine.StateRunning && s.cfg.Leaving != nil && s.cfg.Leaving() {
@@ -227,7 +228,7 @@ func (s *Server) node(ctx context.Context, name string) (api.Node, error) {
 
 func noNode(name string) error { return notFound("there is no node %s", name) }
 
-// clustered refuses what only a cluster can do.
+// clustered refuses calls that need a cluster.
 func (s *Server) clustered(what string) error {
 	if s.cfg.Cluster == nil {
 		return fail(http.StatusConflict, api.ProblemConflict, "this node is alone: %s", what)
@@ -235,11 +236,11 @@ func (s *Server) clustered(what string) error {
 	return nil
 }
 
-// ordersNode has an order stand for a node, or takes it back. Whoever is asked writes it
-// down: the nodes heed what is written.
+// ordersNode sets or withdraws an order for a node. The node that gets the request stores it, and the nodes
+// follow the rows.
 func (s *Server) ordersNode(what string, stand bool) func(context.Context, *nodeIn) (*jsonOut[api.Node], error) {
 	return func(ctx context.Context, in *nodeIn) (*jsonOut[api.Node], error) {
-		if err := s.clustered("there is nobody to give its shards to; to end it, stop its process: it finishes what runs"); err != nil {
+		if err := s.clustered("no other node can take its shards; to end the node, stop its process, and its running attempts finish"); err != nil {
 			return nil, err
 		}
 		if err := s.order(ctx, in.Name, what, stand); err != nil {
@@ -257,12 +258,12 @@ func (s *Server) ordersNode(what string, stand bool) func(context.Context, *node
 	}
 }
 
-// absent is a node that is not there, whose order was taken back.
+// absent returns a node that is not present and whose order was withdrawn.
 func (s *Server) absent(name string) api.Node {
 	return api.Node{Name: name, State: "absent", Roles: []string{}, Groups: []string{}, Labels: map[string]string{}, Shards: api.Shards{List: []int32{}, Moved: []int32{}}}
 }
 
-// order writes an order down. A node that is not there can only be told to be as others.
+// order stores an order. For a node that does not exist, an order can only be withdrawn.
 func (s *Server) order(ctx context.Context, name, what string, stand bool) error {
 	r, err := s.roll(ctx)
 	if err != nil {
@@ -307,7 +308,7 @@ func (s *Server) moveWorkflow(ctx context.Context, in *moveWorkflowIn) (*jsonOut
 	return s.move(ctx, w.Shard, in.Body.Node)
 }
 
-// nowhere is how a move by hand is taken back.
+// nowhere is the target that withdraws a move by hand.
 const nowhere = "-"
 
 func (s *Server) move(ctx context.Context, id dag.ShardID, node string) (*jsonOut[api.Shard], error) {
@@ -388,7 +389,7 @@ func (s *Server) stopScheduler(ctx context.Context, in *schedulerIn) (*jsonOut[a
 	return s.getScheduler(ctx, nil)
 }
 
-// startScheduler of the whole cluster takes back every stop.
+// startScheduler withdraws all stops, if it is called for the whole cluster.
 func (s *Server) startScheduler(ctx context.Context, in *schedulerIn) (*jsonOut[api.Scheduler], error) {
 	if err := s.clustered("its scheduler starts with its process"); err != nil {
 		return nil, err
@@ -399,7 +400,7 @@ func (s *Server) startScheduler(ctx context.Context, in *schedulerIn) (*jsonOut[
 	}
 	if in.Node != "" {
 		if is.Body.Stopped {
-			return nil, fail(http.StatusConflict, api.ProblemConflict, "the whole cluster is stopped: leave out the node's name to start it")
+			return nil, fail(http.StatusConflict, api.ProblemConflict, "the whole cluster is stopped; leave out the node's name to start it")
 		}
 		if err := s.order(ctx, in.Node, store.OrderStop, false); err != nil {
 			return nil, err

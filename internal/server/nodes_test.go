@@ -10,6 +10,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/server"
@@ -19,7 +20,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// far are peers that never answer, and a cluster that deposits every run for them.
+// far is peers that never answer, and a cluster that accepts every run for them.
 type far struct {
 	*memory.Store
 	e     *engine.Engine
@@ -37,7 +38,7 @@ func (f *far) Submit(ctx context.Context, _ dag.ShardID, s engine.Submission) (e
 	return f.e.Deposit(ctx, s)
 }
 
-// newTown is a node-1 that owns all of 4 shards; node-2 and node-3 are rows only.
+// newTown starts node-1, which owns all 4 shards. node-2 and node-3 exist only as rows.
 func newTown(t *testing.T) (*bed, *far) {
 	t.Helper()
 	f := &far{Store: memory.New(memory.Options{Shards: 4})}
@@ -48,7 +49,7 @@ func newTown(t *testing.T) (*bed, *far) {
 	b.level.is = "info"
 	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{}), Version: "1.2.3", LogLevel: &b.level,
 		Node: server.Node{Name: "node-1", Roles: []string{"api", "scheduler"}}}))
-	b.http = httptest.NewServer(b.srv.Handler())
+	b.http = httptest.NewServer(auth.AsLocal(b.srv.Handler()))
 	b.client = must(skein.New(b.http.URL))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -146,7 +147,7 @@ func TestCordon(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	node("uncordon")
-	// The order outlives the node, and can be taken back while it is away.
+	// The order outlives the node, and can be withdrawn while the node is away.
 	node("cordon")
 	if err := f.Leave(t.Context(), m.Handler); err != nil {
 		t.Fatal(err)
@@ -223,8 +224,8 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// TestStartWithoutOwner: nobody owns the shard; the run is accepted all the same, once, and
-// goes on when somebody does.
+// TestStartWithoutOwner: a shard has no owner. A run is accepted once nevertheless, and continues when the
+// shard has an owner.
 func TestStartWithoutOwner(t *testing.T) {
 	b, _ := newTown(t)
 	b.apply("w")
@@ -293,7 +294,7 @@ func TestLogLevel(t *testing.T) {
 	wantProblem(t, b.get("/api/v1/nodes/node-1/log-level"), 503, api.ProblemUnavailable)
 }
 
-// TestAlone: a node that is alone is the list of nodes, and cannot be told to give anything away.
+// TestAlone: a node without a cluster is the only one in the list, and refuses orders.
 func TestAlone(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("w")

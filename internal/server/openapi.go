@@ -19,8 +19,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// humaConfig has nothing of huma's own pages: its documentation loads scripts from
-// elsewhere, and its schema links would add a field to every object.
+// humaConfig turns off huma's own pages: its documentation loads scripts from other sites, and its schema
+// links would add a field to every object.
 func (s *Server) humaConfig() huma.Config {
 	format := huma.Format{Marshal: marshal, Unmarshal: func(b []byte, v any) error {
 		if err := unambiguous(b, nil); err != nil {
@@ -38,9 +38,13 @@ func (s *Server) humaConfig() huma.Config {
 				{Name: "workflows", Description: "Named definitions and their immutable versions."},
 				{Name: "schedules", Description: "Triggers of workflows, the ledger of their fires, and what will come."},
 				{Name: "backfills", Description: "Runs for instants of the past."},
+				{Name: "sessions", Description: "People who have signed in, and the codes that sign a browser in."},
+				{Name: "users", Description: "People and programs that call on their own behalf."},
+				{Name: "roles", Description: "Sets of verbs, and who has them in which namespace."},
 				{Name: "classes", Description: "Resource classes: names for what tasks take of their worker."},
+				{Name: "secrets", Description: "Values that tasks use by name. No call gives a value."},
 				{Name: "queues", Description: "Named queues and locks, which runs of all workflows share."},
-				{Name: "nodes", Description: "The processes."}, {Name: "tokens", Description: "The rights to call."}},
+				{Name: "nodes", Description: "The processes."}, {Name: "tokens", Description: "The rights to call."}, {Name: "audit", Description: "Who changed what."}},
 			Components: &huma.Components{Schemas: registry},
 		},
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
@@ -53,7 +57,7 @@ const description = "Skein runs graphs of tasks. Every list is {items, next}; ev
 	"Instants are RFC 3339, UTC, with microseconds. A 2xx to a POST means that it is on disk. " +
 	"Words used elsewhere: PROCESSING is running, CLAIMED is assigned, COMPLETED, SUCCEED and Done are succeeded."
 
-// document finishes the OpenAPI document once all routes are there, and makes the page.
+// document completes the OpenAPI document after all routes are registered, and makes the page.
 func (s *Server) document() (doc []byte, page http.Handler, err error) {
 	o := s.api.OpenAPI()
 	reg := o.Components.Schemas
@@ -80,12 +84,12 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 		}
 	}
 	for name, schema := range reg.Map() {
-		// Fields may be added to answers. What is asked stays strict: a typing error is said.
+		// Fields may be added to answers. Requests stay strict, so that a misspelled field is reported.
 		if !strings.HasSuffix(name, "Request") && schema.AdditionalProperties == false {
 			schema.AdditionalProperties = nil
 		}
 		for _, p := range schema.Properties {
-			if p.Nullable && len(p.Enum) > 0 { // the values leave no room for null
+			if p.Nullable && len(p.Enum) > 0 { // the list of values does not contain null
 				p.Enum = append(p.Enum, nil)
 			}
 		}
@@ -97,12 +101,12 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 	if doc, err = json.MarshalIndent(o, "", " "); err != nil {
 		return nil, nil, fmt.Errorf("OpenAPI document: %w", err)
 	}
-	reg.Map()["File"].Properties["data"].ContentEncoding = "" // an empty file is base64, too, but not to huma
+	reg.Map()["File"].Properties["data"].ContentEncoding = "" // an empty file is base64, too, but huma does not think so
 	page, err = docsPage(doc)
 	return doc, page, err
 }
 
-// orNull lets a property that is an object be null: huma has no word for it.
+// orNull allows null for a property that is an object, which huma cannot express.
 func orNull(properties map[string]*huma.Schema, name string) {
 	is := properties[name]
 	properties[name] = &huma.Schema{Description: is.Description, AnyOf: []*huma.Schema{{Ref: is.Ref}, {Type: "null"}}}
@@ -114,7 +118,7 @@ var docsHTML string
 //go:embed docs.css
 var docsCSS string
 
-// docsPage renders the document here: the page needs no script and nothing from elsewhere.
+// docsPage renders the document on the server. The page needs no script and loads nothing from other sites.
 func docsPage(doc []byte) (http.Handler, error) {
 	var v docsView
 	if err := json.Unmarshal(doc, &v); err != nil {
@@ -135,11 +139,11 @@ func docsPage(doc []byte) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", policy)
-		_, _ = io.WriteString(w, page) // the client is gone
+		_, _ = io.WriteString(w, page) // an error means that the client has gone
 	}), nil
 }
 
-// docsView is of the document what the page shows.
+// docsView is the part of the document that the page shows.
 type docsView struct {
 	CSS   template.CSS `json:"-"`
 	Info  struct{ Title, Version, Description string }
@@ -184,11 +188,11 @@ type docsSchema struct {
 	Items       *docsSchema
 	Properties  map[string]docsSchema
 	Required    []string
-	// Additional is true, false or a schema: read as it is.
+	// Additional is true, false or a schema.
 	Additional any `json:"additionalProperties"`
 }
 
-// Name is what a reference points to.
+// Name is the name of the schema that a reference points to.
 func (d docsSchema) Name() string {
 	const prefix = "#/components/schemas/"
 	if len(d.Ref) > len(prefix) {

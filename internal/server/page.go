@@ -8,14 +8,14 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// Page is what every list takes.
+// Page holds the parameters of every list.
 type Page struct {
 	Cursor string `query:"cursor" maxLength:"1000" doc:"next of the page before."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
-// list makes a page; next "" is the last one. Cursors are opaque, so that what they hold
-// may change.
+// list returns a page. An empty next means that it is the last one. Cursors are opaque, so that their
+// content may change.
 func list[T any](items []T, next string) *jsonOut[api.List[T]] {
 	if items == nil {
 		items = []T{}
@@ -28,19 +28,19 @@ func list[T any](items []T, next string) *jsonOut[api.List[T]] {
 	return &jsonOut[api.List[T]]{Body: l}
 }
 
-// answerRoom is the part of answerBytesMax that the items of a list have.
+// answerRoom is the part of answerBytesMax for the items of a list.
 const answerRoom = answerBytesMax - 64<<10
 
-// sizeOf is how many bytes an item takes in an answer.
+// sizeOf returns the number of bytes of an item in an answer.
 func sizeOf(item any) int {
 	b, err := json.Marshal(item)
-	if err != nil { // the answer will say so
+	if err != nil { // the encoding of the answer reports the error
 		return 0
 	}
 	return len(b) + len(",")
 }
 
-// fit ends a page where the answer would become too large, but not before its first item.
+// fit ends a page before the answer becomes too large, but not before its first item.
 func fit[T any](items []T, size func(*T) int) (page []T, cut bool) {
 	bytes := 0
 	for i := range items {
@@ -51,8 +51,8 @@ func fit[T any](items []T, size func(*T) int) (page []T, cut bool) {
 	return items, false
 }
 
-// cut takes a page that was read with one row too many to its limit; more: there is a next
-// one, or may be, because a store gives no more rows than this.
+// cut shortens a page that was read with one row more than its limit. more reports whether a next page
+// exists or may exist, because a store returns no more rows than that.
 func cut[T any](rows []T, limit int) (page []T, more bool) {
 	if len(rows) > limit {
 		return rows[:limit], true
@@ -69,7 +69,7 @@ func (p *Page) after() (string, error) {
 	return string(b), nil
 }
 
-// afterInt reads a cursor that holds a number; absent it is 0.
+// afterInt reads a cursor that holds a number. Without a cursor it returns 0.
 func (p *Page) afterInt() (int64, error) {
 	text, err := p.after()
 	if err != nil || text == "" {
@@ -82,7 +82,7 @@ func (p *Page) afterInt() (int64, error) {
 	return n, nil
 }
 
-func badCursor() error { return invalid("cursor: give the next of an earlier answer of this list") }
+func badCursor() error { return invalid("cursor: send the next of an earlier answer of this list") }
 
-// jsonOut is an answer with nothing but a body.
+// jsonOut is an answer that has only a body.
 type jsonOut[T any] struct{ Body T }

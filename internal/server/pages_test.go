@@ -67,8 +67,8 @@ func (s *rowsOfOne) Events(_ context.Context, run dag.RunID, after int64, limit 
 	return rows, nil
 }
 
-// TestHistoryInPages reads a history in pages of every size: a transaction of several rows is split by the
-// bound on the bytes of an answer, and no line is lost or comes twice.
+// TestHistoryInPages reads a history in pages of every size. The bound of the bytes of an answer splits a
+// transaction of several rows, and no line is lost or comes twice.
 func TestHistoryInPages(t *testing.T) {
 	f := &frozen{}
 	b := &bed{t: t, dir: t.TempDir(), auto: true, frozen: f, logs: &logs{text: map[server.LogRef][]byte{}}}
@@ -80,7 +80,7 @@ func TestHistoryInPages(t *testing.T) {
 	f.mu.Lock()
 	f.history = (&rowsOfOne{}).Events
 	f.mu.Unlock()
-	for _, limit := range []int{1, 3, 6} { // of one transaction's rows: one, all, more
+	for _, limit := range []int{1, 3, 6} { // one row of a transaction, all of them, more
 		got, pages, reasons := 0, 0, map[string]bool{}
 		for cursor := ""; ; pages++ {
 			a := b.get(fmt.Sprintf("/api/v1/runs/%s/events?limit=%d&cursor=%s", run, limit, cursor))
@@ -124,7 +124,7 @@ func TestSlowReadOfTheBuiltIn(t *testing.T) {
 	f.mu.Lock()
 	f.builtIn = nil
 	f.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // only for the case that it fails
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // reached only if the test fails
 	defer cancel()
 	resp, err := b.http.Client().Do(must(http.NewRequestWithContext(ctx, http.MethodGet, b.http.URL+"/api/v1/runs", nil)))
 	if err != nil {

@@ -18,36 +18,35 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
 )
 
-// kinds is the one table from the kind of an error to what the protocol says. The first
-// match counts.
+// kinds maps the kind of an error to a status and a problem. The first match counts.
 var kinds = []struct {
 	err        error
 	status     int
 	problem    string
-	retryAfter int // seconds; 0: trying again as it is does not help
+	retryAfter int // seconds; 0: the same request will fail again
 }{
 	{syscall.ENOSPC, http.StatusInsufficientStorage, api.ProblemFull, 30},
-	{engine.ErrFull, http.StatusInsufficientStorage, api.ProblemFull, 30},
-	{engine.ErrNotFound, http.StatusNotFound, api.ProblemNotFound, 0},
+	{errkind.ErrFull, http.StatusInsufficientStorage, api.ProblemFull, 30},
+	{errkind.ErrNotFound, http.StatusNotFound, api.ProblemNotFound, 0},
 	{trigger.ErrTooLarge, http.StatusRequestEntityTooLarge, api.ProblemTooLarge, 0},
 	{trigger.ErrFilter, http.StatusUnprocessableEntity, api.ProblemInvalid, 0},
-	{engine.ErrNothing, http.StatusUnprocessableEntity, api.ProblemNothing, 0},
-	{engine.ErrInvalid, http.StatusUnprocessableEntity, api.ProblemInvalid, 0},
-	{engine.ErrConflict, http.StatusConflict, api.ProblemConflict, 0},
-	{engine.ErrFenced, http.StatusConflict, api.ProblemConflict, 0},
-	{engine.ErrDamaged, http.StatusInternalServerError, api.ProblemDamaged, 0},
-	{engine.ErrBusy, http.StatusTooManyRequests, api.ProblemBusy, 1},
-	{engine.ErrUnavailable, http.StatusServiceUnavailable, api.ProblemUnavailable, 2},
+	{errkind.ErrNothing, http.StatusUnprocessableEntity, api.ProblemNothing, 0},
+	{errkind.ErrInvalid, http.StatusUnprocessableEntity, api.ProblemInvalid, 0},
+	{errkind.ErrConflict, http.StatusConflict, api.ProblemConflict, 0},
+	{errkind.ErrFenced, http.StatusConflict, api.ProblemConflict, 0},
+	{errkind.ErrDamaged, http.StatusInternalServerError, api.ProblemDamaged, 0},
+	{errkind.ErrBusy, http.StatusTooManyRequests, api.ProblemBusy, 1},
+	{errkind.ErrUnavailable, http.StatusServiceUnavailable, api.ProblemUnavailable, 2},
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, api.ProblemUnavailable, 2},
 	{context.Canceled, http.StatusServiceUnavailable, api.ProblemUnavailable, 2},
 }
 
-// failure is a problem on its way out.
+// failure is a problem that will be sent.
 type failure struct {
 	api.Problem
 	header http.Header
@@ -85,32 +84,31 @@ func internal() *failure {
 	return fail(http.StatusInternalServerError, api.ProblemInternal, "internal error; the server's log has the details")
 }
 
-// GetStatus and GetHeaders are huma's way to ask.
+// huma reads status and headers with GetStatus and GetHeaders.
 func (f *failure) GetStatus() int          { return f.Status }
 func (f *failure) GetHeaders() http.Header { return f.header }
 
-// ContentType is that of RFC 9457 whatever the client accepts.
+// ContentType is that of RFC 9457, whatever the client accepts.
 func (f *failure) ContentType(string) string { return "application/problem+json" }
 
-// Error is the sentence.
+// Error returns the sentence.
 func (f *failure) Error() string { return f.Detail }
 
-// write answers outside of huma.
+// write sends the problem without huma.
 func (f *failure) write(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(w.Header(), f.header)
 	w.Header().Set("Content-Type", "application/problem+json")
 	f.Instance = r.URL.Path
 	w.WriteHeader(f.Status)
-	_ = json.NewEncoder(w).Encode(f.Problem) // the client is gone
+	_ = json.NewEncoder(w).Encode(f.Problem) // an error means that the client has gone
 }
 
-// headerElsewhere tells who passes requests on that another node can answer this one: see
-// package peer.
+// headerElsewhere names the node that can answer a request instead: see package peer.
 const headerElsewhere = "X-Skein-Elsewhere"
 
-// elsewhere marks an answer that the owner of a shard has to give.
+// elsewhere marks an answer that must come from the owner of a shard.
 func (f *failure) elsewhere(err error) {
-	var e *engine.Elsewhere
+	var e *errkind.Elsewhere
 	if errors.As(err, &e) {
 		f.header.Set(headerElsewhere, fmt.Sprintf("shard %d", e.Shard))
 	}
@@ -118,11 +116,11 @@ func (f *failure) elsewhere(err error) {
 
 // isElsewhere reports whether another node has to answer.
 func isElsewhere(err error) bool {
-	var e *engine.Elsewhere
+	var e *errkind.Elsewhere
 	return errors.As(err, &e)
 }
 
-// level is how much an operator should hear of a failure: what another node answers is none.
+// level is the log level of a failure. A request that another node answers is no failure.
 func (f *failure) level() slog.Level {
 	if f.header.Get(headerElsewhere) != "" {
 		return slog.LevelDebug
@@ -130,7 +128,8 @@ func (f *failure) level() slog.Level {
 	return slog.LevelWarn
 }
 
-// here is nil unless an attempt is, or was, with another node that is there: it has the log.
+// here returns an error if the attempt is or was on another node of the cluster, because that node has the
+// log.
 func (s *Server) here(ctx context.Context, h dag.HandlerID) error {
 	if s.cfg.Remote == nil {
 		return nil
@@ -142,14 +141,14 @@ func (s *Server) here(ctx context.Context, h dag.HandlerID) error {
 	return askThere(h)
 }
 
-// askThere says that a node has what is asked for.
+// askThere says that a node has the requested data.
 func askThere(h dag.HandlerID) error {
 	f := fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the data are on another node")
 	f.header.Set(headerElsewhere, fmt.Sprintf("handler %d", h))
 	return f
 }
 
-// failed gives any error its problem.
+// failed returns the problem of any error.
 func failed(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
@@ -175,9 +174,9 @@ func failed(err error) *failure {
 	return f
 }
 
-// precondition is failed for a request with If-Match: its conflict is the other revision.
+// precondition is failed for a request with If-Match. A conflict then means another revision.
 func precondition(err error, ifMatch bool) error {
-	if err == nil || !ifMatch || !errors.Is(err, engine.ErrConflict) {
+	if err == nil || !ifMatch || !errors.Is(err, errkind.ErrConflict) {
 		return err
 	}
 	return fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "%s", err.Error())
@@ -200,15 +199,15 @@ func fileErrors(faults workflow.Errors) []api.FileError {
 	return out
 }
 
-// statusProblems gives the refusals that huma makes itself their type.
+// statusProblems maps the statuses of huma's own refusals to their types.
 var statusProblems = map[int]string{
 	http.StatusBadRequest: api.ProblemInvalid, http.StatusUnprocessableEntity: api.ProblemInvalid,
 	http.StatusNotFound: api.ProblemNotFound, http.StatusRequestEntityTooLarge: api.ProblemTooLarge,
 	http.StatusUnsupportedMediaType: api.ProblemMediaType, http.StatusRequestTimeout: api.ProblemInvalid,
 }
 
-// transform turns every error into the one form, just before it is written. What a client
-// sent is not sent back to it.
+// transform gives every error the same form, just before it is written. It does not send back the client's
+// own input.
 func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 	u := ctx.URL()
 	switch e := v.(type) {
@@ -236,7 +235,8 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 	return v, nil
 }
 
-// refusalRunesMax bounds what a refusal by a library says: some repeat what a client sent, however long.
+// refusalRunesMax bounds the text of a refusal by a library, because some repeat the client's input in
+// full.
 const refusalRunesMax = 300
 
 func brief(text string) string {
@@ -246,10 +246,11 @@ func brief(text string) string {
 	return text
 }
 
-// places bounds how many requests of a kind are served at a time.
+// places bounds the concurrent requests of a kind.
 type places chan struct{}
 
-// enter takes a place, or says that there is none; doing tells what those do that have one.
+// enter takes a place, or returns an error if none is free. doing describes the work of the requests that
+// have one.
 func (p places) enter(doing string) error {
 	select {
 	case p <- struct{}{}:

@@ -10,24 +10,24 @@ import (
 	"testing"
 
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/workflow"
 )
 
 func TestEveryKindHasItsStatus(t *testing.T) {
-	full := fmt.Errorf("%w: commit: %w", engine.ErrUnavailable, &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC})
+	full := fmt.Errorf("%w: commit: %w", errkind.ErrUnavailable, &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC})
 	for _, c := range []struct {
 		err        error
 		status     int
 		problem    string
 		retryAfter string
 	}{
-		{engine.ErrNotFound, 404, api.ProblemNotFound, ""},
-		{engine.ErrInvalid, 422, api.ProblemInvalid, ""},
-		{engine.ErrConflict, 409, api.ProblemConflict, ""},
-		{engine.ErrFenced, 409, api.ProblemConflict, ""},
-		{engine.ErrBusy, 429, api.ProblemBusy, "1"},
-		{engine.ErrUnavailable, 503, api.ProblemUnavailable, "2"},
+		{errkind.ErrNotFound, 404, api.ProblemNotFound, ""},
+		{errkind.ErrInvalid, 422, api.ProblemInvalid, ""},
+		{errkind.ErrConflict, 409, api.ProblemConflict, ""},
+		{errkind.ErrFenced, 409, api.ProblemConflict, ""},
+		{errkind.ErrBusy, 429, api.ProblemBusy, "1"},
+		{errkind.ErrUnavailable, 503, api.ProblemUnavailable, "2"},
 		{context.DeadlineExceeded, 503, api.ProblemUnavailable, "2"},
 		{full, 507, api.ProblemFull, "30"},
 		{workflow.Errors{{Message: "bad"}}, 422, api.ProblemInvalidWorkflow, ""},

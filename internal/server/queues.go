@@ -11,6 +11,8 @@ import (
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
@@ -97,10 +99,10 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// periods are those of a rate, by their letters.
+// periods are the periods of a rate, by their letters.
 var periods = map[string]dag.Micros{"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 
-// rateOf reads N/s, N/m, N/h; "" is none.
+// rateOf reads N/s, N/m, N/h. The text "" means no rate.
 func rateOf(text string) (n int32, each dag.Micros, err error) {
 	if text == "" {
 		return 0, 0, nil
@@ -108,7 +110,7 @@ func rateOf(text string) (n int32, each dag.Micros, err error) {
 	number, unit, _ := strings.Cut(text, "/")
 	v, err := strconv.ParseInt(number, 10, 32)
 	if each = periods[unit]; err != nil || each == 0 || v < 1 {
-		return 0, 0, fmt.Errorf("%w: the rate %.20q; write N/s, N/m or N/h, such as 10/s", engine.ErrInvalid, text)
+		return 0, 0, fmt.Errorf("%w: the rate %.20q; write N/s, N/m or N/h, such as 10/s", errkind.ErrInvalid, text)
 	}
 	return int32(v), each, nil
 }
@@ -157,9 +159,9 @@ func (s *Server) queueVerb(state string) func(context.Context, *queueVerbIn) (*q
 	}
 }
 
-// seenQueue is a queue without the runs that use it, unless the caller has the verb in all namespaces: a
-// queue belongs to none, and its runs to any.
-func seenQueue(ctx context.Context, q *engine.QueueView) api.Queue {
+// seenQueue returns a queue. It leaves out the runs that use the queue, unless the caller has the verb in
+// all namespaces: a queue belongs to no namespace, and its runs to any.
+func seenQueue(ctx context.Context, q *inspect.QueueView) api.Queue {
 	out := queueOf(q)
 	if !wide(ctx, access.QueueRead) {
 		out.Tasks.Runs = []api.QueueTasksOf{}
@@ -167,7 +169,7 @@ func seenQueue(ctx context.Context, q *engine.QueueView) api.Queue {
 	return out
 }
 
-func queueOf(q *engine.QueueView) api.Queue {
+func queueOf(q *inspect.QueueView) api.Queue {
 	out := api.Queue{Name: q.Name, PerKey: textOrNull(q.PerKey), Order: q.Order, Overflow: q.Overflow, Rate: rateText(q.Rate, q.Each),
 		State: q.State, User: textOrNull(q.Actor), Reason: textOrNull(q.Reason), Until: instantOrNull(q.Until), Held: q.Held,
 		Waiting: q.Waiting, Keys: q.Keys, Revision: q.Revision, CreatedAt: instant(q.Created), ModifiedAt: instant(q.Modified)}
@@ -191,7 +193,7 @@ func (s *Server) listLocks(ctx context.Context, _ *struct{}) (*jsonOut[api.List[
 	items := make([]api.Lock, 0, len(all))
 	for _, l := range all {
 		if !wide(ctx, access.QueueRead) && mayRun(ctx, s, access.QueueRead, l.Run.String()) != nil {
-			continue // of a namespace that the caller does not see
+			continue // it belongs to a namespace that the caller does not see
 		}
 		items = append(items, api.Lock{Name: l.Name, Run: l.Run.String(), Token: l.Token, Since: instant(l.Since)})
 	}

@@ -14,21 +14,22 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Neighbours are the other nodes of a cluster, as a stream of events needs them: nobody tells a node what
-// another one commits, unless it asks.
+// Neighbours gives a stream of events access to the other nodes of a cluster. A node learns of commits of
+// other nodes only by asking.
 type Neighbours interface {
-	// Others are those that are there now.
+	// Others lists the present other nodes.
 	Others() []dag.HandlerID
-	// Events opens the stream of what another node commits itself. When it returns, that has begun.
+	// Events opens the stream of another node's own commits. When it returns, the stream has begun.
 	Events(ctx context.Context, node dag.HandlerID, query url.Values) (io.ReadCloser, error)
 }
 
 const (
-	// relayLook is how often it is looked who is there.
+	// relayLook is the interval at which the members are read.
 	relayLook = 500 * time.Millisecond
 	// relayOpen bounds the wait for another node when a stream begins.
 	relayOpen = 2 * time.Second
-	// framesMax is how many changes of others wait for a client; then those who send them wait, too.
+	// framesMax bounds the changes of other nodes that wait for a client. When it is reached, their readers
+	// wait, too.
 	framesMax = 64
 	// frameBytesMax bounds one change.
 	frameBytesMax = 16 << 20
@@ -36,21 +37,21 @@ const (
 
 var errFrame = errors.New("a change of another node is too large")
 
-// relay brings into a stream what the other nodes commit.
+// relay adds the commits of other nodes to a stream.
 type relay struct {
 	of     Neighbours
 	query  url.Values
-	frames chan []byte // as they came; nil: the client must read again
+	frames chan []byte // in the order of arrival; nil: the client must read again
 
-	late atomic.Bool // the client has been told that the stream stands
+	late atomic.Bool // the client knows that the stream has begun
 
 	wg   sync.WaitGroup
 	mu   sync.Mutex // protects following fields
 	open map[dag.HandlerID]context.CancelFunc
 }
 
-// relayed begins, with all who answer soon. What the rest commit until they do is not heard, which is said
-// when they do.
+// relayed begins with all nodes that answer soon. It misses commits of the other nodes before they answer,
+// and the stream then says so.
 func relayed(ctx context.Context, of Neighbours, query url.Values) *relay {
 	r := &relay{of: of, query: query, frames: make(chan []byte, framesMax), open: map[dag.HandlerID]context.CancelFunc{}}
 	var begun sync.WaitGroup
@@ -73,7 +74,7 @@ func relayed(ctx context.Context, of Neighbours, query url.Values) *relay {
 	return r
 }
 
-// push hands on a frame; ctx is the stream's.
+// push passes on a frame. ctx is the context of the stream.
 func (r *relay) push(ctx context.Context, frame []byte) {
 	select {
 	case r.frames <- frame:
@@ -81,7 +82,8 @@ func (r *relay) push(ctx context.Context, frame []byte) {
 	}
 }
 
-// look follows who comes, and leaves who has gone: one that is frozen does not end its stream itself.
+// look opens the streams of new members, and closes those of members that are gone, because a frozen node
+// does not end its stream itself.
 func (r *relay) look(ctx context.Context) {
 	tick := time.NewTicker(relayLook)
 	defer tick.Stop()
@@ -111,7 +113,7 @@ func (r *relay) look(ctx context.Context) {
 	}
 }
 
-// follow reads the stream of a node. begun is called when it has begun, or cannot.
+// follow reads the stream of a node. It calls begun when the stream has begun, or cannot begin.
 func (r *relay) follow(ctx context.Context, h dag.HandlerID, begun func()) {
 	there, leave := context.WithCancel(ctx)
 	r.mu.Lock()
@@ -121,7 +123,7 @@ func (r *relay) follow(ctx context.Context, h dag.HandlerID, begun func()) {
 		defer begun()
 		body, err := r.of.Events(there, h, r.query)
 		if err == nil {
-			if r.late.Load() { // it has committed before
+			if r.late.Load() { // the node has committed before
 				r.push(ctx, nil)
 			}
 			begun()
@@ -135,7 +137,7 @@ func (r *relay) follow(ctx context.Context, h dag.HandlerID, begun func()) {
 	})
 }
 
-// read hands on what a node commits until its stream ends; what it committed since is missed.
+// read passes on the commits of a node until its stream ends. Later commits are missed.
 func (r *relay) read(ctx context.Context, body io.Reader) {
 	lines := bufio.NewReader(body)
 	for {
@@ -144,7 +146,7 @@ func (r *relay) read(ctx context.Context, body io.Reader) {
 		case err != nil:
 			r.push(ctx, nil)
 			return
-		case bytes.HasPrefix(frame, []byte(":")): // it lives
+		case bytes.HasPrefix(frame, []byte(":")): // a sign of life
 		case bytes.HasPrefix(frame, []byte("event: reset")):
 			r.push(ctx, nil)
 		default:
@@ -153,7 +155,7 @@ func (r *relay) read(ctx context.Context, body io.Reader) {
 	}
 }
 
-// nextFrame reads up to an empty line, and with it.
+// nextFrame reads up to and including an empty line.
 func nextFrame(lines *bufio.Reader) (frame []byte, err error) {
 	for {
 		line, err := lines.ReadSlice('\n')

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// ended is an answer whose caller goes at the first byte: so a stream ends.
+// ended is an answer whose client disconnects at the first byte, which ends a stream.
 type ended struct {
 	*httptest.ResponseRecorder
 	cancel func()
@@ -25,7 +26,7 @@ func (e *ended) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// rightsBed is a node behind a gate, with a run in each of two namespaces, and tokens by name.
+// rightsBed is a node behind a gate, with a run in each of two namespaces. It holds tokens by name.
 type rightsBed struct {
 	*bed
 	ids, secrets map[string]string
@@ -59,8 +60,8 @@ func (b *rightsBed) token(row store.Token) {
 	must(b.tokens.AddToken(b.t.Context(), row))
 }
 
-// call returns the status and the body.
-func (b *rightsBed) call(who, method, path, body string) (int, string) {
+// call returns the status and the body. header are names, each followed by its value.
+func (b *rightsBed) call(who, method, path, body string, header ...string) (int, string) {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	defer cancel()
 	r := httptest.NewRequestWithContext(ctx, method, api.Prefix+path, strings.NewReader(body))
@@ -70,13 +71,16 @@ func (b *rightsBed) call(who, method, path, body string) (int, string) {
 	if method == "PUT" {
 		r.Header.Set("Content-Type", "application/yaml")
 	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
 	w := httptest.NewRecorder()
 	b.gate.ServeHTTP(&ended{w, cancel}, r)
 	return w.Code, strings.NewReplacer(b.ids["shop"], "RUN", "shop/w", "W").Replace(w.Body.String())
 }
 
-// TestNamespaces calls as principals with roles in one namespace, and with tokens that are narrower than these:
-// what a caller may not see is answered like what is not there, and a list shows no other namespace.
+// TestNamespaces calls as principals with roles in one namespace, and with narrower tokens. An object that
+// a caller may not see gets the answer of a missing one, and a list shows no other namespace.
 func TestNamespaces(t *testing.T) {
 	b := newRightsBed(t)
 	ids, call, principal := b.ids, b.call, b.principal
@@ -92,7 +96,7 @@ func TestNamespaces(t *testing.T) {
 	token("narrow", operator, 0, "run.read workflow.read", "*")
 	token("elsewhere", operator, 0, "*", "shop")
 	token("both", principal("both", store.PrincipalActive, in("viewer", "web"), in("viewer", "shop")), 0, "*", "*")
-	token("made", operator, viewer, "*", "*") // by a principal that only reads
+	token("made", operator, viewer, "*", "*") // by a principal that may only read
 	token("off", principal("off", store.PrincipalDisabled, in("cluster", "*")), 0, "*", "*")
 	token("dangling", 999, 0, "*", "*")
 	token("unmade", operator, 999, "*", "*")
@@ -178,7 +182,50 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestTokensOfMakers: a token is made by a principal that has each of its verbs there, and is bound to it.
+// TestValuesOfStarts: a caller without run.values gets no answer with values, whichever call makes the run.
+func TestValuesOfStarts(t *testing.T) {
+	b := newRightsBed(t)
+	b.token(store.Token{Name: "wide", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})
+	b.token(store.Token{Name: "narrow", Principal: store.FirstService, Verbs: "run.read run.start run.redo", Namespaces: "*"})
+	file := "name: p\nnamespace: web\nparams: {by: {type: string, default: hush}, of: {type: string, default: x}}\ntasks: {a: {run: 'true'}}\n"
+	if status, body := b.call("wide", "PUT", "/workflows/web/p", file); status != 201 {
+		t.Fatal(status, body)
+	}
+	status, body := b.call("wide", "POST", "/runs", `{"workflow":"web/p","params":{"of":"hush"},"idempotency_key":"same"}`)
+	first := want[api.Run](t, answer{status, nil, body}, 202)
+	const start, full = `{"workflow":"web/p"}`, "application/json; charset=utf-8" // not read by the quick way
+	for name, c := range map[string]struct {
+		path, body string
+		header     []string
+	}{
+		"start":            {"/runs", start, nil},
+		"start and wait":   {"/runs", start, []string{"Prefer", "wait=10"}},
+		"full":             {"/runs", start, []string{"Content-Type", full}},
+		"full and wait":    {"/runs", start, []string{"Content-Type", full, "Prefer", "wait=10"}},
+		"existing":         {"/runs", `{"workflow":"web/p","params":{"of":"hush"},"idempotency_key":"same"}`, nil},
+		"rerun":            {"/runs/" + first.ID + ":rerun", "{}", nil},
+		"rerun and wait":   {"/runs/" + first.ID + ":rerun", "{}", []string{"Prefer", "wait=10"}},
+		"rerun the newest": {"/runs/" + first.ID + ":rerun", `{"newest":true,"params":{"by":"hush"}}`, nil},
+	} {
+		for who, shown := range map[string]bool{"wide": true, "narrow": false} {
+			status, body := b.call(who, "POST", c.path, c.body, c.header...)
+			if status/100 != 2 || strings.Contains(body, "hush") != shown || strings.Contains(body, `"params":null`) == shown {
+				t.Errorf("%s by %s: %d %s", name, who, status, body)
+			}
+		}
+	}
+	for path, body := range map[string]string{
+		"/runs:batch": `{"runs":[{"workflow":"web/p","idempotency_key":"other"}]}`,
+		"/runs:rerun": `{"runs":["` + first.ID + `"]}`,
+	} {
+		if status, body := b.call("narrow", "POST", path, body); status/100 != 2 || strings.Contains(body, "hush") {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+}
+
+// TestTokensOfMakers: a principal can make a token only with verbs that it has itself, and the token is
+// bound to it.
 func TestTokensOfMakers(t *testing.T) {
 	b := newRightsBed(t)
 	b.token(store.Token{Name: "cluster", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})
@@ -210,6 +257,62 @@ func TestTokensOfMakers(t *testing.T) {
 				t.Errorf("the token that was made: %+v", row)
 			}
 		}
+	}
+	short := store.Token{Name: "short", Principal: store.FirstService, Verbs: "*", Namespaces: "*", Expires: 4_000_000_000_000_000}
+	b.token(short)
+	for i, body := range []string{`{"kind":"api","name":"s1","never_expires":true}`, `{"kind":"worker","name":"s2"}`, `{"kind":"node","name":"s3","expires_at":"2999-01-01T00:00:00Z"}`} {
+		status, text := b.call("short", "POST", "/tokens", body)
+		made := want[api.NewToken](t, answer{status, nil, text}, 200)
+		row := must(b.tokens.TokenByHash(t.Context(), must(auth.HashSecret(made.Secret))))
+		if row.Maker != store.FirstService || row.Expires != short.Expires {
+			t.Errorf("token %d of a token that expires: %+v", i, row)
+		}
+	}
+	// A token for another principal is at most as wide as the token that makes it. A token that another
+	// principal made cannot make tokens that outlive its own principal. The last token of administrators
+	// stays.
+	in := func(role, ns string) store.Binding { return store.Binding{Role: role, Namespace: ns} }
+	other := b.principal("other", store.PrincipalActive, in("cluster", "*"))
+	b.principal("nobody", store.PrincipalActive)
+	b.token(store.Token{Name: "imp", Principal: store.FirstService, Verbs: "token.all user.impersonate run.read", Namespaces: "*"})
+	b.token(store.Token{Name: "web", Principal: store.FirstService, Verbs: "*", Namespaces: "web"})
+	b.token(store.Token{Name: "given", Principal: other, Maker: store.FirstService, Verbs: "*", Namespaces: "*"})
+	for _, c := range []struct {
+		who, path, body string
+		status          int
+		says            string
+	}{
+		{"imp", "", `{"kind":"api","name":"i1","for":"nobody"}`, 200, `"verbs":["token.all","user.impersonate","run.read"]`},
+		{"imp", "", `{"kind":"api","name":"i2","for":"nobody","verbs":["run.read","run.start"]}`, 403, "name some of these"},
+		{"imp", "", `{"kind":"api","name":"i3","for":"nobody","verbs":["run.read"]}`, 200, `"verbs":["run.read"]`},
+		{"cluster", "", `{"kind":"api","name":"i4","for":"nobody"}`, 200, `"user":"nobody"`},
+		{"web", "", `{"kind":"api","name":"i5","for":"nobody"}`, 403, "token.all"},
+		{"given", "", `{"kind":"worker","name":"g1"}`, 403, "sign in"},
+		{"given", "", `{"kind":"node","name":"g2"}`, 403, "sign in"},
+		{"given", "", `{"kind":"api","name":"g3","for":"nobody"}`, 403, "sign in"},
+		{"given", "", `{"kind":"api","name":"g4","for":"other"}`, 200, `"user":"other"`},
+		{"given", "", `{"kind":"api","name":"g5"}`, 200, `"user":"other"`},
+		{"cluster", "/999:revoke", "", 404, "999"},
+	} {
+		if status, body := b.call(c.who, "POST", "/tokens"+c.path, c.body); status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s makes %s%s: %d %s", c.who, c.path, c.body, status, body)
+		}
+	}
+	last := int64(0)
+	for _, row := range must(b.tokens.TokenList(t.Context())) {
+		if row.Name == "cluster" {
+			last = row.ID
+			continue
+		}
+		if row.Name == "imp" || row.Name == "reader" { // narrow tokens give no further rights
+			continue
+		}
+		if status, body := b.call("cluster", "POST", fmt.Sprintf("/tokens/%d:revoke", row.ID), ""); status != 200 {
+			t.Errorf("revoke %s: %d %s", row.Name, status, body)
+		}
+	}
+	if status, body := b.call("cluster", "POST", fmt.Sprintf("/tokens/%d:revoke", last), ""); status != 409 || !strings.Contains(body, "skein token create") {
+		t.Errorf("the last token of administrators: %d %s", status, body)
 	}
 	if status, body := b.call("reader", "GET", "/runs", ""); status != 200 || !strings.Contains(body, b.ids["web"]) || strings.Contains(body, "RUN") {
 		t.Errorf("a token that was made to read one namespace: %d %s", status, body)

@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/trigger"
 )
 
-// Every route under /api/v1, in the order of the document. Verbs are POST …:verb.
+// routes registers every route under /api/v1, in the order of the document. Verbs are POST …:verb.
 func (s *Server) routes() {
 	s.runRoutes(tag("runs"))
 	s.workflowRoutes(tag("workflows"))
@@ -24,7 +24,12 @@ func (s *Server) routes() {
 	s.queueRoutes(tag("queues"))
 	s.nodeRoutes(tag("nodes"))
 	s.tokenRoutes(tag("tokens"))
+	sessionRoutes(s, tag("sessions"))
+	providerRoutes(s, tag("sessions"))
+	peopleRoutes(s, tag("users"), tag("roles"))
+	auditRoutes(s, tag("audit"))
 	s.classRoutes(tag("classes"))
+	secretRoutes(s, tag("secrets"))
 }
 
 func (s *Server) nodeRoutes(nodes tag) {
@@ -70,7 +75,9 @@ func (s *Server) workflowRoutes(workflows tag) {
 }
 
 func (s *Server) runRoutes(runs tag) {
-	route(s, starting(runs.verb("/runs", "start-run", "Start a run; when it answers, the run is durable")), s.startRun)
+	start := starting(runs.verb("/runs", "start-run", "Start a run; when it answers, the run is durable"))
+	s.adapter.before[start.OperationID] = starts{s}.before
+	route(s, start, starts{s}.full)
 	batch := runs.verb("/runs:batch", "start-runs", "Start up to 10,000 runs; each start has its own verdict")
 	batch.Description, batch.MaxBodyBytes = batchDoc, batchBytesMax+1
 	route(s, batch, func(ctx context.Context, in *startBatchIn) (*jsonOut[api.BatchResult], error) {
@@ -99,6 +106,8 @@ func (s *Server) runRoutes(runs tag) {
 	logs := streaming(runs.get("/runs/{id}/tasks/{task}/logs", "get-log", "Read what an attempt wrote, byte by byte"), "text/plain", "Raw bytes.")
 	logs.Responses["206"] = &huma.Response{Description: "The range that was asked for, of an attempt that has ended."}
 	route(s, logs, s.getLog)
+	find := runs.get("/runs/{id}/tasks/{task}/logs/search", "search-log", "Look for a text in all that an attempt wrote")
+	route(s, streaming(find, searchType, searchDoc), logSearch{s}.find)
 	s.artifactRoutes(runs)
 	route(s, runs.get("/users/{id}/runs", "list-user-runs", "List a user's runs, newest first"), s.listUserRuns)
 	route(s, streaming(runs.get("/events", "watch-events", "Watch what is committed, as it is committed"), "text/event-stream", eventsDoc), s.watchEvents)
@@ -126,7 +135,7 @@ func (s *Server) scheduleRoutes(schedules tag) {
 	hook.RejectUnknownQueryParameters = false
 	hook.RequestBody = &huma.RequestBody{}
 	route(s, hook, s.callHook)
-	hook.RequestBody.Required = false // huma takes every raw body for required
+	hook.RequestBody.Required = false // huma takes every raw body as required
 }
 
 const hookDoc = "A call is signed by X-Skein-Signature (t=UNIX,id=ID,v3=HEX: HMAC-SHA256 over v3:UNIX:ID:NAMESPACE/WORKFLOW/TRIGGER?QUERY, a line feed and the body), " +
@@ -172,19 +181,19 @@ func (t tag) delete(path, id, summary string) huma.Operation {
 	return t.op(http.MethodDelete, path, id, summary)
 }
 
-// route registers an operation; whatever error its handler returns becomes a problem.
+// route registers an operation. Every error of its handler becomes a problem.
 func route[I, O any](s *Server, op huma.Operation, h func(context.Context, *I) (*O, error)) {
 	if op.MaxBodyBytes == 0 {
-		op.MaxBodyBytes = jsonBytesMax + 1 // huma refuses what fills it
+		op.MaxBodyBytes = jsonBytesMax + 1 // huma refuses a body that fills it
 	}
 	op.BodyReadTimeout = auth.BodyTime(op.MaxBodyBytes)
 	op.Extensions = map[string]any{"x-skein-verb": s.access.Take(op.Method, op.Path).Verb.String()}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
-		// The body has been read; its deadline would end a request that waits for a run.
-		if rc, ok := ctx.Value(controllerKey{}).(*http.ResponseController); ok {
-			_ = rc.SetReadDeadline(time.Time{}) // there is no connection in process
+		// The body has been read. Its deadline would end a request that waits for a run.
+		if rec, ok := ctx.Value(recorderKey{}).(*recorder); ok {
+			_ = http.NewResponseController(rec).SetReadDeadline(time.Time{}) // in process there is no connection
 		}
-		// What streams, in the body of an answer, does so under the context of the request, which has no bound.
+		// Streams in the body of an answer use the context of the request, which has no deadline.
 		out, err := h(store.Within(ctx, readMax), in)
 		if err != nil {
 			return nil, failed(err)
@@ -193,16 +202,15 @@ func route[I, O any](s *Server, op huma.Operation, h func(context.Context, *I) (
 	})
 }
 
-type controllerKey struct{}
+type recorderKey struct{}
 
-// applying is an operation whose body is a workflow file, as it is or with what belongs
-// to it.
+// applying is an operation whose body is a workflow file, alone or as JSON with its files.
 func applying(op huma.Operation) huma.Operation {
 	op.MaxBodyBytes = applyBytesMax + 1
 	return op
 }
 
-// answers documents what else than its default an operation answers with the same body.
+// answers documents the other statuses with which an operation answers with the same body.
 func answers(op huma.Operation, meaning map[int]string) huma.Operation {
 	op.Responses = map[string]*huma.Response{}
 	for status, text := range meaning {

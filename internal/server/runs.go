@@ -71,13 +71,20 @@ func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonO
 		return nil, err
 	}
 	q.User = user
+	if q.Params { // how large they are shows when they are read
+		leave, err := s.reads.enter(ctx, heavyWhole)
+		if err != nil {
+			return nil, err
+		}
+		whenWritten(ctx, answerBytesMax, leave)
+	}
 	page, err := s.runsOf(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	runs := make([]api.Run, len(page.Runs))
+	runs, common := make([]api.Run, len(page.Runs)), new(shared)
 	for i := range page.Runs {
-		if runs[i], err = runOf(&page.Runs[i]); err != nil {
+		if runs[i], err = runAmong(&page.Runs[i], common); err != nil {
 			return nil, err
 		}
 		if !q.Params || may(ctx, access.RunValues, runs[i].Namespace) != nil {
@@ -88,7 +95,7 @@ func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonO
 	if !page.Next.IsZero() {
 		next = page.Next.String()
 	}
-	if q.Params { // nothing else of a run is large
+	if q.Params { // no other part of a run is large
 		cut := false
 		if runs, cut = fit(runs, func(r *api.Run) int { return sizeOf(r) }); cut {
 			next = runs[len(runs)-1].ID
@@ -101,7 +108,7 @@ func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonO
 	return out, nil
 }
 
-// runQuery reads what a list of runs selects.
+// runQuery reads the selection of a list of runs.
 func runQuery(ctx context.Context, s *Server, f *RunFilter) (q store.RunQuery, err error) {
 	q = store.RunQuery{Namespace: f.Namespace, States: f.State, Origin: dag.Origin(f.Origin), Trigger: f.Trigger, Cause: f.Cause,
 		Backfill: f.Backfill, Node: f.Node, Text: f.Text, Count: f.Count, Limit: f.Limit,
@@ -138,7 +145,7 @@ func runQuery(ctx context.Context, s *Server, f *RunFilter) (q store.RunQuery, e
 	return q, err
 }
 
-// instantOf reads an instant that a query names; "": none.
+// instantOf reads an instant of a query. It returns 0 for "".
 func instantOf(name, text string) (dag.Micros, error) {
 	if text == "" {
 		return 0, nil
@@ -154,7 +161,7 @@ type Prefer struct {
 	Prefer string `header:"Prefer" doc:"wait=SECONDS: answer when the run has ended, at the latest after that time (300 s at most)."`
 }
 
-// wait is how long the client prefers to wait; RFC 7240 has what is not understood ignored.
+// wait is the time that the client prefers to wait. By RFC 7240 unknown preferences are ignored.
 func (p *Prefer) wait() time.Duration {
 	for pref := range strings.FieldsFuncSeq(p.Prefer, func(c rune) bool { return c == ',' || c == ';' }) {
 		name, value, _ := strings.Cut(strings.TrimSpace(pref), "=")
@@ -169,7 +176,7 @@ func (p *Prefer) wait() time.Duration {
 	return 0
 }
 
-// applied is what the answer says of a wait.
+// applied returns the header of an answer about its wait.
 func applied(wait time.Duration) string {
 	if wait == 0 {
 		return ""
@@ -210,22 +217,28 @@ func (s *Server) getRun(ctx context.Context, in *getRunIn) (*runOut, error) {
 	return &runOut{Status: http.StatusOK, Preference: applied(wait), Body: run}, nil
 }
 
-// readsMax bounds how often a run is read until its tasks fit it.
+// readsMax bounds the repeated reads of a run until its tasks fit it.
 const readsMax = 3
 
 // readRun reads a run, with its values if the caller has the verb run.values.
 func (s *Server) readRun(ctx context.Context, id dag.RunID, tasks bool) (api.Run, error) {
 	run, err := wholeRun(ctx, s, id, tasks)
-	if err == nil && may(ctx, access.RunValues, run.Namespace) != nil {
-		run.Params = nil
-		for i := range run.Tasks {
-			run.Tasks[i].Outputs = noOutputs
-		}
-	}
+	hideValues(ctx, &run)
 	return run, err
 }
 
-// noOutputs are those of a task whose values the caller may not see.
+// hideValues removes the values of a run unless the caller has the verb run.values.
+func hideValues(ctx context.Context, run *api.Run) {
+	if may(ctx, access.RunValues, run.Namespace) == nil {
+		return
+	}
+	run.Params = nil
+	for i := range run.Tasks {
+		run.Tasks[i].Outputs = noOutputs
+	}
+}
+
+// noOutputs are the outputs that a caller without the right to see values gets.
 var noOutputs = json.RawMessage(`{}`)
 
 // mayValues reports whether the caller may see the values of a run.
@@ -241,10 +254,10 @@ func mayValues(ctx context.Context, s *Server, id dag.RunID) (bool, error) {
 	return may(ctx, access.RunValues, ns) == nil, nil
 }
 
-// wholeRun reads a run, with tasks that are of the same moment unless it moves very fast.
+// wholeRun reads a run and its tasks. They are of the same moment unless the run changes very fast.
 func wholeRun(ctx context.Context, s *Server, id dag.RunID, tasks bool) (run api.Run, err error) {
 	v, err := s.engine.GetRun(ctx, id)
-	for range readsMax {
+	for again := range readsMax {
 		if err != nil {
 			return run, err
 		}
@@ -254,6 +267,11 @@ func wholeRun(ctx context.Context, s *Server, id dag.RunID, tasks bool) (run api
 		views, total, err := s.engine.Tasks(ctx, id, 0, tasksInRunMax)
 		if err != nil || total > len(views) {
 			return run, err
+		}
+		if again == 0 { // a second weight would wait for the first
+			if err := weighOutputs(ctx, s, views); err != nil {
+				return run, err
+			}
 		}
 		tasks, cut := fit(tasksOf(views), func(t *api.Task) int { return sizeOf(t) })
 		if cut {
@@ -268,7 +286,7 @@ func wholeRun(ctx context.Context, s *Server, id dag.RunID, tasks bool) (run api
 	return run, err
 }
 
-// await returns when the run has ended, the time is up or the caller is gone.
+// await returns when the run has ended, the time is over, or the caller has gone.
 func (s *Server) await(ctx context.Context, id dag.RunID, wait time.Duration) error {
 	if wait == 0 {
 		return nil

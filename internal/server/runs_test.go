@@ -13,6 +13,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 )
@@ -224,7 +225,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 	repeat()
 
-	// What was valid then need not be now: the key still finds the run.
+	// The request may be invalid now, but its key still finds the run.
 	b.do("PUT", "/api/v1/workflows/default/once", "name: once\ntasks: {a: {run: 'true'}}\n", "Content-Type", "application/yaml")
 	same("after a new version")
 	want[api.Workflow](t, b.post("/api/v1/workflows/default/once:pause", ""), 200)
@@ -308,7 +309,7 @@ func TestRunListsAndCursors(t *testing.T) {
 			t.Errorf("%s: %v, want %v", path, got, wanted)
 		}
 	}
-	// A name of a user is that of a token, or one that was claimed: both lists are one.
+	// The name of a user is the name of a token, or a claimed name. Both lists are merged.
 	wf := must(b.engine.Workflow(t.Context(), "default", "one"))
 	mixed := []string{ids[1], ids[3]}
 	for i := range 5 {
@@ -375,7 +376,7 @@ func TestTasksEventsGraphExplain(t *testing.T) {
 		t.Errorf("%+v", task)
 	}
 	for _, a := range append(x.Reasons[0].Actions, task.Reasons[0].Actions...) {
-		if got := b.post(a.Path, `{"unknown": 1}`); got.status != 422 { // the route is there, and refuses only the body
+		if got := b.post(a.Path, `{"unknown": 1}`); got.status != 422 { // the route exists, and refuses only the body
 			t.Errorf("%s: %d %s", a.Path, got.status, got.body)
 		}
 	}
@@ -404,10 +405,10 @@ func TestTasksEventsGraphExplain(t *testing.T) {
 	wantProblem(t, b.post(nobody+":stop", "", "Idempotency-Key", "k"), 404, api.ProblemNotFound)
 }
 
-// The same handler, without a socket: skein run file.yaml.
+// The same handler without a socket, as skein run file.yaml uses it.
 func TestInProcess(t *testing.T) {
 	b := newBed(t, false)
-	c := must(skein.New("http://localhost", skein.WithHandler(b.srv.Handler()), skein.WithUser("me")))
+	c := must(skein.New("http://localhost", skein.WithHandler(auth.AsLocal(b.srv.Handler())), skein.WithUser("me")))
 	src := fmt.Sprintf(diamond, "inside")
 	if _, err := c.Apply(t.Context(), "inside", api.ApplyRequest{Source: src}); err != nil {
 		t.Fatal(err)

@@ -14,15 +14,16 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
 
-// triggersLookedAt bounds the rows that one request for triggers looks at. A page that
-// meets it is short and has a next one.
+// triggersLookedAt bounds the rows that one request for triggers reads. A page that reaches the bound is
+// short, and has a next page.
 const triggersLookedAt = 10_000
 
-// scanPage is how many are read at a time where no page is asked for: a row may be large.
+// scanPage is the number of rows in one read, where the request asks for no page. A row may be large.
 const scanPage = 200
 
 type TriggerPath struct {
@@ -45,7 +46,7 @@ func (s *Server) trigger(ctx context.Context, p *TriggerPath) (store.Workflow, s
 
 func (s *Server) triggerOf(ctx context.Context, w *store.Workflow, name string) (store.Trigger, error) {
 	t, err := s.engine.Trigger(ctx, store.TriggerKey{Workflow: w.ID, Name: name})
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return t, s.noTrigger(ctx, w, name)
 	}
 	return t, err
@@ -54,14 +55,14 @@ func (s *Server) triggerOf(ctx context.Context, w *store.Workflow, name string) 
 // namedMax bounds the names in a sentence.
 const namedMax = 20
 
-// noTrigger says which triggers there are instead.
+// noTrigger returns an error that names the existing triggers.
 func (s *Server) noTrigger(ctx context.Context, w *store.Workflow, name string) error {
 	ts, err := s.engine.Triggers(ctx, store.TriggerQuery{Workflow: w.ID, Limit: namedMax})
 	if err != nil {
 		return err
 	}
 	if len(ts) == 0 {
-		return notFound("workflow %s has no trigger %q: it has none at all", fullName(w.Namespace, w.Name), name)
+		return notFound("workflow %s has no trigger %q; it has no triggers", fullName(w.Namespace, w.Name), name)
 	}
 	return notFound("workflow %s has no trigger %q; it has %s", fullName(w.Namespace, w.Name), name, triggerNames(ts))
 }
@@ -104,8 +105,8 @@ type TriggerFilter struct {
 	Workflow  string `query:"workflow" doc:"NAME or NAMESPACE/NAME."`
 }
 
-// scan goes through triggers by workflow and name until see says that it is enough, or
-// until enough have been looked at; then more is where to go on.
+// scan calls see for triggers by workflow and name, until see says stop, or until enough have been looked
+// at. In the second case more is the place to continue.
 func (s *Server) scan(ctx context.Context, f *TriggerFilter, q store.TriggerQuery, see func(*store.Workflow, *store.Trigger) (bool, error)) (more *store.TriggerKey, err error) {
 	if f.Workflow != "" {
 		w, err := s.findWorkflow(ctx, f.Workflow)
@@ -124,7 +125,7 @@ func (s *Server) scan(ctx context.Context, f *TriggerFilter, q store.TriggerQuer
 			t := &page[i]
 			q.After = store.TriggerKey{Workflow: t.Workflow, Name: t.Name}
 			w, err := names.get(ctx, t.Workflow)
-			if errors.Is(err, engine.ErrNotFound) || f.Namespace != "" && w.Namespace != f.Namespace || isSystem(w) && f.hides(f.Namespace, f.Workflow) {
+			if errors.Is(err, errkind.ErrNotFound) || f.Namespace != "" && w.Namespace != f.Namespace || isSystem(w) && f.hides(f.Namespace, f.Workflow) {
 				continue
 			}
 			if err != nil {
@@ -202,7 +203,7 @@ func (s *Server) readSchedule(ctx context.Context, p *TriggerPath) (*jsonOut[api
 	return &jsonOut[api.Schedule]{Body: out}, err
 }
 
-// scheduleOf is a trigger with the newest line of its ledger.
+// scheduleOf returns a trigger with the newest line of its ledger.
 func (s *Server) scheduleOf(ctx context.Context, w *store.Workflow, t *store.Trigger) (api.Schedule, error) {
 	out := api.Schedule{
 		Workflow: fullName(w.Namespace, w.Name), Namespace: w.Namespace, Name: t.Name, Kind: t.Kind, State: t.State,
@@ -222,7 +223,7 @@ func (s *Server) scheduleOf(ctx context.Context, w *store.Workflow, t *store.Tri
 	}
 	last, err := s.engine.LastFire(ctx, store.TriggerKey{Workflow: t.Workflow, Name: t.Name})
 	switch {
-	case errors.Is(err, engine.ErrNotFound):
+	case errors.Is(err, errkind.ErrNotFound):
 		return out, nil
 	case err != nil:
 		return out, err
@@ -232,7 +233,7 @@ func (s *Server) scheduleOf(ctx context.Context, w *store.Workflow, t *store.Tri
 	return out, nil
 }
 
-// expression is what was declared, in short.
+// expression returns the declaration of a trigger in a short form.
 func expression(t *workflow.Trigger) string {
 	switch t.Kind {
 	case workflow.KindCron:
@@ -314,8 +315,8 @@ func (s *Server) setSchedule(ctx context.Context, in *scheduleVerbIn, verb strin
 	return s.readSchedule(ctx, &in.TriggerPath)
 }
 
-// keep makes a change under the idempotency key that it came with, unless it was made
-// before. A refusal is not kept.
+// keep makes a change under its idempotency key, unless the change was made before. It does not store a
+// refusal.
 func (s *Server) keep(ctx context.Context, in *Idempotent, scope string, body any, change func(*store.Request) error) error {
 	if in.Key == "" {
 		return change(nil)
@@ -328,7 +329,7 @@ func (s *Server) keep(ctx context.Context, in *Idempotent, scope string, body an
 		return err
 	}
 	err = change(&store.Request{Scope: scope, Key: in.Key, Hash: hash, Answer: []byte(`{"status":200}`)})
-	if errors.Is(err, engine.ErrConflict) { // perhaps of two requests with one key at once
+	if errors.Is(err, errkind.ErrConflict) { // perhaps two requests with one key at the same time
 		if _, other := s.done(ctx, scope, in.Key, hash); other != nil {
 			return other
 		}
@@ -342,7 +343,7 @@ type occurrenceOut struct {
 	Body     api.Occurrence
 }
 
-// fireSchedule fires a trigger by hand. Its ledger keeps the key, so nothing else has to.
+// fireSchedule fires a trigger by hand. The ledger stores the key.
 func (s *Server) fireSchedule(ctx context.Context, in *scheduleVerbIn) (*occurrenceOut, error) {
 	w, t, err := s.trigger(ctx, &in.TriggerPath)
 	if err != nil {
@@ -352,7 +353,7 @@ func (s *Server) fireSchedule(ctx context.Context, in *scheduleVerbIn) (*occurre
 	if key == "" {
 		key = uuid.NewString()
 	}
-	o := engine.Occurrence{Key: "manual/" + key, Actor: userOf(ctx), Reason: "by hand, " + userOf(ctx)}
+	o := engine.Occurrence{Key: "manual/" + key, Actor: userOf(ctx), Reason: "by hand, " + userOf(ctx), Trace: callerTrace(ctx)}
 	if reason := in.reason(); reason != "" {
 		o.Reason += ": " + reason
 	}
@@ -366,7 +367,7 @@ func (s *Server) fireSchedule(ctx context.Context, in *scheduleVerbIn) (*occurre
 	return occurred(&w, &t, o.Key, done), nil
 }
 
-// occurred says what came of an event: 202 if a run was started for it just now.
+// occurred describes the result of an event: 202 if a run was started for it just now.
 func occurred(w *store.Workflow, t *store.Trigger, key string, done engine.Occurred) *occurrenceOut {
 	out := &occurrenceOut{Status: http.StatusOK, Body: api.Occurrence{
 		Workflow: fullName(w.Namespace, w.Name), Namespace: w.Namespace, Trigger: t.Name, Key: textOrNull(key),

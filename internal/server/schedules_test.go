@@ -41,7 +41,7 @@ func (b *bed) put(name, source string) api.Applied {
 	return want[api.Applied](b.t, a, a.status)
 }
 
-// eventually asks again until it is so.
+// eventually repeats a check until it succeeds.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !so(); {
@@ -218,7 +218,7 @@ func TestSchedulePauseAndResume(t *testing.T) {
 		t.Errorf("paused twice: %+v", again)
 	}
 	want[api.Schedule](t, b.post(oneSchedule+"nightly:resume", ""), 200)
-	// The key was used: it does not pause once more.
+	// The key was used: it does not pause the trigger again.
 	if s := want[api.Schedule](t, b.post(oneSchedule+"nightly:pause", body, api.HeaderIdempotencyKey, "k1"), 200); s.State != "active" || s.PausedBy != nil {
 		t.Errorf("%+v", s)
 	}
@@ -290,7 +290,7 @@ func TestFireByHand(t *testing.T) {
 	if s := must(b.client.Schedule(t.Context(), "timed", "weekly")); s.State != "paused" || s.Fired != 1 {
 		t.Errorf("%+v", s)
 	}
-	other := must(b.client.FireSchedule(t.Context(), "timed", "weekly", "")) // each without a key is one of its own
+	other := must(b.client.FireSchedule(t.Context(), "timed", "weekly", "")) // without a key, each call is a fire of its own
 	if other.Run == nil || *other.Run == *o.Run {
 		t.Errorf("%+v", other)
 	}
@@ -434,4 +434,20 @@ func TestMissedRunsSayWhy(t *testing.T) {
 		t.Errorf("%+v", lines.Items)
 	}
 	b.exec.end(held, succeeded())
+}
+
+// TestFilesOfTheNodeAreNotWatched: apply and validate refuse a trigger that watches the folder of the node.
+func TestFilesOfTheNodeAreNotWatched(t *testing.T) {
+	b := newBed(t, true)
+	for _, trigger := range []string{"{name: f, file: {path: %s/secrets}}", "{name: f, absent: {file: %s/a.csv, by: 1h}}"} {
+		source := "name: w\ntriggers:\n  - " + fmt.Sprintf(trigger, b.dir) + "\ntasks: {a: {run: x}}\n"
+		p := wantProblem(t, b.do("PUT", "/api/v1/workflows/default/w", source, "Content-Type", "application/yaml"), 422, api.ProblemInvalidWorkflow)
+		if len(p.Errors) != 1 || p.Errors[0].Key != "triggers.f" || !strings.Contains(p.Errors[0].Message, "nobody may watch it") {
+			t.Errorf("%s: %+v", trigger, p.Errors)
+		}
+		v := want[api.Validation](t, b.do("POST", "/api/v1/validate", source, "Content-Type", "application/yaml"), 200)
+		if len(v.Errors) != 1 {
+			t.Errorf("%s: validate: %+v", trigger, v.Errors)
+		}
+	}
 }

@@ -1,8 +1,8 @@
-// Package server is the gateway: REST, events and logs over an engine. It decides nothing:
-// it reads requests, asks the engine, and writes what the wire types of api/v1 say.
+// Package server is the gateway: REST, events and logs over an engine. It decides nothing: it reads
+// requests, asks the engine, and answers with the wire types of api/v1.
 //
-// Reading order: server.go (what it needs, how a request passes), routes.go (every route),
-// problem.go (error kind → status, the one table), then a file per noun.
+// Reading order: server.go (its parts, the way of a request), routes.go (every route), problem.go (error
+// kind → status, in one table), then one file for each noun.
 package server
 
 import (
@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -20,60 +21,84 @@ import (
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/identity"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/metric"
+	"skein.dev/skein/internal/people"
+	"skein.dev/skein/internal/sealed"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
 
-// Config says what a server serves. Engine, Logs, Tokens and Classes are required.
+// Config holds the parts of a server. Engine, Logs, Tokens and Classes are required.
 type Config struct {
 	Engine *engine.Engine
 	Logs   LogSource
-	// Secrets are what calls to webhooks are signed with; nil: there are none, no call is
-	// taken.
+	// Secrets holds the secrets of webhooks. If it is nil, there are none, and no call is accepted.
 	Secrets Secrets
+	// Sealed keeps the secrets that tasks use.
+	Sealed *sealed.Book
 
 	Artifacts ArtifactSource // nil: there are none
 
-	Tokens  store.Tokens  // the rights to call
-	Classes store.Classes // the resource classes
-	// Verify recounts every invariant from what is stored.
-	Verify func(context.Context) ([]engine.Violation, error)
+	Tokens store.Tokens // the credentials of callers
+	Access store.Access // principals, roles and bindings
+	// Passwords checks and hashes the passwords of people.
+	Passwords *people.Passwords
+	// Sessions holds the sessions of people who have signed in at this node. If it is nil, people cannot sign
+	// in.
+	Sessions *auth.Sessions
+	// Providers are the identity providers by which people sign in.
+	Providers []*identity.Provider
+	// Directory checks names and passwords of people without a local account; nil: there is none.
+	Directory *identity.Directory
+	// PublicURL is the address by which browsers reach the server, without the base path. If it is "", the
+	// host of a request counts where the server knows its own host.
+	PublicURL string
+	Classes   store.Classes // the resource classes
+	// Verify recounts every invariant from the rows.
+	Verify func(context.Context) ([]inspect.Violation, error)
 
-	// Remote finds the node of the cluster that has the files of what a handler ran, if that is
-	// another one that is there; nil: there is no other.
+	// Remote finds the node of the cluster that has the files of a handler's attempts, if that is another
+	// present node. It is nil if there is no other node.
 	Remote func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool)
-	// Holder finds another node that has what an attempt left behind, when that cannot be known by
-	// who ran it; nil: there is no other.
+	// Holder finds another node that has the artifacts of an attempt, if the handler that ran it does not tell.
+	// It is nil if there is no other node.
 	Holder func(ctx context.Context, ref LogRef) (dag.HandlerID, bool)
-	// Neighbours are the other nodes, for streams of events; nil: there are none.
+	// Neighbours are the other nodes, for streams of events. It is nil if there are none.
 	Neighbours Neighbours
-	// Cluster is the one that the node is in; nil: it is alone.
+	// Cluster is the cluster of the node. It is nil if the node is alone.
 	Cluster Cluster
 
 	LogLevel LogLevel // nil: the process has no log
-	// Retention returns the retention of runs whose workflow has none; nil: there is none.
+	// Retention returns the retention of runs whose workflow has none. It is nil if there is none.
 	Retention func() workflow.Retention
+
+	Protected []string // files and folders of the node that no trigger may watch
 
 	TasksMax int    // of one workflow; 0: dag.TasksMax
 	Version  string // of the program
 	Node     Node
-	Leaving  func() bool // whether the process is about to end, and only waits for what runs; nil: it never is
-	// Listen is the address that people reach the server by. Requests for another host are
-	// refused, except for those of loopback.
+	Leaving  func() bool // whether the process is ending and only waits for running attempts; nil: it never is
+	// Listen is the address of the server. Requests for another host are refused, except for loopback hosts.
 	Listen string
-	// UI is the web page; nil: there is none.
+	// UI is the web page. It is nil if there is none.
 	UI *UI
-	// SlotsStuckFor is for how long the broker of slots has been late with a round; nil: there is none.
+	// SlotsStuckFor returns the time by which the broker of slots is late with a round. It is nil if there is
+	// no broker.
 	SlotsStuckFor func() time.Duration
-	// AnyHost: requests come under any name, because each has shown a token before it is here.
+	// AnyHost accepts requests under any host name, because each of them has shown a token before.
 	AnyHost bool
-	// Metrics are more numbers for /metrics.
+	// Auditor is the audit log of the node, and Audits its rows. If it is nil, calls are not audited.
+	Auditor   Auditor
+	Audits    store.AuditLog
+	AuditKeep func() time.Duration // the age after which rows are deleted; 0: never
+	// Metrics are further sources for /metrics.
 	Metrics []metric.Source
 	Log     *slog.Logger
 }
 
-// Node is what the process says of itself.
+// Node describes the process.
 type Node struct {
 	Name    string
 	Roles   []string
@@ -85,17 +110,17 @@ type Secrets interface {
 	Secret(ctx context.Context, namespace, name string) ([]byte, error)
 }
 
-// LogRef names the log of one attempt.
+// LogRef identifies the log of one attempt.
 type LogRef struct {
 	Namespace, Workflow string
 	Run                 dag.RunID
 	Task                string
 	Index               dag.TaskID // of the task
 	Attempt             dag.Token
-	Handler             dag.HandlerID // that has, or had, the attempt; 0: nobody yet, or it is not asked for
+	Handler             dag.HandlerID // has or had the attempt; 0: none yet, or it does not matter
 }
 
-// LogSource finds logs. An attempt that has written nothing (yet) is fs.ErrNotExist.
+// LogSource finds logs. If an attempt has not written anything, the error is fs.ErrNotExist.
 type LogSource interface {
 	Open(ctx context.Context, ref LogRef) (LogReader, error)
 }
@@ -104,10 +129,10 @@ type LogSource interface {
 type LogReader interface {
 	io.ReaderAt
 	io.Closer
-	// Size is where the log ends now.
+	// Size returns the present end of the log.
 	Size() (int64, error)
-	// First is where reading can begin that was to begin at an offset: there, or at the first byte that is kept.
-	// It may take seconds to find out.
+	// First returns the offset at which a read that asks for an offset can begin: that offset, or the first
+	// byte that is kept. It may take seconds.
 	First(at int64) int64
 }
 
@@ -115,9 +140,9 @@ type LogReader interface {
 const (
 	jsonBytesMax  = 1 << 20
 	applyBytesMax = 32 << 20
-	// backfillBytesMax has room for dag.InstantsMax instants.
+	// backfillBytesMax is large enough for dag.InstantsMax instants.
 	backfillBytesMax = 8 << 20
-	hooksMax         = 64 // calls to webhooks that are looked at, or wait for their commit, at a time
+	hooksMax         = 64 // concurrent calls to webhooks that are checked or wait for their commit
 	headerBytesMax   = 64 << 10
 	depthMax         = 100 // of JSON
 	headerTimeout    = 10 * time.Second
@@ -125,7 +150,7 @@ const (
 	writeTimeout     = 30 * time.Second // of one write of a stream
 	waitMax          = 5 * time.Minute  // Prefer: wait
 	readMax          = 10 * time.Second // of one read of the store
-	answerBytesMax   = 8 << 20          // of a list: a page ends before it and goes on with next
+	answerBytesMax   = 8 << 20          // of a list: a page ends before it and continues with next
 	pageDefault      = 100
 	pageMax          = 1000
 	tasksInRunMax    = 1000
@@ -140,25 +165,31 @@ type Server struct {
 	defs    definitions
 	runs    runNames
 	layouts *layouts
+
+	lastStart lastStart
+	quick     atomic.Int64 // starts that were answered without huma
+
 	metrics *metrics
 	mux     *http.ServeMux
 	adapter *adapter
-	access  access.Routes // those that have a handler
+	access  access.Routes // the routes that have a handler
 	api     huma.API
 	guard   guard
 	hooks   places
 
 	toldMu sync.Mutex           // protects told
-	told   map[string]time.Time // what the log was told of webhooks, and when
+	told   map[string]time.Time // messages about webhooks in the log, and their times
 
 	heavy   weights
+	reads   weights // of answers with sources, parameters or outputs, until their clients have read them
 	bulks   places
 	batches places
 
 	recounts places
-	zips     places // of answers that are compressed
+	searches places
+	zips     places // of answers that are being compressed
 	page     *page
-	through  http.Handler // by which verbs on single runs find who has them
+	through  http.Handler // verbs on several runs use it to reach each run
 }
 
 // New makes a server.
@@ -181,7 +212,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
 		layouts: newLayouts(), hooks: make(places, hooksMax), told: map[string]time.Time{}}
 	s.bulks, s.batches = make(places, bulksMax), make(places, batchesMax)
-	s.recounts, s.zips = make(places, 1), zips()
+	s.recounts, s.zips, s.searches = make(places, 1), zips(), make(places, searchesMax)
 	s.through = s.Handler()
 	s.guard.any = cfg.AnyHost
 	var err error
@@ -199,45 +230,47 @@ func New(cfg Config) (*Server, error) {
 }
 
 // Forget drops the definitions that a server has read. Call it when the database has gone back: another
-// version can get the number of a lost one.
+// version may get the number of a lost one.
 func Forget(s *Server) { s.defs.forget() }
 
 // Handler answers requests. It may be used without a socket.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
-// Through has verbs on several runs reach each of them by h: what passes on, to the node that has
-// it, the requests that the server's own handler does not answer. It is called before the first request.
+// Through makes verbs on several runs reach each run by h. h passes requests that the server's own handler
+// cannot answer on to the node that can. Through is called before the first request.
 func (s *Server) Through(h http.Handler) { s.through = h }
 
-// HTTP gives a server with the bounds that the handler relies on. Streams set their own
-// deadline for each write, so there is none for the whole answer.
+// HTTP returns a server with the bounds that the handler relies on. Streams set a deadline for each write,
+// so there is none for the whole answer.
 func (s *Server) HTTP() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
-	protocols.SetUnencryptedHTTP2(true) // gRPC of workers
+	protocols.SetUnencryptedHTTP2(true) // for gRPC of workers
 	return &http.Server{
 		Handler:           s.Handler(),
 		Protocols:         protocols,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytesMax,
-		// It would wait for the body of OPTIONS *, past all handlers.
+		// The default handler would wait for the body of OPTIONS * without calling any handler of this package.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 }
 
-// serve is what every request passes: who may ask, what it is, how it went.
+// serve handles every request: it checks the caller, finds the route, and records the result.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	zip := s.zipping(w, r)
-	rec := &recorder{ResponseWriter: zip}
+	rec := &recorder{ResponseWriter: zip, header: r.Header}
+	defer rec.end()
 	defer func() {
 		if p := recover(); p != nil {
 			s.recovered(rec, r, p)
 		}
 		zip.end()
+		countRefused(s, r, rec)
 		s.metrics.request(r, rec.status, time.Since(began))
 	}()
 	auth.SetHeaders(rec.Header(), r)
@@ -250,8 +283,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		f.write(rec, r)
 		return
 	}
+	rec.user = user
 	ctx := context.WithValue(r.Context(), userKey{}, user)
-	ctx = context.WithValue(ctx, controllerKey{}, http.NewResponseController(rec))
+	ctx = context.WithValue(ctx, recorderKey{}, rec)
 	if isBulk(r) {
 		ctx = context.WithValue(ctx, requestKey{}, r)
 	}
@@ -274,7 +308,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	r.Pattern = r2.Pattern // for the metrics
 }
 
-// unrouted answers what no route takes; the mux knows whether only the method is wrong.
+// unrouted answers requests without a route. The mux knows whether only the method is wrong.
 func (s *Server) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	probe := &recorder{ResponseWriter: discard{http.Header{}}}
 	h.ServeHTTP(probe, r)
@@ -285,7 +319,7 @@ func (s *Server) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler
 	f.write(w, r)
 }
 
-// recovered answers a panic, unless the answer has begun: then the connection is cut.
+// recovered answers after a panic. If the answer has begun, it closes the connection.
 func (s *Server) recovered(rec *recorder, r *http.Request, p any) {
 	if p == http.ErrAbortHandler {
 		panic(p)
@@ -300,7 +334,17 @@ func (s *Server) recovered(rec *recorder, r *http.Request, p any) {
 // recorder remembers the status.
 type recorder struct {
 	http.ResponseWriter
-	status int
+	status  int
+	header  http.Header // of the request
+	user    string      // the caller
+	hidden  bool        // the caller may not know that the object exists
+	written func()      // if set, it is called when the answer is written
+}
+
+func (w *recorder) end() {
+	if w.written != nil {
+		w.written()
+	}
 }
 
 func (w *recorder) WriteHeader(status int) {
@@ -320,7 +364,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach flushing and deadlines.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// discard is an answer that nobody reads.
+// discard is a response writer that drops the answer.
 type discard struct{ h http.Header }
 
 func (d discard) Header() http.Header       { return d.h }

@@ -16,10 +16,10 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Bounds of what a simulation is made of.
+// Bounds of the input of a simulation.
 const (
 	measuredRunsMax      = 50   // of one workflow
-	measuredWorkflowsMax = 1000 // the durations of others are not known
+	measuredWorkflowsMax = 1000 // the durations of further workflows are unknown
 )
 
 type simulateIn struct{ Body api.SimulateRequest }
@@ -54,18 +54,18 @@ func (s *Server) simulate(ctx context.Context, in *simulateIn) (*jsonOut[api.Sim
 		return nil, err
 	}
 	if p.unmeasured > 0 {
-		report.Notes = append(report.Notes, fmt.Sprintf("the durations of %d workflows were not looked at: there are too many", p.unmeasured))
+		report.Notes = append(report.Notes, fmt.Sprintf("the simulation leaves out the durations of %d workflows, because there are too many", p.unmeasured))
 	}
 	return &jsonOut[api.Simulation]{Body: simulationOf(report)}, nil
 }
 
-// planning gathers what a simulation is made of.
+// planning collects the input of a simulation.
 type planning struct {
 	s                    *Server
 	measured, unmeasured int
 }
 
-// planned gives the triggers that exist now and that the filter lets through.
+// planned returns the existing triggers that match the filter.
 func (p *planning) planned(ctx context.Context, f *TriggerFilter) ([]trigger.PlannedWorkflow, error) {
 	var all []trigger.PlannedWorkflow
 	at := map[dag.WorkflowID]int{}
@@ -94,7 +94,7 @@ func (p *planning) planned(ctx context.Context, f *TriggerFilter) ([]trigger.Pla
 	return all, err
 }
 
-// measure tells how long runs of a workflow took lately.
+// measure computes how long recent runs of a workflow took.
 func (p *planning) measure(ctx context.Context, w *store.Workflow, one *trigger.PlannedWorkflow) error {
 	if p.measured == measuredWorkflowsMax {
 		p.unmeasured++
@@ -125,7 +125,7 @@ func (p *planning) measure(ctx context.Context, w *store.Workflow, one *trigger.
 	return nil
 }
 
-// edit is what a file would make of it.
+// edit returns the workflows that a file would create.
 func (p *planning) edit(ctx context.Context, req *api.ApplyRequest) ([]trigger.PlannedWorkflow, error) {
 	if err := checkFiles(req); err != nil {
 		return nil, err
@@ -146,8 +146,8 @@ func (p *planning) edit(ctx context.Context, req *api.ApplyRequest) ([]trigger.P
 	return all, nil
 }
 
-// edited is one workflow of a file. A trigger that stays as it is keeps what it has
-// counted, and one that a person paused stays so.
+// edited returns one workflow of a file. An unchanged trigger keeps its count of fires, and a trigger that
+// a person has paused stays paused.
 func (p *planning) edited(ctx context.Context, def *workflow.Workflow, one *trigger.PlannedWorkflow) error {
 	text, err := json.Marshal(def)
 	if err != nil {
@@ -180,7 +180,7 @@ func (p *planning) edited(ctx context.Context, def *workflow.Workflow, one *trig
 	return nil
 }
 
-// was gives the triggers that a workflow has now, and its state; none of a new one.
+// was returns the present triggers of a workflow, and its state. For a new workflow it returns none.
 func (p *planning) was(ctx context.Context, name string) (map[string]*store.Trigger, string, error) {
 	w, err := p.s.findWorkflow(ctx, name)
 	if isNotFound(err) {
@@ -197,7 +197,7 @@ func (p *planning) was(ctx context.Context, name string) (map[string]*store.Trig
 	return all, w.State, err
 }
 
-// simulationOf brings a report to the wire.
+// simulationOf converts a report to the form of the API.
 func simulationOf(r *trigger.Report) api.Simulation {
 	out := api.Simulation{From: instant(r.From), To: instant(r.To), Fires: r.Fires, Triggers: []api.SimulatedTrigger{}, Hours: []api.SimulatedHour{},
 		Limits: []api.SimulatedLimit{}, Shifts: []api.ClockChange{}, Notes: append([]string{}, r.Notes...)}
@@ -245,7 +245,7 @@ func simulatedLimit(l *trigger.LimitReport) api.SimulatedLimit {
 	return out
 }
 
-// shownName takes NAMESPACE/NAME to what people see.
+// shownName splits NAMESPACE/NAME into the namespace and the form for people.
 func shownName(name string) (namespace, shown string) {
 	namespace, name, _ = strings.Cut(name, "/")
 	return namespace, fullName(namespace, name)

@@ -17,7 +17,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// spec is the server's OpenAPI document, to which every answer of every test is held.
+// spec is the server's OpenAPI document. Every answer of every test is checked against it.
 type spec struct {
 	doc      map[string]any
 	routes   []specRoute
@@ -46,7 +46,7 @@ func readSpec(t *testing.T, text string) *spec {
 			s.routes = append(s.routes, specRoute{strings.ToUpper(method), path, regexp.MustCompile("^" + pattern + "$"), op.(map[string]any)})
 		}
 	}
-	// A verb is more than an id that happens to have a colon.
+	// A verb is more specific than an id that contains a colon.
 	slices.SortFunc(s.routes, func(a, b specRoute) int { return len(b.path) - len(a.path) })
 	return s
 }
@@ -71,7 +71,7 @@ func (s *spec) check(t *testing.T, method, path string, a answer) {
 		got := a.header.Get("Content-Type")
 		for kind := range content {
 			another := got != kind && content[got] != nil // a route with several forms
-			if strings.Contains(kind, "json") && a.body != "" && !another {
+			if strings.Contains(kind, "json") && !strings.Contains(kind, "ndjson") && a.body != "" && !another {
 				s.validate(t, []string{"paths", r.path, strings.ToLower(method), "responses", status, "content", kind, "schema"}, a.body)
 			}
 		}
@@ -102,9 +102,12 @@ func (s *spec) validate(t *testing.T, at []string, body string) {
 	}
 }
 
-// The routes that the contract names; adding is free, taking away is not.
+// The routes that the contract names. They may be extended, but not removed.
 var contract = []string{
-	"GET /tokens", "POST /tokens", "POST /tokens/{id}:revoke",
+	"GET /tokens", "POST /session", "GET /session", "DELETE /session", "POST /session:code", "GET /sessions", "DELETE /sessions/{id}", "GET /users", "POST /users", "GET /users/{name}", "DELETE /users/{name}", "POST /users/{name}:password",
+	"POST /users/{name}:disable", "POST /users/{name}:enable", "GET /roles", "POST /roles", "DELETE /roles/{name}",
+	"GET /bindings", "POST /bindings", "DELETE /bindings/{user}/{role}/{ns}",
+	"POST /tokens", "POST /tokens/{id}:rotate", "POST /tokens/{id}:revoke",
 	"GET /workflows", "GET /workflows/{ns}/{name}", "PUT /workflows/{ns}/{name}", "DELETE /workflows/{ns}/{name}",
 	"GET /workflows/{ns}/{name}/versions", "GET /workflows/{ns}/{name}/versions/{version}", "GET /workflows/{ns}/{name}/graph",
 	"GET /workflows/{ns}/{name}/layout", "GET /runs/{id}/layout", "GET /runs/{id}/states",
@@ -115,9 +118,9 @@ var contract = []string{
 	"POST /runs/{id}/tasks/{task}:stop", "POST /runs/{id}/tasks/{task}:retry",
 	"POST /runs/{id}/tasks/{task}:skip", "POST /runs/{id}/tasks/{task}:mark",
 	"GET /runs/{id}/tasks", "GET /runs/{id}/tasks/{task}", "POST /runs/{id}/tasks/{task}:approve", "GET /runs/{id}/graph", "GET /runs/{id}/events", "GET /runs/{id}/explain",
-	"GET /runs/{id}/tasks/{task}/explain", "GET /runs/{id}/tasks/{task}/logs",
+	"GET /runs/{id}/tasks/{task}/explain", "GET /runs/{id}/tasks/{task}/logs", "GET /runs/{id}/tasks/{task}/logs/search",
 	"GET /runs/{id}/tasks/{task}/artifacts", "GET /runs/{id}/tasks/{task}/artifacts/{name}", "GET /users/{id}/runs", "GET /nodes", "GET /worker-groups", "GET /nodes/{name}", "GET /nodes/{name}/log-level", "POST /nodes/{name}:log-level", "POST /nodes/{name}:cordon", "POST /nodes/{name}:uncordon",
-	"POST /nodes/{name}:drain", "POST /shards/{id}:move", "POST /workflows/{ns}/{name}:move", "GET /admin/scheduler", "POST /admin/scheduler:stop",
+	"POST /nodes/{name}:drain", "POST /shards/{id}:move", "POST /workflows/{ns}/{name}:move", "GET /admin/scheduler", "GET /audit", "GET /audit:export", "POST /admin/scheduler:stop",
 	"POST /admin/scheduler:start", "GET /status", "GET /verify", "GET /events",
 	"GET /schedules", "GET /schedules/next", "POST /schedules:simulate", "GET /schedules/{ns}/{workflow}/{trigger}", "GET /schedules/{ns}/{workflow}/{trigger}/next",
 	"GET /schedules/{ns}/{workflow}/{trigger}/fires", "GET /schedules/{ns}/{workflow}/{trigger}/days", "POST /schedules/{ns}/{workflow}/{trigger}:pause",
@@ -125,12 +128,13 @@ var contract = []string{
 	"POST /hooks/{ns}/{workflow}/{trigger}", "POST /backfills", "GET /backfills", "GET /backfills/{id}", "GET /backfills/{id}/runs",
 	"POST /backfills/{id}:pause", "POST /backfills/{id}:resume", "POST /backfills/{id}:cancel",
 	"GET /queues", "GET /queues/{name}", "PUT /queues/{name}", "DELETE /queues/{name}", "POST /queues/{name}:pause",
-	"POST /queues/{name}:drain", "POST /queues/{name}:resume", "GET /locks", "GET /me", "GET /classes", "PUT /classes/{name}", "DELETE /classes/{name}",
+	"POST /queues/{name}:drain", "POST /queues/{name}:resume", "GET /locks", "GET /me", "GET /identity-providers", "GET /classes", "PUT /classes/{name}", "DELETE /classes/{name}",
+	"GET /secrets", "PUT /secrets/{ns}/{name}", "DELETE /secrets/{ns}/{name}", "POST /keys:rotate",
 }
 
 var update = flag.Bool("update", false, "write api/v1/openapi.json")
 
-// The document is committed, so that a change of the interface shows in its review.
+// The document is committed, so that a review shows every change of the interface.
 func TestOpenAPIIsTheCommittedOne(t *testing.T) {
 	const file = "../../api/v1/openapi.json"
 	b := newBed(t, true)
@@ -187,7 +191,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	schemas := slices.Sorted(maps.Keys(b.spec.doc["components"].(map[string]any)["schemas"].(map[string]any)))
-	for _, name := range schemas { // every schema is one of JSON Schema 2020-12
+	for _, name := range schemas { // every schema is a JSON Schema 2020-12
 		if _, err := b.spec.compiler.Compile("openapi.json#/components/schemas/" + name); err != nil {
 			t.Errorf("schema %s: %v", name, err)
 		}
@@ -219,7 +223,7 @@ func TestDocsPageNeedsNothingElse(t *testing.T) {
 	}
 }
 
-// keys are the fields of an object in JSON.
+// keys returns the fields of a JSON object.
 func keys(t *testing.T, object json.RawMessage) []string {
 	t.Helper()
 	var m map[string]json.RawMessage

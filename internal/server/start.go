@@ -1,12 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,11 +16,12 @@ import (
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
 
-// Idempotent is what every POST that changes something takes.
+// Idempotent holds the header of every POST that changes something.
 type Idempotent struct {
 	Key string `header:"Idempotency-Key" maxLength:"255" doc:"The same key with the same body gets the same answer; with another body it is refused."`
 }
@@ -51,7 +54,7 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 	}
 	out := &runOut{Status: http.StatusAccepted, Location: api.Prefix + "/runs/" + run.ID, Preference: applied(wait), Body: run}
 	left, most := s.engine.SubmitRoom()
-	out.RateLimit, out.RateLimitPolicy = fmt.Sprintf(`"submissions";r=%d`, left), fmt.Sprintf(`"submissions";q=%d`, most)
+	out.RateLimit, out.RateLimitPolicy = `"submissions";r=`+strconv.Itoa(left), `"submissions";q=`+strconv.Itoa(most)
 	switch {
 	case a.Existing:
 		out.Status = http.StatusOK
@@ -61,8 +64,8 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 	return out, nil
 }
 
-// mayStart refuses a start. A start at a task, which passes by the tasks before it, or of an earlier version
-// needs the verb run.redo, too.
+// mayStart refuses a start. A start at a task skips the tasks before it, so it also needs the verb
+// run.redo. So does a start of an earlier version.
 func mayStart(ctx context.Context, req *api.RunRequest) error {
 	if err := mayName(ctx, access.RunStart, req.Workflow); err != nil {
 		return err
@@ -73,11 +76,14 @@ func mayStart(ctx context.Context, req *api.RunRequest) error {
 	return mayName(ctx, access.RunRedo, req.Workflow)
 }
 
-// startedRun is the run of a submission: as it was accepted if the engine has said that, else as it is after
-// a wait.
+// startedRun returns the run of a submission: as accepted, if the engine has returned that, otherwise its
+// state after a wait. It has its values if the caller has the verb run.values: a rerun takes those of
+// another run.
 func (s *Server) startedRun(ctx context.Context, a *engine.Accepted, wait time.Duration) (api.Run, error) {
 	if a.View != nil && wait == 0 {
-		return runOf(a.View)
+		run, err := s.lastStart.run(a.View)
+		hideValues(ctx, &run)
+		return run, err
 	}
 	if err := s.await(ctx, a.Run, wait); err != nil {
 		return api.Run{}, err
@@ -85,14 +91,14 @@ func (s *Server) startedRun(ctx context.Context, a *engine.Accepted, wait time.D
 	return s.readRun(ctx, a.Run, false)
 }
 
-// submit starts a run, or finds the one that its key made. of is the run that it repeats, if any.
+// submit starts a run, or finds the run that its key has started. of is the run that it repeats, if any.
 func (s *Server) submit(ctx context.Context, req *api.RunRequest, of *dag.Header) (engine.Accepted, error) {
 	w, kept, err := s.startable(ctx, req.Workflow)
 	if err != nil {
 		return engine.Accepted{}, err
 	}
 	a, err := s.submitTo(ctx, &w, req, of)
-	var moved *engine.Elsewhere
+	var moved *errkind.Elsewhere
 	if !errors.As(err, &moved) {
 		return a, err
 	}
@@ -133,21 +139,22 @@ func startedBefore(ctx context.Context, e *engine.Engine, sub *engine.Submission
 	switch {
 	case err == nil:
 		return engine.Accepted{Run: row.ID, Existing: true}, sameRequest(row.KeyHash, sub.KeyHash)
-	case errors.Is(err, engine.ErrNotFound):
+	case errors.Is(err, errkind.ErrNotFound):
 		return engine.Accepted{}, why
 	}
 	return engine.Accepted{}, err
 }
 
-// sameKey says of a conflict over an idempotency key what it is.
+// sameKey explains a conflict over an idempotency key.
 func sameKey(a *engine.Accepted, sub *engine.Submission, err error) error {
-	if errors.Is(err, engine.ErrConflict) && a.Existing {
+	if errors.Is(err, errkind.ErrConflict) && a.Existing {
 		return sameRequest(nil, sub.KeyHash)
 	}
 	return err
 }
 
-// submission is what a request asks of the engine, checked. Its key is there also beside an error.
+// submission converts a request to a submission and checks it. The key of the submission is set even if
+// there is an error.
 func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.RunRequest, of *dag.Header) (sub engine.Submission, err error) {
 	sub = engine.Submission{Workflow: *w, Version: req.Version, Origin: dag.OriginAPI, User: userOf(ctx), From: req.From, View: true}
 	if of != nil {
@@ -158,6 +165,9 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 	}
 	if req.Origin != "" {
 		sub.Origin = dag.Origin(req.Origin)
+	}
+	if sub.Trace = cmp.Or(dag.ParseTrace(req.Traceparent), callerTrace(ctx)); sub.Trace == "" && of != nil {
+		sub.Trace = of.Trace()
 	}
 	if sub.Key = req.IdempotencyKey; sub.Key != "" {
 		if sub.KeyHash, err = startHash(w, req, of); err != nil {
@@ -184,7 +194,20 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 	return sub, nil
 }
 
-// startHash tells requests under one key apart: what was asked, not what became of it.
+// callerTrace returns the trace context that the request of ctx gives in its header traceparent. Two headers
+// are not valid, as W3C Trace Context says, so they are none.
+func callerTrace(ctx context.Context) string {
+	rec, ok := ctx.Value(recorderKey{}).(*recorder)
+	if !ok {
+		return ""
+	}
+	if given := rec.header["Traceparent"]; len(given) == 1 {
+		return dag.ParseTrace(given[0])
+	}
+	return ""
+}
+
+// startHash distinguishes requests with one key by their content, not by their results.
 func startHash(w *store.Workflow, req *api.RunRequest, of *dag.Header) ([]byte, error) {
 	type asked struct {
 		Workflow string
@@ -206,7 +229,7 @@ func startHash(w *store.Workflow, req *api.RunRequest, of *dag.Header) ([]byte, 
 	return hashJSON(again)
 }
 
-// hasTask refuses a task to begin at that the version does not have.
+// hasTask refuses a start at a task that the version does not have.
 func (s *Server) hasTask(w *store.Workflow, version int32, name string) error {
 	if name == "" {
 		return nil
@@ -225,7 +248,7 @@ func (s *Server) hasTask(w *store.Workflow, version int32, name string) error {
 	return notFound("version %d of workflow %s has no task %q%s", version, fullName(w.Namespace, w.Name), name, text)
 }
 
-// hashJSON is of the canonical form: the keys of maps are sorted.
+// hashJSON hashes the canonical form, in which the keys of maps are sorted.
 func hashJSON(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -253,14 +276,14 @@ func invalidParams(err error) error {
 	return f
 }
 
-// findWorkflow takes NAME or NAMESPACE/NAME.
+// findWorkflow finds a workflow by NAME or NAMESPACE/NAME.
 func (s *Server) findWorkflow(ctx context.Context, name string) (store.Workflow, error) {
 	namespace, name := cutName(name)
 	w, err := s.engine.Workflow(ctx, namespace, name)
 	return w, noWorkflow(namespace, name, err)
 }
 
-// startable is findWorkflow for a start; the engine says whether it had kept it.
+// startable is findWorkflow for a start. kept reports whether the engine returned a cached row.
 func (s *Server) startable(ctx context.Context, name string) (store.Workflow, bool, error) {
 	namespace, name := cutName(name)
 	w, kept, err := s.engine.Startable(ctx, namespace, name)
@@ -276,20 +299,20 @@ func cutName(full string) (namespace, name string) {
 
 // noWorkflow names the workflow that was not found.
 func noWorkflow(namespace, name string, err error) error {
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return notFound("there is no workflow %s", fullName(namespace, name))
 	}
 	return err
 }
 
-// definition decodes a version, or finds that it was decoded lately.
+// definition decodes a version, or returns a cached one.
 func (s *Server) definition(ctx context.Context, w *store.Workflow, version int32) (*workflow.Workflow, error) {
 	key := versionKey{w.ID, version}
 	if def := s.defs.get(key); def != nil {
 		return def, nil
 	}
 	v, err := s.engine.Version(ctx, w.ID, version)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return nil, notFound("workflow %s has no version %d", fullName(w.Namespace, w.Name), version)
 	}
 	if err != nil {

@@ -4,17 +4,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store"
 )
 
-// TestStartAnswersAsAccepted starts workflows whose runs stand still once they are accepted: what the start
-// answers, which nothing reads from the store, is what is read there afterwards.
+// TestStartAnswersAsAccepted starts workflows whose runs do not change after their acceptance. The answer
+// to the start, which reads nothing from the store, must equal a later read.
 func TestStartAnswersAsAccepted(t *testing.T) {
 	b := newBed(t, false)
 	for name, source := range map[string]string{
@@ -31,7 +35,7 @@ func TestStartAnswersAsAccepted(t *testing.T) {
 				t.Fatalf("apply: %d %s", a.status, a.body)
 			}
 			first := want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"`+name+`"}`), 202)
-			for deadline := time.Now().Add(time.Minute); first.SplitAt == nil; { // the graph is read beside the shard
+			for deadline := time.Now().Add(time.Minute); first.SplitAt == nil; { // the graph is read outside of the shard's writer
 				if time.Now().After(deadline) {
 					t.Fatalf("it is not split: %+v", first)
 				}
@@ -56,8 +60,8 @@ func TestStartAnswersAsAccepted(t *testing.T) {
 	}
 }
 
-// TestStartSeesEveryChange starts a workflow right after each change of it: the node keeps workflows for
-// starts, and a kept one that is out of date is never used.
+// TestStartSeesEveryChange starts a workflow directly after each change of it. The node caches workflows
+// for starts, and must never use an outdated one.
 func TestStartSeesEveryChange(t *testing.T) {
 	b, _ := newTown(t)
 	start := func(status int) answer {
@@ -106,7 +110,7 @@ func TestStartSeesEveryChange(t *testing.T) {
 	}
 }
 
-// batchOf is the body of a batch of so many starts of a workflow, with keys of a round.
+// batchOf returns the body of a batch of n starts of a workflow, with the keys of a round.
 func batchOf(workflow, round string, n int) string {
 	var b strings.Builder
 	b.WriteString(`{"runs":[`)
@@ -162,8 +166,8 @@ func TestBatch(t *testing.T) {
 	wantProblem(t, b.post("/api/v1/runs:batch", `{"runs":[{"workflow":"w"}]}`, "Idempotency-Key", strings.Repeat("k", 255)), 422, api.ProblemInvalid)
 }
 
-// TestBatchAgain sends a batch several times at once, and once more after a restart: each start makes one
-// run.
+// TestBatchAgain sends a batch several times at the same time, and again after a restart: each start makes
+// one run.
 func TestBatchAgain(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("w")
@@ -221,5 +225,82 @@ func TestBatchWithoutOwner(t *testing.T) {
 	b.own(0, 1, 2, 3)
 	if page := want[api.List[api.Run]](t, b.get("/api/v1/runs?limit=1000"), 200); len(page.Items) != 100 {
 		t.Errorf("%d runs", len(page.Items))
+	}
+}
+
+// TestQuickStart sends each start twice: plainly, and with a media type that is left to huma. The answers
+// must be the same, but for what differs between two runs. The first kind must be answered without huma.
+func TestQuickStart(t *testing.T) {
+	b := newRightsBed(t)
+	for name, source := range map[string]string{"w": `tasks: {a: {run: "true", if: "false"}}`,
+		"p": "params: {n: {type: int, default: 7}, o: {type: json, default: {}}}\ntasks: {a: {run: \"true\", if: \"false\"}}"} {
+		if a := b.do("PUT", "/api/v1/workflows/default/"+name, "name: "+name+"\n"+source, "Content-Type", "application/yaml"); a.status != 201 {
+			t.Fatalf("apply: %d %s", a.status, a.body)
+		}
+		b.post("/api/v1/runs", `{"workflow":"`+name+`"}`, "Prefer", "wait=10")
+	}
+	own := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"duration":[0-9.e-]+`)
+	both := func(what, body string, header ...string) (status int) {
+		t.Helper()
+		was := server.QuickStarts(b.srv)
+		quick := b.post("/api/v1/runs", body, header...)
+		n := server.QuickStarts(b.srv) - was
+		if plain := quick.status/100 == 2 && what != "odd media"; plain != (n == 1) {
+			t.Errorf("%s: %.200s: status %d, and %d were answered without huma", what, body, quick.status, n)
+		}
+		full := b.post("/api/v1/runs", body, append([]string{"Content-Type", "application/json; charset=utf-8"}, header...)...)
+		for _, a := range []*answer{&quick, &full} {
+			a.header.Del("Date")
+			a.header.Del("Content-Length") // of a duration
+			a.body = own.ReplaceAllString(a.body, "X")
+			if at := a.header.Get("Location"); at != "" {
+				a.header.Set("Location", own.ReplaceAllString(at, "X"))
+			}
+		}
+		if !reflect.DeepEqual(quick, full) {
+			t.Errorf("%s: %.200s\n%+v\n%+v", what, body, quick, full)
+		}
+		if all := server.QuickStarts(b.srv) - was; all != n {
+			t.Errorf("%s: %.200s: one that is left to huma was answered without it", what, body)
+		}
+		return quick.status
+	}
+	starts := []string{`{"workflow":"w"}`, `{"workflow":"default/w","version":1,"priority":"high","origin":"manual"}`, `{"workflow":"p","params":{"n":3,"o":{"a":[1.50,"é"]}}}`}
+	for _, body := range starts {
+		if is := both("a start", body); is != 202 {
+			t.Errorf("%s: status %d", body, is)
+		}
+		both("waited for", body, "Prefer", "wait=10")
+		both("any media", body, "Accept", "*/*")
+		both("odd media", body, "Accept", "text/html")
+	}
+	b.post("/api/v1/runs", `{"workflow":"w","idempotency_key":"same"}`)
+	if is := both("existing", `{"workflow":"w"}`, "Idempotency-Key", "same"); is != 200 {
+		t.Errorf("existing: status %d", is)
+	}
+	both("another request", `{"workflow":"w","priority":"low"}`, "Idempotency-Key", "same")
+	both("two keys", `{"workflow":"w","idempotency_key":"other"}`, "Idempotency-Key", "same")
+	both("a long key", `{"workflow":"w"}`, "Idempotency-Key", strings.Repeat("k", 256))
+	for _, body := range []string{``, `{}`, `{"workflow":"nothing"}`, `{"workflow":"no/such"}`, `{"workflow":"w","version":9}`, `{"workflow":"w","from":"z"}`,
+		`{"workflow":"p","params":{"n":"x"}}`, `{"workflow":"p","params":{"m":1}}`, `{"workflow":"w","other":1}`, `{"workflow":"w"`, `{"workflow":"w","version":-1}`,
+		`{"workflow":"w","params":{"a":1e400}}`, `{"workflow":"` + strings.Repeat("w", 128) + `"}`, `{"workflow":"w","from":"` + strings.Repeat(" ", 5000) + `"}`} {
+		if is := both("refused", body); is < 400 {
+			t.Errorf("%s: status %d", body, is)
+		}
+	}
+
+	b.token(store.Token{Name: "any", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})
+	gated := httptest.NewUnstartedServer(nil)
+	gated.Config = b.srv.HTTP()
+	gated.Config.Handler = b.gate
+	gated.Start()
+	defer gated.Close()
+	inner := b.http
+	defer func() { b.http = inner }()
+	b.http = gated // the gate sets the deadlines of bodies
+	for _, body := range starts {
+		if is := both("waited for behind a gate", body, "Prefer", "wait=10", "Authorization", "Bearer "+b.secrets["any"]); is != 201 {
+			t.Errorf("%s behind a gate: status %d", body, is)
+		}
 	}
 }

@@ -12,10 +12,11 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
-// readyTimeout bounds the look at the store for /readyz.
+// readyTimeout bounds the read of the store for /readyz.
 const readyTimeout = 5 * time.Second
 
 // Paths outside of huma.
@@ -53,8 +54,9 @@ func (s *Server) getStatus(ctx context.Context, in *statusIn) (*jsonOut[api.Stat
 	return &jsonOut[api.Status]{Body: out}, nil
 }
 
-// withoutSystem takes the unfinished runs of the program's own workflow out of the counts by state. There are
-// few: they have a queue. A run that changes its state between the two reads may count for a moment.
+// withoutSystem subtracts the unfinished runs of the program's own workflow from the counts by state. There
+// are few of them, because they have a queue. If a run changes its state between the two reads, the counts
+// may be wrong for a moment.
 func withoutSystem(ctx context.Context, s *Server, counts map[string]int) error {
 	id, err := s.builtin.read(ctx, s.engine)
 	if err != nil || id == 0 {
@@ -73,7 +75,7 @@ func withoutSystem(ctx context.Context, s *Server, counts map[string]int) error 
 	return nil
 }
 
-// plain registers what is not part of the versioned interface.
+// plain registers the routes outside of the versioned interface.
 func (s *Server) plain() error {
 	doc, page, err := s.document()
 	if err != nil {
@@ -95,9 +97,10 @@ func (s *Server) plain() error {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
-		_, _ = w.Write(doc) // the client is gone
+		_, _ = w.Write(doc) // an error means that the client has gone
 	})
 	outside(s, docsPath, page.ServeHTTP)
+	arrivalRoutes(s)
 	// A browser gets the page here, if there is one; every other client is sent to the documentation.
 	outside(s, "/", http.RedirectHandler(docsPath, http.StatusFound).ServeHTTP)
 	// The page takes these before the mux sees them. Without a page they are not there.
@@ -126,7 +129,7 @@ const (
 	partSlots  = "slots"
 )
 
-// stuckFor is for how long each part that takes turns has completed none.
+// stuckFor is the time for which a part that works in turns has completed none.
 func (c *Config) stuckFor(part string) time.Duration {
 	switch {
 	case part == partWriter:
@@ -141,13 +144,14 @@ func (c *Config) stuckFor(part string) time.Duration {
 func (s *Server) progress() error {
 	for part, what := range map[string]string{partWriter: "the writer", partSlots: "the broker of slots"} {
 		if d := s.cfg.stuckFor(part); d > stuckMax {
-			return fmt.Errorf("%w: %s has completed no turn for %v although work waits", engine.ErrUnavailable, what, d.Round(time.Second))
+			return fmt.Errorf("%w: %s has completed no turn for %v although work waits", errkind.ErrUnavailable, what, d.Round(time.Second))
 		}
 	}
 	return nil
 }
 
-// readyz is 200 once the store, its format and the shards stand, submissions are taken, and no part is stuck.
+// readyz answers 200 once the store, its format and the shards are ready, submissions are accepted, and no
+// part is stuck.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -169,8 +173,8 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client is gone
 }
 
-// verify recounts all that is stored. One recount runs at a time. It may take minutes and holds little memory, so it
-// takes no weight from the requests that are heavy.
+// verify recounts all that is stored. One recount runs at a time. It may take minutes and holds little
+// memory, so it takes no weight from the requests that are heavy.
 func (s *Server) verify(ctx context.Context, _ *struct{}) (*jsonOut[api.Verification], error) {
 	if err := s.recounts.enter("recount is under way"); err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/server"
@@ -149,6 +150,37 @@ func TestLogs(t *testing.T) {
 	}
 }
 
+// A search tells the lines with the text and how the log ended. A line can be where a read begins.
+func TestLogSearch(t *testing.T) {
+	b := newBed(t, false)
+	b.apply("w")
+	run := b.run("w")
+	a := <-b.exec.got
+	path := "/api/v1/runs/" + run.ID + "/tasks/a/logs"
+	if got := b.get(path + "/search?q=x"); got.body != `{"end":{"bytes":0,"hits":0,"more":false,"lines":null}}`+"\n" {
+		t.Errorf("of an empty log: %d %s", got.status, got.body)
+	}
+	b.logs.add(server.LogRef{Namespace: "default", Workflow: "w", Run: a.Run, Task: "a", Attempt: 1}, "one\n\xff An Error\ntwo\nerror\n")
+	second, fourth := `{"hit":{"line":2,"offset":4,"text":"� An Error","at":5}}`+"\n", `{"hit":{"line":4,"offset":19,"text":"error","at":0}}`+"\n"
+	for query, wanted := range map[string]string{
+		"q=error":           second + fourth + `{"end":{"bytes":25,"hits":2,"more":false,"lines":4}}` + "\n",
+		"q=error&case=true": fourth + `{"end":{"bytes":25,"hits":1,"more":false,"lines":4}}` + "\n",
+		"q=error&limit=1":   second + `{"end":{"bytes":25,"hits":1,"more":true,"lines":null}}` + "\n",
+	} {
+		got := b.get(path + "/search?" + query)
+		if got.status != 200 || got.header.Get("Content-Type") != "application/x-ndjson" || got.body != wanted {
+			t.Errorf("%s: %d %v %s", query, got.status, got.header, got.body)
+		}
+	}
+	if got := b.get(path + "?line=3&limit=3"); got.body != "two" || got.header.Get("Skein-Log-Offset") != "15" {
+		t.Errorf("line 3: %d %q %v", got.status, got.body, got.header)
+	}
+	wantProblem(t, b.get(path+"?line=5"), 404, api.ProblemNotFound)
+	wantProblem(t, b.get(path+"/search?q=a%0Ab"), 422, api.ProblemInvalid)
+	wantProblem(t, b.get(path+"/search"), 422, api.ProblemInvalid)
+	wantProblem(t, b.get(path+"/search?q=a&attempt=7"), 404, api.ProblemNotFound)
+}
+
 // A log whose front is not kept says so, and what is kept has the offsets that it had.
 func TestCutLogs(t *testing.T) {
 	b := newBed(t, false)
@@ -269,7 +301,7 @@ func TestFollowingATaskThatNeverStarts(t *testing.T) {
 func TestSlowWatchersAreReset(t *testing.T) {
 	b := newBed(t, true)
 	w := b.apply("w")
-	c := must(skein.New("localhost", skein.WithHandler(b.srv.Handler()))) // no socket: nothing is buffered
+	c := must(skein.New("localhost", skein.WithHandler(auth.AsLocal(b.srv.Handler())))) // no socket: nothing is buffered
 	stream := must(c.Watch(t.Context(), skein.WatchQuery{}))
 	defer stream.Close()
 	wf := must(b.engine.Workflow(t.Context(), "default", "w"))

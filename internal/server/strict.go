@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,8 +9,10 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -31,7 +34,7 @@ func plainHeaders(r *http.Request, takesBody bool) *failure {
 			api.HeaderIdempotencyKey)
 	}
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil && !strings.HasPrefix(r.URL.Path, hooksPath) {
-		// What cannot be read would be left out, and a filter with it.
+		// Parameters that cannot be read would be ignored, and a filter with them.
 		return fail(http.StatusBadRequest, api.ProblemInvalid, "the query cannot be read: %v; write a semicolon as %%3B, and a percent sign as %%25", err)
 	}
 	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" || !takesBody || strings.HasPrefix(r.URL.Path, hooksPath) {
@@ -49,7 +52,52 @@ func (e *errAmbiguous) Error() string {
 }
 
 // errEncoding is JSON in another encoding: the decoder would replace the bytes that it cannot read.
-var errEncoding = errors.New("JSON is written in UTF-8, and this text is not")
+var errEncoding = errors.New("the body is not UTF-8; send JSON in UTF-8")
+
+// errHalf is text with one half of a surrogate pair. The decoder would replace it.
+type errHalf struct {
+	escape string
+	at     int // its offset in the body
+}
+
+func (e *errHalf) Error() string {
+	return fmt.Sprintf("byte %d: %s is one half of a character; write the character itself, or both of its halves", e.at, e.escape)
+}
+
+// halfAt returns the index of the first \u escape in quoted text that is one half of a surrogate pair
+// without the other one. It returns -1 if there is none.
+func halfAt(quoted []byte) int {
+	for i := bytes.IndexByte(quoted, '\\'); i >= 0 && i+1 < len(quoted); i++ {
+		if quoted[i] != '\\' {
+			continue
+		}
+		first, ok := unitAt(quoted, i)
+		if !ok {
+			i++ // another escape
+			continue
+		}
+		if utf16.IsSurrogate(first) {
+			second, _ := unitAt(quoted, i+unitBytes)
+			if utf16.DecodeRune(first, second) == unicode.ReplacementChar {
+				return i
+			}
+			i += unitBytes
+		}
+		i += unitBytes - 1
+	}
+	return -1
+}
+
+const unitBytes = len(`\u0000`)
+
+// unitAt reads the \u escape at an index.
+func unitAt(b []byte, at int) (rune, bool) {
+	if at+unitBytes > len(b) || b[at] != '\\' || b[at+1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(b[at+2:at+unitBytes]), 16, 16)
+	return rune(n), err == nil
+}
 
 // frame is an object or a list that is being read.
 type frame struct {
@@ -61,7 +109,7 @@ type frame struct {
 // fewKeys is how many keys of an object are compared with each other.
 const fewKeys = 16
 
-// add notes a key; false: it is there already.
+// add notes a key. It returns false if the key is there already.
 func (f *frame) add(key string) bool {
 	if f.many == nil && len(f.few) < fewKeys {
 		for _, is := range f.few {
@@ -85,8 +133,8 @@ func (f *frame) add(key string) bool {
 	return true
 }
 
-// errCase is a key that differs from a name in its case only. The decoder of the library would take it for that name,
-// other readers would not.
+// errCase is a key that differs from a name in its case only. The decoder of the library would take it for
+// that name, other readers would not.
 type errCase struct{ key, name string }
 
 func (e *errCase) Error() string {
@@ -107,9 +155,9 @@ func namesOf(t reflect.Type) (names []string) {
 	return names
 }
 
-// unambiguous refuses JSON that is not UTF-8, is nested too deep, has an object with one key twice, or has a
-// key that differs from one of names in its case only. It leaves text that is not JSON to the decoder, which
-// names the position.
+// unambiguous refuses JSON that is not UTF-8, has half of a surrogate pair, is nested too deep, has an object
+// with one key twice, or has a key that differs from one of names in its case only. It leaves text that is
+// not JSON to the decoder, which names the position.
 func unambiguous(b []byte, names []string) error {
 	if !utf8.Valid(b) {
 		return errEncoding
@@ -119,6 +167,9 @@ func unambiguous(b []byte, names []string) error {
 		switch b[i] {
 		case '"':
 			end := textEnd(b, i)
+			if at := halfAt(b[i:end]); at >= 0 {
+				return &errHalf{string(b[i+at : i+at+unitBytes]), i + at}
+			}
 			if n := len(open); n > 0 && open[n-1].key {
 				open[n-1].key = false
 				key := nameOf(b[i:end])
@@ -163,7 +214,7 @@ func textEnd(b []byte, i int) int {
 	return len(b)
 }
 
-// nameOf is what a quoted key says.
+// nameOf is the name in a quoted key.
 func nameOf(quoted []byte) string {
 	if n := len(quoted); n >= 2 && quoted[n-1] == '"' && !strings.Contains(string(quoted), `\`) {
 		return string(quoted[1 : n-1])

@@ -32,6 +32,10 @@ func TestOneMeaning(t *testing.T) {
 		"no media type":        {`{"workflow":"w"}`, []string{"Content-Type", ""}, 415, api.ProblemMediaType},
 		"a form":               {`{"workflow":"w"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, api.ProblemMediaType},
 		"another encoding":     {"{\"workflow\":\"w\",\"user\":\"j\xf6rg\"}", nil, 400, api.ProblemInvalid},
+		"half a pair":          {`{"workflow":"w","user":"a\\\ud800"}`, nil, 400, api.ProblemInvalid},
+		"a pair backwards":     {`{"workflow":"w","params":{"\udc00\ud800":1}}`, nil, 400, api.ProblemInvalid},
+		"a pair and a half":    {`{"workflow":"w","params":{"a":["\ud83d\ude00\uDBFFx"]}}`, nil, 400, api.ProblemInvalid},
+		"a pair":               {`{"workflow":"w","params":{"a":"\\ud800 \ud83d\ude00 \u00e9"}}`, nil, 422, api.ProblemInvalidParams},
 		"a tab in the key":     {`{"workflow":"w"}`, []string{api.HeaderIdempotencyKey, "a\tb"}, 422, api.ProblemInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,10 +8,12 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
-// SystemFilter is of lists that leave out what comes with the program: everything of the namespace system.
+// SystemFilter is the filter of lists that leave out the built-in workflows, which are in the namespace
+// system.
 type SystemFilter struct {
 	System bool `query:"system" doc:"Include the program's own workflows (namespace system). Lists leave them out, unless you name that namespace or a workflow of it."`
 }
@@ -22,28 +24,29 @@ func (f *SystemFilter) hides(namespace, workflow string) bool {
 	return !f.System && namespace == "" && workflow == ""
 }
 
-// isSystem reports whether a workflow comes with the program.
+// isSystem reports whether a workflow is built in.
 func isSystem(w *store.Workflow) bool { return w.Namespace == engine.SystemNamespace }
 
 // systemKept is for how long the id of the built-in workflow counts. The workflow gets another id if it is
 // deleted: the node makes it again.
 const systemKept = 10 * time.Second
 
-// systemWorkflow remembers the id of the workflow that comes with the program.
+// systemWorkflow remembers the id of the built-in workflow. It does not remember that the workflow is
+// missing: a node makes it just after its start, and a list that still believed so would show its runs.
 type systemWorkflow struct {
-	mu sync.Mutex // protects following fields
-	id dag.WorkflowID
-	at time.Time // when it was read
+	mu sync.Mutex     // protects following fields
+	id dag.WorkflowID // 0: it was not there
+	at time.Time      // when it was read
 }
 
-// read returns the id of the workflow that comes with the program; 0: it is not there. The lock is not held
-// while the store is read, so a slow read delays its own caller only.
+// read returns the id of the built-in workflow, or 0 if it does not exist. The lock is not held while the
+// store is read, so a slow read delays its own caller only.
 func (k *systemWorkflow) read(ctx context.Context, e *engine.Engine) (dag.WorkflowID, error) {
 	if id, fresh := k.known(); fresh {
 		return id, nil
 	}
 	w, err := e.Workflow(ctx, engine.SystemNamespace, engine.RecoveryName)
-	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+	if err != nil && !errors.Is(err, errkind.ErrNotFound) {
 		return 0, err
 	}
 	k.mu.Lock()

@@ -10,7 +10,8 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 )
 
 type listTasksIn struct {
@@ -32,6 +33,9 @@ func (s *Server) listTasks(ctx context.Context, in *listTasksIn) (*jsonOut[api.L
 	}
 	views, total, err := s.engine.Tasks(ctx, id, int(from), in.Limit)
 	if err != nil {
+		return nil, err
+	}
+	if err := weighOutputs(ctx, s, views); err != nil {
 		return nil, err
 	}
 	values, err := mayValues(ctx, s, id)
@@ -63,7 +67,7 @@ func (s *Server) getTask(ctx context.Context, in *TaskPath) (*jsonOut[api.Task],
 		return nil, err
 	}
 	v, err := s.engine.Task(ctx, id, in.Task)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return nil, s.noTask(ctx, id, in.Task)
 	}
 	if err != nil {
@@ -74,7 +78,7 @@ func (s *Server) getTask(ctx context.Context, in *TaskPath) (*jsonOut[api.Task],
 }
 
 // shownTask is a task of a run, without its outputs unless the caller has the verb run.values.
-func shownTask(ctx context.Context, s *Server, id dag.RunID, v *engine.TaskView) (api.Task, error) {
+func shownTask(ctx context.Context, s *Server, id dag.RunID, v *inspect.TaskView) (api.Task, error) {
 	values, err := mayValues(ctx, s, id)
 	out := taskOf(v)
 	if !values {
@@ -162,7 +166,7 @@ const seqRowsMax = 4
 
 // wholeTransactions returns at least limit rows, if there are that many, and all rows of their last
 // transaction; more: others follow. The rows were read with a limit of limit + seqRowsMax.
-func wholeTransactions(rows []engine.EventView, limit int) (page []engine.EventView, more bool) {
+func wholeTransactions(rows []inspect.EventView, limit int) (page []inspect.EventView, more bool) {
 	for i := limit; i < len(rows); i++ {
 		if rows[i].Seq != rows[limit-1].Seq {
 			return rows[:i], true
@@ -234,7 +238,7 @@ func (s *Server) explain(ctx context.Context, in *RunPath, task string, limit in
 		return nil, err
 	}
 	x, err := s.engine.Explain(ctx, id, task)
-	if task != "" && errors.Is(err, engine.ErrNotFound) {
+	if task != "" && errors.Is(err, errkind.ErrNotFound) {
 		return nil, s.noTask(ctx, id, task)
 	}
 	if err != nil {
@@ -247,7 +251,7 @@ func (s *Server) explain(ctx context.Context, in *RunPath, task string, limit in
 	return &jsonOut[api.Explanation]{Body: out}, nil
 }
 
-func reasonOf(r *engine.Reason) api.Reason {
+func reasonOf(r *inspect.Reason) api.Reason {
 	out := api.Reason{Kind: r.Kind, What: r.What, Holder: textOrNull(r.Holder), Since: instantOrNull(r.Since),
 		Unblocks: textOrNull(r.Unblocks), ExpectedAt: instantOrNull(r.Expected), Code: r.Code, Args: r.Args, Actions: []api.Action{}}
 	if out.Args == nil {

@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/people"
 	"skein.dev/skein/internal/store"
 )
 
@@ -21,14 +24,15 @@ func (s *Server) tokenRoutes(tokens tag) {
 	route(s, tokens.get("/me", "get-me", "Read who you are to this node, and your verbs by namespace"), whoCalls)
 	route(s, tokens.get("/tokens", "list-tokens", "List the tokens, revoked ones too"), s.listTokens)
 	route(s, tokens.verb("/tokens", "create-token", "Make a token; what its holder shows is told once, here"), s.createToken)
+	route(s, tokens.verb("/tokens/{id}:rotate", "rotate-token", "Make the successor of a token, with its rights and name; the old one counts on for a while"), rotateToken(s))
 	route(s, tokens.verb("/tokens/{id}:revoke", "revoke-token", "End a token; every node refuses it within seconds"), s.revokeToken)
 }
 
-// whoCalls says who the caller is and what it may do.
+// whoCalls returns the caller and its rights.
 func whoCalls(ctx context.Context, _ *struct{}) (*jsonOut[api.Me], error) {
 	p, now := auth.Rights(ctx)
 	if p == nil { // its last right ended during the call
-		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "your token has no rights any more: ask whoever made it for a new one")
+		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "your token no longer has any rights; ask its maker for a new one")
 	}
 	me := api.Me{Name: userOf(ctx), Kind: p.Kind.String(), Verbs: map[string][]string{}}
 	for ns, verbs := range access.Can(p, now) {
@@ -46,12 +50,27 @@ func (s *Server) listTokens(ctx context.Context, _ *struct{}) (*jsonOut[api.List
 	if err != nil {
 		return nil, err
 	}
-	out := api.List[api.Token]{Items: make([]api.Token, len(all))}
+	rights, err := s.cfg.Access.Rights(ctx)
+	if err != nil {
+		return nil, unread(err)
+	}
+	out, ended, family := api.List[api.Token]{Items: make([]api.Token, len(all))}, auth.Ended(all, &rights, now), store.FamilyOf(all)
 	for i := range all {
-		out.Items[i] = tokenOf(&all[i], now)
+		out.Items[i] = tokenOf(&all[i], &rights, now)
+		out.Items[i].ExpiresAt = endOf(family, &all[i])
+		if next := successor(all, all[i].ID); next != 0 {
+			out.Items[i].ReplacedBy = &next
+		}
+		if ended[all[i].ID] {
+			out.Items[i].State = tokenEnded
+		}
 	}
 	return &jsonOut[api.List[api.Token]]{Body: out}, nil
 }
+
+// tokenLife is how long a token of people and programs counts, unless its maker says otherwise. Tokens of
+// workers and nodes are made once for a machine that runs on, so they last.
+const tokenLife = 90 * 24 * time.Hour
 
 type createTokenIn struct {
 	Body api.TokenRequest
@@ -61,6 +80,9 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	req := &in.Body
 	if strings.TrimSpace(req.Name) != req.Name || strings.ContainsFunc(req.Name, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return nil, invalid("the name of a token is printable text without spaces around it")
+	}
+	if strings.Trim(req.Name, "0123456789") == "" {
+		return nil, invalid("the name of a token is not a number: commands take a number for an ID")
 	}
 	if reserved(req.Name) {
 		return nil, invalid("the name %s is reserved for callers without a token; choose another one", localUser)
@@ -76,27 +98,59 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	}
 	t := store.WholeToken(req.Kind, req.Name, hash)
 	t.By = userOf(ctx)
-	if err := scope(ctx, &t, req); err != nil {
+	rights, err := s.cfg.Access.Rights(ctx)
+	if err != nil {
+		return nil, unread(err)
+	}
+	if err := ownerOf(ctx, &t, req, &rights); err != nil {
 		return nil, err
 	}
-	if t.Verbs != store.All || t.Namespaces != store.All {
+	by, held := auth.Holder(ctx)
+	below := held && by.Kind == store.TokenAPI
+	// A node of an earlier format does not know whose a token is, and gives it every right. It does not know
+	// either which token made it, and keeps it when that one ends.
+	if below || t.Verbs != store.All || t.Namespaces != store.All || t.Kind == store.TokenAPI && t.Principal != store.FirstService {
 		if err := allKnowScopes(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	if req.Expires != nil {
+	switch {
+	case req.Expires != nil && req.NeverExpires:
+		return nil, invalid("never_expires: there is expires_at too; send one of them")
+	case req.Expires == nil && !req.NeverExpires && t.Kind == store.TokenAPI:
+		t.Expires = dag.Micro(now.Time().Add(tokenLife))
+	case req.Expires != nil:
 		if t.Expires = dag.Micros(req.Expires.UnixMicro()); t.Expires <= now {
 			return nil, invalid("expires_at is in the past: the token would never be valid")
 		}
 	}
+	if below {
+		end, err := deep(ctx, s.cfg.Tokens, &by)
+		if err != nil {
+			return nil, err
+		}
+		t.Parent, t.Expires = by.ID, earlier(t.Expires, end) // a token does not outlive the one that made it
+	}
+	noteAudit(ctx, "", fmt.Sprintf("token %s of the kind %s for %d, verbs %s, namespaces %s", t.Name, t.Kind, t.Principal, t.Verbs, t.Namespaces))
 	t, err = s.cfg.Tokens.AddToken(ctx, t)
 	switch {
 	case errors.Is(err, store.ErrRefused):
-		return nil, fmt.Errorf("%w: there is a token %q already, or there are %d; revoke it, or choose another name", engine.ErrConflict, req.Name, store.TokensMax)
+		return nil, fmt.Errorf("%w: there is a token %q already, or there are %d; revoke it, or choose another name", errkind.ErrConflict, req.Name, store.TokensMax)
 	case err != nil:
 		return nil, unread(err)
 	}
-	return &jsonOut[api.NewToken]{Body: api.NewToken{Token: tokenOf(&t, now), Secret: secret}}, nil
+	return &jsonOut[api.NewToken]{Body: api.NewToken{Token: tokenOf(&t, &rights, now), Secret: secret}}, nil
+}
+
+// deep refuses a token that has too many tokens above it to make another one. It returns when a token that it
+// makes ends at the latest.
+func deep(ctx context.Context, tokens store.Tokens, by *store.Token) (end dag.Micros, err error) {
+	all, err := tokens.TokenList(ctx)
+	if err != nil {
+		return 0, unread(err)
+	}
+	f := store.FamilyOf(all)
+	return earlier(by.Expires, f.End(f[by.ID])), shallow(f, by)
 }
 
 type tokenPath struct {
@@ -104,6 +158,11 @@ type tokenPath struct {
 }
 
 func (s *Server) revokeToken(ctx context.Context, in *tokenPath) (*jsonOut[api.Token], error) {
+	if _, held := auth.Holder(ctx); held { // a program on the machine of the node needs no token
+		if err := registryOf(s).StaysWithout(ctx, in.ID); err != nil {
+			return nil, refusedChange(err)
+		}
+	}
 	err := s.cfg.Tokens.RevokeToken(ctx, in.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound("there is no token %d", in.ID)
@@ -123,6 +182,81 @@ func (s *Server) revokeToken(ctx context.Context, in *tokenPath) (*jsonOut[api.T
 	return nil, notFound("there is no token %d", in.ID)
 }
 
+// ownerOf says whose rights a new token has. A token for another user acts as that user, so its maker needs
+// the verb user.impersonate, and each right that the user has. The name of a user is no name for the token of
+// another one: people read names.
+func ownerOf(ctx context.Context, t *store.Token, req *api.TokenRequest, all *store.Rights) error {
+	var to store.Principal
+	if req.For != "" {
+		var err error
+		if to, err = people.Find(all, req.For); err != nil {
+			return refusedChange(err)
+		}
+		if t.Kind != store.TokenAPI {
+			return invalid("for: a token of the kind %s belongs to no user", t.Kind)
+		}
+	}
+	by, _ := auth.Holder(ctx)
+	if by.Maker != 0 && by.Maker != by.Principal && (t.Kind != store.TokenAPI || to.ID != 0 && to.ID != by.Principal) {
+		// A token has one maker. What this one made would not end with its own principal.
+		return fail(http.StatusForbidden, api.ProblemForbidden, "another user made your token, so it makes only tokens of the kind api "+
+			"for yourself; sign in, or call with a token that you made yourself")
+	}
+	if to.ID == 0 || to.ID == by.Principal {
+		if err := scope(ctx, t, req); err != nil {
+			return err
+		}
+	} else if err := scopeFor(ctx, t, req, all, &to); err != nil {
+		return err
+	}
+	if named, err := people.Find(all, t.Name); err == nil && t.Kind == store.TokenAPI && named.ID != t.Principal {
+		return fail(http.StatusConflict, api.ProblemConflict, "%s is a user or service; choose another name, or make the token for it: --for %s", named.Name, named.Name)
+	}
+	return nil
+}
+
+// scopeFor is scope for a token of another user or service.
+func scopeFor(ctx context.Context, t *store.Token, req *api.TokenRequest, all *store.Rights, to *store.Principal) error {
+	if to.Kind == store.PrincipalUser {
+		if err := may(ctx, access.UserImpersonate, access.Everywhere); err != nil {
+			return err
+		}
+	}
+	c := changer(ctx)
+	if err := c.Covers(all, to); err != nil {
+		return refusedChange(err)
+	}
+	asked, err := narrowed(t, req)
+	if err != nil {
+		return err
+	}
+	t.Principal = to.ID
+	if by, held := auth.Holder(ctx); held {
+		t.Maker = cmp.Or(by.Maker, by.Principal)
+		return within(t, &by, asked.Verbs)
+	}
+	return nil
+}
+
+// within keeps a token for another principal as narrow as the one that makes it: it has the same verbs unless
+// the request names some of them. A token that is narrowed to namespaces makes none, for token.all is a verb
+// of the cluster. The session of a person is not narrowed.
+func within(t, by *store.Token, asked access.Verbs) error {
+	own := strings.Fields(by.Verbs)
+	if by.Kind != store.TokenAPI || slices.Contains(own, store.All) {
+		return nil
+	}
+	verbs, err := access.ParseVerbs(own)
+	switch {
+	case t.Verbs == store.All:
+		t.Verbs = by.Verbs
+	case err != nil || !verbs.Covers(asked):
+		return fail(http.StatusForbidden, api.ProblemForbidden, "your token has only the verbs %s, and a token that you make with it has no others; "+
+			"name some of these", by.Verbs)
+	}
+	return nil
+}
+
 // scope narrows a new API token to the verbs and namespaces that a request names. Its maker must have each
 // of these verbs there, and the token is bound to the rights of its maker. So no token has a right that
 // its maker does not have. Workers and nodes read and change runs of every namespace, so the maker of
@@ -136,26 +270,18 @@ func scope(ctx context.Context, t *store.Token, req *api.TokenRequest) error {
 		if err := access.MayGive(p, access.Whole().Verbs, access.Everywhere, now); err != nil {
 			return fail(http.StatusForbidden, api.ProblemForbidden, "a token of the kind %s reaches the runs of all namespaces: %s", t.Kind, err)
 		}
+		if by, held := auth.Holder(ctx); held {
+			t.Maker = cmp.Or(by.Maker, by.Principal)
+		}
 		return nil
 	}
-	verbs, namespaces := access.Whole().Verbs, []string{access.Everywhere}
-	if len(req.Verbs) > 0 {
-		var err error
-		if verbs, err = access.ParseVerbs(req.Verbs); err != nil {
-			return invalid("verbs: %s", err)
-		}
-		t.Verbs = verbs.String()
-	}
-	if len(req.Namespaces) > 0 {
-		namespaces = req.Namespaces
-		t.Namespaces = strings.Join(namespaces, " ")
+	to, err := narrowed(t, req)
+	if err != nil {
+		return err
 	}
 	p, now := auth.Rights(ctx)
-	for _, ns := range namespaces {
-		if err := access.CheckNamespace(ns); err != nil {
-			return invalid("namespaces: %s", err)
-		}
-		if err := access.MayGive(p, verbs, ns, now); err != nil {
+	for _, ns := range to.Namespaces {
+		if err := access.MayGive(p, to.Verbs, ns, now); err != nil {
 			return fail(http.StatusForbidden, api.ProblemForbidden, "%s", err)
 		}
 	}
@@ -165,21 +291,48 @@ func scope(ctx context.Context, t *store.Token, req *api.TokenRequest) error {
 	return nil
 }
 
-// allKnowScopes refuses while a node of an earlier version is there: to it every API token has all rights.
+// narrowed narrows a token to what a request names.
+func narrowed(t *store.Token, req *api.TokenRequest) (to access.Scope, err error) {
+	to = access.Whole()
+	if len(req.Verbs) > 0 {
+		if to.Verbs, err = access.ParseVerbs(req.Verbs); err != nil {
+			return to, invalid("verbs: %s", err)
+		}
+		t.Verbs = to.Verbs.String()
+	}
+	if len(req.Namespaces) > 0 {
+		to.Namespaces = req.Namespaces
+		t.Namespaces = strings.Join(to.Namespaces, " ")
+	}
+	for _, ns := range to.Namespaces {
+		if err := access.CheckNamespace(ns); err != nil {
+			return to, invalid("namespaces: %s", err)
+		}
+	}
+	return to, nil
+}
+
+// allKnowScopes refuses while a node of an earlier version is there: to it every API token has all rights,
+// and no token ends with the one that made it.
 func allKnowScopes(ctx context.Context, s *Server) error {
 	info, err := s.engine.Info(ctx)
 	if err != nil {
 		return err
 	}
 	if info.Format < info.Known {
-		return fail(http.StatusConflict, api.ProblemConflict, "a node of an earlier version is there, to which every token of the kind api has all rights; "+
-			"upgrade all nodes first")
+		return fail(http.StatusConflict, api.ProblemConflict, "a node of an earlier version is there, to which every token of the kind api has all rights, "+
+			"and no token ends with the one that made it; upgrade all nodes first")
 	}
 	return nil
 }
 
-func tokenOf(t *store.Token, now dag.Micros) api.Token {
-	out := api.Token{ID: t.ID, Name: t.Name, Kind: t.Kind, State: "valid", CreatedAt: api.Time{Time: t.Created.Time()}, CreatedBy: t.By}
+func tokenOf(t *store.Token, all *store.Rights, now dag.Micros) api.Token {
+	out := api.Token{ID: t.ID, Name: t.Name, Kind: t.Kind, State: tokenState(t, now), CreatedAt: api.Time{Time: t.Created.Time()}, CreatedBy: t.By}
+	for i := range all.Principals {
+		if p := &all.Principals[i]; t.Kind == store.TokenAPI && p.ID == t.Principal {
+			out.User = &p.Name
+		}
+	}
 	if t.Kind == store.TokenAPI && t.Verbs != store.All {
 		out.Verbs = strings.Fields(t.Verbs)
 	}
@@ -192,11 +345,38 @@ func tokenOf(t *store.Token, now dag.Micros) api.Token {
 	if t.Revoked != 0 {
 		out.RevokedAt = &api.Time{Time: t.Revoked.Time()}
 	}
-	switch {
-	case t.Revoked != 0:
-		out.State = "revoked"
-	case !t.Valid(now):
-		out.State = "expired"
+	if t.Parent != 0 {
+		out.Parent = &t.Parent
+	}
+	if t.Replaces != 0 {
+		out.Replaces = &t.Replaces
 	}
 	return out
+}
+
+// endOf returns when a token ends: by itself, or with one above it.
+func endOf(f store.Family, t *store.Token) *api.Time {
+	if end := f.End(t); end != 0 {
+		return &api.Time{Time: end.Time()}
+	}
+	return nil
+}
+
+// The states of tokens.
+const (
+	tokenValid   = "valid"
+	tokenExpired = "expired"
+	tokenRevoked = "revoked"
+	tokenEnded   = "ended"
+)
+
+// tokenState returns the state of a token by its own row.
+func tokenState(t *store.Token, now dag.Micros) string {
+	switch {
+	case t.Revoked != 0:
+		return tokenRevoked
+	case !t.Valid(now):
+		return tokenExpired
+	}
+	return tokenValid
 }

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	api "skein.dev/skein/api/v1"
 )
@@ -27,4 +28,27 @@ func TestTokens(t *testing.T) {
 		t.Errorf("%+v", gone)
 	}
 	wantProblem(t, b.post("/api/v1/tokens/7:revoke", ``), 404, api.ProblemNotFound)
+}
+
+// TestTokensEndUnlessTheyAreToLast: a token of people and programs expires in 90 days if its maker says
+// nothing, and never if that is asked for. One of a worker or a node lasts, as before.
+func TestTokensEndUnlessTheyAreToLast(t *testing.T) {
+	b := newBed(t, true)
+	for body, want90 := range map[string]bool{
+		`{"kind":"api","name":"a"}`:                         true,
+		`{"kind":"api","name":"b","never_expires":false}`:   true,
+		`{"kind":"api","name":"c","never_expires":true}`:    false,
+		`{"kind":"worker","name":"d"}`:                      false,
+		`{"kind":"node","name":"e"}`:                        false,
+		`{"kind":"worker","name":"f","never_expires":true}`: false,
+	} {
+		made := want[api.NewToken](t, b.post("/api/v1/tokens", body), 200)
+		switch {
+		case want90 != (made.ExpiresAt != nil):
+			t.Errorf("%s: expires at %v", body, made.ExpiresAt)
+		case want90 && made.ExpiresAt.Sub(made.CreatedAt.Time).Round(time.Hour) != 90*24*time.Hour:
+			t.Errorf("%s: made at %v, expires at %v", body, made.CreatedAt, made.ExpiresAt)
+		}
+	}
+	wantProblem(t, b.post("/api/v1/tokens", `{"kind":"api","name":"g","never_expires":true,"expires_at":"2099-01-01T00:00:00Z"}`), 422, api.ProblemInvalid)
 }

@@ -10,8 +10,11 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+
+	"skein.dev/skein/internal/access"
 )
 
 // UI is the web page of a server. Its zero value serves none.
@@ -32,10 +35,15 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 	"worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types skein"
 
+// siteTag is the part of index.html that gets the value of the header Sec-Fetch-Site. The page asks before it
+// uses a sign-in code if another site opened it.
+const siteTag = `name="skein-site" content="`
+
 // page serves the web page; nil serves nothing.
 type page struct {
 	files fs.FS
-	index []byte
+	// index is index.html up to the value of siteTag, and rest is the remainder. Without the tag, rest is empty.
+	index, rest []byte
 }
 
 // newPage prepares index.html once: the addresses in it get the base path.
@@ -55,6 +63,10 @@ func newPage(c *UI) (*page, error) {
 	p.index = bytes.ReplaceAll(p.index, []byte(`="./-/`), []byte(`="`+c.BasePath+assetsPath))
 	p.index = bytes.ReplaceAll(p.index, []byte(`href="/`), append([]byte(`href="`), append(base, '/')...))
 	p.index = bytes.ReplaceAll(p.index, []byte(`name="skein-base" content=""`), []byte(`name="skein-base" content="`+c.BasePath+`"`))
+	if at := bytes.Index(p.index, []byte(siteTag)); at >= 0 {
+		at += len(siteTag)
+		p.index, p.rest = p.index[:at], p.index[at:]
+	}
 	return p, nil
 }
 
@@ -67,23 +79,17 @@ func (p *page) takes(r *http.Request) bool {
 	if strings.HasPrefix(r.URL.Path, assetsPath) {
 		return true
 	}
-	return !ownPath(r.URL.Path) && strings.Contains(r.Header.Get("Accept"), "text/html")
-}
-
-// ownPath reports whether a path belongs to the interfaces, so that no page is there.
-func ownPath(p string) bool {
-	switch p {
-	case "/livez", "/readyz", "/version", "/metrics", "/api":
-		return true
-	}
-	return strings.HasPrefix(p, "/api/") || strings.HasPrefix(p, "/internal/")
+	return !access.Reserved(r.URL.Path) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 // navigates reports whether a person follows a link to a page. Links from other sites are let in, because a
-// page holds no data and its address does nothing.
+// page holds no data and its address does nothing. The routes of identity providers decide for themselves.
 func navigates(r *http.Request) bool {
-	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
-		!ownPath(r.URL.Path)
+	if r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" {
+		return false
+	}
+	row, _ := access.Match(r)
+	return row.Path == loginPath || row.Path == callbackPath || !access.Reserved(r.URL.Path)
 }
 
 func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -93,9 +99,25 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.asset(w, r)
 		return
 	}
+	index := p.index
+	if len(p.rest) > 0 {
+		index = slices.Concat(p.index, []byte(siteOf(r)), p.rest)
+	}
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(len(p.index)))
-	_, _ = w.Write(p.index) // the client is gone
+	h.Set("Content-Length", strconv.Itoa(len(index)))
+	h.Set("Cache-Control", "no-store") // a cached page would name the site of an earlier request
+	_, _ = w.Write(index)              // the client is gone
+}
+
+// siteOf returns the value of Sec-Fetch-Site, or "" if the browser sent none. An unknown value counts as
+// another site.
+func siteOf(r *http.Request) string {
+	switch site := r.Header.Get("Sec-Fetch-Site"); site {
+	case "", "none", "same-origin", "same-site":
+		return site
+	default:
+		return "cross-site"
+	}
 }
 
 // asset serves one of the page's files. They are kept compressed; few clients need them otherwise.

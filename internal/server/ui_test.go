@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -118,6 +119,31 @@ func TestForeignLinks(t *testing.T) {
 		r.Header.Set("Sec-Fetch-Dest", c.dest)
 		if f := g.check(r); (f == nil) != c.passes {
 			t.Errorf("%s %s (%s, %s) from another site: %v", c.method, c.path, c.mode, c.dest, f)
+		}
+	}
+}
+
+// The page knows whether another site opened it, and no cache keeps that answer.
+func TestPageNamesTheSite(t *testing.T) {
+	ui := builtPage(t)
+	ui.Files = fstest.MapFS{"index.html": {Data: []byte(`<head><meta name="skein-site" content="" /></head>`)}}
+	p, err := newPage(ui)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sent, want := range map[string]string{"": "", "none": "none", "same-origin": "same-origin", "same-site": "same-site",
+		"cross-site": "cross-site", `"><script>`: "cross-site"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		if sent != "" {
+			r.Header.Set("Sec-Fetch-Site", sent)
+		}
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		if want := `<head><meta name="skein-site" content="` + want + `" /></head>`; w.Body.String() != want {
+			t.Errorf("Sec-Fetch-Site %q: %s, want %s", sent, w.Body, want)
+		}
+		if h := w.Result().Header; h.Get("Cache-Control") != "no-store" || h.Get("Content-Length") != strconv.Itoa(w.Body.Len()) {
+			t.Errorf("Sec-Fetch-Site %q: the headers are %v", sent, h)
 		}
 	}
 }

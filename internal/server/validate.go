@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// What is said of the namespace of the program's own workflows.
+// The fault of a use of the namespace system.
 const (
 	reservedNamespace = "is for workflows that come with the program"
 	otherNamespace    = "choose another one"
@@ -89,8 +89,8 @@ func (s *Server) workflowSchema(_ context.Context, in *schemaIn) (*streamOut, er
 	}}, nil
 }
 
-// refused is what stands against workflows that are good by themselves. Of those that call each other in a
-// circle, the first that leads into it is told.
+// refused lists the faults of workflows that are valid by themselves. For workflows that call each other in
+// a cycle, it reports the first one that leads into the cycle.
 func (s *Server) refused(ctx context.Context, req *api.ApplyRequest, defs []*workflow.Workflow) (all workflow.Errors, err error) {
 	beside := map[string]*workflow.Workflow{}
 	for _, def := range defs {

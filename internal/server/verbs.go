@@ -8,6 +8,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -67,7 +68,7 @@ func (s *Server) once(ctx context.Context, key string, c *engine.Command, scope 
 	}
 	c.Request = &store.Request{Scope: scope, Key: key, Hash: hash, Answer: []byte(`{"status":202}`)}
 	err = s.engine.Tell(ctx, *c)
-	if errors.Is(err, engine.ErrConflict) { // perhaps of two requests with one key at once
+	if errors.Is(err, errkind.ErrConflict) { // perhaps of two requests with one key at once
 		if _, other := s.done(ctx, scope, key, hash); other != nil {
 			return 0, other
 		}
@@ -91,7 +92,7 @@ func verbHash(c *engine.Command) ([]byte, error) {
 
 func (s *Server) done(ctx context.Context, scope, key string, hash []byte) (bool, error) {
 	r, err := s.engine.Request(ctx, scope, key)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {

@@ -3,10 +3,12 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"sync/atomic"
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
@@ -49,15 +51,105 @@ func fullName(namespace, name string) string {
 
 var taskStates = dag.TaskStates()
 
-func runOf(v *engine.RunView) (api.Run, error) {
+// noCounts are those of a run that has no tasks yet. Nothing writes to it.
+var noCounts = map[string]int{}
+
+// shared holds what the runs of one page have in common. Their maps of counts are the same map if they are
+// equal, so none may be changed afterwards.
+type shared struct {
+	uuid, public string // of the last leader
+	counts       []sharedCounts
+	times        slab[api.Time]
+	texts        slab[string]
+}
+
+// slab gives room for values that are pointed at, of many in one allocation.
+type slab[T any] []T
+
+const slabMax = 128
+
+func (s *slab[T]) put(v T) *T {
+	if len(*s) == cap(*s) { // values that were given stay where they are
+		*s = make([]T, 0, min(max(2*cap(*s), 4), slabMax))
+	}
+	*s = append(*s, v)
+	return &(*s)[len(*s)-1]
+}
+
+func (p *shared) instantOrNull(m dag.Micros) *api.Time {
+	if m == 0 {
+		return nil
+	}
+	return p.times.put(instant(m))
+}
+
+func (p *shared) textOrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return p.texts.put(s)
+}
+
+type sharedCounts struct {
+	of map[dag.TaskState]int
+	is map[string]int
+}
+
+// sharedCountsMax bounds the maps that one more run is compared with.
+const sharedCountsMax = 16
+
+func (p *shared) publicID(uuid string) string {
+	if p.uuid != uuid {
+		p.uuid, p.public = uuid, store.PublicID(uuid)
+	}
+	return p.public
+}
+
+// countsOf returns the counts of all states, so that a reader need not ask whether one is there.
+func (p *shared) countsOf(of map[dag.TaskState]int) map[string]int {
+	for i := range p.counts {
+		if maps.Equal(p.counts[i].of, of) {
+			return p.counts[i].is
+		}
+	}
+	is := make(map[string]int, len(taskStates)) // a map that grows to this size is made twice
+	for _, s := range taskStates {
+		is[s.String()] = of[s]
+	}
+	if len(p.counts) < sharedCountsMax {
+		p.counts = append(p.counts, sharedCounts{of, is})
+	}
+	return is
+}
+
+func runOf(v *inspect.RunView) (api.Run, error) { return runAmong(v, new(shared)) }
+
+// lastStart is what the run of the last start may have in common with that of the next one.
+type lastStart struct{ is atomic.Pointer[shared] }
+
+// run makes the run of a start.
+func (l *lastStart) run(v *inspect.RunView) (api.Run, error) {
+	was, page := l.is.Load(), shared{}
+	if was != nil {
+		page.uuid, page.public, page.counts = was.uuid, was.public, was.counts[:len(was.counts):len(was.counts)]
+	}
+	r, err := runAmong(v, &page)
+	if was == nil || was.uuid != page.uuid || len(was.counts) < len(page.counts) {
+		l.is.Store(&shared{uuid: page.uuid, public: page.public, counts: page.counts})
+	}
+	return r, err
+}
+
+// runAmong makes a run of a page.
+func runAmong(v *inspect.RunView, page *shared) (api.Run, error) {
 	r := api.Run{
 		ID: v.ID.String(), Workflow: fullName(v.Workflow.Namespace, v.Workflow.Name), Namespace: v.Workflow.Namespace,
-		Version: v.Version, State: v.State.String(), Intent: v.Intent.String(), Cause: textOrNull(v.Cause), Message: textOrNull(v.Message),
-		Generation: v.Generation, CreatedAt: instant(v.Created), StartedAt: instantOrNull(v.StartedAt), FinishedAt: instantOrNull(v.FinishedAt),
-		User: v.User, ClaimedBy: textOrNull(claimOf(v.User)), Origin: string(v.Origin), Priority: v.Priority.String(), Key: textOrNull(v.Key), Params: api.Params{},
-		SplitAt: instantOrNull(v.SplitAt), ModifiedAt: instant(v.Modified), Counts: map[string]int{},
+		Version: v.Version, State: v.State.String(), Intent: v.Intent.String(), Cause: page.textOrNull(string(v.Cause)), Message: page.textOrNull(v.Message),
+		Generation: v.Generation, CreatedAt: instant(v.Created), StartedAt: page.instantOrNull(v.StartedAt), FinishedAt: page.instantOrNull(v.FinishedAt),
+		User: v.User, ClaimedBy: page.textOrNull(claimOf(v.User)), Origin: string(v.Origin), Priority: v.Priority.String(), Key: page.textOrNull(v.Key), Params: api.Params{},
+		SplitAt: page.instantOrNull(v.SplitAt), ModifiedAt: instant(v.Modified), Counts: noCounts,
 		FailedTasks: append([]string{}, v.Failed...),
-		Leader:      api.Leader{Handler: textOrNull(store.PublicID(v.Leader.UUID)), Node: textOrNull(v.Leader.Node), AssignedAt: instantOrNull(v.LeaderAt)},
+		Leader:      api.Leader{Handler: page.textOrNull(page.publicID(v.Leader.UUID)), Node: page.textOrNull(v.Leader.Node), AssignedAt: page.instantOrNull(v.LeaderAt)},
 	}
 	if v.StartedAt != 0 && v.FinishedAt >= v.StartedAt {
 		took := float64(v.FinishedAt-v.StartedAt) / 1e6
@@ -68,21 +160,18 @@ func runOf(v *engine.RunView) (api.Run, error) {
 	}
 	if r.Instant = instant(v.Instant()); v.Fire != nil {
 		if p := v.Parent(); p != nil {
-			r.Parent, r.ParentTask = textOrNull(p.Up().Run.String()), textOrNull(v.ParentTask)
+			r.Parent, r.ParentTask = page.textOrNull(p.Up().Run.String()), page.textOrNull(v.ParentTask)
 		}
-		r.Trigger, r.Backfill = textOrNull(v.Fire.Trigger), someOrNull(v.Fire.Backfill, v.Fire.Backfill != 0)
-		r.From = textOrNull(v.Fire.From)
+		r.Trigger, r.Backfill = page.textOrNull(v.Fire.Trigger), someOrNull(v.Fire.Backfill, v.Fire.Backfill != 0)
+		r.From = page.textOrNull(v.Fire.From)
 		if !v.Fire.Of.IsZero() {
-			r.RerunOf = textOrNull(v.Fire.Of.String())
+			r.RerunOf = page.textOrNull(v.Fire.Of.String())
 		}
 	}
-	if v.SplitAt != 0 { // all states, so that a reader need not ask whether one is there
-		r.Counts = make(map[string]int, len(taskStates)) // a map that grows to this size is made twice
-		for _, s := range taskStates {
-			r.Counts[s.String()] = v.Counts[s]
-		}
+	if v.SplitAt != 0 {
+		r.Counts = page.countsOf(v.Counts)
 	}
-	if len(v.Params) > 0 {
+	if len(v.Params) > 0 && string(v.Params) != "{}" {
 		if err := json.Unmarshal(v.Params, &r.Params); err != nil {
 			return r, fmt.Errorf("run %s: %w", v.ID, err)
 		}
@@ -90,7 +179,7 @@ func runOf(v *engine.RunView) (api.Run, error) {
 	return r, nil
 }
 
-func tasksOf(views []engine.TaskView) []api.Task {
+func tasksOf(views []inspect.TaskView) []api.Task {
 	tasks := make([]api.Task, len(views))
 	for i := range views {
 		tasks[i] = taskOf(&views[i])
@@ -98,7 +187,7 @@ func tasksOf(views []engine.TaskView) []api.Task {
 	return tasks
 }
 
-func taskOf(v *engine.TaskView) api.Task {
+func taskOf(v *inspect.TaskView) api.Task {
 	t := api.Task{
 		ID: int32(v.ID), Name: v.Name, State: v.State.String(), Cause: textOrNull(v.Cause),
 		CreatedAt: instant(v.Created), ModifiedAt: instant(v.Modified), Attempts: []api.Attempt{}, Outputs: json.RawMessage(`{}`),
@@ -123,7 +212,7 @@ func taskOf(v *engine.TaskView) api.Task {
 	return t
 }
 
-func eventsOf(run dag.RunID, seq int64, at dag.Micros, records []engine.RecordView) []api.Event {
+func eventsOf(run dag.RunID, seq int64, at dag.Micros, records []inspect.RecordView) []api.Event {
 	out := make([]api.Event, 0, len(records))
 	for i := range records {
 		r := &records[i]

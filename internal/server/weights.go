@@ -9,19 +9,21 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/inspect"
 )
 
-// Bounds of requests that take much memory or processor time. The weight of a request is the size of its body.
+// Bounds of requests that take much memory or processor time, and of the large answers that clients read. The
+// weight of a request is the size of its body, that of an answer its own size.
 const (
-	heavyMax        = 4 << 20      // weight of all requests in work
+	heavyMax        = 4 << 20      // weight of all requests in work, and as much again of all answers that are read
 	heavyWhole      = heavyMax / 2 // the largest weight of one request
 	heavyWaitingMax = 64 << 20     // bytes of all waiting requests
 	heavyWaitMax    = 30 * time.Second
 	heavyRetryAfter = 5 // seconds
 )
 
-// weights bounds the sum of the weights of the requests in work. Requests begin in the order of their arrival. A
-// semaphore would do, but it has no bound on waiting requests.
+// weights bounds the sum of the weights of the requests in work. Requests begin in the order of their
+// arrival. A semaphore would do, but it has no bound on waiting requests.
 type weights struct {
 	mu      sync.Mutex // protects following fields
 	used    int64
@@ -35,7 +37,8 @@ type turn struct {
 	come   chan struct{} // closed when the request may begin
 }
 
-// enter waits until a request may begin, and returns the function that ends its work. bytes is the size of its body.
+// enter waits until a request may begin, and returns the function that ends its work. bytes is the size of
+// its body.
 func (w *weights) enter(ctx context.Context, bytes int) (leave func(), err error) {
 	weight := int64(min(max(bytes, 1), heavyWhole))
 	w.mu.Lock()
@@ -91,8 +94,55 @@ func (w *weights) next() {
 	}
 }
 
+// answerRate is the slowest rate, in bytes a second, at which a client may read a large answer. A slower one
+// would keep other such answers from beginning.
+const answerRate = 1 << 20
+
+// whenWritten calls leave when the answer to the request of ctx is written. The client has a time for that,
+// which depends on the size of the answer in bytes.
+func whenWritten(ctx context.Context, bytes int, leave func()) {
+	rec, ok := ctx.Value(recorderKey{}).(*recorder)
+	if !ok {
+		leave()
+		return
+	}
+	control := http.NewResponseController(rec)
+	// In process there is no deadline to set.
+	_ = control.SetWriteDeadline(time.Now().Add(writeTimeout + time.Duration(bytes)*time.Second/answerRate))
+	rec.written = func() {
+		_ = control.SetWriteDeadline(time.Time{})
+		leave()
+	}
+}
+
+// lightBytes is how many bytes of values an answer may have without a weight, so that slow readers of large
+// answers do not keep a page from its usual lists.
+const lightBytes = 64 << 10
+
+// weighOutputs waits until an answer with the outputs of tasks may be made. Its weight lasts until its client
+// has read it. The store has bounded the outputs of one answer.
+func weighOutputs(ctx context.Context, s *Server, views []inspect.TaskView) error {
+	bytes := 0
+	for i := range views {
+		bytes += len(views[i].Outputs)
+	}
+	if bytes <= lightBytes {
+		return nil
+	}
+	leave, err := s.reads.enter(ctx, bytes)
+	if err == nil {
+		whenWritten(ctx, bytes, leave)
+	}
+	return err
+}
+
 func busy(why string) error {
 	f := fail(http.StatusTooManyRequests, api.ProblemBusy, "the server is busy with large requests, and %s; try again in %d s", why, heavyRetryAfter)
-	f.header.Set("Retry-After", strconv.Itoa(heavyRetryAfter))
+	return retryAfter(f, heavyRetryAfter*time.Second)
+}
+
+// retryAfter adds to a refusal when another try makes sense.
+func retryAfter(f *failure, after time.Duration) error {
+	f.header.Set("Retry-After", strconv.Itoa(max(1, int(after/time.Second))))
 	return f
 }

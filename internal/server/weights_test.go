@@ -12,7 +12,7 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 )
 
 // TestWeights: of large requests two are worked on at a time, of small ones many, in the order in which they
@@ -87,7 +87,7 @@ func TestWeights(t *testing.T) {
 func TestRecountsAreLight(t *testing.T) {
 	s := &Server{recounts: make(places, 1)}
 	asked := false
-	s.cfg.Verify = func(context.Context) ([]engine.Violation, error) {
+	s.cfg.Verify = func(context.Context) ([]inspect.Violation, error) {
 		asked = true
 		if s.heavy.used != 0 {
 			t.Errorf("a recount weighs %d of %d", s.heavy.used, heavyMax)

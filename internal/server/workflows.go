@@ -13,6 +13,7 @@ import (
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -85,7 +86,8 @@ func (s *Server) getWorkflow(ctx context.Context, in *getWorkflowIn) (*workflowO
 	return &workflowOut{Status: http.StatusOK, ETag: etag(&w), CacheControl: cacheAsk, Body: full}, err
 }
 
-// fullWorkflow has what lists leave out. The source is for callers with the verb workflow.source.
+// fullWorkflow adds the fields that lists leave out. The source is for callers with the verb
+// workflow.source.
 func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workflow, error) {
 	out := workflowOf(w)
 	v, err := s.engine.Version(ctx, w.ID, w.Version)
@@ -109,7 +111,7 @@ func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workf
 	return out, nil
 }
 
-// retention is what holds for a workflow: what it says, and the node's for the rest.
+// retention is the retention of a workflow: its own settings, and the node's for the rest.
 func (s *Server) retention(def *workflow.Workflow) *api.Retention {
 	keep, own := def.Retention, s.cfg.Retention()
 	out := &api.Retention{Default: keep == workflow.Retention{}}
@@ -134,12 +136,12 @@ func paramOf(p *workflow.Param) api.Param {
 	return out
 }
 
-// Conditional is what every change of a definition takes.
+// Conditional holds the header of every change of a definition.
 type Conditional struct {
 	IfMatch string `header:"If-Match" doc:"The ETag of the workflow that is changed, or its revision in quotes; another one is refused with 412."`
 }
 
-// revision is what the caller believes; 0: whatever it is.
+// revision is the revision that the caller expects; 0 means any.
 func (c *Conditional) revision() (int64, error) {
 	text := strings.TrimSpace(c.IfMatch)
 	if text == "" || text == "*" {
@@ -229,7 +231,7 @@ func (s *Server) rollbackWorkflow(ctx context.Context, in *rollbackIn) (*workflo
 		}
 		was := w
 		w, err = s.engine.Rollback(ctx, w, in.Body.Version, revision, once)
-		if errors.Is(err, engine.ErrNotFound) {
+		if errors.Is(err, errkind.ErrNotFound) {
 			return nil, notFound("workflow %s has no version %d; the newest is %d", fullName(was.Namespace, was.Name), in.Body.Version, was.Latest)
 		}
 		if err != nil {
@@ -310,7 +312,7 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*taggedOut[api.
 		return nil, err
 	}
 	v, err := s.engine.Version(ctx, w.ID, in.Version)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return nil, notFound("workflow %s has no version %d", fullName(w.Namespace, w.Name), in.Version)
 	}
 	if err != nil {
@@ -321,26 +323,37 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*taggedOut[api.
 	if holds(in.IfNoneMatch, tag) {
 		return nil, notModified(tag, cacheAsk)
 	}
-	leave, err := s.heavy.enter(ctx, heavyWhole) // the files can have 16 MiB, and twice that as text
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	files, err := s.engine.Files(ctx, w.ID, in.Version)
+	query := store.FileQuery{Workflow: w.ID, Version: in.Version, Heads: true}
+	files, err := s.engine.Files(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	out := versionOf(&w, &v)
 	source := string(v.Source)
 	out.Source, out.Files = &source, []api.File{}
+	bytes := len(source)
 	for _, f := range files {
-		file := api.File{Name: f.Name, Mode: f.Mode, Size: len(f.Data)}
-		if in.Include == "files" {
-			file.Data = f.Data
+		out.Files = append(out.Files, api.File{Name: f.Name, Mode: f.Mode, Size: int(f.Size)})
+		if in.Include == "files" { // they can have 16 MiB, and more as text
+			bytes += int(f.Size)
 		}
-		out.Files = append(out.Files, file)
 	}
+	leave, err := s.reads.enter(ctx, bytes) // slow readers keep no other request from beginning
+	if err != nil {
+		return nil, err
+	}
+	whenWritten(ctx, bytes, leave)
 	if in.Include == "files" {
+		query.Heads = false
+		if files, err = s.engine.Files(ctx, query); err != nil {
+			return nil, err
+		}
+		if len(files) != len(out.Files) {
+			return nil, notFound("workflow %s has no version %d any more", fullName(w.Namespace, w.Name), in.Version)
+		}
+		for i, f := range files {
+			out.Files[i].Data = f.Data
+		}
 		def, err := s.definition(ctx, &w, in.Version)
 		if err != nil {
 			return nil, err
@@ -373,7 +386,7 @@ func (s *Server) workflowGraph(ctx context.Context, in *graphIn) (*taggedOut[api
 	return &taggedOut[api.Graph]{ETag: tag, CacheControl: cacheOf(in.Version), Body: graphOf(g, nil)}, nil
 }
 
-// cacheOf returns the Cache-Control of what belongs to a version; 0: the request names none.
+// cacheOf returns the Cache-Control of an answer about a version. version is 0 if the request names none.
 func cacheOf(version int32) string {
 	if version == 0 {
 		return cacheAsk
@@ -392,7 +405,7 @@ func (s *Server) versionGraph(ctx context.Context, in *WorkflowPath, version int
 
 func (s *Server) graphOfVersion(w *store.Workflow, version int32) (*dag.Graph, error) {
 	g, err := s.engine.Graph(w.ID, version)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, errkind.ErrNotFound) {
 		return nil, notFound("workflow %s has no version %d", fullName(w.Namespace, w.Name), version)
 	}
 	return g, err

@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/workflow"
 )
@@ -307,19 +311,71 @@ func TestBoundedBodies(t *testing.T) {
 	}
 }
 
-// TestFilesOfAVersionWeigh: a request that reads the files of a version has the weight of a large one, which
-// it gives back.
-func TestFilesOfAVersionWeigh(t *testing.T) {
-	b := &bed{t: t, dir: t.TempDir(), auto: true, frozen: &frozen{}, logs: &logs{text: map[server.LogRef][]byte{}}}
-	b.start()
-	t.Cleanup(func() { b.stop() })
-	b.apply("w")
-	weight := int64(0)
-	b.frozen.mu.Lock()
-	b.frozen.files = func() { weight = server.Weighing(b.srv) }
-	b.frozen.mu.Unlock()
-	want[api.Version](t, b.get("/api/v1/workflows/default/w/versions/1?include=files"), 200)
-	if weight == 0 || server.Weighing(b.srv) != 0 {
-		t.Errorf("it weighs %d, and %d afterwards", weight, server.Weighing(b.srv))
+// weighed is an answer that notes the weight of the requests in work while it is written.
+type weighed struct {
+	httptest.ResponseRecorder
+	srv    *server.Server
+	weight int64
+}
+
+func (w *weighed) Write(p []byte) (int, error) {
+	w.weight = server.Weighing(w.srv)
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestVersionsWeigh: a request for a version has the weight of the source and of the files that it reads, until its
+// answer is written.
+func TestVersionsWeigh(t *testing.T) {
+	b := newBed(t, true)
+	source := fmt.Sprintf(diamond, "w")
+	sent := api.ApplyRequest{Source: source, Files: []api.File{{Name: "a", Data: make([]byte, 1000)}, {Name: "b", Data: make([]byte, 234)}}}
+	want[api.Applied](t, b.do("PUT", "/api/v1/workflows/default/w", string(must(json.Marshal(sent)))), 201)
+	for query, weight := range map[string]int{"": len(source), "?include=files": len(source) + 1234} {
+		r := httptest.NewRequest("GET", "http://localhost/api/v1/workflows/default/w/versions/1"+query, nil)
+		w := &weighed{*httptest.NewRecorder(), b.srv, 0}
+		if auth.AsLocal(b.srv.Handler()).ServeHTTP(w, r); w.Code != http.StatusOK || w.weight != int64(weight) {
+			t.Errorf("%q: status %d, weight %d, want %d", query, w.Code, w.weight, weight)
+		}
+		if left := server.Weighing(b.srv); left != 0 {
+			t.Errorf("%q: it weighs %d afterwards", query, left)
+		}
 	}
+}
+
+// slowReader is an answer whose client does not read it until the test lets it.
+type slowReader struct {
+	httptest.ResponseRecorder
+	begun, read chan struct{}
+}
+
+func (w *slowReader) Write(p []byte) (int, error) {
+	w.begun <- struct{}{}
+	<-w.read
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestSlowReadersHoldNobody: while clients read the files of a version slowly, other large requests are carried
+// out.
+func TestSlowReadersHoldNobody(t *testing.T) {
+	b := newBed(t, true)
+	source := fmt.Sprintf(diamond, "w")
+	sent := api.ApplyRequest{Source: source, Files: []api.File{{Name: "a", Data: make([]byte, 1<<20)}, {Name: "b", Data: make([]byte, 1<<20)}}}
+	want[api.Applied](t, b.do("PUT", "/api/v1/workflows/default/w", string(must(json.Marshal(sent)))), 201)
+	begun, read := make(chan struct{}, 100), make(chan struct{})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			r := httptest.NewRequest("GET", "http://localhost/api/v1/workflows/default/w/versions/1?include=files", nil)
+			w := &slowReader{*httptest.NewRecorder(), begun, read}
+			if auth.AsLocal(b.srv.Handler()).ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Errorf("a slow reader: status %d", w.Code)
+			}
+		})
+		<-begun
+	}
+	if a := b.do("POST", "/api/v1/validate", source, "Content-Type", "application/yaml"); a.status != http.StatusOK {
+		t.Errorf("validate while two read slowly: %d %s", a.status, a.body)
+	}
+	close(read)
+	wg.Wait()
 }

@@ -102,7 +102,7 @@ func (z *zipped) Write(p []byte) (int, error) {
 	})
 }
 
-// compress takes a place while f compresses, and none while the client takes the bytes.
+// compress takes a place while f compresses, and frees it before the client reads the bytes.
 func (z *zipped) compress(f func() error) error {
 	z.places <- struct{}{}
 	err := f()

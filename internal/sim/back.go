@@ -13,14 +13,14 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// saved is the state of a world's store at an instant, and what the witness knew of it.
+// saved is the state of a world's store at an instant, and the witness's knowledge of it.
 type saved struct {
 	st      *memory.Saved
 	witness witness
 }
 
-// goBack plans that the store goes back, once or twice, to how it was a moment before: a failover
-// to a standby that lacks the last transactions.
+// goBack plans that the store goes back once or twice to an earlier state, as after a failover to a standby
+// that lacks the last transactions.
 func (w *World) goBack() {
 	if !w.stage.Back {
 		return
@@ -46,12 +46,12 @@ func (w *World) save() *saved {
 	return &saved{memory.Save(w.st), v}
 }
 
-// back takes the store to an earlier state. Promises given since are lost, and that is no fault of the
+// back takes the store to an earlier state. The promises since then are lost, which is not a fault of the
 // program.
 func (w *World) back(to *saved) {
 	v := &w.witness
 	if w.calm || to.witness.Commits == v.Commits || w.backs > 0 && to.witness.backs < w.backs {
-		return // it is too late, nothing is lost, or it was another history
+		return // the end is too near, nothing would be lost, or the state belongs to a history that was left
 	}
 	w.backs++
 	w.backAt = w.now
@@ -62,7 +62,7 @@ func (w *World) back(to *saved) {
 	v.epoch, v.seq, v.owner, v.taker = was.epoch, was.seq, was.owner, was.taker
 	v.members, v.order, v.keys, v.active, v.runs = was.members, was.order, was.keys, was.active, was.runs
 	v.backs, v.moved = w.backs, w.now
-	for h, p := range v.members { // those who were listed meanwhile were heard meanwhile
+	for h, p := range v.members { // members listed since then have been heard since then
 		if p.since = w.now; heard[h].since != 0 {
 			p.since = heard[h].since
 		}
@@ -75,8 +75,8 @@ func (w *World) back(to *saved) {
 	}
 }
 
-// remembers is the past of all nodes: what one has seen confirmed, the others read half a second later.
-// That half second is not played.
+// remembers returns the past that all nodes share. In a real cluster, other nodes read a confirmed state
+// half a second later. The simulator leaves out that half second.
 func (w *World) remembers() *past.Past {
 	if w.past == nil {
 		w.past = past.Open(past.Config{Store: nowStore{w}, Node: "n",
@@ -92,13 +92,13 @@ func (w *World) remembers() *past.Past {
 	return w.past
 }
 
-// pastSeen reports whether every node has had the time to see that the store went back.
+// pastSeen reports whether every node has had enough time to notice that the store went back.
 func (w *World) pastSeen() bool { return w.backs == 0 || w.now-w.backAt > int64(3*pastEvery) }
 
-// pastEvery is how often a node looks whether the store has gone back.
+// pastEvery is the time between two checks of a node whether the store has gone back.
 const pastEvery = 5 * time.Second
 
-// watchPast looks every few seconds whether the store has gone back, as past.Run does.
+// watchPast checks every few seconds whether the store has gone back, as past.Run does.
 func (w *World) watchPast(l *life) {
 	if !w.stage.Back {
 		return
@@ -111,7 +111,7 @@ func (w *World) watchPast(l *life) {
 	})
 }
 
-// nowStore is the store as a reader sees it.
+// nowStore is the current store, for a reader.
 type nowStore struct{ w *World }
 
 func (s nowStore) now() database {
@@ -129,7 +129,7 @@ func (s nowStore) Raise(ctx context.Context, from, to dag.Era, letter []byte) (d
 	return s.now().Raise(ctx, from, to, letter)
 }
 
-// Raise is the mutant that reports a raised era without raising it.
+// Raise plays a mutant: it reports a raised era without raising it.
 func (v *view) Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.Era, error) {
 	if v.m.eraless {
 		return to, nil
@@ -137,7 +137,8 @@ func (v *view) Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.
 	return v.Store.Raise(ctx, from, to, letter)
 }
 
-// begins judges the begin of an attempt: no token begins twice, whatever was lost since.
+// begins judges the beginning of an attempt. No token begins twice, even if the store has lost transactions
+// in between.
 func (v *witness) begins(k attemptKey) {
 	if before, given := v.given[k]; given && before != v.w.backs {
 		v.w.violate("token given twice", "attempt %s begins, and had begun before the store went back", v.w.name(k))
@@ -145,7 +146,7 @@ func (v *witness) begins(k attemptKey) {
 	v.given[k] = v.w.backs
 }
 
-// raised notes that an era began, and reports whether it did.
+// raised notes that an era has begun, and reports whether it has.
 func (v *witness) raised(s *store.ShardRow) bool {
 	if s.Epoch%store.EpochsOfEra != 0 || s.Epoch <= v.epoch[s.ID] {
 		return false
@@ -154,7 +155,7 @@ func (v *witness) raised(s *store.ShardRow) bool {
 	return true
 }
 
-// era is that of the store.
+// era returns the era of the store.
 func (w *World) era() (is int) {
 	for _, epoch := range w.witness.epoch {
 		is = max(is, int(epoch/store.EpochsOfEra))

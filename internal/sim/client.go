@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/trigger"
@@ -23,16 +24,16 @@ type flow struct {
 	plan *plan
 }
 
-// definitions are parsed once for all histories.
+// definitions holds the parsed workflows of all histories.
 var definitions struct {
 	sync.Mutex
 	known map[string][]byte
 }
 
-// definitionsMax bounds them: edits make new ones without end.
+// definitionsMax bounds the parsed workflows, because edits make new ones without end.
 const definitionsMax = 10_000
 
-// definition is the stored form of a workflow's text.
+// definition returns the stored form of a workflow's text.
 func definition(text string) []byte {
 	definitions.Lock()
 	defer definitions.Unlock()
@@ -54,7 +55,7 @@ func definition(text string) []byte {
 	return def
 }
 
-// setUp writes the workflows, from outside the world.
+// setUp writes the workflows from outside of the simulated world.
 func (w *World) setUp() {
 	w.aside++
 	defer func() { w.aside-- }()
@@ -138,11 +139,11 @@ func (w *World) declared(wf *store.Workflow, def []byte) []store.Trigger {
 	return d.Triggers
 }
 
-// client is who asks for runs, and remembers what was promised.
+// client submits runs, and remembers the promises of the answers.
 type client struct {
 	asked []*asked
 	names map[dag.RunID]string
-	open  int // calls without an answer that are repeated until there is one
+	open  int // calls without an answer, which are repeated until they have one
 }
 
 // asked is a submission.
@@ -155,7 +156,7 @@ type asked struct {
 	priority dag.Priority
 	acked    dag.RunID
 	refused  bool
-	quits    bool // after some tries
+	quits    bool // the client gives up after some tries
 	tries    int
 }
 
@@ -175,7 +176,7 @@ func (c *client) script(w *World) {
 		c.asked = append(c.asked, a)
 		c.open++
 		w.after(time.Duration(w.rng.Int64N(int64(s.active))), func() { c.ask(w, a) })
-		if a.key != "" && w.rng.IntN(2) == 0 { // two at once with one key
+		if a.key != "" && w.rng.IntN(2) == 0 { // two starts at the same time with one key
 			twin := *a
 			twin.n += 100
 			c.asked = append(c.asked, &twin)
@@ -190,7 +191,7 @@ func (c *client) script(w *World) {
 
 const askAgain = 300 * time.Millisecond
 
-// ask submits, and again until there is an answer.
+// ask submits a start, and repeats it until there is an answer.
 func (c *client) ask(w *World, a *asked) {
 	a.tries++
 	if a.quits && a.tries > 2 {
@@ -225,7 +226,7 @@ func (c *client) ask(w *World, a *asked) {
 	}
 	w.spawn(l, "ask", func() {
 		got, err := l.eng.Submit(l.root, sub)
-		var elsewhere *engine.Elsewhere
+		var elsewhere *errkind.Elsewhere
 		if errors.As(err, &elsewhere) && w.rng.IntN(2) == 0 {
 			got, err = l.eng.Deposit(l.root, sub)
 		}
@@ -233,7 +234,7 @@ func (c *client) ask(w *World, a *asked) {
 			w.after(w.delay(w.swarm.latency), func() { reply(got, err) })
 		}
 	})
-	w.after(5*time.Second, func() { reply(engine.Accepted{}, engine.ErrUnavailable) }) // each caller gets an answer in the end
+	w.after(5*time.Second, func() { reply(engine.Accepted{}, errkind.ErrUnavailable) }) // every caller gets an answer eventually
 }
 
 func (c *client) answered(w *World, a *asked, got engine.Accepted, err error, again func()) {
@@ -246,21 +247,21 @@ func (c *client) answered(w *World, a *asked, got engine.Accepted, err error, ag
 		}
 		c.open--
 		w.witness.promised(a)
-	case errors.Is(err, engine.ErrInvalid):
+	case errors.Is(err, errkind.ErrInvalid):
 		w.tell("client: run %d is refused: %v", a.n, err)
 		a.refused = true
 		c.open--
 		if !a.bad {
 			w.violate("refused", "run %d: %v", a.n, err)
 		}
-	case errors.Is(err, engine.ErrConflict) && w.timed == nil: // in a timed world a workflow may be paused
+	case errors.Is(err, errkind.ErrConflict) && w.timed == nil: // in a timed world a workflow may be paused
 		w.violate("conflict", "run %d: %v", a.n, err)
 	default:
 		again()
 	}
 }
 
-// verb makes a person pause, resume, stop or kill a run.
+// verb plays a person who pauses, resumes, stops or kills a run.
 func (c *client) verb(w *World) {
 	l := w.anyLife()
 	if l == nil || l.frozen || len(w.witness.order) == 0 {
@@ -280,7 +281,7 @@ func (c *client) verb(w *World) {
 	})
 }
 
-// heal resumes what is paused, for ever and ever.
+// heal resumes paused runs until the end of the history.
 func (c *client) heal(w *World) {
 	c.healTriggers(w)
 	for _, id := range w.witness.order {
@@ -306,7 +307,7 @@ func (w *World) runName(id dag.RunID) string {
 	return id.String()
 }
 
-// poisoned reports whether a batch holds what this world's store refuses.
+// poisoned reports whether a batch holds content that this world's store refuses.
 func poisoned(b *store.Batch) bool {
 	for i := range b.RunInserts {
 		if string(b.RunInserts[i].Params) == string(poison) {

@@ -12,13 +12,13 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// The exhaustive check: every history of one small run within bounds, over the real Step and the
-// real contract of the store. Two workers with one slot each, one owner at a time. What can happen:
-// a worker reports; its report is taken in, and then the commit succeeds, fails, or the owner dies
-// before or after it; a dead owner's successor takes the shard and loads it; the transaction that
-// the dead one had in hand is tried after all; a worker dies, and reports all the same, late.
+// The exhaustive check plays every history of one small run within bounds. It uses the real Step and the
+// real contract of the store. There are two workers with one slot each, and one owner at a time. A worker
+// reports, and an owner takes the report in. Then the commit succeeds or fails, or the owner dies before or
+// after it. A successor of a dead owner takes the shard and loads it. A transaction that the dead owner had
+// begun is tried after that. A worker dies, and its report may still arrive late.
 
-// action is one thing that happens. Its order is that in which they are tried.
+// action is one event. Actions are tried in this order.
 type action struct {
 	kind   actionKind
 	worker int
@@ -28,11 +28,11 @@ type actionKind uint8
 
 const (
 	report    actionKind = iota // the worker's attempt ends, the report is committed
-	failed                      // … the commit fails, and the owner loads its rows again
-	unknown                     // … it succeeds, and the owner does not learn it
+	failed                      // … its commit fails, and the owner loads its rows again
+	unknown                     // … its commit succeeds, and the owner does not learn it
 	dieBefore                   // … the owner dies before the commit
 	dieAfter                    // … the owner dies after it, before any answer
-	perish                      // the worker dies with what it runs
+	perish                      // the worker dies, and its attempt with it
 	haunted                     // the report of a dead worker arrives
 )
 
@@ -46,30 +46,30 @@ type bounds struct {
 	plan   *plan
 	fails  map[dag.TaskID]bool // attempts of these end failed
 	faults int                 // of all kinds, in one history
-	// Bugs, to show that the exploration finds them: the graph that is run instead, and reports
-	// that count for whatever attempt is the newest.
+	// The next two are bugs, to show that the exploration finds them. wrong is a graph that runs instead of
+	// the right one. With anyToken a report counts for the newest attempt, whatever its token.
 	wrong    *plan
 	anyToken bool
 }
 
-// explored is what an exploration gives.
+// explored is the result of an exploration.
 type explored struct {
 	states, steps, ends int
-	found               []string // violations, with the history
+	found               []string // violations, each with its history
 	outcomes            map[string]bool
 }
 
 const holders = 2
 
-// scene is one history being played.
+// scene is the state of one history.
 type scene struct {
 	b       *bounds
 	st      *memory.Store
 	fence   store.Fence
 	run     *dag.Run
 	holder  [holders]dag.HandlerID
-	runs    [holders]*dag.AttemptRow // what each worker has in hand
-	ghosts  []dag.AttemptRow         // what dead ones had
+	runs    [holders]*dag.AttemptRow // the attempt of each worker
+	ghosts  []dag.AttemptRow         // the attempts of dead workers
 	faults  int
 	next    dag.HandlerID
 	clock   dag.Micros
@@ -87,7 +87,7 @@ func (s *scene) now() dag.Now {
 	return dag.Now{Wall: s.clock}
 }
 
-// graph is the one that is run.
+// graph returns the graph that runs.
 func (b *bounds) graph() *dag.Graph {
 	if b.wrong != nil {
 		return b.wrong.g
@@ -136,7 +136,7 @@ func (s *scene) step(ev dag.Event) dag.Verdict {
 	return v
 }
 
-// fill gives ready tasks to free workers and makes the transaction. Pauses are over at once.
+// fill gives ready tasks to free workers and makes the transaction. Pauses end at once.
 func (s *scene) fill() *store.Batch {
 	for len(s.timers) > 0 {
 		t := s.timers[0]
@@ -160,7 +160,7 @@ func (s *scene) fill() *store.Batch {
 	return b
 }
 
-// commit writes what the steps made, and judges it. It reports whether it was written.
+// commit writes the results of the steps, and judges them. It reports whether they were written.
 func (s *scene) commit() bool {
 	b := s.fill()
 	if b.Rows() == 0 {
@@ -193,7 +193,7 @@ func (s *scene) write(b *store.Batch) bool {
 	return err == nil
 }
 
-// judge holds what is stored now against what was.
+// judge compares the stored rows with the earlier ones.
 func (s *scene) judge() *store.RunRecord {
 	recs, err := s.st.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{sceneRun}})
 	must(err)
@@ -210,8 +210,8 @@ func (s *scene) judge() *store.RunRecord {
 	return &recs[0]
 }
 
-// load is what an owner does that has taken the shard: what dead workers hold is lost, what is
-// handed out and not in hand is handed out again under its token.
+// load does what an owner does after it took a shard. Attempts of dead workers are lost. Attempts that no
+// worker has are assigned again under their token.
 func (s *scene) load() {
 	s.refuse = false
 	s.take()
@@ -243,7 +243,7 @@ func (s *scene) load() {
 	s.commit()
 }
 
-// enabled lists what can happen now.
+// enabled returns the actions that can happen now.
 func (s *scene) enabled() []action {
 	var all []action
 	if s.run == nil || s.run.State.Terminal() {
@@ -296,8 +296,8 @@ func (s *scene) play(a action) {
 	s.ended(a.kind, &had)
 }
 
-// ended finishes the transaction that takes in a report, one way or the other. The worker keeps the report
-// until an owner has taken it, so the report comes again.
+// ended finishes the transaction that takes in a report: it succeeds, fails, or its owner dies. The worker
+// keeps the report until an owner has taken it, so the report comes again.
 func (s *scene) ended(k actionKind, had *dag.AttemptRow) {
 	switch k {
 	case report:
@@ -311,7 +311,7 @@ func (s *scene) ended(k actionKind, had *dag.AttemptRow) {
 	case dieBefore:
 		pending := s.fill()
 		s.load()
-		// The transaction that the dead one had in hand arrives after all: it must change nothing.
+		// The transaction that the dead owner had begun arrives now. It must change nothing.
 		if _, err := s.st.Commit(context.Background(), pending); !errors.Is(err, store.ErrFenced) {
 			s.fail("a stale owner's commit: %v", err)
 		}
@@ -319,7 +319,7 @@ func (s *scene) ended(k actionKind, had *dag.AttemptRow) {
 		return
 	}
 	s.load()
-	if k != failed && s.run != nil { // the worker has no answer, and says it again
+	if k != failed && s.run != nil { // the worker has no answer, and repeats the report
 		if v := s.report(had); v != dag.Duplicate {
 			s.fail("a report said twice is %s", v)
 		}
@@ -344,7 +344,7 @@ func (s *scene) report(a *dag.AttemptRow) dag.Verdict {
 
 var sceneSeed = maphash.MakeSeed()
 
-// hash tells scenes apart: rows without their times, and which processes are dead. The two workers are
+// hash identifies a scene by its rows without times, and by the dead processes. The two workers are
 // interchangeable, and the names of their handlers do not count.
 func (s *scene) hash() uint64 {
 	var h maphash.Hash
@@ -361,8 +361,8 @@ func (s *scene) hash() uint64 {
 	return h.Sum64()
 }
 
-// explore plays every history within its bounds. A scene is played again from its beginning for
-// each step, which is what makes the real code usable here: it has no way to be copied.
+// explore plays every history within its bounds. For each step it plays the scene from the beginning,
+// because the real code cannot be copied in the middle of a history.
 func explore(b *bounds) *explored {
 	e := &explored{outcomes: map[string]bool{}}
 	seen := map[uint64]bool{}
@@ -397,7 +397,7 @@ func explore(b *bounds) *explored {
 	return e
 }
 
-// end judges a history after which nothing can happen any more.
+// end judges a history in which no further action is possible.
 func (e *explored) end(s *scene, way []action) {
 	e.ends++
 	r := &s.shadow.row

@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// TestExhaustive goes through every interleaving and every point of failure of small graphs with
-// two workers. One end is possible, however it is reached.
+// TestExhaustive plays every interleaving and every point of failure of small graphs with two workers. All
+// histories must end in the same state.
 func TestExhaustive(t *testing.T) {
 	fail := func(tasks ...dag.TaskID) map[dag.TaskID]bool {
 		m := map[dag.TaskID]bool{}
@@ -51,7 +51,7 @@ func TestExhaustive(t *testing.T) {
 	t.Logf("%d states by %d histories played", states, steps)
 }
 
-// TestExhaustiveCanFail: with a bug there is a history that shows it.
+// TestExhaustiveCanFail: for each bug there is a history that shows it.
 func TestExhaustiveCanFail(t *testing.T) {
 	join := mangled(diamond(), func(i int, q *plan) {
 		if i == 3 {

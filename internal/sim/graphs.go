@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// condition is one of the few that simulated graphs have.
+// condition is one of the conditions of simulated graphs.
 type condition string
 
 func (c condition) Source() string { return string(c) }
@@ -32,7 +32,7 @@ func (c condition) Holds(v dag.View) (bool, error) {
 
 func compile(source string) (dag.Condition, error) { return condition(source), nil }
 
-// plan is a graph with what its rules can be read from without package dag.
+// plan is a graph, and the data by which the rules judge it without package dag.
 type plan struct {
 	g            *dag.Graph
 	packed       []byte
@@ -41,11 +41,11 @@ type plan struct {
 	retries      []int32
 	policies     []dag.Policy
 	endOnFailure bool
-	rich         bool // naive.go does not know all of it
+	rich         bool // naive.go does not know all of its features
 	text         string
 }
 
-// plansMax is how many different graphs there are; seeds choose among them.
+// plansMax bounds the different graphs. Seeds choose among them.
 const plansMax = 512
 
 var plans = sync.OnceValue(func() []*plan {
@@ -56,7 +56,7 @@ var plans = sync.OnceValue(func() []*plan {
 	return all
 })
 
-// newPlan builds a graph of tasks named t0, t1…
+// newPlan builds a graph of tasks with the names t0, t1…
 func newPlan(needs [][]int, shape func(i int, t *dag.TaskSpec, p *plan), end bool, timeout time.Duration) *plan {
 	p := &plan{needs: needs, ifs: make([]condition, len(needs)), retries: make([]int32, len(needs)), endOnFailure: end}
 	spec := dag.GraphSpec{EndOnFailure: end, Timeout: timeout}
@@ -84,7 +84,8 @@ func newPlan(needs [][]int, shape func(i int, t *dag.TaskSpec, p *plan), end boo
 	return p
 }
 
-// nine is the worked example of nine tasks: 1 to 9 are t0 to t8. With also, task 2 leads to 8 or 9, too.
+// nine returns the example of nine tasks: tasks 1 to 9 are t0 to t8. If also is set, task 2 leads to that
+// task, too.
 func nine(also int) *plan {
 	needs := make([][]int, 9)
 	edges := [][2]int{{1, 4}, {1, 7}, {2, 4}, {2, 5}, {2, 6}, {2, 7}, {4, 7}, {4, 9}, {5, 8}, {6, 8}, {6, 9}}
@@ -145,7 +146,7 @@ func sortedKeys[V any](m map[attemptKey]V) []attemptKey {
 	return keys
 }
 
-// mangled is p with something wrong in every task.
+// mangled returns a copy of p with a fault in every task.
 func mangled(p *plan, wrong func(i int, q *plan)) *plan {
 	q := *p
 	q.needs, q.ifs, q.retries = slices.Clone(p.needs), slices.Clone(p.ifs), slices.Clone(p.retries)
@@ -159,7 +160,7 @@ func mangled(p *plan, wrong func(i int, q *plan)) *plan {
 	}, p.endOnFailure, p.g.Timeout)
 }
 
-// packed is the graph as the engine gets it.
+// packed returns the graph in the form that the engine gets.
 func (w *World) packed(p *plan) []byte {
 	if w.mutant.graph == nil || p.rich {
 		return p.packed

@@ -6,12 +6,12 @@ import (
 	"reflect"
 
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 )
 
-// judge compares a run with what it was, by the rules.
+// judge compares a run with its earlier state and checks the rules.
 func (v *witness) judge(l *life, rec *store.RunRecord) {
 	id := rec.Run.ID
 	sh := v.runs[id]
@@ -34,7 +34,7 @@ func (v *witness) judge(l *life, rec *store.RunRecord) {
 	sh.ended = sh.ended || sh.row.State.Terminal() && sh.row.State != dag.RunSkipped
 }
 
-// losses: only what a dead or reborn process held is lost, or what its holder gave up.
+// losses judges that an attempt is lost only if its holder died, was reborn, or gave it up.
 func (v *witness) losses(was *shadow, is *store.RunRecord) {
 	for i := range is.Attempts {
 		a := &is.Attempts[i]
@@ -49,7 +49,7 @@ func (v *witness) losses(was *shadow, is *store.RunRecord) {
 	}
 }
 
-// sameAttempt reports whether a was as it is.
+// sameAttempt reports whether an attempt was the same before.
 func sameAttempt(was []dag.AttemptRow, a *dag.AttemptRow) bool {
 	for i := range was {
 		if b := &was[i]; b.Task == a.Task && b.Token == a.Token {
@@ -59,7 +59,7 @@ func sameAttempt(was []dag.AttemptRow, a *dag.AttemptRow) bool {
 	return false
 }
 
-// finding is a rule that does not hold.
+// finding is a broken rule.
 type finding struct{ rule, what string }
 
 type findings []finding
@@ -68,8 +68,9 @@ func (fs *findings) add(rule, format string, args ...any) {
 	*fs = append(*fs, finding{rule, fmt.Sprintf(format, args...)})
 }
 
-// judgeRun judges one change of a run: from what it was to what it is. said is what the holders of
-// attempts really reported. It is a pure function, so that a history made by hand can be judged.
+// judgeRun judges one change of a run, from the earlier state to the present one. said holds the reports
+// that the holders of attempts really sent. It is a pure function, so that a test can judge a history made
+// by hand.
 func judgeRun(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptState) (fs findings) {
 	r := &is.Run
 	if r.Cause == dag.CauseCorrupt {
@@ -118,7 +119,7 @@ func judgeRun(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptS
 	return fs
 }
 
-// judgeSkipped: only what had to begin by an instant, and did not, is given up.
+// judgeSkipped judges that a run is skipped only if it had to begin by an instant and did not.
 func judgeSkipped(is *store.RunRecord, fs *findings) {
 	if r := &is.Run; r.Cause != dag.CauseMissed || r.Fire == nil || r.Fire.StartBy == 0 {
 		fs.add("outcome", "it ended skipped for %s", r.Cause)
@@ -130,8 +131,8 @@ func judgeSkipped(is *store.RunRecord, fs *findings) {
 	}
 }
 
-// judgeAttempts: tokens rise by one, one holder at a time, an end is an end, and nothing begins
-// that may not.
+// judgeAttempts judges that tokens rise by one, that an attempt has one holder at a time, that an ended
+// attempt does not change, and that no attempt begins that may not.
 func judgeAttempts(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptState, fs *findings) {
 	old := map[attemptKey]*dag.AttemptRow{}
 	for i := range was.attempts {
@@ -198,17 +199,17 @@ func judgeAttempts(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Att
 	}
 }
 
-// lossesMax: the one after these fails the task.
+// lossesMax bounds the losses of a task in one generation: the sixth fails it.
 const lossesMax = 6
 
-// judgeStart judges a new attempt: its task's needs are settled, its run is not stopped, and the attempt
-// before has ended.
+// judgeStart judges a new attempt: the needs of its task are settled, its run is not stopped, and the
+// previous attempt has ended.
 func judgeStart(was *shadow, is *store.RunRecord, a *dag.AttemptRow, fs *findings) {
 	if was.row.Intent > dag.IntentRun && is.Run.Intent > dag.IntentRun && was.row.Generation == is.Run.Generation && a.Handler != 0 {
 		fs.add("stopped", "task %d starts, and the run is told to %s", a.Task, was.row.Intent)
 	}
 	if a.Task < 0 || int(a.Task) >= len(was.plan.needs) || was.plan.rich {
-		return // a reader says so
+		return // a reader reports it
 	}
 	before := make([]dag.AttemptRow, 0, len(is.Attempts))
 	for i := range is.Attempts {
@@ -230,7 +231,7 @@ func (v *witness) close() {
 	w.aside++
 	defer func() { w.aside-- }()
 	ctx := context.Background()
-	found, err := engine.Verify(ctx, w.st, compile)
+	found, err := inspect.Verify(ctx, w.st, compile)
 	must(err)
 	for _, f := range found {
 		w.violate("verify", "%+v", f)
@@ -264,7 +265,7 @@ func (v *witness) close() {
 	}
 }
 
-// ledger: every instant has one outcome, and every end of a run was heard once.
+// ledger judges that every instant has one outcome, and that every end of a run was noticed once.
 func (v *witness) ledger(ctx context.Context) {
 	w := v.w
 	all, err := w.st.Triggers(ctx, store.TriggerQuery{Limit: 1000})
@@ -296,7 +297,8 @@ func (v *witness) ledger(ctx context.Context) {
 	}
 }
 
-// limits: no run of a workflow becomes active while as many are as it lets. Those that were before it let fewer go on.
+// limits judges that no run becomes active beyond the concurrency limit of its workflow. Runs that were
+// active before the limit was lowered may continue.
 func (v *witness) limits() {
 	if !v.w.swarm.limit {
 		return

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// step is a history made by hand: a run as it was, and as it is.
+// step is a history made by hand: the earlier and the present state of a run.
 type step struct {
 	was  shadow
 	is   store.RunRecord
@@ -38,7 +38,7 @@ func goodStep() step {
 	}
 }
 
-// over has every task of it succeed.
+// over makes every task of the run succeed.
 func (s *step) over() {
 	s.was.attempts = []dag.AttemptRow{row(0, 1, dag.AttemptSucceeded), row(1, 1, dag.AttemptSucceeded), row(2, 1, dag.AttemptSucceeded), row(3, 1, dag.AttemptAssigned)}
 	s.is.Attempts = slices.Clone(s.was.attempts)
@@ -51,7 +51,8 @@ func (s *step) over() {
 	s.is.Run.Final = final(states)
 }
 
-// TestJudgeCanFail: a bad history for each rule about a run, and none is found in the good ones.
+// TestJudgeCanFail: each rule about a run finds its bad history, and no rule finds anything in the good
+// ones.
 func TestJudgeCanFail(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
@@ -67,7 +68,7 @@ func TestJudgeCanFail(t *testing.T) {
 		{"outcome", func(s *step) { s.over(); s.is.Attempts[3] = row(3, 1, dag.AttemptAssigned) }},
 		{"finalised at once", func(s *step) { s.over(); s.is.Run.State, s.is.Run.Final = dag.RunRunning, nil }},
 		{"derive", func(s *step) { s.is.Attempts = append(s.is.Attempts, row(9, 1, dag.AttemptAssigned)) }},
-		{"closure", func(s *step) { // the graph that is run passes the failure on, the rules say that t3 waits
+		{"closure", func(s *step) { // the graph passes the failure on, but by the rules t3 waits
 			p := *s.was.plan
 			p.ifs = slices.Clone(p.ifs)
 			p.ifs[3] = "always"
@@ -102,7 +103,7 @@ func TestJudgeCanFail(t *testing.T) {
 	}
 }
 
-// TestRichJudgeCanFail: a bad history for each rule of rich worlds.
+// TestRichJudgeCanFail: each rule of rich worlds finds its bad history.
 func TestRichJudgeCanFail(t *testing.T) {
 	claim := func(stage dag.ClaimStage) *dag.Claim { return &dag.Claim{Queue: "q", Stage: stage} }
 	other := dag.RunID{2}
@@ -157,7 +158,7 @@ func judged(t *testing.T, rule string, found findings) {
 	}
 }
 
-// final is the packed form of the states of all tasks.
+// final returns the packed form of the states of all tasks.
 func final(states []dag.TaskState) []byte {
 	var b []byte
 	for _, s := range states {

@@ -14,27 +14,27 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Ledger follows what triggers were declared to do, from the batches that a store took, and compares the
-// lines of the ledger of fires with a walk over the seconds. It knows every, at, and cron of the form
-// "*/N * * * * *", and nothing of package cron. Its user locks it.
+// Ledger records what triggers were declared to do, from the batches that a store accepted. It compares the
+// ledger of fires with a walk over the seconds. It knows every, at, and cron expressions of the form "*/N *
+// * * * *", and uses nothing of package cron. Its user must hold a lock.
 type Ledger struct {
-	Triggers map[store.TriggerKey]store.Trigger // as they stand
-	past     map[store.TriggerKey][]declaration // that hold no more
+	Triggers map[store.TriggerKey]store.Trigger // the present ones
+	past     map[store.TriggerKey][]declaration // declarations that were replaced
 }
 
-// declaration is a stretch of time in which a trigger was declared as spec: (since, until] is decided by it.
+// declaration is a span of time, (since, until], in which a trigger had the specification spec.
 type declaration struct {
 	spec, kind   string
 	since, until dag.Micros
 }
 
-// NewLedger knows of no trigger.
+// NewLedger returns a ledger without triggers.
 func NewLedger() *Ledger {
 	return &Ledger{Triggers: map[store.TriggerKey]store.Trigger{}, past: map[store.TriggerKey][]declaration{}}
 }
 
-// Commit takes a transaction down. It returns the triggers that are declared in another way after it, and
-// what is wrong with it.
+// Commit records a transaction. It returns the triggers whose declaration has changed, and the violations
+// in it.
 func (l *Ledger) Commit(b *store.Batch) (changed []store.TriggerKey, wrong []string) {
 	for _, t := range b.TriggerInserts {
 		l.Triggers[keyOf(&t)] = t
@@ -43,7 +43,7 @@ func (l *Ledger) Commit(b *store.Batch) (changed []store.TriggerKey, wrong []str
 		k := keyOf(&t)
 		was := l.Triggers[k]
 		if string(was.Spec) != string(t.Spec) || was.Since != t.Since {
-			until := t.Since // the old declaration decided up to where the new one begins
+			until := t.Since // the old declaration holds up to the beginning of the new one
 			if was.State == store.TriggerEnded {
 				until = was.Decided
 			}
@@ -73,9 +73,9 @@ func (l *Ledger) ended(k store.TriggerKey, was *store.Trigger, until dag.Micros)
 	l.past[k] = append(l.past[k], declaration{spec: string(was.Spec), kind: was.Kind, since: was.Since, until: until})
 }
 
-// Audit walks over the history of what was declared: every instant of it up to where the trigger is decided
-// has exactly one outcome, and nothing else has any; every line that says so has one run, and every run that
-// a trigger started one line. lines gives all of a trigger's, runs are all there are.
+// Audit walks over the recorded declarations. Every instant up to where the trigger is decided has exactly
+// one outcome, and no other instant has any. Every line of a fire has one run, and every run of a trigger
+// has one line. lines returns all lines of a trigger. runs are all runs.
 func (l *Ledger) Audit(lines func(store.TriggerKey) []store.Fire, runs map[dag.RunID]dag.RunRow) (wrong []string) {
 	all := map[store.TriggerKey][]declaration{}
 	for k, ds := range l.past {
@@ -105,7 +105,7 @@ func byKey(a, b store.TriggerKey) int {
 const second = dag.Micros(1_000_000)
 
 func auditInstants(k store.TriggerKey, all []declaration, lines []store.Fire) (wrong []string) {
-	owed := map[dag.Micros]int{} // outcomes by instant
+	owed := map[dag.Micros]int{} // owed outcomes by instant
 	for _, d := range all {
 		for _, at := range instants(d.spec, d.kind, d.since, d.until) {
 			owed[at] = 0
@@ -140,7 +140,7 @@ func auditInstants(k store.TriggerKey, all []declaration, lines []store.Fire) (w
 	return wrong
 }
 
-// sensor reports whether some of what was declared has no instants, or not only those.
+// sensor reports whether a declaration has no instants, or other events besides its instants.
 func sensor(all []declaration) bool {
 	for _, d := range all {
 		if d.kind != "every" && d.kind != "at" && d.kind != "cron" {
@@ -183,7 +183,7 @@ func auditLines(k store.TriggerKey, lines []store.Fire, runs map[dag.RunID]dag.R
 	return wrong
 }
 
-// instants walks second by second: what a declaration owes in (after, until].
+// instants walks over the seconds, and returns the instants that a declaration owes in (after, until].
 func instants(spec, kind string, after, until dag.Micros) []dag.Micros {
 	var d struct {
 		Every, Cron string

@@ -16,29 +16,29 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// life is one life of a process: a node of the cluster, or all there is.
+// life is one life of a process: a node of the cluster, or the only node.
 type life struct {
 	w       *World
-	node    int // its place; its name is that of the node
+	node    int // index of the node, which keeps its name from life to life
 	number  int
 	root    context.Context // ends with the life
 	kill    context.CancelFunc
 	ctx     context.Context // ends when the process is ordered to stop
 	cancel  context.CancelFunc
 	eng     *engine.Engine
-	member  *cluster.Node // nil: it is alone
+	member  *cluster.Node // nil: the node is alone
 	work    *worker
-	handler dag.HandlerID // the newest
+	handler dag.HandlerID // the newest one
 
 	dead, frozen bool
 	frozenAt     int64
 	later        []func() // calls that arrived while it was frozen
-	asleep       int64    // nanoseconds that its clock stood still
-	skew         int64    // of its clock, in nanoseconds
+	asleep       int64    // nanoseconds for which its clock stood still
+	skew         int64    // offset of its clock, in nanoseconds
 	drift        float64  // its clock's speed
-	cut          bool     // it does not reach the database
+	cut          bool     // the process cannot reach the database
 	leaving      bool
-	renewed      int64 // when the store last took a renewal of its row
+	renewed      int64 // time of the last renewal of its row
 }
 
 func (l *life) String() string { return fmt.Sprintf("n%d.%d", l.node, l.number) }
@@ -53,10 +53,10 @@ func (l *life) elapsed() int64 {
 	return int64(float64(now-l.asleep) * l.drift)
 }
 
-// Now is the clock of its machine.
+// Now returns the time of its machine's clock.
 func (l *life) Now() time.Time { return time.Unix(clockBase, l.skew+l.elapsed()) }
 
-// Await gives up the thread.
+// Await parks the thread until it is woken or d has passed.
 func (l *life) Await(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
 	if l.dead {
 		return false
@@ -86,7 +86,7 @@ func (l *life) Go(wg *sync.WaitGroup, f func()) {
 	})
 }
 
-// Wait gives up the thread.
+// Wait parks the thread until the group counts nothing.
 func (l *life) Wait(wg *sync.WaitGroup) {
 	if !l.dead && l.w.groups[wg] > 0 {
 		l.w.cur.group = wg
@@ -94,7 +94,7 @@ func (l *life) Wait(wg *sync.WaitGroup) {
 	}
 }
 
-// ID is the next name.
+// ID returns the next id.
 func (l *life) ID() uuid.UUID { return uuid.UUID(l.w.id()) }
 
 func (w *World) id() (id [16]byte) {
@@ -105,12 +105,12 @@ func (w *World) id() (id [16]byte) {
 	return id
 }
 
-// Jitter is drawn from the seed.
+// Jitter draws a duration from the seed.
 func (l *life) Jitter(d time.Duration) time.Duration {
 	return time.Duration(l.w.rng.Int64N(max(int64(d), 1)))
 }
 
-// do lets something of the world happen to a life: at once, or when it thaws; never if it is dead.
+// do calls f in a life: at once, or after it thaws. It never calls f in a dead life.
 func (l *life) do(f func()) {
 	switch {
 	case l.dead:
@@ -139,7 +139,7 @@ func (w *World) start(node int) *life {
 
 const bootPause = 200 * time.Millisecond
 
-// main is what cmd/skein and internal/app are to a process.
+// main does the work that cmd/skein and internal/app do in a real process.
 func (l *life) main() {
 	w := l.w
 	cfg := engine.Config{
@@ -191,19 +191,19 @@ func (l *life) main() {
 	_ = l.member.Run(l.ctx)
 	end()
 	l.Wait(&wg)
-	if !l.dead { // it left
+	if !l.dead { // it left the cluster
 		w.tell("%s has left", l)
 		l.die()
 	}
 }
 
-// Beat and lag of simulated clusters: the fast profile.
+// Heartbeat and lag of simulated clusters: the fast profile.
 const (
 	beat = time.Second
 	lag  = 4 * time.Second
 )
 
-// owner is the engine; it notes the handler of every life within a life.
+// owner is the engine. It notes each handler that its life gets.
 type owner struct{ l *life }
 
 func (o owner) Own(ctx context.Context, s []dag.ShardID) ([]dag.ShardID, error) {
@@ -240,7 +240,7 @@ func (l *life) crash(where string) {
 	}
 }
 
-// reap ends what earlier lives of this node left running.
+// reap ends the attempts that earlier lives of this node left.
 func (l *life) reap(context.Context, []dag.AttemptRow) error {
 	for _, old := range l.w.workers {
 		if old.life.node == l.node && old.life != l && old.life.dead {

@@ -11,47 +11,47 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// Mutant is a known bug, ours or of others, played from outside: the store, the network or the
-// definition that the engine sees is not what it should be, so that it does what a program with
-// the bug would do. The zero value is no bug.
+// Mutant is a known bug of ours or of other systems. It is played from outside of the engine: the store,
+// the network or the definition behaves in such a way that the engine does what a program with the bug
+// would do. The zero value is no bug.
 type Mutant struct {
 	Name string
-	Like string // what the bug is
+	Like string // description of the bug
 
 	commit    func(v *view, b *store.Batch) (dag.Micros, error)
 	claim     func(v *view, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error)
 	load      func(v *view, recs []store.RunRecord) []store.RunRecord
-	graph     func(p *plan) *plan // the one that the engine gets
-	slots     int                 // more than there are
-	ahead     dag.Micros          // the clock that the engine reads
-	alive     func(bool) bool     // the answer that it gets about other handlers
-	anyBeat   bool                // a member is deposed whatever its counter says
+	graph     func(p *plan) *plan // the graph that the engine gets
+	slots     int                 // the engine sees this number of additional slots
+	ahead     dag.Micros          // offset of the clock that the engine reads
+	alive     func(bool) bool     // changes the answer about other handlers
+	anyBeat   bool                // a member is deposed even if its counter moves
 	deaf      bool                // a node never learns that it was deposed
 	noKeys    bool                // idempotency keys are ignored
-	cursor    bool                // runs inserted by programs are searched only behind the last one seen
-	unfenced  bool                // the store takes the writes of former owners
-	noneDue   bool                // nothing is ever due
-	boundless bool                // a workflow lets any number of its runs be active
+	cursor    bool                // runs inserted by programs are searched only behind the last one that was seen
+	unfenced  bool                // the store accepts writes of former owners
+	noneDue   bool                // no trigger is ever due
+	boundless bool                // workflows have no concurrency limit
 	anyToken  bool                // reports count for the newest attempt
-	forgetful bool                // a report is sent once
-	again     bool                // what runs is started again
+	forgetful bool                // a report is sent only once
+	again     bool                // a running attempt is started again
 	eraless   bool                // no node raises the era
-	noSweep   bool                // nobody sweeps
-	recalls   bool                // a report that was taken counts as on its way
+	noSweep   bool                // no node sweeps
+	recalls   bool                // a report counts as on its way after it was taken
 }
 
-// view is the store as one life sees it.
+// view is the store as seen by one life.
 type view struct {
 	*memory.Store
 	l      *life
 	m      *Mutant
-	engine bool // it is the engine that looks, not the node's membership
+	engine bool // the caller is the engine, not the node's membership
 	seen   dag.RunID
 }
 
 var _ database = (*view)(nil)
 
-// store gives a life its view; without a bug it is the store itself.
+// store returns the view of a life. Without a bug it is the store itself.
 func (m *Mutant) store(l *life, engine bool) database {
 	if m.Name == "" {
 		return l.w.st
@@ -59,7 +59,7 @@ func (m *Mutant) store(l *life, engine bool) database {
 	return &view{Store: l.w.st, l: l, m: m, engine: engine}
 }
 
-// Members, to an engine that takes the living for dead, are this node alone.
+// Members plays an engine that takes living members for dead: only this node is listed.
 func (v *view) Members(ctx context.Context) ([]store.Member, []store.ShardRow, error) {
 	members, shards, err := v.Store.Members(ctx)
 	if v.engine && v.m.alive != nil && !v.m.alive(true) {
@@ -133,7 +133,7 @@ func (v *view) Clock(ctx context.Context) (dag.Micros, error) {
 
 func (v *view) Depose(ctx context.Context, h dag.HandlerID, beat int64) (bool, error) {
 	if v.m.anyBeat {
-		v.l.w.pause(v.l.w.delay(lag)) // it takes its time to decide
+		v.l.w.pause(v.l.w.delay(lag)) // the decision takes time
 		members, _, err := v.Store.Members(ctx)
 		for i := range members {
 			if members[i].Handler == h && err == nil {
@@ -149,7 +149,7 @@ func (v *view) Renew(ctx context.Context, m store.Member) (bool, error) {
 	return listed || v.m.deaf, err
 }
 
-// forge is a report as one gets it who does not look at tokens.
+// forge changes a report into one that a program without a check of tokens would accept.
 func (m *Mutant) forge(w *World, from dag.HandlerID, r engine.Report) (dag.HandlerID, engine.Report) {
 	sh := w.witness.runs[r.Run]
 	if !m.anyToken || sh == nil {
@@ -163,7 +163,7 @@ func (m *Mutant) forge(w *World, from dag.HandlerID, r engine.Report) (dag.Handl
 	return from, r
 }
 
-// split writes a batch as two transactions: what moves from the first goes into the second.
+// split writes a batch as two transactions. move moves rows from the first to the second.
 func split(move func(first, second *store.Batch) bool) func(v *view, b *store.Batch) (dag.Micros, error) {
 	return func(v *view, b *store.Batch) (dag.Micros, error) {
 		first, second := *b, store.Batch{}
@@ -181,14 +181,14 @@ func split(move func(first, second *store.Batch) bool) func(v *view, b *store.Ba
 		}
 		if now, err = v.write(&second); err == nil {
 			for i := range b.Fences {
-				b.Fences[i].Seq++ // the writer counts one
+				b.Fences[i].Seq++ // the writer counts one transaction
 			}
 		}
 		return now, err
 	}
 }
 
-// without has the store never see a part of a batch.
+// without removes a part of a batch before the store gets it.
 func without(drop func(b *store.Batch)) func(v *view, b *store.Batch) (dag.Micros, error) {
 	return func(v *view, b *store.Batch) (dag.Micros, error) {
 		c := *b
@@ -197,7 +197,7 @@ func without(drop func(b *store.Batch)) func(v *view, b *store.Batch) (dag.Micro
 	}
 }
 
-// unfence lets a writer write that owns its shards no more: the epoch is read, not moved on.
+// unfence lets a former owner write: the batch gets the present epoch of the shard.
 func unfence(w *World, b *store.Batch) {
 	for i := range b.Fences {
 		f := &b.Fences[i]
@@ -205,7 +205,7 @@ func unfence(w *World, b *store.Batch) {
 	}
 }
 
-// apart keeps the fences that the writer holds as they are.
+// apart keeps the fences of the writer as they are.
 func apart(v *view, b *store.Batch) (dag.Micros, error) {
 	c := *b
 	c.Fences = slices.Clone(b.Fences)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// caughtWithin is how many seeds a bug may need.
+// caughtWithin bounds the seeds that a bug may need.
 const caughtWithin = 10_000
 
 func mutantNamed(t *testing.T, name string) *Mutant {
@@ -35,8 +35,8 @@ func caught(stage *Stage, m *Mutant) (seed uint64, rule string) {
 	return 0, ""
 }
 
-// shownByMutants are the rules of which no history made by hand shows that they can fail, since
-// they judge the world and not a run: a bug has to.
+// shownByMutants lists the rules that no history made by hand can break, because they judge the world and
+// not a run. A mutant must break each of them.
 var shownByMutants = []string{"fence", "owner", "acknowledged", "memory", "started once", "false death", "false loss", "slots", "early", "outcome", "liveness", "heard", "walk", "limit of a workflow"}
 
 // TestMutants: the simulator catches every known bug.

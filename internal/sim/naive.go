@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// naive works out where every task stands from nothing but the graph's text and the attempts:
-// the rules written down a second time, as plainly as they can be.
+// naive computes the state of every task from the text of the graph and the attempts alone. It states the
+// rules a second time, in the simplest form.
 func (p *plan) naive(attempts []dag.AttemptRow) []dag.TaskState {
 	states := make([]dag.TaskState, len(p.needs))
 	last := make([]*dag.AttemptRow, len(p.needs))
@@ -16,7 +16,7 @@ func (p *plan) naive(attempts []dag.AttemptRow) []dag.TaskState {
 			last[a.Task] = a
 		}
 	}
-	for t := range p.needs { // what a task needs comes before it
+	for t := range p.needs { // tasks come after the tasks that they need
 		if last[t] != nil {
 			states[t] = afterAttempt(last[t])
 			if states[t] != dag.Ready {
@@ -28,7 +28,8 @@ func (p *plan) naive(attempts []dag.AttemptRow) []dag.TaskState {
 	return states
 }
 
-// afterAttempt is what the newest attempt makes of a task; Ready: as if there were none.
+// afterAttempt returns the state of a task after its newest attempt. Ready means that the attempt has no
+// influence.
 func afterAttempt(a *dag.AttemptRow) dag.TaskState {
 	switch a.State {
 	case dag.AttemptAssigned:

@@ -9,16 +9,18 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 )
 
-// A rich world has what a plain one has not: tasks that no worker runs (waits, approvals, switches,
-// foreach, calls), queues and locks, and operators who decide about tasks and runs. The second form of
-// the rules in naive.go does not know these; rules of their own (rich_judge.go) hold for them.
+// A rich world has features that a plain world lacks: tasks that no worker runs (waits, approvals,
+// switches, foreach, calls), queues and locks, and operators who decide about tasks and runs. naive.go does
+// not know these. Rules of their own hold for them (rich_judge.go).
 
-// rich is what a rich world draws; nil: the world is plain. It has a source of its own, so that
-// a plain world is what it was before there were rich ones.
+// rich holds the random choices of a rich world. It is nil in a plain world. It has a random source of its
+// own, so that the histories of plain worlds do not change.
 type rich struct {
 	verbs  int // decisions of operators
 	queues []store.Queue
@@ -46,7 +48,7 @@ func (w *World) drawRich() {
 	}
 	w.swarm.flows = 2 + r.IntN(2)
 	w.swarm.runs += r.IntN(3)
-	w.swarm.poison, w.swarm.badRuns = 0, 0 // a refused run is quarantined, and its family with it
+	w.swarm.poison, w.swarm.badRuns = 0, 0 // a refused run would be quarantined, and its family with it
 	if w.rich.tasks = w.Seed%5 == 2 || w.Seed%5 == 4; w.rich.tasks {
 		tasks := store.Queue{Name: "tasks", Limit: 1 + r.Int32N(2), Order: store.QueueFIFO, Overflow: store.OverflowWait, State: store.QueueActive, Revision: 1}
 		if r.IntN(2) == 0 {
@@ -56,7 +58,7 @@ func (w *World) drawRich() {
 	}
 }
 
-// richPlans are the graphs of rich worlds.
+// richPlans returns the graphs of rich worlds.
 func (w *World) richPlans() []*plan {
 	switch {
 	case w.rich.tasks:
@@ -69,10 +71,10 @@ func (w *World) richPlans() []*plan {
 
 var unqueuedPlans = sync.OnceValue(func() []*plan { return drawPlans(nil, false) })
 
-// queuedPlans are the same, with tasks that name a queue.
+// queuedPlans are the same graphs, with tasks that name a queue.
 var queuedPlans = sync.OnceValue(func() []*plan { return drawPlans(rand.New(rand.NewPCG(9, 9)), false) })
 
-// callingPlans are the same, but the instances of every other foreach are calls.
+// callingPlans are the same graphs, but the instances of every second foreach are calls.
 var callingPlans = sync.OnceValue(func() []*plan { return drawPlans(nil, true) })
 
 func drawPlans(queues *rand.Rand, calls bool) (all []*plan) {
@@ -82,8 +84,8 @@ func drawPlans(queues *rand.Rand, calls bool) (all []*plan) {
 	return all
 }
 
-// richPlan draws a graph with logical tasks. A call's name says how much further down the line of the
-// workflows its child is.
+// richPlan draws a graph with logical tasks. The name of a call tells the distance of the called workflow
+// in the row of workflows.
 func richPlan(r, queues *rand.Rand, calls bool) *plan {
 	needs := make([][]int, 2+r.IntN(5))
 	for i := range needs {
@@ -130,7 +132,7 @@ func richPlan(r, queues *rand.Rand, calls bool) *plan {
 	return p
 }
 
-// names is what the workflow with this number claims, as lines of its file.
+// names returns the queue and locks of workflow i, as lines of its file.
 func (w *World) names(i int) string {
 	if w.rich == nil || !w.rich.named {
 		return ""
@@ -149,24 +151,24 @@ func (w *World) names(i int) string {
 	return text
 }
 
-// serve gives an engine what a rich world needs.
+// serve configures an engine for a rich world.
 func (w *World) serve(cfg *engine.Config) {
 	if w.rich != nil {
 		cfg.Preparer, cfg.Namer = preparer{w}, trigger.New(w.st)
 	}
 }
 
-// preparer finds out what logical tasks wait for.
+// preparer prepares logical tasks.
 type preparer struct{ w *World }
 
-// Prepare draws items, and calls a workflow further down the line, so that none calls itself.
+// Prepare draws items. It makes each call name a later workflow, so that no workflow calls itself.
 func (p preparer) Prepare(_ context.Context, q engine.PrepareQuery) (engine.Prepared, error) {
 	w := p.w
 	switch l := w.cur.life; {
 	case l.dead || w.outage || l.cut || w.chance(w.swarm.blind):
-		return engine.Prepared{}, engine.ErrUnavailable
+		return engine.Prepared{}, errkind.ErrUnavailable
 	case !w.calm && w.rng.IntN(20) == 0:
-		return engine.Prepared{}, fmt.Errorf("%w: there is no such list", engine.ErrInvalid)
+		return engine.Prepared{}, fmt.Errorf("%w: there is no such list", errkind.ErrInvalid)
 	}
 	switch q.Graph.Kind(q.Task) {
 	case dag.Foreach:
@@ -181,12 +183,12 @@ func (p preparer) Prepare(_ context.Context, q engine.PrepareQuery) (engine.Prep
 				return engine.Prepared{Workflow: f.ID, Version: f.Version, Name: "sim/" + f.Name, Priority: q.Row.Priority}, nil
 			}
 		}
-		return engine.Prepared{}, fmt.Errorf("%w: there is no workflow to call", engine.ErrInvalid)
+		return engine.Prepared{}, fmt.Errorf("%w: there is no workflow to call", errkind.ErrInvalid)
 	}
 	return engine.Prepared{Until: w.clock()}, nil
 }
 
-// Outputs are those of the last task.
+// Outputs returns the outputs of the last task.
 func (p preparer) Outputs(_ context.Context, _ engine.PrepareQuery, last [][]byte) ([]byte, error) {
 	if len(last) == 0 {
 		return nil, nil
@@ -194,7 +196,7 @@ func (p preparer) Outputs(_ context.Context, _ engine.PrepareQuery, last [][]byt
 	return last[len(last)-1], nil
 }
 
-// operate has operators decide while there are faults.
+// operate makes operators decide while there are faults.
 func (c *client) operate(w *World) {
 	if w.rich == nil {
 		return
@@ -204,7 +206,7 @@ func (c *client) operate(w *World) {
 	}
 }
 
-// decide draws a decision about any run. One with a key is said twice.
+// decide draws a decision about a random run. A decision with a key is sent twice.
 func (c *client) decide(w *World, n int) {
 	if len(w.witness.order) == 0 {
 		return
@@ -233,7 +235,7 @@ func (c *client) decide(w *World, n int) {
 	}
 }
 
-// say tells the owner of the run, or anybody.
+// say sends a command to the owner of the run, or to any process.
 func (c *client) say(w *World, cmd engine.Command) {
 	if w.calm {
 		return
@@ -251,7 +253,7 @@ func (c *client) say(w *World, cmd engine.Command) {
 	})
 }
 
-// why explains what a rich world waits for when it should have come to rest.
+// why explains what a rich world waits for when it should have settled.
 func (w *World) why() (text string) {
 	w.aside++
 	defer func() { w.aside-- }()
@@ -261,7 +263,7 @@ func (w *World) why() (text string) {
 		if w.rich == nil || sh.row.State.Terminal() || l == nil || l.eng == nil {
 			continue
 		}
-		x, err := l.eng.Explain(engine.FromRows(context.Background()), id, "") // no process of the world asks, so none can wait for the writer
+		x, err := l.eng.Explain(inspect.FromRows(context.Background()), id, "") // no process of the world asks, so none can wait for the writer
 		text += fmt.Sprintf("\n\t%s of w%d, claim %+v: %+v %v", w.runName(id), sh.row.Workflow-1, sh.row.Claim, x.Reasons, err)
 	}
 	return text
@@ -270,7 +272,8 @@ func (w *World) why() (text string) {
 // sweepEvery is how often each node sweeps, in virtual time.
 const sweepEvery = 20 * time.Second
 
-// sweepUp has every node sweep, as system/recovery does. Nothing else ends circles of waits through limits.
+// sweepUp makes every node sweep, as system/recovery does. Only the sweep ends circular waits through
+// limits.
 func (w *World) sweepUp() {
 	if w.rich == nil || !w.rich.named || w.mutant.noSweep {
 		return
@@ -289,7 +292,7 @@ func (w *World) sweepUp() {
 	})
 }
 
-// healTasks answers whatever waits for a person, for ever and ever.
+// healTasks decides every task that waits for a person, until the end of the history.
 func (c *client) healTasks(w *World, id dag.RunID, sh *shadow) {
 	l := w.ownerOf(id)
 	if w.rich == nil || l == nil || l.eng == nil || l.frozen || sh.row.State.Terminal() {

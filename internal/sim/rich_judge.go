@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// judgeRich judges one change of a run of a rich world: what holds whatever operators decide.
+// judgeRich judges one change of a run of a rich world by rules that hold for any decision of operators.
 func judgeRich(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptState) (fs findings) {
 	r := &is.Run
 	same := r.Generation == was.row.Generation
@@ -52,13 +52,14 @@ func judgeRich(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Attempt
 		}
 	}
 	late := was.beside && open == 0
-	if (open == 0) != r.State.Terminal() && r.State != dag.RunWaiting && !late { // decided by operators, and what it claims is not there yet
+	if (open == 0) != r.State.Terminal() && r.State != dag.RunWaiting && !late { // operators decided, and the run does not have its claims yet
 		fs.add("finalised at once", "%d tasks have not ended, and it is %s", open, r.State)
 	}
 	return fs
 }
 
-// commons: at no commit are more places taken than there are, and no lock has two families.
+// commons judges that no commit grants more queue slots than there are, and that no lock is held by two
+// families.
 func (v *witness) commons() {
 	w := v.w
 	if w.rich == nil || !w.rich.named && !w.rich.tasks {
@@ -80,7 +81,7 @@ func (v *witness) commons() {
 	}
 }
 
-// queueUse counts the attempts of a run that are with handlers and need a place in a queue.
+// queueUse counts the attempts of a run that handlers have and that need a queue slot.
 func queueUse(sh *shadow) (n int) {
 	if sh.row.State.Terminal() || sh.graph == nil {
 		return 0
@@ -128,8 +129,8 @@ func judgeCommons(held []store.Claimant, queues []store.Queue) (fs findings) {
 	return fs
 }
 
-// closeRich judges the end of a rich history: nothing is held, families agree, and what was said twice
-// under one key was done once.
+// closeRich judges the end of a rich history. No lock or slot is held, families agree, and a decision that
+// was sent twice under one key took effect once.
 func (v *witness) closeRich(ctx context.Context) {
 	w := v.w
 	if w.rich == nil {
@@ -153,7 +154,8 @@ func (v *witness) closeRich(ctx context.Context) {
 	v.saidOnce(ctx)
 }
 
-// judgeFamilies: a call has the run that it names, and ended as that did; a child has the call that started it.
+// judgeFamilies judges calls. A call has the run that it names, and ended in the same state. A child has
+// the call that started it.
 func judgeFamilies(order []dag.RunID, runs map[dag.RunID]*shadow) (fs findings) {
 	for _, id := range order {
 		sh := runs[id]
@@ -185,7 +187,7 @@ func judgeFamilies(order []dag.RunID, runs map[dag.RunID]*shadow) (fs findings) 
 	return fs
 }
 
-// saidOnce counts in the histories what was said under one key.
+// saidOnce counts, in the histories of runs, the decisions under one key.
 func (v *witness) saidOnce(ctx context.Context) {
 	done := map[string]int{}
 	err := v.w.st.Scan(ctx, func(_ store.RunRecord, events []dag.EventRow) error {
@@ -194,7 +196,7 @@ func (v *witness) saidOnce(ctx context.Context) {
 			if err != nil {
 				return err
 			}
-			one := map[string]bool{} // a decision may leave several records, in its transaction
+			one := map[string]bool{} // one decision may leave several records in its transaction
 			for _, r := range records {
 				if r.Actor != "" {
 					one[r.Actor] = true
@@ -214,7 +216,7 @@ func (v *witness) saidOnce(ctx context.Context) {
 	}
 }
 
-// runGraph returns the graph of a run as its row has it.
+// runGraph returns the graph in the row of a run.
 func runGraph(p *plan, row *dag.RunRow) *dag.Graph {
 	if len(row.Graph) == 0 {
 		return p.g

@@ -35,12 +35,13 @@ func newCoro() *coro {
 	return c
 }
 
-// Stage keeps coroutines from one history to the next: their stacks have grown already.
+// Stage keeps coroutines for the next history, because their stacks have already grown.
 type Stage struct {
 	idle []*coro
-	// Ahead has a transaction be made while the one before is under way, however small they are.
+	// Ahead lets the engine make a transaction while the previous one is being written, even if both are
+	// small.
 	Ahead bool
-	// Back has the store go back to an earlier state, and nodes remember what it confirmed.
+	// Back makes the store go back to an earlier state, and lets nodes remember what it confirmed.
 	Back bool
 }
 
@@ -53,7 +54,7 @@ func (s *Stage) take() *coro {
 	return newCoro()
 }
 
-// Close ends them.
+// Close ends the coroutines.
 func (s *Stage) Close() {
 	for _, c := range s.idle {
 		c.stop()
@@ -61,20 +62,20 @@ func (s *Stage) Close() {
 	s.idle = nil
 }
 
-// proc is a thread with what it waits for.
+// proc is a thread, and the condition that it waits for.
 type proc struct {
 	c     *coro
 	life  *life // nil: of no process
 	name  string
 	wake  <-chan struct{}
-	until int64 // nanoseconds of the world; < 0: for ever
+	until int64 // nanoseconds of the world; < 0: no limit
 	ctx   context.Context
 	group *sync.WaitGroup // waits until it counts nothing
 	woken bool
 	done  bool
 }
 
-// ready reports whether p can go on.
+// ready reports whether p can continue.
 func (p *proc) ready(w *World) bool {
 	switch {
 	case p.done || p.life != nil && p.life.frozen:
@@ -89,7 +90,7 @@ func (p *proc) ready(w *World) bool {
 	return p.ctx != nil && p.ctx.Err() != nil
 }
 
-// event is something that the world does at an instant.
+// event is a function that the world calls at an instant.
 type event struct {
 	at  int64
 	seq int64
@@ -112,13 +113,13 @@ func (q *events) Pop() any {
 	return e
 }
 
-// after has the world do something later.
+// after makes the world call f after d.
 func (w *World) after(d time.Duration, f func()) {
 	w.seq++
 	heap.Push(&w.events, event{w.now + max(int64(d), 0), w.seq, f})
 }
 
-// spawn starts a thread; it runs when the scheduler chooses it.
+// spawn creates a thread. It runs when the scheduler chooses it.
 func (w *World) spawn(l *life, name string, f func()) *proc {
 	p := &proc{c: w.stage.take(), life: l, name: name, until: w.now}
 	p.c.f, p.c.over = f, false
@@ -138,7 +139,7 @@ func (w *World) resume(p *proc) {
 	defer func() {
 		w.cur = nil
 		if r := recover(); r != nil {
-			p.done = true // its coroutine is gone
+			p.done = true // its coroutine has ended
 			w.violate("panic", "%s: %v\n%s", p.name, r, debug.Stack())
 		}
 	}()
@@ -150,20 +151,20 @@ func (w *World) resume(p *proc) {
 	}
 }
 
-// park gives up the thread until what was set in the proc is there.
+// park suspends the thread until the condition holds that its caller has set in the proc.
 func (w *World) park() {
 	p := w.cur
 	p.c.yield(struct{}{})
 	w.cur = p
 }
 
-// pause lets others go first, for d.
+// pause lets other threads run, for d.
 func (w *World) pause(d time.Duration) {
 	w.cur.until = w.now + int64(d)
 	w.park()
 }
 
-// step lets one thing happen. It reports false if nothing ever will.
+// step executes one event. It returns false if no event is possible any more.
 func (w *World) step() bool {
 	w.steps++
 	w.cands = w.cands[:0]
@@ -195,7 +196,7 @@ func (w *World) step() bool {
 	return true
 }
 
-// advance lets time pass until something can happen.
+// advance moves the time forward until an event is possible.
 func (w *World) advance() bool {
 	next := int64(-1)
 	if len(w.events) > 0 {
@@ -213,8 +214,8 @@ func (w *World) advance() bool {
 	return true
 }
 
-// bury lets the threads of those that died run out: every call that they make fails at once,
-// and nothing that they do has an effect.
+// bury runs the threads of dead processes to their ends. Every call that they make fails at once, and has
+// no effect.
 func (w *World) bury() {
 	for len(w.dying) > 0 {
 		l := w.dying[0]
@@ -231,7 +232,7 @@ func (w *World) bury() {
 	}
 }
 
-// clockBase is when every world begins: 2020-09-13 12:26:40 UTC.
+// clockBase is the beginning of every world: 2020-09-13 12:26:40 UTC.
 const clockBase = 1_600_000_000
 
 func (w *World) String() string { return fmt.Sprintf("%9.3fs", float64(w.now)/1e9) }

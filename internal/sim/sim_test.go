@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSeed replays one seed; with -v it prints the whole history.
+// TestSeed replays one seed. With -v it prints the whole history.
 func TestSeed(t *testing.T) {
 	stage := &Stage{Ahead: *aheadFlag, Back: *backFlag}
 	defer stage.Close()
@@ -45,7 +45,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestSameSeed: the same seed gives the same history, to the letter.
+// TestSameSeed: the same seed gives exactly the same history.
 func TestSameSeed(t *testing.T) {
 	stage := &Stage{}
 	defer stage.Close()
@@ -62,7 +62,7 @@ func TestSameSeed(t *testing.T) {
 // found are seeds that have shown a violation of the product, see docs/reliability.md.
 var found = []uint64{16, 106, 430, 972, 1903, 6721, 7933, 9820, 10720, 20200, 39076, 45061, 57163, 1352, 4268, 98588, 123121, 128233, 138937, 146755, 238237, 291097, 133867, 400148, 511966, 533758, 666718, 810503, 1157629, 3392344, 3495376, 3875977, 3913520, 4012814, 4075233, 4082823}
 
-// TestFound: what was found once is not found again.
+// TestFound: no seed that once showed a violation shows one again.
 func TestFound(t *testing.T) {
 	stage := &Stage{}
 	defer stage.Close()
@@ -73,7 +73,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// tally is what a soak counts.
+// tally holds the counts of a soak.
 type tally struct {
 	sync.Mutex
 	seeds, commits, runs, faults int
@@ -98,12 +98,12 @@ func (a *tally) add(w *World) {
 	}
 }
 
-// badMax is how many violations a soak prints; one bug can be in every seed.
+// badMax bounds the violations that a soak prints, because one bug can be in every seed.
 const badMax = 20
 
 func newTally() *tally { return &tally{kinds: map[string]int{}, what: map[uint64]string{}} }
 
-// tellEach says each minute how far it is: whoever watches a soak of hours learns of a violation at once.
+// tellEach prints the progress each minute, so that an observer of a long soak learns of a violation early.
 func (a *tally) tellEach(ctx context.Context, t *testing.T, n uint64) {
 	for {
 		select {
@@ -150,7 +150,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestAhead: transactions that are made while the one before is under way, which may fail.
+// TestAhead: an owner makes transactions while the previous one is being written, and that one may fail.
 func TestAhead(t *testing.T) {
 	all := soak(0, 250, nil, Stage{Ahead: true})
 	for _, seed := range all.bad {

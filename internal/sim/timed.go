@@ -10,25 +10,26 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 )
 
-// In a timed world something is due all the time, and people edit, roll back, pause and resume it while
-// it is; owners die, freeze or are cut off at the very instant at which they write fires. A walk over the
-// seconds (ledger.go) judges what came of every instant.
+// In a timed world triggers are due all the time. People edit, roll back, pause and resume the triggers
+// when they are due. Owners die, freeze or lose their connection at the instant at which they write fires.
+// A walk over the seconds (ledger.go) judges the outcome of every instant.
 
-// timed is what a timed world draws; nil: the world is none. It has a source of its own, so that
-// other worlds are what they were.
+// timed holds the random choices of a timed world. It is nil in other worlds. It has a random source of its
+// own, so that the histories of other worlds do not change.
 type timed struct {
 	r      *rand.Rand
 	edits  int
-	snipe  int // percent: at a commit with fires its owner is lost
+	snipe  int // percent: the owner is lost at a commit with fires
 	ledger *Ledger
 }
 
 func (w *World) drawTimed() {
-	if w.Seed%6 != 2 { // no rich world is one of these
+	if w.Seed%6 != 2 { // these are no rich worlds
 		return
 	}
 	r := rand.New(rand.NewPCG(w.Seed, 0x71de))
@@ -39,7 +40,7 @@ func (w *World) drawTimed() {
 	w.swarm.slots, w.swarm.long = 4+w.swarm.slots, min(w.swarm.long, 5) // many runs come, and all have to end
 }
 
-// lines draws what the triggers of a workflow are from now on.
+// lines draws new triggers of a workflow.
 func (d *timed) lines(i int) string {
 	pick := func(all ...string) string { return all[d.r.IntN(len(all))] }
 	text := "triggers:\n"
@@ -50,26 +51,26 @@ func (d *timed) lines(i int) string {
 		text += pick("", "", "", ", delay_tolerance: 2s", ", delay_tolerance: 30s") + pick("", "", "", ", paused: true") + "}\n"
 	}
 	text += pick("", "", "  - {name: hook, webhook: {secret: s}, overlap: allow}\n", "  - {name: loop, again: {max_per_hour: 20}}\n")
-	if i > 0 { // it hears of the one before it, so that there is no ring
+	if i > 0 { // it listens to the previous workflow, so that there is no cycle
 		text += pick("", "", fmt.Sprintf("  - {name: after, run_of: {workflow: sim/w%d, require: ended}, overlap: allow}\n", i-1),
 			fmt.Sprintf("  - {name: gone, absent: {run_of: {workflow: sim/w%d}, by: 5s}}\n", i-1))
 	}
 	return text + pick("", "", "max_concurrent_runs: 2\n", "max_concurrent_runs: 1\n")
 }
 
-// flowText is a whole file; its one task stands for whatever graph the world has for it.
+// flowText returns a whole workflow file. Its one task stands for the graph that the world has for it.
 func flowText(i int, lines string) string {
 	return fmt.Sprintf("name: w%d\nnamespace: sim\n%stasks:\n  a: {run: \"true\"}\n", i, lines)
 }
 
-// people makes a person change due triggers, most of them at the due instant itself.
+// people plays a person who changes due triggers, mostly at the due instant itself.
 func (c *client) people(w *World) {
 	if w.timed == nil {
 		return
 	}
 	for range w.timed.edits {
 		at := time.Duration(w.timed.r.Int64N(int64(w.swarm.active)))
-		if w.timed.r.IntN(3) > 0 { // around a full second
+		if w.timed.r.IntN(3) > 0 { // close to a full second
 			at = at.Truncate(time.Second) + time.Duration(w.timed.r.IntN(60)-20)*time.Millisecond
 		}
 		w.after(at, func() { c.change(w) })
@@ -125,7 +126,7 @@ func (c *client) change(w *World) {
 		w.tell("somebody tells %s about w%d: %s", l, i, what)
 		err := do(l.root)
 		w.tell("%s answered about w%d: %v", l, i, err)
-		if errors.Is(err, engine.ErrInvalid) && !l.dead {
+		if errors.Is(err, errkind.ErrInvalid) && !l.dead {
 			w.violate("refused", "%s of w%d: %v", what, i, err)
 		}
 	})
@@ -151,7 +152,7 @@ func (w *World) became(i int, row store.Workflow, err error) error {
 	return err
 }
 
-// snipe kills the owner that writes fires: before they are written, or after the write and before any answer.
+// snipe kills the owner that writes fires: before the write, or after the write and before any answer.
 func (w *World) snipe(l *life, op memory.Op) {
 	if w.timed == nil || w.calm || l.dead || op.Batch == nil || len(op.Batch.Fires) == 0 || w.timed.r.IntN(100) >= w.timed.snipe {
 		return
@@ -171,7 +172,7 @@ func (w *World) snipe(l *life, op memory.Op) {
 	}
 }
 
-// healTriggers makes an end of what is due, for ever and ever.
+// healTriggers ends due triggers until the end of the history.
 func (c *client) healTriggers(w *World) {
 	if w.timed == nil {
 		return
@@ -196,7 +197,7 @@ func (c *client) healTriggers(w *World) {
 	}
 }
 
-// watch notes what a commit says about triggers and runs.
+// watch records what a commit contains about triggers and runs.
 func (d *timed) watch(w *World, b *store.Batch) {
 	_, wrong := d.ledger.Commit(b)
 	for _, text := range wrong {
@@ -216,7 +217,7 @@ func (v *witness) walk(ctx context.Context) {
 	}
 }
 
-// lines reads all of a trigger's ledger.
+// lines reads the whole ledger of a trigger.
 func (w *World) lines(ctx context.Context, k store.TriggerKey) (all []store.Fire) {
 	for q := (store.FireQuery{Workflow: k.Workflow, Trigger: k.Name, Limit: 1000}); ; {
 		page, err := w.st.Fires(ctx, q)

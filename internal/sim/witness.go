@@ -11,44 +11,44 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// witness sees what the store accepted, and judges every change of the base tables. It trusts
-// neither engine nor store: it remembers how every row was, and has the rules in its own words.
+// witness sees the commits that the store accepted, and judges every change of the base tables. It trusts
+// neither engine nor store. It remembers every row, and states the rules in its own words.
 type witness struct {
 	w       *World
 	epoch   map[dag.ShardID]int64
 	seq     map[dag.ShardID]int64
 	owner   map[dag.ShardID]dag.HandlerID
-	taker   map[dag.ShardID]dag.HandlerID // who took it last, also if it is free by now
+	taker   map[dag.ShardID]dag.HandlerID // the last owner, even if the shard is free now
 	members map[dag.HandlerID]pulse
 	runs    map[dag.RunID]*shadow
-	order   []dag.RunID // of runs, as they came
+	order   []dag.RunID // of runs, in the order of their arrival
 	keys    map[string]dag.RunID
-	once    map[string]bool                 // actors whose word counts once
-	said    map[attemptKey]dag.AttemptState // what holders really reported
-	latest  dag.Micros                      // the latest that the database's clock has shown
-	moved   int64                           // when a run or an attempt last changed
-	active  map[dag.WorkflowID][2]int32     // runs, and how many there may be: 0 any number
+	once    map[string]bool                 // actors whose report counts only once
+	said    map[attemptKey]dag.AttemptState // the reports that holders really sent
+	latest  dag.Micros                      // the latest time that the database's clock has shown
+	moved   int64                           // time of the last change of a run or an attempt
+	active  map[dag.WorkflowID][2]int32     // active runs and their limit; a limit of 0 means none
 	Commits int
-	backs   int                // times that the store had gone back
-	given   map[attemptKey]int // by attempt that began, in whatever history: how often the store had gone back
+	backs   int                // count of the times the store went back
+	given   map[attemptKey]int // by attempt that has begun, in any history: the count of the times the store had gone back
 }
 
-// pulse is a member's counter and when it last moved.
+// pulse is the counter of a member, and the time of its last move.
 type pulse struct {
 	beat  int64
 	since int64
 	name  string
 }
 
-// shadow is a run as it was after its last commit.
+// shadow is a run after its last commit.
 type shadow struct {
 	name     string
 	plan     *plan
-	graph    *dag.Graph // the run's own
+	graph    *dag.Graph // the graph of the run
 	row      dag.RunRow
 	attempts []dag.AttemptRow
-	intent   dag.Intent // the intent that was acknowledged as durable
-	ended    bool       // once, and it was not skipped: perhaps it was recovered since
+	intent   dag.Intent // the acknowledged intent
+	ended    bool       // it ended before, and was not skipped; it may have been recovered since
 	beside   bool       // its conditions are evaluated outside the writer: memory may lag behind the rows
 }
 
@@ -61,11 +61,11 @@ func (v *witness) open(w *World) {
 	v.given = map[attemptKey]int{}
 	v.once, v.active = map[string]bool{}, map[dag.WorkflowID][2]int32{}
 	for _, s := range w.allShards() {
-		v.epoch[s] = 1 // of the one who set up
+		v.epoch[s] = 1 // the epoch of the set-up
 	}
 }
 
-// after is called when an operation of the store has happened, before its caller knows.
+// after is called after an operation of the store, before its caller gets the result.
 func (v *witness) after(l *life, op memory.Op) {
 	w := v.w
 	w.aside++
@@ -184,9 +184,9 @@ func (v *witness) commit(l *life, b *store.Batch) {
 	}
 }
 
-// mirrorAll compares all that an owner has in memory of the shards that it wrote. In a cluster others
-// insert runs that it has not met yet, and what has just ended it forgets after this; what it makes ahead
-// no row says yet.
+// mirrorAll compares the memory of an owner with the rows of the shards that it wrote. It leaves out three
+// kinds of runs: runs that other nodes inserted and the owner has not read yet, runs that have just ended,
+// and transactions that the owner has made ahead of the rows.
 func (v *witness) mirrorAll(l *life, b *store.Batch, live, written int) {
 	if v.w.swarm.nodes > 1 || live != written || v.w.stage.Ahead {
 		return
@@ -198,7 +198,7 @@ func (v *witness) mirrorAll(l *life, b *store.Batch, live, written int) {
 	}
 }
 
-// touched are the runs of a batch.
+// touched returns the runs of a batch.
 func touched(b *store.Batch) []dag.RunID {
 	set := map[dag.RunID]bool{}
 	for i := range b.RunInserts {
@@ -250,7 +250,8 @@ func describe(w *World, b *store.Batch) string {
 	return text
 }
 
-// promised: a run was acknowledged. It is there, with what was asked, and alone under its key.
+// promised judges an acknowledged start. Its run exists with the requested content, and no other run has
+// its key.
 func (v *witness) promised(a *asked) {
 	w := v.w
 	row, ok := w.peekRun(a.acked)
@@ -279,12 +280,12 @@ func (v *witness) ordered(id dag.RunID, intent dag.Intent) {
 	if v.w.backs > 0 { // acknowledged writes may be lost
 		return
 	}
-	if !ok || row.Intent < intent && !row.State.Terminal() && intent >= dag.IntentStop && v.w.rich == nil { // or it goes on in a new generation
+	if !ok || row.Intent < intent && !row.State.Terminal() && intent >= dag.IntentStop && v.w.rich == nil { // or the run continues in a new generation
 		v.w.violate("acknowledged", "run %s was told to %s, its row says %s", v.w.runName(id), intent, row.Intent)
 	}
 }
 
-// fast is how far a node's idea of the database's clock may run ahead of it, between two looks at it.
+// fast bounds how far a node's estimate of the database's clock may run ahead between two readings.
 func (v *witness) fast() dag.Micros {
 	if v.w.swarm.drift {
 		return 15e6 / 50
@@ -292,7 +293,7 @@ func (v *witness) fast() dag.Micros {
 	return 0
 }
 
-// fires: an outcome comes with its run, and never early.
+// fires judges that an outcome comes with its run, and never early.
 func (v *witness) fires(b *store.Batch) {
 	w := v.w
 	lined := map[dag.RunID]bool{}

@@ -8,6 +8,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -18,7 +19,7 @@ type attemptKey struct {
 	token dag.Token
 }
 
-// worker is what a process runs: attempts that take their time, fail, hang and repeat themselves.
+// worker holds the attempts of a process. They take time, fail, hang and repeat their reports.
 type worker struct {
 	life   *life
 	live   map[attemptKey]*attempt
@@ -65,7 +66,7 @@ func (wk *worker) Start(as []engine.Assignment) {
 	}
 }
 
-// begin draws what becomes of an attempt.
+// begin draws the course of an attempt.
 func (wk *worker) begin(at *attempt, g *dag.Graph) {
 	w, s := wk.life.w, &wk.life.w.swarm
 	took := time.Duration(w.rng.IntN(30)+1) * time.Millisecond
@@ -78,22 +79,22 @@ func (wk *worker) begin(at *attempt, g *dag.Graph) {
 	case n < s.fail:
 		at.result.State, at.result.Cause, at.result.ExitCode = dag.AttemptFailed, dag.CauseExit, 1
 	case n < s.fail+s.stray:
-		at.result.State, at.result.Signal = dag.AttemptStopped, "SIGTERM" // nobody asked
+		at.result.State, at.result.Signal = dag.AttemptStopped, "SIGTERM" // without a request
 	case n < s.fail+s.stray+s.poison:
 		at.result.Outputs = poison
 	case n < s.fail+s.stray+s.poison+s.vanish && g != nil && g.Policy(at.task).Timeout > 0:
 		w.count("vanish")
 		at.result.State, at.result.Cause = dag.AttemptFailed, dag.CauseTimeout
-		took = time.Duration(15+w.rng.IntN(10)) * time.Second // far too late
+		took = time.Duration(15+w.rng.IntN(10)) * time.Second // much too late
 		w.after(time.Second, func() { wk.life.do(func() { wk.started(at) }) })
 	}
 	w.after(took, func() { wk.life.do(func() { wk.end(at) }) })
 }
 
-// poison are outputs that the store refuses.
+// poison is an output that the store refuses.
 var poison = []byte(`{"poison":true}`)
 
-// told returns a time by this machine's clock.
+// told returns the time by this machine's clock.
 func (wk *worker) told() dag.Micros { return dag.Micro(wk.life.Now()) }
 
 func (wk *worker) started(at *attempt) {
@@ -143,7 +144,7 @@ func (wk *worker) Cancel(cs []dag.Cancel) {
 }
 
 // Running reports whether the worker has the attempt, or has reported its end. The executor of a node also
-// remembers ends: the report may not be in the store yet.
+// remembers ends, because the report may not be in the store yet.
 func (wk *worker) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	k := attemptKey{run, task, token}
 	return (wk.live[k] != nil || wk.done[k]) && !wk.life.w.mutant.again
@@ -154,8 +155,8 @@ func (wk *worker) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	return wk.live[attemptKey{run, task, token}] != nil && !wk.life.w.mutant.again
 }
 
-// orphan leaves attempts running whose process is gone. Some find a way to tell their end all the
-// same: late, under their old token.
+// orphan leaves attempts without their process. Some of them still report their end, late and under their
+// old token.
 func (wk *worker) orphan() {
 	w := wk.life.w
 	for _, k := range sortedKeys(wk.live) {
@@ -186,8 +187,8 @@ func (w *World) haunt(wk *worker, from dag.HandlerID, r engine.Report) {
 	})
 }
 
-// peers is what a node says to the others: package peer does it over HTTP, this does it over a
-// network that loses, doubles and delays.
+// peers carries messages of a node to other nodes. Package peer does this over HTTP. Here the network
+// loses, doubles and delays messages.
 type peers struct {
 	l       *life
 	pending map[engine.AttemptID]int // reports that no owner has taken yet
@@ -213,7 +214,7 @@ const (
 	replyWait = 3 * time.Second
 )
 
-// Report repeats a report until an owner takes it, or answers that it is not wanted any more.
+// Report repeats a report until an owner takes it, or answers that it is no longer wanted.
 func (p *peers) Report(r engine.Report) {
 	l := p.l
 	if l.dead {
@@ -242,7 +243,7 @@ func (p *peers) try(from dag.HandlerID, r engine.Report) bool {
 	l := p.l
 	row, err := l.eng.RunRow(l.root, r.Run)
 	switch {
-	case errors.Is(err, engine.ErrNotFound), err == nil && row.State.Terminal():
+	case errors.Is(err, errkind.ErrNotFound), err == nil && row.State.Terminal():
 		return true
 	case err != nil:
 		return false
@@ -274,7 +275,7 @@ func (p *peers) try(from dag.HandlerID, r engine.Report) bool {
 	return took
 }
 
-// Cancel is lost with its message.
+// Cancel sends once. The cancels are lost if the message is lost.
 func (p *peers) Cancel(h dag.HandlerID, cs []dag.Cancel) {
 	if p.l.dead {
 		return
@@ -284,7 +285,7 @@ func (p *peers) Cancel(h dag.HandlerID, cs []dag.Cancel) {
 	}
 }
 
-// Confirm likewise.
+// Confirm sends once, too.
 func (p *peers) Confirm(h dag.HandlerID, ids []engine.AttemptID) {
 	if p.l.dead {
 		return
@@ -294,7 +295,7 @@ func (p *peers) Confirm(h dag.HandlerID, ids []engine.AttemptID) {
 	}
 }
 
-// Nudge likewise.
+// Nudge sends once, too.
 func (p *peers) Nudge(s dag.ShardID) {
 	if p.l.dead {
 		return
@@ -304,7 +305,7 @@ func (p *peers) Nudge(s dag.ShardID) {
 	}
 }
 
-// send carries a message to a life, or loses it, or does it twice.
+// send delivers a message to a life, loses it, or delivers it twice.
 func (w *World) send(to *life, f func(to *life)) {
 	if to == nil {
 		return
@@ -324,7 +325,7 @@ func (w *World) send(to *life, f func(to *life)) {
 	}
 }
 
-// delay is mostly far below most.
+// delay draws a delay of at most most. It is usually much shorter.
 func (w *World) delay(most time.Duration) time.Duration {
 	d := w.rng.Int64N(int64(most) + 1)
 	if w.rng.IntN(4) > 0 {
@@ -333,7 +334,7 @@ func (w *World) delay(most time.Duration) time.Duration {
 	return time.Duration(d)
 }
 
-// ownerOf is who owns the shard of a run by the rows, if it lives.
+// ownerOf returns the owner of a run's shard by the rows, or nil if that process is dead.
 func (w *World) ownerOf(run dag.RunID) *life {
 	row, ok := w.peekRun(run)
 	if !ok {
@@ -367,7 +368,7 @@ func (w *World) name(k attemptKey) string {
 	return fmt.Sprintf("%s/%d#%d", w.runName(k.run), k.task, k.token)
 }
 
-// database is a store for several nodes.
+// database is a store that several nodes can use.
 type database interface {
 	store.Store
 	store.Cluster

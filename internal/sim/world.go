@@ -17,30 +17,30 @@ import (
 	"skein.dev/skein/internal/trigger"
 )
 
-// swarm is the part of the world that fails in one history, and how often; each seed draws its
-// own, so that rare combinations come together. Small ints are percent.
+// swarm holds the faults of one history, and how frequent they are. Each seed draws its own, so that rare
+// combinations occur. Small ints are percent.
 type swarm struct {
 	nodes, shards, slots, flows int
-	runs                        int           // submissions by clients
+	runs                        int           // starts by clients
 	active                      time.Duration // how long there are faults
-	latency                     time.Duration // most of a message
-	commit                      time.Duration // most of a call of the store
+	latency                     time.Duration // longest delay of a message
+	commit                      time.Duration // longest duration of a call of the store
 
 	crash    float64 // percent, at a call of the store
-	freezes  int     // in all
-	stall    float64 // percent, for longer than its peers wait, at a call of the store that writes
+	freezes  int     // in the whole history
+	stall    float64 // percent, at a call of the store that writes: longer than its peers wait
 	outages  int
 	cuts     int
 	leaves   int
 	jumps    int // of the database's clock
-	unknown  int // a reply is lost, or the commit
+	unknown  int // the answer is lost, or the commit
 	failing  int // a write fails
 	blind    int // a read fails
 	lose     int
 	double   int
-	sleep    bool // a frozen machine's clock stands still
+	sleep    bool // the clock of a frozen machine stands still
 	drift    bool
-	fail     int // attempts
+	fail     int // percent of attempts that fail
 	stray    int
 	poison   int
 	vanish   int
@@ -50,23 +50,23 @@ type swarm struct {
 	verbs    int
 	badRuns  int
 	triggers bool
-	limit    bool // workflows let only some runs be active
+	limit    bool // workflows have a concurrency limit
 	beside   bool // conditions are evaluated outside the writer
 }
 
-// Bounds of a history. One that needs more steps goes round in circles.
+// Bounds of a history. A history with more steps does not make progress.
 const (
 	stepsMax = 400_000
-	// Bounds after the faults, in virtual time: nothing stands still for longer, and everything has ended by the
-	// end. Runs that go through a queue of one slot, or wait in circles of which the sweep resolves one a minute,
-	// take their time.
+	// Bounds after the faults, in virtual time. Within stillMax something must change, and by the end
+	// everything must have ended. Runs that pass a queue of one slot take long. So do circular waits, of which
+	// the sweep resolves one each minute.
 	stillMax = 3 * time.Minute
 	endBound = 45 * time.Minute
 )
 
 func (w *World) draw() {
 	r, s := w.rng, &w.swarm
-	some := func(odds, most int) int { // mostly absent
+	some := func(odds, most int) int { // 0 in most histories
 		if r.IntN(100) >= odds {
 			return 0
 		}
@@ -100,12 +100,12 @@ func (w *World) draw() {
 	s.fail, s.stray, s.poison, s.vanish = some(60, 30), some(20, 8), some(20, 8), some(25, 8)
 	s.long, s.twice, s.ghosts = some(40, 30), some(40, 40), some(50, 80)
 	s.verbs, s.badRuns = some(40, 2), some(10, 1)
-	s.beside = w.Seed%9 == 3 // not drawn: older seeds keep their histories
+	s.beside = w.Seed%9 == 3 // not drawn, so that older seeds keep their histories
 	s.triggers, s.limit = r.IntN(4) == 0, r.IntN(4) == 0
-	if w.stage.Ahead { // they need shards, and much at once
+	if w.stage.Ahead { // such transactions need shards, and many events at the same time
 		s.shards, s.runs, s.flows = max(s.shards, 2), 2*s.runs+2, 3
 	}
-	if w.stage.Back { // of triggers and of what all shards share the witness does not know what was lost
+	if w.stage.Back { // for triggers and admission, the witness does not know what was lost
 		s.triggers, s.limit = false, false
 		return
 	}
@@ -134,9 +134,9 @@ type World struct {
 	dying  []*life
 
 	st        *memory.Store
-	ahead     dag.Micros // of the database's clock
+	ahead     dag.Micros // offset of the database's clock
 	outage    bool
-	aside     int // above 0 while the test itself uses the store, from outside the world
+	aside     int // above 0 while the test itself uses the store, from outside of the world
 	planner   engine.Planner
 	lives     []*life // by node
 	born      []int
@@ -144,8 +144,8 @@ type World struct {
 	workers   []*worker
 	unarrived int // reports on their way
 	calm      bool
-	backAt    int64      // when it went back last
-	backs     int        // times that the store went back
+	backAt    int64      // when the store last went back
+	backs     int        // count of the times the store went back
 	past      *past.Past // nil: confirmed states are not remembered
 
 	flows   []flow
@@ -190,7 +190,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 		w.violate("liveness", "%v after the last fault, %v after the last change, not everything has ended: %s%s",
 			time.Duration(w.now-healed), time.Duration(w.now-w.witness.moved), w.left(), w.why())
 	}
-	w.play(w.now+int64(time.Second), func() bool { return false }) // replies arrive
+	w.play(w.now+int64(time.Second), func() bool { return false }) // the remaining answers arrive
 	if len(w.Found) == 0 {
 		w.witness.close()
 	}
@@ -198,11 +198,11 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	return w
 }
 
-// play goes on until an instant or until it is over; it reports whether it is.
+// play continues until an instant, or until over returns true. It returns whether that happened.
 func (w *World) play(until int64, over func() bool) bool {
 	look := int64(0)
 	for len(w.Found) == 0 && w.now < until {
-		if w.now >= look { // looking costs: not at every step
+		if w.now >= look { // over is costly, so it is not called at every step
 			if over() {
 				return true
 			}
@@ -219,7 +219,7 @@ func (w *World) play(until int64, over func() bool) bool {
 	return false
 }
 
-// end lets every thread run out.
+// end runs every thread to its end.
 func (w *World) end() {
 	for _, l := range w.lives {
 		if l != nil {
@@ -255,7 +255,7 @@ func (w *World) violate(rule, format string, args ...any) {
 	w.tell("VIOLATION %s", what)
 }
 
-// script plans the faults that come at an instant.
+// script plans the faults that happen at fixed instants.
 func (w *World) script() {
 	s := &w.swarm
 	at := func(n int, f func()) {
@@ -306,7 +306,7 @@ func (w *World) script() {
 	w.keepUp()
 }
 
-// keepUp starts again what has died, after a while.
+// keepUp starts dead processes again after a while.
 func (w *World) keepUp() {
 	for i, l := range w.lives {
 		if l != nil && l.dead && len(w.dying) == 0 {
@@ -321,7 +321,7 @@ func (w *World) keepUp() {
 	w.after(100*time.Millisecond, w.keepUp)
 }
 
-// anyLife is a process that runs, or nil.
+// anyLife returns a running process, or nil.
 func (w *World) anyLife() *life {
 	first := w.rng.IntN(len(w.lives))
 	for i := range w.lives {
@@ -352,17 +352,17 @@ func (w *World) heal() {
 	w.client.heal(w)
 }
 
-// settled reports whether everything has come to its end.
+// settled reports whether everything has ended.
 func (w *World) settled() bool {
 	for _, l := range w.lives {
 		if l == nil || l.dead || l.eng == nil || len(l.work.live) > 0 {
 			return false
 		}
 		if l.eng.Accepting() != nil {
-			return false // it has not found out yet what became of its last transaction
+			return false // the owner does not know the outcome of its last transaction yet
 		}
 		if _, listed := w.witness.members[l.handler]; l.member != nil && !listed {
-			return false // it was deposed, and has not heard of it
+			return false // the owner was deposed and does not know it yet
 		}
 	}
 	for _, p := range w.procs { // messages sent during the faults may arrive only now
@@ -373,7 +373,7 @@ func (w *World) settled() bool {
 	return w.pastSeen() && w.client.open == 0 && w.unarrived == 0 && w.left() == ""
 }
 
-// left says what has not ended.
+// left returns what has not ended.
 func (w *World) left() string {
 	w.aside++
 	defer func() { w.aside-- }()
@@ -396,7 +396,7 @@ func (w *World) left() string {
 			text += fmt.Sprintf(" a trigger is due at %d;", next)
 		}
 	}
-	if w.timed != nil { // whose people have not made an end of what is declared yet
+	if w.timed != nil { // its people have not ended all declared triggers yet
 		if all, err := w.st.Triggers(ctx, store.TriggerQuery{Limit: 1}); len(all) > 0 || err != nil {
 			text += fmt.Sprintf(" triggers are declared: %d;", len(all))
 		}
@@ -412,7 +412,7 @@ func (w *World) allShards() []dag.ShardID {
 	return all
 }
 
-// fault decides what becomes of a call of the store; it is where threads of others go on.
+// fault decides the outcome of a call of the store. Other threads can run during this call.
 func (w *World) fault(op memory.Op) memory.Outcome {
 	if w.aside > 0 || w.cur == nil || w.cur.life == nil {
 		return memory.OK

@@ -60,6 +60,22 @@ type Binding struct {
 	Expires   dag.Micros // 0: never
 	Created   dag.Micros
 	By        string
+	// Source names what gives the binding at each sign-in, as Identity.Source does; "": a person gave it.
+	Source string
+}
+
+// Identity says which account at an identity provider a principal is. Its key is the issuer and the subject.
+type Identity struct {
+	Principal       int64
+	Issuer, Subject string
+	Source          string // the provider's name in the settings, as oidc:NAME
+}
+
+// Password is the stored form of a principal's password.
+type Password struct {
+	Principal int64
+	Hash      string     // as package people writes it
+	Changed   dag.Micros // when it was set, or only hashed anew
 }
 
 // Rights are all principals, roles and bindings at one revision.
@@ -68,22 +84,31 @@ type Rights struct {
 	Principals []Principal // by ID
 	Roles      []Role      // by name
 	Bindings   []Binding   // by subject, role and namespace
+	Identities []Identity  // by issuer and subject
 }
 
 // RightsChange is one transaction. The parts are written in the order of the fields; Created is the store's.
 type RightsChange struct {
 	// Add is a new principal; its ID is the revision that the change makes. ID is ignored.
 	Add *Principal
-	// Set gives a principal another name or state.
+	// Set gives a principal another name or state. A state that is not active deletes its sessions.
 	Set *Principal
-	// Drop removes a principal with its bindings; 0: none.
+	// Drop removes a principal with its bindings, its password, its identities and its sessions; 0 removes none.
 	Drop int64
 	// PutRoles adds roles or gives them other verbs; DropRoles removes roles with their bindings.
 	PutRoles  []Role
 	DropRoles []string
-	// Unbind removes bindings, by their keys. Bind adds bindings, or gives them another end. Subject 0 is Add.
+	// Identify adds an identity, or gives it another principal and source. Principal 0 is Add.
+	Identify *Identity
+	// Unbind removes bindings, by their keys. Bind adds bindings, or gives them another end and source. Subject 0
+	// is Add.
 	Unbind []Binding
 	Bind   []Binding
+	// Password sets the password of a principal; principal 0 is Add. An empty hash removes it. Either deletes
+	// the principal's sessions and codes that no token stands behind, unless SamePassword is set: the password
+	// is the same, and only its hash is made anew.
+	Password     *Password
+	SamePassword bool
 }
 
 // The bounds of rights: they are read as a whole.
@@ -91,6 +116,8 @@ const (
 	PrincipalsMax = 10_000
 	RolesMax      = 200
 	BindingsMax   = 20_000
+	// BindingsOfOneMax bounds the bindings of one principal. A principal with more would have no rights.
+	BindingsOfOneMax = 1000
 )
 
 // Fits refuses a change that makes the rights larger than their bounds. A change that expects the revision of
@@ -100,16 +127,59 @@ func (r *Rights) Fits(c *RightsChange) error {
 	if c.Add != nil {
 		added = 1
 	}
+	left := r.left(c)
 	for _, one := range [...]struct {
 		what   string
 		n, max int
 	}{
 		{"principals", len(r.Principals) + added, PrincipalsMax},
 		{"roles", len(r.Roles) + len(c.PutRoles), RolesMax},
-		{"bindings", len(r.Bindings) + len(c.Bind), BindingsMax},
+		{"bindings", len(left) + len(c.Bind), BindingsMax},
 	} {
 		if one.n > one.max {
 			return fmt.Errorf("there would be %d %s; the bound is %d: %w", one.n, one.what, one.max, ErrRefused)
+		}
+	}
+	return left.fits(c)
+}
+
+// bound are the keys of bindings.
+type bound map[boundKey]bool
+
+type boundKey struct {
+	subject         int64
+	role, namespace string
+}
+
+func boundKeyOf(b *Binding) boundKey { return boundKey{b.Subject, b.Role, b.Namespace} }
+
+// left returns the bindings that stay where a change removes some.
+func (r *Rights) left(c *RightsChange) bound {
+	keys := bound{}
+	for i := range r.Bindings {
+		keys[boundKeyOf(&r.Bindings[i])] = true
+	}
+	for i := range c.Unbind {
+		delete(keys, boundKeyOf(&c.Unbind[i]))
+	}
+	return keys
+}
+
+// fits bounds the bindings of each principal that gets more than those that stay.
+func (keys bound) fits(c *RightsChange) error {
+	of := map[int64]int{}
+	for k := range keys {
+		of[k.subject]++
+	}
+	for i := range c.Bind {
+		b := &c.Bind[i]
+		k := boundKeyOf(b)
+		if keys[k] {
+			continue
+		}
+		keys[k] = true
+		if of[b.Subject]++; of[b.Subject] > BindingsOfOneMax {
+			return fmt.Errorf("a principal would have %d bindings; the bound is %d, give roles for all namespaces instead: %w", of[b.Subject], BindingsOfOneMax, ErrRefused)
 		}
 	}
 	return nil
@@ -127,4 +197,7 @@ type Access interface {
 	// is not there, ChangeRights returns ErrFenced. It returns ErrRefused if a name is taken. Then nothing is
 	// written.
 	ChangeRights(ctx context.Context, expect int64, c RightsChange) (revision int64, err error)
+	// PasswordOf reads the password of a principal. It returns ErrNotFound if the principal has none. Hashes are
+	// not part of Rights, so only a sign-in reads one.
+	PasswordOf(ctx context.Context, principal int64) (Password, error)
 }

@@ -196,7 +196,7 @@ func (f *FirstHolders[T]) Add(grant int64, v T) {
 	}
 }
 
-// Line is a line of waiting runs, by the name that dag.Claim.Line gives, or the part of one level in it.
+// Line is a line of waiting runs, with the name that dag.Claim.Line gives, or the part of one level in it.
 type Line struct {
 	Name  string
 	Level dag.Priority

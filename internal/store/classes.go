@@ -24,7 +24,7 @@ type Classes interface {
 	// PutClass adds or replaces the class of a name; the store sets the times. It returns ErrRefused if there
 	// are ClassesMax classes.
 	PutClass(ctx context.Context, c Class) (Class, error)
-	// DropClass removes a class. ErrNotFound: there is none.
+	// DropClass removes a class. It returns ErrNotFound if there is none.
 	DropClass(ctx context.Context, name string) error
 	// ClassList lists all by name.
 	ClassList(ctx context.Context) ([]Class, error)

@@ -44,20 +44,22 @@ type Member struct {
 	// Beat is the renewal counter. Another member judges by its own monotonic clock whether the counter
 	// moves. Seen, on the store's clock, is for people. Each Join begins with another number, so a member
 	// that was deposed and joins again does not look silent.
+	// Invariant: a member is deposed only under the Beat that its judge has seen for the whole lag.
 	Beat    int64
 	Started dag.Micros
 	Seen    dag.Micros
-	// Of a worker: its home, how often it has been attached to one (so that what is meant for an
-	// earlier attachment is known), and what it is chosen by.
+	// Of a worker: its home, the number of its attachment, and the traits that tasks choose it by. Each
+	// attachment raises Lease by one, so messages that are meant for an earlier one are recognised. Lease is
+	// no length of time.
 	Home   dag.HandlerID
 	Lease  int64
 	Traits Traits
-	// Cordoned and Stopped tell which orders stand for it. Only Members sets them.
+	// Cordoned and Stopped say which orders are set for it. Only Members sets them.
 	Cordoned bool
 	Stopped  bool
 }
 
-// Traits are what tasks choose a worker by, besides its name.
+// Traits are the properties by which tasks choose a worker, in addition to its name.
 type Traits = dag.Traits
 
 // Able reports whether a member may have shards.
@@ -65,13 +67,14 @@ func (m *Member) Able() bool {
 	return !m.Worker && m.State == MemberActive && !m.Cordoned && !m.Stopped
 }
 
-// ShardRow says who owns a shard. Owner 0: it is free.
+// ShardRow says which member owns a shard. Owner 0: it is free. Invariant: a shard has at most one owner, and
+// each new one raises Epoch.
 type ShardRow struct {
 	ID    dag.ShardID
 	Epoch int64
 	Seq   int64
 	Owner dag.HandlerID
-	// Wanted is the member to which the shard shall go; 0: any.
+	// Wanted is the member to which the shard shall go; 0 means any.
 	Wanted    dag.HandlerID
 	Workflows int // that are not deleted
 }
@@ -102,7 +105,7 @@ type Cluster interface {
 	Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
 	// Release frees the shards that are still held under their epoch.
 	Release(ctx context.Context, fences []Fence) error
-	// Move records to which member a shard shall go; 0: to any. The owners carry it out.
+	// Move records to which member a shard shall go; 0 means any. The owners carry it out.
 	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
 	// Order sets or withdraws an order. It returns false if nothing changed. The store sets At.
 	Order(ctx context.Context, o Order, stand bool) (bool, error)

@@ -17,6 +17,9 @@ const handedMax = 1 << 17
 // then. Handed holds what was committed here or read. It forgets everything when a shard is taken, when a
 // transaction with attempts fails, and when it becomes too large.
 //
+// Invariant: open holds only attempts that are assigned after the commits and stages so far. Whenever that is
+// in doubt, open is emptied. So a check of it is as good as a guard.
+//
 // Its methods may be called from any goroutine.
 type Handed struct {
 	mu     sync.Mutex

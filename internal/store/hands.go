@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -26,17 +27,23 @@ func plainEnd(a *dag.AttemptRow) bool {
 	return a.State == dag.AttemptSucceeded && a.ExitCode == 0 && bare(a)
 }
 
+// Plain reports whether an attempt needs no row of its own. An engine may pack it into the history of its
+// run.
+func Plain(a *dag.AttemptRow) bool { return plainHand(a) || plainEnd(a) }
+
 func bare(a *dag.AttemptRow) bool {
 	return a.Cause == "" && a.Message == "" && a.Signal == "" && a.Outputs == nil && a.RetryAt == 0 && a.RetryWait == 0
 }
 
-// The first byte of a section of packed attempts. Ends come before hand-overs: their section has its length, in bytes, next.
+// The first byte of a section of packed attempts. Ends come before hand-overs: their section has its
+// length, in bytes, next.
 const (
 	handForm = 1
 	endForm  = 2
 )
 
-// handFields are task, token, generation, handler and the instant, each as its difference to that of the one before.
+// handFields are task, token, generation, handler and the instant, each as its difference to that of the
+// one before.
 const handFields = 5
 
 func handOf(a *dag.AttemptRow) [handFields]int64 {
@@ -166,7 +173,80 @@ func WithHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte) ([]dag.Att
 
 // WithHandsOf is WithHands for the attempts of one task.
 func WithHandsOf(rows []dag.AttemptRow, run dag.RunID, task dag.TaskID, packed [][]byte) ([]dag.AttemptRow, error) {
-	return withHands(rows, run, packed, func(t dag.TaskID) bool { return t == task })
+	var of [][]byte
+	for _, b := range packed {
+		if MayHave(b, task) {
+			of = append(of, b)
+		}
+	}
+	return withHands(rows, run, of, func(t dag.TaskID) bool { return t == task })
+}
+
+// MayHave reports whether packed attempts may be about a task. It decodes only the tasks, because a run of
+// 100,000 tasks has a million other values. It returns true for bytes that it cannot read: UnpackHands names
+// their fault.
+func MayHave(b []byte, task dag.TaskID) bool {
+	if len(b) > 0 && b[0] == endForm {
+		size, n := binary.Uvarint(b[1:])
+		if n <= 0 || size > uint64(len(b)-1-n) {
+			return true
+		}
+		ends := b[1+n:][:size]
+		if b = b[1+n:][size:]; sectionMayHave(ends, handFields+2, task) {
+			return true
+		}
+	}
+	return len(b) > 0 && (b[0] != handForm || sectionMayHave(b[1:], handFields, task))
+}
+
+// sectionMayHave is MayHave for the attempts of a section, each of which has so many fields.
+func sectionMayHave(b []byte, fields int, task dag.TaskID) bool {
+	for at, is := 0, int64(0); at < len(b); {
+		if b[at] < 0x80 { // a difference of one byte, as most are
+			is += int64(b[at]>>1) ^ -int64(b[at]&1)
+			at++
+		} else {
+			d, n := binary.Varint(b[at:])
+			if n <= 0 {
+				return true
+			}
+			is += d
+			at += n
+		}
+		if is == int64(task) {
+			return true
+		}
+		if at = fieldsAfter(b, at, fields-1); at < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// fieldsAfter returns the index after so many fields, the first of which begins at an index. It returns -1 if
+// there are fewer. The last byte of a field is below 0x80, so eight bytes are looked at together.
+func fieldsAfter(b []byte, at, fields int) int {
+	for fields > 0 && at+8 <= len(b) {
+		last := ^binary.LittleEndian.Uint64(b[at:]) & 0x8080808080808080
+		if n := bits.OnesCount64(last); n < fields {
+			fields -= n
+			at += 8
+			continue
+		}
+		for ; fields > 1; fields-- {
+			last &= last - 1
+		}
+		return at + bits.TrailingZeros64(last)/8 + 1
+	}
+	for ; fields > 0; at++ {
+		if at >= len(b) {
+			return -1
+		}
+		if b[at] < 0x80 {
+			fields--
+		}
+	}
+	return at
 }
 
 func withHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte, wanted func(dag.TaskID) bool) ([]dag.AttemptRow, error) {

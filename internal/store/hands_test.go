@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -56,12 +57,29 @@ func TestHandsRoundTrip(t *testing.T) {
 		if got, err := unpackAll(run, packAll(all)); err != nil || !slices.EqualFunc(got, all, equal) {
 			t.Fatalf("%v: %+v became %+v", err, all, got)
 		}
+		other := dag.TaskID(rapid.Int32().Draw(t, "another task"))
+		for b := packAll(all); len(b) > 0; b = b[:len(b)-1] {
+			got, err := unpackAll(run, b)
+			for _, task := range append([]dag.TaskID{other}, tasksOf(all)...) {
+				has := slices.Contains(tasksOf(got), task)
+				if may := MayHave(b, task); may != has && (err == nil || !may) {
+					t.Fatalf("%x may have task %d: %t, has it: %t, %v", b, task, may, has, err)
+				}
+			}
+		}
 	})
+}
+
+func tasksOf(all []dag.AttemptRow) (tasks []dag.TaskID) {
+	for i := range all {
+		tasks = append(tasks, all[i].Task)
+	}
+	return tasks
 }
 
 func equal(a, b dag.AttemptRow) bool { return reflect.DeepEqual(a, b) }
 
-// TestHandsAreSmall: a wide layer is handed over, and ends, in a few bytes for each task.
+// TestHandsAreSmall: the assignments and ends of a wide layer take a few bytes for each task.
 func TestHandsAreSmall(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		var all []dag.AttemptRow
@@ -76,7 +94,7 @@ func TestHandsAreSmall(t *testing.T) {
 	}
 }
 
-// FuzzUnpackHands: whatever stands in a damaged row is an error of that run or attempts that pack again.
+// FuzzUnpackHands: a damaged row is an error of its run, or attempts that pack again.
 func FuzzUnpackHands(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{handForm})
@@ -101,7 +119,8 @@ func FuzzUnpackHands(f *testing.F) {
 	})
 }
 
-// TestThereTwice: an attempt is handed over once and ends once; its hand-over and its end are told in any order.
+// TestThereTwice: an attempt is assigned once and ends once. Its assignment and its end may be read in any
+// order.
 func TestThereTwice(t *testing.T) {
 	run := dag.RunID{1}
 	hand := dag.AttemptRow{Run: run, Token: 1, Handler: 7}
@@ -128,7 +147,7 @@ func TestThereTwice(t *testing.T) {
 	}
 }
 
-// TestHandedIsBounded: what is forgotten because there is too much of it is read again.
+// TestHandedIsBounded: attempts that were dropped because of the bound are read again.
 func TestHandedIsBounded(t *testing.T) {
 	var h Handed
 	run := dag.RunID{1}
@@ -158,7 +177,7 @@ func TestHandedIsBounded(t *testing.T) {
 	}
 }
 
-// TestTakenInAnyOrder: what is packed of a run is given once, whichever run is asked for first.
+// TestTakenInAnyOrder: the packed data of a run is returned once, in any order of the reads.
 func TestTakenInAnyOrder(t *testing.T) {
 	orders := [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {1, 1, 0, 2, 0}, {2, 2, 2, 0, 1}}
 	for _, order := range orders {
@@ -184,6 +203,44 @@ func TestTakenInAnyOrder(t *testing.T) {
 		}
 		if got := p.Take(dag.RunID{9}); got != nil {
 			t.Errorf("of a run without any: %v", got)
+		}
+	}
+}
+
+// TestFieldsAfter compares with fields counted one byte after the other.
+func TestFieldsAfter(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		b := make([]byte, r.IntN(40))
+		for i := range b {
+			b[i] = byte(r.IntN(256))
+		}
+		from, fields := r.IntN(len(b)+1), r.IntN(12)
+		want, left := from, fields
+		for ; left > 0 && want < len(b); want++ {
+			if b[want] < 0x80 {
+				left--
+			}
+		}
+		if left > 0 {
+			want = -1
+		}
+		if got := fieldsAfter(b, from, fields); got != want {
+			t.Fatalf("%d fields of %x from %d: %d, want %d", fields, b, from, got, want)
+		}
+	}
+}
+
+func BenchmarkMayHave(b *testing.B) {
+	var all []dag.AttemptRow
+	for i := range 16 {
+		a := dag.AttemptRow{Run: dag.RunID{1}, Task: dag.TaskID(1000 + i), Token: 1, Generation: 1, Handler: 7, Assigned: 1e15}
+		all = append(all, plain(&a, i < 8, 1e15+dag.Micros(i), 1e15+900+dag.Micros(i), true))
+	}
+	packed := packAll(all)
+	for b.Loop() {
+		if MayHave(packed, 7) {
+			b.Fatal("it has")
 		}
 	}
 }

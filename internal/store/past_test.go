@@ -7,7 +7,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// TestPast: events are handed over once, also of runs whose ids end alike, in a transaction larger and smaller than the one before.
+// TestPast: events are returned once, also of runs with similar ids, and in transactions larger or smaller
+// than the previous one.
 func TestPast(t *testing.T) {
 	var h Past
 	for _, n := range []int{0, 3, 4000, 40, 0, 65} {

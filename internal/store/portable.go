@@ -71,6 +71,11 @@ func Tables() []*Table {
 		table("queue", "name t, max_runs i4, per_key t, ordering t, overflow t, rate i4, each i8, state t, actor t, reason t, until i8, "+
 			"paced i8, revision i8, created i8, modified i8"),
 		table("class", "name t, cpu i8, memory i8, actor t, created i8, modified i8"),
+		table("secret", "namespace t, name t, version i8, key t, wrapped b, data b, actor t, created i8, modified i8"),
+		table("secret_key", "one i8, id t, since i8"),
+		table("audit", "id i8, key id, idx i8, hash b?, at i8, last i8, count i8, principal t, kind t, token i8, session i8, address t, "+
+			"verb t, action t, object t, namespace t, outcome t, request t, detail t"),
+		table("audit_tree", "one i8, size i8, first i8, head b, edge b, era i8, base i8"),
 		table("line", "line t, level i4, asked i8, run id, kept i4"),
 	}
 }

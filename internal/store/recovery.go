@@ -17,7 +17,8 @@ type Standing struct {
 	// Moved is the latest instant in its rows: its creation, its split, its begin, or the assignment, begin
 	// or end of one of its attempts.
 	Moved dag.Micros
-	// Later is the latest instant at which an attempt is tried again or ends by itself; 0: there is none.
+	// Later is the latest instant at which an attempt is tried again or ends by itself. It is 0 if there is
+	// none.
 	Later  dag.Micros
 	Claim  *dag.Claim
 	Parent dag.RunID // the run that has called it; zero: none has
@@ -51,7 +52,7 @@ func (s *Standing) See(a *Live, started, finished, later dag.Micros) {
 	}
 }
 
-// Called adds the packed start of the run; nil: no other run started it.
+// Called adds the packed start of the run. It is nil if no other run started it.
 func (s *Standing) Called(fire []byte) error {
 	f, err := dag.UnpackFire(fire)
 	if err == nil && f != nil && f.Parent != nil {

@@ -38,8 +38,8 @@ type Expiry struct {
 type Expired struct {
 	Runs []dag.RunID
 	Next RunPos // the next call's After; zero: all runs have been looked at
-	// Old reports whether a run that was looked at finished before Before, or has not finished. Then later runs may
-	// be old enough, too, also if nothing was deleted.
+	// Old reports whether a run that was looked at finished before Before, or has not finished. Then later runs
+	// may be old enough, too, also if nothing was deleted.
 	Old bool
 }
 
@@ -84,8 +84,8 @@ type FireExpiry struct {
 	Keep       int     // at least 1
 	After      FireKey // only lines that were decided after this one
 	Limit      int     // most lines to look at
-	// Days is a day since 1970. Counts of earlier days are deleted, except those of the newest day of an existing
-	// trigger. A call with an After deletes none: the first call of a series has done so.
+	// Days is a day since 1970. Counts of earlier days are deleted, except those of the newest day of an
+	// existing trigger. A call with an After deletes none: the first call of a series has done so.
 	Days int32
 }
 
@@ -154,11 +154,12 @@ const CallScope = "hook/"
 //
 //   - answers to requests with an idempotency key that were given before Requests, and all but the newest
 //     RequestsKeep;
-//   - calls of webhooks (requests whose scope begins with CallScope) that came before Calls, and all but the
-//     newest CallsKeep;
+//   - calls of webhooks (requests whose scope begins with CallScope) that came before Calls. If there are
+//     more than CallsKeep, the scope with the most calls loses its oldest. A scope with at most its share,
+//     CallsKeep divided by the number of scopes, loses none: a busy caller makes Skein forget no other call;
 //   - tokens that ended before Records, and orders to nodes that were given before Records;
-//   - processes that registered before Records, and processes that registered before RecordsMin and are not among
-//     the newest RecordsKeep. Members and owners of shards stay.
+//   - processes that registered before Records, and processes that registered before RecordsMin and are not
+//     among the newest RecordsKeep. Members and owners of shards stay.
 type RecordExpiry struct {
 	Shard        dag.ShardID // whose owner deletes them
 	Requests     dag.Micros
@@ -174,8 +175,8 @@ type RecordExpiry struct {
 // Retention is the part of a store that deletes old rows. Each method that deletes does so in one
 // transaction, and returns ErrFenced if the shard does not belong to the owner.
 type Retention interface {
-	// FinishedBut returns the position of the newest finished run of a workflow that is not among the newest keep
-	// finished runs. The zero position says that there is no such run.
+	// FinishedBut returns the position of the newest finished run of a workflow that is not among the newest
+	// keep finished runs. The zero position says that there is no such run.
 	FinishedBut(ctx context.Context, w dag.WorkflowID, keep int) (RunPos, error)
 	// Expire deletes the oldest of the selected runs with their attempts, their history and the part of their
 	// logs that is in the database. It looks at no more than ExpireLooks times Limit runs. Lines of the ledger

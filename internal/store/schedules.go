@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Bounds of what a trigger or a backfill keeps.
+// Bounds of the data that a trigger or a backfill keeps.
 const (
 	SpecBytesMax = 2 << 20
 	DataBytesMax = 64 << 10
@@ -36,6 +36,9 @@ type Trigger struct {
 	// Next is the first instant that is not decided yet. It is 0 if the trigger is paused or has ended, and
 	// for a sensor. A fire moves it in its own transaction.
 	Next dag.Micros
+	// Invariant: an instant up to Decided has exactly one outcome. A fire writes Next, Decided, the ledger and
+	// the run in one transaction.
+	//
 	// Decided is the end of the decided time: every instant of the schedule in (Since, Decided] has its
 	// outcome in the ledger. It never goes back.
 	Decided dag.Micros
@@ -106,7 +109,9 @@ type Backfill struct {
 	Spec     []byte // as asked, in the canonical form of the trigger package
 	Instants []byte // the instants to start, packed in their order
 	Total    int64  // of Instants
-	Started  int64  // how many of Instants have a run: the cursor
+	// Started is how many of Instants have a run: the cursor. Invariant: it moves in the transaction that
+	// inserts the run and the pair (Backfill, Instant), which is unique.
+	Started  int64
 	Ended    int64
 	Failed   int64 // of Ended: other than succeeded
 	Parallel int32 // most of its runs that may be active
@@ -272,7 +277,7 @@ type Schedules interface {
 	// Due reads triggers with 0 < Next ≤ until, the earliest first. Triggers of one instant come in any
 	// order. It reads an index, so other triggers cost nothing.
 	Due(ctx context.Context, shards []dag.ShardID, until dag.Micros, limit int) ([]Trigger, error)
-	// NextDue is the earliest Next of the shards; 0: none.
+	// NextDue returns the earliest Next of the shards. It returns 0 if there is none.
 	NextDue(ctx context.Context, shards []dag.ShardID) (dag.Micros, error)
 	// Listening reads the active triggers that start on the end of runs of "namespace/name".
 	Listening(ctx context.Context, workflow string, limit int) ([]TriggerKey, error)

@@ -34,7 +34,7 @@ type Place struct {
 	More   bool // there are more than Of
 }
 
-// Span is the part of a line from one seat up to another one, without that.
+// Span is the part of a line from one seat up to another one, which is not included.
 type Span struct {
 	Line     string
 	From, To Seat
@@ -96,7 +96,7 @@ func (q *SeatQuery) level(s *Seat) dag.Priority {
 	return dag.Priority(max(int64(s.Level)-int64(max(0, q.Now-s.Asked)/q.Ageing), 0))
 }
 
-// begin is where those of a level stand who asked at an instant or later.
+// begin is the seat before all runs of a level that asked at an instant or later.
 func begin(line string, level dag.Priority, asked dag.Micros) Seat {
 	return Seat{Line: line, Level: level, Asked: asked}
 }
@@ -128,7 +128,8 @@ func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []
 			if l < is {
 				return end
 			}
-			// Of the same level by now: who asked before it, and has aged so far.
+			// For the runs whose level equals this one by now: those that asked before it, and have aged by that many
+			// levels.
 			if l > is {
 				if aged := begin(line, l, q.Now-dag.Micros(l-is)*q.Ageing+1); ordered(&aged, &cut) < 0 {
 					cut = aged

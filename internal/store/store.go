@@ -1,16 +1,3 @@
-// Package store is the contract between the engine and whatever keeps its rows. It holds
-// no code that touches a disk: the engines are in memory/, sqlite/ and postgres/, and
-// storetest/ holds all of them to one meaning.
-//
-// Three rules carry everything else:
-//
-//   - A writer's transaction updates the shards it writes for
-//     (seq + 1 where id, epoch and seq are what the writer holds), first of all or, if the one before
-//     it may still be under way, last of all. If it misses, or any
-//     guarded update after it misses, nothing of the transaction stays.
-//   - Others than the owner only insert: runs in state submitted, messages, requests.
-//   - A commit whose outcome is not surely known is [ErrUnknown]; the writer then takes
-//     its shards again, and the seq it gets tells whether the transaction happened.
 package store
 
 import (
@@ -34,7 +21,7 @@ var (
 	// ErrRefused: the content was refused (a key that exists, a text with a NUL, a row
 	// too large). Nothing was written; a smaller batch may pass.
 	ErrRefused = errors.New("refused by the store")
-	// ErrUnknown: it cannot be known whether the transaction happened.
+	// ErrUnknown says that the outcome of the transaction cannot be known.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrUnavailable: the store cannot write or read now (full, read-only, away).
 	// Nothing was written.
@@ -48,7 +35,7 @@ var (
 	ErrDamaged = errors.New("the database is damaged")
 	// ErrNameHeld: the name belongs to a listed worker or node.
 	ErrNameHeld = errors.New("the name is held by another member")
-	// ErrFormat: the database is of a format that this program does not know.
+	// ErrFormat says that the database has a format that this program does not know.
 	ErrFormat = errors.New("unknown database format")
 	// ErrLost: the last writes may never reach the disk. The store cannot be used any more and must be opened
 	// again, if possible by another process.
@@ -69,6 +56,9 @@ func (e *RunError) Unwrap() error { return e.Err }
 // Fence is the proof of an owner that it holds a shard. Seq numbers the shard's transactions. Epoch is the
 // era × EpochsOfEra + the number of times that the shard was taken, so an owner of an older era holds no
 // shard of a later one.
+//
+// Invariant: of two owners of a shard, the later one has the higher Epoch, and a transaction under the lower
+// one writes nothing.
 type Fence struct {
 	Shard dag.ShardID
 	Epoch int64
@@ -81,8 +71,9 @@ const EpochsOfEra = 1 << 32
 // Era is the era of the database in which the shard was taken.
 func (f Fence) Era() dag.Era { return dag.Era(f.Epoch / EpochsOfEra) }
 
-// Batch is one transaction. Engines apply it in the order of the fields. A batch without fences does not
-// come from the owner: it may hold only inserts of submitted runs, messages and requests.
+// Batch is one transaction. Engines write it in the order that their guards need; readers see all of it or
+// nothing. A batch without fences does not come from the owner: it may hold only inserts of submitted runs,
+// messages, requests and audit rows.
 type Batch struct {
 	Fences []Fence // in rising order of shard; their Seq is what the last commit left
 	dag.Changes
@@ -92,6 +83,7 @@ type Batch struct {
 	Requests        []Request
 	Messages        []Message // inserts; ID is ignored
 	Consumed        []int64   // messages to delete; one that is gone already misses
+	Audit           []Audit   // inserts; one whose Key is there is not written again
 	ScheduleChanges
 	QueueChanges
 }
@@ -104,12 +96,14 @@ func (b *Batch) Reset() {
 	clear(b.Versions)
 	b.WorkflowInserts, b.WorkflowUpdates, b.Versions = b.WorkflowInserts[:0], b.WorkflowUpdates[:0], b.Versions[:0]
 	b.Requests, b.Messages, b.Consumed = b.Requests[:0], b.Messages[:0], b.Consumed[:0]
+	clear(b.Audit)
+	b.Audit = b.Audit[:0]
 }
 
 // Rows is the number of rows that the batch writes, its fences not counted.
 func (b *Batch) Rows() int {
 	return b.Changes.Rows() + len(b.WorkflowInserts) + len(b.WorkflowUpdates) + len(b.Versions) +
-		len(b.Requests) + len(b.Messages) + len(b.Consumed) + b.ScheduleChanges.Rows() + b.QueueChanges.Rows()
+		len(b.Requests) + len(b.Messages) + len(b.Consumed) + len(b.Audit) + b.ScheduleChanges.Rows() + b.QueueChanges.Rows()
 }
 
 // Workflow states.
@@ -152,6 +146,14 @@ type File struct {
 	Name string // slash-separated, relative
 	Mode uint32 // permission bits
 	Data []byte
+	Size int64 // in bytes; only of a head, which has no data
+}
+
+// FileQuery selects the files of a version.
+type FileQuery struct {
+	Workflow dag.WorkflowID
+	Version  int32
+	Heads    bool // without their data
 }
 
 // Request is an answer kept under an idempotency key.
@@ -181,8 +183,8 @@ type Handler struct {
 	Started dag.Micros
 }
 
-// PublicID is the name of a handler for people and programs. It is made of the uuid by SHA-256, and has the form of a
-// UUID. The uuid itself is never shown: a worker proves by it that a call is its own (record 065).
+// PublicID is the name of a handler for people and programs. It is made of the uuid by SHA-256, and has the
+// form of a UUID. The uuid itself is never shown: a worker proves by it that a call is its own (record 046).
 func PublicID(handler string) string {
 	if handler == "" {
 		return ""
@@ -190,11 +192,11 @@ func PublicID(handler string) string {
 	return uuid.NewHash(sha256.New(), uuid.Nil, []byte(handler), 8).String()
 }
 
-// Acquired is what taking a shard gives.
+// Acquired is the result of taking a shard.
 type Acquired struct {
 	Fence
 	Now dag.Micros // the store's clock
-	// Owner before this one; 0: none.
+	// The owner before this one; 0 means none.
 	Previous  dag.HandlerID
 	Watermark dag.Micros // see ScheduleChanges
 }
@@ -310,17 +312,18 @@ type Store interface {
 	Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error)
 	Handlers(ctx context.Context, ids []dag.HandlerID) ([]Handler, error)
 
-	// Workflow finds one that is not deleted by its name; Workflows lists those.
+	// Workflow finds a workflow by its name. Workflows lists all. Both leave out deleted ones.
 	Workflow(ctx context.Context, namespace, name string) (Workflow, error)
 	WorkflowByID(ctx context.Context, id dag.WorkflowID) (Workflow, error)
 	Workflows(ctx context.Context, q WorkflowQuery) ([]Workflow, error)
 	Version(ctx context.Context, w dag.WorkflowID, version int32) (Version, error)
 	// Versions lists the newest first, without sources, definitions and graphs.
 	Versions(ctx context.Context, w dag.WorkflowID, before int32, limit int) ([]Version, error)
-	Files(ctx context.Context, w dag.WorkflowID, version int32) ([]File, error)
+	// Files reads a version's files by name.
+	Files(ctx context.Context, q FileQuery) ([]File, error)
 
 	Request(ctx context.Context, scope, key string) (Request, error)
-	// Messages reads what waits for a shard, oldest first.
+	// Messages reads the messages for a shard, oldest first.
 	Messages(ctx context.Context, to dag.ShardID, limit int) ([]Message, error)
 	// Scan shows every run with its rows, and its events, in one read snapshot.
 	Scan(ctx context.Context, see func(RunRecord, []dag.EventRow) error) error
@@ -332,9 +335,12 @@ type Store interface {
 	Schedules
 	Tokens
 	Access
+	Sessions
+	Secrets
 	Classes
 	Claims
 	Sweeps
 	Eras
+	AuditLog
 	Close() error
 }

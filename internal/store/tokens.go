@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -17,20 +19,41 @@ const (
 type Token struct {
 	ID      int64
 	Kind    string
-	Name    string // unique among those that are not revoked: on whose behalf calls are made
+	Name    string // on whose behalf calls are made; unique among those that are neither revoked nor replaced
 	Hash    []byte // SHA-256 of the secret that the holder shows
 	Created dag.Micros
 	Expires dag.Micros // 0: never
 	Revoked dag.Micros // 0: not
 	By      string     // the person who made it
 
-	// Principal is whose rights the token has; it counts for the kind TokenAPI. 0: none, and so no right.
+	// Principal is the principal whose rights the token has. It counts for the kind TokenAPI. 0 means none, and
+	// so no right.
 	Principal int64
-	// Verbs and Namespaces narrow these rights, separated by spaces. All: to nothing less. Empty: to nothing.
+	// Verbs and Namespaces narrow these rights, separated by spaces. All means that they do not narrow them.
+	// Empty means that no right is left.
 	Verbs, Namespaces string
-	// Maker is the principal that made the token: without its rights the token has none. 0: an operator with
-	// the database or the machine of a node made it.
+	// Maker is the principal that made the token: without its rights the token has none. 0 means an operator
+	// with access to the database or to the machine of a node.
 	Maker int64
+	// Parent is the token that made this one: it has no right that its parent does not have, and ends with it.
+	// 0 means that a session of a person, or an operator, made it.
+	Parent int64
+	// Replaces is the token of which this one is the successor; 0: of none. Replaced is when this one got a
+	// successor; 0: it has none.
+	Replaces int64
+	Replaced dag.Micros
+}
+
+// Rotation replaces a token. The new one has the kind, the name, the principal, the verbs and the namespaces
+// of the old one.
+type Rotation struct {
+	Token   int64      // the old one
+	Grace   dag.Micros // for how long the old one counts on; it never ends later than before
+	Hash    []byte     // of the new one, like the fields that follow
+	Expires dag.Micros
+	By      string
+	Maker   int64
+	Parent  int64
 }
 
 // WholeToken returns a token with all rights of its kind. Those of an API token are those of FirstService.
@@ -58,4 +81,23 @@ type Tokens interface {
 	TokenList(ctx context.Context) ([]Token, error)
 	// RevokeToken revokes a token. A revoked one does not change. It returns ErrNotFound if there is none.
 	RevokeToken(ctx context.Context, id int64) error
+	// RotateToken adds the successor of a token and sets the end of the old one, in one transaction. It returns
+	// ErrNotFound if there is no such token, ErrFenced if that one, the parent of the successor or a token above
+	// this parent was revoked or replaced, or has expired, and ErrRefused if there are TokensMax tokens. Then
+	// nothing changes.
+	RotateToken(ctx context.Context, r Rotation) (Token, error)
+}
+
+// NotRotated returns why a token cannot be replaced.
+func NotRotated(all []Token, r *Rotation) error {
+	i := slices.IndexFunc(all, func(t Token) bool { return t.ID == r.Token })
+	switch {
+	case i < 0:
+		return fmt.Errorf("token %d: %w", r.Token, ErrNotFound)
+	case all[i].Revoked == 0 && all[i].Replaced == 0 && len(all) >= TokensMax:
+		return fmt.Errorf("there are %d tokens: %w", TokensMax, ErrRefused)
+	case r.Parent != 0:
+		return fmt.Errorf("token %d, the token %d or one above that was revoked or replaced, or has expired: %w", r.Token, r.Parent, ErrFenced)
+	}
+	return fmt.Errorf("token %d was revoked or replaced, or has expired: %w", r.Token, ErrFenced)
 }

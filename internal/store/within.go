@@ -14,7 +14,7 @@ func Within(ctx context.Context, patience time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, patience)
 }
 
-// Patience returns the bound of one read under a context; 0: there is none.
+// Patience returns the bound of one read under a context. It returns 0 if there is none.
 func Patience(ctx context.Context) time.Duration {
 	patience, _ := ctx.Value(patienceKey{}).(time.Duration)
 	return patience

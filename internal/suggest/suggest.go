@@ -11,8 +11,8 @@ const (
 	triesMax = 10_000 // known words that are compared; a hint is not worth more
 )
 
-// Nearest returns the known word that is nearest to word, or "" if none is near. A word is near if it differs in case
-// only, or by at most one edit for each three bytes of word (see [Distance]).
+// Nearest returns the known word that is nearest to word, or "" if none is near. A word is near if it
+// differs in case only, or by at most one edit for each three bytes of word (see [Distance]).
 func Nearest(word string, known iter.Seq[string]) string {
 	if len(word) > wordMax {
 		return ""
@@ -36,8 +36,8 @@ func Nearest(word string, known iter.Seq[string]) string {
 	return best
 }
 
-// Distance returns the number of edits that turn a into b. An edit inserts, removes or replaces one byte, or swaps two
-// neighbours.
+// Distance returns the number of edits that turn a into b. An edit inserts, removes or replaces one byte,
+// or swaps two neighbours.
 func Distance(a, b string) int {
 	before := make([]int, len(b)+1)
 	row := make([]int, len(b)+1)

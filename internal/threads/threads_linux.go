@@ -15,7 +15,7 @@ import (
 // processors to other threads. While there is work, it sleeps for 20 µs between two looks. With the 50 µs
 // that Linux may add, these are 14,000 looks a second. A process with a thousand small operations a second,
 // each of which waits for the disk or for another process, spends a sixth to a fourth of its time on them
-// (record 048). The part of the sleep that the kernel adds can be raised from outside, which leaves at most a
+// (record 027). The part of the sleep that the kernel adds can be raised from outside, which leaves at most a
 // thousand looks.
 
 // calmSlack is the delay that the kernel may add to a sleep of the monitor. A thread inside the kernel keeps

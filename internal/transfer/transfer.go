@@ -29,15 +29,15 @@ type Options struct {
 	Shards int
 	// LeaveOut copies the rest if there are rows that the target cannot hold.
 	LeaveOut bool
-	// Forward divides a message between shards by where workflows are now; only its receiver
-	// knows what it is about. nil: messages go only where shards stay what they are.
+	// Forward divides a message between shards by the new shards of workflows; only its receiver knows its
+	// content. If it is nil, messages are copied only where shards stay the same.
 	Forward func(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error)
-	// Progress, if not nil, is told now and then how many rows of a table have gone, and at
-	// its end.
+	// Progress, if not nil, is called now and then with the number of copied rows of a table, and at the end of
+	// the table.
 	Progress func(table string, rows int64, done bool)
 }
 
-// Report says what was copied.
+// Report is the result of a copy.
 type Report struct {
 	Rows map[string]int64 // by table
 	From int              // shards of the source

@@ -9,24 +9,23 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// absent starts a run when something expected did not come. Its instants are those of by:
-// a time of each day, one instant, or the end of a span without an arrival. At each of them
-// what came since the one before is looked at: nothing, and a run is started; otherwise the
-// line says that it came. Only what came since the trigger was declared is known.
+// absent starts a run when something expected has not come. Its instants follow from by: a time of each
+// day, one instant, or the end of a span without an arrival. Each instant covers the time since the
+// previous one. If nothing came in that time, a run starts. Otherwise the line of the ledger says that it
+// came. Arrivals from before the declaration are unknown.
 
 const (
-	// cameMax bounds the arrivals kept of one source: one for each interval that is not
-	// decided, so more than a few only while nothing decides.
+	// cameMax bounds the stored arrivals of one source. There is one arrival for each undecided interval, so
+	// there are more than a few only while no node decides.
 	cameMax = 16
-	// judgedMax bounds the intervals that one plan judges one by one; older ones are
-	// missed, in one line.
+	// judgedMax bounds the intervals that one plan judges one by one. Older intervals are missed, in one line.
 	judgedMax = 64
 )
 
-// fileSource is where in memory.Came files are.
+// fileSource is the key of files in memory.Came.
 const fileSource = "file"
 
-// heardAbsent notes that something came.
+// heardAbsent notes an arrival.
 func (d *declared) heardAbsent(t *store.Trigger, run *engine.Ended) (engine.Plan, error) {
 	source := fileSource
 	switch r := d.Absent.RunOf; {
@@ -36,7 +35,7 @@ func (d *declared) heardAbsent(t *store.Trigger, run *engine.Ended) (engine.Plan
 		source = run.Workflow
 	}
 	if run.Finished <= t.Since || d.when != nil && run.Finished <= d.last(t.Decided) {
-		return unchanged(t), nil // known, or judged already
+		return unchanged(t), nil // it is known, or its interval is decided
 	}
 	m, err := remembered(t)
 	if err != nil {
@@ -68,7 +67,7 @@ func (d *declared) onePerInterval(list []dag.Micros) []dag.Micros {
 	return keep[max(0, len(keep)-cameMax):]
 }
 
-// judge is the instant at which an arrival is judged: the first at or after it.
+// judge returns the instant at which an arrival is judged: the first one at or after the arrival.
 func (d *declared) judge(at dag.Micros) dag.Micros { return d.next(at - 1) }
 
 // came reports whether everything expected came in (after, until].
@@ -87,7 +86,7 @@ func (d *declared) came(m *memory, after, until dag.Micros) bool {
 	return false
 }
 
-// expected names what should have come.
+// expected names what should have come, for sentences.
 func (d *declared) expected() string {
 	if f := d.Absent.File; f != nil {
 		return "a file " + f.Pattern + " in " + f.Path
@@ -100,8 +99,8 @@ func (d *declared) expected() string {
 	return "a run of " + strings.Join(r.Workflows, word)
 }
 
-// deadline is when a span without an arrival is over: so long after the newest arrival, or
-// the declaration.
+// deadline is the end of a span without an arrival: the length of the span after the newest arrival, or
+// after the declaration.
 func (d *declared) deadline(t *store.Trigger, m *memory) dag.Micros {
 	length := max(micros(d.Absent.After()), second)
 	from := t.Since
@@ -170,7 +169,7 @@ func (d *declared) planAbsent(t *store.Trigger, now dag.Micros) (engine.Plan, er
 	return d.moved(p.Plan, d.next(now), now), nil
 }
 
-// newestInstants is a place in (after, until] that at most n instants follow.
+// newestInstants returns an instant in (after, until] that at most n instants follow.
 func (d *declared) newestInstants(after, until dag.Micros, n int64) dag.Micros {
 	if d.count(after, until) <= n {
 		return after
@@ -204,7 +203,7 @@ func (p *planning) lacking(list []dag.Micros) {
 	slices.SortStableFunc(p.Lines, func(a, b store.Fire) int { return int(min(max(a.At-b.At, -1), 1)) })
 }
 
-// forget drops arrivals that no later instant asks for.
+// forget drops arrivals that no later instant needs.
 func (m *memory) forget(d *declared, now dag.Micros) {
 	for source, list := range m.Came {
 		last := d.last(now)
@@ -215,8 +214,8 @@ func (m *memory) forget(d *declared, now dag.Micros) {
 	}
 }
 
-// planSpan decides the end of a span without an arrival. While nothing ran nothing could
-// be heard, so however many spans passed, one run says so.
+// planSpan decides the end of a span without an arrival. While no server runs, no arrival is noticed, so
+// one run reports all spans that ended in that time.
 func (d *declared) planSpan(t *store.Trigger, m *memory, now dag.Micros) engine.Plan {
 	p := unchanged(t)
 	p.Decided = now
@@ -236,7 +235,7 @@ func (d *declared) planSpan(t *store.Trigger, m *memory, now dag.Micros) engine.
 	return p
 }
 
-// passedAbsent is Passed of absent.
+// passedAbsent implements Passed for absent.
 func (d *declared) passedAbsent(t *store.Trigger, now dag.Micros, reason string) (engine.Plan, error) {
 	if d.when != nil {
 		return d.passedSchedule(t, now, reason), nil

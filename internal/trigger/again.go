@@ -17,19 +17,19 @@ import (
 // one that succeeded; max_per_hour bounds runs that fail at once. A paused trigger starts
 // nothing.
 
-// starts reads when runs were started within the hour before now, rising.
+// started returns the times of the starts within the hour before now, in rising order.
 func (m *memory) started(t *store.Trigger, now dag.Micros) ([]dag.Micros, error) {
 	if len(m.Starts) == 0 {
 		return nil, nil
 	}
 	all, err := dag.UnpackInstants(m.Starts, 0, 0)
 	if err != nil {
-		return nil, fmt.Errorf("trigger %s: what it remembers: %w", t.Name, err)
+		return nil, fmt.Errorf("trigger %s: its stored memory is damaged: %w", t.Name, err)
 	}
 	return slices.DeleteFunc(all, func(at dag.Micros) bool { return at <= now-hour }), nil
 }
 
-// allowed is when the next run may be started; at most now: at once.
+// allowed returns when the next run may start. A time up to now means at once.
 func (d *declared) allowed(started []dag.Micros, now dag.Micros) dag.Micros {
 	limit := int(d.Again.MaxPerHour)
 	if limit == 0 || len(started) < limit {
@@ -38,8 +38,7 @@ func (d *declared) allowed(started []dag.Micros, now dag.Micros) dag.Micros {
 	return started[len(started)-limit] + hour
 }
 
-// noted adds a start. It is rounded up to the second, which keeps the limit and the list
-// short.
+// noted adds a start. Rounding it up to the second keeps the limit, and keeps the list short.
 func (m *memory) noted(started []dag.Micros, now dag.Micros, limit int32) {
 	started = append(started, (now+second-1)/second*second)
 	slices.Sort(started) // the clock may have gone back
@@ -63,7 +62,7 @@ func (d *declared) heardAgain(t *store.Trigger, run *engine.Ended, now dag.Micro
 	p := unchanged(t)
 	if run.State == dag.RunStopped {
 		if m.Waiting != "" {
-			p.Lines = []store.Fire{d.event(now, m.Waiting, "run "+run.Run.String()+" was stopped, so no other follows")}
+			p.Lines = []store.Fire{d.event(now, m.Waiting, "run "+run.Run.String()+" was stopped, so the trigger starts no other run")}
 			m.Waiting, p.Next = "", 0
 			p.Data = m.pack()
 		}
@@ -71,7 +70,7 @@ func (d *declared) heardAgain(t *store.Trigger, run *engine.Ended, now dag.Micro
 	}
 	if m.Waiting != "" {
 		if m.Waiting != run.Run.String() {
-			p.Lines = []store.Fire{d.event(now, run.Run.String(), "a start waits already, for max_per_hour, until "+clock(t.Next))}
+			p.Lines = []store.Fire{d.event(now, run.Run.String(), "another start is waiting for max_per_hour, until "+clock(t.Next))}
 		}
 		return p, nil
 	}
@@ -90,12 +89,12 @@ func (d *declared) heardAgain(t *store.Trigger, run *engine.Ended, now dag.Micro
 	return p, nil
 }
 
-// event is a line for an event that starts nothing.
+// event returns a line for an event that starts nothing.
 func (d *declared) event(at dag.Micros, key, reason string) store.Fire {
 	return store.Fire{At: at, Key: key, Last: at, Count: 1, Outcome: store.OutcomeSkipped, Reason: reason}
 }
 
-// planAgain starts what had to wait for max_per_hour.
+// planAgain starts the run that had to wait for max_per_hour.
 func (d *declared) planAgain(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
 	m, err := remembered(t)
 	if err != nil {
@@ -124,8 +123,8 @@ func (d *declared) planAgain(t *store.Trigger, now dag.Micros) (engine.Plan, err
 	return p, nil
 }
 
-// passedAgain lets a start that waited when the trigger was paused wait on: it follows a run,
-// not an instant that is past.
+// passedAgain keeps a start that was waiting when the trigger was paused. The start follows a run, not an
+// instant that has passed.
 func (d *declared) passedAgain(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
 	m, err := remembered(t)
 	if err != nil {
@@ -143,12 +142,12 @@ func (d *declared) passedAgain(t *store.Trigger, now dag.Micros) (engine.Plan, e
 	return p, nil
 }
 
-// beginAgain keeps what the row of an earlier declaration remembers: an edit neither
-// forgives starts nor ends the round.
+// beginAgain keeps the memory of an earlier declaration's row. So an edit neither resets the count of
+// starts nor ends the chain of runs.
 func (d *declared) beginAgain(t *store.Trigger, now dag.Micros) {
 	m, err := remembered(t)
 	if err != nil {
-		t.Data = nil // nothing depends on it but the limit
+		t.Data = nil // only the limit depends on it
 		return
 	}
 	started, err := m.started(t, now)

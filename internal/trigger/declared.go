@@ -19,7 +19,7 @@ const (
 	hour   = 3600 * second
 )
 
-// declared is a declaration with its schedule, ready to be asked. It never changes.
+// declared is a declaration with its compiled schedule. It never changes.
 type declared struct {
 	*workflow.Trigger
 	when *cron.Schedule // nil: its fires do not follow from the clock
@@ -30,7 +30,7 @@ func compile(t *store.Trigger) (*declared, error) {
 	return compileWith(t, (*workflow.Trigger).Schedule)
 }
 
-// compileWith is compile with the schedule from elsewhere.
+// compileWith is compile with a schedule from another source.
 func compileWith(t *store.Trigger, schedule func(*workflow.Trigger) (*cron.Schedule, error)) (*declared, error) {
 	decl, err := workflow.DecodeTrigger(t.Spec)
 	if err != nil {
@@ -43,8 +43,8 @@ func compileWith(t *store.Trigger, schedule func(*workflow.Trigger) (*cron.Sched
 	return &declared{Trigger: decl, when: when}, nil
 }
 
-// timing is the part of a declaration that its schedule is made of: those with the same
-// have the same instants.
+// timing is the part of a declaration that determines its schedule: declarations with equal parts have the
+// same instants.
 func timing(t *workflow.Trigger) []byte {
 	part := workflow.Trigger{Kind: t.Kind, Cron: t.Cron, Seed: t.Seed, Every: t.Every, At: t.At, Days: t.Days, Months: t.Months, Timezone: t.Timezone,
 		Gap: t.Gap, Repeat: t.Repeat, Start: t.Start, End: t.End, Include: t.Include, Exclude: t.Exclude, Calendars: t.Calendars}
@@ -54,7 +54,7 @@ func timing(t *workflow.Trigger) []byte {
 	return part.Encode()
 }
 
-// next is the first instant after the given one; 0: there is none.
+// next returns the first instant after the given one, or 0 if there is none.
 func (d *declared) next(after dag.Micros) dag.Micros {
 	if at, ok := d.when.Next(moment(after)); ok {
 		return dag.Micros(at.UnixMicro())
@@ -62,7 +62,7 @@ func (d *declared) next(after dag.Micros) dag.Micros {
 	return 0
 }
 
-// last is the last instant at or before the given one; 0: there is none.
+// last returns the last instant at or before the given one, or 0 if there is none.
 func (d *declared) last(until dag.Micros) dag.Micros {
 	if at, ok := d.when.Prev(moment(until + 1)); ok {
 		return dag.Micros(at.UnixMicro())
@@ -70,7 +70,7 @@ func (d *declared) last(until dag.Micros) dag.Micros {
 	return 0
 }
 
-// count is the number of instants in (after, until].
+// count returns the number of instants in (after, until].
 func (d *declared) count(after, until dag.Micros) int64 {
 	if after >= until {
 		return 0
@@ -78,18 +78,18 @@ func (d *declared) count(after, until dag.Micros) int64 {
 	return d.when.Count(moment(after), moment(until))
 }
 
-// moment is an instant as schedules take it. Micros.Time would make of 0 the year 1.
+// moment converts an instant to the form that schedules use. Micros.Time would convert 0 to the year 1.
 func moment(m dag.Micros) time.Time { return time.UnixMicro(int64(m)).UTC() }
 
-// micros is a length of time as rows keep it.
+// micros converts a duration to the form of rows.
 func micros[D time.Duration | workflow.Duration](d D) dag.Micros {
 	return dag.Micros(time.Duration(d) / time.Microsecond)
 }
 
-// clock writes an instant into a sentence.
+// clock returns an instant as text for a sentence.
 func clock(m dag.Micros) string { return moment(m).Format("2006-01-02T15:04:05Z07:00") }
 
-// span writes a length of time into a sentence, to the second.
+// span returns a duration as text for a sentence, to the second.
 func span(m dag.Micros) string {
 	return workflow.Duration(time.Duration(m/second) * time.Second).String()
 }

@@ -9,53 +9,54 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
 
-// Which instants of a backfill are taken.
+// Values of Only: the instants that a backfill takes.
 const (
-	OnlyFailed          = "failed"  // whose newest run ended otherwise than succeeded
-	OnlyMissing         = "missing" // that have no run
+	OnlyFailed          = "failed"  // the newest run did not succeed
+	OnlyMissing         = "missing" // there is no run
 	OnlyFailedOrMissing = "failed_or_missing"
-	onlyAll             = "all" // what "" means, too
+	onlyAll             = "all" // the same as ""
 )
 
 // parallelMax bounds the runs of a backfill that may be active.
 const parallelMax = 10_000
 
-// BackfillSpec is what a person asks for. Its JSON is kept in the backfill's row.
+// BackfillSpec is the request of a person. Its JSON is kept in the backfill's row.
 type BackfillSpec struct {
-	Trigger string `json:"trigger,omitempty"` // whose instants these are; "": Instants are given
-	// From and To are both included; instants that are still to come are left to the trigger.
+	Trigger string `json:"trigger,omitempty"` // the trigger whose instants these are; "": Instants are given
+	// From and To are both included. The trigger itself fires the instants that are still to come.
 	From       time.Time       `json:"from,omitzero"`
 	To         time.Time       `json:"to,omitzero"`
-	Instants   []dag.Micros    `json:"-"`                // instead of a range; the row has them packed
-	Listed     int             `json:"listed,omitempty"` // how many were given
+	Instants   []dag.Micros    `json:"-"`                // in place of a range; the row has them packed
+	Listed     int             `json:"listed,omitempty"` // number of given instants
 	Descending bool            `json:"descending,omitempty"`
 	Only       string          `json:"only,omitempty"`
-	Parallel   int32           `json:"parallel"` // most runs of it that are active; 0 means 1
+	Parallel   int32           `json:"parallel"` // limit of its active runs; 0 means 1
 	Params     json.RawMessage `json:"params,omitempty"`
 	Priority   string          `json:"priority,omitempty"` // "": the trigger's
 }
 
-// Standing is what became of an instant so far.
+// Standing is the result of an instant so far.
 type Standing uint8
 
 // The standings.
 const (
 	StandingNone   Standing = iota // it has no run
-	StandingActive                 // its newest run is not over
+	StandingActive                 // its newest run has not ended
 	StandingGood                   // its newest run succeeded
 	StandingFailed                 // its newest run ended otherwise
 )
 
-// Lookup says what became of an instant.
+// Lookup returns the standing of an instant.
 type Lookup func(ctx context.Context, at dag.Micros) (Standing, error)
 
-// Expand makes a backfill of what is asked: of the row Trigger, Spec, Instants, Total and
-// Parallel. decl is the trigger that spec names, or nil. lookup is asked only if spec says
-// Only. What cannot be is engine.ErrInvalid with a sentence.
+// Expand makes a backfill of a request. It sets Trigger, Spec, Instants, Total and Parallel of the row.
+// decl is the trigger that spec names, or nil. lookup is called only if spec.Only is set. An impossible
+// request is errkind.ErrInvalid with a sentence.
 func Expand(ctx context.Context, spec BackfillSpec, decl *workflow.Trigger, now dag.Micros, lookup Lookup) (store.Backfill, error) {
 	none := store.Backfill{}
 	if spec.Parallel == 0 {
@@ -77,7 +78,7 @@ func Expand(ctx context.Context, spec BackfillSpec, decl *workflow.Trigger, now 
 		}
 	}
 	if len(list) == 0 && spec.Only != "" {
-		return none, fmt.Errorf("%w%s", engine.ErrNothing, why(spec, decl))
+		return none, fmt.Errorf("%w%s", errkind.ErrNothing, why(spec, decl))
 	}
 	if len(list) == 0 {
 		return none, invalid("no instant is left to start%s", why(spec, decl))
@@ -98,13 +99,13 @@ func Expand(ctx context.Context, spec BackfillSpec, decl *workflow.Trigger, now 
 }
 
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{engine.ErrInvalid}, args...)...)
+	return fmt.Errorf("%w: "+format, append([]any{errkind.ErrInvalid}, args...)...)
 }
 
 func why(spec BackfillSpec, decl *workflow.Trigger) string {
 	switch {
-	case spec.From.After(spec.To): // list has cut the range at now
-		return ": the range begins in the future, which is left to the trigger"
+	case spec.From.After(spec.To): // list has ended the range at now
+		return ": the range begins in the future; the trigger itself fires those instants"
 	case spec.Only == OnlyFailed:
 		return ": none of them failed"
 	case spec.Only == OnlyMissing:
@@ -143,7 +144,7 @@ func (spec *BackfillSpec) check(decl *workflow.Trigger) error {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// list gives the instants in rising order, each once.
+// list returns the instants in rising order, each once.
 func (spec *BackfillSpec) list(decl *workflow.Trigger, now dag.Micros) ([]dag.Micros, error) {
 	if len(spec.Instants) > 0 {
 		list := slices.Clone(spec.Instants)
@@ -152,9 +153,9 @@ func (spec *BackfillSpec) list(decl *workflow.Trigger, now dag.Micros) ([]dag.Mi
 		spec.Listed = len(list)
 		switch {
 		case list[0] <= 0:
-			return nil, invalid("an instant lies before 1970")
+			return nil, invalid("an instant is before 1970")
 		case list[len(list)-1] > now:
-			return nil, invalid("%s is still to come", clock(list[len(list)-1]))
+			return nil, invalid("%s is in the future; a backfill has only instants of the past", clock(list[len(list)-1]))
 		}
 		return list, nil
 	}
@@ -196,7 +197,7 @@ func only(ctx context.Context, list []dag.Micros, which string, lookup Lookup) (
 	return keep, nil
 }
 
-// merged is JSON object b over a; what b does not say a does.
+// merged returns the JSON object b over a: fields that b lacks come from a.
 func merged(a, b json.RawMessage) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	for _, o := range []json.RawMessage{a, b} {
@@ -213,7 +214,7 @@ func merged(a, b json.RawMessage) (json.RawMessage, error) {
 	return encode(all), nil
 }
 
-// DecodeBackfill reads what Expand wrote; without the instants, which the row has packed.
+// DecodeBackfill decodes the result of Expand. It leaves out the instants, which the row has packed.
 func DecodeBackfill(spec []byte) (BackfillSpec, error) {
 	var s BackfillSpec
 	if err := json.Unmarshal(spec, &s); err != nil {
@@ -222,7 +223,7 @@ func DecodeBackfill(spec []byte) (BackfillSpec, error) {
 	return s, nil
 }
 
-// BackfillPolicy tells with which priority and parameters the runs of a backfill start.
+// BackfillPolicy returns the priority and the parameters of a backfill's runs.
 func (p *Planner) BackfillPolicy(b *store.Backfill) (engine.Policy, error) {
 	s, err := DecodeBackfill(b.Spec)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -111,20 +111,20 @@ func TestExpandRefuses(t *testing.T) {
 		{BackfillSpec{From: yearBefore}, minutes, nil, "a from and a to"},
 		{BackfillSpec{From: now.Time(), To: yearBefore}, minutes, nil, "ends (2025-02-01T00:00:00Z) before it begins"},
 		{BackfillSpec{From: yearBefore, To: now.Time()}, hook, nil, "follows from events"},
-		{BackfillSpec{Instants: []dag.Micros{now + 1}}, nil, nil, "still to come"},
+		{BackfillSpec{Instants: []dag.Micros{now + 1}}, nil, nil, "in the future"},
 		{BackfillSpec{Instants: []dag.Micros{-1}}, nil, nil, "before 1970"},
 		{BackfillSpec{Instants: []dag.Micros{1}, Parallel: -1}, nil, nil, "parallel is -1"},
 		{BackfillSpec{Instants: []dag.Micros{1}, Only: "some"}, nil, nil, `only is "some"`},
 		{BackfillSpec{Instants: []dag.Micros{1}, Priority: "urgent"}, nil, nil, `no priority "urgent"`},
 		{BackfillSpec{From: hourBefore, To: now.Time(), Only: OnlyFailed}, minutes, all, "none of them failed"},
-		{BackfillSpec{From: now.Time().Add(time.Hour), To: now.Time().Add(2 * time.Hour)}, minutes, nil, "the range begins in the future, which is left to the trigger"},
+		{BackfillSpec{From: now.Time().Add(time.Hour), To: now.Time().Add(2 * time.Hour)}, minutes, nil, "the range begins in the future; the trigger itself fires those instants"},
 		{BackfillSpec{From: hourBefore, To: now.Time(), Only: OnlyMissing}, minutes, all, "each has a run"},
 		{BackfillSpec{From: hourBefore, To: now.Time(), Params: json.RawMessage(`[]`)}, minutes, nil, "not a JSON object"},
 	} {
 		_, err := Expand(t.Context(), c.spec, c.decl, now, c.lookup)
-		kind := engine.ErrInvalid
+		kind := errkind.ErrInvalid
 		if c.lookup != nil && c.spec.Only != "" { // right, but nothing is left to do
-			kind = engine.ErrNothing
+			kind = errkind.ErrNothing
 		}
 		if !errors.Is(err, kind) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.want, err)

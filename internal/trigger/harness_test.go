@@ -14,14 +14,14 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// noDefinitions is for planners that are not asked for parameters.
+// noDefinitions is for planners that need no parameters.
 type noDefinitions struct{}
 
 func (noDefinitions) Version(context.Context, dag.WorkflowID, int32) (store.Version, error) {
 	return store.Version{}, store.ErrNotFound
 }
 
-// at reads an instant such as 2026-03-01T10:00:00Z.
+// at parses an instant such as 2026-03-01T10:00:00Z.
 func at(t testing.TB, text string) dag.Micros {
 	t.Helper()
 	v, err := time.Parse(time.RFC3339Nano, text)
@@ -31,7 +31,7 @@ func at(t testing.TB, text string) dag.Micros {
 	return dag.Micro(v)
 }
 
-// decl makes a declaration as the workflow package would.
+// decl makes a declaration as the workflow package does.
 func decl(kind string, change func(*workflow.Trigger)) *workflow.Trigger {
 	d := &workflow.Trigger{Name: "t", Kind: kind, Timezone: "UTC", Overlap: "allow", Catchup: "latest", CatchupLimit: 100,
 		Gap: "run_after", Repeat: "once"}
@@ -59,7 +59,7 @@ func everyDecl(every time.Duration, change func(*workflow.Trigger)) *workflow.Tr
 	})
 }
 
-// declaredAt is the row of a declaration made at an instant.
+// declaredAt returns the row of a declaration that was made at an instant.
 func declaredAt(t fataler, p *Planner, d *workflow.Trigger, now dag.Micros) store.Trigger {
 	t.Helper()
 	row := store.Trigger{Workflow: 1, Name: d.Name, Kind: d.Kind, Spec: d.Encode(), On: d.On(), MaxRuns: d.MaxConcurrent}
@@ -81,7 +81,7 @@ func carry(row *store.Trigger, p *engine.Plan) {
 	}
 }
 
-// shown writes a plan down, one line for each thing in it.
+// shown returns a plan as text, with one line for each thing in it.
 func shown(p *engine.Plan) string {
 	var b strings.Builder
 	for _, l := range p.Lines {
@@ -131,7 +131,7 @@ func mustJSON(t testing.TB, v any) json.RawMessage {
 	return b
 }
 
-// fataler is a test, or one of rapid's.
+// fataler has the methods that rapid.T and testing.T share.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)

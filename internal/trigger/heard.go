@@ -17,17 +17,17 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// memory is what a sensor keeps in its row. It is bounded by its declaration: one run for
-// each workflow it names, some arrivals for each, as many starts as max_per_hour.
+// memory is the data that a sensor keeps in its row. The declaration bounds it: one run for each named
+// workflow, some arrivals for each, and at most max_per_hour starts.
 type memory struct {
-	// Runs is of run_of with all: the newest run of each workflow that qualifies.
+	// Runs belongs to run_of with all: the newest qualifying run of each workflow.
 	Runs map[string]heardRun `json:"runs,omitempty"`
-	// Starts is of again: when it started runs in the last hour, packed.
+	// Starts belongs to again: the times of its starts in the last hour, packed.
 	Starts []byte `json:"starts,omitempty"`
-	// Waiting is of again: the run whose end is to be followed once max_per_hour allows.
+	// Waiting belongs to again: the run that the trigger will follow when max_per_hour allows it.
 	Waiting string `json:"waiting,omitempty"`
-	// Came is of absent: when what is expected came, by where it came from, one for each
-	// interval that is not decided.
+	// Came belongs to absent: the times of the expected arrivals, by their source, one for each undecided
+	// interval.
 	Came map[string][]dag.Micros `json:"came,omitempty"`
 	// Folder is the folder of a file sensor. An edit of the folder makes a new watch; an edit of another
 	// field does not.
@@ -47,14 +47,14 @@ func remembered(t *store.Trigger) (memory, error) {
 		return m, nil
 	}
 	if err := json.Unmarshal(t.Data, &m); err != nil {
-		return m, fmt.Errorf("trigger %s: what it remembers: %w", t.Name, err)
+		return m, fmt.Errorf("trigger %s: its stored memory is damaged: %w", t.Name, err)
 	}
 	return m, nil
 }
 
 func (m memory) pack() []byte { return encode(m) }
 
-// encode writes what cannot fail to be JSON: texts and numbers.
+// encode returns the JSON of a value of texts and numbers, which cannot fail.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -63,8 +63,8 @@ func encode(v any) []byte {
 	return b
 }
 
-// qualifies reports whether the end of a run is one that r asks for. A run that was
-// skipped has not begun, so its end is none.
+// qualifies reports whether r asks for this end of a run. A skipped run has not begun, so its end does not
+// count.
 func qualifies(r *workflow.RunOf, run *engine.Ended) bool {
 	return asks(r, run.Workflow, run.State.String())
 }
@@ -77,8 +77,8 @@ func asks(r *workflow.RunOf, name, end string) bool {
 	return slices.Contains(r.Workflows, name) && slices.Contains(ends, end)
 }
 
-// beginHearing keeps what the row of an earlier declaration remembers, as far as this one
-// would have heard it, too: an edit of a priority forgets neither a run nor a file.
+// beginHearing keeps the memory of an earlier declaration's row, as far as this declaration listens to the
+// same events. So an edit of a priority forgets neither a run nor a file.
 func (d *declared) beginHearing(t *store.Trigger, since dag.Micros) {
 	was, err := remembered(t)
 	t.Data = nil
@@ -98,17 +98,17 @@ func (d *declared) beginHearing(t *store.Trigger, since dag.Micros) {
 	}
 }
 
-// passedSensor returns a line that says once that a sensor was paused, so that no event was observed.
+// passedSensor returns one line for the time in which a sensor was paused and observed no event.
 func (d *declared) passedSensor(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
 	p := d.waiting(t, now)
-	if now > t.Decided && d.Kind != workflow.KindStart { // of that each start has its line
+	if now > t.Decided && d.Kind != workflow.KindStart { // for KindStart each start has its own line
 		p.Lines = []store.Fire{{At: t.Decided, Last: now, Count: 1, Outcome: store.OutcomeSkipped,
 			Reason: reason + "; events of that time start nothing"}}
 	}
 	return p
 }
 
-// beginSensor ends a sensor that is declared after its end.
+// beginSensor ends a sensor that is declared after its own end.
 func (d *declared) beginSensor(t *store.Trigger, now dag.Micros) error {
 	_, over, err := d.outside(now)
 	if over {
@@ -119,8 +119,8 @@ func (d *declared) beginSensor(t *store.Trigger, now dag.Micros) error {
 
 const pastEnd = "its end is past"
 
-// outside reports whether at lies outside of start and end of the trigger, and whether its end
-// is past.
+// outside reports whether an instant is outside of start and end of the trigger, and whether its end has
+// passed.
 func (d *declared) outside(at dag.Micros) (out, over bool, err error) {
 	from, until, err := d.Span()
 	if err != nil {
@@ -131,7 +131,7 @@ func (d *declared) outside(at dag.Micros) (out, over bool, err error) {
 	return over || !from.IsZero() && when.Before(from), over, nil
 }
 
-// quiet is the plan for an event outside of start and end.
+// quiet returns the plan for an event outside of start and end.
 func quiet(t *store.Trigger, over bool) engine.Plan {
 	p := unchanged(t)
 	if over {
@@ -140,9 +140,9 @@ func quiet(t *store.Trigger, over bool) engine.Plan {
 	return p
 }
 
-// heardRunOf is Heard of run_of. The logical instant of what it starts is the moment when
-// the run ended; the run's own is event.time. A run that the trigger itself has started
-// does not count: a workflow that names itself would go round for ever.
+// heardRunOf implements Heard for run_of. The instant of the run that it starts is the end of the heard
+// run; the heard run's own instant is event.time. A run that the trigger itself has started does not count:
+// a workflow that names itself would start itself for ever.
 func (d *declared) heardRunOf(t *store.Trigger, run *engine.Ended) (engine.Plan, error) {
 	if out, over, err := d.outside(run.Finished); out || err != nil {
 		return quiet(t, over), err
@@ -194,8 +194,8 @@ func (d *declared) keepWithin(runs map[string]heardRun) error {
 	return nil
 }
 
-// spanStart returns the beginning of the span of run_of.within that contains at or ends with it; 0 if there
-// is no span.
+// spanStart returns the beginning of the span of run_of.within that contains at or ends at it. It returns 0
+// if there is no span.
 func (d *declared) spanStart(at dag.Micros) (dag.Micros, error) {
 	if d.RunOf.Within == "" {
 		return 0, nil
@@ -208,11 +208,11 @@ func (d *declared) spanStart(at dag.Micros) (dag.Micros, error) {
 	y, mo, day := local.Date()
 	switch d.RunOf.Within {
 	case "hour":
-		// Zones with half hours have their full hour on the wall.
+		// In zones with an offset of half an hour, the full hour is that of local time.
 		return at - dag.Micros(local.Minute())*60*second - dag.Micros(local.Second())*second - dag.Micros(local.Nanosecond()/1000), nil
 	case "day":
 	case "week":
-		day -= (int(local.Weekday()) + 6) % 7 // it begins on Monday
+		day -= (int(local.Weekday()) + 6) % 7 // the week begins on Monday
 	case "month":
 		day = 1
 	default:
@@ -222,8 +222,8 @@ func (d *declared) spanStart(at dag.Micros) (dag.Micros, error) {
 	return dag.Micro(time.Date(y, mo, day, 0, 0, 0, 0, loc)), nil
 }
 
-// follow starts one run after others. Its key is the run's id, or of several a hash of
-// theirs: the same runs heard of twice are one fire.
+// follow starts one run after others. Its key is the id of the other run, or a hash of several ids. So the
+// same runs are one fire, even if their ends are reported twice.
 func (d *declared) follow(t *store.Trigger, runs map[string]heardRun) engine.Plan {
 	names := slices.Sorted(maps.Keys(runs))
 	type entry struct {
@@ -262,7 +262,7 @@ func (d *declared) follow(t *store.Trigger, runs map[string]heardRun) engine.Pla
 	return p
 }
 
-// starting is a run for an event.
+// starting returns a start for an event.
 func (d *declared) starting(at dag.Micros, key, reason string, event []byte) engine.Start {
 	s := engine.Start{Instant: at, Key: key, Reason: reason, Event: event}
 	if d.DelayTolerance > 0 {

@@ -17,23 +17,24 @@ import (
 // Bounds of a call to a webhook.
 const (
 	HookBytesMax       = 1 << 20
-	hookAge            = 5 * time.Minute // of the time in a signature, in both directions
+	hookAge            = 5 * time.Minute // bound of the age of a signature, in both directions
 	hookHeaderBytesMax = 16 << 10        // of the headers that a filter and trigger.event see
-	hookSignaturesMax  = 8               // in one header, while a secret is exchanged
+	hookSignaturesMax  = 8               // in one header, while a secret is being replaced
 )
 
-// The kinds of refusal of a call.
+// The reasons for which a call is refused.
 var (
-	// ErrSignature: it is not signed, or not with this secret.
+	// ErrSignature means that the call is not signed, or not with this secret.
 	ErrSignature = errors.New("the signature does not hold")
-	// ErrStale: it was signed too long ago, or in the future.
+	// ErrStale means that the call was signed too long ago, or in the future.
 	ErrStale = errors.New("the call is too old")
-	// ErrTooLarge: the body is larger than HookBytesMax.
+	// ErrTooLarge means that the body is larger than HookBytesMax.
 	ErrTooLarge = fmt.Errorf("the body is larger than %d bytes", HookBytesMax)
-	// ErrFiltered: the call is genuine, but the trigger's filter, start or end refuses it. It is no fire and has
-	// no line in the ledger: a holder of the secret could otherwise fill it. Verified.Seen names the call.
+	// ErrFiltered means that the call is genuine, but the trigger's filter, start or end refuses it. It is no
+	// fire and has no line in the ledger: otherwise a holder of the secret could fill the ledger.
+	// Verified.Seen names the call.
 	ErrFiltered = errors.New("the trigger does not take this call")
-	// ErrFilter: it is genuine, but the filter cannot be evaluated over it.
+	// ErrFilter means that the call is genuine, but the filter cannot be evaluated for it.
 	ErrFilter = errors.New("the filter cannot be evaluated")
 )
 
@@ -90,7 +91,7 @@ func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (
 	if out, _, err := d.outside(now); err != nil {
 		return none, err
 	} else if out {
-		return none, fmt.Errorf("%w: it lies outside of start and end", ErrFiltered)
+		return none, fmt.Errorf("%w: it is outside of the trigger's start and end", ErrFiltered)
 	}
 	event := call.event(p.form == FormV3, t.Webhook.Unsigned)
 	passes, err := t.Webhook.Passes(event)
@@ -111,10 +112,10 @@ func first(m map[string][]string, name string) string {
 	return ""
 }
 
-// event is what filter sees as event and params as trigger.event: body, the value of a JSON body or else its
-// text; headers and query, the first value of each name, headers in lower case. Only what is signed is
-// there, and what is named as unsigned. What proves who calls is left out: it would end up in the parameters
-// of runs.
+// event returns the value that the filter sees as event, and params as trigger.event. body is the value of
+// a JSON body, or else its text. headers and query have the first value of each name; names of headers are
+// in lower case. The event has only signed data, and the data that the trigger lists in unsigned.
+// Credentials are left out, because they would get into the parameters of runs.
 func (c *Call) event(query bool, unsigned []string) json.RawMessage {
 	e := struct {
 		Body    any               `json:"body"`
@@ -149,5 +150,5 @@ func (c *Call) event(query bool, unsigned []string) json.RawMessage {
 	return encode(e)
 }
 
-// proofs are the headers that prove who calls.
+// proofs are the headers that prove the identity of the caller.
 var proofs = []string{"authorization", "cookie", "proxy-authorization", "x-skein-signature", "x-hub-signature-256", "x-hub-signature", "webhook-signature"}

@@ -25,7 +25,7 @@ const (
 	FormHub      = "hub"      // X-Hub-Signature-256
 )
 
-// proof is what a signature that holds proves.
+// proof is the result of a valid signature.
 type proof struct {
 	form   string
 	key    string // of the event
@@ -44,8 +44,8 @@ func prove(secret []byte, call *Call, now dag.Micros) (proof, error) {
 	if !ok {
 		return proof{}, fmt.Errorf("%w: the call has none of X-Skein-Signature, Webhook-Signature and X-Hub-Signature-256", ErrSignature)
 	}
-	// Without this, what was signed in another form, its time included, would pass here as a body at any later
-	// time.
+	// Without this check, a body could be what was signed in another form, together with its time. It would
+	// then be valid at any later time.
 	if !json.Valid(call.Body) && !strings.HasPrefix(string(call.Body), "payload=") {
 		return proof{}, fmt.Errorf("%w: a body under X-Hub-Signature-256 is JSON, or a form with payload", ErrSignature)
 	}
@@ -58,11 +58,11 @@ func prove(secret []byte, call *Call, now dag.Micros) (proof, error) {
 
 var eventID = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
-// skeinSignature is an X-Skein-Signature in its parts.
+// skeinSignature is a parsed X-Skein-Signature.
 type skeinSignature struct {
 	stamp, id string
 	at        int64
-	given     map[string][]string // by the form
+	given     map[string][]string // by form
 }
 
 func readSkein(text string) (s skeinSignature, ok bool) {
@@ -97,7 +97,7 @@ func proveSkein(secret []byte, text string, call *Call, now dag.Micros) (proof, 
 		}
 		p = proof{FormV2, "id/" + s.id, append([]byte("v2:"+s.stamp+":"+s.id+":"), call.Body...)}
 	}
-	if len(s.given[FormV3]) > 0 { // never read as a weaker form
+	if len(s.given[FormV3]) > 0 { // a call with v3 is never read as a weaker form
 		p.form, p.signed = FormV3, append([]byte("v3:"+s.stamp+":"+s.id+":"+call.Target+"\n"), call.Body...)
 	}
 	good := false
@@ -114,8 +114,8 @@ func proveSkein(secret []byte, text string, call *Call, now dag.Micros) (proof, 
 	return p, fresh(s.at, now)
 }
 
-// standardID has no dot, because dots part what is signed. One of digits only could be read as the time of
-// the form v1.
+// standardID allows no dot, because dots separate the signed parts. It requires a character that is no
+// digit, because digits only could be read as the time of form v1.
 var standardID = regexp.MustCompile(`^[A-Za-z0-9_-]{0,99}[A-Za-z_-][A-Za-z0-9_-]{0,99}$`)
 
 const (
@@ -125,7 +125,7 @@ const (
 	standardKeyBytes = 16 // least length of a secret in the form of Standard Webhooks
 )
 
-// proveStandard checks a call as Standard Webhooks 1.0 says: HMAC-SHA256 in base64 over ID "." UNIX "." BODY.
+// proveStandard checks a call by Standard Webhooks 1.0: HMAC-SHA256 in base64 over ID "." UNIX "." BODY.
 func proveStandard(secret []byte, text string, call *Call, now dag.Micros) (proof, error) {
 	id, stamp := first(call.Header, "Webhook-Id"), first(call.Header, "Webhook-Timestamp")
 	at, err := strconv.ParseInt(stamp, 10, 64)
@@ -151,7 +151,7 @@ func proveStandard(secret []byte, text string, call *Call, now dag.Micros) (proo
 	return proof{FormStandard, "id/" + id, signed}, fresh(at, now)
 }
 
-// fresh refuses what was signed too long ago, or in the future.
+// fresh refuses a signature from too long ago, or from the future.
 func fresh(at int64, now dag.Micros) error {
 	if age := now/second - dag.Micros(at); age > dag.Micros(hookAge/time.Second) || -age > dag.Micros(hookAge/time.Second) {
 		return fmt.Errorf("%w: it was signed at %s, and it is %s", ErrStale, time.Unix(at, 0).UTC().Format(time.RFC3339), clock(now))
@@ -159,7 +159,7 @@ func fresh(at int64, now dag.Micros) error {
 	return nil
 }
 
-// signs compares in constant time.
+// signs compares signatures in constant time.
 func signs(secret, signed, given []byte) bool {
 	return hmac.Equal(sum(secret, signed), given)
 }
@@ -175,23 +175,24 @@ func hookKey(signed []byte) string {
 	return hookKeyPrefix + hex.EncodeToString(sum[:16])
 }
 
-// hookKeyPrefix begins the key of an event that its call did not name.
+// hookKeyPrefix begins the keys of events that their calls did not name.
 const hookKeyPrefix = "hook/"
 
-// OldSignature reports whether the key of an event comes of a call that was signed in one of the old forms
-// that name no event: v1 or X-Hub-Signature-256.
+// OldSignature reports whether the key of an event belongs to a call that was signed in an old form without
+// an event id: v1 or X-Hub-Signature-256.
 func OldSignature(key string) bool { return strings.HasPrefix(key, hookKeyPrefix) }
 
-// digestBytes of a digest are kept.
+// digestBytes is the number of bytes that are kept of a digest.
 const digestBytes = 16
 
-// seen names a call among all that are signed with its secret, whatever trigger they are for.
+// seen returns the name of a call among all calls that are signed with its secret, for any trigger.
 func (p *proof) seen(secret []byte) (scope, key string) {
 	digest := sha256.Sum256(p.signed)
 	return store.CallScope + hex.EncodeToString(sum(secret, []byte("skein: calls seen"))[:digestBytes]), hex.EncodeToString(digest[:digestBytes])
 }
 
-// Refuse does the work of checking a call to a webhook that does not exist, so that its time tells nothing.
+// Refuse does the work of checking a call for a webhook that does not exist. So the time of the answer
+// reveals nothing.
 func Refuse(call Call, now dag.Micros) error {
 	_, err := prove(sum(nil, []byte(call.Target)), &call, now)
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 
 var _ engine.Namer = (*Planner)(nil)
 
-// Names reads what the runs of a version name: queues and locks. It is the engine's Namer.
+// Names reads the queues and locks that the runs of a version name. It is the engine's Namer.
 func (p *Planner) Names(def []byte) (engine.Names, error) {
 	c, err := workflow.DecodeClaims(def)
 	if err != nil || c == nil {

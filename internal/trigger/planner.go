@@ -11,13 +11,14 @@ import (
 	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/lru"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
 
-// Bounds of what is kept decoded. It is a cache: memory does not grow with the number of
-// triggers, and a declaration that is not in it costs some microseconds.
+// Bounds of the cache of decoded declarations. Memory does not grow with the number of triggers. A
+// declaration outside of the cache costs some microseconds.
 const (
 	keptMax            = 4096
 	keptZonesMax       = 1024     // there are about 600
@@ -25,13 +26,13 @@ const (
 	keptParamsBytesMax = 32 << 20 // of definitions and of parameters, each
 )
 
-// Definitions reads the definitions of versions; a store does.
+// Definitions reads the definitions of versions. A store implements it.
 type Definitions interface {
 	Version(ctx context.Context, w dag.WorkflowID, version int32) (store.Version, error)
 }
 
-// Planner knows what triggers mean. It is the engine's Planner; all its methods may be
-// called from any goroutine.
+// Planner computes the decisions of triggers. It is the engine's Planner. Any goroutine may call its
+// methods.
 type Planner struct {
 	defs      Definitions
 	declared  *lru.Cache[digest, *declared]
@@ -68,15 +69,15 @@ func New(defs Definitions) *Planner {
 	}
 }
 
-// Forget drops what was read of versions of workflows. Call it when the database has gone back: another
-// version can get the number of a lost one.
+// Forget drops the cached definitions. Call it when the database has gone back: another version may get the
+// number of a lost one.
 func (p *Planner) Forget() {
 	p.starters.Clear()
 	p.params.Clear()
 }
 
-// Declared reads what a definition says of triggers. What a trigger takes from its
-// workflow, its priority, is written into its declaration: the row needs nothing else.
+// Declared reads the triggers of a definition. The values that a trigger takes from its workflow, such as
+// its priority, are written into its declaration: the row needs nothing else.
 func (p *Planner) Declared(namespace, name string, def []byte) (engine.Declaration, error) {
 	w, err := workflow.Decode(def)
 	if err != nil {
@@ -93,7 +94,7 @@ func (p *Planner) Declared(namespace, name string, def []byte) (engine.Declarati
 	return d, nil
 }
 
-// compiled is the declaration of a row.
+// compiled returns the compiled declaration of a row.
 func (p *Planner) compiled(t *store.Trigger) (*declared, error) {
 	key := sha256.Sum256(t.Spec)
 	if d, ok := p.declared.Get(key); ok {
@@ -107,7 +108,7 @@ func (p *Planner) compiled(t *store.Trigger) (*declared, error) {
 	return d, nil
 }
 
-// schedule compiles the instants of a declaration, or takes those of another with the same.
+// schedule compiles the instants of a declaration, or returns the cached ones of an equal declaration.
 func (p *Planner) schedule(t *workflow.Trigger) (*cron.Schedule, error) {
 	if t.Sensor() && t.Kind != workflow.KindAbsent {
 		return nil, nil
@@ -125,7 +126,7 @@ func (p *Planner) schedule(t *workflow.Trigger) (*cron.Schedule, error) {
 	return when, nil
 }
 
-// zone loads a time zone, or takes it as it was loaded before.
+// zone loads a time zone, or returns a loaded one.
 func (p *Planner) zone(name string) (*time.Location, error) {
 	if loc, ok := p.zones.Get(name); ok {
 		return loc, nil
@@ -167,8 +168,8 @@ func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 	return nil
 }
 
-// Plan works out what an active trigger owes at now. Its Decided is now, unless runs that
-// may not be started in one go are left; then Next is due already.
+// Plan computes the decisions of an active trigger up to now. Decided of the plan is now, unless too many
+// runs are due for one plan. Then Next is due already.
 func (p *Planner) Plan(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
 	d, err := p.compiled(t)
 	switch {
@@ -184,13 +185,12 @@ func (p *Planner) Plan(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
 	return d.planSchedule(t, now), nil
 }
 
-// waiting is the plan of a sensor to which the clock says nothing.
+// waiting returns the plan of a sensor whose fires do not depend on the clock.
 func (d *declared) waiting(t *store.Trigger, now dag.Micros) engine.Plan {
 	return engine.Plan{Decided: max(now, t.Decided)}
 }
 
-// Passed is what is to be written of the time in (t.Decided, now] that a trigger spent
-// paused.
+// Passed decides the instants in (t.Decided, now], in which a trigger was paused.
 func (p *Planner) Passed(t *store.Trigger, now dag.Micros, reason string) (engine.Plan, error) {
 	d, err := p.compiled(t)
 	switch {
@@ -206,8 +206,8 @@ func (p *Planner) Passed(t *store.Trigger, now dag.Micros, reason string) (engin
 	return d.passedSchedule(t, now, reason), nil
 }
 
-// Heard works out what a trigger makes of a run that ended. For absent.file it also takes
-// word of a file: an Ended without a workflow, Finished when the file was seen.
+// Heard computes the reaction of a trigger to the end of a run. For absent.file it also takes arrivals of
+// files: an Ended without a workflow, with Finished as the time at which the file was seen.
 func (p *Planner) Heard(t *store.Trigger, run *engine.Ended, now dag.Micros) (engine.Plan, error) {
 	d, err := p.compiled(t)
 	switch {
@@ -227,7 +227,7 @@ func (p *Planner) Heard(t *store.Trigger, run *engine.Ended, now dag.Micros) (en
 	return unchanged(t), nil
 }
 
-// heardStart is Heard of start.
+// heardStart implements Heard for triggers of the kind start.
 func (d *declared) heardStart(t *store.Trigger, run *engine.Ended) (engine.Plan, error) {
 	if out, over, err := d.outside(run.Finished); out || err != nil {
 		return quiet(t, over), err
@@ -237,7 +237,7 @@ func (d *declared) heardStart(t *store.Trigger, run *engine.Ended) (engine.Plan,
 	return p, nil
 }
 
-// Policy tells how the runs of a trigger are started.
+// Policy returns how the runs of a trigger start.
 func (p *Planner) Policy(t *store.Trigger) (engine.Policy, error) {
 	d, err := p.compiled(t)
 	if err != nil {
@@ -255,9 +255,9 @@ func (p *Planner) Policy(t *store.Trigger) (engine.Policy, error) {
 		FailLost: d.IfLost == "fail", Params: d.Params}, nil
 }
 
-// Params gives the parameters of a run. What does not depend on its instant or event is
-// worked out once. engine.ErrInvalid says that no run can be made of what is given,
-// engine.ErrUnavailable that the definition cannot be read now.
+// Params returns the parameters of a run. Values that do not depend on its instant or event are computed
+// once. errkind.ErrInvalid says that no run can be made of the given values, errkind.ErrUnavailable that
+// the definition cannot be read now.
 func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, error) {
 	version := versionKey{q.Workflow, q.Version}
 	key := paramsKey{version, sha256.Sum256(q.Given), q.Literal}
@@ -274,7 +274,7 @@ func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, err
 	}
 	out, err := start(q.Given, moment(q.Instant), q.Event)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", engine.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %w", errkind.ErrInvalid, err)
 	}
 	if !w.NeedsInstant(q.Given) {
 		p.params.Put(key, out, len(out)+len(key.given))
@@ -282,8 +282,8 @@ func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, err
 	return out, nil
 }
 
-// starter is what of a definition is needed to work out parameters: the tasks of a large
-// workflow are not kept for it.
+// starter is the part of a definition that is needed to compute parameters: the tasks of a large workflow
+// are not kept for it.
 func (p *Planner) starter(ctx context.Context, key versionKey) (*workflow.Workflow, error) {
 	if w, ok := p.starters.Get(key); ok {
 		return w, nil
@@ -294,9 +294,9 @@ func (p *Planner) starter(ctx context.Context, key versionKey) (*workflow.Workfl
 	v, err := p.defs.Version(ctx, key.workflow, key.version)
 	switch {
 	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt):
-		return fail(engine.ErrInvalid, err)
+		return fail(errkind.ErrInvalid, err)
 	case err != nil:
-		return fail(engine.ErrUnavailable, err)
+		return fail(errkind.ErrUnavailable, err)
 	}
 	var part struct {
 		Namespace string          `json:"namespace"`
@@ -304,12 +304,12 @@ func (p *Planner) starter(ctx context.Context, key versionKey) (*workflow.Workfl
 		Params    json.RawMessage `json:"params,omitempty"`
 	}
 	if err := json.Unmarshal(v.Def, &part); err != nil {
-		return fail(engine.ErrInvalid, err)
+		return fail(errkind.ErrInvalid, err)
 	}
 	small := encode(part)
 	w, err := workflow.Decode(small)
 	if err != nil {
-		return fail(engine.ErrInvalid, err)
+		return fail(errkind.ErrInvalid, err)
 	}
 	p.starters.Put(key, w, len(small))
 	return w, nil

@@ -14,10 +14,10 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// naive is a schedule that needs no calendar: a second by second look at the clock.
+// naive is a schedule without a calendar: it looks at every second.
 type naive struct {
 	name string
-	step dag.Micros // no instant lies off its multiples
+	step dag.Micros // every instant is a multiple of it
 	has  func(time.Time) bool
 	decl func() *workflow.Trigger
 }
@@ -50,7 +50,7 @@ func (n *naive) in(after, until dag.Micros) []dag.Micros {
 	return all
 }
 
-// outcomes is the rule for what becomes of instants that are due, one by one.
+// outcomes states the rule for the outcomes of due instants, one by one.
 func outcomes(d *workflow.Trigger, due []dag.Micros, now dag.Micros) map[dag.Micros]string {
 	out := map[dag.Micros]string{}
 	var rest, late []dag.Micros
@@ -82,7 +82,7 @@ func outcomes(d *workflow.Trigger, due []dag.Micros, now dag.Micros) map[dag.Mic
 	return out
 }
 
-// world is one trigger with everything that ever happened to it.
+// world is one trigger and its whole history.
 type world struct {
 	t       *rapid.T
 	clock   dag.Micros
@@ -218,7 +218,7 @@ func runOf(at dag.Micros) dag.RunID {
 	return id
 }
 
-// compare holds what was decided to what should have been, and to what was decided before.
+// compare compares the decisions with the expected ones, and with earlier decisions.
 func (w *world) compare(want map[dag.Micros]string, lines []store.Fire, starts map[dag.Micros]string) {
 	got := maps.Clone(starts)
 	if got == nil {
@@ -259,7 +259,7 @@ func listed(m map[dag.Micros]string) []string {
 	return all
 }
 
-// audit walks over everything since the declaration, and has Verify do the same.
+// audit walks over everything since the declaration, and makes Verify do the same.
 func (w *world) audit() {
 	for _, at := range w.n.in(w.row.Since, w.row.Decided) {
 		if w.given[at] == "" {

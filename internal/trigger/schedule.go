@@ -18,12 +18,12 @@ const (
 	catchupAll  = "all"
 )
 
-// gap is what lies between the last decided instant and now, cut where the rules change:
-// instants in (from, expired] are beyond the delay tolerance, those in (expired, missed]
-// were missed while nothing ran, those in (missed, now] are on time.
+// gap is the time between the last decided instant and now, split where the rules change. Instants in
+// (from, expired] are beyond the delay tolerance. Instants in (expired, missed] were missed while no
+// process ran. Instants in (missed, now] are on time.
 type gap struct {
 	from, expired, missed, now dag.Micros
-	// outage: some instant is older than lateAfter, so nothing ran for a while.
+	// outage is true if an instant is older than lateAfter, so no process ran for a while.
 	outage bool
 }
 
@@ -36,13 +36,13 @@ func (d *declared) gap(first, from, now dag.Micros) gap {
 	return g
 }
 
-// planSchedule is Plan for what follows from the clock alone.
+// planSchedule implements Plan for triggers that follow the clock alone.
 func (d *declared) planSchedule(t *store.Trigger, now dag.Micros) engine.Plan {
 	if now < t.Decided {
-		return unchanged(t) // the clock went back: all of that is decided
+		return unchanged(t) // the clock went back: all of these instants are decided
 	}
 	if d.usedUp(t) {
-		// Instants after the last run that count allows are none of the trigger's.
+		// Instants after the last run that count allows do not belong to the trigger.
 		return engine.Plan{Decided: t.Decided, State: store.TriggerEnded, Reason: d.usedUpReason()}
 	}
 	first := d.next(t.Decided)
@@ -84,8 +84,8 @@ func (d *declared) endReason(now dag.Micros) string {
 	return "it has no instant at all"
 }
 
-// usedUp: it has started as many runs as it may. This is looked at before anything else
-// and not at the last start, because the engine may find that a start is to be skipped.
+// usedUp reports whether the trigger has started all its runs. It is checked before each start and not
+// after the last one, because the engine may skip a start.
 func (d *declared) usedUp(t *store.Trigger) bool { return d.Count > 0 && t.Fired >= d.Count }
 
 func (d *declared) usedUpReason() string {
@@ -104,14 +104,14 @@ type planning struct {
 	cut  bool  // left was not enough: Next and Decided are set
 }
 
-// line notes what became of the instants in (after, until].
+// line notes the outcome of the instants in (after, until].
 func (p *planning) line(after, until dag.Micros, outcome, reason string) {
 	if n := p.count(after, until); n > 0 {
 		p.Lines = append(p.Lines, store.Fire{At: p.next(after), Last: p.last(until), Count: n, Outcome: outcome, Reason: reason})
 	}
 }
 
-// newest starts one run after a gap, unless nothing is left that may be started.
+// newest starts one run after a gap, unless no run may be started.
 func (p *planning) newest() {
 	newest := p.last(p.now)
 	if newest <= p.expired {
@@ -130,7 +130,7 @@ func (p *planning) newest() {
 	p.start(newest - 1)
 }
 
-// all starts what is on time, and before it the newest catchup_limit of what was missed.
+// all starts the instants on time, and before them the newest catchup_limit missed ones.
 func (p *planning) all() {
 	after := p.expired
 	if limit := int64(p.CatchupLimit); p.count(p.expired, p.missed) > limit {
@@ -140,8 +140,8 @@ func (p *planning) all() {
 	p.start(after)
 }
 
-// before is an instant of which exactly n others follow up to p.missed. Counting is
-// independent of how many there are, so the place is found by halving.
+// before returns an instant that exactly n others follow up to p.missed. The cost of counting does not
+// depend on the number of instants, so a binary search finds it.
 func (p *planning) before(n int64) dag.Micros {
 	lo, hi := p.expired, p.missed // more than n follow lo, at most n follow hi
 	for hi-lo > 1 {
@@ -154,7 +154,7 @@ func (p *planning) before(n int64) dag.Micros {
 	return hi
 }
 
-// start starts every instant after the given one, as far as runs may be started.
+// start starts every instant after the given one, within the bound of starts.
 func (p *planning) start(after dag.Micros) {
 	for at := p.next(after); at != 0 && at <= p.now; at = p.next(at) {
 		if p.left == 0 {
@@ -173,7 +173,7 @@ func (p *planning) start(after dag.Micros) {
 	}
 }
 
-// passedSchedule is Passed for what follows from the clock alone.
+// passedSchedule implements Passed for triggers that follow the clock alone.
 func (d *declared) passedSchedule(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
 	if now < t.Decided {
 		return unchanged(t)
@@ -186,7 +186,7 @@ func (d *declared) passedSchedule(t *store.Trigger, now dag.Micros, reason strin
 	return d.moved(p.Plan, d.next(now), now)
 }
 
-// beginSchedule is Begin for what follows from the clock alone.
+// beginSchedule implements Begin for triggers that follow the clock alone.
 func (d *declared) beginSchedule(t *store.Trigger, now dag.Micros) {
 	next := d.next(now)
 	switch {

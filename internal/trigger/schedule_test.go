@@ -145,7 +145,7 @@ func TestCountEndsATrigger(t *testing.T) {
 	}
 	skipped := row
 	carry(&skipped, &plan)
-	skipped.Fired = 2 // the engine found that one was to be skipped: another one is allowed
+	skipped.Fired = 2 // the engine skipped one instant, so another run is allowed
 	plan2, err := p.Plan(&skipped, now)
 	if err != nil || len(plan2.Starts) != 1 || plan2.Starts[0].Instant != at(t, "2026-01-01T00:00:04Z") {
 		t.Fatalf("%s%v", shown(&plan2), err)
@@ -240,8 +240,8 @@ func TestDamagedRowsNameTheirTrigger(t *testing.T) {
 	}
 }
 
-// BenchmarkPlan is 10,000 different triggers that are due in one second: no declaration of
-// them is in the cache. One operation is one trigger.
+// BenchmarkPlan plans 10,000 different triggers that are due in one second. None of their declarations is
+// in the cache. One operation is one trigger.
 func BenchmarkPlan(b *testing.B) {
 	const triggers = 10_000
 	for _, c := range []struct {

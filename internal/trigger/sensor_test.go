@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -24,7 +25,7 @@ func runOfDecl(change func(*workflow.RunOf), names ...string) *workflow.Trigger 
 	})
 }
 
-// heard is one run that ended, and what is to come of it.
+// heard is the end of one run, and the expected plan.
 type heard struct {
 	at, workflow string
 	run          byte
@@ -39,7 +40,7 @@ func hear(t *testing.T, d *workflow.Trigger, since string, all []heard) store.Tr
 	row := declaredAt(t, p, d, at(t, since))
 	for i, h := range all {
 		now := at(t, h.at)
-		if h.workflow == "" { // no run: the clock alone
+		if h.workflow == "" { // no run: only the clock
 			plan, err := p.Plan(&row, now)
 			if err != nil {
 				t.Fatal(err)
@@ -63,7 +64,7 @@ func hear(t *testing.T, d *workflow.Trigger, since string, all []heard) store.Tr
 	return row
 }
 
-// short leaves the constant part of run ids out.
+// short removes the constant part of run ids.
 func short(s string) string { return strings.ReplaceAll(s, "00000000-0000-0000-0000-0000000000", "") }
 
 func TestRunOf(t *testing.T) {
@@ -164,7 +165,7 @@ func TestAgain(t *testing.T) {
 		{"2026-01-01T01:10:00Z", "a/x", 2, dag.RunFailed, true, "start 2026-01-01T01:10:00Z key 02: run 02 failed\n"},
 		{"2026-01-01T01:20:00Z", "a/x", 3, ok, true, "next 2026-01-01T02:00:01Z\n"},
 		{"2026-01-01T01:30:00Z", "a/x", 4, ok, false,
-			"skipped 2026-01-01T01:30:00Z..2026-01-01T01:30:00Z 1 key 04: a start waits already, for max_per_hour, until 2026-01-01T02:00:01Z\nnext 2026-01-01T02:00:01Z\n"},
+			"skipped 2026-01-01T01:30:00Z..2026-01-01T01:30:00Z 1 key 04: another start is waiting for max_per_hour, until 2026-01-01T02:00:01Z\nnext 2026-01-01T02:00:01Z\n"},
 		{"2026-01-01T01:31:00Z", "a/x", 3, ok, false, "next 2026-01-01T02:00:01Z\n"},
 		{"2026-01-01T02:00:00Z", "", 0, 0, false, "next 2026-01-01T02:00:01Z\n"},
 	})
@@ -186,7 +187,7 @@ func TestAgain(t *testing.T) {
 		t.Errorf("%s%v", got, err)
 	}
 	stop, err := p.Heard(&row, &engine.Ended{Run: dag.RunID{15: 9}, Workflow: "a/x", State: stopped, Finished: row.Decided}, at(t, "2026-01-01T01:50:00Z"))
-	if got := short(shown(&stop)); err != nil || got != "skipped 2026-01-01T01:50:00Z..2026-01-01T01:50:00Z 1 key 03: run 09 was stopped, so no other follows\n" {
+	if got := short(shown(&stop)); err != nil || got != "skipped 2026-01-01T01:50:00Z..2026-01-01T01:50:00Z 1 key 03: run 09 was stopped, so the trigger starts no other run\n" {
 		t.Errorf("%s%v", got, err)
 	}
 	carry(&row, &stop)
@@ -195,7 +196,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestAgainNeverStartsMoreThanItMay lets runs end as fast as they start.
+// TestAgainNeverStartsMoreThanItMay: runs end as fast as they start.
 func TestAgainNeverStartsMoreThanItMay(t *testing.T) {
 	for _, limit := range []int32{1, 2, 7, 3600} {
 		p := New(noDefinitions{})
@@ -216,7 +217,7 @@ func TestAgainNeverStartsMoreThanItMay(t *testing.T) {
 				carry(&row, &plan)
 			}
 			starts = append(starts, now)
-			now += 200_000 // how long a run takes
+			now += 200_000 // duration of a run
 			if len(row.Data) > 64<<10 {
 				t.Fatalf("it remembers %d bytes", len(row.Data))
 			}
@@ -245,7 +246,7 @@ func TestAbsent(t *testing.T) {
 			{"2026-01-01T06:00:00Z", "", 0, 0, false, "skipped 2026-01-01T06:00:00Z..2026-01-01T06:00:00Z 1: a run of a/x came\nnext 2026-01-02T06:00:00Z\n"},
 			{"2026-01-02T05:00:00Z", "a/x", 2, dag.RunFailed, false, "next 2026-01-02T06:00:00Z\n"},
 			{"2026-01-02T06:00:00.1Z", "", 0, 0, false, "start 2026-01-02T06:00:00Z: a run of a/x did not come by 2026-01-02T06:00:00Z\nnext 2026-01-03T06:00:00Z\n"},
-			// It comes after the instant and before anybody looks: that is the next one's.
+			// It comes after the instant and before the next plan, so it counts for the next instant.
 			{"2026-01-03T05:59:59Z", "a/x", 3, ok, false, "next 2026-01-03T06:00:00Z\n"},
 			{"2026-01-03T06:00:01Z", "a/x", 4, ok, false, "next 2026-01-03T06:00:00Z\n"},
 			{"2026-01-03T06:00:02Z", "", 0, 0, false, "skipped 2026-01-03T06:00:00Z..2026-01-03T06:00:00Z 1: a run of a/x came\nnext 2026-01-04T06:00:00Z\n"},
@@ -368,15 +369,15 @@ func TestParams(t *testing.T) {
 	if def.reads != 1 {
 		t.Errorf("the definition was read %d times", def.reads)
 	}
-	if _, err := p.Params(t.Context(), engine.ParamsQuery{Workflow: 1, Version: 1, Given: []byte(`{"nobody":1}`)}); !errors.Is(err, engine.ErrInvalid) {
+	if _, err := p.Params(t.Context(), engine.ParamsQuery{Workflow: 1, Version: 1, Given: []byte(`{"nobody":1}`)}); !errors.Is(err, errkind.ErrInvalid) {
 		t.Error(err)
 	}
-	for want, is := range map[error]error{engine.ErrInvalid: store.ErrNotFound, engine.ErrUnavailable: store.ErrUnavailable} {
+	for want, is := range map[error]error{errkind.ErrInvalid: store.ErrNotFound, errkind.ErrUnavailable: store.ErrUnavailable} {
 		if _, err := New(&definitions{err: is}).Params(t.Context(), engine.ParamsQuery{}); !errors.Is(err, want) {
 			t.Errorf("%v: %v", is, err)
 		}
 	}
-	if _, err := New(&definitions{def: []byte("{")}).Params(t.Context(), engine.ParamsQuery{}); !errors.Is(err, engine.ErrInvalid) {
+	if _, err := New(&definitions{def: []byte("{")}).Params(t.Context(), engine.ParamsQuery{}); !errors.Is(err, errkind.ErrInvalid) {
 		t.Error(err)
 	}
 }

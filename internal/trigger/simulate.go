@@ -21,47 +21,47 @@ const (
 	compareStepsMax     = 200_000 // of two schedules of one trigger
 )
 
-// SimulateInput is what a simulation is made of.
+// SimulateInput is the input of a simulation.
 type SimulateInput struct {
 	From, To dag.Micros // instants in (From, To]
-	FromToo  bool       // also From itself: a day begins with its midnight
+	FromToo  bool       // From belongs to the span, too: a day begins with its midnight
 	Planned  []PlannedWorkflow
-	// Edit, if not nil, takes the place of those of the same name.
+	// Edit, if not nil, replaces the workflows of the same names.
 	Edit  []PlannedWorkflow
-	Slots int // attempts that run at once; 0: not known
+	Slots int // attempts that run at the same time; 0: unknown
 }
 
-// PlannedWorkflow is a workflow with what starts it and how long its runs take.
+// PlannedWorkflow is a workflow with its triggers and the durations of its runs.
 type PlannedWorkflow struct {
 	Name        string // namespace/name
 	MaxRuns     int32  // most active runs; 0: any number
 	Triggers    []PlannedTrigger
-	Median, P95 time.Duration // that its runs took
-	Measured    int           // runs that this was taken from; 0: nothing is known
+	Median, P95 time.Duration // duration of its runs
+	Measured    int           // number of measured runs; 0: the duration is unknown
 }
 
-// PlannedTrigger is a trigger as it stands.
+// PlannedTrigger is a trigger in its present state.
 type PlannedTrigger struct {
 	*workflow.Trigger
-	Paused bool  // or ended: it fires nothing
+	Paused bool  // paused or ended: it fires nothing
 	Fired  int64 // for count
 }
 
-// Report is a forecast of a span of time, if runs take as long as they did. It leaves out sensors, whose
-// events cannot be predicted, catch-up and backfills.
+// Report is a forecast of a span of time, if runs take as long as they did. It leaves out sensors, because
+// their events cannot be predicted. It also leaves out catch-up and backfills.
 type Report struct {
 	From     dag.Micros       `json:"from"`
 	To       dag.Micros       `json:"to"`
 	Fires    int64            `json:"fires"`
 	Triggers []TriggerReport  `json:"triggers"`
-	Hours    []HourReport     `json:"hours"` // only those with something in them
+	Hours    []HourReport     `json:"hours"` // only hours with fires or active runs
 	Limits   []LimitReport    `json:"limits"`
 	Shifts   []ShiftReport    `json:"shifts"`
 	Changes  []ScheduleChange `json:"changes"` // nil: there is no edit
 	Notes    []string         `json:"notes"`   // facts that are unknown or were left out
 }
 
-// TriggerReport is what one trigger will do.
+// TriggerReport lists the simulated fires of one trigger.
 type TriggerReport struct {
 	Workflow    string        `json:"workflow"`
 	Trigger     string        `json:"trigger"`
@@ -70,10 +70,10 @@ type TriggerReport struct {
 	PerHour     float64       `json:"per_hour"` // over the whole span
 	First       dag.Micros    `json:"first"`    // 0: none
 	Last        dag.Micros    `json:"last"`
-	Overlaps    int64         `json:"overlaps"`  // fires while as many of its runs as may be are active
-	Skipped     int64         `json:"skipped"`   // of these, by overlap: skip or a full queue
-	Waiting     int64         `json:"waiting"`   // of these, those that wait
-	Cancelled   int64         `json:"cancelled"` // runs that a newer one stops
+	Overlaps    int64         `json:"overlaps"`  // fires at which the limit of active runs was reached
+	Skipped     int64         `json:"skipped"`   // of these, the skipped ones: by overlap: skip, or a full queue
+	Waiting     int64         `json:"waiting"`   // of these, the waiting ones
+	Cancelled   int64         `json:"cancelled"` // runs that a newer run stops
 	Median      time.Duration `json:"median"`
 	P95         time.Duration `json:"p95"`
 	Measured    int           `json:"measured"`
@@ -83,8 +83,8 @@ type TriggerReport struct {
 type HourReport struct {
 	At    dag.Micros `json:"at"`
 	Fires int64      `json:"fires"`
-	// Active is the most runs at one time, and Mean how many there are on average, if each
-	// takes the median; Long is the most if each takes the 95th percentile.
+	// Active is the largest number of active runs, and Mean the average, if each run takes the median time.
+	// Long is the largest number if each takes the 95th percentile.
 	Active int64   `json:"active"`
 	Mean   float64 `json:"mean"`
 	Long   int64   `json:"active_p95"`
@@ -97,20 +97,20 @@ const (
 	LimitSlots    = "slots"
 )
 
-// LimitReport is a limit that will be hit.
+// LimitReport is a limit that the forecast reaches.
 type LimitReport struct {
 	Kind     string       `json:"kind"`
 	Workflow string       `json:"workflow"`
 	Trigger  string       `json:"trigger"`
 	Limit    int64        `json:"limit"`
-	Peak     int64        `json:"peak"` // most at one time if there were no limits
-	Hits     int64        `json:"hits"` // runs that meet it
+	Peak     int64        `json:"peak"` // largest number at the same time without limits
+	Hits     int64        `json:"hits"` // runs that reach it
 	First    dag.Micros   `json:"first"`
-	Instants []dag.Micros `json:"instants"` // the first of them
+	Instants []dag.Micros `json:"instants"` // the first ones
 	What     string       `json:"what"`
 }
 
-// ShiftReport is a clock change that touches a schedule.
+// ShiftReport is a clock change that affects a schedule.
 type ShiftReport struct {
 	Workflow string        `json:"workflow"`
 	Trigger  string        `json:"trigger"`
@@ -124,13 +124,13 @@ type ShiftReport struct {
 // planned is a trigger in the simulation.
 type planned struct {
 	*declared
-	workflow int // its place in the list
+	workflow int // index in the list
 	name     string
 	until    dag.Micros // it fires in (From, until]
 	fires    int64
 }
 
-// simulation is a simulation being made.
+// simulation is the state of a simulation.
 type simulation struct {
 	in        *SimulateInput
 	workflows []PlannedWorkflow
@@ -138,13 +138,13 @@ type simulation struct {
 	report    Report
 }
 
-// Simulate works out what a span of time will bring. It is a pure function.
+// Simulate computes the forecast of a span of time. It is a pure function.
 func Simulate(in *SimulateInput) (*Report, error) {
 	switch {
 	case in.To <= in.From:
 		return nil, invalid("the span ends (%s) before it begins (%s)", clock(in.To), clock(in.From))
 	case in.To-in.From > simulateSpanMax:
-		return nil, invalid("the span has %d days, at most %d are looked at", (in.To-in.From)/(24*hour), simulateSpanMax/(24*hour))
+		return nil, invalid("the span has %d days; a simulation has at most %d", (in.To-in.From)/(24*hour), simulateSpanMax/(24*hour))
 	}
 	s := simulation{in: in, workflows: edited(in.Planned, in.Edit)}
 	s.report = Report{From: in.From, To: in.To, Triggers: []TriggerReport{}, Hours: []HourReport{}, Limits: []LimitReport{}, Shifts: []ShiftReport{}, Notes: []string{}}
@@ -161,7 +161,7 @@ func Simulate(in *SimulateInput) (*Report, error) {
 	return &s.report, nil
 }
 
-// edited is what is planned with an edit in it, by name.
+// edited returns the planned workflows after an edit, by name.
 func edited(is, edit []PlannedWorkflow) []PlannedWorkflow {
 	all := slices.Clone(is)
 	for _, w := range edit {
@@ -170,7 +170,7 @@ func edited(is, edit []PlannedWorkflow) []PlannedWorkflow {
 			all = append(all, w)
 			continue
 		}
-		if w.Measured == 0 { // an edit has not run yet: what it replaces is the best guess
+		if w.Measured == 0 { // an edit has no runs yet: the replaced workflow gives the best estimate
 			w.Median, w.P95, w.Measured = all[i].Median, all[i].P95, all[i].Measured
 		}
 		all[i] = w
@@ -183,7 +183,7 @@ func (s *simulation) note(format string, args ...any) {
 	s.report.Notes = append(s.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// before is what the first instant of the span follows.
+// before is the instant before the first instant of the span.
 func (s *simulation) before() dag.Micros {
 	if s.in.FromToo {
 		return s.in.From - 1
@@ -257,7 +257,7 @@ func (s *simulation) planned(i int, t PlannedTrigger) (planned, error) {
 	return p, nil
 }
 
-// nth is the last instant of the first n after from, which are fewer than there are.
+// nth returns the last of the first n instants after from. It must be called only if there are more.
 func (d *declared) nth(from, to dag.Micros, n int64) dag.Micros {
 	lo, hi := from, to // at most n up to lo, more than n up to hi
 	for hi-lo > 1 {
@@ -318,7 +318,7 @@ func (u *upcoming) Pop() any {
 	return last
 }
 
-// fires lists what is to come in the order of time, and how far that goes.
+// fires returns the fires in the order of time, and the end of the list.
 func (s *simulation) fires() ([]fire, dag.Micros) {
 	var next upcoming
 	for i := range s.triggers {

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// What an edit does to a trigger.
+// The effects of an edit on a trigger.
 const (
 	ChangeAdded     = "added"
 	ChangeRemoved   = "removed"
@@ -16,19 +16,19 @@ const (
 	ChangeUnchanged = "unchanged"
 )
 
-// ScheduleChange is what an edit does to one trigger of the workflows in it.
+// ScheduleChange is the effect of an edit on one trigger of its workflows.
 type ScheduleChange struct {
 	Workflow string       `json:"workflow"`
 	Trigger  string       `json:"trigger"`
 	Change   string       `json:"change"`
-	Before   string       `json:"before"` // in words; "": it was not there
-	After    string       `json:"after"`  // "": it goes
+	Before   string       `json:"before"` // as text; "": the trigger is new
+	After    string       `json:"after"`  // "": the edit removes the trigger
 	Fires    [2]int64     `json:"fires"`
-	Gained   []dag.Micros `json:"gained"` // the first instants that are new
-	Lost     []dag.Micros `json:"lost"`   // the first instants that go
+	Gained   []dag.Micros `json:"gained"` // the first new instants
+	Lost     []dag.Micros `json:"lost"`   // the first removed instants
 }
 
-// changes compares the workflows of the edit with what they were.
+// changes compares the workflows of the edit with their earlier form.
 func (s *simulation) changes() error {
 	s.report.Changes = []ScheduleChange{}
 	for i := range s.workflows {
@@ -78,7 +78,7 @@ func (w *PlannedWorkflow) trigger(name string) *PlannedTrigger {
 	return &w.Triggers[i]
 }
 
-// change compares two triggers; one of them may be missing.
+// change compares two triggers. One of them may be missing.
 func (s *simulation) change(i int, before, after *PlannedTrigger) (ScheduleChange, error) {
 	c := ScheduleChange{Change: ChangeChanged, Gained: []dag.Micros{}, Lost: []dag.Micros{}}
 	var is [2]planned
@@ -111,12 +111,12 @@ func (s *simulation) change(i int, before, after *PlannedTrigger) (ScheduleChang
 	return c, nil
 }
 
-// sameInstants spares a walk where nothing of the schedule itself is edited.
+// sameInstants avoids a walk if the edit does not change the schedule.
 func sameInstants(a, b *PlannedTrigger) bool {
 	return a != nil && b != nil && a.Paused == b.Paused && a.Fired == b.Fired && a.Count == b.Count && bytes.Equal(timing(a.Trigger), timing(b.Trigger))
 }
 
-// words describes a trigger to a person.
+// words describes a trigger for people.
 func (p *planned) words() string {
 	text := p.Kind
 	if p.when != nil {

@@ -9,10 +9,9 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// Runs are walked through three times: with all limits and the median, with all limits and
-// the 95th percentile, and with the median as if there were no limits, which tells how much
-// room would be needed. A run counts for one slot; how many tasks it has at one time is not
-// known.
+// The simulation walks through the runs three times: with all limits and the median duration, with all
+// limits and the 95th percentile, and with the median without limits. The third walk tells how many slots
+// would be needed. A run counts as one slot, because the number of its concurrent tasks is unknown.
 
 // course is one walk.
 type course struct {
@@ -38,13 +37,13 @@ type hourly struct {
 	sum   dag.Micros // of the times that runs were active
 }
 
-// gateSim is a limit on runs.
+// gateSim is a concurrency limit.
 type gateSim struct {
 	active  int64
 	peak    int64
 	waiting []*simRun
-	held    int64     // of a trigger: runs that are active or wait
-	members []*simRun // these, and some that are over, if overlap is cancel_running
+	held    int64     // of a trigger: its active and waiting runs
+	members []*simRun // these runs, and some ended ones if overlap is cancel_running
 	hits    hits
 }
 
@@ -65,7 +64,7 @@ type overlaps struct{ all, skipped, waiting, cancelled int64 }
 type simRun struct {
 	end     dag.Micros
 	trigger int32
-	through bool // its trigger's gate
+	through bool // it has passed the limit of its trigger
 	begun   bool
 	over    bool
 }
@@ -83,7 +82,7 @@ func (e *endings) Pop() any {
 	return last
 }
 
-// run walks through the fires and reports what the walks saw.
+// run walks through the fires and reports the results.
 func (s *simulation) run() {
 	fires, until := s.fires()
 	median := func(w *PlannedWorkflow) time.Duration { return w.Median }
@@ -120,7 +119,7 @@ func (s *simulation) walk(fires []fire, until dag.Micros, length func(*PlannedWo
 
 func (p *course) hour(at dag.Micros) *hourly { return &p.hours[at/hour-p.s.in.From/hour] }
 
-// pass lets time go by in which nothing changes.
+// pass advances the time while nothing changes.
 func (p *course) pass(to dag.Micros) {
 	for p.active > 0 && p.now < to {
 		next := min(to, (p.now/hour+1)*hour)
@@ -131,7 +130,7 @@ func (p *course) pass(to dag.Micros) {
 	p.now = to
 }
 
-// finish ends the runs that are over by an instant; who waited for one begins.
+// finish ends the runs that have ended by an instant. A run that waited for one of them begins.
 func (p *course) finish(by dag.Micros) {
 	for len(p.ends) > 0 && p.ends[0].end <= by {
 		r := heap.Pop(&p.ends).(*simRun)
@@ -142,7 +141,7 @@ func (p *course) finish(by dag.Micros) {
 	}
 }
 
-// leave takes a run off its gates and lets others in.
+// leave removes a run from its limits and admits others.
 func (p *course) leave(r *simRun) {
 	r.over = true
 	t, f := &p.triggers[r.trigger], &p.flows[p.s.triggers[r.trigger].workflow]
@@ -153,13 +152,13 @@ func (p *course) leave(r *simRun) {
 		p.active--
 		f.active--
 	}
-	for len(t.members) > 0 && t.members[0].over { // those of a trigger end as they began
+	for len(t.members) > 0 && t.members[0].over { // runs of a trigger end in the order in which they began
 		t.members = t.members[1:]
 	}
 	p.admit(t, f)
 }
 
-// admit begins what waits, first at the trigger's gate, then at the workflow's.
+// admit begins waiting runs, first by the limit of the trigger, then by that of the workflow.
 func (p *course) admit(t, f *gateSim) {
 	for len(t.waiting) > 0 {
 		r := t.waiting[0]
@@ -187,7 +186,7 @@ func (p *course) flow(r *simRun) *PlannedWorkflow {
 	return &p.s.workflows[p.s.triggers[r.trigger].workflow]
 }
 
-// fire is one instant: the rules of overlap decide what comes of it.
+// fire plays one instant: the rules of overlap decide its result.
 func (p *course) fire(f fire) {
 	decl := p.s.triggers[f.trigger]
 	t, o := &p.triggers[f.trigger], &p.overlaps[f.trigger]
@@ -224,7 +223,7 @@ func (p *course) fire(f fire) {
 	p.enter(r, t, &p.flows[decl.workflow])
 }
 
-// enter takes a run through its trigger's gate to the workflow's.
+// enter takes a run through the limit of its trigger to that of its workflow.
 func (p *course) enter(r *simRun, t, f *gateSim) {
 	r.through = true
 	t.active++
@@ -250,7 +249,7 @@ func (p *course) begin(r *simRun, f *gateSim) {
 	heap.Push(&p.ends, r)
 }
 
-// limits reports what was hit, and how often.
+// limits reports the limits that were reached, and how often.
 func (s *simulation) limits(usual, slow, free *course) {
 	add := func(l LimitReport, usually, slowly *hits, what string) {
 		h, when := usually, ""

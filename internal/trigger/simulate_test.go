@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -62,7 +63,7 @@ func TestSimulateCountsFires(t *testing.T) {
 	}
 }
 
-// TestSimulateBeginsWithMidnight: a day that is asked for has its first instant, too.
+// TestSimulateBeginsWithMidnight: the first instant of a requested day belongs to it.
 func TestSimulateBeginsWithMidnight(t *testing.T) {
 	in := SimulateInput{From: at(t, "2027-01-01T00:00:00Z"), To: at(t, "2027-01-02T00:00:00Z") - 1, FromToo: true,
 		Planned: []PlannedWorkflow{flow("a/x", 0, time.Minute, cronDecl("0 0 * * *", nil))},
@@ -84,7 +85,7 @@ func TestSimulateOverlaps(t *testing.T) {
 	limited := func(overlap string, n int32) func(*workflow.Trigger) {
 		return func(d *workflow.Trigger) { d.Overlap, d.MaxConcurrent, d.QueueMax = overlap, n, 2 }
 	}
-	// Each ten minutes a run of 25: of three instants two meet the one before.
+	// A run of 25 minutes starts every ten minutes: at two of three instants the previous run is active.
 	for _, c := range []struct {
 		overlap                           string
 		all, skipped, waiting, cancelled  int64
@@ -174,12 +175,12 @@ func TestSimulateAnEdit(t *testing.T) {
 func TestSimulateIsBounded(t *testing.T) {
 	from := at(t, "2026-01-01T00:00:00Z")
 	for _, to := range []dag.Micros{from, from - 1, from + simulateSpanMax + 1} {
-		if _, err := Simulate(&SimulateInput{From: from, To: to}); !errors.Is(err, engine.ErrInvalid) {
+		if _, err := Simulate(&SimulateInput{From: from, To: to}); !errors.Is(err, errkind.ErrInvalid) {
 			t.Error(err)
 		}
 	}
 	bad := *cronDecl("nonsense", nil)
-	if _, err := Simulate(&SimulateInput{From: from, To: from + 1, Planned: []PlannedWorkflow{flow("a/x", 0, 0, &bad)}}); !errors.Is(err, engine.ErrInvalid) {
+	if _, err := Simulate(&SimulateInput{From: from, To: from + 1, Planned: []PlannedWorkflow{flow("a/x", 0, 0, &bad)}}); !errors.Is(err, errkind.ErrInvalid) {
 		t.Error(err)
 	}
 	edit := *everyDecl(time.Second, nil)

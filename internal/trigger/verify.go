@@ -6,30 +6,30 @@ import (
 	"slices"
 
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
 // Rules of [Verify].
 const (
 	ruleOnce    = "fire-once"    // no instant and no event has two outcomes
-	ruleEach    = "fire-each"    // every instant up to Decided has one
-	ruleInstant = "fire-instant" // a line of the schedule stands for instants of it, as many as it says
-	ruleNext    = "trigger-next" // Next is the first instant after Decided, of an active trigger only
+	ruleEach    = "fire-each"    // every instant up to Decided has an outcome
+	ruleInstant = "fire-instant" // a line covers instants of the schedule, and their number is right
+	ruleNext    = "trigger-next" // Next is the first instant after Decided; only an active trigger has one
 	ruleCount   = "trigger-count"
 	ruleSpec    = "trigger-spec"
 )
 
-// reportMax bounds what one trigger reports: one bug can be in every line.
+// reportMax bounds the violations that one trigger reports, because one bug can be in every line.
 const reportMax = 20
 
-// Verify recounts a trigger's ledger: between Since, or from if the ledger is kept only from
-// there, and Decided every instant of the schedule has exactly one outcome, and nothing else
-// has any. lines are all of the trigger's that reach beyond that, in any order.
-func Verify(t *store.Trigger, lines []store.Fire, from dag.Micros) []engine.Violation {
+// Verify recounts a trigger's ledger from Since to Decided. If the ledger is kept only from a later instant
+// on, it begins at from. Every instant of the schedule in this span must have exactly one outcome, and
+// nothing else may have one. lines holds all lines of the trigger that reach into the span, in any order.
+func Verify(t *store.Trigger, lines []store.Fire, from dag.Micros) []inspect.Violation {
 	d, err := compile(t)
 	if err != nil {
-		return []engine.Violation{{Rule: ruleSpec, What: err.Error()}}
+		return []inspect.Violation{{Rule: ruleSpec, What: err.Error()}}
 	}
 	v := audit{declared: d, row: t, since: max(t.Since, from)}
 	v.events(lines)
@@ -43,16 +43,16 @@ type audit struct {
 	*declared
 	row   *store.Trigger
 	since dag.Micros
-	found []engine.Violation
+	found []inspect.Violation
 }
 
 func (v *audit) fail(rule, format string, args ...any) {
 	if len(v.found) < reportMax {
-		v.found = append(v.found, engine.Violation{Rule: rule, What: fmt.Sprintf("trigger %s of workflow %d: %s", v.row.Name, v.row.Workflow, fmt.Sprintf(format, args...))})
+		v.found = append(v.found, inspect.Violation{Rule: rule, What: fmt.Sprintf("trigger %s of workflow %d: %s", v.row.Name, v.row.Workflow, fmt.Sprintf(format, args...))})
 	}
 }
 
-// events checks what holds of any line.
+// events checks the rules that hold for every line.
 func (v *audit) events(lines []store.Fire) {
 	keys, runs, started := map[string]bool{}, map[dag.RunID]bool{}, int64(0)
 	for i := range lines {
@@ -131,8 +131,8 @@ func (v *audit) line(l *store.Fire) {
 	n := v.count(max(l.At-1, v.since), l.Last)
 	switch {
 	case l.At <= v.since:
-		// It began under another declaration: how many of its instants are this one's is all
-		// that can be said.
+		// The line began under another declaration. So the check is only that this declaration does not have more
+		// instants than the line.
 		if n > l.Count {
 			v.fail(ruleInstant, "the line from %s stands for %d instants, and there are %d after %s alone", clock(l.At), l.Count, n, clock(v.since))
 		}

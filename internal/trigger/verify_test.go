@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// TestVerifyFindsBadHistories makes one bad history for each way in which one can be bad.
+// TestVerifyFindsBadHistories: each rule finds its bad history.
 func TestVerifyFindsBadHistories(t *testing.T) {
 	p := New(noDefinitions{})
 	hourOf := func(h dag.Micros) dag.Micros { return at(t, "2026-01-01T00:00:00Z") + h*hour }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -19,13 +18,14 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
 
-// Sensor is a source of events: it runs for the triggers of the shards that its process
-// owns, and stops when ctx ends because they are another's now. Whatever it saw it delivers
-// at least once; the ledger takes each key once.
+// Sensor is a source of events. It runs for the triggers of the shards that its process owns, and stops
+// when ctx ends because another node owns them. It delivers each event at least once. The ledger accepts
+// each key once.
 type Sensor interface {
 	Run(ctx context.Context) error
 }
@@ -34,37 +34,38 @@ type Sensor interface {
 const (
 	pollEvery     = 2 * time.Second
 	rereadEvery   = 30 * time.Second
-	entriesMax    = 10_000 // looked at in a folder at a time
+	entriesMax    = 10_000 // of one read of a folder
 	entriesChunk  = 512
 	deliveriesMax = 100 // of one trigger at a time
-	lookersMax    = 8   // folders looked into at once: one on a dead file server holds no other up
+	lookersMax    = 8   // folders that are read at the same time, so that one on a dead file server does not block the others
 	watchedMax    = 10_000
 	sensorsPage   = 1000
 )
 
-// WatchConfig is what a watch works with; Log, Poll and Now have defaults.
+// WatchConfig holds the parts of a watch; Log, Poll and Now have defaults.
 type WatchConfig struct {
 	// Sensors lists the active triggers of some kinds that this process owns:
 	// engine.Sensors.
 	Sensors func(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error)
 	// Fire delivers a file for a trigger of kind file: engine.Occur.
 	Fire func(ctx context.Context, k store.TriggerKey, o engine.Occurrence) (engine.Occurred, error)
-	// Came tells a trigger of kind absent that its file came: the engine asks Heard with an
-	// Ended that has no workflow and is Finished at that instant.
+	// Came reports the arrival of a file for a trigger of kind absent. The engine then calls Heard with an
+	// Ended that has no workflow, and that arrival as Finished.
 	Came func(ctx context.Context, k store.TriggerKey, at dag.Micros) error
-	// Past is the instant up to which lines of a trigger's ledger may have been forgotten; nil: none is. A file
-	// that arrived before it has been delivered.
+	// Past is the instant up to which lines of a trigger's ledger may have been deleted. It is nil if none are
+	// deleted. A file that arrived before it has been delivered.
 	Past func(ctx context.Context, k store.TriggerKey) (dag.Micros, error)
-	Log  *slog.Logger
-	Poll time.Duration
-	Now  func() time.Time
+	// Protected are files and folders of the node. No trigger may watch them or what is below them.
+	Protected []string
+	Log       *slog.Logger
+	Poll      time.Duration
+	Now       func() time.Time
 }
 
-// Watch looks into folders for files that arrived and no longer grow. A file is one that
-// arrived if its entry is younger than the declaration: declaring a trigger over a full
-// folder fires nothing. It stays where it is; what moves or deletes it is the workflow. What
-// arrives while nothing runs, or while the trigger is paused, is found after that, if it is
-// still there.
+// Watch reads folders and reports files that have arrived and no longer grow. A file counts as arrived if
+// its entry is younger than the declaration, so the declaration of a trigger over a full folder fires
+// nothing. Watch leaves the file in place; the workflow moves or deletes it. If a file arrives while no
+// node runs, or while the trigger is paused, Watch finds it afterwards if it is still there.
 type Watch struct {
 	cfg     WatchConfig
 	changed chan struct{}
@@ -76,23 +77,23 @@ type Watch struct {
 
 var _ Sensor = (*Watch)(nil)
 
-// WatchState is how a watch of one trigger stands, for people.
+// WatchState is the state of a watch of one trigger, for people.
 type WatchState struct {
 	OK       bool
-	Text     string    // why not, or what to know
-	Since    time.Time // it stands so since then
-	Settling int       // files that still grow, or did a moment ago
+	Text     string    // why it is not OK, or a remark
+	Since    time.Time // time of the last change of the state
+	Settling int       // files that grow or have grown shortly before
 }
 
-// folder is one trigger's watch. The goroutine that looks into the folder owns files.
+// folder is the watch of one trigger. The goroutine that reads the folder owns files.
 type folder struct {
 	key    store.TriggerKey
 	decl   *workflow.Trigger
 	look   *workflow.FileWatch
 	since  dag.Micros
-	past   dag.Micros // lines up to it may be forgotten, as of when the watch began: it remembers what it has seen since
+	past   dag.Micros // as of the beginning of the watch: lines up to it may have been deleted, and later files are in files
 	sum    digest     // of the declaration
-	busy   bool       // a goroutine looks into the folder; under Watch.mu
+	busy   bool       // a goroutine reads the folder; protected by Watch.mu
 	state  WatchState
 	files  map[string]*arrival
 	logged string
@@ -104,11 +105,11 @@ type arrival struct {
 	modified time.Time
 	inode    uint64
 	arrived  dag.Micros
-	since    time.Time // it has not changed since then
-	done     bool      // delivered, or none of ours
+	since    time.Time // time of its last change
+	done     bool      // it was delivered, or does not count
 }
 
-// NewWatch makes a watch; Run starts it.
+// NewWatch returns a watch. Run starts it.
 func NewWatch(cfg WatchConfig) *Watch {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -131,7 +132,7 @@ func (w *Watch) Changed() {
 	}
 }
 
-// State tells how the watch of a trigger stands; false: it is not watched here.
+// State returns the state of the watch of a trigger. It returns false if the trigger is not watched here.
 func (w *Watch) State(k store.TriggerKey) (WatchState, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +168,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// reread learns which triggers there are. What cannot be read stays as it is known.
+// reread reads the present triggers. Triggers that cannot be read keep their known form.
 func (w *Watch) reread(ctx context.Context) {
 	found := map[store.TriggerKey]*folder{}
 	for after := (store.TriggerKey{}); ; {
@@ -208,7 +209,7 @@ func (w *Watch) reread(ctx context.Context) {
 	w.folders = found
 }
 
-// watched is the watch of a row; nil: it watches no folder.
+// watched returns the watch of a row, or nil if the row watches no folder.
 func (w *Watch) watched(t *store.Trigger) *folder {
 	decl, err := workflow.DecodeTrigger(t.Spec)
 	if err != nil {
@@ -227,8 +228,8 @@ func (w *Watch) watched(t *store.Trigger) *folder {
 		state: WatchState{OK: true, Text: "has not looked yet", Since: w.cfg.Now()}}
 }
 
-// poll starts a look into every folder that is not being looked into, within the bound of concurrent looks.
-// It begins at another folder each time, so that each has its turn.
+// poll starts a read of every folder that no goroutine is reading, within the bound of concurrent reads.
+// Each time it begins with another folder, so that each has its turn.
 func (w *Watch) poll(ctx context.Context, lookers *sync.WaitGroup, turn int) {
 	w.mu.Lock()
 	all := make([]*folder, 0, len(w.folders))
@@ -250,7 +251,7 @@ func (w *Watch) poll(ctx context.Context, lookers *sync.WaitGroup, turn int) {
 		case w.room <- struct{}{}:
 		case <-ctx.Done():
 			return
-		case <-time.After(w.cfg.Poll): // all who look are held up
+		case <-time.After(w.cfg.Poll): // all readers are blocked
 			return
 		}
 		w.mu.Lock()
@@ -271,12 +272,12 @@ func (w *Watch) poll(ctx context.Context, lookers *sync.WaitGroup, turn int) {
 	}
 }
 
-// look looks into a folder once and delivers what has settled.
+// look reads a folder once and delivers the settled files.
 func (w *Watch) look(ctx context.Context, f *folder) WatchState {
-	seen, more, err := f.scan()
+	seen, more, err := f.scan(w.cfg.Protected)
 	if err != nil {
 		text := "the folder cannot be read: " + err.Error()
-		if text != f.logged { // once, however long it lasts
+		if text != f.logged { // once for each outage
 			w.cfg.Log.Warn("the folder of a trigger cannot be read; the trigger waits for it", "code", "trigger_folder_unreadable", "trigger", f.key.Name, "workflow", f.key.Workflow, "err", err)
 		}
 		f.logged = text
@@ -295,10 +296,10 @@ func (w *Watch) look(ctx context.Context, f *folder) WatchState {
 			return state
 		}
 		if delivered++; delivered > deliveriesMax {
-			break // the next time goes on
+			break // the next read continues
 		}
 		if err := w.deliver(ctx, f, name, f.files[name]); err != nil {
-			if ctx.Err() == nil && !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrNotFound) {
+			if ctx.Err() == nil && !errors.Is(err, errkind.ErrConflict) && !errors.Is(err, errkind.ErrNotFound) {
 				w.cfg.Log.Warn("a file that arrived cannot be processed yet", "code", "file_not_taken", "trigger", f.key.Name, "workflow", f.key.Workflow, "err", err)
 			}
 			return WatchState{Text: "a file that arrived is not taken yet: " + err.Error(), Settling: f.settling()}
@@ -310,9 +311,10 @@ func (w *Watch) look(ctx context.Context, f *folder) WatchState {
 }
 
 // scan returns the regular files of the folder whose names match. It does not follow links, because a link
-// could show any file of the machine to a user who may write into the folder only.
-func (f *folder) scan() (seen map[string]fs.FileInfo, more bool, err error) {
-	dir, err := os.Open(f.look.Path)
+// could show any file of the machine to a user who may write into the folder only. It leaves out protected
+// files.
+func (f *folder) scan(protected []string) (seen map[string]fs.FileInfo, more bool, err error) {
+	dir, inside, err := openFolder(f.look.Path, protected)
 	if err != nil {
 		return nil, false, err
 	}
@@ -324,11 +326,11 @@ func (f *folder) scan() (seen map[string]fs.FileInfo, more bool, err error) {
 			if n++; n > entriesMax {
 				return seen, true, nil
 			}
-			if !e.Type().IsRegular() || !f.matches(e.Name()) {
+			if !e.Type().IsRegular() || !f.matches(e.Name()) || inside[e.Name()] {
 				continue
 			}
 			info, err := e.Info()
-			if err == nil && info.Mode().IsRegular() { // it may be gone by now
+			if err == nil && info.Mode().IsRegular() { // the file may be gone by now
 				seen[e.Name()] = info
 			}
 		}
@@ -341,7 +343,8 @@ func (f *folder) scan() (seen map[string]fs.FileInfo, more bool, err error) {
 	}
 }
 
-// matches: names that begin with a dot are those of files on their way, unless asked for.
+// matches skips names that begin with a dot, because these are incomplete files, unless the pattern begins
+// with a dot.
 func (f *folder) matches(name string) bool {
 	if strings.HasPrefix(name, ".") && !strings.HasPrefix(f.look.Pattern, ".") {
 		return false
@@ -353,7 +356,7 @@ func (f *folder) matches(name string) bool {
 	return ok && err == nil
 }
 
-// update compares what is there with what was.
+// update compares the present files with the earlier ones.
 func (f *folder) update(seen map[string]fs.FileInfo, now time.Time) {
 	for name := range f.files {
 		if seen[name] == nil {
@@ -370,7 +373,7 @@ func (f *folder) update(seen map[string]fs.FileInfo, now time.Time) {
 	}
 }
 
-// settled names what is to be delivered, the oldest first.
+// settled returns the names of the files to deliver, the oldest first.
 func (f *folder) settled(now time.Time) []string {
 	var names []string
 	for name, a := range f.files {
@@ -397,8 +400,8 @@ func (f *folder) settling() int {
 	return n
 }
 
-// deliver hands a file over. The key comes from the file, not from the time it was seen: the same file after
-// a restart is the same event, and a rewritten file is another one.
+// deliver delivers a file. The key depends on the file, not on the time at which it was seen. So the same
+// file is the same event after a restart, and a rewritten file is another event.
 func (w *Watch) deliver(ctx context.Context, f *folder, name string, a *arrival) error {
 	if f.decl.Kind == workflow.KindAbsent {
 		return w.cfg.Came(ctx, f.key, a.arrived)

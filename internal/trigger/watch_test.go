@@ -22,7 +22,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// watching is a watch over rows, and what it delivered.
+// watching is a watch over rows, and the files that it has delivered.
 type watching struct {
 	*Watch
 	mu    sync.Mutex
@@ -59,7 +59,7 @@ func (w *watching) Came(context.Context, store.TriggerKey, dag.Micros) error {
 	return nil
 }
 
-// names of what was delivered since the last call.
+// names returns the names of the files that were delivered since the last call.
 func (w *watching) names(t *testing.T) string {
 	t.Helper()
 	w.mu.Lock()
@@ -107,7 +107,7 @@ func watch(t *testing.T, rows []store.Trigger, see func(t *testing.T, w *watchin
 }
 
 func pass(d time.Duration) {
-	time.Sleep(d) // of the bubble's time
+	time.Sleep(d) // of the bubble's clock
 	synctest.Wait()
 }
 
@@ -253,7 +253,7 @@ func TestWatchFollowsItsTriggers(t *testing.T) {
 		w.mu.Lock()
 		w.rows = []store.Trigger{fileRow(two, "*", 1)}
 		w.mu.Unlock()
-		pass(45 * time.Second) // nobody told it
+		pass(45 * time.Second) // without a call of Changed
 		if got := w.names(t); got != "b" {
 			t.Errorf("edited: fired for %q", got)
 		}

@@ -15,48 +15,50 @@ import (
 
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/fence"
+	"skein.dev/skein/internal/mask"
 	"skein.dev/skein/internal/threads"
 )
 
 const (
 	killGraceDefault = 10 * time.Second
-	// startedAfter is how long an attempt runs before its start is reported separately from its end.
+	// startedAfter is the time after which the start of an attempt is reported separately from its end.
 	startedAfter = time.Second
-	// chunk is read from the pipe at once, in bytes: the capacity of a pipe.
+	// chunk is the number of bytes of one read from the pipe: the capacity of a pipe.
 	chunk = 64 << 10
-	// drainMax bounds what is read after the end, in bytes: the largest pipe a task may ask for. A process
-	// outside the tree that was handed the pipe can write for ever.
+	// drainMax bounds the bytes that are read after the end: the largest pipe that a task may ask for. A
+	// process outside of the tree may hold the pipe and write without end.
 	drainMax = 1 << 20
 )
 
 // attempt is one run of a job in a slot. Everything but want belongs to its goroutine.
 type attempt struct {
-	want atomic.Int32 // the Mode demanded so far
+	want atomic.Int32 // the highest demanded Mode so far
 
 	w    *Worker
 	slot *slot
 	job  *Job
 	log  logFile
 	cmd  *command
-	// leaves is where it leaves its artifacts; nil: it has none, or was not begun.
+	// leaves is the folder of its artifacts. It is nil if the attempt has none or has not begun.
 	leaves *artifact.WorkDir
 
 	pid, pidfd, pipe int // pipe is -1 after its end
 	status           syscall.WaitStatus
-	got, began       time.Time // the slot; of the fork, with the monotonic clock
+	got, began       time.Time // when it got the slot; when it forked, with the monotonic clock
 	told             bool      // Config.Started was called
 	timedOut         bool
-	cause            string    // why the worker ends it, "" = it does not
-	killAt           time.Time // zero unless TERM was sent and KILL was not
-	cancel           func()    // of a request, which has no process
+	cause            string    // why the worker ends it; "": it does not
+	killAt           time.Time // set while TERM was sent and KILL was not
+	cancel           func()    // ends a request, which has no process
 	result           Result
-	capped           bool        // its memory is
-	starved          bool        // the kernel ended something of it because of its memory, and it failed
-	kills            int64       // of the tree for memory, before
-	spec             *fence.Spec // what it may reach; nil: no isolation
+	capped           bool        // its memory is limited
+	starved          bool        // it failed after the kernel had ended one of its processes because of its memory
+	kills            int64       // memory kills of the tree before this attempt
+	masks            *mask.Set   // of its secrets; nil: it has none
+	spec             *fence.Spec // the files that it may reach; nil: no isolation
 }
 
-// demand is called by anybody: it raises the mode and wakes the attempt.
+// demand raises the mode and wakes the attempt. Any goroutine may call it.
 func (a *attempt) demand(mode Mode) {
 	for {
 		old := a.want.Load()
@@ -70,14 +72,15 @@ func (a *attempt) demand(mode Mode) {
 	a.slot.awaken()
 }
 
-// run takes the attempt from a booked slot to its Result.
+// run takes the attempt from its slot to its Result.
 func (a *attempt) run() Result {
-	// See doc.go: the thread that forks must outlive the child, and it waits for it anyway.
+	// The thread that forks must outlive the child, see doc.go. It waits for the child anyway.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
 	a.result = Result{Key: a.job.Key, ExitCode: -1}
-	a.log = logFile{path: LogPath(a.w.data, a.job.Key), sizeMax: a.w.logMax.Load()}
+	a.masks = mask.NewSet(a.job.Secrets)
+	a.log = logFile{path: LogPath(a.w.data, a.job.Key), sizeMax: a.w.logMax.Load(), mask: a.masks.NewWriter()}
 	if a.job.HTTP != nil {
 		a.send()
 	} else if err := a.start(); err != nil {
@@ -102,11 +105,23 @@ func (a *attempt) run() Result {
 			a.slot.dropFolder()
 		}
 	}
+	a.hideSecrets()
 	a.result.Message = oneLine(a.result.Message)
 	return a.result
 }
 
-// start forks. Without an error and without a pid the attempt was stopped before.
+// hideSecrets takes secrets out of the message, and fails an attempt whose outputs hold one: outputs are
+// rows that every reader of the run sees.
+func (a *attempt) hideSecrets() {
+	r := &a.result
+	r.Message = a.masks.String(r.Message)
+	if a.masks.HoldsJSON(r.Outputs) {
+		r.Outputs = nil
+		a.settle(Failed, CauseSecret, errHoldsSecret.Error())
+	}
+}
+
+// start forks. If it returns nil and there is no pid, the attempt was stopped before.
 func (a *attempt) start() error {
 	if err := a.job.Key.check(); err != nil {
 		return err
@@ -136,7 +151,7 @@ func (a *attempt) start() error {
 	}
 	err = a.fork()
 	if err == unix.EBUSY || err == unix.EOPNOTSUPP || err != nil && a.slot.tree.spent() {
-		// An earlier task, or another program, has divided or removed the slot's cgroup.
+		// An earlier task or another program has divided or removed the slot's cgroup.
 		a.slot.dropTree()
 		if err := a.slot.open(a.w); err != nil {
 			return err
@@ -154,8 +169,8 @@ func (a *attempt) start() error {
 	return nil
 }
 
-// noRoom marks an error of making what an attempt needs, if it came of a full disk, and of the one of the
-// data folder: where the task wants to be instead is its own affair.
+// noRoom marks an error of the preparation if its cause is a full disk of the data folder. A full disk
+// elsewhere is the task's own problem.
 func (a *attempt) noRoom(err error) error {
 	if diskFull(err) && a.job.Dir == "" {
 		return roomError{err}
@@ -163,7 +178,7 @@ func (a *attempt) noRoom(err error) error {
 	return err
 }
 
-// startCause is why an attempt never ran.
+// startCause returns the cause of an attempt that never ran.
 func startCause(err error) string {
 	if errors.As(err, new(inputError)) {
 		return CauseInputs
@@ -180,7 +195,7 @@ func (a *attempt) fork() error {
 	a.cap()
 	pidfd := -1
 	attr := &syscall.SysProcAttr{
-		Setsid:    true, // away from the node's terminal: no Ctrl-C from there, no prompt on it
+		Setsid:    true, // detach it from the node's terminal: no Ctrl-C from there, no prompt on it
 		Pdeathsig: syscall.SIGKILL,
 		PidFD:     &pidfd,
 	}
@@ -199,15 +214,15 @@ func (a *attempt) fork() error {
 	return nil
 }
 
-// bear starts the process on this thread, and within the limits of its tree.
+// bear starts the process on this thread, within the limits of its tree.
 func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
 	back, err := a.slot.tree.enter()
-	if err != nil { // it is booked all the same
+	if err != nil { // the resources are booked nevertheless
 		a.capped = false
 		a.w.cfg.Log.Warn("the cpu and memory of an attempt cannot be limited", a.attrs("code", "resources_not_enforced", "err", err)...)
 	}
 	pid, err := a.exec(with)
-	if err := back(); err != nil { // the thread waits for the child as long as it lives, and ends with it
+	if err := back(); err != nil { // the thread waits for the child, and then ends
 		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("code", "thread_in_limits", "err", err)...)
 		runtime.LockOSThread() // one lock more than unlocks: the thread ends with its goroutine
 	}
@@ -236,8 +251,8 @@ func (a *attempt) exec(with *syscall.ProcAttr) (pid int, err error) {
 	return pid, err
 }
 
-// watch follows the attempt until its main process has ended. The order at one instant: the end counts
-// before a stop, a stop before a timeout.
+// watch follows the attempt until its main process has ended. If several things happen at one instant, the
+// end counts before a stop, and a stop before a timeout.
 func (a *attempt) watch() {
 	fds := [3]unix.PollFd{
 		{Fd: int32(a.pidfd), Events: unix.POLLIN},
@@ -245,7 +260,7 @@ func (a *attempt) watch() {
 		{Fd: int32(a.pipe), Events: unix.POLLIN},
 	}
 	for {
-		// poll answers EINTR often, because the runtime interrupts threads: everything is looked at again.
+		// poll often returns EINTR, because the runtime interrupts threads. Everything is checked again then.
 		n, err := unix.Poll(fds[:], a.patience())
 		if err != nil {
 			n = 0
@@ -265,7 +280,7 @@ func (a *attempt) watch() {
 	}
 }
 
-// patience is the time until the next deadline, in milliseconds for poll, -1 = none.
+// patience returns the time until the next deadline in milliseconds, for poll. -1 means that there is none.
 func (a *attempt) patience() int {
 	next := time.Duration(-1)
 	consider := func(d time.Duration) {
@@ -290,7 +305,7 @@ func (a *attempt) patience() int {
 	return int((min(next, hour) + time.Millisecond - 1) / time.Millisecond)
 }
 
-// obey does what Stop demanded.
+// obey carries out a Stop.
 func (a *attempt) obey() {
 	switch Mode(a.want.Load()) {
 	case ModeTerm:
@@ -322,13 +337,14 @@ func (a *attempt) terminate() {
 	a.killAt = time.Now().Add(grace)
 }
 
-// force kills the attempt, once per cause. A timeout stays a timeout if a kill is requested during its grace.
+// force kills the attempt, once for each cause. After a timeout the cause stays, even if a kill is
+// requested during the grace.
 func (a *attempt) force(cause string) {
 	if a.cause == cause {
 		return
 	}
 	if a.cause == CauseTimeout && a.killAt.IsZero() {
-		return // killed already
+		return // it was killed before
 	}
 	if a.cause != CauseTimeout {
 		a.cause = cause
@@ -341,7 +357,7 @@ func (a *attempt) force(cause string) {
 	a.slot.tree.kill()
 }
 
-// tick does what time demands.
+// tick carries out actions that are due.
 func (a *attempt) tick(now time.Time) {
 	ran := now.Sub(a.began)
 	if !a.told && ran >= startedAfter {
@@ -375,8 +391,8 @@ func (b *buffers) get() *[chunk]byte {
 
 func (b *buffers) put(buf *[chunk]byte) { b.pool.Put(buf) }
 
-// pump moves one chunk from the pipe, which poll has just found readable or ended, to the log. No other
-// goroutine reads this pipe, so the read does not block. It gives the number of bytes, 0 at the end.
+// pump moves one chunk from the pipe to the log. poll has just found the pipe readable or ended. No other
+// goroutine reads this pipe, so the read does not block. pump returns the number of bytes; 0 is the end.
 func (a *attempt) pump(events int16) int {
 	n := 0
 	if events&unix.POLLIN != 0 {
@@ -398,7 +414,7 @@ func (a *attempt) pump(events int16) int {
 	return 0
 }
 
-// end leaves nothing behind: the tree, what is in the pipe, the zombie, the descriptors.
+// end removes everything of the attempt: its tree, the rest in the pipe, the zombie, the descriptors.
 func (a *attempt) end() {
 	a.result.Finished = time.Now()
 	gone := a.slot.tree.end(endLimit)
@@ -410,7 +426,7 @@ func (a *attempt) end() {
 	}
 	a.w.firsts.Delete(a.pid)
 	_ = unix.Close(a.pidfd)
-	// Normally the pipe has ended with its last writer. If not, a process outside the tree holds it.
+	// Normally the pipe ends with its last writer. Otherwise a process outside of the tree holds it.
 	for read := 0; a.pipe >= 0 && read < drainMax; {
 		fds := []unix.PollFd{{Fd: int32(a.pipe), Events: unix.POLLIN}}
 		n, err := unix.Poll(fds, 0)
@@ -429,16 +445,16 @@ func (a *attempt) end() {
 	if !gone {
 		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs("code", "processes_not_killed")...)
 	}
-	// A SIGKILL from elsewhere may have been a kill of the cgroup, after which the tree is spent, too.
+	// A SIGKILL from outside may have killed the whole cgroup. The tree cannot be used again then.
 	foreign := a.cause == "" && a.status.Signaled() && a.status.Signal() == syscall.SIGKILL
 	a.starved = a.capped && (a.status.Signaled() || a.status.ExitStatus() != 0) &&
-		a.slot.tree.starved() > a.kills // asked before the tree may go
+		a.slot.tree.starved() > a.kills // this must be read before the tree is removed
 	if !gone || foreign || a.slot.tree.spent() {
 		a.slot.dropTree()
 	}
 }
 
-// judge makes the result from how the main process ended and from what the worker did to it.
+// judge computes the result from the end of the main process and from the worker's own actions.
 func (a *attempt) judge() {
 	r := &a.result
 	how := ""
@@ -473,7 +489,7 @@ func (a *attempt) judge() {
 	a.closeLog()
 }
 
-// closeLog ends the log, and logs if output is missing in it.
+// closeLog closes the log. It writes a log line of the node if output is missing.
 func (a *attempt) closeLog() {
 	r, note := &a.result, a.log.close()
 	r.LogBytes, r.LogLost = a.log.size, a.log.lost
@@ -489,13 +505,17 @@ func (a *attempt) closeLog() {
 	}
 }
 
-// succeed takes the outputs; they may still fail the attempt.
+// succeed takes the outputs. If they are wrong, the attempt fails.
 func (a *attempt) succeed() {
 	path := a.cmd.output
 	if a.slot.still = a.slot.settled(a.got); a.slot.still {
 		path = "" // there is no file
 	}
-	outputs, err := takeOutputs(path, a.job.OutputsMax, a.job.OutputTypes)
+	outputs, err := takeOutputs(path, a.job.OutputsMax, a.job.OutputTypes, a.masks)
+	if errors.Is(err, errHoldsSecret) {
+		a.settle(Failed, CauseSecret, err.Error())
+		return
+	}
 	if err != nil {
 		a.settle(Failed, CauseOutput, err.Error())
 		return
@@ -515,10 +535,10 @@ func (a *attempt) settle(state, cause, message string) {
 	a.result.State, a.result.Cause, a.result.Message = state, cause, message
 }
 
-// settleStop settles an attempt that was ended on purpose.
+// settleStop sets the result of an attempt that was stopped.
 func (a *attempt) settleStop(how string) {
 	cause, sentence := a.cause, ""
-	if cause == "" { // never started
+	if cause == "" { // it never started
 		cause = map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled, modeClose: CauseClosed, modeLease: CauseLease}[Mode(a.want.Load())]
 	}
 	switch cause {
@@ -534,12 +554,12 @@ func (a *attempt) settleStop(how string) {
 	a.settle(Stopped, cause, sentence+how)
 }
 
-// attrs are the fixed keys of a line in the node's own log.
+// attrs returns the fixed attributes of a line in the node's own log.
 func (a *attempt) attrs(more ...any) []any {
 	return append([]any{"run", a.job.Key.RunID, "task", a.job.Key.Task, "attempt", a.job.Key.Attempt}, more...)
 }
 
-// signalName is "SIGSEGV", or "signal 34" for those without a name.
+// signalName returns a name such as "SIGSEGV", or "signal 34" for signals without a name.
 func signalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return name

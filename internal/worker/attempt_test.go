@@ -108,7 +108,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// Every attempt finds an empty folder, whatever the one before it has done to it.
+// Every attempt gets an empty folder, whatever the previous attempt did to it.
 func TestFreshFolder(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Slots = 1 })
 	for _, mess := range []string{
@@ -123,7 +123,7 @@ func TestFreshFolder(t *testing.T) {
 		"ln -s /etc/passwd link; mkfifo fifo",
 		"for i in $(seq 200); do : > a-rather-long-name-for-a-file-$i; done",
 	} {
-		r.run(r.sh(mess)) // some spoil their own $SKEIN_OUTPUT
+		r.run(r.sh(mess)) // some of these change their own $SKEIN_OUTPUT
 		check := r.sh(`[ -z "$(ls -A)" ] && [ "$(ls -A .. | tr '\n' ' ')" = 'dir tmp ' ] && stat -c '%a %F' . .. && echo x=1 > $SKEIN_OUTPUT`)
 		res := r.run(check)
 		want(t, res, Succeeded, "", "")
@@ -234,7 +234,8 @@ func TestLogOnFullDisk(t *testing.T) {
 	}
 }
 
-// daemons leave the group, the session and their parents; the last also gives away its environment.
+// daemons are processes that leave the group, the session and their parents. The last one also deletes its
+// environment.
 const daemons = `
 	(setsid sh -c 'echo $$ > $W/setsid; exec sleep 1000' &)
 	(setsid sh -c '(echo $(exec sh -c "echo \$PPID") > $W/double; exec sleep 1000) &' &)
@@ -292,7 +293,7 @@ func TestDaemonWithoutEnvironment(t *testing.T) {
 	}
 }
 
-// A task may divide its own cgroup; the next one in the slot must not suffer.
+// A task may divide its own cgroup. The next task in the slot must not notice it.
 func TestTaskMakesCgroups(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Slots = 1 })
 	if !strings.HasPrefix(r.Containment(), "cgroup2") || os.Geteuid() != 0 {
@@ -311,17 +312,17 @@ func TestTaskMakesCgroups(t *testing.T) {
 	job.Env = []string{"CG=" + own()}
 	want(t, r.run(job), Failed, CauseSignal, "SIGKILL")
 	want(t, r.run(r.sh("exit 0")), Succeeded, "", "")
-	if err := unix.Rmdir(own()); err != nil { // somebody tidies up
+	if err := unix.Rmdir(own()); err != nil { // another program removes it
 		t.Fatal(err)
 	}
 	want(t, r.run(r.sh("exit 0")), Succeeded, "", "")
 }
 
-// A process outside the tree holds the pipe: here the test itself, which took it through /proc.
+// A process outside of the tree holds the pipe: the test itself, which took it through /proc.
 func TestPipeHeldOutside(t *testing.T) {
 	r := newRig(t)
 	b := newBell(t)
-	goOn := newBell(t) // its own, or the task would hear itself
+	goOn := newBell(t) // a bell of its own, because the task would otherwise read its own bell
 	job := r.sh("echo $$ > " + b.path + "; read x < " + goOn.path + "; echo last")
 	r.Start(job)
 	pid := b.line(t)
@@ -385,7 +386,7 @@ func TestStop(t *testing.T) {
 		want(t, res, Stopped, CauseStopped, "")
 
 		all := start("sh -c 'trap \"echo child; exit\" TERM; "+up+"while :; do sleep 0.01; done' & wait; wait", time.Hour)
-		r.Stop(all, ModeTerm) // the shell ends at once; its child is told as well and then killed with the rest
+		r.Stop(all, ModeTerm) // the shell ends at once; its child gets TERM, too, and is then killed
 		want(t, r.wait(), Stopped, CauseStopped, "")
 	})
 }
@@ -423,7 +424,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A kill during the grace of a timeout: the timeout stays the cause.
+// If a kill comes during the grace of a timeout, the cause stays the timeout.
 func TestKillAfterTimeout(t *testing.T) {
 	r := newRig(t)
 	b := newBell(t)
@@ -439,8 +440,8 @@ func TestKillAfterTimeout(t *testing.T) {
 	want(t, r.wait(), Failed, CauseTimeout, "SIGKILL")
 }
 
-// runUntilReady runs a job with longer and longer timeouts until one has left its script the time to say, with all its
-// traps set and its children there, that it is ready.
+// runUntilReady runs a job with longer and longer timeouts, until its script had enough time to set its
+// traps, start its children, and say that it is ready.
 func (r *rig) runUntilReady(job Job) Result {
 	for job.Timeout = 50 * time.Millisecond; ; job.Timeout *= 2 {
 		job.Key = r.key()
@@ -495,7 +496,7 @@ func TestOutputsOfAttempts(t *testing.T) {
 func TestProcScan(t *testing.T) {
 	r := newRig(t)
 	b := newBell(t)
-	job := r.sh("echo up > " + b.path + "; read held < " + newBell(t).path) // no exec: in the midst of one nothing can be read
+	job := r.sh("echo up > " + b.path + "; read held < " + newBell(t).path) // no exec: during an exec nothing can be read
 	job.Env = []string{"BIG=" + string(bytes.Repeat([]byte("x"), 100<<10)), "ZZZ=" + b.path}
 	r.Start(job)
 	b.line(t)
@@ -511,4 +512,24 @@ func TestProcScan(t *testing.T) {
 	}
 	r.Stop(job.Key, ModeKill)
 	r.wait()
+}
+
+// TestSecretsInOutputs: neither a row nor the log of a failed attempt holds a secret, whatever the task wrote.
+func TestSecretsInOutputs(t *testing.T) {
+	r := newRig(t)
+	long := strings.Repeat("abcdefghij", 9)
+	for _, c := range []struct{ script, cause, says string }{
+		{`echo "$TOKEN" > $SKEIN_OUTPUT`, CauseSecret, "hold a secret"}, // its error quotes 60 characters
+		{`echo "n=$TOKEN" > $SKEIN_OUTPUT`, CauseSecret, "hold a secret"},
+		{`printf '{"a":"\\u0061%s"}' "${TOKEN#a}" > $SKEIN_OUTPUT`, CauseSecret, "hold a secret"},
+		{`echo "n=abc" > $SKEIN_OUTPUT`, CauseOutput, "must be an int"},
+	} {
+		job := r.sh(c.script)
+		job.Env, job.Secrets, job.OutputTypes = []string{"TOKEN=" + long}, []string{long}, map[string]string{"n": "int"}
+		res := r.run(job)
+		want(t, res, Failed, c.cause, c.says)
+		if strings.Contains(res.Message, long[:20]) || res.Outputs != nil {
+			t.Errorf("%s: %q, %s", c.script, res.Message, res.Outputs)
+		}
+	}
 }

@@ -2,12 +2,12 @@ package worker
 
 import "hash/maphash"
 
-// begunMax is how many attempts a keeper remembers to have begun: no token is run twice, also if the worker
-// that knew of it has been replaced.
+// begunMax bounds the remembered begun attempts of a keeper. No token runs twice, even if the worker that
+// knew of it was replaced.
 const begunMax = 8192
 
-// begun remembers the attempts that were begun last, by sums. Two attempts of one sum: the second is not
-// run, and comes again under another token.
+// begun remembers hashes of the attempts that were begun last. If two attempts have one hash, the second
+// one does not run, and comes again under another token.
 type begun struct {
 	seed maphash.Seed
 	sums []uint64

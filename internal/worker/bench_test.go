@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// benchSlots is the concurrency of both benchmarks: two per core of the machine that the figure in
-// docs/performance.md is for.
+// benchSlots is the concurrency of both benchmarks: two for each core of the machine whose figures are in
+// docs/performance.md.
 const benchSlots = 4
 
-// BenchmarkBare is os/exec of the same command: the floor.
+// BenchmarkBare runs the same command with os/exec, as a lower bound.
 func BenchmarkBare(b *testing.B) {
 	tokens := make(chan struct{}, benchSlots)
 	for range b.N {

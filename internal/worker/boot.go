@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Boot is the time since the machine started, with the time that it slept. Leases are counted on this clock:
-// it is the same for all processes of a machine, it cannot be set, and it continues while a process, or the
-// machine, is frozen.
+// Boot returns the time since the machine started, including sleep. Leases are measured on this clock. It
+// is the same for all processes of a machine, it cannot be set, and it continues while a process or the
+// machine is frozen.
 func Boot() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {

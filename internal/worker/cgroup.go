@@ -19,23 +19,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupMount is where the hierarchy is mounted when the machine shows none that may be divided. It stays
-// mounted and is shared by all instances: a mount of cgroup2 is only a window on the one hierarchy.
+// cgroupMount is where the hierarchy is mounted if the machine has no mount that may be divided. It stays
+// mounted, and all instances share it. Every mount of cgroup2 shows the same hierarchy.
 const cgroupMount = "/run/skein/cgroup"
 
 // cgroups holds each tree in a cgroup <parent>/skein/<data folder>/<life>/<tree>. No controller is needed.
 type cgroups struct {
-	life string // the folder of this life
+	life string // folder of this life
 	how  string
-	// bumps is how often this process's own cgroup was killed before this process came into it, which new
-	// cgroups must imitate. Kernels from 6.14 (seen on 6.18) count the kills of a cgroup and compare, at the
-	// end of a fork, the count of the cgroup of birth with that of the *parent's* cgroup at its beginning,
-	// to catch forks that a kill has crossed. For CLONE_INTO_CGROUP these are two cgroups, so a child born
-	// into one with another count dies at once. For the same reason a tree is spent once it was killed.
+	// bumps is the number of times that this process's own cgroup was killed before this process entered it.
+	// New cgroups must get the same number. Kernels from 6.14 (seen on 6.18) count the kills of a cgroup. At
+	// the end of a fork they compare the count of the child's cgroup with the count that the parent's cgroup
+	// had at the beginning, to find forks that a kill has crossed. With CLONE_INTO_CGROUP these are two
+	// cgroups. So a child dies at once if the counts differ. For the same reason a tree cannot be used again
+	// after a kill.
 	bumps int
-	// unlimited is why the trees cannot be held to cpu and memory; nil: they can.
+	// unlimited is the reason why cpu and memory of the trees cannot be limited. It is nil if they can.
 	unlimited error
-	// old holds them instead, where the controllers are of version 1; nil: it does not.
+	// old holds the trees if the controllers are of version 1. Otherwise it is nil.
 	old *legacy
 }
 
@@ -73,7 +74,7 @@ func openCgroups(dataDir, life string) (*cgroups, error) {
 	return c, nil
 }
 
-// dataID names a data folder inside a path.
+// dataID returns a name for a data folder as part of a path.
 func dataID(dataDir string) string {
 	sum := sha256.Sum256([]byte(dataDir))
 	return hex.EncodeToString(sum[:8])
@@ -89,8 +90,8 @@ func mountCgroups() error {
 	return nil
 }
 
-// cgroupParents are the folders worth trying, best first: this process's own cgroup (so that a service
-// manager that stops the node's cgroup also stops its tasks), then, for root, the top of a mount.
+// cgroupParents returns the folders to try, best first. The first is this process's own cgroup, so that a
+// service manager that stops the node's cgroup also stops its tasks. For root, the top of a mount follows.
 func cgroupParents() ([]string, error) {
 	own, err := ownCgroup()
 	if err != nil {
@@ -132,12 +133,12 @@ func ownCgroup() (string, error) {
 	return "", errors.New("this kernel has no cgroup2")
 }
 
-// unescapeMount undoes the octal escapes of mountinfo.
+// unescapeMount decodes the octal escapes of mountinfo.
 func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// probe makes the folder of this life and finds out how a process can be born in it.
+// probe makes the folder of this life, and finds out how a process can be started in it.
 func (c *cgroups) probe() error {
 	const bumpsMax = 8
 	for ; c.bumps < bumpsMax; c.bumps++ {
@@ -153,8 +154,8 @@ func (c *cgroups) probe() error {
 	return fmt.Errorf("start a process in %s: it is killed at its birth", c.life)
 }
 
-// probeBirth forks into a new cgroup, with nothing there to execute. ENOENT comes from that exec, so the
-// fork was allowed and the child lived. No error: it was killed before it came to the exec.
+// probeBirth forks into a new cgroup without a program to execute. ENOENT comes from the exec, so the fork
+// was allowed and the child lived. If there is no error, the child was killed before the exec.
 func (c *cgroups) probeBirth() error {
 	t, err := c.tree("probe")
 	if err != nil {
@@ -172,8 +173,8 @@ func (c *cgroups) probeBirth() error {
 	return nil
 }
 
-// divide has cpu and memory counted for the trees of this life, if that can be done: by version 2, else by
-// version 1.
+// divide makes the kernel count cpu and memory of the trees of this life, if that is possible: by version
+// 2, else by version 1.
 func (c *cgroups) divide(parent, dataDir, life string) {
 	if c.unlimited = c.divideDown(parent); c.unlimited == nil {
 		return
@@ -186,7 +187,7 @@ func (c *cgroups) divide(parent, dataDir, life string) {
 	c.old, c.unlimited = old, nil
 }
 
-// divideDown has cpu and memory counted from parent down.
+// divideDown makes the kernel count cpu and memory from parent downwards.
 func (c *cgroups) divideDown(parent string) error {
 	if err := os.MkdirAll(c.life, 0o755); err != nil {
 		return err
@@ -226,12 +227,12 @@ func (c *cgroups) close() {
 	_ = unix.Rmdir(filepath.Dir(filepath.Dir(c.life)))
 }
 
-// tree opens the files that every attempt needs once: an attempt costs one read of cgroup.events.
+// tree opens the files once that every attempt needs. So an attempt costs one read of cgroup.events.
 func (c *cgroups) tree(name string) (tree, error) {
 	t := &cgroupTree{dir: filepath.Join(c.life, name), fd: -1, events: -1}
 	err := os.MkdirAll(t.dir, 0o755)
 	for try := 0; try < 3 && errors.Is(err, fs.ErrNotExist); try++ {
-		err = os.MkdirAll(t.dir, 0o755) // another instance that closes has just removed a folder above
+		err = os.MkdirAll(t.dir, 0o755) // an instance that was closing has just removed a parent folder
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make a cgroup: %w", err)
@@ -244,7 +245,7 @@ func (c *cgroups) tree(name string) (tree, error) {
 		return nil, fmt.Errorf("open cgroup.events in %s: %w", t.dir, err)
 	}
 	for range c.bumps {
-		killCgroup(t.dir) // it is empty
+		killCgroup(t.dir) // the cgroup is empty
 	}
 	if c.old != nil {
 		t.old = &legacyTree{of: c.old, name: name}
@@ -252,15 +253,15 @@ func (c *cgroups) tree(name string) (tree, error) {
 	return t, nil
 }
 
-// cgroupTree is one cgroup, with whatever cgroups its processes make below it.
+// cgroupTree is one cgroup, with the cgroups that its processes make below it.
 type cgroupTree struct {
 	dir    string
 	fd     int // of dir
 	events int // of cgroup.events
 	killed bool
-	// cpu and memory are what it is held to; 0 = any.
+	// cpu and memory are the limits of the tree; 0 means none.
 	cpu, memory int64
-	old         *legacyTree // holds it to them instead; nil: the cgroup itself does
+	old         *legacyTree // limits the tree in its place; nil: the cgroup itself does
 }
 
 func (t *cgroupTree) prepare(attr *syscall.SysProcAttr) {
@@ -276,7 +277,7 @@ func (t *cgroupTree) enter() (func() error, error) {
 
 func (t *cgroupTree) born(int, string) {}
 
-// signal repeats until it meets no new process: one may fork while the list is read.
+// signal repeats until it finds no new process, because a process may fork while the list is read.
 func (t *cgroupTree) signal(sig unix.Signal) {
 	const roundsMax = 10
 	done := map[int]bool{}
@@ -301,7 +302,7 @@ func (t *cgroupTree) kill() {
 
 func (t *cgroupTree) spent() bool {
 	var buf [1]byte
-	_, err := unix.Pread(t.events, buf[:], 0) // of a cgroup that is gone nothing can be read
+	_, err := unix.Pread(t.events, buf[:], 0) // a removed cgroup cannot be read
 	return t.killed || err != nil
 }
 
@@ -318,15 +319,15 @@ func (t *cgroupTree) end(limit time.Duration) bool {
 		if time.Now().After(deadline) {
 			return false
 		}
-		// cgroup.events says when the last process has gone. The limit is for kernels without
-		// cgroup.kill, where killing must be repeated.
+		// cgroup.events tells when the last process has ended. The interval is for kernels without cgroup.kill,
+		// where the kill must be repeated.
 		const repeatMillis = 20
 		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(t.events), Events: unix.POLLPRI}}, repeatMillis)
 	}
 }
 
-// populated tells whether a process lives in the tree. An unreadable answer means that the cgroup is gone,
-// which the kernel allows for an empty one only.
+// populated reports whether a process lives in the tree. If the file cannot be read, the cgroup was
+// removed. The kernel allows this only for an empty one.
 func (t *cgroupTree) populated() bool {
 	var buf [128]byte
 	n, err := unix.Pread(t.events, buf[:], 0)
@@ -342,7 +343,8 @@ func (t *cgroupTree) close() {
 	}
 }
 
-// killCgroup kills everything in dir and below. cgroup.kill (5.14) also catches what forks meanwhile.
+// killCgroup kills everything in dir and below. cgroup.kill (5.14) also reaches processes that fork at that
+// time.
 func killCgroup(dir string) {
 	if err := os.WriteFile(dir+"/cgroup.kill", []byte("1"), 0); err == nil || errors.Is(err, fs.ErrNotExist) && !exists(dir) {
 		return
@@ -352,16 +354,16 @@ func killCgroup(dir string) {
 	}
 }
 
-// cgroupPids are the processes in dir and below.
+// cgroupPids returns the processes in dir and below.
 func cgroupPids(dir string) []int {
 	var found []int
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
-			return nil // a cgroup that has just gone has no processes
+			return nil // the cgroup has just been removed
 		}
 		text, _ := os.ReadFile(path + "/cgroup.procs")
 		for _, field := range strings.Fields(string(text)) {
-			if pid, err := strconv.Atoi(field); err == nil && pid > 0 { // 0: of another pid namespace
+			if pid, err := strconv.Atoi(field); err == nil && pid > 0 { // 0 is a process of another pid namespace
 				found = append(found, pid)
 			}
 		}

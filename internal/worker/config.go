@@ -9,20 +9,20 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// Config is what a Worker needs. Only DataDir and Report are required.
+// Config holds the settings of a Worker. Only DataDir and Report are required.
 type Config struct {
-	DataDir string   // logs and work folders lie here; locked by the caller for the life of the Worker
-	Slots   int      // attempts at once; 0 = two per core
+	DataDir string   // holds logs and work folders; the caller must hold its lock during the life of the Worker
+	Slots   int      // concurrent attempts; 0 = two per core
 	PassEnv []string // further names of the node's environment that tasks get
 	LogMax  int64    // bytes of log kept per attempt; 0 = 1 GiB
 	Log     *slog.Logger
 
-	// Report is called once per attempt that was given to Start, from the attempt's goroutine, after
-	// everything of it has gone and its slot is free: it may call Start. A Link gives together what it
-	// hears together.
+	// Report is called once for each attempt that was given to Start, from the attempt's goroutine. By then
+	// the attempt has left nothing and its slot is free, so Report may call Start. A Link passes on together
+	// the results that it receives together.
 	Report func(...Result)
-	// Started is called at most once per attempt, when it has run for 1 s. It must not block: the attempt
-	// is not watched meanwhile.
+	// Started is called at most once for each attempt, when it has run for 1 s. It must not block, because the
+	// attempt is not watched during the call.
 	Started func(Key, time.Time)
 
 	// Room, if not nil, is called by a Link with the reason when the data folder has no room for attempts any
@@ -30,12 +30,13 @@ type Config struct {
 	// with CauseRoom.
 	Room func(why string)
 
-	// Store is where artifacts are kept that belong into a folder; nil: files in that folder.
+	// Store returns the store for the artifacts of a folder. If it is nil, they are stored as files in that
+	// folder.
 	Store func(folder string) artifact.Store
 
 	// Isolation is the level at which processes run: IsolationNone ("" is the same) or IsolationFence.
 	Isolation string
-	// Protected are absolute paths that no task may reach at the level fence, besides DataDir.
+	// Protected are absolute paths that no task may reach at the level fence, in addition to DataDir.
 	Protected []string
 
 	// GroupsOnly never uses cgroups.
@@ -45,10 +46,10 @@ type Config struct {
 // Levels of isolation, of Config.Isolation.
 const (
 	IsolationNone  = "none"  // a task may do what the worker's user may
-	IsolationFence = "fence" // and reaches only the files that package fence leaves it
+	IsolationFence = "fence" // a task reaches only the files that package fence allows
 )
 
-// realPath is a data folder absolute and without links, so that every life writes it alike.
+// realPath returns the absolute path of a data folder without links, so that every life uses the same path.
 func realPath(dir string) (string, error) {
 	data, err := filepath.Abs(dir)
 	if err != nil {
@@ -62,9 +63,9 @@ func realPath(dir string) (string, error) {
 
 // Files of a keeper in <data>/work.
 const (
-	keeperFiles   = "keeper." // begins the names of all
+	keeperFiles   = "keeper." // beginning of all names
 	keeperSocket  = "keeper.sock"
-	keeperLock    = "keeper.lock" // held as long as the keeper lives; its pid is in it
+	keeperLock    = "keeper.lock" // held while the keeper lives; it contains the keeper's pid
 	keeperJournal = "keeper.journal"
 	keeperLog     = "keeper.log" // its log lines while no worker is connected
 )
@@ -73,13 +74,14 @@ const (
 const LeaseDefault = 15 * time.Second
 
 const (
-	// greetMax is how long the other side of a connection may take for its first words.
+	// greetMax bounds the time until the first message on a connection.
 	greetMax = 10 * time.Second
-	// endLimit bounds the wait for killed processes. Only one that hangs inside the kernel takes longer.
+	// endLimit bounds the wait for killed processes. Only a process that hangs inside of the kernel takes
+	// longer.
 	endLimit = 10 * time.Second
 )
 
-// Mode says how an attempt is stopped. A higher one replaces a lower one.
+// Mode says how an attempt is stopped. A higher mode replaces a lower one.
 type Mode int
 
 // Modes.

@@ -11,40 +11,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// containment is how trees are held together: cgroups or, without them, process groups.
+// containment keeps track of the trees: with cgroups or, without them, with process groups.
 type containment interface {
-	// describe is one sentence for skein doctor.
+	// describe returns one sentence for skein doctor.
 	describe() string
-	// tree gives a new, empty tree; name is unique in the life of the worker.
+	// tree returns a new, empty tree. name is unique in the life of the worker.
 	tree(name string) (tree, error)
-	// location is what Reap of a later life needs to find the trees of this one, "" = nothing.
+	// location returns the text by which Reap of a later life finds the trees of this one. It is "" if there
+	// are none.
 	location() string
-	// close gives back what is left when all trees are closed.
+	// close removes the remains after all trees are closed.
 	close()
 }
 
-// tree is every process that an attempt started. It is used by one attempt after another, by the
-// goroutine of the attempt only.
+// tree is the processes that an attempt has started. Attempts use it one after another. Only the goroutine
+// of the attempt uses it.
 type tree interface {
 	// prepare makes the child of this fork the first process of the tree.
 	prepare(attr *syscall.SysProcAttr)
-	// enter is called before the fork, by its thread, and back after it.
+	// enter is called by the forking thread before the fork. The thread calls back after it.
 	enter() (back func() error, err error)
-	// born tells the first process and the entry of its environment that marks the attempt.
+	// born tells the tree its first process, and the entry of the environment that marks the attempt.
 	born(pid int, mark string)
 	// signal sends sig to every process of the tree.
 	signal(sig unix.Signal)
 	// kill sends SIGKILL to every process of the tree and does not wait.
 	kill()
-	// end kills what is left and waits until nothing runs any more, at most limit. The first process has
-	// ended but is not reaped, so its pid, which is also its group's, cannot belong to anybody else.
+	// end kills the remaining processes, and waits at most limit until none runs. The first process has ended
+	// but is not reaped. So its pid, which is also the id of its group, cannot belong to another process.
 	end(limit time.Duration) bool
-	// limit holds what is born from now on to so much cpu and memory, 0 = any; false: that cannot be
-	// done here.
+	// limit sets the cpu and memory of all processes that start later; 0 means no limit. It returns false if
+	// that is not possible here.
 	limit(cpu, memory int64) bool
-	// starved is how often the kernel has ended a process of the tree because it used too much memory.
+	// starved returns the number of times that the kernel has ended a process of the tree because of its
+	// memory.
 	starved() int64
-	// spent tells that no further process must be born in this tree: the slot needs a new one.
+	// spent reports that no further process may start in this tree. The slot needs a new one.
 	spent() bool
 	close()
 }
@@ -79,12 +81,12 @@ type groupTree struct {
 	scan procScan
 }
 
-// prepare relies on Setsid, which every attempt has: it makes the child the leader of a new group.
+// prepare does nothing: every attempt has Setsid, which makes the child the leader of a new group.
 func (t *groupTree) prepare(*syscall.SysProcAttr) {}
 
 func (t *groupTree) enter() (func() error, error) { return stay, nil }
 
-// stay is for threads that are where they were.
+// stay is the back of threads that did not move.
 func stay() error { return nil }
 
 func (t *groupTree) limit(cpu, memory int64) bool { return cpu == 0 && memory == 0 }
@@ -93,7 +95,7 @@ func (t *groupTree) starved() int64               { return 0 }
 func (t *groupTree) born(pid int, mark string) { t.pid, t.mark = pid, mark }
 
 func (t *groupTree) signal(sig unix.Signal) {
-	_ = unix.Kill(-t.pid, sig) // ESRCH: no process is left
+	_ = unix.Kill(-t.pid, sig) // ESRCH means that no process is left
 	members, _ := t.members()
 	for _, pid := range members {
 		if group, err := unix.Getpgid(pid); err == nil && group != t.pid {
@@ -106,7 +108,7 @@ func (t *groupTree) kill() { t.signal(unix.SIGKILL) }
 
 func (t *groupTree) end(limit time.Duration) bool {
 	deadline := time.Now().Add(limit)
-	nothing := 0 // scans in a row that found nothing
+	nothing := 0 // consecutive scans without a finding
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		_ = unix.Kill(-t.pid, unix.SIGKILL)
 		left, seen := t.members()
@@ -123,12 +125,12 @@ func (t *groupTree) end(limit time.Duration) bool {
 		if time.Now().After(deadline) {
 			return false
 		}
-		// Nothing tells when processes that are not our children have gone: ask again.
+		// There is no notification when a process ends that is not our child, so the loop asks again.
 		time.Sleep(pause)
 	}
 }
 
-// members are the living processes of the tree except the first one.
+// members returns the living processes of the tree except the first one.
 func (t *groupTree) members() (found []int, seen sight) {
 	seen = t.scan.each(func(pid, group int, env []byte) {
 		if pid != t.pid && (hasEntry(env, t.mark) || group == t.pid && !zombie(pid)) {
@@ -145,17 +147,18 @@ func (t *groupTree) signalMarked(pid int, sig unix.Signal) {
 func (t *groupTree) spent() bool { return false }
 func (t *groupTree) close()      {}
 
-// signalIf signals pid if still says, after the pid is pinned, that it is the process that was meant.
+// signalIf signals a process. It first pins the pid, and then checks with still that it is the intended
+// process.
 func signalIf(pid int, sig unix.Signal, still func() bool) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return false // gone
+		return false // it has ended
 	}
 	defer unix.Close(fd)
 	return still() && unix.PidfdSendSignal(fd, sig, nil, 0) == nil
 }
 
-// exists tells whether something is at path, links not followed.
+// exists reports whether path exists. It does not follow links.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

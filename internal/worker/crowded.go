@@ -10,15 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// crowded says why a data folder has no room for attempts, "" if it has. With trial it is written there.
+// crowded returns the reason why a data folder has no room for attempts, or "" if it has. With trial it
+// also writes a file there.
 func crowded(data string, trial bool) string {
 	var st unix.Statfs_t
 	if err := unix.Statfs(data, &st); err != nil {
-		return "" // nothing is known, and attempts will say
+		return "" // unknown: attempts will find out
 	}
 	blocks := st.Bavail
 	if os.Geteuid() == 0 {
-		blocks = st.Bfree // root may have what is kept back
+		blocks = st.Bfree // root may use the reserved blocks
 	}
 	switch free := blocks * uint64(st.Bsize); {
 	case st.Blocks > 0 && free < roomMin:

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ErrSystem says that attempts cannot run on this system.
+// ErrSystem means that attempts cannot run on this system.
 var ErrSystem = fmt.Errorf("this system (%s) runs no tasks yet: servers and workers need Linux; "+
 	"use skein as a client here, with --server URL", runtime.GOOS)
 
@@ -46,14 +46,14 @@ func KeeperMain([]string) int {
 
 var started = time.Now()
 
-// Boot is the time since this process started.
+// Boot returns the time since this process started.
 func Boot() time.Duration { return time.Since(started) }
 
 // Fences returns an error: nothing isolates tasks on this system.
 func Fences() (string, error) { return "", ErrSystem }
 
-// Cores is 0: it is not known what tasks may take.
+// Cores returns 0: the number of cores for tasks is unknown.
 func Cores() int64 { return 0 }
 
-// Memory is 0: it is not known what tasks may take.
+// Memory returns 0: the memory for tasks is unknown.
 func Memory() int64 { return 0 }

@@ -10,16 +10,16 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// nodeEnv are the names that every task gets from the node's environment, if set there.
+// nodeEnv are the variables that every task gets from the node's environment, if they are set there.
 var nodeEnv = [...]string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
 
-// pathDefault is used when the node itself has no PATH, as under some init systems.
+// pathDefault is the PATH if the node has none, as under some init systems.
 const pathDefault = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // outputVar is also the mark by which processes are recognised.
 const outputVar = "SKEIN_OUTPUT"
 
-// baseEnv is the part of the node's environment that reaches tasks.
+// baseEnv returns the variables of the node that reach tasks.
 func baseEnv(pass []string) []string {
 	env := make([]string, 0, len(nodeEnv)+len(pass))
 	for _, name := range append(nodeEnv[:len(nodeEnv):len(nodeEnv)], pass...) {
@@ -34,8 +34,9 @@ func baseEnv(pass []string) []string {
 	return env
 }
 
-// taskEnv is the whole environment of an attempt, each name once: the contract's variables before the
-// job's before the node's. It also gives the PATH in it, where programs are searched.
+// taskEnv returns the environment of an attempt. Each name occurs once: Skein's own variables take
+// precedence over those of the job, and these over those of the node. It also returns the PATH, in which
+// programs are searched.
 func taskEnv(job *Job, base []string, output string) (env []string, path string) {
 	k := &job.Key
 	idempotency := k.IdempotencyKey
@@ -75,7 +76,7 @@ func taskEnv(job *Job, base []string, output string) (env []string, path string)
 		}
 		env = append(env, kv)
 	}
-	for i := len(job.Env) - 1; i >= 0; i-- { // from the end: the last of a name wins
+	for i := len(job.Env) - 1; i >= 0; i-- { // backwards, because the last value of a name counts
 		add(job.Env[i])
 	}
 	for _, kv := range base {
@@ -89,8 +90,19 @@ func collectorSet() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// derivedTrace gives the attempts of one run one trace, each with its own span. The flags are 01 if the trace
-// is sampled, else 00: programs then drop their spans.
+// sampledTrace returns the trace context of an attempt with the sampled flag.
+func sampledTrace(k *Key) string {
+	if k.Traceparent == "" {
+		return derivedTrace(k, "01")
+	}
+	if given, cut := strings.CutSuffix(k.Traceparent, "-00"); cut {
+		return given + "-01"
+	}
+	return k.Traceparent
+}
+
+// derivedTrace gives the attempts of one run one trace, each with its own span. The flags are 01 if the
+// trace is sampled, else 00, with which programs drop their spans.
 func derivedTrace(k *Key, flags string) string {
 	run := sha256.Sum256([]byte(k.RunID))
 	span := sha256.Sum256([]byte(k.fileStem()))

@@ -15,19 +15,19 @@ import (
 	"skein.dev/skein/internal/fence"
 )
 
-// systemRead is what every task may read, as far as its user may: programs, libraries, settings of the
-// system, and what the kernel tells.
+// systemRead lists files that every task may read if its user may: programs, libraries, settings of the
+// system, and files of the kernel.
 var systemRead = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/proc", "/sys", "/nix/store", "/gnu/store", "/snap",
-	"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", // where /etc/resolv.conf may lead
+	"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", // targets of /etc/resolv.conf
 }
 
-// systemWrite is what every task may write. /dev/pts and /dev/ptmx make terminals.
+// systemWrite lists the files that every task may write. /dev/pts and /dev/ptmx make terminals.
 var systemWrite = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/shm",
 }
 
-// Fences says what this machine isolates tasks by, or returns an error if it cannot.
+// Fences describes how this machine isolates tasks. It returns an error if it cannot.
 func Fences() (string, error) {
 	if fence.ABI() == 0 {
 		return "", fence.ErrNone
@@ -38,10 +38,10 @@ func Fences() (string, error) {
 	return fmt.Sprintf("Landlock %d", fence.ABI()), nil
 }
 
-// wall is how a worker keeps its tasks apart from what is not theirs.
+// wall holds the isolation settings of a worker.
 type wall struct {
-	shut []string // the data folder, and what the worker's owner protects
-	home string   // of the worker's user; "": none
+	shut []string // the data folder, and the paths that the worker's owner protects
+	home string   // home folder of the worker's user; "": none
 }
 
 // newWall returns nil for the level none, and on a kernel that has no Landlock.
@@ -56,8 +56,8 @@ func newWall(isolation, data string, protected []string) *wall {
 	return &wall{shut: slices.Concat([]string{data, "/etc/skein"}, protected), home: home}
 }
 
-// private returns base with the folder for temporary files as TMPDIR, and as HOME if the task does not reach
-// the home folder: many programs fail if they find settings there that they may not read.
+// private returns base with a private TMPDIR. HOME is that folder, too, if the task does not reach the home
+// folder, because many programs fail if they find settings there that they may not read.
 func (w *wall) private(base []string, tmp string, job *Job) []string {
 	own := make([]string, 0, len(base)+2)
 	reached := w.home != "" && slices.ContainsFunc(w.folders(job), func(at string) bool { return fence.Within(w.home, at) })
@@ -72,8 +72,8 @@ func (w *wall) private(base []string, tmp string, job *Job) []string {
 	return own
 }
 
-// folders returns what the workflow file names: the working folder, unless that is a home folder or above
-// one, and access.
+// folders returns the paths from the workflow file: access, and the working folder unless it is or contains
+// a home folder.
 func (w *wall) folders(job *Job) (paths []string) {
 	if job.Dir != "" && !w.wide(job.Dir) {
 		paths = append(paths, job.Dir)
@@ -84,13 +84,14 @@ func (w *wall) folders(job *Job) (paths []string) {
 	return paths
 }
 
-// wide reports whether a working folder holds so much else that a task does not get it as a whole.
+// wide reports whether a working folder contains so many other files that a task does not get the whole
+// folder.
 func (w *wall) wide(dir string) bool {
 	dir = filepath.Clean(dir)
 	return dir == "/" || w.home != "" && fence.Within(w.home, dir)
 }
 
-// spec returns what an attempt may reach.
+// spec returns the files that an attempt may reach.
 func (w *wall) spec(s *slot, job *Job, cmd *command) (fence.Spec, error) {
 	spec := fence.Spec{System: slices.Clone(systemRead), Devices: systemWrite, Own: []string{s.folder}, Shut: w.shut}
 	for folder := range strings.SplitSeq(cmd.search, ":") {
@@ -120,10 +121,10 @@ func (w *wall) spec(s *slot, job *Job, cmd *command) (fence.Spec, error) {
 	return spec, nil
 }
 
-// fencesMax is how many fences a slot keeps. To make one takes up to half as long as to start a process.
+// fencesMax bounds the fences that a slot keeps. Making one takes up to half as long as starting a process.
 const fencesMax = 4
 
-// fences are those of the latest attempts of a slot, the latest first.
+// fences are the fences of a slot's latest attempts, the latest first.
 type fences []keptFence
 
 type keptFence struct {
@@ -131,8 +132,8 @@ type keptFence struct {
 	*fence.Fence
 }
 
-// of returns a fence for what an attempt may reach. What all attempts of the slot may reach is no part of the
-// key.
+// of returns a fence for the files that an attempt may reach. Files that all attempts of the slot may reach
+// are not part of its key.
 func (fs *fences) of(spec *fence.Spec) (*fence.Fence, error) {
 	key := strings.Join(slices.Concat(spec.System[len(systemRead):], []string{""}, spec.Read, []string{""}, spec.Write), "\x00")
 	if i := slices.IndexFunc(*fs, func(f keptFence) bool { return f.key == key }); i >= 0 {
@@ -163,14 +164,14 @@ func (fs *fences) close() {
 	*fs = nil
 }
 
-// denied matches what programs write when a file is refused, with the path before or after it.
+// denied matches the output of programs when a file is refused, with the path before or after it.
 var denied = regexp.MustCompile(`(/[^\s:'"` + "`" + `‘’]+)['"’` + "`" + `]?: Permission denied|Permission denied: ['"](/[^'"]+)['"]|open (/[^\s:]+): permission denied`)
 
-// deniedMax is how much of the end of a log is searched for refused files, in bytes.
+// deniedMax bounds the end of a log that is searched for refused files, in bytes.
 const deniedMax = 8 << 10
 
-// refused names a file that the fence refused, by what the task has written last, with the line that allows
-// it. It returns "" if nothing of the kind is found.
+// refused names a file that the fence refused, from the last output of the task, and the line that allows
+// it. It returns "" if the output names none.
 func (a *attempt) refused() string {
 	if a.spec == nil || a.log.size == 0 {
 		return ""
@@ -183,7 +184,7 @@ func (a *attempt) refused() string {
 		case !exists(path) && exists(filepath.Dir(path)) && unix.Access(filepath.Dir(path), unix.W_OK) == nil:
 			return a.unmade(path)
 		case !exists(path) || a.reaches(path, a.spec.Own) || a.reaches(path, a.spec.Devices) || a.reaches(path, a.spec.Write):
-			continue // the rights of the file refused it
+			continue // the permissions of the file refused it
 		case a.reaches(path, a.spec.System) || a.reaches(path, a.spec.Read):
 			if unix.Access(path, unix.W_OK) == nil {
 				return fmt.Sprintf("; isolation does not let the task change %s: add access: {write: [%s]} to it", path, path)
@@ -195,7 +196,7 @@ func (a *attempt) refused() string {
 	return ""
 }
 
-// unmade says why a file could not be made.
+// unmade returns the reason why a file could not be created.
 func (a *attempt) unmade(path string) string {
 	folder := filepath.Dir(path)
 	if at := slices.IndexFunc(a.spec.Shut, func(shut string) bool { return fence.Within(shut, folder) && exists(shut) }); at >= 0 {
@@ -208,7 +209,7 @@ func (a *attempt) reaches(path string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(folder string) bool { return fence.Within(path, filepath.Clean(folder)) })
 }
 
-// tailOf reads the end of a file; "" if it cannot be read.
+// tailOf returns the end of a file, or "" if it cannot be read.
 func tailOf(path string, most int64) string {
 	file, err := os.Open(path)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"skein.dev/skein/internal/fence"
 )
 
-// fenced isolates the tasks of a rig. A kernel without Landlock is an error where CI is set, so that it does
-// not hide.
+// fenced isolates the tasks of a rig. If CI is set, a kernel without Landlock is an error, so that the test
+// is not skipped unnoticed.
 func fenced(t *testing.T, protected ...string) func(*Config) {
 	t.Helper()
 	if fence.ABI() == 0 {
@@ -51,8 +51,8 @@ func (r *rig) firstLine(key Key) string {
 	}
 }
 
-// TestAttacks has a task try what must not succeed, and what must, at both levels. The level none shows that
-// each attack works where nothing prevents it.
+// TestAttacks runs forbidden and allowed actions in a task, at both levels. The level none shows that each
+// attack works without isolation.
 func TestAttacks(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
@@ -119,7 +119,7 @@ func TestAttacks(t *testing.T) {
 					continue // this kernel cannot prevent it
 				}
 				if os.Geteuid() != 0 && strings.Contains(a.name, "system") {
-					continue // the user prevents it at each level
+					continue // the user's permissions prevent it at each level
 				}
 				if got := try(a.script); got != (level == IsolationNone) {
 					t.Errorf("%s: %v", a.name, got)
@@ -127,7 +127,7 @@ func TestAttacks(t *testing.T) {
 			}
 			for _, c := range rights {
 				if level == IsolationNone && strings.Contains(c.name, "temporary") {
-					continue // the variable is the node's, if it has one
+					continue // the variable comes from the node, if it is set there
 				}
 				if !try(c.script) {
 					t.Errorf("%s: refused", c.name)
@@ -152,7 +152,7 @@ func TestAccess(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		job          Job
-		message      string // of a failure; "": it succeeds
+		message      string // of a failure; "": success expected
 	}{
 		{"its working folder", "ls >list && mkdir sub && echo x >sub/y && rm -r sub list", Job{Dir: other}, ""},
 		{"a file in a working folder that holds a protected one", "cat data", Job{Dir: dir}, ""},

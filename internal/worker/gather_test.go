@@ -2,7 +2,8 @@ package worker
 
 import "testing"
 
-// Ends wait for others only while so many attempts run that no slot is missed, and nothing else is to be told.
+// Ends wait for others only while so many attempts run that the slot is not missed, and no other news is
+// due.
 func TestGather(t *testing.T) {
 	for _, c := range []struct {
 		what    string
@@ -31,7 +32,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// Whoever gathers is woken up only by what does not wait.
+// The gathering goroutine is woken up only by urgent news.
 func TestGatheringSleeps(t *testing.T) {
 	k := &keeper{conn: &stream{}, wake: make(chan struct{}, 1), running: map[ID]*Held{{Attempt: 1}: {}}, gathering: true}
 	k.out.Results = make([]Result, 1)
@@ -49,7 +50,8 @@ func TestGatheringSleeps(t *testing.T) {
 	}
 }
 
-// What is heard together is reported together: each end once, and none of an attempt that nobody waits for.
+// Ends that arrive together are reported together. Each end is reported once, and none of an unknown
+// attempt.
 func TestReportedTogether(t *testing.T) {
 	var got [][]Result
 	l := &Link{live: map[ID]*parcelState{}, cfg: Config{Report: func(rs ...Result) { got = append(got, rs) }}}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/mask"
 	"skein.dev/skein/internal/output"
 )
 
@@ -29,11 +30,11 @@ const (
 	requestTimeout = 30 * time.Second
 	searchMax      = 1 << 20   // bytes of a body that are searched for Contains
 	headersMax     = 256 << 10 // bytes of the headers of an answer
-	excerptMax     = 4 << 10   // bytes of an unexpected body that go to the log
+	excerptMax     = 4 << 10   // bytes of an unexpected body in the log
 )
 
-// send is an attempt that is a request. Another goroutine sends it and writes the log into a pipe,
-// as a process would; so the attempt is followed, stopped and timed out like any other.
+// send runs an attempt that is a request. Another goroutine sends it and writes the log into a pipe, as a
+// process would. So the attempt is watched, stopped and timed out like any other.
 func (a *attempt) send() {
 	if err := a.job.Key.check(); err != nil {
 		a.result.Finished = time.Now()
@@ -61,7 +62,7 @@ func (a *attempt) send() {
 		defer close(done)
 		out := os.NewFile(uintptr(ends[1]), "log")
 		defer out.Close() // this ends the poll
-		got = a.job.HTTP.do(ctx, a.job, out)
+		got = a.job.HTTP.do(ctx, a.job, a.masks, out)
 	}()
 	fds := [2]unix.PollFd{{Fd: int32(a.pipe), Events: unix.POLLIN}, {Fd: int32(a.slot.wake), Events: unix.POLLIN}}
 	for a.pipe >= 0 {
@@ -84,7 +85,7 @@ func (a *attempt) send() {
 	a.closeLog()
 }
 
-// judgeAnswer makes the result of an answer and of what the worker did to the attempt.
+// judgeAnswer computes the result from an answer and from the worker's own actions.
 func (a *attempt) judgeAnswer(got *answer) {
 	r := &a.result
 	r.TimedOut = a.timedOut && (a.job.WarnOnTimeout || a.cause == CauseTimeout)
@@ -105,21 +106,21 @@ func (a *attempt) judgeAnswer(got *answer) {
 	}
 }
 
-// answer is what became of a request.
+// answer is the result of a request.
 type answer struct {
 	outputs json.RawMessage
 	cause   string
-	err     error // a sentence for a person
+	err     error // a sentence for people
 }
 
-// fault is an answer that is none.
+// fault returns the answer of a failed request.
 func fault(cause, format string, args ...any) answer {
 	return answer{cause: cause, err: fmt.Errorf(format, args...)}
 }
 
-// do sends the request, at most once but for redirects. What it logs holds no header, no body and no
-// query of the request: they may be secret.
-func (q *Request) do(ctx context.Context, job *Job, log io.Writer) answer {
+// do sends the request, at most once except for redirects. Its log has no header, no body and no query of
+// the request, because they may be secret.
+func (q *Request) do(ctx context.Context, job *Job, masks *mask.Set, log io.Writer) answer {
 	limit := q.Timeout
 	if limit <= 0 {
 		limit = requestTimeout
@@ -134,7 +135,7 @@ func (q *Request) do(ctx context.Context, job *Job, log io.Writer) answer {
 	if err != nil {
 		return fault(CauseStart, "the request cannot be made: %w", err)
 	}
-	// A connection of its own: one that was left over may be dead, and the request would be sent twice.
+	// Use a new connection: an idle one may be dead, and the request would then be sent twice.
 	rt.DisableKeepAlives, rt.MaxResponseHeaderBytes = true, headersMax
 	client := &http.Client{Transport: rt, CheckRedirect: q.redirect}
 	began := time.Now()
@@ -142,7 +143,7 @@ func (q *Request) do(ctx context.Context, job *Job, log io.Writer) answer {
 	res, err := client.Do(req)
 	var got answer
 	if err == nil {
-		got = q.read(res, log, began)
+		got = q.read(res, masks, log, began)
 		_ = res.Body.Close()
 	} else {
 		got = fault(CauseHTTP, "%s %s: %w", req.Method, egress.PlainURL(req.URL), plainError(err))
@@ -159,7 +160,7 @@ func (q *Request) do(ctx context.Context, job *Job, log io.Writer) answer {
 	return got
 }
 
-// make is the request for package http.
+// make returns the request for package http.
 func (q *Request) make(ctx context.Context, job *Job) (*http.Request, error) {
 	var body io.Reader
 	if len(q.Body) > 0 {
@@ -172,7 +173,7 @@ func (q *Request) make(ctx context.Context, job *Job) (*http.Request, error) {
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
 		return nil, errors.New("the address must begin with http:// or https:// and a host")
 	}
-	env, _ := taskEnv(job, nil, "") // the same names for the same attempt as a process sees
+	env, _ := taskEnv(job, nil, "") // the same names as for a process of the same attempt
 	for _, kv := range env {
 		if trace, ok := strings.CutPrefix(kv, "TRACEPARENT="); ok {
 			req.Header.Set("Traceparent", trace)
@@ -192,7 +193,7 @@ func (q *Request) make(ctx context.Context, job *Job) (*http.Request, error) {
 	return req, nil
 }
 
-// redirect follows a few, unless the redirect is the answer that is expected.
+// redirect follows a few redirects, unless a redirect is the expected answer.
 func (q *Request) redirect(req *http.Request, via []*http.Request) error {
 	if slices.ContainsFunc(q.Status, func(s int) bool { return s >= 300 && s <= 399 }) {
 		return http.ErrUseLastResponse
@@ -204,8 +205,9 @@ func (q *Request) redirect(req *http.Request, via []*http.Request) error {
 	return egress.Redirect(req, via, named)
 }
 
-// read takes an answer.
-func (q *Request) read(res *http.Response, log io.Writer, began time.Time) answer {
+// read reads an answer. What the log shows of its body is masked before it is cut: a part of a secret is
+// not found.
+func (q *Request) read(res *http.Response, masks *mask.Set, log io.Writer, began time.Time) answer {
 	sizeMax := searchMax
 	if q.Answer != "" {
 		sizeMax = outputsMaxDefault
@@ -222,7 +224,8 @@ func (q *Request) read(res *http.Response, log io.Writer, began time.Time) answe
 	switch {
 	case !expected:
 		if len(body) > 0 {
-			fmt.Fprintf(log, "%s\n", bytes.ToValidUTF8(body[:min(len(body), excerptMax)], []byte("\uFFFD")))
+			shown := masks.Begin(body)
+			fmt.Fprintf(log, "%s\n", bytes.ToValidUTF8(shown[:min(len(shown), excerptMax)], []byte("\uFFFD")))
 		}
 		return fault(CauseHTTP, "the answer is %s, %s was expected", res.Status, q.expects())
 	case q.Contains != "" && !bytes.Contains(body, []byte(q.Contains)):
@@ -244,7 +247,7 @@ func (q *Request) expects() string {
 	return strings.Join(words, " or ")
 }
 
-// outputs are what the task leaves behind.
+// outputs returns the outputs of the task.
 func (q *Request) outputs(res *http.Response, body []byte) answer {
 	values := map[string]json.RawMessage{"status": json.RawMessage(strconv.Itoa(res.StatusCode))}
 	var err error
@@ -279,7 +282,7 @@ func (q *Request) outputs(res *http.Response, body []byte) answer {
 	return answer{outputs: raw}
 }
 
-// plainError takes the address out of the errors of package http.
+// plainError removes the address from errors of package http.
 func plainError(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {

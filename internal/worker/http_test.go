@@ -59,7 +59,7 @@ func answers(t *testing.T) *httptest.Server {
 	return s
 }
 
-// redirected is the HOST:PORT that an address is redirected to.
+// redirected returns the HOST:PORT to which an address redirects.
 func redirected(t *testing.T, url string) string {
 	t.Helper()
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -75,7 +75,7 @@ func redirected(t *testing.T, url string) string {
 	return to.Host
 }
 
-// anywhere allows every address but those of clouds.
+// anywhere allows every address except those of cloud metadata.
 var anywhere = egress.Rules{Policies: []string{egress.Any}}
 
 func TestHTTP(t *testing.T) {
@@ -159,7 +159,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// A request that waits is ended by a stop, a kill and its timeout; one that was stopped before is not sent.
+// A stop, a kill and the timeout end a request that waits. A request that was stopped before is not sent.
 func TestHTTPEnds(t *testing.T) {
 	r, s := newRig(t), answers(t)
 	hang := func(timeout time.Duration) Job {
@@ -173,7 +173,7 @@ func TestHTTPEnds(t *testing.T) {
 		job := hang(0)
 		r.Start(job)
 		if c.mode == ModeTerm {
-			for r.log(job.Key) == "" { // it is under way
+			for r.log(job.Key) == "" { // it is being sent
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -228,5 +228,21 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 				t.Errorf("%s, %s, want %s", r.State, got, c.outputs)
 			}
 		})
+	}
+}
+
+// TestSecretAtTheCut: the log shows the beginning of an unexpected body, which may end within a secret.
+func TestSecretAtTheCut(t *testing.T) {
+	const token = "0123456789abcdefghij"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = io.WriteString(w, strings.Repeat("x", excerptMax-10)+token+strings.Repeat(token, 8<<10)+token[:10])
+	}))
+	defer s.Close()
+	r := newRig(t)
+	job := Job{Key: r.key(), HTTP: &Request{Method: http.MethodGet, URL: s.URL, Answer: AnswerText, Egress: anywhere}, Secrets: []string{token}}
+	want(t, r.run(job), Failed, CauseHTTP, "502 Bad Gateway")
+	if log := r.log(job.Key); strings.Contains(log, token[:6]) || !strings.Contains(log, "xx***") {
+		t.Errorf("the log ends with %q", log[max(0, len(log)-200):])
 	}
 }

@@ -20,24 +20,25 @@ import (
 
 // Input is a file that is put into the working folder of an attempt before it starts.
 type Input struct {
-	artifact.Info        // of what is to be there
-	Index         int    // the source's own
-	At            string // the folder in which it lies on this machine; "": it is to be fetched
-	File          string // its name there
+	artifact.Info        // of the expected file
+	Index         int    // for the source only
+	At            string // folder of the file on this machine; "": it must be fetched
+	File          string // its name in that folder
 }
 
-// InputSource says what an attempt gets. It is called from a goroutine of the attempt's.
+// InputSource provides the inputs of an attempt. It is called from a goroutine of the attempt.
 type InputSource interface {
-	// List names the files, in a list that is the caller's. Those that are not on this machine are read.
+	// List returns the files. The caller owns the list. Files that are not on this machine are read with Read.
 	List(ctx context.Context) ([]Input, error)
-	// Read gives a piece of one of them, from an offset on; at least a byte. Errors are those of artifact.Insist.
+	// Read returns a piece of a file from an offset, with at least one byte. Its errors are those of
+	// artifact.Insist.
 	Read(ctx context.Context, in *Input, offset int64) ([]byte, error)
 }
 
-// incomingName is the folder in the data folder in which files that were fetched wait for the start.
+// incomingName is the folder in the data folder for fetched files that wait for the start.
 const incomingName = "incoming"
 
-// incoming takes them; what one attempt gets is bounded elsewhere.
+// incoming stores fetched files. The bounds of an attempt are checked elsewhere.
 func incoming(data string) *artifact.Keeper {
 	l := artifact.LimitsDefault
 	l.RunBytes, l.RunFiles = math.MaxInt64, math.MaxInt
@@ -52,13 +53,13 @@ func artifactsOf(k *Key) artifact.Ref {
 	return artifact.Ref{Run: artifact.Run{Namespace: k.Namespace, Workflow: k.Workflow, ID: k.RunID}, Task: k.Task, Attempt: k.Attempt}
 }
 
-// sweepIncoming removes what an earlier process has fetched for attempts that are not here any more.
+// sweepIncoming removes files that an earlier process fetched for attempts that are no longer here.
 func (l *Link) sweepIncoming(here []Held) {
 	runs := map[string]bool{}
 	for i := range here {
 		runs[here[i].Key.RunID] = true
 	}
-	found, _ := filepath.Glob(filepath.Join(l.data, incomingName, "artifacts", "*", "*", "*")) // its only error is of the pattern
+	found, _ := filepath.Glob(filepath.Join(l.data, incomingName, "artifacts", "*", "*", "*")) // its only error is that of a wrong pattern
 	for _, at := range found {
 		if !runs[filepath.Base(at)] {
 			if err := os.RemoveAll(at); err != nil {
@@ -68,7 +69,7 @@ func (l *Link) sweepIncoming(here []Held) {
 	}
 }
 
-// fetch finds out what an attempt gets, and brings what is not on this machine.
+// fetch lists the inputs of an attempt, and fetches those that are not on this machine.
 func (l *Link) fetch(ctx context.Context, job *Job) (list []Input, fetched bool, err error) {
 	if err := artifact.Insist(ctx, func() (err error) { list, err = job.Inputs.List(ctx); return err }); err != nil {
 		return nil, false, err
@@ -99,14 +100,14 @@ func (l *Link) fetch(ctx context.Context, job *Job) (list []Input, fetched bool,
 	return list, true, nil
 }
 
-// forget removes what was fetched for an attempt.
+// forget removes the fetched files of an attempt.
 func (l *Link) forget(k *Key) {
 	if err := incomingOf(l.data).Forget(artifactsOf(k)); err != nil {
 		l.log.Warn("fetched files of an attempt cannot be removed", "code", "inputs_not_removed", "run", k.RunID, "task", k.Task, "err", err)
 	}
 }
 
-// inputError is why an attempt does not get its inputs.
+// inputError is the reason why an attempt does not get its inputs.
 type inputError struct{ error }
 
 func (e inputError) Unwrap() error { return e.error }
@@ -116,7 +117,7 @@ func noInput(in *Input, format string, args ...any) error {
 }
 
 // put writes one file under another name and renames it, so that no task sees half of it. A file with the
-// same content stays as it is: tasks may share the folder.
+// same content stays as it is, because tasks may share the folder.
 func (in *Input) put(root, from *os.Root, stop func() bool) error {
 	name := filepath.FromSlash(in.Name)
 	if !filepath.IsLocal(name) {
@@ -156,10 +157,10 @@ func (in *Input) put(root, from *os.Root, stop func() bool) error {
 	return nil
 }
 
-// errHalted says that the attempt was to end before it had its inputs.
+// errHalted means that the attempt was stopped before it had its inputs.
 var errHalted = errors.New("it was stopped")
 
-// stoppable reads until stop.
+// stoppable is a reader that ends when stop returns true.
 type stoppable struct {
 	r    io.Reader
 	stop func() bool

@@ -60,7 +60,7 @@ func TestInputsOfAttempts(t *testing.T) {
 	want(t, r.run(job("test hello = $(cat d/x)", "d/x")), Succeeded, "", "")
 	script := job("", "run.sh")
 	script.Argv, script.Script = nil, &Script{File: "run.sh"}
-	want(t, r.run(script), Failed, CauseExit, "exit code 127") // hello is no program, but it was there to be run
+	want(t, r.run(script), Failed, CauseExit, "exit code 127") // hello is no program, but the file existed
 	own := t.TempDir()
 	put := func(name, text string) {
 		t.Helper()
@@ -103,7 +103,7 @@ type offered struct {
 	list []Input
 	text string
 	err  error
-	hold chan struct{} // nil: read at once
+	hold chan struct{} // nil: reads do not wait
 }
 
 func (o *offered) List(context.Context) ([]Input, error) { return slices.Clone(o.list), o.err }

@@ -19,13 +19,14 @@ type Key struct {
 	Attempt             int    // its fencing token: a dag.Token
 	IdempotencyKey      string // "" = <run>/<task>, the same for every attempt
 	Traceparent         string // W3C; "" = one derived from the run
-	Ref                 int64  // the caller's own; every report about the attempt has it
+	Ref                 int64  // for the caller only; every report about the attempt has it
 }
 
-// Access is what a task may reach besides what every task may. Paths are absolute.
+// Access lists the files that a task may reach in addition to those that every task may. Paths are
+// absolute.
 type Access struct {
 	Read  []string // folders and files that it may read and execute
-	Write []string // that it may also change
+	Write []string // folders and files that it may also change
 }
 
 // Script is code for an interpreter: exactly one of Code and File is set.
@@ -36,18 +37,19 @@ type Script struct {
 	Args        []string
 }
 
-// File is one file of a workflow version. Name is relative, with slashes, and stays inside.
+// File is one file of a workflow version. Name is a relative path with slashes that stays inside of the
+// folder.
 type File struct {
 	Name    string
 	Mode    fs.FileMode // only the permission bits count
 	Content []byte
 }
 
-// FileSource gives the files of a workflow version. It is called at most once per attempt, from the
-// attempt's goroutine, and only when the attempt has a fresh working directory.
+// FileSource returns the files of a workflow version. It is called at most once for each attempt, from the
+// attempt's goroutine, and only if the attempt has a fresh working folder.
 type FileSource func() ([]File, error)
 
-// Job is everything needed to run one attempt. The worker reads it only; slices and maps stay unchanged
+// Job is everything needed to run one attempt. The worker only reads it. Slices and maps must not change
 // until the Result is reported.
 type Job struct {
 	Key    Key
@@ -55,7 +57,8 @@ type Job struct {
 	Script *Script  // nil when Argv is set
 	HTTP   *Request // instead of a program: neither Argv nor Script is set
 
-	// Access is what the attempt may reach besides what all may, at the level fence; nil: nothing.
+	// Access lists files that the attempt may reach at the level fence, in addition to the files of every
+	// attempt. It is nil if there are none.
 	Access *Access
 
 	Env   []string   // "K=V", the last of a name wins; SKEIN_* of the contract are the worker's
@@ -66,25 +69,62 @@ type Job struct {
 	KillGrace     time.Duration // between TERM and KILL; 0 = 10 s
 	WarnOnTimeout bool          // do not kill; Result.TimedOut tells
 
-	// CPU, in thousandths of a core, and Memory, in bytes, are what the attempt may use, where the
-	// worker can hold it to that; 0 = any.
+	// Secrets are values that are masked in the log, and must not be in outputs and messages.
+	Secrets []string
+
+	// CPU, in thousandths of a core, and Memory, in bytes, limit the attempt if the worker can enforce that. 0
+	// means no limit.
 	CPU, Memory int64
 
 	OutputsMax  int               // bytes accepted from $SKEIN_OUTPUT; 0 = 64 KiB
 	OutputTypes map[string]string // declared outputs: string | int | float | bool | json
 	LockToken   int64             // SKEIN_LOCK_TOKEN; 0 = no lock held
 
-	// Artifacts are names and globs of files that are kept after a success, in the folder ArtifactsIn
-	// ("" = the data folder). That they cannot be kept fails the attempt with CauseArtifacts.
+	// Artifacts are names and patterns of files that are stored after a success, in the folder ArtifactsIn (""
+	// = the data folder). If they cannot be stored, the attempt fails with CauseArtifacts.
 	Artifacts   []string
 	ArtifactsIn string
 
-	// Inputs says which files the attempt gets in its working folder; nil: none. That they cannot be had fails it
-	// with CauseInputs. They do not count against Timeout. A Link makes Given of it, which is all that a Worker
-	// knows.
+	// Inputs provides the files that the attempt gets in its working folder. It is nil if there are none. If
+	// they cannot be read, the attempt fails with CauseInputs. They do not count against Timeout. A Link
+	// converts them to Given, which is all that a Worker reads.
 	Inputs  InputSource
 	Given   []Input
-	Fetched bool // some of them are there for this attempt only
+	Fetched bool // some of them were fetched for this attempt only
+}
+
+// SizeMax bounds the Size of a job that a node makes. The messages that carry jobs are bounded, and a larger
+// one would end the connection for every attempt.
+const SizeMax = 2 << 20
+
+// Size returns how much the texts of a job take on their way, in bytes. Files and inputs are sent separately.
+func (j *Job) Size() int {
+	n := 0
+	for _, list := range [][]string{j.Argv, j.Env, j.Secrets, j.Artifacts} {
+		n += sizeOf(list)
+	}
+	if s := j.Script; s != nil {
+		n += len(s.Code) + sizeOf(s.Args)
+	}
+	if a := j.Access; a != nil {
+		n += sizeOf(a.Read) + sizeOf(a.Write)
+	}
+	if q := j.HTTP; q != nil {
+		n += len(q.URL) + len(q.Body) + len(q.Contains) + sizeOf(q.Keep)
+		for _, h := range q.Header {
+			n += sizeOf(h[:])
+		}
+	}
+	return n
+}
+
+// sizeOf returns the bytes of texts, with a few for the frame of each.
+func sizeOf(list []string) int {
+	n := 8 * len(list)
+	for _, text := range list {
+		n += len(text)
+	}
+	return n
 }
 
 // States of a Result.
@@ -103,17 +143,18 @@ const (
 	CauseStart     = "start"         // failed: never ran; Message says what to do
 	CauseOutput    = "output"        // failed: exit code 0, but its outputs are not as declared
 	CauseArtifacts = "artifacts"     // failed: exit code 0, but its artifacts could not be kept
-	CauseInputs    = "inputs"        // failed: never ran, because what it gets of other tasks could not be had
+	CauseSecret    = "secret"        // failed: exit code 0, but its outputs hold a secret
+	CauseInputs    = "inputs"        // failed: never ran, because its inputs could not be read
 	CauseStopped   = "stopped"       // stopped: Stop with ModeTerm
 	CauseKilled    = "killed"        // stopped: Stop with ModeKill
-	CauseClosed    = "worker_closed" // stopped: the worker closed; nothing is said about the task itself
+	CauseClosed    = "worker_closed" // stopped: the worker closed; the task itself may be fine
 	CauseLease     = "lease"         // stopped: the lease ended; the attempt is lost
 	CauseLost      = "lost"          // stopped: its keeper is gone, and so are its processes; the attempt is lost
 	CauseRoom      = "no_room"       // stopped: never ran, because the disk of the data folder is full; the attempt is lost
-	CauseFull      = "worker_full"   // failed: more than Slots at once, a bug of the caller
+	CauseFull      = "worker_full"   // failed: more than Slots at the same time, a bug of the caller
 )
 
-// Result is what became of an attempt.
+// Result is the end of an attempt.
 type Result struct {
 	Key      Key
 	State    string          // Succeeded | Failed | Stopped
@@ -122,10 +163,10 @@ type Result struct {
 	ExitCode int             // -1 unless Exited
 	Signal   string          // "SIGSEGV", when a signal ended it
 	Message  string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
-	TimedOut bool            // ran into Timeout, also with WarnOnTimeout
-	Outputs  json.RawMessage `json:",omitempty"` // none is not the text null
+	TimedOut bool            // it reached Timeout, also with WarnOnTimeout
+	Outputs  json.RawMessage `json:",omitempty"` // no outputs are not the text null
 	Started  time.Time       // zero if it never ran
-	Finished time.Time       // when the main process had ended, or the start had failed
+	Finished time.Time       // when the main process ended, or the start failed
 	LogBytes int64           // bytes in the log file
 	LogLost  int64           // bytes beyond LogMax or not writable
 }
@@ -133,7 +174,7 @@ type Result struct {
 // messageMax bounds Result.Message in bytes.
 const messageMax = 1 << 10
 
-// oneLine makes a sentence safe to store and to show: texts of tasks may reach it.
+// oneLine returns a sentence that is safe to store and to show. It may contain text from tasks.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -156,7 +197,7 @@ const (
 	indexMax = 40  // the suffix
 )
 
-// check refuses a key whose names could reach outside their folders.
+// check refuses a key whose names could lead out of their folders.
 func (k Key) check() error {
 	switch {
 	case !plainName(k.Namespace, nameMax):
@@ -173,7 +214,8 @@ func (k Key) check() error {
 	return nil
 }
 
-// plainName: letters, digits, _ - and dots inside, so never "." or "..".
+// plainName reports whether a name has only letters, digits, _ - and inner dots. So it is never "." or
+// "..".
 func plainName(s string, lenMax int) bool {
 	if s == "" || len(s) > lenMax || s[0] == '.' {
 		return false
@@ -186,7 +228,7 @@ func plainName(s string, lenMax int) bool {
 	return true
 }
 
-// taskName: [A-Za-z0-9_-]{1,100}(\.[0-9]+)*.
+// taskName reports whether a name matches [A-Za-z0-9_-]{1,100}(\.[0-9]+)*.
 func taskName(s string) bool {
 	base, index, nested := strings.Cut(s, ".")
 	if base == "" || len(base) > taskMax || len(index) > indexMax {
@@ -212,8 +254,8 @@ func wordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
 }
 
-// LogPath is where the log of an attempt lies, or "" for a key that no attempt can have (its names may come
-// from a request). A missing file of a known attempt means that it has written nothing.
+// LogPath returns the path of an attempt's log. It returns "" for a key that no attempt can have, because
+// the names may come from a request. If a known attempt has no file, it has written nothing.
 func LogPath(dataDir string, key Key) string {
 	if key.check() != nil {
 		return ""

@@ -12,23 +12,23 @@ import (
 	"slices"
 )
 
-// The journal keeps the ends of attempts until the worker has taken them, and the worker's tag. It is there
-// for deaths of processes: a write that has returned outlives both keeper and worker. It is not forced to
-// the disk: when the machine dies all attempts die with it, and one whose end is unknown is lost and runs
-// again, as it would if the machine had died a moment earlier.
+// The journal keeps the ends of attempts until the worker has taken them, and the worker's tag. It protects
+// against deaths of processes: a write that has returned survives both keeper and worker. It is not synced
+// to the disk. If the machine dies, all attempts die with it. An attempt whose end is unknown is lost and
+// runs again, as if the machine had died a moment earlier.
 //
-// A record is four bytes of length, four of CRC-32C and one JSON object. Reading stops at the first that is
-// not whole; the ends behind it are lost, like those that were never written.
+// A record is four bytes of length, four bytes of CRC-32C and one JSON object. Reading stops at the first
+// incomplete record. The ends behind it are lost, like those that were never written.
 type journal struct {
 	path    string
 	file    *os.File
 	size    int64
 	tag     string
-	untaken map[ID]untaken
-	bytes   int // of the untaken, as they are written
+	untaken map[ID]untaken // Invariant: an end stays until the worker has taken it, or release drops all
+	bytes   int            // of the untaken ends, in their written form
 }
 
-// untaken is an end that waits, and the bytes of its record.
+// untaken is an end that waits to be taken, and the size of its record.
 type untaken struct {
 	*Result
 	size int
@@ -42,21 +42,21 @@ type entry struct {
 }
 
 const (
-	// journalSlack is how large the file grows before what was taken is dropped from it, in bytes.
+	// journalSlack is the number of bytes of taken ends above which the file is rewritten.
 	journalSlack = 4 << 20
-	// journalMax bounds a journal that is read, in bytes: twice what may be in it.
+	// journalMax bounds the bytes of a journal that is read: twice the largest valid content.
 	journalMax = 2 * untakenMax
-	// untakenMax bounds the ends that wait to be taken, in bytes. Beyond it no attempt is started.
+	// untakenMax bounds the bytes of ends that wait to be taken. Beyond it no attempt starts.
 	untakenMax = 256 << 20
-	// recordMax bounds a record: the outputs of a task are the largest part of it, in bytes.
+	// recordMax bounds the bytes of a record. The outputs of a task are its largest part.
 	recordMax  = 32 << 20
 	recordHead = 8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// openJournal reads what an earlier keeper has left. damage tells what could not be read; it is no reason
-// not to go on.
+// openJournal reads the journal of an earlier keeper. damage describes the part that could not be read. It
+// is no reason to stop.
 func openJournal(path string) (j *journal, damage, err error) {
 	j = &journal{path: path, untaken: map[ID]untaken{}}
 	data, damage := readJournal(path)
@@ -117,7 +117,7 @@ func encodeEntry(to []byte, e *entry) ([]byte, error) {
 	return append(to, text...), nil
 }
 
-// learn makes memory know what a record of n bytes says.
+// learn applies a record of n bytes to the memory.
 func (j *journal) learn(e *entry, n int) {
 	switch {
 	case e.Tag != nil:
@@ -133,7 +133,7 @@ func (j *journal) learn(e *entry, n int) {
 	}
 }
 
-// add makes memory know something and writes it down. An error means that it is known only as long as this
+// add applies a record to the memory and writes it. After an error, the record is known only while this
 // process lives.
 func (j *journal) add(e *entry) error {
 	record, err := encodeEntry(nil, e)
@@ -151,7 +151,7 @@ func (j *journal) add(e *entry) error {
 	return nil
 }
 
-// compact writes a file without what was taken, and puts it in the place of the old one.
+// compact writes a file without the taken ends, and replaces the old one.
 func (j *journal) compact() error {
 	data, err := encodeEntry(nil, &entry{Tag: &j.tag})
 	if err != nil {
@@ -162,7 +162,7 @@ func (j *journal) compact() error {
 			return err
 		}
 	}
-	if len(j.untaken) == 0 && j.file != nil { // the same file, cut
+	if len(j.untaken) == 0 && j.file != nil { // the same file, truncated
 		if err = j.file.Truncate(0); err == nil {
 			_, err = j.file.WriteAt(data, 0)
 		}
@@ -192,11 +192,10 @@ func (j *journal) compact() error {
 	return nil
 }
 
-// full reports whether the results that wait to be taken are above their limit. Then no attempt should be
-// started.
+// full reports whether the ends that wait to be taken exceed their bound. Then no attempt may start.
 func (j *journal) full() bool { return j.bytes > untakenMax }
 
-// ended are the ends that wait, oldest first.
+// ended returns the ends that wait to be taken, oldest first.
 func (j *journal) ended() []Result {
 	all := make([]Result, 0, len(j.untaken))
 	for _, r := range j.untaken {
@@ -206,7 +205,7 @@ func (j *journal) ended() []Result {
 	return all
 }
 
-// close closes the file; it goes if there is nothing in it that anybody waits for.
+// close closes the file. It removes the file if no end in it is still needed.
 func (j *journal) close() {
 	_ = j.file.Close()
 	if len(j.untaken) == 0 {

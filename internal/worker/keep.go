@@ -12,10 +12,11 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// keepers are those of a Worker by their folders: a node has one, and had perhaps another one before.
+// keepers holds the artifact keepers of a Worker by their folders: a node has one, and perhaps an earlier
+// one.
 type keepers map[string]*artifact.Keeper
 
-// keeperOf takes artifacts into a folder, "" being the data folder.
+// keeperOf returns the artifact keeper of a folder. "" is the data folder.
 func (w *Worker) keeperOf(folder string) *artifact.Keeper {
 	if folder == "" {
 		folder = w.data
@@ -37,13 +38,13 @@ func (w *Worker) keeperOf(folder string) *artifact.Keeper {
 // regular files belong to users, as in /dev/shm.
 var systemFolders = []string{"/boot", "/etc", "/proc", "/run/credentials", "/sys"}
 
-// dataNames are what Skein keeps in its data folder.
+// dataNames are the names of Skein's files in its data folder.
 var dataNames = []string{"access", "artifacts", "incoming", "lock", "logs", "outgoing", "secrets", "skein.db", "skein.db-shm", "skein.db-wal", "work"}
 
-// openDir opens the working folder of an attempt that leaves artifacts behind, before it begins: artifacts
-// are the files of that folder, whatever the attempt puts in its place. The keeper reads them, which may have
-// more rights than the task, so a folder that the task names gives no files of the system and none of
-// Skein's.
+// openDir opens the working folder of an attempt with artifacts before the attempt begins. Its artifacts
+// are the files of that folder, even if the attempt replaces it. The reader of the files may have more
+// permissions than the task. So if the task names the folder, system files and Skein's own files are
+// excluded.
 func (a *attempt) openDir() error {
 	if len(a.job.Artifacts) == 0 {
 		return nil
@@ -72,8 +73,8 @@ func (a *attempt) openDir() error {
 	return nil
 }
 
-// keep keeps the artifacts. It is false if that ended the attempt otherwise than well: the time
-// that it takes counts against the timeout, and a stop ends it.
+// keep stores the artifacts. It returns false if the attempt must fail or stop because of that. The time
+// counts against the timeout, and a stop ends it.
 func (a *attempt) keep() bool {
 	if len(a.job.Artifacts) == 0 {
 		return true

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// slowStore takes for ever to read what it is given.
+// slowStore reads its input without end.
 type slowStore struct {
 	artifact.Folder
 	begun chan artifact.Ref
@@ -150,7 +150,7 @@ func TestArtifactsOfTheWorkingFolder(t *testing.T) {
 	if got := kept(); got != "file=own" {
 		t.Errorf("kept %q", got)
 	}
-	// A link to the folder may change: the task runs in the folder itself.
+	// A link to the folder may change. The task runs in the folder itself.
 	current := filepath.Join(t.TempDir(), "current")
 	if err := os.Symlink(own+".old", current); err != nil {
 		t.Fatal(err)

@@ -28,53 +28,56 @@ import (
 const keeperVar = "SKEIN_KEEPER"
 
 const (
-	// tendEvery is how often a keeper that runs something looks at the lease and at orphans. Go's timers
-	// do not count the sleep of a machine, so a look is what notices the end of a lease after it.
+	// tendEvery is the interval at which a keeper with attempts checks the lease and orphans. Go's timers do
+	// not count the sleep of a machine, so only a check notices that a lease has ended during it.
 	tendEvery = 250 * time.Millisecond
 	// linesMax bounds the lines that wait for the worker.
 	linesMax = 1000
-	// predecessorMax is how long a predecessor may take to end by itself.
+	// predecessorMax bounds how long an earlier keeper may take to end by itself.
 	predecessorMax = 2 * time.Second
-	// keeperGC lets a few MiB of garbage gather: what a keeper keeps is so little that by the usual measure
-	// the collector would run all the time (a fifth of what a keeper computed, at 700 tasks a second).
+	// keeperGC allows a few MiB of garbage. A keeper has so little live memory that with the default the
+	// collector would run all the time: at 700 tasks a second it took a fifth of the processor time of a
+	// keeper.
 	keeperGC = 400
 )
 
-// keeper holds the attempts of a data folder. There is one per folder, which is shown by the lock. Its
-// worker may go and another one come: it has the newest connection, and holds the data folder.
+// keeper holds the attempts of a data folder. The lock ensures that each folder has only one. Its worker
+// may go and another one may come. The worker is the process with the newest connection, and it holds the
+// data folder.
 type keeper struct {
 	data  string
-	work  string // <data>/work
-	lease time.Duration
+	work  string        // <data>/work
+	lease time.Duration // bound of one renewal; until is the end of the present one
 	log   *slog.Logger
 	w     *Worker
 	over  chan struct{} // closed at the end
 	once  sync.Once
-	// holds is the lock of the data folder as the process that started the keeper has shown it, before anything
-	// is accepted.
+	// holds is the lock of the data folder, as shown by the process that started the keeper before the keeper
+	// accepts any connection.
 	holds    deed
 	greeters greeters
 
 	mu      sync.Mutex // protects following fields
 	journal *journal
-	until   time.Duration // end of the lease, on the boot clock
-	renewed bool          // until is of a renewal: the first counts, also if it ends before what a keeper is born with
-	lapsed  bool          // it has ended, and what ran then was killed
+	// until is the end of the lease, on the boot clock. Invariant: at until every attempt is killed (expire).
+	until   time.Duration
+	renewed bool // until comes from a renewal; the first renewal counts even if it ends before the initial lease
+	lapsed  bool // the lease has ended, and the running attempts were killed
 	running map[ID]*Held
-	begun   begun
-	parked  []parcel // not to be started before the lease is renewed
+	begun   begun    // Invariant: an attempt that is in it is not started again
+	parked  []parcel // jobs that must wait for a renewal
 	conn    *stream  // nil: no worker
-	met     bool     // there was one
-	behind  bool     // an end is not in the journal
+	met     bool     // there was a worker
+	behind  bool     // an end is missing in the journal
 	out     news     // to be sent
 	wake    chan struct{}
-	// gathering: tell lets ends wait for others until an instant that it knows. To wake it up for each would be
-	// to wake a thread.
+	// gathering is true while tell delays ends, so that several are sent together. Waking it
+	// for each end would wake a thread.
 	gathering bool
 }
 
-// KeeperMain is the main of a keeper process and gives its exit code. The first of extra files, if there is
-// one, is the connection of the worker that started it.
+// KeeperMain is the main function of a keeper process, and returns its exit code. The first extra file, if
+// there is one, is the connection of the worker that started it.
 func KeeperMain(args []string) int {
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTTOU)
 	debug.SetGCPercent(keeperGC)
@@ -95,7 +98,12 @@ func KeeperMain(args []string) int {
 	k := &keeper{data: data, work: filepath.Join(data, "work"), lease: *lease, over: make(chan struct{}),
 		until: Boot() + *lease, running: map[ID]*Held{}, begun: newBegun(), wake: make(chan struct{}, 1)}
 	k.log = slog.New(&lineHandler{k: k})
-	if err := k.run(*groups); err != nil {
+	err := k.run(*groups)
+	if errors.Is(err, errAbandoned) { // nothing went wrong: this keeper was not needed any more
+		fmt.Fprintln(os.Stderr, err)
+		return 0
+	}
+	if err != nil {
 		k.log.Error("the keeper ends after an error", "code", "keeper_failed", "err", err)
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -127,8 +135,8 @@ func (k *keeper) run(groups bool) error {
 	if k.w, err = New(Config{DataDir: k.data, Report: k.told, Started: k.started, GroupsOnly: groups, Log: k.log}); err != nil {
 		return err
 	}
-	// No process of an earlier keeper may run when the worker gets the list of attempts: it starts attempts that
-	// are not in the list again.
+	// No process of an earlier keeper may run when the worker gets the list of attempts, because the worker
+	// starts attempts again that are not in the list.
 	for {
 		killed, err := k.w.Reap(context.Background(), nil)
 		if killed > 0 {
@@ -160,20 +168,36 @@ func (k *keeper) run(groups bool) error {
 	return k.w.Close(now)
 }
 
-// lockHolder is what the lock file says.
+// lockHolder is the content of the lock file.
 type lockHolder struct {
 	PID int `json:"pid"`
 }
 
-// takeLock makes this process the keeper of the data folder. It kills an earlier keeper that does not end:
-// the process that starts a keeper holds the data folder, and has found no keeper that answers.
+// errAbandoned says that the process that started this keeper has ended, or has given the keeper up.
+var errAbandoned = errors.New("the worker that started this keeper has gone; the keeper ends, because it holds nothing yet")
+
+// abandoned reports whether the other side of the connection that this keeper inherited is closed.
+func abandoned() bool {
+	fds := []unix.PollFd{{Fd: firstFile, Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0 && fds[0].Revents&(unix.POLLHUP|unix.POLLRDHUP) != 0
+}
+
+// takeLock makes this process the keeper of the data folder. It kills an earlier keeper that does not end.
+// This is safe: the process that starts a keeper holds the data folder, and has found no keeper that
+// answers. A keeper whose starter is gone returns errAbandoned: another process may hold the data folder
+// now, and the keeper of that one must not be killed.
 func (k *keeper) takeLock() (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(k.work, keeperLock), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the keeper's place: %w", err)
 	}
 	var scan procScan
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) { // nothing tells when a lock is given back
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) { // there is no notification when a lock is released
+		if abandoned() {
+			err = errAbandoned
+			break
+		}
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			break
@@ -184,7 +208,7 @@ func (k *keeper) takeLock() (*os.File, error) {
 		text := make([]byte, 100)
 		n, _ := lock.ReadAt(text, 0)
 		var holder lockHolder
-		_ = json.Unmarshal(text[:n], &holder) // not whole yet: no pid
+		_ = json.Unmarshal(text[:n], &holder) // an incomplete text has no pid
 		pid := holder.PID
 		if pid > 1 && pid != os.Getpid() && signalIf(pid, unix.SIGKILL, func() bool { return scan.has(pid, keeperVar+"="+k.data) }) {
 			k.log.Warn("an earlier keeper did not answer and was killed", "code", "keeper_silent", "pid", pid)
@@ -199,16 +223,19 @@ func (k *keeper) takeLock() (*os.File, error) {
 			_, err = lock.WriteAt(append(text, '\n'), 0)
 		}
 	}
+	if errors.Is(err, errAbandoned) {
+		return nil, errors.Join(err, lock.Close())
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock the keeper's place: %w", err), lock.Close())
 	}
 	return lock, nil
 }
 
-// listenIn listens on the socket in a folder. The path of a socket is short (108 bytes), that of a data
-// folder may be long, so it goes by the folder's descriptor.
+// listenIn listens on the socket in a folder. The path of a socket is limited to 108 bytes and that of a
+// data folder may be longer, so it uses the folder's descriptor.
 func listenIn(folder string) (*net.UnixListener, error) {
-	_ = os.Remove(filepath.Join(folder, keeperSocket)) // of an earlier keeper: we have the lock
+	_ = os.Remove(filepath.Join(folder, keeperSocket)) // it belongs to an earlier keeper, because this one has the lock
 	l, err := viaFolder(folder, func(path string) (*net.UnixListener, error) {
 		return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	})
@@ -229,7 +256,7 @@ func viaFolder[T any](folder string, use func(path string) (T, error)) (T, error
 	return use(fmt.Sprintf("/proc/self/fd/%d/%s", fd, keeperSocket))
 }
 
-// tend ends the lease in time, and the keeper when nothing is left to do.
+// tend ends the lease in time, and ends the keeper when nothing is left to do.
 func (k *keeper) tend(terminate <-chan os.Signal) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
@@ -248,14 +275,14 @@ func (k *keeper) tend(terminate <-chan os.Signal) {
 		k.mu.Unlock()
 		k.w.bury()
 		if idle {
-			k.finish() // the journal has the rest
+			k.finish() // the journal has the remaining ends
 			return
 		}
 	}
 }
 
-// expire kills everything if the lease has ended. It is asked before anything else happens, so that a
-// renewal that comes too late renews nothing.
+// expire kills all attempts if the lease has ended. It is called before any other event is handled, so that
+// a late renewal renews nothing.
 func (k *keeper) expire() {
 	if k.lapsed || Boot() < k.until {
 		return
@@ -269,7 +296,7 @@ func (k *keeper) expire() {
 
 func (k *keeper) finish() { k.once.Do(func() { close(k.over) }) }
 
-// told takes the end of an attempt, from its goroutine.
+// told takes ends of attempts, from the attempts' goroutines.
 func (k *keeper) told(rs ...Result) {
 	for i := range rs {
 		k.ended(rs[i])
@@ -280,7 +307,7 @@ func (k *keeper) ended(r Result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.running, r.Key.ID())
-	if r.Cause != CauseClosed { // of which nothing is known, as of one that never was
+	if r.Cause != CauseClosed { // the end of such an attempt is unknown, as if it had never run
 		if err := k.journal.add(&entry{Result: &r}); err != nil {
 			k.behind = true
 			k.log.Error("the end of an attempt cannot be written to the journal; it is lost if the keeper dies before the worker reads it", "code", "journal_unwritable", "err", err)
@@ -300,14 +327,14 @@ func (k *keeper) started(key Key, at time.Time) {
 	}
 }
 
-// rouse has the news sent. Without a worker they are forgotten: the next one is told everything.
+// rouse sends the news. Without a worker it drops them, because the next worker gets everything.
 func (k *keeper) rouse() {
 	if k.conn == nil {
 		k.out = news{Lines: k.out.Lines}
 		return
 	}
 	if k.gathering && k.gathers() {
-		return // tell looks again in time
+		return // tell checks again in time
 	}
 	select {
 	case k.wake <- struct{}{}:
@@ -315,7 +342,7 @@ func (k *keeper) rouse() {
 	}
 }
 
-// serve talks to a worker until it goes, or another one comes.
+// serve handles a worker until it disconnects or another one connects.
 func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 	s := newStream(conn, orderMax)
 	defer conn.Close()
@@ -331,7 +358,7 @@ func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 	}
 	k.expire()
 	k.w.resize(said)
-	k.conn, k.met, k.parked = s, true, nil // jobs that were not begun are lost with the worker that sent them
+	k.conn, k.met, k.parked = s, true, nil // jobs that have not begun are lost with the worker that sent them
 	k.out = news{Welcome: k.welcome(), Lines: k.out.Lines}
 	k.rouse()
 	k.mu.Unlock()
@@ -358,13 +385,13 @@ func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 	k.mu.Unlock()
 	_ = conn.Close()
 	select {
-	case k.wake <- struct{}{}: // tell notices
+	case k.wake <- struct{}{}: // tell notices it
 	default:
 	}
 }
 
 func (k *keeper) welcome() *welcome {
-	w := &welcome{Tag: k.journal.tag, Containment: k.w.Containment(), Left: k.until - Boot(), Ended: k.journal.ended(), Rebases: true, Isolates: true}
+	w := &welcome{Tag: k.journal.tag, Containment: k.w.Containment(), Left: k.until - Boot(), Ended: k.journal.ended(), Rebases: true, Isolates: true, Masks: true}
 	for _, h := range k.running {
 		w.Running = append(w.Running, *h)
 	}
@@ -417,7 +444,7 @@ func (k *keeper) obey(from *stream, o *order) bool {
 	return true
 }
 
-// unpark drops jobs that were not started, and says so.
+// unpark drops jobs that have not begun, and reports them.
 func (k *keeper) unpark(which func(ID) bool, cause string) {
 	k.parked = slices.DeleteFunc(k.parked, func(p parcel) bool {
 		gone := which(p.Job.Key.ID())
@@ -429,7 +456,7 @@ func (k *keeper) unpark(which func(ID) bool, cause string) {
 	})
 }
 
-// begin starts a job, unless it is known already.
+// begin starts a job, unless it is known.
 func (k *keeper) begin(p *parcel) {
 	id := p.Job.Key.ID()
 	if r, known := k.journal.untaken[id]; known {
@@ -440,13 +467,13 @@ func (k *keeper) begin(p *parcel) {
 	if k.running[id] != nil {
 		return
 	}
-	if k.begun.has(id) { // its end was taken: a worker that was killed since does not know that any more
+	if k.begun.has(id) { // its end was taken; a worker that was killed since does not know that
 		k.out.Results = append(k.out.Results, Result{Key: p.Job.Key, State: Stopped, Cause: CauseLost, ExitCode: -1,
 			Message: "it was run, and its end was taken before", Finished: time.Now()})
 		k.rouse()
 		return
 	}
-	if k.lapsed || k.journal.full() { // to refuse it would have it come again at once
+	if k.lapsed || k.journal.full() { // a refusal would make it come again at once
 		k.parked = append(k.parked, *p)
 		return
 	}

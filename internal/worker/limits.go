@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cores are the processor cores that this process may use, in thousandths: those of the machine or,
-// if a cgroup above gives it less, that.
+// Cores returns the processor cores that this process may use, in thousandths: those of the machine, or
+// fewer if a cgroup above limits them.
 func Cores() int64 {
 	most := int64(runtime.NumCPU()) * 1000
 	for _, dir := range aboveV1("cpu") {
-		quota, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "cpu.cfs_quota_us"))), 10, 64) // -1 is none
+		quota, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "cpu.cfs_quota_us"))), 10, 64) // -1 means no limit
 		period, err2 := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "cpu.cfs_period_us"))), 10, 64)
 		if err == nil && err2 == nil && quota > 0 && period > 0 {
 			most = min(most, max(quota*1000/period, 1))
@@ -30,7 +30,7 @@ func Cores() int64 {
 		if len(fields) != 2 {
 			continue
 		}
-		quota, err := strconv.ParseInt(fields[0], 10, 64) // "max" is none
+		quota, err := strconv.ParseInt(fields[0], 10, 64) // "max" means no limit
 		period, err2 := strconv.ParseInt(fields[1], 10, 64)
 		if err == nil && err2 == nil && period > 0 {
 			most = min(most, max(quota*1000/period, 1))
@@ -39,8 +39,8 @@ func Cores() int64 {
 	return most
 }
 
-// Memory is what this process may use, in bytes: the machine's or, if a cgroup above gives it
-// less, that.
+// Memory returns the memory that this process may use, in bytes: that of the machine, or less if a cgroup
+// above limits it.
 func Memory() int64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -49,7 +49,7 @@ func Memory() int64 {
 	most := int64(info.Totalram) * int64(info.Unit)
 	for _, dir := range aboveV1("memory") {
 		if n, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "memory.limit_in_bytes"))), 10, 64); err == nil {
-			most = min(most, n) // none is a number that no machine has
+			most = min(most, n) // no limit is a number that no machine has
 		}
 	}
 	for _, dir := range above() {
@@ -60,7 +60,7 @@ func Memory() int64 {
 	return most
 }
 
-// above are the cgroups in which this process is, as far as they are seen from here.
+// above returns the cgroups of this process, as far as they are visible.
 func above() (dirs []string) {
 	parents, err := cgroupParents()
 	own, err2 := ownCgroup()
@@ -73,7 +73,7 @@ func above() (dirs []string) {
 	return dirs
 }
 
-// aboveV1 are those of version 1 that count a controller.
+// aboveV1 returns the cgroups of version 1 that limit a controller above this process.
 func aboveV1(controller string) (dirs []string) {
 	parents, err := legacyParents(controller)
 	if err != nil {
@@ -93,17 +93,16 @@ func readText(path string) string {
 	return string(text)
 }
 
-// controllers are what limits of cgroups need.
+// controllers are the cgroup controllers that limits need.
 const controllers = "+cpu +memory"
 
-// divide has the kernel count cpu and memory in the cgroups below dir, as far as it lets us: not
-// where dir itself has processes, and not where the controllers belong to cgroups of version 1.
+// divide makes the kernel count cpu and memory in the cgroups below dir. This is impossible if dir itself
+// has processes, or if the controllers belong to cgroups of version 1.
 func divide(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte(controllers), 0)
 }
 
-// limit implements tree. The cgroup of a slot keeps its limits, so they are written only if they
-// change.
+// limit implements tree. The cgroup of a slot keeps its limits, so they are written only when they change.
 func (t *cgroupTree) limit(cpu, memory int64) bool {
 	if t.old != nil {
 		return t.old.limit(cpu, memory)
@@ -111,10 +110,10 @@ func (t *cgroupTree) limit(cpu, memory int64) bool {
 	if t.cpu == cpu && t.memory == memory {
 		return true
 	}
-	const period = 100_000 // microseconds; the kernel's own choice
+	const period = 100_000 // microseconds; the kernel's default
 	quota, bytes := "max", "max"
 	if cpu > 0 {
-		quota = strconv.FormatInt(max(cpu*period/1000, 1000), 10) // less the kernel refuses
+		quota = strconv.FormatInt(max(cpu*period/1000, 1000), 10) // the kernel refuses smaller values
 	}
 	if memory > 0 {
 		bytes = strconv.FormatInt(memory, 10)
@@ -126,7 +125,7 @@ func (t *cgroupTree) limit(cpu, memory int64) bool {
 	if err != nil {
 		return false
 	}
-	// Without room in swap memory.max is the end; a kernel without swap has no such file.
+	// Without swap, memory.max is the only limit. A kernel without swap has no such file.
 	if err := os.WriteFile(t.dir+"/memory.swap.max", []byte(swapOf(memory)), 0); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return false
 	}
@@ -149,7 +148,7 @@ func (t *cgroupTree) starved() int64 {
 	return oomKills(t.dir + "/memory.events")
 }
 
-// oomKills reads how often the kernel has ended a process of a cgroup for memory.
+// oomKills returns the number of times that the kernel has ended a process of a cgroup because of memory.
 func oomKills(path string) int64 {
 	for line := range strings.Lines(readText(path)) {
 		if text, ok := strings.CutPrefix(line, "oom_kill "); ok {
@@ -160,8 +159,8 @@ func oomKills(path string) int64 {
 	return 0
 }
 
-// cap holds what the attempt starts to what it said that it takes. Where that cannot be done it is
-// booked all the same: doctor says so.
+// cap limits the processes of the attempt to its declared resources. If the machine cannot do that, the
+// resources are only booked, and doctor says so.
 func (a *attempt) cap() {
 	if a.slot.tree.limit(a.job.CPU, a.job.Memory) && a.job.Memory > 0 {
 		a.kills = a.slot.tree.starved()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLimitsOfATree: what a cgroup is told when limits change, and what it is asked. A plain folder
-// stands in for the cgroup: not every machine has the controllers.
+// TestLimitsOfATree checks the writes to and reads from a cgroup when limits change. A plain folder
+// replaces the cgroup, because not every machine has the controllers.
 func TestLimitsOfATree(t *testing.T) {
 	c := &cgroupTree{dir: t.TempDir()}
 	read := func(name string) string {
@@ -66,7 +66,7 @@ func TestLimitsHold(t *testing.T) {
 	want(t, r.run(job(1, 64<<20, greedy)), Failed, CauseMemory, "more than its memory of 64 MiB")
 	want(t, r.run(job(2, 64<<20, "true & "+greedy)), Failed, CauseMemory, "more than its memory")
 	alone := job(7, 64<<20, "")
-	alone.Argv = []string{"python3", "-c", "x = bytearray(100 << 20)"} // the first process is what the kernel ends
+	alone.Argv = []string{"python3", "-c", "x = bytearray(100 << 20)"} // the kernel ends the first process
 	want(t, r.run(alone), Failed, CauseMemory, "memory of 64 MiB, and the kernel ended it; ended by SIGKILL")
 	want(t, r.run(job(3, 64<<20, "exit 3")), Failed, CauseExit, "exit code 3")
 	want(t, r.run(job(4, 1<<30, greedy)), Succeeded, "", "")
@@ -74,7 +74,7 @@ func TestLimitsHold(t *testing.T) {
 	none.CPU = 0
 	got := r.run(none)
 	want(t, got, Succeeded, "", "")
-	if c.old != nil && strings.Count(string(got.Outputs), filepath.Base(c.life)) != 1 { // of version 2 only
+	if c.old != nil && strings.Count(string(got.Outputs), filepath.Base(c.life)) != 1 { // version 2 only
 		t.Errorf("without limits it ran at %s", got.Outputs)
 	}
 	if c.old == nil {
@@ -128,7 +128,7 @@ func TestLegacy(t *testing.T) {
 	if err != nil || read("cpu/0/tasks") == "" || read("memory/0/tasks") == "" || back() != nil || read("tasks") == "" {
 		t.Errorf("the thread was not there: %v", err)
 	}
-	if err := errors.Join(os.RemoveAll(root+"/cpu/0"), os.RemoveAll(root+"/memory/0")); err != nil { // plain folders do not go as cgroups do
+	if err := errors.Join(os.RemoveAll(root+"/cpu/0"), os.RemoveAll(root+"/memory/0")); err != nil { // plain folders cannot be removed as cgroups are
 		t.Fatal(err)
 	}
 	if _, err := tree.enter(); err == nil {

@@ -14,22 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where the controllers of cpu and memory belong to hierarchies of version 1, trees are still held together
-// by cgroup2, which needs no controller, and held to their limits by a folder in each of these hierarchies.
-// A process cannot be born there by a flag of its birth. But there a thread can be moved alone, and a child
-// is born where the thread is that forks it: so that goes there for the fork, and back.
+// Where the controllers of cpu and memory belong to hierarchies of version 1, cgroup2 still tracks the
+// trees, which needs no controller. A folder in each of these hierarchies limits them. A process cannot be
+// started there by a flag of its fork. But a single thread can be moved there, and a child starts where its
+// forking thread is. So the thread moves there for the fork, and back.
 
-// legacy is where the limits of the trees of a life are.
+// legacy holds the folders for the limits of the trees of a life.
 type legacy struct {
 	at   map[string]string // by controller: the folder of this life
 	home map[string]string // by controller: the folder of this process
 }
 
-// controllersV1 are what limits need, in the order in which they are entered.
+// controllersV1 are the controllers that limits need, in the order in which a thread enters them.
 var controllersV1 = []string{"cpu", "memory"}
 
-// openLegacy finds folders of version 1 in which this process may set limits, and removes what earlier
-// lives of the data folder have left there.
+// openLegacy finds folders of version 1 in which this process may set limits. It removes the remains of
+// earlier lives of the data folder.
 func openLegacy(dataDir, life string) (*legacy, error) {
 	l := &legacy{at: map[string]string{}, home: map[string]string{}}
 	for _, c := range controllersV1 {
@@ -61,7 +61,7 @@ func openLegacy(dataDir, life string) (*legacy, error) {
 	return l, nil
 }
 
-// legacyParents are the folder of this process in the hierarchy of a controller and, for root, its top.
+// legacyParents returns the folder of this process in the hierarchy of a controller and, for root, its top.
 func legacyParents(controller string) ([]string, error) {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -107,11 +107,11 @@ func (l *legacy) close() {
 	}
 }
 
-// legacyTree is the limits of one tree.
+// legacyTree holds the limits of one tree.
 type legacyTree struct {
 	of   *legacy
 	name string
-	// cpu and memory are what its folders say; 0: there are none.
+	// cpu and memory are the limits in its folders; 0 means none.
 	cpu, memory int64
 }
 
@@ -119,8 +119,8 @@ func (t *legacyTree) dir(controller string) string {
 	return filepath.Join(t.of.at[controller], t.name)
 }
 
-// limit makes the folders again when a limit changes; no process is in them then. So memory that an earlier
-// attempt left charged does not prevent a lower limit.
+// limit makes new folders when a limit changes, while no process is in them. So memory that is still
+// charged to an earlier attempt does not prevent a lower limit.
 func (t *legacyTree) limit(cpu, memory int64) bool {
 	if t.cpu == cpu && t.memory == memory {
 		return true
@@ -131,14 +131,14 @@ func (t *legacyTree) limit(cpu, memory int64) bool {
 	}
 	var err error
 	if cpu > 0 {
-		const period = 100_000 // microseconds; the kernel's own choice
+		const period = 100_000 // microseconds; the kernel's default
 		err = errors.Join(os.MkdirAll(t.dir("cpu"), 0o755), write("cpu", "cpu.cfs_period_us", strconv.Itoa(period)),
-			write("cpu", "cpu.cfs_quota_us", strconv.FormatInt(max(cpu*period/1000, 1000), 10))) // less the kernel refuses
+			write("cpu", "cpu.cfs_quota_us", strconv.FormatInt(max(cpu*period/1000, 1000), 10))) // the kernel refuses smaller values
 	}
 	if memory > 0 {
 		bytes := strconv.FormatInt(memory, 10)
 		err = errors.Join(err, os.MkdirAll(t.dir("memory"), 0o755), write("memory", "memory.limit_in_bytes", bytes))
-		// Together with swap it is no more; a kernel that does not count swap has no such file.
+		// The limit of memory with swap has the same value. A kernel that does not count swap has no such file.
 		if exists(filepath.Join(t.dir("memory"), "memory.memsw.limit_in_bytes")) {
 			err = errors.Join(err, write("memory", "memory.memsw.limit_in_bytes", bytes))
 		}
@@ -151,7 +151,7 @@ func (t *legacyTree) limit(cpu, memory int64) bool {
 	return true
 }
 
-// remove removes the folders; those in which something does not die are left to a later life.
+// remove removes the folders. If a process in one does not end, a later life removes it.
 func (t *legacyTree) remove() {
 	t.cpu, t.memory = 0, 0
 	for _, c := range controllersV1 {
@@ -159,8 +159,8 @@ func (t *legacyTree) remove() {
 	}
 }
 
-// enter moves this thread, which must be locked, to where what it forks is held to the limits. back moves it
-// back; an error of it means that the thread must not be used for anything else.
+// enter moves this thread, which must be locked, into the folders that limit its children. back moves it
+// back. After an error of back, the thread must not be used for anything else.
 func (t *legacyTree) enter() (back func() error, err error) {
 	var entered []string
 	back = func() (err error) {
@@ -186,7 +186,7 @@ func moveThread(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "tasks"), []byte(strconv.Itoa(unix.Gettid())), 0)
 }
 
-// starved is how often the kernel has ended a process for memory.
+// starved returns the number of times that the kernel has ended a process because of memory.
 func (t *legacyTree) starved() int64 {
 	return oomKills(filepath.Join(t.dir("memory"), "memory.oom_control"))
 }

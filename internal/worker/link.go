@@ -14,12 +14,11 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// Link is a worker's side of its keeper: what Worker does within a process, it has done in another one,
-// which outlives this one. Its methods may be called from any goroutine, Report included.
+// Link is a worker's side of its keeper. It does the work of a Worker in another process, which outlives
+// this one. Any goroutine may call its methods, and so may Report.
 //
-// Every job that was given to Start is reported once by this Link, whatever becomes of the keeper: if it
-// dies, another one is started, which first kills what the dead one has left; then what it ran is reported
-// with CauseLost.
+// This Link reports every job that was given to Start once, even if the keeper dies. In that case it starts
+// another keeper, which first kills the attempts of the dead one. They are then reported with CauseLost.
 type Link struct {
 	cfg   Config
 	lease time.Duration
@@ -28,25 +27,26 @@ type Link struct {
 	log   *slog.Logger
 	stop  chan struct{} // closed by End
 	life  context.Context
-	die   context.CancelFunc // of life, together with stop
+	die   context.CancelFunc // ends life; called together with closing stop
 	wg    sync.WaitGroup
 
 	incoming *artifact.Keeper
-	traced   bool // a collector takes the spans of tasks
+	traced   bool // a collector receives the spans of tasks
 
 	mu      sync.Mutex // protects following fields
-	peer    *peer      // nil: there is none now
+	peer    *peer      // nil: there is none
 	out     order
-	outSize int // of the jobs in out
+	outSize int // size of the jobs in out
 	wake    chan struct{}
 	live    map[ID]*parcelState
-	said    string   // the containment
-	pass    []string // variables of this process that tasks get, besides those that every task gets
-	rebases bool     // the keeper takes another environment while it runs
+	said    string   // the description of the containment
+	pass    []string // variables of this process that tasks get, in addition to those that every task gets
+	rebases bool     // the keeper accepts another environment while it runs
+	masks   bool     // the keeper masks secrets
 	tag     *string
 	renewed time.Duration
 	closing bool
-	idle    chan struct{} // closed when closing and nothing is live
+	idle    chan struct{} // closed when the Link is closing and no job is live
 	begun   bool
 	ended   bool
 	pinged  int64
@@ -56,36 +56,38 @@ type Link struct {
 	full   bool       // the data folder has no room for attempts
 }
 
-// parcelState is a job from Start, or from its adoption, to its Result.
+// parcelState is a job from Start or adoption to its Result.
 type parcelState struct {
-	parcel *parcel // nil: the keeper has had it since before
+	parcel *parcel // nil: the keeper has had it before
 	key    Key
-	sent   *peer  // the keeper that it was sent to; nil: none yet
-	stop   Mode   // wanted before it was sent
-	ready  bool   // nothing is to be collected any more
-	halt   func() // of the collecting
+	sent   *peer  // the keeper to which it was sent; nil: none yet
+	stop   Mode   // demanded before it was sent
+	ready  bool   // its files are complete
+	halt   func() // ends the collection of its files
 }
 
-// LinkConfig is what a Link needs besides what a Worker does.
+// LinkConfig holds the settings of a Link in addition to those of a Worker.
 type LinkConfig struct {
 	Config
 	Lease time.Duration // how long attempts outlive the last renewal; 0: LeaseDefault
-	// Lock is the open file by which the caller holds the data folder: it proves to the keeper that it may be
-	// spoken to. It stays open until the Link has ended. nil: the keeper of this Link is adopted by no other one.
+	// Lock is the open file with which the caller holds the data folder. It proves to the keeper that the
+	// caller may give orders. It stays open until the Link has ended. If it is nil, no other Link can adopt
+	// the keeper of this one.
 	Lock *os.File
 }
 
-// Adopted is what an earlier worker of the data folder has left in the keeper's hands.
+// Adopted holds the attempts that an earlier worker of the data folder has left with the keeper.
 type Adopted struct {
-	Tag     string // as given to Link.Brand
+	Tag     string // the last text of Link.Brand
 	Running []Held
-	Ended   []Result // not acknowledged by a worker yet
-	// Anew: the keeper that held them is gone. Of what it ran, or ever was given, nothing but Ended is known.
+	Ended   []Result // no worker has acknowledged these
+	// Anew is true if the keeper that held the attempts is gone. Of its attempts, only those in Ended are
+	// known.
 	Anew bool
 }
 
-// Connect finds the keeper of cfg.DataDir, or starts one. Nothing is reported until Begin. The caller holds
-// the data folder: no other process may have a Link to it.
+// Connect finds the keeper of cfg.DataDir, or starts one. Nothing is reported until Begin. The caller must
+// hold the data folder: no other process may have a Link to it.
 func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 	c := cfg.Config
 	if err := c.complete(); err != nil {
@@ -113,14 +115,14 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 			"code", "tasks_not_isolated")
 	}
 	l.sweepIncoming(w.Running)
-	l.peer, l.said, l.rebases = p, w.Containment, w.Rebases
+	l.peer, l.said, l.rebases, l.masks = p, w.Containment, w.Rebases, w.Masks
 	for _, h := range w.Running {
 		l.live[h.Key.ID()] = &parcelState{key: h.Key, sent: p}
 	}
 	return l, &Adopted{Tag: w.Tag, Running: w.Running, Ended: w.Ended, Anew: p.gone != nil}, nil
 }
 
-// hello makes the first message to a keeper.
+// hello returns the first message to a keeper.
 func (l *Link) hello() *order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,8 +130,8 @@ func (l *Link) hello() *order {
 		Isolation: l.cfg.Isolation, Protected: l.cfg.Protected}}
 }
 
-// PassEnv changes the variables of this process that tasks get, for attempts that begin from now on. It
-// returns false, and changes nothing, if the keeper is of an earlier version.
+// PassEnv changes the variables of this process that tasks get, for attempts that begin later. It returns
+// false, and changes nothing, if the keeper is of an earlier version.
 func (l *Link) PassEnv(names []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +144,7 @@ func (l *Link) PassEnv(names []string) bool {
 	return true
 }
 
-// Begin starts the reports. It will report adopted attempts that run. The caller reports the results that
+// Begin starts the reports, also of running adopted attempts. The caller itself reports the results that
 // Connect returned as Ended.
 func (l *Link) Begin() {
 	l.mu.Lock()
@@ -152,8 +154,8 @@ func (l *Link) Begin() {
 	l.wg.Go(l.watchRoom)
 }
 
-// Forsake makes the keeper kill its attempts and forget its results, and returns when none is left. It is
-// called instead of adopting, before Begin.
+// Forsake makes the keeper kill its attempts and forget its results, and returns when no attempt is left.
+// It replaces adoption, and must be called before Begin.
 func (l *Link) Forsake() error {
 	l.mu.Lock()
 	p, left := l.peer, len(l.live)
@@ -172,17 +174,17 @@ func (l *Link) Forsake() error {
 	return nil
 }
 
-// Containment tells in one sentence how process trees are held together.
+// Containment describes in one sentence how process trees are contained.
 func (l *Link) Containment() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.said
 }
 
-// Lease is how long attempts outlive the last renewal.
+// Lease returns how long attempts outlive the last renewal.
 func (l *Link) Lease() time.Duration { return l.lease }
 
-// Brand leaves a tag with the keeper, for the next worker.
+// Brand stores a tag at the keeper, for the next worker.
 func (l *Link) Brand(tag string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,7 +193,7 @@ func (l *Link) Brand(tag string) {
 	l.rouse()
 }
 
-// Renew has the lease last at least until an instant of the boot clock.
+// Renew extends the lease to at least an instant of the boot clock.
 func (l *Link) Renew(until time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +203,7 @@ func (l *Link) Renew(until time.Duration) {
 	}
 }
 
-// Taken says that the ends of these attempts are durable elsewhere.
+// Taken tells the keeper that the ends of these attempts are durable elsewhere.
 func (l *Link) Taken(ids []ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,12 +211,12 @@ func (l *Link) Taken(ids []ID) {
 	l.rouse()
 }
 
-// Start has job run and returns at once; it may ask job.Files on a goroutine of its own. An attempt that is
-// known already is left alone.
+// Start runs a job and returns at once. It may call job.Files on a goroutine of its own. It ignores a known
+// attempt.
 func (l *Link) Start(job Job) {
 	id := job.Key.ID()
-	if job.Key.Traceparent == "" && l.traced {
-		job.Key.Traceparent = derivedTrace(&job.Key, "01")
+	if l.traced {
+		job.Key.Traceparent = sampledTrace(&job.Key)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,12 +230,16 @@ func (l *Link) Start(job Job) {
 		l.settleBeside(st, Stopped, CauseClosed, "the worker is closing")
 		return
 	case job.Dir != "":
-		dir, err := filepath.Abs(job.Dir) // from where this process is, not the keeper
+		dir, err := filepath.Abs(job.Dir) // relative to this process, not to the keeper
 		if err != nil {
 			l.settleBeside(st, Failed, CauseStart, "find the working directory: "+err.Error())
 			return
 		}
 		st.parcel.Job.Dir = dir
+	}
+	if len(job.Secrets) > 0 && !l.masks {
+		l.settleBeside(st, Failed, CauseStart, "the keeper of this machine is of an earlier version, which does not mask secrets; it ends with the attempts that it holds: start the node again then")
+		return
 	}
 	if job.Dir == "" && job.Files != nil || job.Inputs != nil {
 		var ctx context.Context
@@ -245,7 +251,7 @@ func (l *Link) Start(job Job) {
 	l.queue(st)
 }
 
-// collect brings a version's files, and those of other tasks, then queues.
+// collect reads the files of the version and of other tasks, and then queues the job.
 func (l *Link) collect(ctx context.Context, st *parcelState) {
 	defer st.halt()
 	job, cause := &st.parcel.Job, CauseStart
@@ -282,13 +288,14 @@ func (l *Link) collect(ctx context.Context, st *parcelState) {
 	}
 }
 
-// settleBeside reports from a goroutine of its own: the receiver may want locks that the caller holds.
+// settleBeside reports from a goroutine of its own, because the receiver may need locks that the caller
+// holds.
 func (l *Link) settleBeside(st *parcelState, state, cause, message string) {
 	r := Result{Key: st.key, State: state, Cause: cause, ExitCode: -1, Message: oneLine(message), Finished: time.Now()}
 	l.wg.Go(func() { l.settle(r) })
 }
 
-// queue puts a job into the next message, if there is a keeper. The lock is held.
+// queue puts a job into the next message, if there is a keeper. The caller holds the lock.
 func (l *Link) queue(st *parcelState) {
 	if l.live[st.key.ID()] != st || l.peer == nil || st.sent != nil {
 		return // the next keeper gets it
@@ -300,11 +307,11 @@ func (l *Link) queue(st *parcelState) {
 	st.sent = l.peer
 	l.out.Jobs = append(l.out.Jobs, *st.parcel)
 	l.outSize += st.parcel.size()
-	st.parcel.Files = nil // if this keeper dies the attempt is lost, and not sent again
+	st.parcel.Files = nil // if this keeper dies, the attempt is lost and not sent again
 	l.rouse()
 }
 
-// Stop ends an attempt; its Result tells when it has ended.
+// Stop stops an attempt. Its Result tells when it has ended.
 func (l *Link) Stop(key Key, mode Mode) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -316,7 +323,7 @@ func (l *Link) Stop(key Key, mode Mode) {
 		if st.halt != nil {
 			st.halt()
 		}
-		if l.peer == nil || st.ready { // it waits for a keeper, and need not
+		if l.peer == nil || st.ready { // it waits for a keeper, which is not needed
 			l.settleBeside(st, Stopped, map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled}[st.stop], "stopped before it began")
 		}
 	default:
@@ -365,7 +372,7 @@ func (l *Link) settle(rs ...Result) {
 	l.quiet()
 }
 
-// quiet closes idle when it is time. The lock is held.
+// quiet closes idle when no job is left. The caller holds the lock.
 func (l *Link) quiet() {
 	if !l.closing || len(l.live) > 0 {
 		return
@@ -377,12 +384,13 @@ func (l *Link) quiet() {
 	}
 }
 
-// Close takes nothing new and waits for what runs. When ctx ends first, the rest is killed and reported as
-// stopped with CauseClosed. The keeper stays until End, for what Taken has to say.
+// Close refuses new attempts and waits for the running ones. If ctx ends first, it kills the remaining
+// attempts and reports them as stopped with CauseClosed. The keeper stays until End, so that Taken can
+// still be sent.
 func (l *Link) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closing = true
-	if !l.begun { // no caller gets their results
+	if !l.begun { // their results are not reported
 		clear(l.live)
 	}
 	l.quiet()
@@ -415,7 +423,8 @@ func (l *Link) Close(ctx context.Context) error {
 	}
 }
 
-// Leave ends this Link as the death of its process would: the keeper goes on, and the next worker adopts.
+// Leave ends this Link as if its process had died: the keeper continues, and the next worker adopts its
+// attempts.
 func (l *Link) Leave() {
 	l.mu.Lock()
 	if l.ended {
@@ -434,11 +443,11 @@ func (l *Link) Leave() {
 	l.wg.Wait()
 }
 
-// endMax is how long a keeper may take for its end.
+// endMax bounds how long a keeper may take to end.
 const endMax = 5 * time.Second
 
-// End makes the keeper end, and returns when it has ended and no goroutine of this Link runs any more. The
-// keeper kills the attempts that it still holds, without reports.
+// End makes the keeper end. It returns when the keeper and all goroutines of this Link have ended. The
+// keeper kills its remaining attempts without reports.
 func (l *Link) End() {
 	l.mu.Lock()
 	if l.ended {

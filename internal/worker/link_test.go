@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bond is a Link with its results. Its lease is short only where a test wants its end.
+// bond is a Link with its results. Its lease is short only if a test needs its end.
 type bond struct {
 	*Link
 	t       *testing.T
@@ -33,7 +33,7 @@ type bond struct {
 func newBond(t *testing.T, data string, lease time.Duration) *bond {
 	t.Helper()
 	b := &bond{t: t, data: data, results: make(chan Result, 10_000), lock: lockOf(t, data)}
-	// A child that another test forks just now has a copy of the former lock until it calls exec.
+	// A child that another test is forking has a copy of the former lock until its exec.
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		err := unix.Flock(int(b.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
@@ -71,7 +71,7 @@ func (b *bond) take(rs ...Result) {
 	}
 }
 
-// over ends link and keeper.
+// over ends the link and the keeper.
 func (b *bond) over() {
 	b.mu.Lock()
 	crashed := b.ended
@@ -87,7 +87,7 @@ func (b *bond) over() {
 	b.End()
 }
 
-// crash ends the link as the death of its process would: the keeper sees the connection break.
+// crash ends the link as if its process had died: the keeper sees the connection break.
 func (b *bond) crash() {
 	b.mu.Lock()
 	b.ended = true
@@ -129,7 +129,7 @@ func shell(task string, attempt int, script string) Job {
 		Argv: []string{"sh", "-c", script}, Dir: os.TempDir()}
 }
 
-// TestLinkRuns: results, outputs, logs, files, stops and refusals come through the keeper as they are.
+// TestLinkRuns: results, outputs, logs, files, stops and refusals pass through the keeper without changes.
 func TestLinkRuns(t *testing.T) {
 	b := newBond(t, t.TempDir(), time.Minute)
 	for i := range 200 {
@@ -137,7 +137,7 @@ func TestLinkRuns(t *testing.T) {
 	}
 	for range 200 {
 		r := b.result()
-		if r.State == Failed && r.Cause == CauseFull { // more at once than slots: the engine never asks for it
+		if r.State == Failed && r.Cause == CauseFull { // more attempts than slots: the engine never starts these
 			continue
 		}
 		if r.State != Succeeded || string(r.Outputs) != `{"n":"1"}` || r.Key.Ref != 7 {
@@ -161,8 +161,8 @@ func TestLinkRuns(t *testing.T) {
 	}
 }
 
-// TestAdoption: the worker dies; what runs goes on, and the next worker hears of it, and of what ended in
-// between, once; what it has taken does not come again.
+// TestAdoption: the worker dies. Its attempts continue, and the next worker learns of them and of the ends
+// in between, once. Acknowledged ends do not come again.
 func TestAdoption(t *testing.T) {
 	data := t.TempDir()
 	gate := filepath.Join(data, "gate")
@@ -179,7 +179,7 @@ func TestAdoption(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.appears(gate + "2")
-	// Not until the keeper has the end is it sure that the next worker hears it at once.
+	// The next worker surely learns of the end only after the keeper has it.
 	journal := filepath.Join(data, "work", keeperJournal)
 	b.until("the journal has it", func() bool {
 		text, _ := os.ReadFile(journal)
@@ -193,7 +193,7 @@ func TestAdoption(t *testing.T) {
 	if len(a.Ended) != 1 || a.Ended[0].State != Succeeded || string(a.Ended[0].Outputs) != `{"a":"b"}` {
 		t.Fatalf("ended in between: %+v", a.Ended)
 	}
-	next.Start(shell("on", 3, "echo never")) // it runs already
+	next.Start(shell("on", 3, "echo never")) // it is running
 	next.Start(shell("known", 1, "touch "+gate+"4"))
 	if r := next.result(); r.Key.Task != "known" || r.Cause != CauseLost || exists(gate+"4") {
 		t.Fatalf("a token ran twice: %+v", r)
@@ -217,8 +217,8 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// TestLeaseEnds: a worker that is gone, or does not renew, loses its attempts at the end of the lease, with
-// all their processes; what ended before is still told.
+// TestLeaseEnds: if a worker is gone or does not renew, its attempts and all their processes are killed at
+// the end of the lease. Earlier ends are still reported.
 func TestLeaseEnds(t *testing.T) {
 	data := t.TempDir()
 	const lease = time.Second
@@ -228,7 +228,7 @@ func TestLeaseEnds(t *testing.T) {
 	if r := b.result(); r.State != Stopped || r.Cause != CauseLease {
 		t.Fatalf("%+v", r)
 	}
-	// What comes without a lease waits for one; what the store confirmed long ago is none.
+	// A job without a lease waits for one. A lease from a confirmation long ago does not count.
 	b.Start(shell("late", 1, "touch "+data+"/late"))
 	b.Start(shell("unwanted", 1, "touch "+data+"/unwanted"))
 	b.Renew(Boot() - lease)
@@ -256,7 +256,7 @@ func TestLeaseEnds(t *testing.T) {
 	}
 }
 
-// TestFirstRenewal: the lease that a keeper is born with ends with the first renewal, also if that is shorter.
+// TestFirstRenewal: the first renewal ends the initial lease, even if the renewal is shorter.
 func TestFirstRenewal(t *testing.T) {
 	l, _, err := Connect(t.Context(), LinkConfig{Config: Config{DataDir: t.TempDir(), Slots: 1, Report: func(...Result) {}}, Lease: time.Hour})
 	if err != nil {
@@ -279,8 +279,8 @@ func (b *bond) pid() int {
 	return b.peer.pid
 }
 
-// TestKeeperKilled: its attempts are lost, nothing of them is left, and the next keeper works. The ends that
-// were not taken are not told twice.
+// TestKeeperKilled: the attempts of a killed keeper are lost, nothing of them is left, and the next keeper
+// works. Ends that were not acknowledged are not reported twice.
 func TestKeeperKilled(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
@@ -320,8 +320,8 @@ func TestKeeperKilled(t *testing.T) {
 	}
 }
 
-// freeze stops a process and waits until it has stopped: one thread takes the signal, and until it gets
-// to run the others go on.
+// freeze stops a process, and waits until it has stopped. One thread takes the signal, and the others
+// continue until it runs.
 func freeze(t *testing.T, pid int) {
 	t.Helper()
 	if err := unix.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -334,7 +334,7 @@ func freeze(t *testing.T, pid int) {
 		}
 		runs := slices.ContainsFunc(threads, func(file string) bool {
 			stat, err := os.ReadFile(file)
-			_, state, _ := strings.Cut(string(stat), ") ") // the name may hold anything
+			_, state, _ := strings.Cut(string(stat), ") ") // the name may contain anything
 			return err == nil && !strings.HasPrefix(state, "T")
 		})
 		if !runs {
@@ -346,7 +346,7 @@ func freeze(t *testing.T, pid int) {
 	}
 }
 
-// TestFrozenKeeperIsReplaced: a worker that finds a keeper that does not answer has it killed, with all it held.
+// TestFrozenKeeperIsReplaced: a worker kills a keeper that does not answer, and all its attempts.
 func TestFrozenKeeperIsReplaced(t *testing.T) {
 	data := t.TempDir()
 	b := newBond(t, data, time.Minute)
@@ -364,7 +364,7 @@ func TestFrozenKeeperIsReplaced(t *testing.T) {
 	}
 }
 
-// TestJournal: what is whole is read, what is damaged is said, and the file does not grow with what was taken.
+// TestJournal: complete records are read, damage is reported, and taken ends do not make the file grow.
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	open := func() (*journal, error) {
@@ -440,7 +440,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// mustPair gives a connection whose other side has said something.
+// mustPair returns a connection whose other side has sent a text.
 func mustPair(t *testing.T, says string) *net.UnixConn {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -461,7 +461,7 @@ func mustPair(t *testing.T, says string) *net.UnixConn {
 	return conn.(*net.UnixConn)
 }
 
-// TestOtherVersion: the two sides of another version part before either has understood anything wrongly.
+// TestOtherVersion: two sides of different versions disconnect before either has misunderstood anything.
 func TestOtherVersion(t *testing.T) {
 	data := t.TempDir()
 	b := newBond(t, data, time.Minute)
@@ -469,7 +469,7 @@ func TestOtherVersion(t *testing.T) {
 	b.appears(data + "/on")
 	old := b.pid()
 	b.crash()
-	// The same keeper, seen by a worker of another version: it hears a line that it does not know.
+	// The same keeper, for a worker of another version: the worker gets a line that it does not know.
 	conn, err := viaFolder(filepath.Join(data, "work"), dial)
 	if err != nil {
 		t.Fatal(err)
@@ -494,13 +494,13 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// TestStillborn: a keeper that somebody kills before its first words is replaced.
+// TestStillborn: a keeper that is killed before its first message is replaced.
 func TestStillborn(t *testing.T) {
 	data := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(data, "work"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := os.Create(filepath.Join(data, "work", keeperLock)) // for which the first one waits
+	lock, err := os.Create(filepath.Join(data, "work", keeperLock)) // the first keeper waits for it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -535,7 +535,8 @@ func TestStillborn(t *testing.T) {
 	}
 }
 
-// TestLastWords: what a keeper of now has said, not one before it; and why there is nothing, on a full disk.
+// TestLastWords: the error names the last log lines of the present keeper, not of an earlier one. On a full
+// disk it says why there are none.
 func TestLastWords(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -565,8 +566,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestPassEnv: attempts that begin later get the variables that were named later, also from the next keeper.
-// A keeper of an earlier version does not take them.
+// TestPassEnv: attempts that begin later get the variables that were named later, also from the next
+// keeper. A keeper of an earlier version does not accept them.
 func TestPassEnv(t *testing.T) {
 	t.Setenv("ALPHA", "one")
 	b := newBond(t, t.TempDir(), time.Minute)
@@ -644,8 +645,11 @@ func TestSampledTraces(t *testing.T) {
 			ask := shell("c", 1, "")
 			ask.Argv, ask.HTTP = nil, &Request{Method: http.MethodGet, URL: site.URL, Answer: AnswerText, Egress: anywhere}
 			given(ask, "body")
-			if len(seen) != 4 {
-				t.Errorf("want one trace and three spans: %v", seen)
+			called := shell("d", 1, "echo trace=$TRACEPARENT >> $SKEIN_OUTPUT")
+			called.Key.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+			given(called, "trace")
+			if len(seen) != 6 || !seen["0af7651916cd43dd8448eb211c80319c"] || !seen["b7ad6b7169203331"] {
+				t.Errorf("want one trace and three spans, and those of a caller: %v", seen)
 			}
 		})
 	}

@@ -10,22 +10,33 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/mask"
 )
 
-// logFile receives the raw bytes of one attempt. It never fails and never blocks the task: what cannot be
-// kept is counted, and close says so.
+// logFile receives the raw bytes of one attempt. It never fails and never blocks the task. It counts the
+// bytes that it cannot keep, and close reports them.
 type logFile struct {
 	path    string
 	sizeMax int64
 	file    *os.File // nil until the first byte
 	size    int64
 	lost    int64
-	last    byte  // the last byte kept
-	err     error // the first failure; nothing is written after it
+	last    byte         // the last byte kept
+	err     error        // the first failure; nothing is written after it
+	mask    *mask.Writer // nil: the attempt has no secrets
 }
 
-// write keeps p up to sizeMax.
+// write masks p and keeps at most sizeMax bytes.
 func (l *logFile) write(p []byte) {
+	if l.mask != nil {
+		p = l.mask.Mask(p)
+	}
+	l.put(p)
+}
+
+// put keeps at most sizeMax bytes.
+func (l *logFile) put(p []byte) {
 	keep := min(int64(len(p)), l.sizeMax-l.size)
 	l.lost += int64(len(p)) - keep
 	if keep <= 0 {
@@ -43,20 +54,23 @@ func (l *logFile) write(p []byte) {
 	if n > 0 {
 		l.last = p[n-1]
 	}
-	if err != nil { // a full disk, mostly
+	if err != nil { // usually a full disk
 		l.lost += keep - int64(n)
 		l.err = err
 	}
 }
 
-// close ends the file and gives a sentence about what is missing in it, "" if nothing is.
+// close closes the file. It returns a sentence about missing output, or "".
 func (l *logFile) close() string {
+	if l.mask != nil {
+		l.put(l.mask.End())
+	}
 	if l.lost > 0 && l.file != nil {
 		newline := ""
 		if l.last != '\n' {
 			newline = "\n"
 		}
-		// Best effort: on a full disk the mark is lost like the rest, the Result still tells.
+		// On a full disk the mark is lost, too. The Result still reports it.
 		_, _ = fmt.Fprintf(l.file, "%s[skein: the log ends here, %d bytes dropped]\n", newline, l.lost)
 	}
 	if l.file != nil {
@@ -73,7 +87,7 @@ func (l *logFile) close() string {
 	return ""
 }
 
-// createLog makes the folders only when they are missing: one run has many attempts.
+// createLog makes the folders only if they are missing, because one run has many attempts.
 func createLog(path string) (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_APPEND | unix.O_NOFOLLOW
 	file, err := os.OpenFile(path, flags, 0o600)

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoptOrphans makes this process the parent of whatever its attempts leave without one, so that nothing of
-// them gets lost on its way to init, and nothing that has ended stays in the table of processes.
+// adoptOrphans makes this process the parent of all processes that attempts leave without one. So none of
+// them goes to init, and no zombie stays.
 func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// bury waits for orphans that have ended. The first process of an attempt is its attempt's to wait for.
+// bury reaps orphans that have ended. The goroutine of an attempt reaps its first process.
 func (w *Worker) bury() {
 	const atOnceMax = 10_000
-	w.births.Lock() // between fork and firsts a first process would pass for an orphan
+	w.births.Lock() // between fork and firsts, a first process would look like an orphan
 	defer w.births.Unlock()
 	for range atOnceMax {
 		pid := endedChild()
@@ -23,13 +23,13 @@ func (w *Worker) bury() {
 			return
 		}
 		if _, first := w.firsts.Load(pid); first {
-			return // its attempt is about to; those behind it have their turn next time
+			return // its attempt will reap it; the others come next time
 		}
 		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	}
 }
 
-// endedChild gives a child that has ended and was not waited for, 0 if there is none.
+// endedChild returns a child that has ended and was not reaped, or 0.
 func endedChild() int {
 	// siginfo_t of SIGCHLD: three ints, padded to the alignment of a pointer, then the pid.
 	var info [16]uint64

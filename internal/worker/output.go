@@ -11,16 +11,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"skein.dev/skein/internal/mask"
 	"skein.dev/skein/internal/output"
 )
 
 // outputsMaxDefault is the bound of Job.OutputsMax in bytes.
 const outputsMaxDefault = output.BytesMax
 
-// takeOutputs reads what a successful attempt left at path. The task owns that place and may have put
-// anything there, so nothing but a regular file is read, without following and without waiting. No path: it
-// left nothing.
-func takeOutputs(path string, sizeMax int, types map[string]string) (json.RawMessage, error) {
+// errHoldsSecret is why an attempt fails whose outputs hold a secret. It shows nothing of them.
+var errHoldsSecret = errors.New("its outputs hold a secret: write no secret to $SKEIN_OUTPUT, and keep no answer that holds one")
+
+// takeOutputs reads the file that a successful attempt wrote to path. The task may have put anything there.
+// So only a regular file is read, without following links and without waiting. If there is no file, there
+// are no outputs. It returns errHoldsSecret before any part of them can get into another error.
+func takeOutputs(path string, sizeMax int, types map[string]string, masks *mask.Set) (json.RawMessage, error) {
 	if sizeMax <= 0 {
 		sizeMax = outputsMaxDefault
 	}
@@ -30,6 +34,9 @@ func takeOutputs(path string, sizeMax int, types map[string]string) (json.RawMes
 		if data, err = readRegular(path, sizeMax); err != nil {
 			return nil, err
 		}
+	}
+	if masks.HoldsOutputs(data) {
+		return nil, errHoldsSecret
 	}
 	return output.Parse(data, types)
 }
@@ -41,7 +48,7 @@ func readRegular(path string, sizeMax int) ([]byte, error) {
 		return nil, nil
 	case errors.Is(err, unix.ELOOP):
 		return nil, errors.New("$SKEIN_OUTPUT was replaced by a symbolic link: append to it, do not replace it")
-	case errors.Is(err, unix.ENXIO): // a socket
+	case errors.Is(err, unix.ENXIO): // it is a socket
 		return nil, errors.New("$SKEIN_OUTPUT is not a regular file")
 	case err != nil:
 		return nil, fmt.Errorf("$SKEIN_OUTPUT cannot be read: %w", err)

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// environMax bounds what is read of one process's environment, in bytes. The kernel's own bound for
-// arguments and environment is a quarter of the stack limit, 2 MiB by default.
+// environMax bounds the bytes that are read of a process's environment. The kernel limits arguments and
+// environment to a quarter of the stack limit, 2 MiB by default.
 const environMax = 4 << 20
 
-// pids are the processes of this pid namespace, without this one.
+// pids returns the processes of this pid namespace except this one.
 func pids() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -36,21 +36,21 @@ func pids() []int {
 	return found
 }
 
-// procScan reads environments, reusing one buffer. A scan looks at every process, so it goes without os.File.
+// procScan reads environments into one buffer. A scan reads every process, so it does not use os.File.
 type procScan struct{ buf []byte }
 
-// sight tells how far a scan can be trusted that has not found anything.
+// sight tells how reliable a scan is that has found nothing.
 type sight struct {
-	// execs: a process was in the middle of exec, when it has no environment.
+	// execs: a process was in the middle of an exec, when it has no environment.
 	execs bool
-	// vanished: a process ended between the listing and the look at it; it may have forked before.
+	// vanished: a process ended between the listing and the read. It may have forked before.
 	vanished bool
 }
 
-// emptyLooks is how often an environment that reads as empty is read again before it is believed.
+// emptyLooks is the number of repeated reads before an empty environment counts.
 const emptyLooks = 2
 
-// each shows every process with a group and an environment. Kernel threads have no group.
+// each calls visit for every process with its group and environment. Kernel threads have no group.
 func (s *procScan) each(visit func(pid, group int, env []byte)) (seen sight) {
 	for _, pid := range pids() {
 		group, err := unix.Getpgid(pid)
@@ -67,15 +67,16 @@ func (s *procScan) each(visit func(pid, group int, env []byte)) (seen sight) {
 				seen.execs = true
 				break
 			}
-			env, readable = s.environ(pid) // an exec that has ended since leaves what was opened before it empty
+			env, readable = s.environ(pid) // after an exec that has ended, files that were opened before it are empty
 		}
 		visit(pid, group, env)
 	}
 	return seen
 }
 
-// environ is the environment block of pid as the kernel shows it: entries, each ended by a NUL. Empty for
-// zombies and during exec, not readable for processes of other users. Valid until the next call.
+// environ returns the environment block of a process as the kernel shows it: entries, each ended by a NUL.
+// It is empty for zombies and during exec, and not readable for processes of other users. It is valid until
+// the next call.
 func (s *procScan) environ(pid int) (env []byte, readable bool) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/environ", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *procScan) environ(pid int) (env []byte, readable bool) {
 		if err == unix.EINTR {
 			continue
 		}
-		if n <= 0 { // the end; or an error, because the process just ended
+		if n <= 0 { // the end, or an error because the process has just ended
 			break
 		}
 		read += n
@@ -102,14 +103,14 @@ func (s *procScan) environ(pid int) (env []byte, readable bool) {
 	return s.buf[:read], true
 }
 
-// has tells whether the environment of pid has exactly this entry.
+// has reports whether the environment of pid has exactly this entry.
 func (s *procScan) has(pid int, entry string) bool {
 	env, _ := s.environ(pid)
 	return hasEntry(env, entry)
 }
 
 func hasEntry(env []byte, entry string) bool {
-	if !bytes.Contains(env, []byte(entry)) { // nearly always
+	if !bytes.Contains(env, []byte(entry)) { // in almost all cases
 		return false
 	}
 	found := false
@@ -131,21 +132,21 @@ func eachEntry(block []byte, visit func([]byte) bool) {
 	}
 }
 
-// zombie tells whether pid has ended and waits to be reaped by its parent (or is gone).
+// zombie reports whether pid has ended and waits to be reaped, or is gone.
 func zombie(pid int) bool {
 	fields := stat(pid)
 	return len(fields) == 0 || fields[0] == "Z" || fields[0] == "X"
 }
 
-// midExec tells whether pid has memory, but no place for its environment yet. Its environment reads as
-// empty then, as it does when it really is.
+// midExec reports whether pid has memory, but no environment yet. Its environment then reads as empty, as a
+// really empty one does.
 func midExec(pid int) bool {
 	const vsize, envEnd = 23 - 3, 51 - 3 // numbers of proc_pid_stat(5), from the state on
 	fields := stat(pid)
 	return len(fields) > envEnd && fields[vsize] != "0" && fields[envEnd] == "0"
 }
 
-// stat are the fields of /proc/pid/stat from the state on, none if the process has gone.
+// stat returns the fields of /proc/pid/stat from the state on, or none if the process is gone.
 func stat(pid int) []string {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

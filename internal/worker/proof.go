@@ -18,8 +18,8 @@ import (
 // folder's lock. A worker sends it with its first message (SCM_RIGHTS). While the lock is held, it can be
 // taken again only on that open file. A process of the same user that reads every file of the folder has only
 // other open files. A worker that is started again takes the lock anyway, so adoption needs no other secret.
-// Record 064 names the attacks that remain: see
-// docs/decisions/064-a-keeper-listens-to-the-holder-of-its-folder.md.
+// Record 027 names the attacks that remain: see
+// docs/decisions/027-a-keeper-holds-the-attempts.md.
 
 const (
 	// helloMax bounds the first message of a process that has shown no proof yet, in bytes.
@@ -31,15 +31,15 @@ const (
 	strangersTell = time.Minute
 )
 
-// errStranger says that the other side of a connection does not hold the data folder.
+// errStranger means that the other side of a connection does not hold the data folder.
 var errStranger = errors.New("it does not hold the data folder")
 
 // wire is a connection that can carry an open file with its first bytes.
 type wire struct {
 	*net.UnixConn
-	show   *os.File // goes with what is written next
-	listen bool     // for an open file
-	shown  *os.File // the first that came
+	show   *os.File // sent with the next write
+	listen bool     // it expects an open file
+	shown  *os.File // the first received file
 }
 
 // Write implements io.Writer.
@@ -63,7 +63,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	if !w.listen {
 		return w.UnixConn.Read(p)
 	}
-	oob := make([]byte, unix.CmsgSpace(4)) // room for one descriptor: the kernel closes all others
+	oob := make([]byte, unix.CmsgSpace(4)) // space for one descriptor: the kernel closes all others
 	n, oobn, _, _, err := w.ReadMsgUnix(p, oob)
 	if oobn > 0 {
 		w.take(oob[:oobn])
@@ -94,8 +94,8 @@ func (w *wire) take(oob []byte) {
 	}
 }
 
-// proof returns the open file that came with the first message; nil: none came. The caller closes it. The
-// connection accepts no other open file afterwards.
+// proof returns the open file that came with the first message. It returns nil if none came. The caller
+// closes it. The connection accepts no other open file afterwards.
 func (w *wire) proof() *os.File {
 	file := w.shown
 	w.listen, w.shown = false, nil
@@ -130,7 +130,7 @@ func (d deed) proves(file *os.File) error {
 	return nil
 }
 
-// greeters are the connections that have shown no proof yet.
+// greeters are the connections without a proof.
 type greeters struct {
 	mu   sync.Mutex // protects following fields
 	all  []*net.UnixConn
@@ -201,7 +201,7 @@ func (k *keeper) accept(l *net.UnixListener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // mostly: there are no free descriptors
+		if err != nil { // usually there are no free descriptors
 			time.Sleep(tendEvery)
 			continue
 		}
@@ -220,7 +220,7 @@ func (k *keeper) accept(l *net.UnixListener) {
 	}
 }
 
-// peerOf returns the process at the other end of a connection; nil: the kernel does not tell.
+// peerOf returns the process at the other end of a connection, or nil if the kernel does not tell it.
 func peerOf(conn *net.UnixConn) (cred *unix.Ucred) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -246,7 +246,7 @@ func (k *keeper) meet(s *stream, proves func(shown *os.File) error) *hello {
 	}
 	shown := s.wire.proof()
 	if shown != nil {
-		defer shown.Close() // or the lock would outlive its holder
+		defer shown.Close() // otherwise the lock would outlive its holder
 	}
 	if err != nil || first.Hello == nil {
 		return nil

@@ -17,35 +17,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupSuffix ends the name of the file that tells where a life had its cgroups.
+// cgroupSuffix is the end of the name of the file that stores where the cgroups of a life are.
 const cgroupSuffix = ".cgroup"
 
 // reapLimit bounds Reap when its context does not.
 const reapLimit = 10 * time.Second
 
-// Orphan is what still runs of an attempt of an earlier life.
+// Orphan is a group of running processes of an attempt of an earlier life.
 type Orphan struct {
-	Key  Key // as far as its processes tell; without a RunID if they have wiped their environment
+	Key  Key // as its processes show it; without a RunID if they have deleted their environment
 	PIDs []int
 }
 
-// orphan is an Orphan with where it was found.
+// orphan is an Orphan and where it was found.
 type orphan struct {
 	Orphan
 	life   string
 	mark   string // SKEIN_OUTPUT=…, "" if unknown
-	cgroup string // "" if found by its mark only
+	cgroup string // "": it was found by its mark
 }
 
-// Reap kills the attempts of earlier lives of this data folder that match accepts (nil = all), waits until
-// they are gone and removes their cgroups and folders. It gives the number of processes killed. Attempts of
-// this life, and lives with orphans that match refuses, are left alone. It errs when ctx, or 10 s, end before
-// all are gone.
+// Reap kills the attempts of earlier lives of this data folder that match accepts (nil: all of them). It
+// waits until they are gone, and removes their cgroups and folders. It returns the number of killed
+// processes. It spares attempts of this life, and lives with orphans that match refuses. It returns an
+// error if ctx ends, or 10 s pass, before all are gone.
 func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reapLimit)
 	defer cancel()
 	r := &reaper{w: w, match: match, verdicts: map[string]bool{}, killed: map[int]bool{}}
-	nothing := 0 // looks in a row that found nothing to kill
+	nothing := 0 // consecutive looks that found nothing to kill
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		doomed, spared, seen := r.look()
 		if len(doomed) > 0 || seen.execs {
@@ -56,7 +56,7 @@ func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int,
 		for _, o := range doomed {
 			r.kill(o)
 		}
-		timer := time.NewTimer(pause) // the end of processes that are no children cannot be waited for
+		timer := time.NewTimer(pause) // the end of processes that are no children cannot be awaited
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -70,16 +70,16 @@ func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int,
 	}
 }
 
-// reaper is one Reap.
+// reaper is the state of one Reap.
 type reaper struct {
 	w        *Worker
 	match    func(Orphan) bool
-	verdicts map[string]bool // by cgroup or mark: match is asked once per orphan
+	verdicts map[string]bool // by cgroup or mark: match is called once for each orphan
 	killed   map[int]bool
 	scan     procScan
 }
 
-// look finds all orphans and divides them.
+// look finds all orphans, and separates them by verdict.
 func (r *reaper) look() (doomed []*orphan, spared map[string]bool, seen sight) {
 	spared = map[string]bool{}
 	found, seen := r.find()
@@ -93,7 +93,8 @@ func (r *reaper) look() (doomed []*orphan, spared map[string]bool, seen sight) {
 	return doomed, spared, seen
 }
 
-// verdict asks match once per orphan, which may be seen in its cgroup, by its mark, or now so and then so.
+// verdict calls match once for each orphan. An orphan may be found in its cgroup, by its mark, or by both
+// at different times.
 func (r *reaper) verdict(o *orphan) bool {
 	for _, name := range []string{o.cgroup, o.mark} {
 		if verdict, known := r.verdicts[name]; known && name != "" {
@@ -105,7 +106,7 @@ func (r *reaper) verdict(o *orphan) bool {
 	return verdict
 }
 
-// find looks into the cgroups of earlier lives, then at the environment of every other process.
+// find searches the cgroups of earlier lives, and then the environments of all other processes.
 func (r *reaper) find() (found []*orphan, seen sight) {
 	inCgroup := map[int]bool{}
 	for _, dir := range r.cgroupDirs() {
@@ -144,7 +145,8 @@ func (r *reaper) find() (found []*orphan, seen sight) {
 	return found, seen
 }
 
-// read gives mark, key and life from the environment of a process of this data folder, "" from all others.
+// read returns mark, key and life from the environment of a process of this data folder. It returns "" for
+// all others.
 func (r *reaper) read(env []byte) (mark string, key Key, life string) {
 	prefix := outputVar + "=" + filepath.Join(r.w.data, "work") + "/"
 	if !bytes.Contains(env, []byte(prefix)) {
@@ -178,8 +180,8 @@ func (r *reaper) read(env []byte) (mark string, key Key, life string) {
 	return mark, key, life
 }
 
-// cgroupDirs are the cgroup folders of earlier lives: the siblings of ours, and those that earlier keepers
-// have noted, because a restarted node may be in another cgroup or without any.
+// cgroupDirs returns the cgroup folders of earlier lives: the siblings of this life's folder, and those
+// that earlier keepers have noted, because a restarted node may be in another cgroup or in none.
 func (r *reaper) cgroupDirs() []string {
 	var dirs []string
 	if at := r.w.contain.location(); at != "" {
@@ -188,7 +190,8 @@ func (r *reaper) cgroupDirs() []string {
 	for _, life := range r.lives() {
 		text, err := os.ReadFile(filepath.Join(r.w.data, "work", life+cgroupSuffix))
 		dir := string(text)
-		// The file may be damaged, and what it names will be killed: only what we would have written counts.
+		// The file may be damaged, and its content will be killed. So only paths count that this program would
+		// have written.
 		if err != nil || filepath.Base(dir) != life || filepath.Base(filepath.Dir(dir)) != dataID(r.w.data) || !isCgroup(dir) {
 			continue
 		}
@@ -199,14 +202,14 @@ func (r *reaper) cgroupDirs() []string {
 	return slices.DeleteFunc(dirs, func(dir string) bool { return filepath.Base(dir) == r.w.life })
 }
 
-// lives are the earlier lives that have left something in the work folder.
+// lives returns the earlier lives with remains in the work folder.
 func (r *reaper) lives() []string {
 	entries, err := os.ReadDir(filepath.Join(r.w.data, "work"))
 	if err != nil {
 		return nil
 	}
 	var lives []string
-	for _, entry := range entries { // sorted
+	for _, entry := range entries { // they are sorted
 		life := strings.TrimSuffix(entry.Name(), cgroupSuffix)
 		if strings.HasPrefix(life, keeperFiles) {
 			continue
@@ -234,12 +237,13 @@ func (r *reaper) kill(o *orphan) {
 	}
 }
 
-// clean removes what earlier lives left on disk and in the cgroup hierarchy, but for those that were spared.
+// clean removes the remains of earlier lives on disk and in the cgroup hierarchy, except for the spared
+// ones.
 func (r *reaper) clean(spared map[string]bool) error {
 	for _, dir := range r.cgroupDirs() {
 		if !spared[filepath.Base(dir)] {
 			removeCgroup(dir)
-			_ = unix.Rmdir(filepath.Dir(dir)) // unless another life is in it
+			_ = unix.Rmdir(filepath.Dir(dir)) // fails if another life is in it
 		}
 	}
 	var errs []error
@@ -256,7 +260,7 @@ func (r *reaper) clean(spared map[string]bool) error {
 	return nil
 }
 
-// subfolders are the paths of the folders in dir, none if it is not there.
+// subfolders returns the paths of the folders in dir. It returns none if dir does not exist.
 func subfolders(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -13,14 +13,14 @@ type Request struct {
 	Header   [][2]string
 	Body     []byte
 	Timeout  time.Duration // for the whole answer; 0 = 30 s
-	Status   []int         // the answers that are a success; none = 200 to 299
-	Contains string        // what the body must hold
-	Answer   string        // what becomes of the body: AnswerText, AnswerJSON, "" = nothing
-	Keep     []string      // headers of the answer that are handed on
-	Egress   egress.Rules  // which addresses it may reach
+	Status   []int         // statuses that mean success; none = 200 to 299
+	Contains string        // the body must contain it
+	Answer   string        // use of the body: AnswerText, AnswerJSON, "" = none
+	Keep     []string      // headers of the answer that become outputs
+	Egress   egress.Rules  // addresses that it may reach
 }
 
-// What becomes of the body of an answer.
+// Uses of the body of an answer.
 const (
 	AnswerText = "text"
 	AnswerJSON = "json"
@@ -28,6 +28,6 @@ const (
 
 // Causes of failed requests.
 const (
-	CauseHTTP   = "http"   // it was not answered as expected
-	CauseEgress = "egress" // its address is refused; nothing was sent
+	CauseHTTP   = "http"   // the answer is not the expected one
+	CauseEgress = "egress" // its address is refused, and nothing was sent
 )

@@ -7,16 +7,17 @@ import (
 )
 
 const (
-	// roomEvery is the pause between two looks whether the data folder has room for attempts.
+	// roomEvery is the time between two checks whether the data folder has room for attempts.
 	roomEvery = time.Second
-	// roomMin is how much must be free, in bytes: an attempt needs some for its folder, its code, its log and the
-	// journal.
+	// roomMin is the least free space in bytes: an attempt needs some for its folder, its code, its log and
+	// the journal.
 	roomMin = 512 << 10
-	// inodesMin is how many files must still be possible, where they are counted.
+	// inodesMin is the least number of further files, where the file system counts them.
 	inodesMin = 16
-	// roomTrial is what is written to find out that there is room again: a quota shows no otherwise.
+	// roomTrial is the size of a trial write that finds out whether there is room again. A quota cannot be
+	// detected in another way.
 	roomTrial = 64 << 10
-	// roomFile is the name of what is written then, in <data>/work.
+	// roomFile is the name of the file of the trial write, in <data>/work.
 	roomFile = keeperFiles + "room"
 )
 
@@ -25,12 +26,12 @@ type roomError struct{ error }
 
 func (e roomError) Unwrap() error { return e.error }
 
-// diskFull reports whether an error says that a disk, or what a user may have of it, is full.
+// diskFull reports whether an error means that a disk or a quota is full.
 func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// watchRoom tells of room that goes and comes until the Link ends.
+// watchRoom reports the loss and the return of room until the Link ends.
 func (l *Link) watchRoom() {
 	tick := time.NewTicker(roomEvery)
 	defer tick.Stop()
@@ -46,15 +47,15 @@ func (l *Link) watchRoom() {
 	}
 }
 
-// crowdedBy notes that an attempt had no room, before its end is reported: nothing else is to come until
-// there is.
+// crowdedBy notes that an attempt had no room, before its end is reported, so that no attempt is sent until
+// there is room.
 func (l *Link) crowdedBy(r *Result) {
 	l.roomMu.Lock()
 	defer l.roomMu.Unlock()
 	l.noteRoom(r.Message)
 }
 
-// noteRoom tells of a change. why is "" when there is room.
+// noteRoom reports a change. why is "" if there is room.
 func (l *Link) noteRoom(why string) {
 	if full := why != ""; full != l.full {
 		l.full = full

@@ -12,14 +12,14 @@ import (
 // respawnMax bounds the pause between two tries to start a keeper.
 const respawnMax = 5 * time.Second
 
-// silencesMax is how many pings in a row, of which a lease has pingsPerLease, a keeper may leave without an
-// answer. They are counted, not timed: while this process is frozen it counts none.
+// silencesMax is the number of consecutive pings that a keeper may leave unanswered; pingsPerLease pings
+// are sent in a lease. They are counted and not timed, because this process counts none while it is frozen.
 const (
 	pingsPerLease = 4
 	silencesMax   = 4
 )
 
-// supervise keeps a keeper there until End.
+// supervise keeps a keeper running until End.
 func (l *Link) supervise() {
 	for {
 		l.mu.Lock()
@@ -41,7 +41,7 @@ func (l *Link) supervise() {
 	}
 }
 
-// replace starts the next keeper, and tries until it is there.
+// replace starts the next keeper, and tries until it runs.
 func (l *Link) replace() bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -69,8 +69,8 @@ func (l *Link) replace() bool {
 	}
 }
 
-// meet settles with a new keeper what the one before has left: it knows the ends that are in the journal,
-// the rest is lost; and gives it what no keeper has had.
+// meet settles the attempts of the previous keeper with a new one. The new keeper knows the ends in the
+// journal; the other attempts are lost. meet then sends it the jobs that no keeper has had.
 func (l *Link) meet(p *peer, w *welcome) {
 	known := map[ID]bool{}
 	for _, h := range w.Running {
@@ -79,7 +79,7 @@ func (l *Link) meet(p *peer, w *welcome) {
 	l.settle(w.Ended...)
 	var lost []Key
 	l.mu.Lock()
-	l.peer, l.said, l.rebases = p, w.Containment, w.Rebases
+	l.peer, l.said, l.rebases, l.masks = p, w.Containment, w.Rebases, w.Masks
 	l.out, l.outSize, l.ponged = order{Tag: l.tag, Renew: l.renewed, Taken: l.out.Taken, Base: baseEnv(l.pass)}, 0, l.pinged
 	if l.closing {
 		l.out.Kill = true
@@ -106,7 +106,7 @@ func (l *Link) meet(p *peer, w *welcome) {
 	l.settle(ends...)
 }
 
-// talk sends and hears until the connection ends.
+// talk sends and receives until the connection ends.
 func (l *Link) talk(p *peer) {
 	var wg sync.WaitGroup
 	over := make(chan struct{})
@@ -131,21 +131,21 @@ func (l *Link) send(p *peer, over <-chan struct{}) {
 			return
 		case <-l.wake:
 		}
-		runtime.Gosched() // orders that other goroutines are about to add go with it
+		runtime.Gosched() // orders that other goroutines are adding go into the same message
 		for {
 			o := l.next(p)
 			if o == nil {
 				break
 			}
 			if err := p.write(o); err != nil {
-				_ = p.stream.conn.Close() // the reader notices
+				_ = p.stream.conn.Close() // this wakes the reader
 				return
 			}
 		}
 	}
 }
 
-// next takes what is to be sent, in portions; nil: nothing.
+// next returns the next message, in parts. It returns nil if there is none.
 func (l *Link) next(p *peer) *order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +177,8 @@ func (o *order) empty() bool {
 	return o.Hello == nil && o.Renew == 0 && o.Ping == 0 && o.Tag == nil && len(o.Jobs)+len(o.Stops)+len(o.Taken) == 0 && !o.Kill && !o.End && !o.Release && o.Base == nil
 }
 
-// ping kills a keeper that has not answered for about a lease: frozen, it could hold nothing to its end.
+// ping kills a keeper that has not answered for about a lease. A frozen keeper could not end its attempts
+// in time.
 func (l *Link) ping(p *peer, over <-chan struct{}) {
 	tick := time.NewTicker(l.lease / pingsPerLease)
 	defer tick.Stop()
@@ -206,7 +207,7 @@ func (l *Link) ping(p *peer, over <-chan struct{}) {
 	}
 }
 
-// hear passes on what a keeper tells.
+// hear handles a message of the keeper.
 func (l *Link) hear(n *news) {
 	if n.Pong != 0 {
 		l.mu.Lock()

@@ -21,7 +21,7 @@ type slot struct {
 	index   int
 	trees   int       // dropped so far, part of the next one's name
 	folders int       // dropped so far, part of the next one's name
-	tree    tree      // nil: none
+	tree    tree      // nil: none. Invariant: it is empty before the end of its attempt is reported
 	folder  string    // "": none; otherwise it exists and is clean
 	wake    int       // eventfd, written by Stop; -1: none
 	looks   looks     // of the folders, since they are clean
@@ -107,7 +107,7 @@ func (s *slot) dir() string { return s.folder + "/" + freshDir }
 
 func (s *slot) tmp() string { return s.folder + "/" + tmpDir }
 
-// open makes what is missing.
+// open makes the missing parts of the slot.
 func (s *slot) open(w *Worker) error {
 	if s.tree == nil {
 		t, err := w.contain.tree(s.name(s.trees))
@@ -135,14 +135,14 @@ func (s *slot) name(dropped int) string {
 	return strconv.Itoa(s.index) + "-" + strconv.Itoa(dropped)
 }
 
-// dropTree gives up a tree that is spent, or in which something does not die.
+// dropTree gives up a tree that is spent, or in which a process does not die.
 func (s *slot) dropTree() {
 	s.tree.close()
 	s.tree = nil
 	s.trees++
 }
 
-// dropFolder leaves behind a folder that cannot be cleaned.
+// dropFolder abandons a folder that cannot be cleaned.
 func (s *slot) dropFolder() {
 	s.folder, s.since, s.still = "", time.Time{}, false
 	s.fences.close()

@@ -22,7 +22,8 @@ import (
 	"skein.dev/skein/internal/threads"
 )
 
-// bornMax is how long a new keeper may take for its first words: it kills first what an earlier one has left.
+// bornMax bounds the time until the first message of a new keeper, which first kills the processes of an
+// earlier one.
 const bornMax = time.Minute
 
 // bornTries is how many newborn keepers may be killed by others, one after the other, until that counts as a
@@ -222,7 +223,8 @@ func keeperEnv(data string) []string {
 	return env
 }
 
-// lastWords are what a keeper has said last on its stderr, which had from bytes when it was started.
+// lastWords returns the last output of a keeper on its stderr, after the first from bytes, which were there
+// when it was started.
 func lastWords(f *os.File, from int64) string {
 	info, err := f.Stat()
 	if err != nil {

@@ -50,9 +50,9 @@ const (
 	denseMax  = 2 * time.Millisecond
 )
 
-// gathers reports whether what is to be told may wait for more: each message is a transaction of the worker,
-// which costs about as much as a short attempt. Only ends wait, and only while as many attempts still run,
-// which keep the machine at work.
+// gathers reports whether news may wait for more: each message leads to a transaction of the worker, which
+// costs about as much as a short attempt. Only ends wait, and only while at least as many attempts still
+// run, which keep the machine busy.
 func (k *keeper) gathers() bool {
 	n := len(k.out.Results)
 	return n > 0 && n <= len(k.running) && k.out.Welcome == nil && k.out.Pong == 0 && len(k.out.Started)+len(k.out.Lines) == 0

@@ -36,7 +36,7 @@ type ID struct {
 // ID is the part of a Key that identifies an attempt.
 func (k Key) ID() ID { return ID{k.RunID, k.Task, k.Attempt} }
 
-// order is what a worker tells its keeper. Everything in it that is zero is not said.
+// order is a message of a worker to its keeper. Zero fields have no meaning.
 type order struct {
 	Hello   *hello
 	Renew   time.Duration // on the boot clock: the lease lasts at least until then
@@ -53,7 +53,7 @@ type order struct {
 	Base []string
 }
 
-// hello says how the worker wants attempts to be run. The open file of its folder's lock comes with it: see
+// hello holds the worker's settings for attempts. The open file of its folder's lock comes with it: see
 // proof.go.
 type hello struct {
 	Slots  int
@@ -72,7 +72,7 @@ type parcel struct {
 }
 
 func (p *parcel) size() int {
-	n := 1<<10 + len(p.Job.Given)<<9
+	n := 1<<10 + len(p.Job.Given)<<9 + p.Job.Size()
 	for i := range p.Files {
 		n += len(p.Files[i].Content)
 	}
@@ -84,7 +84,7 @@ type halt struct {
 	Mode Mode
 }
 
-// news is what a keeper tells its worker.
+// news is a message of a keeper to its worker.
 type news struct {
 	Welcome *welcome
 	Pong    int64
@@ -102,6 +102,7 @@ type welcome struct {
 	Ended       []Result // not taken yet
 	Rebases     bool     // the keeper takes order.Base
 	Isolates    bool     // the keeper takes hello.Isolation
+	Masks       bool     // the keeper masks Job.Secrets
 }
 
 // Held is an attempt that a keeper runs.

@@ -9,6 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestParcelSize: whatever may be large is counted, so that a message of several jobs stays below its bound.
+func TestParcelSize(t *testing.T) {
+	text := strings.Repeat("x", 1<<20)
+	for name, p := range map[string]parcel{"env": {Job: Job{Env: []string{text}}}, "argv": {Job: Job{Argv: []string{text}}}, "secrets": {Job: Job{Secrets: []string{text}}},
+		"body": {Job: Job{HTTP: &Request{Body: []byte(text)}}}, "header": {Job: Job{HTTP: &Request{Header: [][2]string{{"a", text}}}}},
+		"code": {Job: Job{Script: &Script{Code: text}}}, "files": {Files: []File{{Content: []byte(text)}}}} {
+		if p.size() < len(text) {
+			t.Errorf("a job with a large %s counts as %d bytes", name, p.size())
+		}
+	}
+}
+
 // TestLargeMessages: all ends that wait arrive in one message, and nobody takes more than it is ready for.
 func TestLargeMessages(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

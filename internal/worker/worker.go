@@ -221,8 +221,8 @@ func (w *Worker) demand(mode Mode) {
 	}
 }
 
-// resize does what a hello says: how many attempts may run at once, what they get of the node's environment,
-// and how they are isolated. Running attempts go on as they are.
+// resize applies the settings of a hello: the number of attempts at a time, their part of the node's
+// environment, and their isolation. Running attempts keep theirs.
 func (w *Worker) resize(said *hello) {
 	w.equip(said.Base)
 	w.wall.Store(newWall(said.Isolation, w.data, said.Protected))
@@ -243,9 +243,9 @@ func (w *Worker) Running() []Key {
 	return keys
 }
 
-// Close takes nothing new and waits for what runs. When ctx ends first, the rest is killed and reported as
-// stopped with CauseClosed. It returns when all goroutines have gone; an error means that a process hangs
-// in the kernel and could not be waited for.
+// Close takes no new attempts and waits for the running ones. If ctx ends first, the rest is killed and
+// reported as stopped with CauseClosed. It returns when all goroutines have ended. An error means that a
+// process hangs in the kernel.
 func (w *Worker) Close(ctx context.Context) error {
 	w.mu.Lock()
 	if !w.closing {
@@ -260,7 +260,7 @@ func (w *Worker) Close(ctx context.Context) error {
 	case <-w.idle:
 	case <-ctx.Done():
 		w.demand(modeClose)
-		// Twice: for the main process, and for what is left of the tree after it.
+		// Twice: for the main process, and for the rest of the tree after it.
 		limit := time.NewTimer(2 * endLimit)
 		defer limit.Stop()
 		select {
@@ -273,7 +273,8 @@ func (w *Worker) Close(ctx context.Context) error {
 	return nil
 }
 
-// dispose gives back what a life holds. What cannot be removed now is found by Reap of the next.
+// dispose gives back the resources of a life. Reap of the next life finds the parts that cannot be removed
+// now.
 func (w *Worker) dispose() {
 	for _, s := range w.free {
 		s.close()

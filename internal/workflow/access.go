@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Access is what a task may reach where tasks are isolated, besides what every task may. Paths are absolute.
+// Access lists the files that an isolated task may reach in addition to those that every task may. Paths
+// are absolute.
 type Access struct {
 	Read  []string `json:"read,omitempty"`  // folders and files that it may read and execute
 	Write []string `json:"write,omitempty"` // that it may also change
@@ -39,8 +40,8 @@ func (r *reader) access(n *node, at string) *Access {
 	return a
 }
 
-// Reach returns what task i may reach besides what every task may: its own paths and those of the defaults.
-// It returns nil if there are none.
+// Reach returns the files that task i may reach in addition to those of every task: its own paths and those
+// of the defaults. It returns nil if there are none.
 func (w *Workflow) Reach(i int) *Access {
 	t, d := w.Tasks[i].Access, w.Defaults.Access
 	switch {

@@ -6,8 +6,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// expandedMax bounds what the aliases of one document stand for, so that a few lines
-// cannot become millions.
+// expandedMax bounds the expansion of the aliases of one document, so that a few lines cannot become
+// millions.
 const expandedMax = 100_000
 
 // anchor is a value that aliases may repeat.

@@ -10,7 +10,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// TestBad holds what is said about bad files, with every position: testdata/bad.txt.
+// TestBad checks the errors of bad files, with their positions: testdata/bad.txt.
 func TestBad(t *testing.T) {
 	const file = "testdata/bad.txt"
 	src, err := os.ReadFile(file)

@@ -259,8 +259,8 @@ func (t *Trigger) missingCalendars() []string {
 	return all
 }
 
-// FilesWanted is what [CollectFiles] has to be asked for: the globs under files, and the
-// calendar files that triggers name.
+// FilesWanted returns the globs for [CollectFiles]: those under files, and the calendar files that triggers
+// name.
 func (w *Workflow) FilesWanted() []string {
 	globs := slices.Clone(w.Files)
 	for i := range w.Triggers {

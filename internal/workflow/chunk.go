@@ -28,14 +28,14 @@ type document struct {
 	tasks []chunk // the entries below `tasks:`, several per chunk
 	// tasksLine and tasksCol are the position of the key `tasks` if it was cut.
 	tasksLine, tasksCol int
-	// partial: the cutting ended at a fault, so what is missing may be there.
+	// partial says that cutting stopped at a fault: a key that was not found may be in the rest of the text.
 	partial bool
 }
 
 // topMax bounds the keys of a workflow; the grammar has far fewer.
 const topMax = 1000
 
-// chunkBytes is how much is gathered into one chunk of tasks.
+// chunkBytes is the size from which a chunk of tasks is complete.
 const chunkBytes = 8 << 10
 
 var triggersKey = regexp.MustCompile(`^ *(?:triggers|"triggers"|'triggers') *:[ \t]*(?:#.*)?$`)

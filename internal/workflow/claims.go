@@ -18,7 +18,7 @@ type Claims struct {
 	} `json:"triggers,omitempty"`
 }
 
-// DecodeClaims reads what of a definition names queues and locks; nil: nothing does.
+// DecodeClaims reads the queues and locks of a definition. It returns nil if there are none.
 func DecodeClaims(def []byte) (*Claims, error) {
 	c := &Claims{}
 	if err := json.Unmarshal(def, c); err != nil {

@@ -102,8 +102,8 @@ func (c *condition) Source() string   { return c.source }
 func (c *condition) Handles() bool    { return c.handles }
 func (c *condition) Reads() dag.Reads { return c.reads }
 
-// Holds implements dag.Condition. What costs more than a step may take is evaluated a second time outside of it, and
-// only once for the same view.
+// Holds implements dag.Condition. What costs more than a step may take is evaluated a second time outside
+// of it, and only once for the same view.
 func (c *condition) Holds(v dag.View) (bool, error) {
 	if c.costly.Load() {
 		if v.Light {

@@ -3,11 +3,14 @@ package workflow
 import (
 	"errors"
 	"fmt"
+	"sort"
 	"strings"
 	"testing"
 	"time"
 
 	"skein.dev/skein/internal/dag"
+
+	"github.com/google/cel-go/cel"
 )
 
 // ones is a JSON list of n ones.
@@ -18,8 +21,8 @@ func thrice(list string) string {
 	return fmt.Sprintf("%s.all(a, %[1]s.all(b, %[1]s.all(c, a+b+c>0)))", list)
 }
 
-// TestCostlyCondition: what costs more than a step may take is not evaluated in one. Outside it is, with the same result
-// as a condition that never met a limit, also beyond what is allowed at all; and once for the same view.
+// TestCostlyCondition: a step does not evaluate a condition that costs more than its limit. Outside of the
+// step it is evaluated, with the same result as without limits, and once for the same view.
 func TestCostlyCondition(t *testing.T) {
 	view := func(n int, light bool) dag.View {
 		return dag.View{Success: true, Params: []byte(`{"l":` + ones(n) + `}`), Light: light}
@@ -45,6 +48,43 @@ func TestCostlyCondition(t *testing.T) {
 	}
 	if _, err := c.Holds(view(90, false)); err == nil || !strings.Contains(err.Error(), "more than 500000 units") {
 		t.Errorf("beyond the limit: %v", err)
+	}
+}
+
+// TestStepCost: a step evaluates a condition for the longest list that costs at most 10,000 units, and not for
+// the next longer one. The costs are those that CEL counts without a limit.
+func TestStepCost(t *testing.T) {
+	const source = "params.l.all(a, a > 0)"
+	x, faults := (*declarations)(nil).compile(source, inIf)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	p, err := x.env.Program(x.ast, cel.EvalOptions(cel.OptTrackCost))
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := func(n int) []byte { return []byte(`{"l":` + ones(n) + `}`) }
+	cost := func(n int) uint64 {
+		t.Helper()
+		from := values{params: params(n)}
+		_, details, err := p.Eval(&variables{refs: x.refs, lookup: from.lookup})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *details.ActualCost()
+	}
+	most := sort.Search(10_000, func(n int) bool { return cost(n) > 10_000 }) - 1
+	t.Logf("lists of %d and %d elements cost %d and %d units", most, most+1, cost(most), cost(most+1))
+	var all Compiler
+	c, err := all.Condition(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if holds, err := c.Holds(dag.View{Params: params(most), Light: true}); err != nil || !holds {
+		t.Errorf("%d units in a step: %v %v", cost(most), holds, err)
+	}
+	if _, err := c.Holds(dag.View{Params: params(most + 1), Light: true}); !errors.Is(err, dag.ErrCostly) {
+		t.Errorf("%d units in a step: %v", cost(most+1), err)
 	}
 }
 

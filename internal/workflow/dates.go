@@ -103,7 +103,7 @@ func dateFunctions() []cel.EnvOption {
 	return all
 }
 
-// call is the function as the language calls it: its types are checked, but of what is dynamic.
+// call is the function in CEL. Only the types of dynamic arguments are not checked.
 func (w *dateWord) call(args ...celref.Val) celref.Val {
 	loc, own := time.UTC, 1
 	if w.arg != nil {
@@ -131,8 +131,8 @@ func (w *dateWord) call(args ...celref.Val) celref.Val {
 	return v
 }
 
-// checkDateCall checks what is written out in a call of a function of dates: the layout, the
-// unit, the zone. args hold a text, or "" for what is worked out later.
+// checkDateCall checks the literal arguments of a date function: the layout, the unit and the zone. args
+// hold their texts, or "" for arguments that are computed later.
 func checkDateCall(name string, args []string) error {
 	for i := range dateWords {
 		w := &dateWords[i]
@@ -251,14 +251,14 @@ func startOf(t time.Time, unit string, loc *time.Location, more int) (time.Time,
 	return onClock(day{y, m, d, 0}, loc)
 }
 
-// signs are what a layout of format may hold, as date(1) has them, and their layout of package time.
+// signs maps the placeholders of format, which are those of date(1), to layouts of package time.
 var signs = map[byte]string{
 	'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'e': "_2", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM",
 	'j': "002", 'b': "Jan", 'B': "January", 'a': "Mon", 'A': "Monday", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04",
 	'z': "-0700", 'Z': "MST",
 }
 
-// checkLayout says what is wrong with a layout.
+// checkLayout returns the error of a layout.
 func checkLayout(layout string) error {
 	_, err := formatTime(time.Unix(0, 0).UTC(), layout)
 	return err

@@ -27,7 +27,7 @@ const (
 	lookEveryMin = time.Second
 )
 
-// dependentOutputs are what a dependent leaves behind by itself.
+// dependentOutputs are the outputs that every dependent has.
 var dependentOutputs = []Output{{Name: "run", Type: String}, {Name: "state", Type: String}}
 
 func (r *reader) dependent(t *Task, n *node, at string) {
@@ -47,7 +47,7 @@ func (r *reader) dependent(t *Task, n *node, at string) {
 	}
 }
 
-// Span is where the instant of the other run must lie, from (not before) and until (before).
+// Span is the span in which the instant of the other run must be, from (not before) and until (before).
 func (q *Needed) Span(instant time.Time) (from, until time.Time, err error) {
 	loc, err := zoneOf(q.Zone)
 	if err != nil {
@@ -94,7 +94,8 @@ func (c *readCheck) checkWaitCondition(w *node, at string, read func(n *node, at
 	read(v, at, got.refs)
 }
 
-// Holds looks once at the condition that a task waits for; if it does not hold, later says when to look again.
+// Holds looks once at the condition that a task waits for; if it does not hold, later says when to look
+// again.
 func (w *Workflow) Holds(task int, in Inputs) (later time.Duration, err error) {
 	t := &w.Tasks[task]
 	from := w.valuesOf(&in)

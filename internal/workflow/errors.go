@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// errorsMax bounds what a rubbish file can make us say.
+// errorsMax bounds the errors that an invalid file can cause.
 const errorsMax = 100
 
 // Error is one fault of a file, where it is and what would be right.

@@ -37,8 +37,8 @@ const (
 
 var costMax = [limits]uint64{dag.StepCostMax, 100_000, 500_000}
 
-// limit is what one evaluation may cost at most. Conditions of tasks may cost more than a step takes: then they are
-// evaluated outside of it.
+// limit bounds the cost of one evaluation. Conditions of tasks may cost more than a step allows; they are
+// then evaluated outside the step.
 func (s scope) limit() limit {
 	switch s {
 	case inClaim, inTrigger, inDefault:
@@ -85,7 +85,7 @@ func splitPath(source string) []string {
 	return strings.Split(source, ".")
 }
 
-// compile compiles an expression against what is declared; d may be nil.
+// compile compiles an expression with the declared names. d may be nil.
 func (d *declarations) compile(source string, in scope) (*expression, []complaint) {
 	x := &expression{source: source, limit: in.limit()}
 	if len(source) > exprBytesMax {
@@ -111,7 +111,7 @@ func (d *declarations) compile(source string, in scope) (*expression, []complain
 	return x.compile(d, in)
 }
 
-// wellKnown spares the usual conditions a program.
+// wellKnown handles the usual conditions, which then need no compiled program.
 func (x *expression) wellKnown(source string, in scope) bool {
 	kind, ok := map[string]refKind{"success()": successRef, "failure()": failureRef, "always()": alwaysRef}[source]
 	if !ok || in != inIf {
@@ -157,8 +157,8 @@ func (x *expression) compile(d *declarations, in scope) (*expression, []complain
 	return x, nil
 }
 
-// tooCostly says if the expression can be seen to cost more than it may: it costs too much in any case, or everything
-// that it goes through is written in it.
+// tooCostly says if the expression can be seen to cost more than it may: it costs too much in any case, or
+// everything that it goes through is written in it.
 func (x *expression) tooCostly() *complaint {
 	cost, err := x.env.EstimateCost(x.ast, sizes{})
 	most := costMax[x.limit]
@@ -267,7 +267,7 @@ func (x *expression) within(l limit, lookup func(ref) celref.Val) (celref.Val, e
 	return v, valueError(v)
 }
 
-// costError is of an evaluation that cost more than it may.
+// costError says that an evaluation cost more than it may.
 type costError struct{ most uint64 }
 
 func (e costError) Error() string {

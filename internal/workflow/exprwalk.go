@@ -99,6 +99,10 @@ func (w *refWalk) replace(e, at celast.Expr, path []string) {
 		return
 	}
 	if e.Kind() == celast.SelectKind && e.AsSelect().IsTestOnly() {
+		if r.kind == secretRef {
+			w.fault(at, complaint{message: "has() cannot look at a secret", hint: "read it: an attempt whose secret is missing fails with a clear message"})
+			return
+		}
 		r.has, typ = true, cel.BoolType
 	}
 	w.put(e, r, typ)

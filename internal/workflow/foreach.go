@@ -25,10 +25,10 @@ const levelsMax = 5
 // repeatable are the keys of which a task with foreach has one.
 var repeatable = []string{"run", "http", "kind", "workflow"}
 
-// rangeKeys are those of a range; to is its last number.
+// rangeKeys are the keys of a range; to is its last number.
 var rangeKeys = []string{"from", "to", "step"}
 
-// foreachScope is what the texts of a task may see.
+// foreachScope is the scope of the texts of a task.
 func (t *Task) foreachScope() scope {
 	if len(t.Foreach) > 0 {
 		return inForeach
@@ -42,7 +42,7 @@ func (t *Task) spread(does *dag.Logic, read bool) *dag.Logic {
 	return &dag.Logic{Kind: dag.Foreach, Parallel: t.Parallel, Collect: len(t.Outputs) > 0 && read, Each: does}
 }
 
-// Items evaluates the foreach of a task: what its instances are called, and what each is for.
+// Items evaluates the foreach of a task: the names of its instances, and the element of each.
 func (w *Workflow) Items(task int, in Inputs) (*dag.Items, error) {
 	t, it := &w.Tasks[task], &dag.Items{}
 	from := w.valuesOf(&in)
@@ -217,7 +217,8 @@ func isRange(n *node) bool {
 
 const foreachIs = "a list, an expression that gives one, or a range"
 
-// foreachHint is what helps who wrote something else. Each key of a mapping is a level: parallel is none.
+// foreachHint is the hint for another form of foreach. Each key of a mapping is a level; parallel is no
+// level.
 func foreachHint(at string) string {
 	if strings.HasSuffix(at, ".foreach.parallel") {
 		return "write parallel: beside foreach:, as a key of the task"
@@ -251,7 +252,7 @@ func (r *reader) level(t *Task, name string, n *node, at string) {
 	t.Foreach = append(t.Foreach, Level{Name: name, Value: raw})
 }
 
-// checkForeach checks what the expressions of foreach read.
+// checkForeach checks the references in the expressions of foreach.
 func (c *readCheck) checkForeach(n *node, at string, read func(n *node, at string, refs []ref)) {
 	text := func(v *node, key string, in scope) {
 		if v.isText() {

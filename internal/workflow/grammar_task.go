@@ -1,6 +1,6 @@
 package workflow
 
-// actions are the keys that say what a task does; a task has exactly one.
+// actions are the keys for the work of a task. A task has exactly one of them.
 func actions() []string {
 	return []string{"run", "switch", "workflow", "tasks", "dependent", "wait", "approval", "http", "kind"}
 }

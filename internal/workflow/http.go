@@ -101,7 +101,7 @@ func (r *reader) statuses(n *node) []int {
 	return all
 }
 
-// outputs that a request leaves behind by itself.
+// outputs returns the outputs that every request has.
 func (q *HTTP) outputs() []Output {
 	out := []Output{{Name: "status", Type: Int}}
 	switch q.Answer {
@@ -136,7 +136,7 @@ func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	switch {
 	case err != nil:
-		return nil, errors.New("this is no address")
+		return nil, errors.New("this is not a valid address; write it as https://HOST/PATH")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, errors.New("an address begins with http:// or https:// and a host")
 	}
@@ -199,7 +199,7 @@ func (w *Workflow) sent(t *Task, from *values) (*Sent, error) {
 		}
 	}
 	for _, h := range q.Headers {
-		if h.Value, err = w.text(h.Value, t.foreachScope(), from); err != nil {
+		if h.Value, err = w.text(h.Value, t.foreachScope()|secretsToo, from); err != nil {
 			return nil, fmt.Errorf("header %s: %w", h.Name, err)
 		}
 		if strings.ContainsAny(h.Value, "\r\n") {
@@ -217,7 +217,7 @@ func (w *Workflow) sentBody(t *Task, s *Sent, from *values) error {
 	}
 	kind := "application/json"
 	if text, ok := jsonString(q.Body); ok {
-		text, err := w.text(text, t.foreachScope(), from)
+		text, err := w.text(text, t.foreachScope()|secretsToo, from)
 		if err != nil {
 			return fmt.Errorf("body: %w", err)
 		}
@@ -227,7 +227,7 @@ func (w *Workflow) sentBody(t *Task, s *Sent, from *values) error {
 			if !hasTemplate(text) {
 				return text, nil
 			}
-			c, err := w.exprs.get(text, t.foreachScope())
+			c, err := w.exprs.get(text, t.foreachScope()|secretsToo)
 			if err != nil {
 				return nil, err
 			}
@@ -249,14 +249,14 @@ func (w *Workflow) sentBody(t *Task, s *Sent, from *values) error {
 	return nil
 }
 
-// checkHTTP checks what the texts of a request read.
+// checkHTTP checks the references in the texts of a request.
 func (c *readCheck) checkHTTP(n *node, at string, in scope, read func(n *node, at string, refs []ref)) {
 	h := n.get("http")
 	if h == nil || h.kind != mapNode {
 		return
 	}
-	var walk func(v *node, key string)
-	walk = func(v *node, key string) {
+	var walk func(v *node, key string, in scope)
+	walk = func(v *node, key string, in scope) {
 		if v == nil {
 			return
 		}
@@ -267,14 +267,15 @@ func (c *readCheck) checkHTTP(n *node, at string, in scope, read func(n *node, a
 		}
 		for i, inner := range v.vals {
 			if name := key; v.kind == mapNode {
-				walk(inner, join(name, v.keys[i].text))
+				walk(inner, join(name, v.keys[i].text), in)
 			} else {
-				walk(inner, fmt.Sprintf("%s[%d]", name, i))
+				walk(inner, fmt.Sprintf("%s[%d]", name, i), in)
 			}
 		}
 	}
-	for _, key := range []string{"url", "headers", "body"} {
-		walk(h.get(key), join(join(at, "http"), key))
+	walk(h.get("url"), join(join(at, "http"), "url"), in) // an address is in logs and messages
+	for _, key := range []string{"headers", "body"} {
+		walk(h.get(key), join(join(at, "http"), key), in|secretsToo)
 	}
 }
 

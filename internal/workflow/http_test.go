@@ -62,7 +62,7 @@ func TestRequests(t *testing.T) {
 		t.Errorf("it reads %v", reads)
 	}
 	for params, want := range map[string]string{
-		`{"path":":port/"}`:               "url: this is no address",
+		`{"path":":port/"}`:               "url: this is not a valid address; write it as https://HOST/PATH",
 		`{"path":"/","n":1,"day":"a\nb"}`: "",
 	} {
 		in.Params = []byte(params)

@@ -86,7 +86,7 @@ func (in *Input) At(instance, file string) string {
 	return in.To
 }
 
-// inputs holds what a task is to get against the tasks before it.
+// inputs checks the inputs of a task against the tasks before it.
 func (c *readCheck) inputs(i int, n *node, at string) {
 	v := n.get("inputs")
 	if v == nil {
@@ -123,7 +123,7 @@ func (c *readCheck) inputs(i int, n *node, at string) {
 	}
 }
 
-// meets refuses a name that an input has already, or that another one needs as a folder.
+// meets refuses a name that another input has already, or that another input needs as a folder.
 func (c *readCheck) meets(n *node, at, name string, taken map[string]bool) {
 	clash := ""
 	for other := range taken {
@@ -140,7 +140,7 @@ func (c *readCheck) meets(n *node, at, name string, taken map[string]bool) {
 	}
 }
 
-// keeps is what a task leaves behind.
+// keeps holds the artifacts of a task.
 type keeps struct {
 	artifacts []string
 	each      bool // it has instances
@@ -154,7 +154,7 @@ func keepsOf(w *Workflow) map[string]keeps {
 	return all
 }
 
-// input says what is wrong with one, and what would be right.
+// input returns the fault of an input, and the remedy.
 func (c *readCheck) input(i int, in *Input) (fault, hint string) {
 	if c.graph == nil { // its fault has been reported
 		return "", ""

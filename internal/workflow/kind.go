@@ -59,7 +59,7 @@ func (c *readCheck) checkInput(n *node, at string, in scope, read func(n *node, 
 	}
 }
 
-// input evaluates what the handler of a kind gets.
+// input evaluates the input of the task function of a kind.
 func (w *Workflow) input(t *Task, from *values) (json.RawMessage, error) {
 	all := make(map[string]any, len(t.With))
 	for _, g := range t.With {

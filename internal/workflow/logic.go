@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// What tasks do that no worker runs: at most one of a task's Wait, Approval, Switch, Call and
-// Dependent is set, and then it has no Run.
+// The work of tasks that no worker runs. At most one of a task's Wait, Approval, Switch, Call and Dependent
+// is set, and then it has no Run.
 
 // Wait is for a duration, until an instant, or until a condition holds.
 type Wait struct {
@@ -47,7 +47,7 @@ type Given struct {
 	Value json.RawMessage `json:"v"`
 }
 
-// Outputs that logical tasks leave behind by themselves.
+// Outputs that logical tasks always have.
 var (
 	approvalOutputs = []Output{{Name: "approved_by", Type: String}, {Name: "comment", Type: String}}
 	switchOutputs   = []Output{{Name: "branch", Type: String}}
@@ -58,8 +58,8 @@ func (t *Task) Logical() bool {
 	return t.Wait != nil || t.Approval != nil || len(t.Switch) > 0 || t.Call != nil || t.Made != nil || t.Dependent != nil
 }
 
-// logicalPolicy is how a logical task is carried out: what the defaults say is meant for
-// attempts that a worker runs.
+// logicalPolicy returns the policy of a logical task. The defaults do not apply, because they concern
+// attempts of workers.
 func (t *Task) logicalPolicy() dag.Policy {
 	p := dag.Policy{WarnOnTimeout: t.OnTimeout == "warn"}
 	if t.Timeout != nil {
@@ -127,11 +127,11 @@ func parseUntil(text string) (time.Time, error) {
 }
 
 func (w *Workflow) valuesOf(in *Inputs) values {
-	return values{params: in.Params, outputs: in.taskValues, at: in.TriggerTime,
+	return values{secret: in.Secret, params: in.Params, outputs: in.taskValues, at: in.TriggerTime,
 		run: map[string]any{"id": in.RunID, "workflow": w.Name, "namespace": w.Namespace, "attempt": int64(in.Attempt), "version": int64(in.Version)}}
 }
 
-// CallParams evaluates what a call gives, as parameters of the workflow that it calls.
+// CallParams evaluates the parameters that a call gives to the workflow that it calls.
 func (w *Workflow) CallParams(task int, in Inputs, child *Workflow) (json.RawMessage, error) {
 	t := &w.Tasks[task]
 	if t.Call == nil {

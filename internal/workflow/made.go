@@ -20,7 +20,7 @@ import (
 // Made is such a task.
 type Made struct {
 	From string `json:"from"` // an expression
-	// Head is what the workflow says for all tasks, which holds for these, too: parameters, env, defaults.
+	// Head holds the parts of the workflow that also apply to these tasks: parameters, env, defaults.
 	Head json.RawMessage `json:"head,omitempty"`
 }
 
@@ -30,7 +30,7 @@ const (
 	MadeBytesMax = 1 << 20
 )
 
-// headKeys are those of Made.Head.
+// headKeys are the keys of Made.Head.
 var headKeys = []string{"params", "env", "defaults", "on_failure"}
 
 // made reads the key tasks of a task.
@@ -45,7 +45,7 @@ func (r *reader) made(t *Task, n *node) {
 	}
 }
 
-// headOf is what of a workflow holds for tasks that its tasks make.
+// headOf returns the parts of a workflow that apply to tasks which its tasks make.
 func headOf(n *node) map[string]any {
 	head := map[string]any{}
 	for _, key := range headKeys {
@@ -56,7 +56,8 @@ func headOf(n *node) map[string]any {
 	return head
 }
 
-// headClass writes the resource class of the defaults in numbers: tasks that are made later take what the version takes.
+// headClass writes the resource class of the defaults in numbers: tasks that are made later take what the
+// version takes.
 func (r *reader) headClass(d *Defaults) {
 	given, ok := r.head["defaults"].(map[string]any)
 	if !ok || len(r.named) == 0 || d.Resources == nil {
@@ -82,7 +83,8 @@ func (w *Workflow) MadeName(task int, parent string) string {
 	return strings.TrimRight(name, "-") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// MadeSource evaluates what a task is made of, as the file of a workflow with that name; nil: of nothing.
+// MadeSource evaluates the tasks that a task consists of, and returns them as a workflow file with that
+// name. nil means that there are none.
 func (w *Workflow) MadeSource(task int, in Inputs, name string) ([]byte, error) {
 	t := &w.Tasks[task]
 	compiled, err := w.exprs.get(foreachText(t.Made.From), inTask)
@@ -180,7 +182,7 @@ func madeTasks(raw json.RawMessage) (all []madeTask, err error) {
 // madeFaultsShown bounds the tasks that the message names.
 const madeFaultsShown = 3
 
-// ParseMade checks what MadeSource gave; own gives the resource classes that do not come with the program.
+// ParseMade checks the result of MadeSource. own returns the resource classes that are not built in.
 func ParseMade(source []byte, own func() map[string]dag.Need) (*Workflow, error) {
 	all, faults := Parse(source, Options{File: "tasks", TasksMax: MadeTasksMax, Classes: own})
 	if len(faults) > 0 {

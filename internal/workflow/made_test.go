@@ -22,7 +22,7 @@ tasks:
   work: {needs: plan, tasks: "tasks.plan.outputs.todo"}
 `
 
-// made evaluates what the task work is made of, from what the task before it left.
+// made evaluates the task work from the outputs of the task before it.
 func made(t *testing.T, todo string) (*Workflow, []byte, error) {
 	t.Helper()
 	all, errs := Parse([]byte(madeFile), Options{})

@@ -14,7 +14,7 @@ import (
 // paramsBytesMax bounds the parameters of a run.
 const paramsBytesMax = 256 << 10
 
-// ValueError is what is wrong with one parameter.
+// ValueError is the fault of one parameter.
 type ValueError struct {
 	Name    string `json:"name"`
 	Message string `json:"message"`
@@ -236,7 +236,7 @@ func numberText(v any) (string, bool) {
 	return "", false
 }
 
-// exactJSON is a JSON value that is already what is meant.
+// exactJSON is a JSON value that needs no conversion.
 type exactJSON struct{ json.RawMessage }
 
 // convertJSON takes any value; a text that is JSON is taken as that JSON, so that the

@@ -77,7 +77,7 @@ func (r *reader) workflow(n *node) *Workflow {
 	}
 	w.Classes = r.named
 	r.files(n.get("files"))
-	r.checkEnv(n.get("env"), "env", inEnv, nil)
+	r.checkEnv(n.get("env"), "env", inEnv|secretsToo, nil)
 	r.checkGraph(w, tasks)
 	return w
 }
@@ -249,7 +249,7 @@ func (r *reader) defaultOf(p *Param, n *node, at string) json.RawMessage {
 	return raw
 }
 
-// gives reports whether a template gives a value of the type, and what it gives.
+// gives reports whether a template has a value of the type, and returns the type that it has.
 func gives(t *template, typ Type) (string, bool) {
 	if len(t.parts) != 1 || t.parts[0].expr == nil {
 		return "text", typ == String || typ == JSON

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// compiled is what a text compiles to; texts are compiled once for all tasks.
+// compiled is the result of compiling a text. Texts are compiled once for all tasks.
 type compiled struct {
 	refs   []ref
 	faults []complaint
@@ -115,7 +115,7 @@ func (r *reader) checkEnv(n *node, at string, in scope, read func(n *node, at st
 	}
 }
 
-// checkGraph checks needs, cycles, and that expressions read only what has ended by then.
+// checkGraph checks needs and cycles, and that expressions read only tasks that have ended before.
 func (r *reader) checkGraph(w *Workflow, tasks *node) {
 	if r.partial || r.full() { // tasks may be missing: what follows would be noise
 		return
@@ -224,7 +224,7 @@ func (c *readCheck) check(i int, n *node, at string) {
 	if n.get("foreach") != nil {
 		in = inForeach
 	}
-	c.checkEnv(n.get("env"), join(at, "env"), in, read)
+	c.checkEnv(n.get("env"), join(at, "env"), in|secretsToo, read)
 	c.checkLogic(i, n, at, in, read)
 	c.checkHTTP(n, at, in, read)
 	c.checkInput(n, at, in, read)

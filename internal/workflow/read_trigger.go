@@ -62,8 +62,8 @@ func (r *reader) triggers(w *Workflow, n *node) {
 	r.calendarSizes(w, n)
 }
 
-// wellFormed is a mapping without the entries that its shape refuses, and whether there
-// were any. What it refuses has been said.
+// wellFormed returns a mapping without the entries that its shape refuses. refused reports whether there
+// were any; their faults are reported already.
 func wellFormed(n *node, sh *shape) (kept *node, refused bool) {
 	kept = &node{kind: mapNode, line: n.line, col: n.col}
 	for i, k := range n.keys {
@@ -80,7 +80,7 @@ func wellFormed(n *node, sh *shape) (kept *node, refused bool) {
 	return kept, refused
 }
 
-// kindOf finds the one key that says what kind of trigger n is; false: there are several, or
+// kindOf finds the one key that gives the kind of trigger n. It returns false if there are several, or if
 // it was refused.
 func (r *triggerReader) kindOf(n *node, kinds []string) bool {
 	found := 0
@@ -229,7 +229,7 @@ func (r *triggerReader) once(v *node, at string) {
 	}
 }
 
-// instant is an instant in UTC; "" if it is none.
+// instant is an instant in UTC. It returns "" for any other text.
 func (r *triggerReader) instant(v *node, at string) string {
 	if r.zone == nil {
 		return ""
@@ -423,7 +423,7 @@ func (r *triggerReader) absent(n *node, at string) {
 	a.By = t.Format(time.RFC3339)
 }
 
-// params reads what the trigger gives, and sees to it that a run can start with it.
+// params reads the parameters that the trigger gives, and checks that a run can start with them.
 func (r *triggerReader) params(n *node) {
 	var given []member
 	if n != nil {
@@ -502,5 +502,5 @@ func holdsTemplate(n *node) bool {
 	return n.kind == scalarNode && hasTemplate(n.text) || slices.ContainsFunc(n.vals, holdsTemplate)
 }
 
-// hasEvent reports whether something comes with a fire.
+// hasEvent reports whether a fire has an event.
 func (t *Trigger) hasEvent() bool { return t.Webhook != nil || t.File != nil || t.RunOf != nil }

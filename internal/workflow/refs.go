@@ -3,6 +3,7 @@ package workflow
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// scope is where an expression stands; it decides what it may see.
+// scope is the place of an expression; it decides which values the expression may read.
 type scope uint8
 
 const (
@@ -25,6 +26,10 @@ const (
 	inClaim                // locks, and per_key of a queue: params and trigger.time
 	inWait                 // condition of a wait: as inTask, and now
 )
+
+// secretsToo is added to a scope in which an expression may read secrets: env, and the headers and the
+// body of a request. The values of such places are in no row.
+const secretsToo scope = 1 << 7
 
 type refKind uint8
 
@@ -43,6 +48,7 @@ const (
 	triggerEventRef                // trigger.event
 	eventRef                       // event.KEY, or event with an empty key
 	nowRef                         // now
+	secretRef                      // secrets.NAME
 )
 
 // ref is one thing that an expression reads.
@@ -88,6 +94,8 @@ func (r ref) String() string {
 		return "item"
 	case nowRef:
 		return "now"
+	case secretRef:
+		return "secrets." + r.key
 	case triggerEventRef:
 		return "trigger.event"
 	case eventRef:
@@ -107,8 +115,8 @@ func (r ref) handles() bool {
 	return r.kind == stateRef || r.kind == failureRef || r.kind == alwaysRef
 }
 
-// declarations is what a workflow declares, for the type check. A nil one knows nothing:
-// every name is right and every type is dynamic.
+// declarations holds the declared names of a workflow, for the type check. If it is nil, every name is
+// right and every type is dynamic.
 type declarations struct {
 	params  map[string]*Param
 	outputs map[string][]Output // by task; every task has an entry
@@ -116,7 +124,7 @@ type declarations struct {
 }
 
 // roots are the variables of expressions.
-var roots = []string{"params", "tasks", "trigger", "run", "item", "event", "now"}
+var roots = []string{"params", "tasks", "trigger", "run", "item", "event", "now", "secrets"}
 
 // eventKeys are the parts of a call to a webhook.
 var eventKeys = []string{"body", "headers", "query"}
@@ -130,7 +138,7 @@ type complaint struct {
 	hint    string
 }
 
-// Error makes a complaint an error for those who have no file to point into.
+// Error makes a complaint an error for callers without a file to point into.
 func (c complaint) Error() string {
 	if c.hint == "" {
 		return c.message
@@ -152,8 +160,12 @@ func refLength(path []string) int {
 	return 3
 }
 
-// resolve finds what a path of exactly one ref means, and its type.
+// resolve finds the meaning of a path of exactly one ref, and its type.
 func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *complaint) {
+	if path[0] == "secrets" {
+		return resolveSecret(path, in)
+	}
+	in &^= secretsToo
 	if in == inClaim && path[0] != "params" && path[0] != "trigger" {
 		return ref{}, nil, &complaint{message: "locks and keys cannot see " + path[0] + ": they are asked for before the run begins", hint: "they can use params, trigger.time and date()"}
 	}
@@ -183,6 +195,20 @@ func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *compla
 	}
 	return ref{}, nil, &complaint{message: "item is known only in the env, the dir, the request, the input, the parameters of a call and the inner levels of a task with foreach"}
 }
+
+// resolveSecret finds secrets.NAME.
+func resolveSecret(path []string, in scope) (ref, *cel.Type, *complaint) {
+	switch {
+	case in&secretsToo == 0:
+		return ref{}, nil, &complaint{message: "a secret cannot be read here: the value would be stored or shown", hint: "use secrets in env, and in the headers and the body of http"}
+	case len(path) != 2 || !secretName.MatchString(path[1]):
+		return ref{}, nil, &complaint{message: "that is no secret", hint: "write secrets.NAME, with letters, digits and _"}
+	}
+	return ref{kind: secretRef, key: path[1]}, cel.StringType, nil
+}
+
+// secretName is what can be the name of a secret.
+var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
 // beforeRun refuses what no run has yet: where a trigger decides what to start.
 func beforeRun(root string, in scope) *complaint {
@@ -319,7 +345,7 @@ func (d *declarations) resolveTask(path []string, in scope) (ref, *cel.Type, *co
 	return ref{}, nil, &complaint{message: fmt.Sprintf("a task has outputs and state, not %s", quoteShort(path[2])), hint: hint}
 }
 
-// foreachOutputs is what expressions see of a task with foreach.
+// foreachOutputs returns the outputs of a task with foreach, as expressions see them.
 func foreachOutputs(path []string, outputs []Output) (ref, *cel.Type, *complaint) {
 	r := ref{kind: outputsRef, task: path[1]}
 	switch {

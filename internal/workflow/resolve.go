@@ -12,7 +12,7 @@ import (
 	celref "github.com/google/cel-go/common/types/ref"
 )
 
-// Inputs is what expressions see when an attempt is dispatched.
+// Inputs are the values that expressions can read when an attempt is dispatched.
 type Inputs struct {
 	RunID       string
 	Attempt     int
@@ -24,16 +24,18 @@ type Inputs struct {
 	Outputs func(task string) (json.RawMessage, dag.TaskState)
 	Item    json.RawMessage // of an instance of foreach
 	Now     time.Time       // of the condition of a wait
+	// Secret gives the value of a secret. It is called only where secrets may be read.
+	Secret func(name string) (string, error)
 }
 
-// Resolved is what an attempt of a task executes.
+// Resolved is the work of an attempt, with all expressions evaluated.
 type Resolved struct {
 	Run Run
 	Dir string // as written; "" is the default
 	Env []KV   // of the workflow and the task, each name once, in the order of the file
-	// Request is sent instead of Run; nil: there is none.
+	// Request is sent instead of Run. It is nil if there is none.
 	Request *Sent
-	// Input is that of a kind, a JSON object; nil: it is of none.
+	// Input is the input of a kind, a JSON object. It is nil if the task has no kind.
 	Input json.RawMessage
 }
 
@@ -67,13 +69,13 @@ func (w *Workflow) Resolve(task int, in Inputs) (Resolved, error) {
 		if own[kv.Name] {
 			continue
 		}
-		if kv.Value, err = w.text(kv.Value, inEnv, &from); err != nil {
+		if kv.Value, err = w.text(kv.Value, inEnv|secretsToo, &from); err != nil {
 			return Resolved{}, fmt.Errorf("env %s of the workflow: %w", kv.Name, err)
 		}
 		out.Env = append(out.Env, kv)
 	}
 	for _, kv := range t.Env {
-		if kv.Value, err = w.text(kv.Value, t.foreachScope(), &from); err != nil {
+		if kv.Value, err = w.text(kv.Value, t.foreachScope()|secretsToo, &from); err != nil {
 			return Resolved{}, fmt.Errorf("env %s: %w", kv.Name, err)
 		}
 		out.Env = append(out.Env, kv)
@@ -105,7 +107,7 @@ func (w *Workflow) text(text string, in scope, from *values) (string, error) {
 func (w *Workflow) ReadsOutputs(task int) []string {
 	t := &w.Tasks[task]
 	var names []string
-	scope := t.foreachScope()
+	scope := t.foreachScope() | secretsToo
 	add := func(text string) {
 		if !hasTemplate(text) {
 			return
@@ -144,6 +146,7 @@ type values struct {
 	event   json.RawMessage
 	item    json.RawMessage
 	run     map[string]any
+	secret  func(name string) (string, error)
 
 	known map[string]map[string]json.RawMessage // "" holds the parameters
 }
@@ -184,6 +187,8 @@ func (v *values) lookup(r ref) celref.Val {
 		return types.Timestamp{Time: v.at.UTC()}
 	case nowRef:
 		return types.Timestamp{Time: v.now.UTC()}
+	case secretRef:
+		return v.secretOf(r.key)
 	case triggerEventRef:
 		if r.has {
 			return types.Bool(len(v.event) > 0)
@@ -203,6 +208,17 @@ func (v *values) lookup(r ref) celref.Val {
 		return types.DefaultTypeAdapter.NativeToValue(v.run[r.key])
 	}
 	return types.NewErr("%s is not known here", r)
+}
+
+func (v *values) secretOf(name string) celref.Val {
+	if v.secret == nil {
+		return types.NewErr("secrets.%s is not known here", name)
+	}
+	value, err := v.secret(name)
+	if err != nil {
+		return types.NewErr("secrets.%s: %v", name, err)
+	}
+	return types.String(value)
 }
 
 func orNull(raw []byte) json.RawMessage {

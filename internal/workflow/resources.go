@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// classes are the resource classes that come with the program.
+// classes are the built-in resource classes.
 var classes = map[string]dag.Need{
 	"basic":   {CPU: 250, Memory: 256 << 20},
 	"regular": {CPU: 1000, Memory: 1 << 30},
@@ -41,7 +41,7 @@ const className = `^[a-z][a-z0-9-]{0,62}$`
 
 var classPattern = regexp.MustCompile(className)
 
-// IsClassName reports whether a class of one's own can have this name.
+// IsClassName reports whether a new class can have this name.
 func IsClassName(name string) bool {
 	_, builtin := classes[name]
 	return !builtin && classPattern.MatchString(name)
@@ -100,7 +100,7 @@ func nearClass(name string, own map[string]dag.Need) string {
 	return "name one of these, write {cpu: 2, memory: 4Gi}, or make it: skein class set " + name + " --cpu 2 --memory 4Gi"
 }
 
-// resources reads what a task takes of its worker; nil: nothing is written.
+// resources reads the resources that a task takes of its worker. It returns nil if the file names none.
 func (r *reader) resources(n *node, at string) *dag.Need {
 	if n == nil {
 		return nil

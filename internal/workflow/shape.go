@@ -59,7 +59,7 @@ func (sh *shape) find(name string) *key {
 	return nil
 }
 
-// names are the keys that work; those to come are not advertised.
+// names yields the supported keys. Keys of future features are left out.
 func (sh *shape) names(yield func(string) bool) {
 	for i := range sh.keys {
 		if k := &sh.keys[i]; k.later == "" && !yield(k.name) {

@@ -7,7 +7,7 @@ import "strings"
 // YAML: a fuzz test compares the two. At the first character that could mean more, the parser gets the whole
 // piece.
 
-// simpleDepthMax is how deep lists and mappings are nested at most; deeper ones are the parser's.
+// simpleDepthMax bounds the depth of nested lists and mappings. The parser reads deeper ones.
 const simpleDepthMax = 16
 
 // simple reads a chunk of the plain kind.

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A splitter of one's own is a kind whose handler makes the tasks of a run. A workflow that names one has no tasks
-// in its file, but two in its graph: split, which a worker that has registered the kind does, and work,
-// which is made of what that leaves behind.
+// A splitter of one's own is a kind whose handler makes the tasks of a run. A workflow that names one has
+// no tasks in its file, but two in its graph: split, which a worker that has registered the kind does, and
+// work, which is made of what that leaves behind.
 
 // Names of the tasks of such a workflow, and of the output with which the first hands over.
 const (

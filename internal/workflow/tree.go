@@ -21,7 +21,7 @@ const (
 	mapNode
 )
 
-// node is a value of the file and where it stands.
+// node is a value of the file with its position.
 type node struct {
 	text string  // of a scalar: its source text, or what its quotes hold
 	keys []*node // of a mapping, parallel to vals
@@ -33,7 +33,7 @@ type node struct {
 	plain bool
 	// block: a scalar after | or >.
 	block bool
-	// broken: it was refused already.
+	// broken says that the node was refused already.
 	broken bool
 }
 

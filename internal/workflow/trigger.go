@@ -14,7 +14,7 @@ const (
 	calendarsBytesMax = 4 << 20   // all calendars of a workflow, counted in each trigger that names them
 )
 
-// What a trigger does when its declaration does not say.
+// The defaults of a trigger.
 const (
 	CatchupLimitDefault = 100
 	OverlapLimitDefault = 100
@@ -116,7 +116,7 @@ type Again struct {
 	MaxPerHour int32  `json:"max_per_hour"`
 }
 
-// Absent is something expected that did not come: RunOf or File.
+// Absent names the expected event: RunOf or File.
 type Absent struct {
 	RunOf *RunOf     `json:"run_of,omitempty"`
 	File  *FileWatch `json:"file,omitempty"`

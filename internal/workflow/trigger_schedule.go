@@ -122,8 +122,8 @@ func (t *Trigger) wallClock(opt cron.Options) (*cron.Schedule, error) {
 	return cron.Annually(months, t.Days, clocks, opt)
 }
 
-// Span is when the trigger may fire: from its start to the last moment of its end, both
-// included; a zero time is no bound. What a sensor hears outside of it starts nothing.
+// Span is the time in which the trigger may fire: from its start to the last moment of its end, both
+// included. A zero time means no bound. Events that a sensor hears outside of it start nothing.
 func (t *Trigger) Span() (from, until time.Time, err error) {
 	if t.Start == "" && t.End == "" {
 		return from, until, nil
@@ -248,7 +248,7 @@ func onWall(t time.Time, loc *time.Location) (time.Time, bool) {
 	return at, true
 }
 
-// wallOf is what the clocks show at t, as if that were UTC.
+// wallOf returns the wall time of t in its zone, as if that were UTC.
 func wallOf(t time.Time) time.Time {
 	_, off := t.Zone()
 	return t.UTC().Add(time.Duration(off) * time.Second)
@@ -325,7 +325,7 @@ func parseCalendar(name string, data []byte) (cron.Calendar, error) {
 	return cron.ParseHolidayList(data)
 }
 
-// After is By as a duration; 0: it is a time of day or an instant.
+// After is By as a duration. It is 0 for a time of day or an instant.
 func (a *Absent) After() time.Duration {
 	d, err := ParseDuration(a.By)
 	if err != nil {

@@ -96,13 +96,14 @@ type Task struct {
 	Labels      []KV      `json:"labels,omitempty"` // the worker must carry
 	Node        string    `json:"node,omitempty"`   // the worker must be
 	Queue       string    `json:"queue,omitempty"`  // named queue that limits how many such attempts there are
-	// Resources is what the task takes of its worker in addition to a slot. nil: the default.
+	// Resources are the resources that the task takes of its worker in addition to a slot. nil means the
+	// default.
 	Resources *dag.Need `json:"resources,omitempty"`
 	Access    *Access   `json:"access,omitempty"`
 }
 
-// Run is what a task executes: exactly one of Shell, Argv, Code, File and Builtin is set, unless no
-// worker runs it, or it is a request or of a kind.
+// Run is the program of a task: exactly one of Shell, Argv, Code, File and Builtin is set, unless no worker
+// runs the task, or it is a request or has a kind.
 type Run struct {
 	Shell string   `json:"shell,omitempty"` // text for sh -c
 	Argv  []string `json:"argv,omitempty"`  // a program and its arguments, no shell
@@ -243,7 +244,7 @@ func (w *Workflow) Policy(i int) dag.Policy {
 	return p
 }
 
-// onLost is what the words of on_lost mean.
+// onLost maps the words of on_lost to policies.
 var onLost = map[string]dag.OnLost{"": dag.LostResubmit, "resubmit": dag.LostResubmit, "fail": dag.LostFail, "ask": dag.LostAsk}
 
 func firstDuration(a, b *Duration) *Duration {

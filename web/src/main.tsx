@@ -8,10 +8,14 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { createRoot } from 'react-dom/client'
 import { Failure } from './api/client'
+import { signInByAddress, watchPerson } from './api/session'
 import { onKey } from './app/keys'
 import { paint } from './app/preferences'
 import { makeRouter } from './app/router'
+import { SignedIn } from './app/signin'
+import { toast } from './kit/dialog'
 import { LiveStore, openWorker, setLive } from './live/live'
+import { forgetDrafts, openDrafts } from './text/drafts'
 
 paint()
 const queries = new QueryClient({
@@ -30,23 +34,37 @@ const queries = new QueryClient({
 })
 const live = new LiveStore(queries)
 setLive(live)
-live.start(openWorker)
 document.addEventListener('keydown', (e) => onKey(e))
 
-// For tests: whether nothing is being read, how many messages of the stream were handled, and a way to read all again.
+watchPerson({
+  forget: forgetDrafts,
+  enter: () => {
+    openDrafts()
+    void queries.invalidateQueries()
+  },
+  reload: () => location.reload(),
+})
+
+// For tests: whether the page reads nothing, counts of messages and of kept answers, and a way to read again.
 Object.assign(window, {
   skein: {
     idle: () => queries.isFetching() === 0 && queries.isMutating() === 0,
     seen: () => live.seen,
+    kept: () => queries.getQueryCache().getAll().length,
     again: () => void queries.invalidateQueries({ refetchType: 'active' }),
   },
 })
 
 const root = document.getElementById('root')
 if (root) {
+  const arrival = await signInByAddress()
+  if (arrival.kept) toast('You are signed in already. The code of the address was not used.')
+  live.start(openWorker)
   createRoot(root).render(
     <QueryClientProvider client={queries}>
-      <RouterProvider router={makeRouter()} />
+      <SignedIn arrival={arrival}>
+        <RouterProvider router={makeRouter()} />
+      </SignedIn>
     </QueryClientProvider>,
   )
 }

@@ -183,6 +183,7 @@ type RegisterRequest struct {
 	Inputs        bool     `protobuf:"varint,15,opt,name=inputs,proto3" json:"inputs,omitempty"`                        // it fetches what tasks get of others: ListInputs
 	Full          bool     `protobuf:"varint,16,opt,name=full,proto3" json:"full,omitempty"`                            // its disk has no room for attempts
 	GivesLogs     bool     `protobuf:"varint,17,opt,name=gives_logs,json=givesLogs,proto3" json:"gives_logs,omitempty"` // it answers a LogRead: GiveLog
+	Masks         bool     `protobuf:"varint,18,opt,name=masks,proto3" json:"masks,omitempty"`                          // it masks the secrets of a job in log and message, and refuses outputs that hold one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -332,6 +333,13 @@ func (x *RegisterRequest) GetFull() bool {
 func (x *RegisterRequest) GetGivesLogs() bool {
 	if x != nil {
 		return x.GivesLogs
+	}
+	return false
+}
+
+func (x *RegisterRequest) GetMasks() bool {
+	if x != nil {
+		return x.Masks
 	}
 	return false
 }
@@ -808,8 +816,11 @@ type Job struct {
 	// It gets files of others: ListInputs names them. That they cannot be had fails the attempt, cause inputs.
 	Inputs bool `protobuf:"varint,24,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// Absolute paths that the attempt may read, or also change, where the worker isolates what it runs.
-	Read          []string `protobuf:"bytes,25,rep,name=read,proto3" json:"read,omitempty"`
-	Write         []string `protobuf:"bytes,26,rep,name=write,proto3" json:"write,omitempty"`
+	Read  []string `protobuf:"bytes,25,rep,name=read,proto3" json:"read,omitempty"`
+	Write []string `protobuf:"bytes,26,rep,name=write,proto3" json:"write,omitempty"`
+	// Values that the worker masks in the log. An attempt whose outputs hold one fails with the cause secret.
+	Secrets       []string `protobuf:"bytes,28,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	Traceparent   string   `protobuf:"bytes,27,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // the trace context of the run's caller; "": the worker makes one of the run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1024,6 +1035,20 @@ func (x *Job) GetWrite() []string {
 		return x.Write
 	}
 	return nil
+}
+
+func (x *Job) GetSecrets() []string {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+func (x *Job) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
 }
 
 // Request is an HTTP request that the worker sends itself.
@@ -2752,7 +2777,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\x03R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xdd\x04\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xf3\x04\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -2773,7 +2798,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x06inputs\x18\x0f \x01(\bR\x06inputs\x12\x12\n" +
 	"\x04full\x18\x10 \x01(\bR\x04full\x12\x1d\n" +
 	"\n" +
-	"gives_logs\x18\x11 \x01(\bR\tgivesLogs\x1a9\n" +
+	"gives_logs\x18\x11 \x01(\bR\tgivesLogs\x12\x14\n" +
+	"\x05masks\x18\x12 \x01(\bR\x05masks\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfd\x01\n" +
@@ -2815,7 +2841,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05limit\x18\a \x01(\x05R\x05limit\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\x81\a\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xbd\a\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -2845,7 +2871,9 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\tartifacts\x18\x17 \x03(\tR\tartifacts\x12\x16\n" +
 	"\x06inputs\x18\x18 \x01(\bR\x06inputs\x12\x12\n" +
 	"\x04read\x18\x19 \x03(\tR\x04read\x12\x14\n" +
-	"\x05write\x18\x1a \x03(\tR\x05write\x1a:\n" +
+	"\x05write\x18\x1a \x03(\tR\x05write\x12\x18\n" +
+	"\asecrets\x18\x1c \x03(\tR\asecrets\x12 \n" +
+	"\vtraceparent\x18\x1b \x01(\tR\vtraceparent\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x02\n" +

@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Options are what a file does not say itself.
+// Options holds settings that the file does not contain.
 type Options struct {
 	importer.Options
 	Run bool // commands and scripts of images run on the node; else they are dropped
@@ -51,18 +51,18 @@ func Convert(src []byte, opt Options) (*importer.Result, error) {
 	return c.Close(), nil
 }
 
-// sheet is one document.
+// sheet is the conversion of one document.
 type sheet struct {
 	*importer.Sheet
 	opt       Options
 	shared    map[string]*workflow.Value
 	templates map[string]*workflow.Value
 	params    map[string]string // Argo's name → Skein's
-	text      string            // all texts of the document, to find the readers of a value
+	text      string            // all texts of the document, to find out which values are read
 	calls     int
-	lists     map[string]func() (string, error) // values that may be JSON lists → the list
+	lists     map[string]func() (string, error) // values that may be JSON lists → their lists
 	maps      map[string]*workflow.Value        // ConfigMaps of the file, by name
-	parallel  int64                             // parallelism of the whole
+	parallel  int64                             // parallelism of the whole workflow
 	limits    []limit
 	limited   bool // some foreach has a limit
 }
@@ -165,7 +165,7 @@ func (d *sheet) cron(f *importer.Fields) {
 	}
 }
 
-// spec converts what is common to all kinds.
+// spec converts the fields that all kinds have.
 func (d *sheet) spec(v *workflow.Value) {
 	if ref := v.Get("workflowTemplateRef"); ref != nil {
 		d.referred(v, ref)
@@ -208,7 +208,7 @@ func (d *sheet) paused(v *workflow.Value) {
 	}
 }
 
-// referred is a workflow whose spec is that of a template, with arguments of its own.
+// referred converts a workflow that takes its spec from a template and has arguments of its own.
 func (d *sheet) referred(v, ref *workflow.Value) {
 	name := ref.Get("name").Str()
 	spec := d.shared[name]
@@ -231,7 +231,7 @@ func (d *sheet) referred(v, ref *workflow.Value) {
 	d.spec(whole)
 }
 
-// index knows the templates and what the document says.
+// index collects the templates and the settings of the document.
 func (d *sheet) index(v *workflow.Value) {
 	d.templates = map[string]*workflow.Value{}
 	if list := v.Get("templates"); list != nil {
@@ -251,7 +251,8 @@ func (d *sheet) index(v *workflow.Value) {
 	d.text = b.String()
 }
 
-// arguments makes the parameters. The first to declare one wins: a workflow over its template.
+// arguments converts the parameters. The first declaration of a name counts, so a workflow takes precedence
+// over its template.
 func (d *sheet) arguments(v *workflow.Value) {
 	f := importer.NewFields(v)
 	if list := f.Take("parameters"); list != nil {

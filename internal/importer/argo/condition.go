@@ -9,10 +9,10 @@ import (
 	"skein.dev/skein/internal/importer"
 )
 
-// dependsToken is a piece of depends: a task with what it must have come to, or a sign.
+// dependsToken matches a part of depends: an operator, or a task with the result that it must have.
 var dependsToken = regexp.MustCompile(`^\s*(?:(&&|\|\||!|\(|\))|([A-Za-z0-9_-]+)(?:\.([A-Za-z]+))?)`)
 
-// namesOf are the tasks that depends names.
+// namesOf returns the names of the tasks in a depends.
 func namesOf(text string) []string {
 	var all []string
 	for text = strings.TrimSpace(text); text != ""; {
@@ -28,8 +28,8 @@ func namesOf(text string) []string {
 	return all
 }
 
-// depends makes a condition of an expression over tasks; "": that all have succeeded, as needs
-// says by itself.
+// depends converts a depends expression to needs and an if. cond is "" if all tasks must have succeeded,
+// because needs alone means that.
 func (s *scope) depends(text string) (needs []string, cond string, err error) {
 	plain := true
 	var b strings.Builder
@@ -67,7 +67,7 @@ func (s *scope) depends(text string) (needs []string, cond string, err error) {
 	return needs, b.String(), nil
 }
 
-// is the condition that a node came to something.
+// is returns the condition that a node ended with a status.
 func (n *node) is(status string) (string, bool) {
 	states, sign := []string{"succeeded", "skipped"}, " && "
 	switch status {
@@ -96,7 +96,7 @@ func (n *node) is(status string) (string, bool) {
 
 var comparison = regexp.MustCompile(`^(.+?)\s*(==|!=|<=|>=|<|>)\s*(.+)$`)
 
-// when makes a condition of simple comparisons with && and ||.
+// when converts simple comparisons, joined by && and ||, to a condition.
 func (s *scope) when(text string) (string, error) {
 	whole := strings.TrimSpace(text)
 	if whole == "true" || whole == "false" {

@@ -11,10 +11,10 @@ import (
 // depthMax bounds how deep templates call each other.
 const depthMax = 16
 
-// call is a template that is called.
+// call is the call of a template.
 type call struct {
 	at       *workflow.Value
-	name     string // of the task, or the prefix of its tasks
+	name     string // name of the task, or prefix of its tasks
 	short    string // the name that the other tasks of its template use
 	template *workflow.Value
 	outer    *scope
@@ -23,10 +23,10 @@ type call struct {
 	cond     string
 	stack    []string
 	alone    bool           // the inner tasks need no prefix
-	each     *importer.Each // the one task that the template becomes is repeated
+	each     *importer.Each // the foreach of the one task that the template becomes
 }
 
-// failed is a task that stands for a call which cannot be converted.
+// failed returns a task in place of a call that cannot be converted.
 func (d *sheet) failed(c call, reason, remedy string) *node {
 	t := d.Task(c.at, c.name)
 	t.Need(c.needs...)
@@ -90,12 +90,12 @@ func (d *sheet) call(c call) *node {
 	return n
 }
 
-// rest names what of a template was left out.
+// rest reports the fields of a template that were dropped.
 func (d *sheet) rest(c call, f *importer.Fields) {
 	f.Rest(reasons(), d.drop("template "+importer.Clip(c.template.Get("name").Str(), 60)+": "))
 }
 
-// inputs are the values of the parameters of a template.
+// inputs returns the values of the parameters of a template.
 func (c *call) inputs(v *workflow.Value) (map[string]importer.Text, error) {
 	given := map[string]*workflow.Value{}
 	if c.args != nil {
@@ -126,7 +126,7 @@ func (c *call) inputs(v *workflow.Value) (map[string]importer.Text, error) {
 				return nil, err
 			}
 			all[name] = text
-		case c.alone && c.outer.params[name] != "": // the entrypoint's are those of the workflow
+		case c.alone && c.outer.params[name] != "": // parameters of the entrypoint are those of the workflow
 			all[name] = importer.Expr(importer.Member("params", c.outer.params[name]))
 		case given[name] != nil || p.Get("valueFrom") != nil:
 			return nil, fmt.Errorf("the parameter %s has a value from somewhere else, which is not imported; give it a value", importer.Clip(name, 60))
@@ -137,7 +137,7 @@ func (c *call) inputs(v *workflow.Value) (map[string]importer.Text, error) {
 	return all, nil
 }
 
-// outputs are what a dag or steps hand on.
+// outputs converts the outputs of a dag or steps.
 func (s *scope) outputs(n *node, v *workflow.Value) {
 	list := v.Get("parameters")
 	if v != nil {
@@ -167,7 +167,7 @@ func (c *call) child(name string) string {
 	return c.name + "-" + name
 }
 
-// dag converts tasks in an order in which each comes after what it needs.
+// dag converts the tasks of a dag. Each task comes after the tasks that it needs.
 func (d *sheet) dag(c call, inner *scope, f *importer.Fields) *node {
 	list := f.Take("tasks")
 	if v := f.Take("failFast"); v == nil || importer.IsTrue(v) {
@@ -199,7 +199,7 @@ func (d *sheet) dag(c call, inner *scope, f *importer.Fields) *node {
 	return n
 }
 
-// inOrder sorts tasks so that each comes after those it names; those of a cycle come as they stand.
+// inOrder sorts tasks so that each comes after the tasks that it names. Tasks of a cycle keep their order.
 func inOrder(list []*workflow.Value) []*workflow.Value {
 	byName, done := map[string]*workflow.Value{}, map[string]bool{}
 	for _, v := range list {
@@ -226,7 +226,7 @@ func inOrder(list []*workflow.Value) []*workflow.Value {
 	return out
 }
 
-// steps converts groups, each of which waits for the one before it.
+// steps converts groups of steps. Each group waits for the group before it.
 func (d *sheet) steps(c call, inner *scope, groups *workflow.Value) *node {
 	n := &node{params: map[string]importer.Text{}, maySkip: c.cond != ""}
 	var before []*node
@@ -317,7 +317,7 @@ func (d *sheet) sharedTemplate(ref *workflow.Value) *workflow.Value {
 	return nil
 }
 
-// conditional is a call with its when.
+// conditional converts a call with a when.
 func (d *sheet) conditional(c call, inner *scope, when *workflow.Value) *node {
 	if when == nil {
 		return d.call(c)

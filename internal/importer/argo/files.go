@@ -10,10 +10,10 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// kept is an artifact: a file that a task leaves behind, by the name under which it is kept.
+// kept identifies a stored artifact: its task, and its name.
 type kept struct{ task, name string }
 
-// noInputs is why artifacts do not arrive.
+// noInputs is the reason why artifacts are dropped.
 const noInputs = "only what a task before it leaves in its working folder arrives, by from: \"{{tasks.NAME.outputs.artifacts.NAME}}\"; fetch other files in the script"
 
 // inside returns the path relative to the working folder; ok is false if the path is outside of it.
@@ -51,7 +51,7 @@ func (d *sheet) artifacts(t *importer.Task, v *workflow.Value, dir string) map[s
 
 var wholeReference = regexp.MustCompile(`^\s*\{\{\s*([^{}]*?)\s*\}\}\s*$`)
 
-// file finds the artifact that a from means.
+// file returns the artifact to which a from refers.
 func (s *scope) file(from string) (kept, bool) {
 	m := wholeReference.FindStringSubmatch(from)
 	if m == nil {
@@ -69,7 +69,7 @@ func (s *scope) file(from string) (kept, bool) {
 	return k, ok
 }
 
-// files are the artifacts that a template is called with.
+// files returns the artifacts that are arguments of a call.
 func (c *call) files(in *workflow.Value) map[string]kept {
 	all := map[string]kept{}
 	if list := c.args.Get("artifacts"); list != nil {
@@ -93,7 +93,7 @@ func (c *call) files(in *workflow.Value) map[string]kept {
 	return all
 }
 
-// handOn are the artifacts that a dag or steps leave: those of their tasks.
+// handOn returns the artifacts of a dag or steps, which are artifacts of their tasks.
 func (s *scope) handOn(list *workflow.Value) map[string]kept {
 	all := map[string]kept{}
 	if list == nil {
@@ -110,7 +110,7 @@ func (s *scope) handOn(list *workflow.Value) map[string]kept {
 	return all
 }
 
-// gets gives a task the artifacts that its template takes in.
+// gets adds the input artifacts of a template to a task.
 func (s *scope) gets(t *importer.Task, list *workflow.Value, dir string) {
 	if list == nil {
 		return
@@ -118,7 +118,7 @@ func (s *scope) gets(t *importer.Task, list *workflow.Value, dir string) {
 	for _, a := range list.Vals {
 		k := s.files[a.Get("name").Str()]
 		if k.task == "" {
-			continue // that was said
+			continue // reported before
 		}
 		to, ok := inside(a.Get("path").Str(), dir)
 		of := s.made(k.task)
@@ -151,7 +151,7 @@ func (d *sheet) made(name string) *importer.Task {
 	return d.Tasks[i]
 }
 
-// before reports whether a task surely ends before another begins.
+// before reports whether a task always ends before another begins.
 func (d *sheet) before(name string, t *importer.Task) bool {
 	byName := make(map[string]*importer.Task, len(d.Tasks))
 	for _, t := range d.Tasks {

@@ -58,7 +58,7 @@ func (d *sheet) leaf(c call, s *scope, f *importer.Fields) *node {
 	return n
 }
 
-// begin is the task of a template that becomes one.
+// begin begins the task of a template that becomes one task.
 func (d *sheet) begin(c call) (*importer.Task, *node) {
 	t := d.Task(c.at, c.name)
 	t.Need(c.needs...)
@@ -66,12 +66,13 @@ func (d *sheet) begin(c call) (*importer.Task, *node) {
 	return t, &node{ends: []string{t.Name}, params: map[string]importer.Text{}, maySkip: c.cond != ""}
 }
 
-// readsResult reports whether another task reads the output that the task prints.
+// readsResult reports whether another task reads the standard output of the task.
 func (d *sheet) readsResult(c call) bool {
 	return c.short != "" && strings.Contains(d.text, "."+c.short+".outputs.result")
 }
 
-// handsOn is the value of an output of a task: of a foreach the list of those of its instances.
+// handsOn returns the expression for an output of a task. For a foreach it is the list of the instances'
+// outputs.
 func (d *sheet) handsOn(t *importer.Task, output string) importer.Text {
 	if t.Each != nil {
 		list := importer.Member("tasks", t.Name) + ".outputs.map(o, " + importer.Member("o", output) + ")"
@@ -86,7 +87,7 @@ func (d *sheet) handsOn(t *importer.Task, output string) importer.Text {
 	return importer.Expr(value)
 }
 
-// results are the outputs of a template: files that it leaves.
+// results returns the outputs of a template that are files.
 func (d *sheet) results(n *node, t *importer.Task, v *workflow.Value, dir string) []importer.FileOutput {
 	f := importer.NewFields(v)
 	list := f.Take("parameters")
@@ -113,7 +114,7 @@ func (d *sheet) results(n *node, t *importer.Task, v *workflow.Value, dir string
 	return files
 }
 
-// scriptBody is a source with the program that reads it.
+// scriptBody converts a script and its interpreter.
 func (s *scope) scriptBody(t *importer.Task, b *importer.Fields) error {
 	program, source := importer.Texts(b.Take("command")), b.Take("source").Str()
 	if len(program) == 0 {
@@ -144,7 +145,7 @@ func (s *scope) program(t *importer.Task, program []string, source string) error
 
 var shellFlags = regexp.MustCompile(`^-([a-z]*)c$`)
 
-// containerBody is a command with arguments.
+// containerBody converts a command with arguments.
 func (s *scope) containerBody(t *importer.Task, b *importer.Fields) error {
 	words := importer.Texts(b.Take("command"))
 	if len(words) == 0 {
@@ -189,7 +190,7 @@ func (s *scope) containerBody(t *importer.Task, b *importer.Fields) error {
 	return nil
 }
 
-// word is a text with values as one word for sh.
+// word returns a text with values as one word for sh.
 func (*scope) word(t *importer.Task, v importer.Text, source string) string {
 	name := "ARG"
 	if m := reference.FindStringSubmatch(source); m != nil {
@@ -198,7 +199,7 @@ func (*scope) word(t *importer.Task, v importer.Text, source string) string {
 	return `"${` + t.Bind(name, v, "") + `}"`
 }
 
-// surroundings are the variables and the folder of a container.
+// surroundings converts the variables and the working folder of a container.
 func (s *scope) surroundings(t *importer.Task, b *importer.Fields) {
 	if v := b.Take("workingDir"); v != nil {
 		if dir, err := s.value(v.Str()); err == nil {
@@ -226,11 +227,11 @@ func (s *scope) surroundings(t *importer.Task, b *importer.Fields) {
 	}
 }
 
-// cpuQuantity is a number of cores, or of thousandths of one.
+// cpuQuantity matches a number of cores or of millicores.
 var cpuQuantity = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(m?)$`)
 
-// resources are cpu and memory: what a container asks for, and if it has a limit, that. Here they
-// are one number, what is kept for the task and the most that it gets.
+// resources converts the cpu and memory of a container. Skein has one number for request and limit. It is
+// the limit if there is one, else the request.
 func (s *scope) resources(t *importer.Task, v *workflow.Value) {
 	if v == nil {
 		return

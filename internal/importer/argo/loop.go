@@ -12,18 +12,18 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// itemsMax bounds the items of a list that are written out as tasks of their own.
+// itemsMax bounds the items of a list that become tasks of their own.
 const itemsMax = 1000
 
-// loop holds the items that a task is repeated for. The file lists them, each as a text under "" or as the
-// members of a mapping; or an expression gives the list.
+// loop holds the items of a repeated task. Either the file lists them, or an expression gives the list. An
+// item of the file is a mapping of texts; a plain text has the key "".
 type loop struct {
 	items []map[string]string
 	list  string
 }
 
-// repeated converts a task that is repeated: with foreach, if one task comes out of its template
-// and needs no item before it runs; else it is written out for each item.
+// repeated converts a repeated task. It makes a foreach if the template becomes one task that needs no item
+// before it runs. Otherwise it makes a task for each item.
 func (d *sheet) repeated(c call, inner *scope, when *workflow.Value, l *loop) *node {
 	why := d.noForeach(c, when, l)
 	if why == "" {
@@ -63,7 +63,7 @@ func (d *sheet) repeated(c call, inner *scope, when *workflow.Value, l *loop) *n
 // itemReference is {{item}} or {{item.x}}.
 var itemReference = regexp.MustCompile(`\{\{\s*item\b`)
 
-// noForeach says why a task cannot be a foreach; "": it can.
+// noForeach says why a task cannot be a foreach. It returns "" if it can.
 func (d *sheet) noForeach(c call, when *workflow.Value, l *loop) string {
 	script := c.template.Get("script")
 	one := script != nil || c.template.Get("container") != nil || c.template.Get("http") != nil || c.template.Get("resource") != nil
@@ -89,7 +89,7 @@ func (d *sheet) noForeach(c call, when *workflow.Value, l *loop) string {
 	return ""
 }
 
-// loop reads withItems, withParam and withSequence; nil: the task is done once.
+// loop reads withItems, withParam and withSequence. It returns nil if the task runs once.
 func (s *scope) loop(f *importer.Fields) (*loop, string) {
 	list, param, sequence := f.Take("withItems"), f.Take("withParam"), f.Take("withSequence")
 	switch {
@@ -114,7 +114,7 @@ func (s *scope) loop(f *importer.Fields) (*loop, string) {
 	return nil, ""
 }
 
-// param is a list that an expression gives, or one that is put into the file by the arguments.
+// param converts withParam: a list in the file, or an expression that gives the list.
 func (s *scope) param(v *workflow.Value) (*loop, string) {
 	text, err := s.value(v.Str())
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *scope) param(v *workflow.Value) (*loop, string) {
 	if c, known := text.Const(); known {
 		var list []json.RawMessage
 		if json.Unmarshal([]byte(c), &list) != nil {
-			return nil, "withParam: " + strconv.Quote(importer.Clip(c, 40)) + " is no JSON list"
+			return nil, "withParam: " + strconv.Quote(importer.Clip(c, 40)) + " is not a JSON list"
 		}
 		l := &loop{}
 		for _, raw := range list {
@@ -141,7 +141,7 @@ func (s *scope) param(v *workflow.Value) (*loop, string) {
 	return &loop{list: expr}, ""
 }
 
-// jsonItem is an item of a JSON list as texts.
+// jsonItem returns an item of a JSON list as texts.
 func jsonItem(raw json.RawMessage) map[string]string {
 	plain := func(raw json.RawMessage) string {
 		var text string
@@ -161,7 +161,7 @@ func jsonItem(raw json.RawMessage) map[string]string {
 	return item
 }
 
-// numberFormat is a format for whole numbers, with something around it.
+// numberFormat matches a format of one whole number with text around it.
 var numberFormat = regexp.MustCompile(`^[^%]*%[-+0]?[0-9]{0,3}[dxXob][^%]*$`)
 
 // sequence returns the numbers of withSequence. The file must give its end as a number.
@@ -199,7 +199,7 @@ func (s *scope) sequence(v *workflow.Value) (*loop, string) {
 	return l, ""
 }
 
-// parallelism is a limit of a workflow or template, which here is one of each foreach in it.
+// parallelism reads the limit of a workflow or template. It becomes the limit of each foreach in it.
 func (d *sheet) parallelism(v *workflow.Value, what string) int64 {
 	n, ok := importer.Int(v)
 	if !ok || n < 1 || n > 100_000 {
@@ -212,13 +212,13 @@ func (d *sheet) parallelism(v *workflow.Value, what string) int64 {
 	return n
 }
 
-// limit is a parallelism that was read.
+// limit is a parallelism that was found.
 type limit struct {
 	at   *workflow.Value
 	what string
 }
 
-// limitsRead says what became of parallelism.
+// limitsRead reports the conversion of parallelism.
 func (d *sheet) limitsRead() {
 	for _, l := range d.limits {
 		if d.limited {

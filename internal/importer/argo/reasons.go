@@ -1,6 +1,6 @@
 package argo
 
-// reasons says of keys that are known, and dropped, why. They are folded.
+// reasons returns why known keys are dropped. The keys are folded.
 func reasons() map[string]string {
 	const (
 		pods      = "there are no pods: tasks run as processes of a node"
@@ -38,7 +38,7 @@ func reasons() map[string]string {
 	return out
 }
 
-// kindReasons says of kinds of templates why they are dropped.
+// kindReasons returns why kinds of templates are dropped.
 func kindReasons() map[string]string {
 	return map[string]string{
 		"data":         "data templates are not imported; have a script list the files",

@@ -14,7 +14,7 @@ func number(n int64) importer.Raw { return importer.Raw(strconv.FormatInt(n, 10)
 
 var reference = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
 
-// scope is what a template sees.
+// scope holds the values that a template can read.
 type scope struct {
 	*sheet
 	inputs map[string]importer.Text
@@ -22,19 +22,19 @@ type scope struct {
 	files  map[string]kept  // its artifacts
 	item   map[string]string
 	handle bool // in when of an exit handler
-	each   bool // in a foreach: its item is known when it runs
+	each   bool // in a foreach: the item is known only at run time
 
-	parallel int64 // most instances of a foreach in it
+	parallel int64 // bound of the instances of a foreach in it
 }
 
-// node is what a task or a step became: its last tasks, and what it hands on.
+// node is the conversion of a task or a step: its last tasks, and its outputs.
 type node struct {
 	ends    []string
 	result  importer.Text
 	params  map[string]importer.Text
 	files   map[string]kept
 	maySkip bool
-	goesOn  bool // those that need it go on if it failed
+	goesOn  bool // tasks that need it run even if it failed
 }
 
 func runValue(name string) string {
@@ -43,7 +43,7 @@ func runValue(name string) string {
 		"workflow.creationTimestamp.RFC3339": "trigger.time"}[name]
 }
 
-// lookup is the value of a reference.
+// lookup returns the value of a reference.
 func (s *scope) lookup(name string) (importer.Text, error) {
 	name = strings.TrimSpace(name)
 	none := fmt.Errorf("{{%s}} has no value here; pass the value in another way", importer.Clip(name, 60))
@@ -93,7 +93,7 @@ func (s *scope) lookup(name string) (importer.Text, error) {
 	return nil, none
 }
 
-// value replaces the references of a text.
+// value replaces the references of a text by their values.
 func (s *scope) value(text string) (importer.Text, error) {
 	out := importer.Text{}
 	lit := func(piece string) {
@@ -126,7 +126,7 @@ func (s *scope) value(text string) (importer.Text, error) {
 	return out, nil
 }
 
-// known replaces the references whose values the file gives.
+// known replaces the references whose values are in the file.
 func (s *scope) known(text string) (string, error) {
 	var fault error
 	out := reference.ReplaceAllStringFunc(text, func(ref string) string {
@@ -143,7 +143,7 @@ func (s *scope) known(text string) (string, error) {
 	return out, fault
 }
 
-// script moves what is left into variables of the task.
+// script replaces the remaining references of a script by variables of the task.
 func (s *scope) script(t *importer.Task, text string) (string, error) {
 	text, err := s.known(text)
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *scope) script(t *importer.Task, text string) (string, error) {
 	})
 }
 
-// hint is a name for a variable with the value of a reference.
+// hint returns a name for the variable of a reference.
 func hint(ref string) string {
 	ref = strings.TrimSpace(ref)
 	for _, cut := range []string{"inputs.parameters.", "workflow.parameters.", "tasks.", "steps."} {

@@ -42,10 +42,10 @@ func (d *sheet) suspended(c call, f *importer.Fields) *node {
 	return n
 }
 
-// methods are those that a request may have.
+// methods lists the allowed methods of a request.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
-// request is a template http.
+// request converts an HTTP template.
 func (d *sheet) request(c call, s *scope, f *importer.Fields) *node {
 	t, n := d.begin(c)
 	b := importer.NewFields(f.Take("http"))
@@ -112,7 +112,7 @@ var (
 	bodyHas  = regexp.MustCompile(`^response\.body\s+contains\s+"([^"\\]+)"$`)
 )
 
-// expect reads a successCondition: what the status is, or what the body holds.
+// expect reads a successCondition: the expected status, or the expected content of the body.
 func expect(q *importer.Request, text string) bool {
 	before := *q
 	ok := expectAll(q, text)
@@ -145,8 +145,8 @@ func expectAll(q *importer.Request, text string) bool {
 	return true
 }
 
-// callsTemplate is a workflow that is all of a template, which is not in the file: it calls the
-// workflow that becomes of that.
+// callsTemplate converts a workflow that consists of a reference to a template outside of the file. It
+// calls the workflow that the template is converted to.
 func (d *sheet) callsTemplate(v, ref *workflow.Value) {
 	name := importer.WorkflowName(ref.Get("name").Str())
 	d.arguments(v.Get("arguments"))
@@ -171,8 +171,8 @@ func (d *sheet) callsTemplate(v, ref *workflow.Value) {
 	f.Rest(reasons(), d.drop("spec."))
 }
 
-// resource is a template that changes an object of Kubernetes: a workflow that it makes of a
-// template and waits for is one that it calls.
+// resource converts a template that changes an object of Kubernetes. It becomes a call if it creates a
+// workflow from a template and waits for its end. Other templates are dropped.
 func (d *sheet) resource(c call, s *scope, f *importer.Fields) *node {
 	b := f.Take("resource")
 	reason, remedy := "it changes an object of Kubernetes", "have it run kubectl"

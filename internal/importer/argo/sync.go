@@ -7,10 +7,10 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// locksMax is how many locks a workflow names at most.
+// locksMax bounds the locks of a workflow.
 const locksMax = 16
 
-// synchronize makes locks of the mutexes of a workflow, and a queue of its semaphore.
+// synchronize converts the mutexes of a workflow to locks, and its semaphore to a queue.
 func (d *sheet) synchronize(v *workflow.Value) {
 	if v == nil {
 		return

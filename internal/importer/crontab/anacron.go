@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// startHour is when anacron gets to work where START_HOURS_RANGE does not say: Debian calls it
-// from 7:30 on.
+// startHour is the hour at which anacron begins without START_HOURS_RANGE. Debian starts it at 7:30.
 const startHour = 7
 
-// parseAnacron takes an entry of an anacrontab apart: period in days or @word, delay in
-// minutes, name of the job, command.
+// parseAnacron parses an entry of an anacrontab: period in days or @word, delay in minutes, name of the
+// job, command.
 func parseAnacron(l *line) (*entry, *fault) {
 	const form = "a line of an anacrontab is: period in days, delay in minutes, name of the job, command"
-	e := &entry{line: l, user: "root"} // anacron has no other
+	e := &entry{line: l, user: "root"} // anacron runs every job as root
 	var words [3]field
 	i := l.begin()
 	for n := range words {
@@ -43,8 +42,8 @@ func parseAnacron(l *line) (*entry, *fault) {
 	return e, nil
 }
 
-// anacron makes the trigger of an entry of an anacrontab: what such an entry wants, once in a
-// period and made up for after a pause, is catchup.
+// anacron converts an entry of an anacrontab to a trigger. The entry runs once in each period, and is made
+// up for after a pause. catchup does the same.
 func (c *converter) anacron(d *draft) *fault {
 	e := d.entry
 	from := startHour

@@ -28,8 +28,8 @@ func percent(text string) (command, input string, has bool) {
 	return out.String(), "", false
 }
 
-// inputOf turns what follows the first % into lines. Here a backslash behind a backslash may
-// escape a %, too: cron reads the two parts by different rules.
+// inputOf converts the text after the first % to lines. Here \\ before % also escapes it, because cron
+// reads the two parts by different rules.
 func inputOf(text string) string {
 	var out strings.Builder
 	escaped := false
@@ -51,16 +51,16 @@ func inputOf(text string) string {
 	return out.String()
 }
 
-// execution is what the task runs: a text for sh, or a program with arguments.
+// execution is the command of the task: a text for sh, or a program with arguments.
 type execution struct {
 	text string
 	argv []string
 }
 
-// commandVar carries a command that the file could not hold as it is.
+// commandVar is the variable of a command that the file cannot contain literally.
 const commandVar = "CRON_COMMAND"
 
-// command says what the entry runs.
+// command converts the command of the entry.
 func (c *converter) command(d *draft) *fault {
 	e := d.entry
 	command, input, has := percent(e.command)
@@ -95,7 +95,7 @@ func (c *converter) command(d *draft) *fault {
 	return nil
 }
 
-// noteInput says so when a % was most likely not meant to end the command.
+// noteInput adds a note if a % probably was not meant to end the command.
 func (c *converter) noteInput(d *draft, command string) {
 	if _, whole := segments(command); !whole || strings.HasSuffix(command, "+") {
 		d.approximate(`a % without \ ends the command for cron, so it never ran as it was meant; if a percent sign is meant, correct run`)
@@ -104,11 +104,11 @@ func (c *converter) noteInput(d *draft, command string) {
 	d.notes = append(d.notes, "what follows the first % is its standard input")
 }
 
-// inputVar carries an input that fits in no here-document.
+// inputVar is the variable of an input that fits in no here-document.
 const inputVar = "CRON_INPUT"
 
-// withInput gives a script its standard input. exec in front changes that of the shell itself,
-// so it holds for every command of the script, whatever that looks like.
+// withInput gives a script its standard input. An exec at its beginning redirects the input of the shell
+// itself, so it holds for every command of the script.
 func (d *draft) withInput(script, input string) string {
 	input = strings.TrimSuffix(input, "\n")
 	lines := strings.Split(input, "\n")
@@ -121,8 +121,8 @@ func (d *draft) withInput(script, input string) string {
 	return "exec <<INPUT\n$" + inputVar + "\nINPUT\n" + script
 }
 
-// clashes reports whether a line would be taken for the end of a here-document, or begins like
-// it and goes on with a byte above ASCII: dash loses a byte there.
+// clashes reports whether a line would end a here-document. It also reports a line that begins like the end
+// word and continues with a byte above ASCII, because dash loses a byte there.
 func clashes(lines []string, end string) bool {
 	for _, line := range lines {
 		n := 0
@@ -136,8 +136,8 @@ func clashes(lines []string, end string) bool {
 	return false
 }
 
-// escape moves a command that holds ${{ into a variable: inside of run that is refused, so
-// that no value can become code, and there is no way to write it.
+// escape moves a command that contains ${{ into a variable. In run, ${{ is refused so that no value can
+// become code, and there is no escape for it.
 func (d *draft) escape() {
 	const open = "${{"
 	text := d.run.text
@@ -156,7 +156,7 @@ func (d *draft) escape() {
 	d.run.text = `eval "$` + commandVar + `"`
 }
 
-// user says as whom, and where, the entry runs.
+// user converts the user and the folder of the entry.
 func (c *converter) user(d *draft) {
 	d.dir = c.vars.value("HOME", c.opt.Home)
 	name, _, _ := strings.Cut(d.entry.user, ":") // FreeBSD: user:group
@@ -165,7 +165,7 @@ func (c *converter) user(d *draft) {
 	}
 }
 
-// trimRight takes blanks from the end that mean nothing to a shell.
+// trimRight removes trailing blanks that have no meaning for a shell.
 func trimRight(command string) string {
 	trimmed := strings.TrimRight(command, " \t")
 	if strings.HasSuffix(trimmed, `\`) && trimmed != command {
@@ -174,8 +174,8 @@ func trimRight(command string) string {
 	return trimmed
 }
 
-// unguard changes "test -x PROGRAM && PROGRAM" so that a test that says no ends well. Cron does
-// not look at exit codes; in Skein a run would fail because a program is not installed.
+// unguard changes "test -x PROGRAM && PROGRAM" so that a failed test ends with success. Cron ignores exit
+// codes, but in Skein the run would fail because a program is not installed.
 func (d *draft) unguard(command string) string {
 	all, whole := segments(command)
 	if !whole {
@@ -200,7 +200,7 @@ func (d *draft) unguard(command string) string {
 	return guard + " || exit 0\n" + rest
 }
 
-// isGuard knows commands that only look whether something is there.
+// isGuard reports whether a command only checks that something exists.
 func isGuard(segment string) bool {
 	words := strings.Fields(segment)
 	if len(words) > 0 && words[0] == "!" {
@@ -220,7 +220,7 @@ func isGuard(segment string) bool {
 	return false
 }
 
-// findsSh reports whether a node finds sh in the PATH of the crontab; cron does not search it there.
+// findsSh reports whether a node finds sh in the PATH of the crontab. Cron does not search PATH for sh.
 func (c *converter) findsSh() bool {
 	folders := strings.Split(c.vars.value("PATH", "/bin"), ":")
 	return contains(folders, "/bin") || contains(folders, "/usr/bin")
@@ -228,7 +228,7 @@ func (c *converter) findsSh() bool {
 
 func isSh(shell string) bool { return shell == "/bin/sh" || shell == "/usr/bin/sh" }
 
-// isPosix reports whether a shell reads what sh reads.
+// isPosix reports whether a shell understands the language of sh.
 func isPosix(shell string) bool {
 	return contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"}, shell[strings.LastIndexByte(shell, '/')+1:])
 }

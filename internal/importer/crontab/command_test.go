@@ -12,7 +12,8 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// output runs a program as a node and as cron would: what it prints, and whether it ends well.
+// output runs a program as a node and as cron would. It returns the standard output, and whether the
+// program succeeded.
 func output(t *testing.T, argv []string, input string, env []workflow.KV) (string, bool) {
 	t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -34,8 +35,8 @@ func argvOf(run workflow.Run) []string {
 	return run.Argv
 }
 
-// TestSameOutput runs commands as cron does (sh -c, input through a pipe) and as they were
-// converted, and compares what comes out.
+// TestSameOutput runs commands as cron does, with sh -c and input through a pipe, and as they were
+// converted. It compares the outputs.
 func TestSameOutput(t *testing.T) {
 	for _, line := range []string{
 		`cat%one%two`,
@@ -84,7 +85,7 @@ func TestSameOutput(t *testing.T) {
 			w := parsed(t, r.Workflows[0].Source)
 			command, input, _ := percent(line)
 			if input != "" && !strings.HasSuffix(input, "\n") {
-				input += "\n" // cron sees to it
+				input += "\n" // cron adds it
 			}
 			program := "/bin/sh"
 			if shell != "" {
@@ -100,7 +101,7 @@ func TestSameOutput(t *testing.T) {
 	}
 }
 
-// TestOtherShells: a shell that does not read what sh reads gets its command as it is.
+// TestOtherShells: a command for a shell other than sh stays as it is.
 func TestOtherShells(t *testing.T) {
 	r := converted(t, "SHELL=/usr/bin/fish\n@daily test -x a && it's\n@daily cat it's%in\n", Options{Format: User})
 	if run := parsed(t, r.Workflows[0].Source).Tasks[0].Run; !slices.Equal(run.Argv, []string{"/usr/bin/fish", "-c", "test -x a && it's"}) {
@@ -112,8 +113,8 @@ func TestOtherShells(t *testing.T) {
 	}
 }
 
-// TestRandomCommands: whatever is converted is read back by Skein as it is meant, and its
-// input arrives byte for byte.
+// TestRandomCommands: Skein reads back each converted command with the same meaning, and its input arrives
+// byte for byte.
 func TestRandomCommands(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 13))
 	pieces := []string{"a", "b ", "%", `\`, `\%`, "'", `"`, "$", "${{", "}}", ": ", " #", "#", "-", "\t", "&&", "||", ";", "|", "ü", "Ё", "あ", "€", "INPUT", "INPUTü", "\u2028", "\x01", "[", "{", "*", "?", "!", "INPUT", "\u00a0", "0x1", "null", "~", "@", "`", ">"}
@@ -141,7 +142,7 @@ func TestRandomCommands(t *testing.T) {
 	}
 }
 
-// FuzzConvert: no text makes it fail but for a reason, and what it hands out is good.
+// FuzzConvert: every error of Convert has a reason, and every result is sound.
 func FuzzConvert(f *testing.F) {
 	f.Add("0 1 * * * a%b\n")
 	f.Add("A='b'\nSHELL=/bin/bash\n*/5 1-23/2 1,2 jan-mar mon root [ -x a ] && b \\% ${{ c\n")

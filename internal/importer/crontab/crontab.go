@@ -14,25 +14,24 @@ import (
 const (
 	BytesMax   = 1 << 20
 	EntriesMax = 10_000
-	outputMax  = 16 << 20 // of all workflows, as of a workflow file: variables are repeated in each that sees them
+	outputMax  = 16 << 20 // of all workflows; each workflow repeats the variables above its line
 )
 
-// Options are what a crontab does not say itself.
+// Options holds settings that a crontab does not contain.
 type Options struct {
-	Path      string // how the file is called in texts; its folder tells the format; "" or "-" is standard input
-	Format    Format // Auto, or how it must be read
-	Zone      string // IANA name of the time zone that cron has; "" is UTC
+	Path      string // name of the file in texts; its folder tells the format; "" or "-" is standard input
+	Format    Format // Auto, or the format to use
+	Zone      string // IANA name of cron's time zone; "" is UTC
 	Namespace string // of the workflows; "" is the default one
-	User      string // as whom the workflows will run; "" is unknown
+	User      string // the user who will run the workflows; "" is unknown
 	Home      string // the folder in which cron starts commands of User, absolute; "" is unknown
 	// IsUser reports whether the machine has a user, to tell the formats apart; nil knows the
 	// accounts that every system has.
 	IsUser func(name string) bool
 }
 
-// Convert reads a crontab. Lines that cannot be converted are in the report and do not stop
-// the others; the errors are about the file as a whole: too large, not text, a zone that does
-// not exist.
+// Convert reads a crontab. Lines that cannot be converted are in the report and do not stop the others.
+// Errors concern the file as a whole: it is too large, it is not text, or its time zone does not exist.
 func Convert(src []byte, opt Options) (*importer.Result, error) {
 	c := &converter{opt: opt, file: importer.FileName(opt.Path), vars: &variables{}, names: map[string]int{}}
 	text, err := c.check(src)
@@ -77,7 +76,7 @@ func (c *converter) bound(lines []line) error {
 	return nil
 }
 
-// remark notes what concerns the file as a whole.
+// remark adds a note about the whole file.
 func (c *converter) remark(text string) {
 	note := func(s string) { c.result.Notes = append(c.result.Notes, s) }
 	if strings.Contains(text, "\r\n") {
@@ -99,7 +98,7 @@ type converter struct {
 	opt    Options
 	file   string
 	vars   *variables
-	names  map[string]int // of the workflows so far: the next number to try behind each
+	names  map[string]int // of the workflows so far: the next suffix to try for each
 	above  []string       // the comment lines right above
 	output int            // bytes of YAML so far
 	result *importer.Result
@@ -109,10 +108,10 @@ func (c *converter) fail(line int, message, hint string) error {
 	return workflow.Errors{{File: c.file, Line: line, Column: 1, Message: message, Hint: hint}}
 }
 
-// check bounds the file and says if it is no text at all.
+// check bounds the file, and returns an error if it is not text.
 func (c *converter) check(src []byte) (string, error) {
 	if len(src) > BytesMax {
-		return "", c.fail(1, fmt.Sprintf("the crontab is larger than %d MiB", BytesMax>>20), "split it, or is this another file?")
+		return "", c.fail(1, fmt.Sprintf("the crontab is larger than %d MiB", BytesMax>>20), "split it, or check that it is the right file")
 	}
 	text := strings.TrimPrefix(string(src), "\ufeff")
 	if i := strings.IndexByte(text, 0); i >= 0 {
@@ -173,7 +172,7 @@ func (c *converter) report(l *line, o importer.Outcome, name string, notes []str
 		Notes: notes, Text: l.shown()})
 }
 
-// fault is what is wrong with a line: at an offset in its text, why, and what would be right.
+// fault is an error of a line: the offset, the reason and the remedy.
 type fault struct {
 	at     int
 	reason string
@@ -192,7 +191,7 @@ func (c *converter) drop(l *line, f fault) {
 	c.result.Lines[len(c.result.Lines)-1].Column = l.column(max(f.at, l.begin()))
 }
 
-// entry converts a line that runs something.
+// entry converts a line that runs a command.
 func (c *converter) entry(l *line, above []string) error {
 	e, f := c.parseEntry(l)
 	if f == nil {
@@ -210,7 +209,7 @@ func (c *converter) entry(l *line, above []string) error {
 	return nil
 }
 
-// convert makes the workflow of an entry.
+// convert converts an entry to a workflow.
 func (c *converter) convert(e *entry) *fault {
 	d := &draft{entry: e, namespace: c.opt.Namespace, file: c.file}
 	if f := c.trigger(d); f != nil {
@@ -244,7 +243,7 @@ func (c *converter) namespace() string {
 	return c.opt.Namespace
 }
 
-// describe is the comment above the line, if it reads like one, and the line itself.
+// describe returns the description: the line itself, and the comment above it if that is prose.
 func (c *converter) describe(e *entry) string {
 	origin := fmt.Sprintf("From %s, line %d: %s", c.file, e.line.number, e.line.shown())
 	if comment := prose(e.above); comment != "" {

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/golden")
 
-// ada is who imports in the tests.
+// ada returns the options of the user of these tests.
 func ada(path string) Options {
 	return Options{Path: path, Zone: "Europe/Berlin", User: "ada", Home: "/home/ada"}
 }
@@ -30,7 +30,7 @@ func converted(t *testing.T, src string, opt Options) *importer.Result {
 	return r
 }
 
-// only is the one workflow of a crontab.
+// only returns the one workflow of a crontab.
 func only(t *testing.T, src string, opt Options) *workflow.Workflow {
 	t.Helper()
 	r := converted(t, src, opt)
@@ -49,8 +49,7 @@ func parsed(t *testing.T, source string) *workflow.Workflow {
 	return all[0]
 }
 
-// TestGolden shows what becomes of the crontabs that Debian's packages install, and of one
-// that has everything.
+// TestGolden converts the crontabs that Debian's packages install, and one with every feature.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/etc/cron.d/*")
 	if err != nil {
@@ -102,7 +101,7 @@ func shown(r *importer.Result) string {
 func TestVariableLines(t *testing.T) {
 	for _, c := range []struct {
 		line        string
-		name, value string // "": no variable
+		name, value string // "": the line is no variable
 	}{
 		{"A=b", "A", "b"},
 		{"A = b c  ", "A", "b c"},
@@ -153,7 +152,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// TestFaults: place, reason and remedy of lines that cannot be converted.
+// TestFaults checks place, reason and remedy of lines that cannot be converted.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		line   string
@@ -295,7 +294,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestEnvironment: each line sees the variables above it, in the workflow's own words.
+// TestEnvironment: each line sees the variables above it.
 func TestEnvironment(t *testing.T) {
 	src := "A=1\nMAILTO=x\n@hourly one\nA=2\nB='${{ x }}'\nHOME=/srv\nSHELL=/bin/bash\n@hourly two $MAILTO $USER\n"
 	r := converted(t, src, Options{Format: User, User: "ada", Home: "/home/ada"})

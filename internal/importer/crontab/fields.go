@@ -12,10 +12,10 @@ import (
 type spec struct {
 	name      string
 	low, high int
-	names     []string // of the values from low on
+	names     []string // of the values from low upwards
 }
 
-// The places of the fields.
+// The indices of the fields.
 const (
 	minute = iota
 	hour
@@ -34,15 +34,15 @@ func specs() [5]spec {
 	}
 }
 
-// item is one item of a field's list: the values low to high by step. With random, one of
-// them that cron chooses when it starts.
+// item is one item of a field's list: the values from low to high by step. If random is set, cron chooses
+// one of them when it starts.
 type item struct {
 	low, high, step int
 	random          bool
 }
 
-// check holds a field to what cron accepts. Skein's own expressions can say more (L, W, #, H,
-// steps without a range): in a crontab such a line never ran.
+// check accepts only what cron accepts in a field. Skein's own expressions allow more (L, W, #, H, steps
+// without a range), but cron never ran such a line.
 func (s *spec) check(f field) *fault {
 	_, err := s.items(f)
 	return err
@@ -104,7 +104,7 @@ func (s *spec) item(text string, at int) (item, *fault) {
 	return it, nil
 }
 
-// random reads 0~29 of cronie, where either end may be left out.
+// random parses a random range of cronie, such as 0~29. Either end may be missing.
 func (s *spec) random(from, to string, at int) (item, *fault) {
 	it := item{low: s.low, high: s.high, step: 1, random: true}
 	var err *fault
@@ -157,7 +157,7 @@ func (s *spec) value(text string, at int) (int, *fault) {
 	return n, nil
 }
 
-// longName is the whole name that a short one begins.
+// longName returns the full name that a short name abbreviates.
 func longName(short string) string {
 	for _, long := range strings.Fields("january february march april may june july august september october november december " +
 		"sunday monday tuesday wednesday thursday friday saturday") {
@@ -176,7 +176,7 @@ func (s *spec) wrong(at int, reason, hint string) *fault {
 	return &fault{at, s.name + ": " + reason, hint}
 }
 
-// number reads up to nine digits.
+// number parses up to nine digits.
 func number(s string) (int, bool) {
 	if s == "" || len(s) > 9 || strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) >= 0 {
 		return 0, false
@@ -187,7 +187,7 @@ func number(s string) (int, bool) {
 
 func quote(s string) string { return strconv.Quote(importer.Clip(s, 60)) }
 
-// checkAt knows the words behind @.
+// checkAt checks the word after @.
 func checkAt(word string, at int) *fault {
 	if contains(atWords(), word) {
 		return nil

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Format is how the lines of a crontab are built.
+// Format is the form of the lines of a crontab.
 type Format string
 
 // The formats.
 const (
-	Auto    Format = "auto"    // found out from the path, else from the lines
+	Auto    Format = "auto"    // determined from the path, else from the lines
 	User    Format = "user"    // time, command: what crontab -l prints
 	System  Format = "system"  // time, user, command: /etc/crontab and /etc/cron.d
 	Anacron Format = "anacron" // period, delay, name, command: /etc/anacrontab
@@ -21,7 +21,7 @@ func Formats() []string {
 	return []string{string(Auto), string(User), string(System), string(Anacron)}
 }
 
-// format decides how the lines are read, and says why.
+// format determines the format, and returns the reason.
 func (c *converter) format(lines []line) (Format, string, error) {
 	switch f := c.opt.Format; f {
 	case User, System, Anacron:
@@ -37,7 +37,7 @@ func (c *converter) format(lines []line) (Format, string, error) {
 	return f, why, nil
 }
 
-// formatOfPath knows the places that belong to cron.
+// formatOfPath determines the format from the paths that cron uses.
 func formatOfPath(path string) (Format, string) {
 	parts := strings.Split(path, "/")
 	base, folder := parts[len(parts)-1], ""
@@ -57,12 +57,12 @@ func formatOfPath(path string) (Format, string) {
 	return Auto, ""
 }
 
-// looksMax is how many entries are looked at to find out the format.
+// looksMax bounds the entries that formatOfLines examines.
 const looksMax = 1000
 
-// formatOfLines looks at the entries. A system crontab has a user in front of every command;
-// a crontab of a user may begin commands with a word that is a user's name too (mail, backup),
-// but hardly every one of them.
+// formatOfLines determines the format from the entries. A system crontab has a user before every command.
+// In a user's crontab some commands may begin with the name of a user (mail, backup), but rarely all of
+// them.
 func (c *converter) formatOfLines(lines []line) (Format, string) {
 	entries, users, sure := 0, 0, 0
 	for i := range lines {
@@ -98,14 +98,14 @@ func (c *converter) formatOfLines(lines []line) (Format, string) {
 	return User, "no entry names a user in front of its command"
 }
 
-// startsAsCron reports whether the first fields can be those of cron.
+// startsAsCron reports whether the first fields can be time fields of cron.
 func startsAsCron(l *line) bool {
 	e := &entry{line: l}
 	_, f := e.takeFields(l.begin())
 	return f == nil
 }
 
-// sixth is the word behind the time fields, and whether more follows it.
+// sixth returns the word after the time fields, and whether more follows it.
 func sixth(l *line) (word string, more bool) {
 	i := l.begin()
 	if l.text[i] == '-' {
@@ -126,13 +126,13 @@ func (c *converter) isUser(name string) bool {
 	return contains(accounts(), name) || c.opt.IsUser != nil && c.opt.IsUser(name)
 }
 
-// accounts are users that systems have without anybody's doing.
+// accounts returns the users that every system has.
 func accounts() []string {
 	return []string{"root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data", "backup",
 		"list", "irc", "nobody", "_apt", "postgres", "mysql", "smmsp", "munin", "logcheck", "amavis", "Debian-exim", "apache", "nginx"}
 }
 
-// programs are names of users that are as likely the name of a program.
+// programs returns names of users that are also names of programs.
 func programs() []string {
 	return []string{"sync", "games", "man", "lp", "mail", "news", "backup", "list", "git", "munin", "logcheck"}
 }

@@ -23,10 +23,10 @@ func cutLines(text string) []line {
 	return lines
 }
 
-// space is what cron skips between fields; \v and \f count inside of variables only.
+// space reports whether cron skips a byte between fields. \v and \f count only inside of variables.
 func space(c byte) bool { return c == ' ' || c == '\t' }
 
-// begin is the offset of the first character that is no blank.
+// begin returns the offset of the first non-blank character.
 func (l *line) begin() int { return skip(l.text, 0) }
 
 func skip(s string, i int) int {
@@ -36,7 +36,7 @@ func skip(s string, i int) int {
 	return i
 }
 
-// wordEnd is the offset of the first blank from i on.
+// wordEnd returns the offset of the first blank from i on.
 func wordEnd(s string, i int) int {
 	for i < len(s) && !space(s[i]) {
 		i++
@@ -44,14 +44,13 @@ func wordEnd(s string, i int) int {
 	return i
 }
 
-// column of an offset, from 1, in characters.
+// column returns the column of an offset, from 1, in characters.
 func (l *line) column(at int) int { return utf8.RuneCountInString(l.text[:min(at, len(l.text))]) + 1 }
 
 // shownMax bounds the text of a line in reports and descriptions, in characters.
 const shownMax = 1000
 
-// shown is the line as a person can read it: blanks trimmed, tabs and what cannot be printed
-// as a space.
+// shown returns the line for people: blanks trimmed, tabs and unprintable characters replaced by spaces.
 func (l *line) shown() string {
 	return importer.Clip(importer.OneLine(strings.ToValidUTF8(strings.TrimSpace(l.text), "?")), shownMax)
 }
@@ -65,7 +64,7 @@ const (
 	entryLine
 )
 
-// kind tells what a line is, as cron does: what can be read as a variable is one.
+// kind returns the kind of a line. As for cron, every line that can be parsed as a variable is one.
 func (l *line) kind() (lineKind, *variable) {
 	rest := l.text[l.begin():]
 	switch {
@@ -105,7 +104,7 @@ func parseVariable(s string) *variable {
 	return &variable{name, value[1 : end+1]}
 }
 
-// quotedName takes the name in front of a =.
+// quotedName parses the name before a =.
 func quotedName(s string) (name, rest string, ok bool) {
 	if s[0] == '"' || s[0] == '\'' {
 		end := strings.IndexByte(s[1:], s[0])
@@ -125,28 +124,28 @@ func asciiSpace(r rune) bool { return r == ' ' || r >= '\t' && r <= '\r' }
 
 func trimSpaceLeft(s string) string { return strings.TrimLeftFunc(s, asciiSpace) }
 
-// entry is a line that runs something, taken apart.
+// entry is a parsed line with a command.
 type entry struct {
 	line    *line
 	above   []string // the comment above it
-	at      string   // the word behind @; "": fields
+	at      string   // the word after @; "": the line has time fields
 	fields  [5]field
 	period  string // of anacron
 	delay   int    // of anacron, minutes
 	id      string // of anacron: the name of the job
 	user    string // "": the owner of the crontab
-	command string // as written, % and all
-	begin   int    // of the command in the line
+	command string // as written, with its %
+	begin   int    // offset of the command in the line
 	notes   []string
 }
 
-// field is one time field and its place in the line.
+// field is one time field and its position in the line.
 type field struct {
 	text string
 	at   int
 }
 
-// parseEntry takes an entry apart.
+// parseEntry parses an entry.
 func (c *converter) parseEntry(l *line) (*entry, *fault) {
 	if c.opt.Format == Anacron {
 		return parseAnacron(l)

@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/importer"
 )
 
-// nameOf makes a name for a workflow of its command: the program that does the work, not the
-// test, the cd or the nice in front of it.
+// nameOf returns a name for a workflow, from its command. It uses the program that does the work, and skips
+// a test, a cd or a nice before it.
 func nameOf(command string, line int) string {
 	text, _, _ := percent(command)
 	if name := slug(worker(text, 0)); name != "" {
@@ -17,10 +17,10 @@ func nameOf(command string, line int) string {
 	return fmt.Sprintf("cron-line-%d", line)
 }
 
-// depthMax is how many shells inside of shells are looked into.
+// depthMax bounds the nested shells that are examined.
 const depthMax = 5
 
-// worker finds the words that tell what a command does.
+// worker returns the words that say what a command does.
 func worker(command string, depth int) string {
 	if depth > depthMax {
 		return ""
@@ -43,7 +43,8 @@ func worker(command string, depth int) string {
 	return first
 }
 
-// telling is what one command of a line is called; setup: it only prepares another.
+// telling returns the name of one command of a line. setup is true if the command only prepares another
+// one.
 func telling(text string, depth int) (name string, setup bool) {
 	inner := text
 	switch {
@@ -77,8 +78,8 @@ func telling(text string, depth int) (name string, setup bool) {
 	return program(words, depth)
 }
 
-// shellWords cuts a command at blanks, up to the first redirection or pipe; quotes hold
-// words together and are taken off.
+// shellWords splits a command at blanks, up to the first redirection or pipe. Quotes keep words together
+// and are removed.
 func shellWords(text string) []string {
 	var words []string
 	var word strings.Builder
@@ -106,7 +107,7 @@ func shellWords(text string) []string {
 			end()
 		case open == 0 && (c == '|' || c == '<' || c == '>'):
 			if w := word.String(); begun && len(w) == 1 && w[0] >= '0' && w[0] <= '9' {
-				begun = false // 2> is no word
+				begun = false // 2> is not a word
 			}
 			end()
 			return words
@@ -119,7 +120,7 @@ func shellWords(text string) []string {
 	return words
 }
 
-// skipWrapper is how many words in front only say how something is run.
+// skipWrapper returns the number of leading words that only say how a program runs.
 func skipWrapper(words []string) int {
 	if len(words) < 2 {
 		return 0
@@ -130,7 +131,7 @@ func skipWrapper(words []string) int {
 	if base(words[0]) == "bundle" && words[1] == "exec" {
 		return 2
 	}
-	flags := "" // those with a word behind them
+	flags := "" // flags that take an argument
 	operands := 0
 	switch base(words[0]) {
 	case "exec", "time", "nohup", "setsid", "chronic", "eval", "command", "env", "builtin", "!":
@@ -164,7 +165,7 @@ func skipWrapper(words []string) int {
 	return n
 }
 
-// program names what the first word runs.
+// program returns a name for what the first word runs.
 func program(words []string, depth int) (name string, setup bool) {
 	name, rest := base(words[0]), words[1:]
 	switch name {
@@ -198,7 +199,7 @@ func isInterpreter(name string) bool {
 	return strings.HasPrefix(name, "python") || strings.HasPrefix(name, "php") && len(name) < 8
 }
 
-// interpreted names the script that an interpreter runs.
+// interpreted returns the name of the script that an interpreter runs.
 func interpreted(name string, words []string, depth int) (string, bool) {
 	for i, w := range words {
 		next := ""
@@ -211,7 +212,7 @@ func interpreted(name string, words []string, depth int) (string, bool) {
 		case w == "-m" && next != "" || w == "-jar" && next != "":
 			return base(next), false
 		case w == "-c" || w == "-e" || w == "-r":
-			return name, true // code in the line tells nothing
+			return name, true // code in the line gives no name
 		case !strings.HasPrefix(w, "-"):
 			return base(w) + subcommand(words[i+1:]), false
 		}
@@ -219,7 +220,7 @@ func interpreted(name string, words []string, depth int) (string, bool) {
 	return name, false
 }
 
-// subcommand is the first argument if it says what the program is to do: renew, schedule:run.
+// subcommand returns the first argument if it is a subcommand, such as renew or schedule:run.
 func subcommand(words []string) string {
 	for _, w := range words {
 		if strings.HasPrefix(w, "-") {
@@ -238,7 +239,7 @@ func subcommand(words []string) string {
 	return ""
 }
 
-// base is the last part of a path, without the ending of a script.
+// base returns the last part of a path, without the extension of a script.
 func base(path string) string {
 	path = strings.TrimRight(path, "/")
 	name := path[strings.LastIndexByte(path, '/')+1:]
@@ -250,10 +251,10 @@ func base(path string) string {
 	return name
 }
 
-// slugMax leaves room for a number behind the name.
+// slugMax leaves room for a number after the name.
 const slugMax = 50
 
-// slug makes a legal name of words; "" if nothing is left of them.
+// slug makes a valid name of words. It returns "" if no character is left.
 func slug(text string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(text) {
@@ -268,14 +269,14 @@ func slug(text string) string {
 		}
 	}
 	name := strings.Trim(b.String(), "-")
-	// The verbs of skein run are no names for it.
+	// The verbs of skein run cannot be names of workflows.
 	if contains(strings.Fields("list ls get watch stop kill pause resume recover rerun events open help"), name) {
 		return "cron-" + name
 	}
 	return name
 }
 
-// unique gives a name that no workflow of this file has.
+// unique returns a name that no workflow of this file has.
 func (c *converter) unique(name string) string {
 	n, taken := c.names[name]
 	if !taken {
@@ -289,8 +290,8 @@ func (c *converter) unique(name string) string {
 	}
 }
 
-// prose is the comment above an entry, if it is written for people and short: no drawing, no
-// entry that was switched off.
+// prose returns the comment above an entry if it is short text for people. Drawings and disabled entries do
+// not count.
 func prose(comment []string) string {
 	const most = 400
 	var kept []string

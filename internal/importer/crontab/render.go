@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// draft is a workflow in the making.
+// draft is a workflow under construction.
 type draft struct {
 	entry        *entry
 	file         string
@@ -26,7 +26,7 @@ type draft struct {
 	approximated bool
 }
 
-// approximate notes a difference between what was and what will be.
+// approximate notes a difference between the entry and the workflow.
 func (d *draft) approximate(note string) {
 	d.notes = append(d.notes, note)
 	d.approximated = true
@@ -39,8 +39,8 @@ func (d *draft) outcome() importer.Outcome {
 	return importer.Converted
 }
 
-// render writes the file and reads it back. What a person would write comes first; should
-// that not say exactly what is meant, everything is put into quotes.
+// render writes the file and reads it back. It first writes plain texts where a person would. If the file
+// then reads back differently, it puts every text into quotes.
 func (d *draft) render() (string, error) {
 	var why error
 	for _, write := range []func(string, int) string{importer.Scalar, func(s string, _ int) string { return importer.DoubleQuoted(s) }} {
@@ -52,7 +52,7 @@ func (d *draft) render() (string, error) {
 	return "", why
 }
 
-// source writes the file.
+// source returns the text of the file.
 func (d *draft) source(write func(text string, indent int) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s:%d, %s\n", d.file, d.entry.line.number, d.outcome())
@@ -86,8 +86,8 @@ func (d *draft) source(write func(text string, indent int) string) string {
 	return b.String()
 }
 
-// source writes the trigger. Cron starts a command whether or not the last one has ended, and
-// never makes up for what it missed.
+// source returns the trigger as text. Cron starts a command even if the previous one still runs, and never
+// makes up for missed instants.
 func (m *moment) source() string {
 	var b strings.Builder
 	switch {
@@ -106,14 +106,14 @@ func (m *moment) source() string {
 	return b.String()
 }
 
-// same reads the file with Skein's own reader and compares what it says with what is meant.
+// same reads the file back with Skein's own reader, and compares the result with the draft.
 func (d *draft) same(source string) error {
 	all, faults := workflow.Parse([]byte(source), workflow.Options{File: d.name + ".yaml"})
 	if len(faults) > 0 {
 		return errors.New(faults[0].Message)
 	}
 	if len(all) != 1 || len(all[0].Tasks) != 1 {
-		return errors.New("it is read as something else")
+		return errors.New("the written file reads back as another workflow")
 	}
 	w := all[0]
 	t := &w.Tasks[0]
@@ -134,7 +134,7 @@ func (d *draft) same(source string) error {
 	return nil
 }
 
-// is compares the moment with a trigger as it was read.
+// is reports whether a trigger that was read back equals the moment.
 func (m *moment) is(t *workflow.Trigger) bool {
 	if m.start {
 		return t.Kind == workflow.KindStart && t.Overlap == "allow"

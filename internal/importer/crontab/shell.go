@@ -2,15 +2,15 @@ package crontab
 
 import "strings"
 
-// segment is one of the commands that a line joins with && || ; and &.
+// segment is one of the commands that a line joins with && || ; or &.
 type segment struct {
 	from, to int
-	op       string // that follows it; "" at the end
+	op       string // the operator after it; "" at the end
 }
 
-// segments finds the commands at the top level of a line. Text in quotes or brackets, or between if and fi,
-// belongs to one command. It returns false if the commands cannot be told apart for certain (unclosed quotes,
-// case, a here-document, a comment); the line must then stay as it is.
+// segments splits a line into its top-level commands. Text in quotes or brackets, or between if and fi,
+// belongs to one command. It returns false if it cannot split the line reliably (unclosed quotes, case, a
+// here-document, a comment). The line must then stay as it is.
 func segments(s string) ([]segment, bool) {
 	sc := scanner{s: s, verb: true}
 	for sc.i < len(s) {
@@ -25,13 +25,13 @@ func segments(s string) ([]segment, bool) {
 type scanner struct {
 	s     string
 	i     int
-	from  int  // where the segment begins
-	depth int  // of if … fi, do … done, { … }
+	from  int  // start of the segment
+	depth int  // nesting of if … fi, do … done, { … }
 	verb  bool // the next word is a command, so it may be a keyword
 	all   []segment
 }
 
-// step takes one token. False: it is not clear what stands here.
+// step scans one token. It returns false if the token is not clear.
 func (sc *scanner) step() bool {
 	switch c := sc.s[sc.i]; c {
 	case ' ', '\t', '\n':
@@ -58,7 +58,7 @@ func (sc *scanner) operator(c byte) bool {
 	op := string(c)
 	switch {
 	case c == '&' && next == '>':
-		sc.i += 2 // both outputs into a file
+		sc.i += 2 // both outputs go to a file
 		return true
 	case c == next && c != ';':
 		op += op
@@ -88,7 +88,7 @@ func (sc *scanner) redirect(c byte) bool {
 	return true
 }
 
-// word takes one word, and minds keywords.
+// word scans one word, and handles keywords.
 func (sc *scanner) word() bool {
 	start := sc.i
 	for sc.i < len(sc.s) && strings.IndexByte(" \t\n;&|<>()", sc.s[sc.i]) < 0 {
@@ -107,7 +107,7 @@ func (sc *scanner) word() bool {
 		sc.depth++
 	case "then", "else", "elif", "do", "!", "time":
 	case "for", "select":
-		// Its own do is a command's place again, after the ; in front of it.
+		// The do of this loop is in the position of a command, because a ; comes before it.
 		sc.depth, sc.verb = sc.depth+1, false
 	case "fi", "done", "}":
 		sc.depth, sc.verb = sc.depth-1, false
@@ -125,10 +125,10 @@ func isAssignment(word string) bool {
 	return ok && isName(name)
 }
 
-// nestedMax bounds how deep brackets are followed.
+// nestedMax bounds the nesting of brackets.
 const nestedMax = 50
 
-// piece takes one character of a word, or a whole quotation or substitution.
+// piece scans one character of a word, or a whole quotation or substitution.
 func (sc *scanner) piece(nested int) bool {
 	if nested > nestedMax {
 		return false
@@ -150,7 +150,7 @@ func (sc *scanner) piece(nested int) bool {
 	return true
 }
 
-// upTo moves behind the next c.
+// upTo moves past the next c.
 func (sc *scanner) upTo(c byte) bool {
 	end := strings.IndexByte(sc.s[sc.i+1:], c)
 	if end < 0 {
@@ -195,7 +195,7 @@ func (sc *scanner) dollar(nested int) bool {
 
 func (sc *scanner) bracket(end byte) bool { return sc.inside(end, 0) }
 
-// inside moves from an opening bracket behind the one that closes it.
+// inside moves from an opening bracket past its closing one.
 func (sc *scanner) inside(end byte, nested int) bool {
 	for sc.i++; sc.i < len(sc.s); {
 		switch c := sc.s[sc.i]; {

@@ -7,13 +7,13 @@ import (
 	"skein.dev/skein/internal/importer"
 )
 
-// setting is a variable and the line that gave it its value.
+// setting is a variable, and the line that set it.
 type setting struct {
 	variable
 	line int
 }
 
-// variables are those in force at a place of the file: each line sees the ones above it.
+// variables holds the variables that are set at a line of the file. Each line sees those above it.
 type variables struct {
 	list  []setting
 	index map[string]int
@@ -38,7 +38,7 @@ func (v *variables) set(s setting) {
 	v.list = append(v.list, s)
 }
 
-// value is that of a variable, or of nothing.
+// value returns the value of a variable, or otherwise if it is not set.
 func (v *variables) value(name, otherwise string) string {
 	if s := v.get(name); s != nil {
 		return s.value
@@ -46,13 +46,13 @@ func (v *variables) value(name, otherwise string) string {
 	return otherwise
 }
 
-// settings are the variables that mean something to cron itself and that its commands need not see.
+// settings returns the variables that cron itself uses. Commands need not see them.
 func settings() []string {
 	return []string{"CRON_TZ", "RANDOM_DELAY", "START_HOURS_RANGE", "SHELL", "HOME", "MAILTO", "MAILFROM", "CONTENT_TYPE",
 		"CONTENT_TRANSFER_ENCODING", "NO_MAIL_OUTPUT", "MLS_LEVEL", "XDG_SESSION_CLASS", "PREFERRED_HOUR"}
 }
 
-// variable takes a line NAME=value.
+// variable handles a line NAME=value.
 func (c *converter) variable(l *line, v *variable) {
 	o, note, keep := c.judge(v)
 	if keep {
@@ -61,7 +61,7 @@ func (c *converter) variable(l *line, v *variable) {
 	c.report(l, o, "", []string{note})
 }
 
-// judge says what becomes of a variable, why, and whether lines below see it.
+// judge returns the outcome for a variable, the reason, and whether lines below see the variable.
 func (c *converter) judge(v *variable) (o importer.Outcome, note string, keep bool) {
 	switch v.name {
 	case "MAILTO":
@@ -178,7 +178,7 @@ func firstOf(a, b string) string {
 	return b
 }
 
-// mentions reports whether a command uses a variable by its name.
+// mentions reports whether a command uses a variable.
 func mentions(command, name string) bool {
 	for rest := command; ; {
 		i := strings.Index(rest, name)

@@ -9,17 +9,17 @@ import (
 	"skein.dev/skein/internal/cron"
 )
 
-// moment is a trigger: at the start, every n days, or an expression.
+// moment is the time of a trigger: a start, every n days, or an expression.
 type moment struct {
 	start   bool
-	every   int // days
+	every   int // days between two fires
 	expr    string
 	zone    string
-	clocks  bool // clock changes skip and repeat it, instead of moving it
+	clocks  bool // clock changes skip and repeat an instant, and do not move it
 	catchup string
 }
 
-// trigger says when the entry fires.
+// trigger computes when the entry fires.
 func (c *converter) trigger(d *draft) *fault {
 	e := d.entry
 	d.notes = append(d.notes, e.notes...)
@@ -46,8 +46,7 @@ func (c *converter) trigger(d *draft) *fault {
 	return c.possible(d)
 }
 
-// zone is the time zone that applies here: CRON_TZ, else that of cron. TZ is no more than a
-// variable of the command.
+// zone returns the time zone of an entry: CRON_TZ, else that of cron. TZ is only a variable of the command.
 func (c *converter) zone() (string, *fault) {
 	v := c.vars.get("CRON_TZ")
 	if v == nil || v.value == "" {
@@ -60,14 +59,14 @@ func (c *converter) zone() (string, *fault) {
 	return zone, nil
 }
 
-// expression writes the five fields for Skein so that they mean what they meant. For cron,
-// whether a clock change moves a line depends on the first characters of minute and hour; for
-// Skein on what the hour says. Where that makes a difference in the zone, it is written out.
+// expression translates the five fields so that they keep their meaning. For cron, the first characters of
+// minute and hour decide whether a clock change moves a line. For Skein, the hour field decides. Where this
+// matters in the time zone, expression lists the hours.
 func (c *converter) expression(d *draft) *fault {
 	e := d.entry
 	all := specs()
 	words := make([]string, len(all))
-	steps := false // the hour has a * or a step that is not at its beginning
+	steps := false // the hour has a *, or a step that does not start at the field's beginning
 	for n := range all {
 		items, f := all[n].items(e.fields[n])
 		if f != nil {
@@ -99,7 +98,7 @@ func (c *converter) expression(d *draft) *fault {
 	return nil
 }
 
-// fieldText is the field as Skein reads it.
+// fieldText returns the field in Skein's syntax.
 func fieldText(s *spec, text string, items []item) string {
 	parts := strings.Split(text, ",")
 	for i, it := range items {
@@ -126,19 +125,19 @@ func listHours(items []item) string {
 	return strings.Join(list, ",")
 }
 
-// variant is an expression with policies for clock changes.
+// variant is an expression with its policies for clock changes.
 type variant struct {
 	expr   string
 	gap    cron.Gap
 	repeat cron.Repeat
 }
 
-// differ reports whether two variants fire differently in a zone: it counts around each clock
-// change of the years that stand for all, one by one, because what one takes the next may give.
+// differ reports whether two variants fire differently in a zone. It counts the fires around each clock
+// change of the sample years separately, because two differences could cancel out.
 func differ(zone string, a, b variant) bool {
 	one, err := cron.Parse(a.expr, cron.Options{Zone: zone, Gap: a.gap, Repeat: a.repeat})
 	if err != nil {
-		return false // it is refused anyhow
+		return false // the expression is refused anyway
 	}
 	two, err := cron.Parse(b.expr, cron.Options{Zone: zone, Gap: b.gap, Repeat: b.repeat})
 	if err != nil {
@@ -152,7 +151,7 @@ func differ(zone string, a, b variant) bool {
 	return false
 }
 
-// changes are the clock changes of a zone in years that have them on every day of the week.
+// changes returns the clock changes of a zone in sample years, which cover every day of the week.
 func changes(zone string) []time.Time {
 	loc, err := cron.LoadZone(zone)
 	if err != nil {
@@ -170,11 +169,12 @@ func changes(zone string) []time.Time {
 	}
 }
 
-// randomDelayMax is the most that cronie takes, in minutes.
+// randomDelayMax is the bound of cronie, in minutes.
 const randomDelayMax = 24 * 60
 
-// delay converts RANDOM_DELAY of cronie, which delays each line by a random part of that many minutes, chosen
-// when cron starts. A spread over the minutes of the hour means the same if the minutes suffice.
+// delay converts RANDOM_DELAY of cronie. It delays each line by a random number of minutes, up to that
+// value, which cronie chooses at its start. A spread over the minutes of the hour means the same if the
+// range fits into the hour.
 func (c *converter) delay(d *draft) {
 	v := c.vars.get("RANDOM_DELAY")
 	if v == nil {
@@ -203,7 +203,7 @@ func spelledOut() map[string]string {
 		"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *"}
 }
 
-// possible asks Skein's own reader.
+// possible checks the trigger with Skein's own reader.
 func (c *converter) possible(d *draft) *fault {
 	_, err := cron.Parse(d.when.expr, cron.Options{Zone: d.when.zone})
 	if err == nil {

@@ -15,7 +15,7 @@ import (
 func TestWhen(t *testing.T) {
 	for _, c := range []struct{ line, cron, zone, repeat string }{
 		{"0 2 * * *", "0 2 * * *", "Europe/Berlin", "once"},
-		{"*/10 2 * * *", "*/10 2 * * *", "Europe/Berlin", "both"},   // for cron it is wild: minutes of *
+		{"*/10 2 * * *", "*/10 2 * * *", "Europe/Berlin", "both"},   // cron treats it as a wildcard because the minutes begin with *
 		{"*/10 12 * * *", "*/10 12 * * *", "Europe/Berlin", "once"}, // no clock changes at noon
 		{"0 1-23/2 * * *", "0 1-23/2 * * *", "Europe/Berlin", "once"},
 		{"0 0-22/2 * * *", "0 0,2,4,6,8,10,12,14,16,18,20,22 * * *", "Europe/Berlin", "once"},
@@ -47,8 +47,8 @@ func TestWhen(t *testing.T) {
 	}
 }
 
-// vixie runs the main loop of cron 3.0pl1 (cron.c, with Debian's handling of clock changes)
-// minute by minute and gives the minutes in which it starts an entry.
+// vixie runs the main loop of cron 3.0pl1 minute by minute (cron.c, with Debian's handling of clock
+// changes). It returns the minutes in which cron starts an entry.
 func vixie(fields [5]string, loc *time.Location, from time.Time, minutes int) []int64 {
 	all := specs()
 	var on [5][60]bool
@@ -85,7 +85,7 @@ func vixie(fields [5]string, loc *time.Location, from time.Time, minutes int) []
 	for t := start; t < start+int64(minutes); t++ {
 		now, fire := clock(t), false
 		switch diff := now - virtual; {
-		case diff > 3*60 || diff <= -3*60: // changed a lot
+		case diff > 3*60 || diff <= -3*60: // a large change
 			virtual = now
 			fire = due(now)
 		case diff == 1:
@@ -107,8 +107,8 @@ func vixie(fields [5]string, loc *time.Location, from time.Time, minutes int) []
 	return fires
 }
 
-// TestAsCronDoes compares the triggers of random entries with cron's own loop, around clock
-// changes and elsewhere.
+// TestAsCronDoes compares the triggers of random entries with cron's own loop, around clock changes and at
+// other times.
 func TestAsCronDoes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 8))
 	pick := func(from ...string) string { return from[rng.IntN(len(from))] }
@@ -131,7 +131,7 @@ func TestAsCronDoes(t *testing.T) {
 		text := strings.Join(fields[:], " ")
 		r := converted(t, text+" a\n", Options{Format: User, Zone: zone})
 		if len(r.Workflows) == 0 {
-			continue // never, on any day
+			continue // this entry never fires
 		}
 		tr := parsed(t, r.Workflows[0].Source).Triggers[0]
 		o := cron.Options{Zone: tr.Timezone}

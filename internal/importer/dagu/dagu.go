@@ -1,4 +1,4 @@
-// Package dagu turns the files of Dagu into workflows, and reports what is not the same.
+// Package dagu converts files of Dagu to workflows, and reports the differences.
 //
 //   - dagu.go: [Convert], and the fields of a DAG as a whole.
 //   - schedule.go, values.go: its schedules, parameters and variables.
@@ -7,7 +7,7 @@
 //   - refs.go: ${…} in texts.
 //   - reasons.go: the fields that are dropped, and why.
 //
-// Keys are known in their old form, camelCase, and in the new one, snake_case.
+// A key counts in its old form, camelCase, and in its new form, snake_case.
 package dagu
 
 import (
@@ -36,7 +36,7 @@ func Convert(src []byte, opt importer.Options) (*importer.Result, error) {
 	return c.Close(), nil
 }
 
-// fileName is the name of a DAG that has none: that of its file.
+// fileName returns the name of a DAG without one: the name of its file.
 func fileName(path string, i int) string {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	base = strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml")
@@ -57,7 +57,7 @@ type dag struct {
 	shell  []string
 	dir    importer.Text
 	limits importer.Map // defaults of steps
-	labels importer.Map // that a worker of its steps must carry
+	labels importer.Map // labels that a worker of its steps must have
 	name   string
 }
 
@@ -78,7 +78,7 @@ func (d *dag) convert(v *workflow.Value, name string) error {
 	return d.Finish(name)
 }
 
-// policies reads what holds for a whole run.
+// policies converts the fields of a whole run.
 func (d *dag) policies(f *importer.Fields) {
 	if n, ok := importer.Int(f.Take("maxActiveRuns")); ok && n > 0 {
 		d.Settings.Add("max_concurrent_runs", rawInt(n))
@@ -131,7 +131,7 @@ func (d *dag) policies(f *importer.Fields) {
 	}
 }
 
-// words is a program with its arguments, written as a list or as one line.
+// words returns a program with its arguments. They are a list or one line.
 func words(v *workflow.Value) []string {
 	if v.Kind == workflow.ListValue {
 		return importer.Texts(v)
@@ -139,7 +139,7 @@ func words(v *workflow.Value) []string {
 	return strings.Fields(v.Str())
 }
 
-// selector is the labels that a worker must carry.
+// selector returns the labels that a worker must have.
 func (d *dag) selector(v *workflow.Value) importer.Map {
 	if v.Null() {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// itemsMax is how many items Dagu takes.
+// itemsMax is Dagu's bound of items.
 const itemsMax = 1000
 
-// source says where items come from: the file lists them, or an expression gives the list.
+// source is the source of the items: a list in the file, or an expression that gives the list.
 type source struct {
 	items    []any // texts, and mappings from texts to texts
 	list     string
 	parallel int64
 }
 
-// items reads the items of parallel or foreach; why: they cannot be had.
+// items reads the items of parallel or foreach. why is not empty if it cannot read them.
 func (d *dag) items(s *step, f *importer.Fields, v *workflow.Value) (src source, why string) {
 	if v == nil {
 		return src, "there are no items"
@@ -28,7 +28,7 @@ func (d *dag) items(s *step, f *importer.Fields, v *workflow.Value) (src source,
 		src.parallel, _ = importer.Int(n)
 	}
 	if src.parallel < 1 || src.parallel > itemsMax {
-		src.parallel = 10 // as Dagu does
+		src.parallel = 10 // Dagu's default
 	}
 	if v.Kind == workflow.ListValue {
 		for _, e := range v.Vals {
@@ -73,7 +73,7 @@ func (*dag) countable(src source) string {
 	return ""
 }
 
-// listOf is the list that a reference gives: a parameter, or an output of a step before.
+// listOf returns the list of a reference: a parameter, or an output of an earlier step.
 func (d *dag) listOf(name string, s *step) (list, why string) {
 	key := strings.TrimPrefix(name, "params.")
 	if p, ok := d.params[key]; ok {
@@ -89,7 +89,7 @@ func (d *dag) listOf(name string, s *step) (list, why string) {
 	return from.asJSON(output), ""
 }
 
-// asJSON is the value of an output as JSON, whose members can be read.
+// asJSON returns the expression for an output as JSON, so that its members can be read.
 func (s *step) asJSON(output string) string {
 	if s.task.HTTP != nil {
 		s.task.HTTP.Answer = "json"
@@ -99,7 +99,7 @@ func (s *step) asJSON(output string) string {
 	return importer.TaskOutput(s.task.Name, s.task.AsList(output))
 }
 
-// repeat converts foreach: a body of one step becomes the task itself.
+// repeat converts foreach. If the body has one step, the step becomes the task itself.
 func (d *dag) repeat(s *step, v *workflow.Value) {
 	f := importer.NewFields(v)
 	src, why := d.items(s, f, f.Take("items"))
@@ -141,7 +141,7 @@ func (d *dag) repeat(s *step, v *workflow.Value) {
 	}
 }
 
-// itemText is the item of a foreach.
+// itemText returns the item of a foreach as a text.
 func (s *step) itemText(name string) (value importer.Text, missing string, ok bool) {
 	rest, ok := strings.CutPrefix(name, s.item)
 	if s.item == "" || !ok || rest != "" && rest[0] != '.' {

@@ -40,7 +40,7 @@ func (d *dag) graph(f *importer.Fields) {
 	d.gates()
 }
 
-// groups begins the steps. Those of a group run at the same time.
+// groups begins the steps. The steps of one group run at the same time.
 func (d *dag) groups(v *workflow.Value) [][]*step {
 	var all [][]*step
 	if v.Kind == workflow.MapValue {
@@ -63,7 +63,7 @@ func (d *dag) groups(v *workflow.Value) [][]*step {
 	return all
 }
 
-// connect says what each step needs, and whether any names it.
+// connect adds the needs of each step. It reports whether any step names its needs.
 func (d *dag) connect(groups [][]*step, chain bool) bool {
 	named := false
 	var before []*step
@@ -96,7 +96,7 @@ func (d *dag) connect(groups [][]*step, chain bool) bool {
 	return named
 }
 
-// goOn reads continueOn: what besides success lets those go on that need the step.
+// goOn reads continueOn: the states other than success after which dependent steps run.
 func (d *dag) goOn(s *step, v *workflow.Value) {
 	switch {
 	case v.Null():
@@ -117,7 +117,7 @@ func (d *dag) goOn(s *step, v *workflow.Value) {
 	}
 }
 
-// conditions writes the if of a step, where what it needs may end otherwise than well.
+// conditions sets the if of a step whose needs may end in another state than success.
 func (d *dag) conditions(s *step) {
 	explicit := false
 	var all []string
@@ -150,7 +150,7 @@ func (d *dag) conditions(s *step) {
 	s.task.If = strings.Join(all, " && ")
 }
 
-// handlers makes tasks of handlerOn, which run when all steps have ended.
+// handlers converts handlerOn to tasks that run after all steps.
 func (d *dag) handlers(v *workflow.Value, main int) {
 	if v.Null() {
 		return
@@ -197,13 +197,13 @@ func (d *dag) handlers(v *workflow.Value, main int) {
 	}, func(key *workflow.Value, why string) { d.Drop(key, "handlerOn."+why, "") })
 }
 
-// runCheck makes the condition of a whole run: a task in front of all that finds out.
+// runCheck converts the condition of a whole run into a task that comes before all others and evaluates it.
 func (d *dag) runCheck(v *workflow.Value, main int) []*step {
 	if v.Null() {
 		return nil
 	}
 	all := &step{at: v, fields: importer.NewFields(nil), env: map[string]importer.Text{}, task: d.Task(v, "run")}
-	d.Tasks = d.Tasks[:len(d.Tasks)-1] // it only lends its name
+	d.Tasks = d.Tasks[:len(d.Tasks)-1] // the task is only a template
 	d.check(all, v, "it finds out whether the run does anything: if not, its tasks are skipped")
 	if len(all.depends) == 0 {
 		if all.task.Dropped() {
@@ -223,7 +223,7 @@ func (d *dag) runCheck(v *workflow.Value, main int) []*step {
 	return []*step{guard}
 }
 
-// check makes the conditions of a step: a task in front of it that finds out.
+// check converts the conditions of a step into a task that comes before it and evaluates them.
 func (d *dag) check(s *step, v *workflow.Value, note string) {
 	if v.Null() {
 		return
@@ -257,7 +257,7 @@ func (d *dag) check(s *step, v *workflow.Value, note string) {
 	}
 	s.task.Need(guard.task.Name)
 	ok := importer.TaskOutput(guard.task.Name, "ok") + ` == "true"`
-	if s.task.If != "" && !s.handler { // that of the run
+	if s.task.If != "" && !s.handler { // the condition of the run
 		ok = s.task.If + " && " + ok
 	}
 	s.task.If = ok
@@ -266,7 +266,7 @@ func (d *dag) check(s *step, v *workflow.Value, note string) {
 	d.order = append(d.order, guard)
 }
 
-// condition is one precondition as a test for sh.
+// condition converts one precondition to a test for sh.
 func condition(c *workflow.Value) (test, why string) {
 	if c.Kind == workflow.ScalarValue {
 		return "(\n" + c.Text + "\n) > /dev/null 2>&1", ""

@@ -2,7 +2,7 @@ package dagu
 
 import "skein.dev/skein/internal/importer"
 
-// reasons says of keys that are known, and dropped, why. They are folded.
+// reasons returns why known keys are dropped. The keys are folded.
 func reasons() map[string]string {
 	const (
 		mail      = "Skein sends no mail, alerts are not supported yet; add a task with if: failure()"
@@ -35,7 +35,7 @@ func reasons() map[string]string {
 	}
 }
 
-// executorReason says why a kind of step is not imported.
+// executorReason returns why a kind of step is not imported.
 func executorReason(kind string) string {
 	known := map[string]string{
 		"docker": "it runs in a container, and tasks run as processes of the node; have it run docker run …",

@@ -9,11 +9,11 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// reference is ${a.b.c}, ${NAME} or $NAME at the beginning of a text.
+// reference matches ${a.b.c}, ${NAME} or $NAME at the beginning of a text.
 var reference = regexp.MustCompile(`^\$(?:\{([A-Za-z0-9_][A-Za-z0-9_.-]*)\}|([A-Za-z_][A-Za-z0-9_]*|[1-9]))`)
 
-// lookup is the value of a reference by its name. missing says why there is none; plain: sh knows
-// the variable by that name.
+// lookup returns the value of a reference by its name. missing says why there is no value. plain is true if
+// sh knows the variable by that name.
 func (d *dag) lookup(name string, s *step) (value importer.Text, plain bool, missing string) {
 	if rest, ok := strings.CutPrefix(name, "params."); ok {
 		name = rest
@@ -55,7 +55,7 @@ func (d *dag) lookup(name string, s *step) (value importer.Text, plain bool, mis
 	return nil, true, ""
 }
 
-// fromStep is a value of another step: its output variable, or ${ID.outputs.NAME}.
+// fromStep returns a value of another step: its output variable, or ${ID.outputs.NAME}.
 func (d *dag) fromStep(name string, s *step) (value importer.Text, plain bool, missing string, known bool) {
 	from, output, member := d.producer(name, s)
 	switch {
@@ -77,8 +77,8 @@ func (d *dag) fromStep(name string, s *step) (value importer.Text, plain bool, m
 	return importer.Expr(importer.TaskOutput(from.task.Name, output)), name == output, "", true
 }
 
-// producer is the step whose output a reference reads: the variable of a step before, or
-// ID.outputs.NAME; and of a value that is JSON the member.
+// producer returns the step whose output a reference reads. The reference is the variable of an earlier
+// step, or ID.outputs.NAME. member is the rest of the path, if the value is JSON.
 func (d *dag) producer(name string, s *step) (from *step, output, member string) {
 	variable, rest, dotted := strings.Cut(name, ".")
 	if o, ok := d.outputOf(variable, s); ok {
@@ -107,10 +107,10 @@ func (d *dag) producer(name string, s *step) (from *step, output, member string)
 	return nil, "", ""
 }
 
-// memberPath is names, one in another, that an expression reads.
+// memberPath matches a path of member names.
 var memberPath = regexp.MustCompile(`^(\.[A-Za-z_][A-Za-z0-9_]*)+$`)
 
-// outputOf is the last step before s, in the graph, that hands on a variable.
+// outputOf returns the last step before s, in the graph, that sets a variable.
 func (d *dag) outputOf(name string, s *step) (*step, bool) {
 	for i := len(d.order) - 1; i >= 0; i-- {
 		if o := d.order[i]; o != s && o.output == name && (s.handler || s.after(o)) {
@@ -120,7 +120,7 @@ func (d *dag) outputOf(name string, s *step) (*step, bool) {
 	return nil, false
 }
 
-// value converts a text at a place where Dagu replaces ${…} and no shell does.
+// value converts a text where Dagu replaces ${…} and no shell does.
 func (d *dag) value(at *workflow.Value, text string, s *step) importer.Text {
 	return d.valueOr(text, s, func(missing string) { d.Drop(at, missing, "use the variable in the script itself") })
 }
@@ -169,7 +169,7 @@ func (d *dag) valueOr(text string, s *step, miss func(missing string)) importer.
 	return out
 }
 
-// script moves the references of a script into variables of its task.
+// script replaces the references of a script by variables of its task.
 func (d *dag) script(text string, s *step) string {
 	out, err := importer.Shell(text, func(rest string) (string, int, bool) {
 		if rest[0] != '$' {
@@ -185,13 +185,13 @@ func (d *dag) script(text string, s *step) string {
 		case missing != "":
 			s.task.Drop(missing, "have the task that makes it write it to $SKEIN_OUTPUT, or set it in the script")
 			return "", 0, false
-		case value == nil: // of the machine, or of the script itself
+		case value == nil: // a variable of the machine, or of the script itself
 			return "", 0, false
 		case !plain || m[1] != "" && strings.Contains(m[1], "."):
 			return s.task.Bind(strings.TrimPrefix(name, "steps."), value, text), len(m[0]), false
 		}
 		s.seen(name, value)
-		if m[1] == "" { // it stays as it is; in single quotes Dagu replaces only what is in braces
+		if m[1] == "" { // unchanged: in single quotes Dagu replaces only references in braces
 			return "", 0, false
 		}
 		return name, len(m[0]), true

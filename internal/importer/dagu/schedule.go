@@ -13,8 +13,8 @@ func rawInt(n int64) importer.Raw { return importer.Raw(strconv.FormatInt(n, 10)
 
 var cronZone = regexp.MustCompile(`^(?:CRON_TZ|TZ)=(\S+)\s+`)
 
-// schedules makes the triggers. Dagu starts no run while one is active, and what it missed it makes
-// up for only within a catch-up window.
+// schedules converts the triggers. Dagu starts no run while another one is active. It makes up for missed
+// instants only within a catch-up window.
 func (d *dag) schedules(f *importer.Fields) {
 	v := f.Take("schedule")
 	catchup := "none"
@@ -44,7 +44,7 @@ func (d *dag) schedules(f *importer.Fields) {
 	}, func(key *workflow.Value, why string) { d.Drop(key, "schedule."+why, "") })
 }
 
-// schedule is one expression, a list of them, or mappings with cron or at.
+// schedule converts one expression, a list of them, or mappings with cron or at.
 func (d *dag) schedule(v *workflow.Value, catchup string) {
 	switch {
 	case v.Null():
@@ -70,7 +70,7 @@ func (d *dag) schedule(v *workflow.Value, catchup string) {
 	}
 }
 
-// trigger adds a trigger, if Skein takes it: a schedule that is wrong must not cost the workflow.
+// trigger adds a trigger if Skein accepts it. A wrong schedule is reported and does not drop the workflow.
 func (d *dag) trigger(at *workflow.Value, m importer.Map) {
 	if err := importer.CheckTrigger(m); err != nil {
 		d.Drop(at, "schedule: "+err.Error(), "write the trigger by hand")

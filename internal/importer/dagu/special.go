@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// child is the other DAG that a step runs; nil: it runs none.
+// child returns the DAG that a step runs. target is nil if the step runs none.
 func child(f *importer.Fields) (target *workflow.Value, params *workflow.Value) {
 	with := f.Peek("with", "config")
 	kind := executor(f.Again())
@@ -29,7 +29,7 @@ func child(f *importer.Fields) (target *workflow.Value, params *workflow.Value) 
 	run := f.Peek("run")
 	old := kind == "dag" || kind == "subworkflow"
 	if target == nil && run != nil && run.Kind == workflow.ScalarValue && (old || params != nil || strings.HasSuffix(run.Text, ".yaml")) {
-		target = f.Take("run") // the old form: run names a DAG
+		target = f.Take("run") // the old form, in which run names a DAG
 	}
 	if target == nil && old {
 		if target = f.Take("command"); target == nil {
@@ -70,7 +70,7 @@ func (d *dag) call(s *step, f *importer.Fields) {
 	}
 }
 
-// given are the values of the parameters of a DAG that a step runs.
+// given returns the values of the parameters of a DAG that a step runs.
 func (d *dag) given(s *step, params *workflow.Value) []importer.Var {
 	var all []importer.Var
 	fail := func(missing string) { s.task.Drop(missing, "give the value in another way") }
@@ -128,14 +128,14 @@ func (d *dag) given(s *step, params *workflow.Value) []importer.Var {
 	return all
 }
 
-// inFile reports whether the same file holds a DAG of that name.
+// inFile reports whether the file holds a DAG of that name.
 func (d *dag) inFile(name string) bool {
 	return slices.ContainsFunc(d.conv.Documents, func(o workflow.Document) bool {
 		return o.Value.Kind == workflow.MapValue && importer.WorkflowName(o.Value.Get("name").Str()) == name && o.Value.Get("name") != nil
 	})
 }
 
-// methods are those that a request may have.
+// methods lists the allowed methods of a request.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 // isRequest reports whether a step sends an HTTP request.
@@ -208,7 +208,7 @@ func (d *dag) request(s *step, with *workflow.Value) {
 	}
 }
 
-// query puts parameters behind an address.
+// query adds parameters to an address.
 func (d *dag) query(s *step, q *importer.Request, v *workflow.Value) {
 	if v.Null() {
 		return
@@ -228,7 +228,7 @@ func (d *dag) query(s *step, q *importer.Request, v *workflow.Value) {
 	}
 }
 
-// escaped writes a text for the query of an address.
+// escaped returns a text for the query of an address.
 func escaped(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
@@ -242,7 +242,7 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// approval is a step that waits for a person.
+// approval converts a step that waits for a person.
 func (d *dag) approval(t *importer.Task, v *workflow.Value, fail func(at *workflow.Value)) {
 	f := importer.NewFields(v)
 	prompt := f.Take("prompt")
@@ -258,7 +258,8 @@ func (d *dag) approval(t *importer.Task, v *workflow.Value, fail func(at *workfl
 	f.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "approval."+why, "") })
 }
 
-// gate makes the task that waits for the approval of a step: what needs the step needs it too.
+// gate adds the task that waits for the approval of a step. Every task that needs the step needs this task,
+// too.
 func (d *dag) gate(s *step, v *workflow.Value) {
 	t := d.Task(v, s.task.Name+"-approval")
 	t.Need(s.task.Name)
@@ -268,7 +269,7 @@ func (d *dag) gate(s *step, v *workflow.Value) {
 	s.gate = t
 }
 
-// gates lets those wait for an approval that need the step.
+// gates adds the approval tasks to the needs of the dependent tasks.
 func (d *dag) gates() {
 	for _, s := range d.order {
 		if s.gate == nil {

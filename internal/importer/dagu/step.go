@@ -14,24 +14,24 @@ type step struct {
 	fields   *importer.Fields
 	task     *importer.Task
 	env      map[string]importer.Text
-	output   string   // the variable that holds what it prints
-	declared []string // outputs that it writes itself
+	output   string   // the variable for its standard output
+	declared []string // outputs that the step writes itself
 	depends  []*step
 	handler  bool
-	// What counts as good enough for the steps that need it, besides success.
+	// These states count for dependent steps, too, besides success.
 	onFailure, onSkip bool
 	maySkip           bool
 
-	item   string         // what the item of a foreach or parallel is called; "": there is none
-	items  []any          // those that the file lists
-	hands  bool           // the DAG that it calls gets the item, if nothing else is said
-	gate   *importer.Task // that waits for its approval
-	calls  bool           // another DAG
-	sends  bool           // a request
+	item   string         // the variable of the item of a foreach or parallel; "": there is none
+	items  []any          // items that the file lists
+	hands  bool           // the DAG that it calls gets the item, unless the step says otherwise
+	gate   *importer.Task // the task that waits for its approval
+	calls  bool           // it calls another DAG
+	sends  bool           // it sends a request
 	opaque string         // why its output cannot be read
 }
 
-// asksPerson reports whether the step is nothing but a question.
+// asksPerson reports whether the step only waits for a decision.
 func (s *step) asksPerson() bool { return s.task.Approval != nil }
 
 func (s *step) declares(name string) bool { return slices.Contains(s.declared, name) }
@@ -54,7 +54,7 @@ func (s *step) after(o *step) bool {
 	return false
 }
 
-// seen gives the step's task a variable that comes from another step.
+// seen gives the step's task a variable whose value comes from another step.
 func (s *step) seen(name string, value importer.Text) {
 	if len(value) != 1 || !strings.HasPrefix(value[0].Expr, "tasks") || slices.ContainsFunc(s.task.Env, func(v importer.Var) bool { return v.Name == name }) {
 		return
@@ -62,8 +62,8 @@ func (s *step) seen(name string, value importer.Text) {
 	s.task.Env = append(s.task.Env, importer.Var{Name: name, Value: value})
 }
 
-// begin makes a step of a value: a command, or a mapping. Names of steps are known only when all
-// have begun.
+// begin makes a step of a value: a command, or a mapping. The names of the steps are known only when all
+// steps have begun.
 func (d *dag) begin(at *workflow.Value, v *workflow.Value, name string) *step {
 	s := &step{at: at, fields: importer.NewFields(v), env: map[string]importer.Text{}}
 	if v.Kind == workflow.ScalarValue {
@@ -122,7 +122,7 @@ func outputsOf(v *workflow.Value) []string {
 	return all
 }
 
-// fill converts what a step runs and how.
+// fill converts the command and the settings of a step.
 func (d *dag) fill(s *step) {
 	f, t := s.fields, s.task
 	t.Description = f.Take("description").Str()
@@ -144,7 +144,7 @@ func (d *dag) fill(s *step) {
 		}
 	}
 	d.action(s)
-	if s.fields == f { // else it was done with the body of a foreach
+	if s.fields == f { // otherwise the body of a foreach has converted them
 		d.how(s)
 	}
 	if v := f.Take("signalOnStop"); v != nil && v.Str() != "SIGTERM" {
@@ -164,7 +164,7 @@ func (d *dag) fill(s *step) {
 	}
 }
 
-// how reads timeout, retry and place of a step.
+// how reads timeout, retry and placement of a step.
 func (d *dag) how(s *step) {
 	f, t := s.fields, s.task
 	if n, ok := importer.Int(f.Take("timeoutSec")); ok && n > 0 && t.Wait == 0 {
@@ -194,7 +194,7 @@ func (d *dag) how(s *step) {
 	}
 }
 
-// action finds out what a step runs.
+// action determines the kind of a step.
 func (d *dag) action(s *step) {
 	f, t := s.fields, s.task
 	if v := f.Take("foreach"); v != nil {
@@ -277,7 +277,7 @@ func (d *dag) repeated(s *step, v *workflow.Value) bool {
 	return true
 }
 
-// calling is a step that runs another DAG, once or for each of several items.
+// calling converts a step that runs another DAG, once or for each of several items.
 func (d *dag) calling(s *step, parallel *workflow.Value) {
 	if s.output != "" {
 		s.opaque = "it is a report of Dagu about the other DAG; read outputs of its last tasks"
@@ -291,7 +291,7 @@ func (d *dag) calling(s *step, parallel *workflow.Value) {
 	}
 }
 
-// executor is the kind of a step that is no command.
+// executor returns the kind of a step that is no command.
 func executor(f *importer.Fields) string {
 	if v := f.Take("action"); v != nil {
 		return v.Str()
@@ -303,7 +303,7 @@ func executor(f *importer.Fields) string {
 	return v.Str()
 }
 
-// commands are a line, or a list of them, each with a shell of its own.
+// commands converts a line, or a list of lines. Each line has a shell of its own.
 func (d *dag) commands(s *step, shell []string, v *workflow.Value) {
 	lines := importer.Texts(v)
 	if v.Kind == workflow.ScalarValue || len(lines) == 1 {
@@ -321,7 +321,7 @@ func (d *dag) commands(s *step, shell []string, v *workflow.Value) {
 	d.source(s, shell, "(\n"+strings.Join(lines, "\n) || exit\n(\n")+"\n) || exit")
 }
 
-// source is a script with the program that reads it; none is sh.
+// source converts a script and its interpreter; the default is sh.
 func (d *dag) source(s *step, program []string, text string) {
 	if line, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(line, "#!") {
 		program, text = strings.Fields(strings.TrimPrefix(line, "#!")), rest

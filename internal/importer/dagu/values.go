@@ -37,7 +37,7 @@ func (d *dag) parameters(v *workflow.Value) {
 	}
 }
 
-// parameterMap is {NAME: default, …} or {name: NAME, default: …}.
+// parameterMap converts {NAME: default, …} or {name: NAME, default: …}.
 func (d *dag) parameterMap(v *workflow.Value) {
 	if name := v.Get("name"); name != nil && (len(v.Keys) > 1 || v.Get("default") != nil) && simpleName.MatchString(name.Str()) {
 		d.rich(name, name.Str(), v)
@@ -53,7 +53,7 @@ func (d *dag) parameterMap(v *workflow.Value) {
 	}
 }
 
-// pair is NAME=default, or the default of a parameter without a name.
+// pair converts NAME=default, or the default of a parameter without a name.
 func (d *dag) pair(at *workflow.Value, text string) {
 	name, value, named := strings.Cut(text, "=")
 	switch {
@@ -70,7 +70,7 @@ func (d *dag) pair(at *workflow.Value, text string) {
 	}
 }
 
-// rich is a parameter with a type, a description and more.
+// rich converts a parameter with a type, a description and more.
 func (d *dag) rich(at *workflow.Value, name string, v *workflow.Value) {
 	f := importer.NewFields(v)
 	f.Take("name")
@@ -126,7 +126,7 @@ var (
 	commands   = regexp.MustCompile("`|\\$\\(")
 )
 
-// splitLine cuts a line at blanks outside of quotes.
+// splitLine splits a line at blanks outside of quotes.
 func splitLine(text string) []string {
 	var all []string
 	var b strings.Builder
@@ -152,7 +152,7 @@ func splitLine(text string) []string {
 	return all
 }
 
-// constants are values that the file itself replaces.
+// constants adds the values that the file itself replaces.
 func (d *dag) constants(v *workflow.Value) {
 	d.eachPair(v, "consts", func(at *workflow.Value, name, value string) {
 		d.env["consts."+name] = d.value(at, value, nil)
@@ -180,7 +180,7 @@ func (d *dag) environment(v *workflow.Value) {
 	})
 }
 
-// eachPair goes through {NAME: value}, [{NAME: value}] and [NAME=value].
+// eachPair calls see for each pair of {NAME: value}, [{NAME: value}] or [NAME=value].
 func (d *dag) eachPair(v *workflow.Value, key string, see func(at *workflow.Value, name, value string)) {
 	switch {
 	case v.Null():

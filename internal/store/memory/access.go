@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -14,11 +15,12 @@ var _ store.Access = (*Store)(nil)
 
 // rights implements store.Access for the store that embeds it. The slices of is are never changed in place.
 type rights struct {
-	s  *Store
-	is store.Rights
+	s         *Store
+	is        store.Rights
+	passwords map[int64]store.Password // never changed in place
 }
 
-// firstRights are those that every database begins with.
+// firstRights are the rights of every new database.
 func firstRights() store.Rights {
 	return store.Rights{Revision: 1,
 		Principals: []store.Principal{{ID: store.FirstService, Kind: store.PrincipalService, Name: store.FirstServiceName,
@@ -43,30 +45,39 @@ func (e *rights) Rights(ctx context.Context) (all store.Rights, err error) {
 }
 
 func clonedRights(r *store.Rights) store.Rights {
-	return store.Rights{Revision: r.Revision, Principals: slices.Clone(r.Principals), Roles: slices.Clone(r.Roles), Bindings: slices.Clone(r.Bindings)}
+	return store.Rights{Revision: r.Revision, Principals: slices.Clone(r.Principals), Roles: slices.Clone(r.Roles), Bindings: slices.Clone(r.Bindings),
+		Identities: slices.Clone(r.Identities)}
 }
 
 // ChangeRights implements store.Access.
 func (e *rights) ChangeRights(ctx context.Context, expect int64, c store.RightsChange) (is int64, err error) {
-	err = e.s.write(ctx, Op{Kind: RightsBefore}, RightsAfter, func() error {
+	err = e.s.write(ctx, Op{Kind: RightsBefore}, RightsAfter, e.s.noted(ctx, func() error {
 		if e.is.Revision != expect {
 			return fmt.Errorf("the rights have changed: %w", store.ErrFenced)
 		}
-		x := rightsEdit{Rights: clonedRights(&e.is), now: e.s.clock()}
+		x := rightsEdit{Rights: clonedRights(&e.is), passwords: maps.Clone(e.passwords), now: e.s.clock()}
 		x.Revision++
 		if err := x.apply(&c); err != nil {
 			return err
 		}
-		e.is, is = x.Rights, x.Revision
+		e.is, e.passwords, is = x.Rights, x.passwords, x.Revision
+		if p := c.Password; p != nil && !c.SamePassword {
+			of := cmp.Or(p.Principal, is)
+			e.s.sessions.drop(func(o *store.Session) bool { return o.Principal == of && o.Token == 0 })
+		}
+		e.s.sessions.drop(func(o *store.Session) bool {
+			return c.Drop != 0 && o.Principal == c.Drop || c.Set != nil && c.Set.State != store.PrincipalActive && o.Principal == c.Set.ID
+		})
 		return nil
-	})
+	}))
 	return is, err
 }
 
 // rightsEdit is a change under way.
 type rightsEdit struct {
 	store.Rights
-	now dag.Micros
+	passwords map[int64]store.Password
+	now       dag.Micros
 }
 
 func (x *rightsEdit) apply(c *store.RightsChange) error {
@@ -89,6 +100,8 @@ func (x *rightsEdit) apply(c *store.RightsChange) error {
 			return errNoRow
 		}
 		x.Bindings = slices.DeleteFunc(x.Bindings, func(b store.Binding) bool { return b.Subject == c.Drop })
+		x.Identities = slices.DeleteFunc(x.Identities, func(i store.Identity) bool { return i.Principal == c.Drop })
+		delete(x.passwords, c.Drop)
 	}
 	names := map[string]bool{}
 	for _, p := range x.Principals {
@@ -103,7 +116,69 @@ func (x *rightsEdit) apply(c *store.RightsChange) error {
 	if err := x.roles(c); err != nil {
 		return err
 	}
-	return x.bindings(c)
+	if err := x.identity(c.Identify); err != nil {
+		return err
+	}
+	if err := x.bindings(c); err != nil {
+		return err
+	}
+	return x.password(c.Password)
+}
+
+func (x *rightsEdit) identity(is *store.Identity) error {
+	if is == nil {
+		return nil
+	}
+	one := *is
+	one.Principal = cmp.Or(one.Principal, x.Revision)
+	if err := checkTexts("identity", one.Issuer, one.Subject, one.Source); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(x.Principals, func(p store.Principal) bool { return p.ID == one.Principal }) {
+		return errNoRow
+	}
+	i, there := slices.BinarySearchFunc(x.Identities, one, func(a, b store.Identity) int {
+		return cmp.Or(cmp.Compare(a.Issuer, b.Issuer), cmp.Compare(a.Subject, b.Subject))
+	})
+	if there {
+		x.Identities[i] = one
+		return nil
+	}
+	x.Identities = slices.Insert(x.Identities, i, one)
+	return nil
+}
+
+func (x *rightsEdit) password(p *store.Password) error {
+	if p == nil {
+		return nil
+	}
+	is := store.Password{Principal: cmp.Or(p.Principal, x.Revision), Hash: p.Hash, Changed: x.now}
+	if err := checkTexts("password", is.Hash); err != nil {
+		return err
+	}
+	there := slices.ContainsFunc(x.Principals, func(o store.Principal) bool { return o.ID == is.Principal })
+	switch {
+	case is.Hash == "":
+		delete(x.passwords, is.Principal)
+	case !there:
+		return errNoRow
+	case x.passwords == nil:
+		x.passwords = map[int64]store.Password{is.Principal: is}
+	default:
+		x.passwords[is.Principal] = is
+	}
+	return nil
+}
+
+// PasswordOf implements store.Access.
+func (e *rights) PasswordOf(ctx context.Context, principal int64) (p store.Password, err error) {
+	return p, e.s.read(ctx, Read, func() error {
+		found, there := e.passwords[principal]
+		if p = found; !there {
+			return fmt.Errorf("the password of principal %d: %w", principal, store.ErrNotFound)
+		}
+		return nil
+	})
 }
 
 // errNoRow is about a row that a change sets or drops.
@@ -148,7 +223,7 @@ func (x *rightsEdit) bindings(c *store.RightsChange) error {
 		if b.Subject == 0 {
 			b.Subject = x.Revision
 		}
-		if err := checkTexts("binding", b.Role, b.Namespace, b.By); err != nil {
+		if err := checkTexts("binding", b.Role, b.Namespace, b.By, b.Source); err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(x.Principals, func(p store.Principal) bool { return p.ID == b.Subject }) {

@@ -13,7 +13,7 @@ var _ store.Classes = (*Store)(nil)
 
 // PutClass writes a class down.
 func (s *Store) PutClass(ctx context.Context, c store.Class) (store.Class, error) {
-	err := s.write(ctx, Op{Kind: ClassesBefore}, ClassesAfter, func() error {
+	err := s.write(ctx, Op{Kind: ClassesBefore}, ClassesAfter, s.noted(ctx, func() error {
 		was, there := s.classes[c.Name]
 		if !there && len(s.classes) >= store.ClassesMax {
 			return fmt.Errorf("there are %d classes: %w", store.ClassesMax, store.ErrRefused)
@@ -24,19 +24,19 @@ func (s *Store) PutClass(ctx context.Context, c store.Class) (store.Class, error
 		}
 		s.classes[c.Name] = c
 		return nil
-	})
+	}))
 	return c, err
 }
 
 // DropClass removes a class.
 func (s *Store) DropClass(ctx context.Context, name string) error {
-	return s.write(ctx, Op{Kind: ClassesBefore}, ClassesAfter, func() error {
+	return s.write(ctx, Op{Kind: ClassesBefore}, ClassesAfter, s.noted(ctx, func() error {
 		if _, ok := s.classes[name]; !ok {
 			return fmt.Errorf("class %s: %w", name, store.ErrNotFound)
 		}
 		delete(s.classes, name)
 		return nil
-	})
+	}))
 }
 
 // ClassList lists all classes.

@@ -89,7 +89,7 @@ func checkMemberState(state string) error {
 	return nil
 }
 
-// free frees the shards of a handler that is no member any more.
+// free frees the shards of a handler that is no longer a member.
 func (s *Store) free(h dag.HandlerID) {
 	for i := range s.shards {
 		if s.shards[i].owner == h {
@@ -197,7 +197,7 @@ func (s *Store) Leave(ctx context.Context, handler dag.HandlerID) error {
 	})
 }
 
-// Claim takes those of the shards that are free or the owner's already.
+// Claim takes those of the shards that are free or belong to the owner already.
 func (s *Store) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error) {
 	op := Op{Kind: ClaimBefore, Owner: owner, Shards: shards}
 	var got []store.Acquired
@@ -240,13 +240,13 @@ func (s *Store) Release(ctx context.Context, fences []store.Fence) error {
 
 // Move writes down to which member a shard shall go.
 func (s *Store) Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error {
-	return s.member(ctx, func() error {
+	return s.member(ctx, s.noted(ctx, func() error {
 		if !hasShard(s, shard) {
 			return fmt.Errorf("move shard %d: %w", shard, store.ErrNotFound)
 		}
 		s.shards[shard].wanted = to
 		return nil
-	})
+	}))
 }
 
 // orderLocked finds where an order is, or would be.
@@ -256,7 +256,7 @@ func (s *Store) orderLocked(node, what string) (int, bool) {
 	})
 }
 
-// Order has an order stand, or takes it back.
+// Order sets an order, or withdraws it.
 func (s *Store) Order(ctx context.Context, o store.Order, stand bool) (bool, error) {
 	changed := false
 	err := s.member(ctx, func() error {
@@ -276,12 +276,12 @@ func (s *Store) Order(ctx context.Context, o store.Order, stand bool) (bool, err
 		} else {
 			s.orders = slices.Delete(s.orders, i, i+1)
 		}
-		return nil
+		return s.noted(ctx, func() error { return nil })()
 	})
 	return changed && err == nil, err
 }
 
-// Orders reads what stands.
+// Orders reads the present orders.
 func (s *Store) Orders(ctx context.Context) ([]store.Order, error) {
 	var all []store.Order
 	err := s.read(ctx, Members, func() error {

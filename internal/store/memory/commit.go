@@ -28,7 +28,7 @@ func (s *Store) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) 
 	return now, nil
 }
 
-// tx is a transaction that is being applied: every change leaves behind how to take it back.
+// tx is a transaction that is being applied: every change records how to undo it.
 type tx struct {
 	s    *Store
 	seqs map[dag.ShardID]int64 // of the fenced shards, as the transaction leaves them
@@ -69,6 +69,7 @@ func (x *tx) apply(b *store.Batch) error {
 		func() error { return each(b.Consumed, x.consume) },
 		func() error { return x.applySchedules(&b.ScheduleChanges) },
 		func() error { return x.applyQueues(b) },
+		func() error { return each(b.Audit, x.insertAudit) },
 	)
 }
 
@@ -90,7 +91,7 @@ func each[T any](rows []T, f func(*T) error) error {
 	return nil
 }
 
-// fences is the first statement: all of them hold, or nothing happens.
+// fences checks the fences first: if one does not hold, nothing happens.
 func (x *tx) fences(b *store.Batch) error {
 	if len(b.Fences) == 0 {
 		return guest(b)
@@ -117,7 +118,7 @@ func (x *tx) fences(b *store.Batch) error {
 
 // guest holds what others than the owner may write.
 func guest(b *store.Batch) error {
-	if b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests) || b.Watermark != 0 {
+	if b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests)+len(b.Audit) || b.Watermark != 0 {
 		return missed("a batch without fences may only insert submitted runs, messages and requests")
 	}
 	for i := range b.RunInserts {

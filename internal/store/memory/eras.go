@@ -50,10 +50,10 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 	return is, err
 }
 
-// Saved is what a store held at an instant.
+// Saved is the content of a store at an instant.
 type Saved struct{ is *Store }
 
-// Save keeps what the store holds now, for GoBack.
+// Save copies the present content of the store, for GoBack.
 func Save(s *Store) *Saved {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -70,7 +70,9 @@ func GoBack(s *Store, to *Saved) {
 	s.shards, s.members, s.orders, s.runs, s.all, s.active = is.shards, is.members, is.orders, is.runs, is.all, is.active
 	s.byWorkflow, s.byUser, s.byKey, s.workflows, s.names, s.versions = is.byWorkflow, is.byUser, is.byKey, is.workflows, is.names, is.versions
 	s.requests, s.messages, s.logs, s.tokens, s.queues, s.classes = is.requests, is.messages, is.logs, is.tokens, is.queues, is.classes
-	s.schedules, s.rights.is = is.schedules, is.rights.is
+	s.schedules, s.rights.is, s.sessions.all = is.schedules, is.rights.is, is.sessions.all
+	s.secrets.key, s.secrets.all = is.secrets.key, is.secrets.all
+	s.audits.all, s.audits.tree = is.audits.all, is.audits.tree
 }
 
 // copied returns a store with the same rows. The bytes behind rows are shared, because they are never changed
@@ -81,7 +83,8 @@ func copied(s *Store) *Store {
 		workflows: maps.Clone(s.workflows), names: maps.Clone(s.names), versions: eachCloned(s.versions), requests: maps.Clone(s.requests),
 		messages: slices.Clone(s.messages), logs: eachCloned(s.logs), tokens: slices.Clone(s.tokens), queues: maps.Clone(s.queues),
 		classes: maps.Clone(s.classes), schedules: schedules{triggers: maps.Clone(s.triggers), ledger: eachCloned(s.ledger),
-			backfills: maps.Clone(s.backfills), backfillRuns: eachCloned(s.backfillRuns)}, rights: rights{is: s.rights.is}}
+			backfills: maps.Clone(s.backfills), backfillRuns: eachCloned(s.backfillRuns)}, rights: rights{is: s.rights.is}, sessions: sessions{all: slices.Clone(s.sessions.all)},
+		secrets: secrets{key: s.secrets.key, all: slices.Clone(s.secrets.all)}, audits: audits{all: slices.Clone(s.audits.all), tree: s.audits.tree}}
 	for _, list := range s.active {
 		c.active = append(c.active, slices.Clone(list))
 	}

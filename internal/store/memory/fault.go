@@ -35,19 +35,26 @@ const (
 	ClassesAfter
 	RightsBefore // ChangeRights
 	RightsAfter
+	SessionsBefore // every operation of store.Sessions that writes
+	SessionsAfter
+	SecretsBefore // every operation of store.Secrets that writes
+	SecretsAfter
+	AuditBefore // every operation of store.AuditLog that writes
+	AuditAfter
 )
 
 var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "register", "register", "load", "scan", "read",
 	"claim", "claim", "change of members", "change of members", "members",
 	"change of logs", "change of logs", "change of tokens", "change of tokens",
 	"change of classes", "change of classes",
-	"change of rights", "change of rights"}
+	"change of rights", "change of rights", "change of sessions", "change of sessions",
+	"change of secrets", "change of secrets", "change of the audit log", "change of the audit log"}
 
 func (k OpKind) String() string { return opNames[k] }
 
-// Op is what the fault hook sees. The hook is called without locks: it may use the store,
-// so a test can let something happen between a commit and its answer. It must not keep or
-// change what Op points to.
+// Op describes an operation for the fault hook. The hook is called without locks: it may use the store, so
+// a test can let something happen between a commit and its answer. It must neither keep nor change the data
+// that Op points to.
 type Op struct {
 	Kind   OpKind
 	Batch  *store.Batch  // of commits
@@ -55,7 +62,7 @@ type Op struct {
 	Shards []dag.ShardID // of acquires and claims
 }
 
-// Outcome is what the hook makes of an operation.
+// Outcome is the hook's decision about an operation.
 type Outcome uint8
 
 // The outcomes. At an After point only OK and UnknownWritten have a meaning, and any other outcome counts as

@@ -66,6 +66,10 @@ type Store struct {
 	schedules
 	eras
 	rights
+	rotations
+	sessions
+	secrets
+	audits
 }
 
 type shard struct {
@@ -116,7 +120,7 @@ func New(o Options) *Store {
 		names: map[workflowName]dag.WorkflowID{}, versions: map[dag.WorkflowID][]store.Version{},
 		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, queues: map[string]store.Queue{}, classes: map[string]store.Class{}, logs: map[store.LogID][]store.LogPart{}, schedules: newSchedules(),
 	}
-	s.eras, s.rights = eras{s}, rights{s: s, is: firstRights()}
+	s.eras, s.rights, s.rotations, s.sessions, s.secrets, s.audits = eras{s}, rights{s: s, is: firstRights()}, rotations{s}, sessions{s: s}, secrets{s: s}, audits{s: s}
 	return s
 }
 
@@ -181,7 +185,7 @@ func (s *Store) Handlers(ctx context.Context, ids []dag.HandlerID) ([]store.Hand
 	return found, err
 }
 
-// Info is what the store says of itself.
+// Info describes the store.
 func (s *Store) Info(ctx context.Context) (store.Info, error) {
 	info := store.Info{Engine: "memory", Location: "memory", Cluster: s.cluster, Format: formatOnly, Known: formatOnly}
 	err := s.read(ctx, Read, func() error {

@@ -174,22 +174,62 @@ func (s *Store) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limi
 // process.
 func (s *Store) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.RecordExpiry) (n int, err error) {
 	err = expireAs(ctx, s, x.Shard, owner, func() {
-		n = expireRequests(s, false, x.Requests, x.RequestsKeep, x.Limit) + expireRequests(s, true, x.Calls, x.CallsKeep, x.Limit)
+		n = expireRequests(s, x.Requests, x.RequestsKeep, x.Limit) + expireCalls(s, &x)
 	})
 	return n, err
 }
 
-// expireRequests deletes the oldest calls of webhooks, or the oldest other requests.
-func expireRequests(s *Store, calls bool, before dag.Micros, keep, limit int) (n int) {
-	var keys []requestKey
+// requestKeys returns the keys of the requests in some scopes, the oldest first.
+func requestKeys(s *Store, in func(scope string) bool) (keys []requestKey) {
 	for k := range s.requests {
-		if strings.HasPrefix(k.scope, store.CallScope) == calls {
+		if in(k.scope) {
 			keys = append(keys, k)
 		}
 	}
 	slices.SortFunc(keys, func(a, b requestKey) int {
 		return cmp.Or(cmp.Compare(s.requests[a].Created, s.requests[b].Created), cmp.Compare(a.scope, b.scope), cmp.Compare(a.key, b.key))
 	})
+	return keys
+}
+
+func isCall(scope string) bool { return strings.HasPrefix(scope, store.CallScope) }
+
+// expireCalls deletes old calls of webhooks. Beyond the number of all calls, it deletes the oldest of the
+// busiest scope.
+func expireCalls(s *Store, x *store.RecordExpiry) (n int) {
+	drop := func(k requestKey) {
+		delete(s.requests, k)
+		n++
+	}
+	for _, k := range requestKeys(s, isCall) {
+		if n < x.Limit && s.requests[k].Created < x.Calls {
+			drop(k)
+		}
+	}
+	calls, of, most := 0, map[string]int{}, ""
+	for k := range s.requests {
+		if isCall(k.scope) {
+			calls++
+			of[k.scope]++
+		}
+	}
+	if keep := max(x.CallsKeep, 1); calls > keep {
+		for scope := range of {
+			if of[scope] > of[most] || of[scope] == of[most] && scope < most {
+				most = scope
+			}
+		}
+		spare := min(x.Limit, calls-keep, of[most]-keep/len(of))
+		for _, k := range requestKeys(s, func(scope string) bool { return scope == most })[:spare] {
+			drop(k)
+		}
+	}
+	return n
+}
+
+// expireRequests deletes the oldest requests that are no calls of webhooks.
+func expireRequests(s *Store, before dag.Micros, keep, limit int) (n int) {
+	keys := requestKeys(s, func(scope string) bool { return !isCall(scope) })
 	for i, k := range keys {
 		if n < limit && (s.requests[k].Created < before || i < len(keys)-max(keep, 1)) {
 			delete(s.requests, k)

@@ -241,11 +241,15 @@ func (s *Store) Versions(ctx context.Context, w dag.WorkflowID, before int32, li
 }
 
 // Files reads a version's files by name.
-func (s *Store) Files(ctx context.Context, w dag.WorkflowID, version int32) ([]store.File, error) {
+func (s *Store) Files(ctx context.Context, q store.FileQuery) ([]store.File, error) {
 	var files []store.File
 	err := s.read(ctx, Read, func() error {
-		v, _ := s.versionLocked(w, version)
-		files = cloneAll(v.Files, cloneFile)
+		v, _ := s.versionLocked(q.Workflow, q.Version)
+		clone := cloneFile
+		if q.Heads {
+			clone = headOf
+		}
+		files = cloneAll(v.Files, clone)
 		return nil
 	})
 	return files, err
@@ -265,7 +269,7 @@ func (s *Store) Request(ctx context.Context, scope, key string) (store.Request, 
 	return r, err
 }
 
-// Messages reads what waits for a shard, oldest first.
+// Messages reads the messages for a shard, oldest first.
 func (s *Store) Messages(ctx context.Context, to dag.ShardID, limit int) ([]store.Message, error) {
 	var found []store.Message
 	err := s.read(ctx, Read, func() error {

@@ -78,6 +78,11 @@ func cloneFile(f store.File) store.File {
 	return f
 }
 
+func headOf(f store.File) store.File {
+	f.Data, f.Size = nil, int64(len(f.Data))
+	return f
+}
+
 func cloneRequest(r store.Request) store.Request {
 	r.Hash, r.Answer = blob(r.Hash), blob(r.Answer)
 	return r
@@ -115,8 +120,8 @@ func rowBytes(r dag.RunRow) int {
 		len(r.Graph) + len(r.Base) + len(r.Final)
 }
 
-// What the content of a row may be: texts are UTF-8 without NUL (one engine cannot store
-// it, another would read back less), states are known ones, a row is at most rowMax.
+// The allowed content of a row: texts are UTF-8 without NUL (one engine cannot store it, another would read
+// back less), states are known ones, and a row has at most rowMax bytes.
 
 func checkTexts(what string, texts ...string) error {
 	for _, t := range texts {

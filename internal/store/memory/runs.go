@@ -44,8 +44,8 @@ func (s *Store) pageLocked(q *store.RunQuery, states []string, names *store.Name
 	return p
 }
 
-// selectRunsLocked shows the runs that a query selects, as many as its limit, until see says stop. It gives
-// how many it has shown, and where the rest begins; zero: there is none.
+// selectRunsLocked shows the runs that a query selects, up to its limit, until see says stop. It returns
+// the number of shown runs, and where the rest begins. The position is zero if there is no rest.
 func (s *Store) selectRunsLocked(q *store.RunQuery, states []string, names *store.Names, see func(*dag.RunRow) bool) (n int, rest dag.RunID) {
 	index := s.indexLocked(q)
 	at := len(index)

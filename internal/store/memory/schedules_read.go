@@ -24,7 +24,7 @@ func (s *Store) Clock(ctx context.Context) (dag.Micros, error) {
 	return now, err
 }
 
-// Trigger reads one.
+// Trigger reads one trigger.
 func (s *Store) Trigger(ctx context.Context, w dag.WorkflowID, name string) (store.Trigger, error) {
 	var t store.Trigger
 	err := s.read(ctx, Read, func() error {

@@ -13,15 +13,17 @@ var _ store.Tokens = (*Store)(nil)
 
 // AddToken writes a token down.
 func (s *Store) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
-	err := s.write(ctx, Op{Kind: TokensBefore}, TokensAfter, func() error {
-		taken := func(o store.Token) bool { return o.Revoked == 0 && o.Name == t.Name || bytes.Equal(o.Hash, t.Hash) }
+	err := s.write(ctx, Op{Kind: TokensBefore}, TokensAfter, s.noted(ctx, func() error {
+		taken := func(o store.Token) bool {
+			return o.Revoked == 0 && o.Replaced == 0 && o.Name == t.Name || bytes.Equal(o.Hash, t.Hash)
+		}
 		if len(s.tokens) >= store.TokensMax || slices.ContainsFunc(s.tokens, taken) {
 			return fmt.Errorf("token %q: there is one, or there are too many: %w", t.Name, store.ErrRefused)
 		}
 		t.ID, t.Created, t.Hash = int64(len(s.tokens)+1), s.clock(), bytes.Clone(t.Hash)
 		s.tokens = append(s.tokens, t)
 		return nil
-	})
+	}))
 	return t, err
 }
 
@@ -49,7 +51,7 @@ func (s *Store) TokenList(ctx context.Context) (all []store.Token, err error) {
 
 // RevokeToken ends a token.
 func (s *Store) RevokeToken(ctx context.Context, id int64) error {
-	return s.write(ctx, Op{Kind: TokensBefore}, TokensAfter, func() error {
+	return s.write(ctx, Op{Kind: TokensBefore}, TokensAfter, s.noted(ctx, func() error {
 		if id < 1 || id > int64(len(s.tokens)) {
 			return fmt.Errorf("token %d: %w", id, store.ErrNotFound)
 		}
@@ -57,5 +59,5 @@ func (s *Store) RevokeToken(ctx context.Context, id int64) error {
 			t.Revoked = s.clock()
 		}
 		return nil
-	})
+	}))
 }

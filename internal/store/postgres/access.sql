@@ -10,7 +10,10 @@ SELECT id, kind, name, state, created, actor FROM principal ORDER BY id;
 SELECT name, verbs, created, actor FROM role ORDER BY name;
 
 -- name: bindings
-SELECT subject, role, namespace, expires, created, actor FROM binding ORDER BY subject, role, namespace;
+SELECT subject, role, namespace, expires, created, actor, source FROM binding ORDER BY subject, role, namespace;
+
+-- name: identities
+SELECT principal, issuer, subject, source FROM identity ORDER BY issuer, subject;
 
 -- name: moveRights
 WITH changed AS (UPDATE rights SET revision = revision + 1 WHERE one = 1 AND revision = $1 RETURNING 1)
@@ -27,6 +30,28 @@ SELECT must(count(*) = 1, 'the principal is not there') FROM changed;
 -- name: dropPrincipal
 WITH gone AS (DELETE FROM principal WHERE id = $1 RETURNING 1)
 SELECT must(count(*) = 1, 'the principal is not there') FROM gone;
+
+-- name: passwordOf
+SELECT principal, hash, changed FROM password WHERE principal = $1;
+
+-- name: putPassword
+WITH changed AS (
+  INSERT INTO password (principal, hash, changed)
+  SELECT $1, $2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint WHERE EXISTS (SELECT FROM principal WHERE id = $1)
+  ON CONFLICT (principal) DO UPDATE SET hash = excluded.hash, changed = excluded.changed RETURNING 1)
+SELECT must(count(*) = 1, 'the principal is not there') FROM changed;
+
+-- name: dropPassword
+DELETE FROM password WHERE principal = $1;
+
+-- name: identify
+WITH changed AS (
+  INSERT INTO identity (principal, issuer, subject, source) SELECT $1, $2, $3, $4 WHERE EXISTS (SELECT FROM principal WHERE id = $1)
+  ON CONFLICT (issuer, subject) DO UPDATE SET principal = excluded.principal, source = excluded.source RETURNING 1)
+SELECT must(count(*) = 1, 'the principal is not there') FROM changed;
+
+-- name: dropIdentities
+DELETE FROM identity WHERE principal = $1;
 
 -- name: unbindPrincipal
 DELETE FROM binding WHERE subject = $1;
@@ -48,8 +73,8 @@ SELECT must(count(*) = 1, 'the binding is not there') FROM gone;
 
 -- name: bind
 WITH changed AS (
-  INSERT INTO binding (subject, role, namespace, expires, created, actor)
-  SELECT $1, $2, $3, $4, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $5
+  INSERT INTO binding (subject, role, namespace, expires, created, actor, source)
+  SELECT $1, $2, $3, $4, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $5, $6
   WHERE EXISTS (SELECT FROM principal WHERE id = $1)
-  ON CONFLICT (subject, role, namespace) DO UPDATE SET expires = excluded.expires, actor = excluded.actor RETURNING 1)
+  ON CONFLICT (subject, role, namespace) DO UPDATE SET expires = excluded.expires, actor = excluded.actor, source = excluded.source RETURNING 1)
 SELECT must(count(*) = 1, 'the principal is not there') FROM changed;

@@ -33,7 +33,8 @@ func ParseAddress(address string) (Options, error) {
 	return Options{URL: u.String(), Schema: schema}, nil
 }
 
-// Addresses are HOST:PORT of the servers that an address names. A server behind a socket of this machine has none.
+// Addresses are HOST:PORT of the servers that an address names. A server behind a socket of this machine
+// has none.
 func (o *Options) Addresses() ([]string, error) {
 	config, err := pgconn.ParseConfig(o.URL)
 	if err != nil { // whose text may hold a password

@@ -158,7 +158,7 @@ func (f *flight) tell(runs *store.RunIndex, plan *wavePlan) {
 	})
 }
 
-// over ends the wait for tell: no later transaction can be written ahead of this one any more.
+// over ends the wait for tell, because no later transaction can be written ahead of this one.
 func (f *flight) over() { f.once.Do(func() { close(f.known) }) }
 
 // apart waits until the runs of all earlier transactions are known, and reports whether none of them has a

@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/store/postgres"
 )
 
-// queueing is a store with two transactions, of which the first is kept under way by a row that somebody else has locked.
+// queueing is a store with two transactions. A row that another session has locked blocks the first one.
 type queueing struct {
 	*testing.T
 	*load
@@ -106,7 +106,7 @@ func (q *queueing) sessions(where string) (n int) {
 	return n
 }
 
-// arrive lets first go on.
+// arrive lets the first transaction continue.
 func (q *queueing) arrive() error {
 	q.Helper()
 	q.sql("COMMIT")
@@ -154,7 +154,8 @@ func TestWrittenAhead(t *testing.T) {
 	q.goOn(2)
 }
 
-// TestHistoryWrittenAhead: what is written ahead in the middle of a run is numbered as its transaction is.
+// TestHistoryWrittenAhead: history that is written ahead in the middle of a run has the numbers of its
+// transaction.
 func TestHistoryWrittenAhead(t *testing.T) {
 	q := newQueueing(t)
 	q.second.RunUpdates, q.second.AttemptUpdates = nil, nil // its runs go on
@@ -175,7 +176,7 @@ func TestHistoryWrittenAhead(t *testing.T) {
 	q.goOn(2)
 }
 
-// goOn wants the shards to be so many transactions further than the fences say, and writes another.
+// goOn requires that the shards are that number of transactions behind the fences, and writes another one.
 func (q *queueing) goOn(further int64) {
 	q.Helper()
 	for i := range q.fences {
@@ -189,7 +190,8 @@ func (q *queueing) goOn(further int64) {
 	}
 }
 
-// TestNotWrittenAhead: what has to do with the transaction under way waits for it, and so does what is about more than runs.
+// TestNotWrittenAhead: a batch about rows of the transaction under way waits for it. So does a batch about
+// more than runs.
 func TestNotWrittenAhead(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -255,7 +257,7 @@ func TestUnstagedAhead(t *testing.T) {
 	q.goOn(1)
 }
 
-// TestSecondThatIsRefused: what the database has against a transaction that is written ahead is said by its commit.
+// TestSecondThatIsRefused: the commit of a transaction that was written ahead returns the database's error.
 func TestSecondThatIsRefused(t *testing.T) {
 	q := newQueueing(t)
 	q.second.RunUpdates[9].Was = dag.RunWaiting
@@ -312,7 +314,8 @@ func TestTakenOverAhead(t *testing.T) {
 	is(t, err, store.ErrFenced, "a shard is not as its owner believes")
 }
 
-// TestHoldNeedsTheEpoch: who has lost a shard is told by the first thing that it sends ahead, and holds nothing up.
+// TestHoldNeedsTheEpoch: a former owner gets the error with its first batch ahead, and blocks no other
+// owner.
 func TestHoldNeedsTheEpoch(t *testing.T) {
 	q := newQueueing(t)
 	q.first.Fences = q.fences[:1]
@@ -335,7 +338,8 @@ func TestHoldNeedsTheEpoch(t *testing.T) {
 	q.nothingOf(q.started)
 }
 
-// TestNeverCommittedAhead: what is staged and forgotten holds up neither what comes after it nor the end of the store.
+// TestNeverCommittedAhead: a staged and forgotten batch blocks neither later batches nor the end of the
+// store.
 func TestNeverCommittedAhead(t *testing.T) {
 	q := newQueueing(t)
 	q.db.Stage(q.first)
@@ -347,7 +351,7 @@ func TestNeverCommittedAhead(t *testing.T) {
 	q.ended(true, q.secondRuns)
 }
 
-// TestClosedAhead: what is written ahead, and was not committed or cannot be, does not keep its connection.
+// TestClosedAhead: a batch ahead that was not committed, or cannot be, does not keep its connection.
 func TestClosedAhead(t *testing.T) {
 	q := newQueueing(t)
 	q.depart()

@@ -46,7 +46,7 @@ func (d *DB) changeClass(ctx context.Context, name string, a args) (found []stor
 	if err := ended(ctx, name); err != nil {
 		return nil, err
 	}
-	err = d.change(ctx, nil, query{name, a, into(&found, scanClass)})
+	err = d.change(ctx, nil, notedQuery(ctx, query{name, a, into(&found, scanClass)}))
 	return found, err
 }
 

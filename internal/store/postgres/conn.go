@@ -54,7 +54,7 @@ func (c *conn) prepare(ctx context.Context, names ...string) error {
 		}
 		described, ok := got.(*pgconn.StatementDescription)
 		if !ok {
-			err = fmt.Errorf("statement %s: an answer of type %T", name, got)
+			err = fmt.Errorf("statement %s: the database answered with a %T instead of rows", name, got)
 			break
 		}
 		described.Name, described.SQL = name, c.text(name)
@@ -152,13 +152,18 @@ func show(p *pgconn.Pipeline, see func(*row) error) error {
 	}
 	result, ok := got.(*pgconn.ResultReader)
 	if !ok {
-		return fmt.Errorf("an answer of type %T", got)
+		return fmt.Errorf("the database answered with a %T instead of rows", got)
 	}
+	one := row{result: result}
 	for result.NextRow() {
 		if see == nil {
 			continue
 		}
-		if err := see(&row{values: result.Values(), result: result}); err != nil {
+		if one.values != nil && one.same == nil { // there are several rows
+			one.same = make([]string, len(one.values))
+		}
+		one.values, one.col, one.bad = result.Values(), 0, nil
+		if err := see(&one); err != nil {
 			_, _ = result.Close()
 			return &callerError{err}
 		}

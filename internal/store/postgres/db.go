@@ -44,7 +44,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 19
+	formatNewest = 26
 	// formatRising is the first format of a database that records how many migrations were applied, and whose
 	// format rises when all nodes know the next one.
 	formatRising = 10
@@ -125,6 +125,10 @@ type Options struct {
 type DB struct {
 	eras
 	rights
+	rotations
+	sessions
+	secrets
+	audits
 	config   *pgconn.Config
 	schema   string
 	cluster  string
@@ -160,11 +164,14 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	ms := func(t time.Duration) string { return strconv.FormatInt(t.Milliseconds(), 10) }
 	d := &DB{config: config, schema: o.Schema, settings: args{}.text(o.Application).text(o.Schema).text(ms(statementMax)).
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
-	d.eras, d.rights = eras{d}, rights{d}
+	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}
 	config.DialFunc = dialer(silenceMax)
 	sql := statements(readSQL)
-	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL} {
+	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL} {
 		maps.Copy(sql, statements(more))
+	}
+	for _, name := range notedNames {
+		sql[name+notedSuffix] = notedSQL(sql[name], sql["insertAudit"])
 	}
 	for _, name := range writeNames {
 		if one := singular(sql[name]); one != "" {

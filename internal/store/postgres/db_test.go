@@ -15,9 +15,10 @@ import (
 // one that was made on an empty table, and that is what a session keeps.
 func TestEveryStatementPrepares(t *testing.T) {
 	// A table of one row, the few members and shards.
-	small := map[string]bool{"meta": true, "lockMeta": true, "rise": true, "statesListed": true, "listStates": true,
+	small := map[string]bool{"meta": true, "lockMeta": true, "rise": true, "statesListed": true, "dropIdentities": true, "listStates": true,
 		"missingUnsuccessful": true, "strayUnsuccessful": true,
-		"expireHandlers": true, "marks": true, "raise": true, "nodeKey": true}
+		"expireHandlers": true, "marks": true, "raise": true, "nodeKey": true, "dropOverSessions": true, "dropSessionsOf": true, "dropAllSessionsOf": true, "secretKey": true, "setSecretKey": true,
+		"setSecretKey" + notedSuffix: true, "lockTokens": true, "auditTree": true, "moveAuditTree": true}
 	s, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
@@ -47,9 +48,10 @@ func TestEveryStatementPrepares(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL} {
 		n += len(statements(set))
 	}
+	n += len(notedNames)
 	for _, name := range writeNames {
 		if singular(c.sql[name]) != "" {
 			n++
@@ -96,7 +98,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 		}
 		code.Write(text)
 	}
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, upgradeSQL, pastSQL, accessSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, upgradeSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL} {
 		for name := range statements(set) {
 			if !strings.Contains(code.String(), `"`+name+`"`) {
 				t.Errorf("statement %s is never used", name)

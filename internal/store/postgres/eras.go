@@ -40,7 +40,7 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 	return is, nil
 }
 
-// Lineage implements store.Lined. Not every server tells: then its fields are zero.
+// Lineage implements store.Lined. If the server does not report its lineage, the fields are zero.
 func (e eras) Lineage(ctx context.Context) (l store.Lineage, err error) {
 	d := e.d
 	return l, d.query(ctx, "lineage", nil, func(r *row) error {

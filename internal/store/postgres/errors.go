@@ -12,13 +12,13 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// codeFenced is what the function must of the database raises.
+// codeFenced is raised by the function must of the database.
 const codeFenced = "SK001"
 
 // codeUnique is a key that is there already.
 const codeUnique = "23505"
 
-// codeReadOnly is what PostgreSQL answers to a write while it recovers, or is a replica.
+// codeReadOnly is PostgreSQL's answer to a write while it recovers, or if it is a replica.
 const codeReadOnly = "25006"
 
 // kinds maps the codes of PostgreSQL to kinds of errors by the longest listed prefix. An unlisted code is

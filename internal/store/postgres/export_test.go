@@ -23,7 +23,7 @@ func (d *DB) PrepareFolded(ctx context.Context) error {
 	return c.prepare(ctx, names...)
 }
 
-// SetWaveMin sets how many runs make a wave, and gives what it was.
+// SetWaveMin sets the number of runs from which they become a wave, and returns the earlier number.
 func SetWaveMin(n int) (was int) {
 	was, waveMin = waveMin, n
 	return was

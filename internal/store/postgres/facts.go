@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Facts are what an operator should know of the server behind a DB.
+// Facts holds the properties of the server behind a DB that an operator should know.
 type Facts struct {
 	Version           string        // as the server writes it
 	SynchronousCommit string        // the server's setting; sessions of Skein always use on

@@ -133,8 +133,8 @@ func acquireFromFrozen(t *testing.T, url string) {
 	is(t, l.commit(l.batch(0)), store.ErrFenced, "a shard is not as its owner believes")
 }
 
-// TestServerKilled: again and again the server dies under two writers. What was answered is
-// there after it comes back, what was refused is not, and the pool mends itself.
+// TestServerKilled: the server dies again and again under two writers. After its return, acknowledged
+// commits are there and refused ones are not, and the pool recovers.
 func TestServerKilled(t *testing.T) {
 	s, err := pgtest.Start(pgtest.Options{})
 	if err != nil {
@@ -176,7 +176,7 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// killedUnder commits until the server is gone, and checks what is there once it is back.
+// killedUnder commits until the server is gone, and checks the rows after its return.
 func killedUnder(t *testing.T, l *load, started chan struct{}) {
 	answered := map[dag.RunID]bool{}
 	for n := 0; ; n++ {
@@ -236,7 +236,7 @@ func verifyAfter(t *testing.T, l *load, answered map[dag.RunID]bool, b *store.Ba
 	}
 }
 
-// TestFrozenServer: a database that does not answer holds nobody longer than they want.
+// TestFrozenServer: a database that does not answer blocks no caller for longer than its timeout.
 func TestFrozenServer(t *testing.T) {
 	s, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {
@@ -270,7 +270,8 @@ func TestFrozenServer(t *testing.T) {
 	}
 }
 
-// TestReadsHaveAnEnd: a database that takes a question and never answers it holds nobody for longer than he has patience.
+// TestReadsHaveAnEnd: a database that accepts a read and never answers blocks no caller for longer than its
+// timeout.
 func TestReadsHaveAnEnd(t *testing.T) {
 	p := newProxy(t, server.Addr())
 	db := open(t, postgres.Options{URL: through(p.addr(), pgtest.Superuser, "postgres"), Schema: newSchema(), Readers: 1})

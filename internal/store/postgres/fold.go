@@ -17,10 +17,11 @@ import (
 // write nothing. If it holds, no other session has written for the shard since its owner did, so one
 // snapshot for all parts is as good as one for each.
 
-// foldable are the statements that can be parts of one. None of them looks at what another one writes.
+// foldable lists the statements that can be parts of one. None of them reads rows that another one writes.
 var foldable = []string{"fence", "insertRun", "updateRun", "enlist", "strike", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt"}
 
-// small reports whether each statement of a transaction is for one row, and sent once, and none changes what another one inserts.
+// small reports whether each statement of a transaction is for one row, and sent once, and none changes
+// what another one inserts.
 func small(b *store.Batch) bool {
 	if len(b.AttemptInserts) == 1 && len(b.AttemptUpdates) == 1 {
 		a, u := &b.AttemptInserts[0], &b.AttemptUpdates[0]
@@ -40,7 +41,8 @@ type held struct {
 	more   [][]byte
 }
 
-// fold makes what is held one statement, if that can be, and prepares it. The parameters of its parts follow one another.
+// fold makes one statement of the held statements, if possible, and prepares it. The parameters of its
+// parts follow one another.
 func (x *tx) fold() error {
 	bits := 0
 	for i := range x.held {
@@ -69,7 +71,7 @@ func (x *tx) fold() error {
 	return x.conn.prepare(x.ctx, x.folded)
 }
 
-// sendHeld sends what is held, and has the clock read.
+// sendHeld sends the held statements, and reads the clock.
 func (x *tx) sendHeld() {
 	for i := range x.held {
 		h := &x.held[i]
@@ -80,8 +82,8 @@ func (x *tx) sendHeld() {
 	}
 }
 
-// What the names of folded statements begin with, for one shard and for several. A bit for each part follows: names of
-// statements are short.
+// The prefixes of the names of folded statements, for one shard and for several. A bit for each part
+// follows, because the names of statements are short.
 const (
 	foldOne  = "fold "
 	foldMany = "fold, shards, "

@@ -109,7 +109,8 @@ func TestHandsByFormat(t *testing.T) {
 	}
 }
 
-// TestHandsTakenOver: the next owner ends what it knows from packed hand-overs only, once, and the one before is fenced.
+// TestHandsTakenOver: the next owner ends attempts that exist only in packed form, once. The former owner
+// is fenced.
 func TestHandsTakenOver(t *testing.T) {
 	o := postgres.Options{URL: server.URL("postgres"), Schema: newSchema(), Shards: 1}
 	l := newLoad(t, open(t, o), 0)
@@ -176,7 +177,8 @@ func TestHandsMeetARow(t *testing.T) {
 	}
 }
 
-// TestHandsPrint: an attempt that has no row has a log, whoever brings it; one that was never handed over has none.
+// TestHandsPrint: an attempt without a row has a log, through any node. An attempt that was never assigned
+// has none.
 func TestHandsPrint(t *testing.T) {
 	o := postgres.Options{URL: server.URL("postgres"), Schema: newSchema(), Shards: 1}
 	l := newLoad(t, open(t, o), 0)

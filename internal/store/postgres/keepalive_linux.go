@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// tcpUserTimeout is TCP_USER_TIMEOUT: after how long without an acknowledgement of what
-// was sent the connection is given up.
+// tcpUserTimeout is TCP_USER_TIMEOUT: the time without an acknowledgement of sent data after which the
+// connection is given up.
 const tcpUserTimeout = 0x12
 
 func giveUpAfter(fd uintptr, silence time.Duration) error {

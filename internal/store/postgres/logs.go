@@ -105,7 +105,7 @@ func (d *DB) appendLogs(ctx context.Context, parts []store.LogPart, handed map[s
 		return r.damaged("log")
 	})})
 	if err == nil && len(spans) != len(parts) {
-		err = fmt.Errorf("%d parts, %d answers: %w", len(parts), len(spans), store.ErrCorrupt)
+		err = fmt.Errorf("append %d parts of logs: the database answered for %d: %w", len(parts), len(spans), store.ErrCorrupt)
 	}
 	return spans, err
 }

@@ -37,7 +37,7 @@ func (d *DB) Renew(ctx context.Context, m store.Member) (bool, error) {
 	return listed && err == nil, err
 }
 
-// traits is the form of traits in a row; "": none. Marshalling plain texts cannot fail.
+// traits is the form of traits in a row. It is "" if there are none. Marshalling plain texts cannot fail.
 func traits(t store.Traits) string {
 	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full {
 		return ""
@@ -182,7 +182,7 @@ func (d *DB) Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) erro
 		return err
 	}
 	found := false
-	err := d.alter(ctx, "move a shard", nil, query{"move", args{}.int4(int32(shard)).int8(int64(to)), mark(&found)})
+	err := d.alter(ctx, "move a shard", nil, notedQuery(ctx, query{"move", args{}.int4(int32(shard)).int8(int64(to)), mark(&found)}))
 	if err == nil && !found {
 		err = fmt.Errorf("move shard %d: it has no row: %w", shard, store.ErrCorrupt)
 	}
@@ -196,7 +196,7 @@ func (d *DB) Order(ctx context.Context, o store.Order, stand bool) (bool, error)
 	if stand {
 		q = query{"order", args{}.text(o.Node).text(o.What).text(o.Actor), mark(&changed)}
 	}
-	err := d.alter(ctx, "order a node", nil, q)
+	err := d.alter(ctx, "order a node", nil, notedQuery(ctx, q))
 	return changed && err == nil, err
 }
 

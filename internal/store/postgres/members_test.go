@@ -29,8 +29,8 @@ func join(t *testing.T, db *postgres.DB, name string) dag.HandlerID {
 	return h.ID
 }
 
-// TestRise: the format is held back by a node that does not know the next, and by nobody else; then it rises, and who
-// knows less is refused, also if it began before.
+// TestRise: only a node that does not know the next format delays it. Then the format rises, and a node
+// that knows less is refused, even if it began before.
 func TestRise(t *testing.T) {
 	schema := newSchema()
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})
@@ -60,7 +60,7 @@ func TestRise(t *testing.T) {
 		}
 	}
 	rises(info.Known - 1)
-	// A program that knows more opens it as it is, and one that knows no more does so again.
+	// A program that knows more opens the database unchanged. A program that knows no more does so again.
 	second := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema})
 	if is, err := second.Info(ctx); err != nil || is.Format != info.Known-1 || is.Known != info.Known {
 		t.Errorf("%+v %v", is, err)
@@ -98,7 +98,7 @@ func owner(t *testing.T, db *postgres.DB, shard dag.ShardID) dag.HandlerID {
 	return shards[shard].Owner
 }
 
-// raw is a session of somebody else in a schema.
+// raw is another session in a schema.
 func raw(t *testing.T, schema string) func(sql string) {
 	t.Helper()
 	c, err := pgconn.Connect(context.Background(), server.URL("postgres"))
@@ -123,7 +123,7 @@ func untilBlocked(application string) {
 	}
 }
 
-// TestClaimWaits: whoever writes under the lock comes first, and what it leaves counts.
+// TestClaimWaits: the session that writes under the lock comes first, and its rows count.
 func TestClaimWaits(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -265,7 +265,7 @@ func beatOf(t *testing.T, db *postgres.DB, h dag.HandlerID) int64 {
 	return 0
 }
 
-// TestMigrateFromFormat1: what the new columns and lists hold is made of the rows that are there.
+// TestMigrateFromFormat1: the new columns and lists are filled from the existing rows.
 func TestMigrateFromFormat1(t *testing.T) {
 	schema := newSchema()
 	script, err := os.ReadFile("migrations/0001_init.sql")

@@ -69,7 +69,8 @@ func checkServer(ctx context.Context, c *conn) error {
 	})
 }
 
-// readMeta reads what the database says of itself; its format is 0 if it is not there yet.
+// readMeta reads the row in which the database describes itself. The format is 0 if there is no such row
+// yet.
 func (d *DB) readMeta(ctx context.Context, c *conn) (is, applied int, err error) {
 	there := false
 	err = c.query(ctx, "hasMeta", args{}.text(d.schema), func(r *row) error {

@@ -93,8 +93,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenPatiently: a start outlives a database that breaks off or cannot at the moment, and says why it waits; what
-// waiting will not mend is told at once.
+// TestOpenPatiently: a start survives a database that disconnects or is temporarily unavailable, and says
+// why it waits. A permanent error is returned at once.
 func TestOpenPatiently(t *testing.T) {
 	sql(t, "CREATE ROLE patient LOGIN SUPERUSER")
 	sql(t, "ALTER ROLE patient NOSUPERUSER CONNECTION LIMIT 0")
@@ -144,7 +144,7 @@ func TestOpenPatiently(t *testing.T) {
 	is(t, err, store.ErrUnavailable, "password authentication failed")
 }
 
-// TestReadOnlyDatabase: what is there can be read, and a commit says why it cannot be.
+// TestReadOnlyDatabase: existing rows can be read, and the error of a commit names the reason.
 func TestReadOnlyDatabase(t *testing.T) {
 	schema := newSchema()
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})
@@ -164,7 +164,8 @@ func TestReadOnlyDatabase(t *testing.T) {
 	is(t, err, store.ErrUnavailable, "read-only transaction")
 }
 
-// TestOutOfConnections: whoever gets none says so, and gets one as soon as there is one.
+// TestOutOfConnections: a call without a free connection gets an error, and succeeds when a connection is
+// free again.
 func TestOutOfConnections(t *testing.T) {
 	schema := newSchema()
 	sql(t, "CREATE ROLE few LOGIN SUPERUSER")

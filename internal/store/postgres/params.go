@@ -76,7 +76,7 @@ func texts(v []string) *column {
 	return c
 }
 
-// arrayHead is the length of what stands before the elements of a binary array.
+// arrayHead is the length of a binary array before its elements.
 const arrayHead = 20
 
 // column is an array in the making. As long as all of its values are the same it holds the first only.
@@ -142,7 +142,7 @@ func (c *column) again(size int, null bool) bool {
 	return c.n > 0 && c.same && c.null == null && c.first == arrayHead+4+size
 }
 
-// spread writes out the values that are the same: another one follows.
+// spread writes out the equal values, because a different one follows.
 func (c *column) spread() {
 	if c.n == 0 || !c.same {
 		return
@@ -317,7 +317,7 @@ func (r *rows) fits(size int) bool {
 	return true
 }
 
-// call is the statement and what it is to be sent with.
+// call returns the statement and its parameters.
 func (r *rows) call() (statement string, params [][]byte) {
 	if r.n == 1 && r.single != "" {
 		return r.single, r.values()

@@ -102,7 +102,8 @@ func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.Rec
 	}
 	if state == IndexValid {
 		all = append(all, query{name: "expireRequests", args: by(x.Requests, x.RequestsKeep)},
-			query{name: "expireCalls", args: by(x.Calls, x.CallsKeep)})
+			query{name: "expireCalls", args: args{}.int8(int64(x.Calls)).int8(int64(x.Limit))},
+			query{name: "expireBusyCalls", args: args{}.int8(int64(max(x.CallsKeep, 1))).int8(int64(x.Limit))})
 	}
 	return count(ctx, d, x.Shard, owner, all...)
 }

@@ -100,11 +100,20 @@ WITH least AS (
 SELECT count(*) FROM gone;
 
 -- name: expireCalls
-WITH least AS (
-  SELECT created + 1 AS created FROM request WHERE starts_with(scope, 'hook/') ORDER BY request.created DESC OFFSET $2::bigint LIMIT 1
+WITH page AS MATERIALIZED (
+  SELECT scope, key FROM request WHERE created < $1::bigint AND starts_with(scope, 'hook/') ORDER BY created LIMIT $2::bigint
+), gone AS (
+  DELETE FROM request r USING page p WHERE r.scope = p.scope AND r.key = p.key RETURNING 1
+)
+SELECT count(*) FROM gone;
+
+-- name: expireBusyCalls
+-- Beyond the number of all calls ($1), the secret with the most calls loses its oldest, down to an equal share.
+WITH secret AS MATERIALIZED (
+  SELECT scope, count(*) AS calls FROM request WHERE scope >= 'hook/' AND scope < 'hook0' GROUP BY scope
 ), page AS MATERIALIZED (
-  SELECT scope, key FROM request WHERE created < greatest($1::bigint, (SELECT created FROM least)) AND starts_with(scope, 'hook/')
-  ORDER BY created LIMIT $3::bigint
+  SELECT scope, key FROM request WHERE scope = (SELECT scope FROM secret ORDER BY calls DESC LIMIT 1) ORDER BY created
+  LIMIT (SELECT greatest(0, least($2::bigint, sum(calls)::bigint - $1::bigint, max(calls) - $1::bigint / nullif(count(*), 0))) FROM secret)
 ), gone AS (
   DELETE FROM request r USING page p WHERE r.scope = p.scope AND r.key = p.key RETURNING 1
 )

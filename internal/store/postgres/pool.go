@@ -86,7 +86,7 @@ func (p *pool) shut() bool {
 	}
 }
 
-// enter returns a connection to a caller that has a place in places.
+// enter returns a connection to a caller that has taken a slot of p.places.
 func (p *pool) enter(ctx context.Context) (*conn, error) {
 	c, err := p.find(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// codePrepared is PostgreSQL's answer when a statement of that name is prepared already. A new session has none, so the
-// session is not new: a pooler handed out one that another client had.
+// codePrepared is PostgreSQL's answer when a statement of that name is prepared already. A new session has
+// none, so the session is not new: a pooler handed out one that another client had.
 const codePrepared = "42P05"
 
 // pooler remembers what checkPooler found, so that it looks once per DB.
@@ -30,8 +30,9 @@ func (p *pooler) inFront() bool {
 	return p.found
 }
 
-// errPooler refuses a pooler that gives a client another session for each transaction. Settings, prepared statements and
-// the process number of a session would be those of other clients. Its code is not transient: trying again does not help.
+// errPooler refuses a pooler that gives a client another session for each transaction. Settings, prepared
+// statements and the process number of a session would be those of other clients. Its code is not
+// transient: trying again does not help.
 func errPooler() error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, &answered{codePrepared,
 		"a connection pooler in transaction mode is in front of the database, and Skein needs sessions of its own: " +
@@ -46,9 +47,10 @@ func pooled(err error) error {
 	return err
 }
 
-// checkPooler is called when the process that serves a session is not the one that the connection was told: a pooler is in
-// front of the database. It returns errPooler if the pooler works by transaction: then two clients share one session, or
-// one client changes its session while the other holds the first one in a transaction.
+// checkPooler is called when the process that serves a session is not the one that the connection was told:
+// a pooler is in front of the database. It returns errPooler if the pooler works by transaction: then two
+// clients share one session, or one client changes its session while the other holds the first one in a
+// transaction.
 func (d *DB) checkPooler(ctx context.Context) error {
 	d.pooler.mu.Lock()
 	defer d.pooler.mu.Unlock()
@@ -68,8 +70,8 @@ func (d *DB) checkPooler(ctx context.Context) error {
 	return nil
 }
 
-// sharesSessions asks over two connections which process serves them, the first one before and while the second one is in
-// a transaction.
+// sharesSessions asks over two connections which process serves them, the first one before and while the
+// second one is in a transaction.
 func (d *DB) sharesSessions(ctx context.Context) (bool, error) {
 	var clients [2]*pgconn.PgConn
 	for i := range clients {

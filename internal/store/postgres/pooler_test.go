@@ -1,9 +1,12 @@
 package postgres_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"skein.dev/skein/internal/store/postgres"
 )
@@ -39,12 +42,32 @@ func TestPoolerBySession(t *testing.T) {
 	}
 }
 
-// TestFacts: what doctor shows of a server is what the server is.
+// TestFacts: doctor shows the real values of a server.
 func TestFacts(t *testing.T) {
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: newSchema()})
+	other, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(context.Background())
+	var version string
+	if err := other.QueryRow(t.Context(), "SHOW server_version").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"BEGIN", "SELECT pg_sleep(0.05)"} {
+		if _, err := other.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
 	f, err := db.Facts(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if f.Version != version || version == "" {
+		t.Errorf("version %q, the server says %q", f.Version, version)
+	}
+	if f.OldestTransaction < 50*time.Millisecond {
+		t.Errorf("a transaction has been open for 50 ms, the oldest one for %v", f.OldestTransaction)
 	}
 	if f.Fsync || f.Recovering || !f.Autovacuum || f.SynchronousCommit != "on" || f.Standbys != 0 {
 		t.Errorf("settings of the test's server: %+v", f)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// mode is what a proxy does to the next transaction.
+// mode is the fault of a proxy in the next transaction.
 type mode int
 
 const (
@@ -60,7 +60,7 @@ func newProxy(t *testing.T, to string) *proxy {
 
 func (p *proxy) addr() string { return p.listener.Addr().String() }
 
-// arm sets what becomes of the next transaction.
+// arm sets the fault for the next transaction.
 func (p *proxy) arm(m mode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

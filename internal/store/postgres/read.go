@@ -130,7 +130,7 @@ func (c *records) hands(r *row) error {
 	return nil
 }
 
-// settle adds the attempts that were handed over and have no row.
+// settle adds the attempts that were assigned and have no row.
 func (c *records) settle() []store.RunRecord {
 	for i, packed := range c.packed {
 		rec := &c.all[i]
@@ -177,7 +177,7 @@ func (d *DB) RunsByKeys(ctx context.Context, keys []store.RunKey) ([]dag.RunRow,
 	return list(ctx, d, query{name: "runsByKeys", args: args{}.array(int8s(workflows)).array(texts(names))}, scanRun)
 }
 
-// outputsNone leaves outputs out: none is shorter than nothing.
+// outputsNone leaves outputs out: no output is shorter than 0 bytes.
 const outputsNone = -1
 
 // Attempts implements store.Store.
@@ -262,8 +262,12 @@ func (d *DB) Versions(ctx context.Context, w dag.WorkflowID, before int32, limit
 }
 
 // Files implements store.Store.
-func (d *DB) Files(ctx context.Context, w dag.WorkflowID, version int32) ([]store.File, error) {
-	return list(ctx, d, query{name: "filesOf", args: args{}.int8(int64(w)).int4(version)}, scanFile)
+func (d *DB) Files(ctx context.Context, q store.FileQuery) ([]store.File, error) {
+	of := args{}.int8(int64(q.Workflow)).int4(q.Version)
+	if q.Heads {
+		return list(ctx, d, query{name: "fileHeadsOf", args: of}, scanFileHead)
+	}
+	return list(ctx, d, query{name: "filesOf", args: of}, scanFile)
 }
 
 // Request implements store.Store.

@@ -290,6 +290,9 @@ SELECT workflow, version, digest, username, created, source, def, graph FROM ver
 SELECT workflow, version, digest, username, created FROM version WHERE workflow = $1 AND version < $2
 ORDER BY version DESC LIMIT $3;
 
+-- name: fileHeadsOf
+SELECT name, mode, octet_length(data)::bigint FROM version_file WHERE workflow = $1 AND version = $2 ORDER BY name;
+
 -- name: filesOf
 SELECT name, mode, data FROM version_file WHERE workflow = $1 AND version = $2 ORDER BY name;
 

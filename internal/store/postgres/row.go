@@ -18,6 +18,7 @@ type row struct {
 	result *pgconn.ResultReader
 	col    int
 	bad    error
+	same   []string // the last text of each column; nil: they are not kept
 }
 
 func (r *row) next() []byte {
@@ -47,7 +48,18 @@ func (r *row) bool() bool {
 
 func (r *row) micros() dag.Micros { return dag.Micros(r.int()) }
 
-func (r *row) text() string { return string(r.next()) }
+// text reads a text. Rows of one answer share texts that are equal.
+func (r *row) text() string {
+	b := r.next()
+	if r.same == nil {
+		return string(b)
+	}
+	last := &r.same[r.col-1]
+	if *last != string(b) {
+		*last = string(b)
+	}
+	return *last
+}
 
 // blob reads bytes; NULL is nil.
 func (r *row) blob() []byte {
@@ -80,7 +92,7 @@ func word[T any](r *row, parse func(string) (T, bool)) T {
 	return v
 }
 
-// damaged makes a reason of what was found wrong in a row.
+// damaged records a fault of a row as an error.
 func (r *row) damaged(format string, args ...any) error {
 	if r.bad == nil {
 		return nil
@@ -152,6 +164,11 @@ func scanVersion(c *row, v *store.Version) error {
 
 func scanFile(c *row, f *store.File) error {
 	f.Name, f.Mode, f.Data = c.text(), uint32(c.int()), c.blob()
+	return c.damaged("file %s", f.Name)
+}
+
+func scanFileHead(c *row, f *store.File) error {
+	f.Name, f.Mode, f.Size = c.text(), uint32(c.int()), c.int()
 	return c.damaged("file %s", f.Name)
 }
 

@@ -17,6 +17,10 @@ const (
 	lookStep = 500
 )
 
+// rowsRoom is the number of runs that an answer has room for before it grows: a page of the web UI, and the
+// run after it.
+const rowsRoom = 51
+
 // runList is the index that a query for runs uses.
 type runList struct {
 	page, floor, count string // statements
@@ -126,15 +130,18 @@ func (l *listing) bounded(rows int64) args {
 func (l *listing) rows(ctx context.Context, limit int) (rows []dag.RunRow, sizes []int64, last dag.RunID, read int, err error) {
 	a := args{}.id(l.from).id(l.floor).array(texts(l.states)).int8(int64(l.q.Since)).int8(int64(limit)).
 		int8(int64(l.q.Workflow)).text(l.q.User).int8(int64(l.q.Until)).text(string(l.q.Origin)).text(l.q.Cause)
+	rows, sizes = make([]dag.RunRow, 0, min(limit, rowsRoom)), make([]int64, 0, min(limit, rowsRoom))
 	err = l.query(ctx, l.list.page, a, func(r *row) error {
 		read++
-		var run dag.RunRow
-		err := scanRun(r, &run)
+		rows = append(rows, dag.RunRow{})
+		run := &rows[len(rows)-1]
+		err := scanRun(r, run)
 		last = run.ID
 		if errors.Is(err, store.ErrCorrupt) {
+			rows = rows[:len(rows)-1]
 			return nil // one damaged row does not hide the others; verify names it
 		}
-		rows, sizes = append(rows, run), append(sizes, r.int())
+		sizes = append(sizes, r.int())
 		return err
 	})
 	return rows, sizes, last, read, err
@@ -154,6 +161,9 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 		}
 		if err != nil {
 			return store.RunPage{}, err
+		}
+		if page.Runs == nil {
+			page.Runs = rows[:0] // those that fit stay in place
 		}
 		for i := range rows {
 			if !l.q.Fits(&rows[i], l.states, &l.names) {
@@ -180,7 +190,7 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 	}
 }
 
-// learn reads the names that the query needs of runs.
+// learn reads the names of workflows and nodes that the query needs to judge runs.
 func (l *listing) learn(ctx context.Context, rows []dag.RunRow) error {
 	workflows, nodes := l.q.Names()
 	var flows []dag.WorkflowID

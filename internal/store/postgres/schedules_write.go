@@ -180,7 +180,7 @@ func (x *tx) backfills(c *store.ScheduleChanges) {
 	}
 }
 
-// backfillState is how a backfill stands.
+// backfillState writes the state of a backfill.
 func backfillState(rows *rows, f *store.Backfill) {
 	rows.row().int8(f.ID).text(f.State).int8(f.Started).int8(f.Ended).int8(f.Failed).int4(f.Parallel).int8(f.Revision).
 		int8(int64(f.Modified))

@@ -10,7 +10,7 @@ import (
 // to take apart. What a small transaction costs the database is the beginning and the end of its statements,
 // and those of this form cost half.
 
-// single is the name of a statement's form for one row.
+// single returns the name of a statement's form for one row.
 func single(name string) string { return name + " of one" }
 
 var (
@@ -20,8 +20,9 @@ var (
 	parameter = regexp.MustCompile(`\$(\d+)`)
 )
 
-// singular gives the form for one row of a statement that takes the arrays of columns as write.sql has them, and
-// "" if it takes none. Column i is parameter i of it, and what the statement takes besides follows.
+// singular gives the form for one row of a statement that takes the arrays of columns as write.sql has
+// them, and "" if it takes none. Column i is parameter i of it, and what the statement takes besides
+// follows.
 func singular(text string) string {
 	arrays := unnested.FindStringSubmatch(text)
 	if arrays == nil {

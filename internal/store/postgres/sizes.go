@@ -11,7 +11,7 @@ type Connections struct {
 	Failed  int64 // connections that failed; each is replaced when the next call needs it
 }
 
-// load is what the calls of a pool wait for.
+// load counts the waiting and the failed calls of a pool.
 type load struct{ waiting, failed atomic.Int64 }
 
 // ConnectionsOf returns the counts of a DB.

@@ -47,7 +47,7 @@ func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, l
 	return all, nil
 }
 
-// scanStanding notes what is damaged in the row: it is that run's matter alone.
+// scanStanding records damage in the row: it concerns that run only.
 func scanStanding(c *row, r *store.Standing) {
 	r.Run, r.Shard, r.Workflow = c.id(), dag.ShardID(c.int()), dag.WorkflowID(c.int())
 	r.State, r.Intent, r.Created = word(c, dag.ParseRunState), word(c, dag.ParseIntent), c.micros()

@@ -16,7 +16,7 @@ var _ store.Tokens = (*DB)(nil)
 // AddToken implements store.Tokens.
 func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 	found, err := d.changeToken(ctx, "insertToken", args{}.text(t.Kind).text(t.Name).blob(t.Hash).int8(int64(t.Expires)).text(t.By).int8(store.TokensMax).
-		int8(t.Principal).text(t.Verbs).text(t.Namespaces).int8(t.Maker))
+		int8(t.Principal).text(t.Verbs).text(t.Namespaces).int8(t.Maker).int8(t.Parent))
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("there are %d tokens: %w", store.TokensMax, store.ErrRefused)
 	}
@@ -48,11 +48,12 @@ func (d *DB) RevokeToken(ctx context.Context, id int64) error {
 	return nil
 }
 
-func (d *DB) changeToken(ctx context.Context, name string, a args) (found []store.Token, err error) {
+// changeToken makes a change after other statements of the same transaction.
+func (d *DB) changeToken(ctx context.Context, name string, a args, before ...query) (found []store.Token, err error) {
 	if err := ended(ctx, name); err != nil {
 		return nil, err
 	}
-	err = d.change(ctx, nil, query{name, a, into(&found, scanToken)})
+	err = d.change(ctx, nil, append(before, notedQuery(ctx, query{name, a, into(&found, scanToken)}))...)
 	return found, err
 }
 
@@ -60,5 +61,6 @@ func scanToken(r *row, t *store.Token) error {
 	t.ID, t.Kind, t.Name, t.Hash = r.int(), r.text(), r.text(), r.blob()
 	t.Created, t.Expires, t.Revoked, t.By = r.micros(), r.micros(), r.micros(), r.text()
 	t.Principal, t.Verbs, t.Namespaces, t.Maker = r.int(), r.text(), r.text(), r.int()
+	t.Parent, t.Replaces, t.Replaced = r.int(), r.int(), r.micros()
 	return r.damaged("token %d", t.ID)
 }

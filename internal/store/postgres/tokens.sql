@@ -1,17 +1,41 @@
 -- The statements of tokens.
 
 -- name: insertToken
-INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker)
-SELECT $1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $4, 0, $5, $7, $8, $9, $10
+INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent)
+SELECT $1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $4, 0, $5, $7, $8, $9, $10, $11
 WHERE (SELECT count(*) FROM token) < $6::bigint
-RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker;
+RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced;
 
 -- name: revokeToken
 UPDATE token SET revoked = CASE revoked WHEN 0 THEN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint ELSE revoked END
-WHERE id = $1 RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker;
+WHERE id = $1 RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced;
+
+-- name: lockTokens
+-- Rotations come one after the other: the next statement then sees whether a token above the successor was replaced. The order
+-- prevents a deadlock.
+SELECT id FROM token ORDER BY id FOR UPDATE;
+
+-- name: rotateToken
+-- The old token gives its name up before the new one takes it: rows of old are changed before they are read.
+WITH RECURSIVE clock AS MATERIALIZED (
+  SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now
+), line AS (
+  SELECT id, parent, revoked, replaced, expires, 0 AS depth FROM token WHERE id = $7
+  UNION ALL SELECT p.id, p.parent, p.revoked, p.replaced, p.expires, l.depth + 1 FROM token p JOIN line l ON p.id = l.parent WHERE l.depth < $9
+), old AS (
+  UPDATE token t SET replaced = c.now, expires = CASE t.expires WHEN 0 THEN c.now + $2 ELSE least(t.expires, c.now + $2) END
+  FROM clock c WHERE t.id = $1 AND t.revoked = 0 AND t.replaced = 0 AND (t.expires = 0 OR t.expires > c.now)
+    AND (SELECT count(*) FROM token) < $8::bigint
+    AND ($7::bigint = 0 OR EXISTS (SELECT FROM line WHERE parent = 0))
+    AND NOT EXISTS (SELECT FROM line WHERE revoked <> 0 OR replaced <> 0 OR expires <> 0 AND expires <= c.now)
+  RETURNING t.id, t.kind, t.name, t.principal, t.verbs, t.namespaces, c.now
+)
+INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces)
+SELECT kind, name, $3, now, $4, 0, $5, principal, verbs, namespaces, $6, $7, id FROM old
+RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced;
 
 -- name: tokenByHash
-SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker FROM token WHERE hash = $1;
+SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced FROM token WHERE hash = $1;
 
 -- name: tokens
-SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker FROM token ORDER BY id;
+SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced FROM token ORDER BY id;

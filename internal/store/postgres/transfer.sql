@@ -12,6 +12,7 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM event), (SELECT count(*) FROM request), (SELECT count(*) FROM message),
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire), (SELECT count(*) FROM fire_day),
   (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
+  (SELECT count(*) FROM secret), (SELECT count(*) FROM secret_key), (SELECT count(*) FROM audit), (SELECT count(*) FROM audit_tree),
   (SELECT count(*) FROM line);
 
 -- name: runStates
@@ -34,6 +35,7 @@ INSERT INTO submitted (run, shard) SELECT id, shard FROM run WHERE finished = 0 
 INSERT INTO unsuccessful (run, workflow, state) SELECT id, workflow, state FROM run WHERE state IN ('failed', 'stopped', 'skipped');
 UPDATE meta SET listed = NULL WHERE format >= 16; -- no program is left that does not write the list
 SELECT setval(pg_get_serial_sequence('handler', 'id'), greatest(max(id), 1), max(id) IS NOT NULL) FROM handler;
+SELECT setval(pg_get_serial_sequence('audit', 'id'), greatest(max(id), 1), max(id) IS NOT NULL) FROM audit;
 SELECT setval(pg_get_serial_sequence('message', 'id'), greatest(max(id), 1), max(id) IS NOT NULL) FROM message;
 
 -- name: importHead
@@ -161,6 +163,30 @@ SELECT name, cpu, memory, actor, created, modified FROM class ORDER BY name;
 
 -- name: import class
 COPY class (name, cpu, memory, actor, created, modified) FROM STDIN (FORMAT binary);
+
+-- name: export secret
+SELECT namespace, name, version, key, wrapped, data, actor, created, modified FROM secret ORDER BY namespace, name;
+
+-- name: import secret
+COPY secret (namespace, name, version, key, wrapped, data, actor, created, modified) FROM STDIN (FORMAT binary);
+
+-- name: export secret_key
+SELECT one, id, since FROM secret_key;
+
+-- name: import secret_key
+COPY secret_key (one, id, since) FROM STDIN (FORMAT binary);
+
+-- name: export audit
+SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail FROM audit ORDER BY id;
+
+-- name: import audit
+COPY audit (id, key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail) FROM STDIN (FORMAT binary);
+
+-- name: export audit_tree
+SELECT one, size, first, head, edge, era, base FROM audit_tree;
+
+-- name: import audit_tree
+COPY audit_tree (one, size, first, head, edge, era, base) FROM STDIN (FORMAT binary);
 
 -- name: export line
 SELECT line, level, asked, run, kept FROM line ORDER BY line, level, asked, run;

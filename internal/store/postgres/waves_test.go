@@ -63,7 +63,7 @@ func (s *surf) step(n int, ended ...int) {
 	}
 }
 
-// listed wants so many rows on the list and so many waves, and everybody who reads the list to find what there is.
+// listed requires these numbers of rows and waves, and that every reader of the list finds all runs.
 func (s *surf) listed(rows, waves int) {
 	s.Helper()
 	if a, w := count(s.T, s.schema, "active"), count(s.T, s.schema, "wave"); a != rows || w != waves {
@@ -227,7 +227,7 @@ func TestWavesByFormat(t *testing.T) {
 	s.listed(0, 0)
 }
 
-// TestWavesDoNotWait: runs that stand in line are listed one by one, however many come at once.
+// TestWavesDoNotWait: queued runs are listed one by one, in any number.
 func TestWavesDoNotWait(t *testing.T) {
 	s := newSurf(t)
 	b := s.batch(20)

@@ -40,12 +40,12 @@ func (d *DB) check(b *store.Batch) error {
 
 // onlyInserts returns ErrRefused for writes that only an owner may make.
 func onlyInserts(b *store.Batch) error {
-	bad := b.Watermark != 0 || b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests)
+	bad := b.Watermark != 0 || b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests)+len(b.Audit)
 	for i := range b.RunInserts {
 		bad = bad || b.RunInserts[i].State != dag.RunSubmitted
 	}
 	if bad {
-		return fmt.Errorf("commit: only the owner of a shard writes more than submitted runs, requests and messages: %w", store.ErrFenced)
+		return fmt.Errorf("commit: only the owner of a shard writes more than submitted runs, requests, messages and audit rows: %w", store.ErrFenced)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func onlyInserts(b *store.Batch) error {
 func (x *tx) write() {
 	b := x.batch
 	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.changeWaves, x.events, x.insertAttempts, x.updateAttempts,
-		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues} {
+		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues, x.audit} {
 		if x.fail != nil {
 			return
 		}
@@ -219,7 +219,7 @@ func (x *tx) insertAttempts(b *store.Batch) {
 	x.push(rows)
 }
 
-// newAttempt is the row of an attempt that has none.
+// newAttempt adds the row of a new attempt.
 func newAttempt(rows *rows, a *dag.AttemptRow) {
 	rows.row().id(&a.Run).int4(int32(a.Task)).int4(int32(a.Token)).int4(a.Generation).int8(int64(a.Handler)).int8(int64(a.Assigned))
 	attemptState(rows, a)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -42,21 +43,27 @@ func (e rights) Rights(ctx context.Context) (all store.Rights, err error) {
 	if all.Roles, err = listOn(e.d, conn, "roles", nil, scanRole); err != nil {
 		return all, err
 	}
-	all.Bindings, err = listOn(e.d, conn, "bindings", nil, scanBinding)
+	if all.Bindings, err = listOn(e.d, conn, "bindings", nil, scanBinding); err != nil {
+		return all, err
+	}
+	all.Identities, err = listOn(e.d, conn, "identities", nil, scanIdentity)
 	return all, err
 }
 
 // ChangeRights implements store.Access.
 func (e rights) ChangeRights(ctx context.Context, expect int64, c store.RightsChange) (int64, error) {
 	d := e.d
-	err := d.changeBeside(ctx, "change of rights", func() error {
+	err := changeNoted(ctx, d, "change of rights", func() error {
 		if err := d.stmts.moveRights.row().int(expect).one(d.conn); err != nil {
 			return err
 		}
 		if err := changePrincipals(d, expect+1, &c); err != nil {
 			return err
 		}
-		return changeBindings(d, expect+1, &c)
+		if err := changeBindings(d, expect+1, &c); err != nil {
+			return err
+		}
+		return changePassword(d, expect+1, &c)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("change the rights: %w", err)
@@ -74,6 +81,11 @@ func changePrincipals(d *DB, is int64, c *store.RightsChange) error {
 		if err := d.stmts.setPrincipal.row().int(p.ID).text(p.Name).text(p.State).one(d.conn); err != nil {
 			return err
 		}
+		if p.State != store.PrincipalActive {
+			if _, err := d.stmts.dropAllSessionsOf.row().int(p.ID).exec(d.conn); err != nil {
+				return err
+			}
+		}
 	}
 	if c.Drop == 0 {
 		return nil
@@ -81,8 +93,39 @@ func changePrincipals(d *DB, is int64, c *store.RightsChange) error {
 	if err := d.stmts.dropPrincipal.row().int(c.Drop).one(d.conn); err != nil {
 		return err
 	}
+	if _, err := d.stmts.dropPassword.row().int(c.Drop).exec(d.conn); err != nil {
+		return err
+	}
+	if _, err := d.stmts.dropIdentities.row().int(c.Drop).exec(d.conn); err != nil {
+		return err
+	}
+	if _, err := d.stmts.dropAllSessionsOf.row().int(c.Drop).exec(d.conn); err != nil {
+		return err
+	}
 	_, err := d.stmts.unbindPrincipal.row().int(c.Drop).exec(d.conn)
 	return err
+}
+
+func changePassword(d *DB, is int64, c *store.RightsChange) error {
+	if c.Password == nil {
+		return nil
+	}
+	of := cmp.Or(c.Password.Principal, is)
+	if !c.SamePassword {
+		if _, err := d.stmts.dropSessionsOf.row().int(of).exec(d.conn); err != nil {
+			return err
+		}
+	}
+	if c.Password.Hash == "" {
+		_, err := d.stmts.dropPassword.row().int(of).exec(d.conn)
+		return err
+	}
+	return d.stmts.putPassword.row().int(of).text(c.Password.Hash).int(int64(wall())).one(d.conn)
+}
+
+// PasswordOf implements store.Access.
+func (e rights) PasswordOf(ctx context.Context, principal int64) (store.Password, error) {
+	return first(e.d, ctx, "passwordOf", []any{principal}, scanPassword)
 }
 
 func changeBindings(d *DB, is int64, c *store.RightsChange) error {
@@ -99,6 +142,12 @@ func changeBindings(d *DB, is int64, c *store.RightsChange) error {
 			return err
 		}
 	}
+	if one := c.Identify; one != nil {
+		err := d.stmts.identify.row().int(cmp.Or(one.Principal, is)).text(one.Issuer).text(one.Subject).text(one.Source).one(d.conn)
+		if err != nil {
+			return err
+		}
+	}
 	for _, b := range c.Unbind {
 		if err := d.stmts.unbind.row().int(b.Subject).text(b.Role).text(b.Namespace).one(d.conn); err != nil {
 			return err
@@ -108,7 +157,7 @@ func changeBindings(d *DB, is int64, c *store.RightsChange) error {
 		if b.Subject == 0 {
 			b.Subject = is
 		}
-		err := d.stmts.bind.row().int(b.Subject).text(b.Role).text(b.Namespace).int(int64(b.Expires)).int(int64(wall())).text(b.By).one(d.conn)
+		err := d.stmts.bind.row().int(b.Subject).text(b.Role).text(b.Namespace).int(int64(b.Expires)).int(int64(wall())).text(b.By).text(b.Source).one(d.conn)
 		if err != nil {
 			return err
 		}
@@ -135,6 +184,18 @@ func scanRole(s *sqlite.Stmt, r *store.Role) error {
 
 func scanBinding(s *sqlite.Stmt, b *store.Binding) error {
 	c := row{s: s}
-	b.Subject, b.Role, b.Namespace, b.Expires, b.Created, b.By = c.int(), c.text(), c.text(), c.micros(), c.micros(), c.text()
+	b.Subject, b.Role, b.Namespace, b.Expires, b.Created, b.By, b.Source = c.int(), c.text(), c.text(), c.micros(), c.micros(), c.text(), c.text()
+	return nil
+}
+
+func scanIdentity(s *sqlite.Stmt, i *store.Identity) error {
+	c := row{s: s}
+	i.Principal, i.Issuer, i.Subject, i.Source = c.int(), c.text(), c.text(), c.text()
+	return nil
+}
+
+func scanPassword(s *sqlite.Stmt, p *store.Password) error {
+	c := row{s: s}
+	p.Principal, p.Hash, p.Changed = c.int(), c.text(), c.micros()
 	return nil
 }

@@ -60,7 +60,8 @@ func (c *checkpointer) run() {
 		if c.off.Load() {
 			continue
 		}
-		// After an error here (full, say) the log only grows; when there is no room for that either, the writer says so.
+		// After an error here (a full disk, say) the log only grows. If there is no room for that either, the
+		// writer returns the error.
 		_ = sqlitex.ExecuteTransient(c.conn, "PRAGMA wal_checkpoint(PASSIVE)", &sqlitex.ExecOptions{
 			ResultFunc: func(s *sqlite.Stmt) error {
 				if s.ColumnInt64(1) > walPagesMax {

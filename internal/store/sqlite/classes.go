@@ -13,7 +13,7 @@ var _ store.Classes = (*DB)(nil)
 
 // PutClass implements store.Classes.
 func (d *DB) PutClass(ctx context.Context, c store.Class) (store.Class, error) {
-	err := d.changeBeside(ctx, "change of classes", func() error {
+	err := changeNoted(ctx, d, "change of classes", func() error {
 		n, err := d.stmts.putClass.row().text(c.Name).int(c.Need.CPU).int(c.Need.Memory).text(c.User).int(int64(wall())).int(store.ClassesMax).exec(d.conn)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("there are %d classes: %w", store.ClassesMax, store.ErrRefused)
@@ -28,7 +28,7 @@ func (d *DB) PutClass(ctx context.Context, c store.Class) (store.Class, error) {
 
 // DropClass implements store.Classes.
 func (d *DB) DropClass(ctx context.Context, name string) error {
-	return d.changeBeside(ctx, "change of classes", func() error {
+	return changeNoted(ctx, d, "change of classes", func() error {
 		n, err := d.stmts.dropClass.row().text(name).exec(d.conn)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("class %s: %w", name, store.ErrNotFound)

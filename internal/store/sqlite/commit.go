@@ -182,7 +182,7 @@ func (d *DB) apply(b *store.Batch) error {
 	if err := d.plan(b); err != nil {
 		return err
 	}
-	for _, step := range []func(*store.Batch) error{d.runs, d.events, d.attempts, d.workflows, d.versions, d.requests, d.messages, d.schedules, d.queues} {
+	for _, step := range []func(*store.Batch) error{d.runs, d.events, d.attempts, d.workflows, d.versions, d.requests, d.messages, d.schedules, d.queues, d.auditRows} {
 		if err := step(b); err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func onlyInserts(b *store.Batch) error {
 		bad = bad || b.RunInserts[i].State != dag.RunSubmitted
 	}
 	if bad {
-		return fmt.Errorf("only the owner of a shard writes more than submitted runs, requests and messages: %w", store.ErrFenced)
+		return fmt.Errorf("only the owner of a shard writes more than submitted runs, requests, messages and audit rows: %w", store.ErrFenced)
 	}
 	return nil
 }

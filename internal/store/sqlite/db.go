@@ -44,7 +44,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest format that this program knows. It rises with the migrations.
-	format = 12
+	format = 18
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits
@@ -62,6 +62,10 @@ const (
 type DB struct {
 	eras
 	rights
+	rotations
+	sessions
+	secrets
+	audits
 	path    string
 	cluster string
 	read    map[string]string // statements by name
@@ -133,7 +137,7 @@ func (d *DB) open() error {
 
 func closedDB(path string) *DB {
 	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL), syncFile: syncData}
-	d.eras, d.rights = eras{d}, rights{d}
+	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}
 	return d
 }
 

@@ -191,7 +191,7 @@ func (m *lineMoves) pack(runs iter.Seq[int64]) []byte {
 	return m.packed
 }
 
-// unpackLine returns the numbers of the runs of a row; false: the row is damaged.
+// unpackLine returns the numbers of the runs of a row. It returns false if the row is damaged.
 func unpackLine(first int64, packed string) (runs []int64, ok bool) {
 	runs = make([]int64, 0, strings.Count(packed, ",")+1)
 	list, opens := strings.CutPrefix(packed, "[")

@@ -222,11 +222,15 @@ func (d *DB) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit i
 // ExpireRecords implements store.Retention.
 func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.RecordExpiry) (n int, err error) {
 	err = expireAs(ctx, d, x.Shard, owner, "expire records", func() error {
-		requests, err := drop(d, "expireRequests", int64(x.Requests), max(x.RequestsKeep, 1), x.Limit, 0)
+		requests, err := drop(d, "expireRequests", int64(x.Requests), max(x.RequestsKeep, 1), x.Limit)
 		if err != nil {
 			return err
 		}
-		calls, err := drop(d, "expireRequests", int64(x.Calls), max(x.CallsKeep, 1), x.Limit, 1)
+		calls, err := drop(d, "expireCalls", int64(x.Calls), x.Limit)
+		if err != nil {
+			return err
+		}
+		busy, err := drop(d, "expireBusyCalls", max(x.CallsKeep, 1), x.Limit)
 		if err != nil {
 			return err
 		}
@@ -235,7 +239,7 @@ func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.Rec
 			return err
 		}
 		tokens, err := drop(d, "expireTokens", int64(x.Records))
-		n = requests + calls + handlers + tokens
+		n = requests + calls + busy + handlers + tokens
 		return err
 	})
 	return n, err

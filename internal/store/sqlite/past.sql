@@ -68,10 +68,23 @@ DELETE FROM version WHERE rowid IN (SELECT rowid FROM version WHERE workflow = ?
 DELETE FROM workflow WHERE id = ?1 AND state = 'deleted';
 
 -- name: expireRequests
--- Calls of webhooks (?4) and other requests are kept for times of their own.
+-- Calls of webhooks are kept for a time of their own.
 DELETE FROM request WHERE (scope, key) IN (SELECT scope, key FROM request
-  WHERE created < max(?1, coalesce((SELECT created + 1 FROM request WHERE (substr(scope, 1, 5) = 'hook/') = ?4
-    ORDER BY created DESC LIMIT 1 OFFSET ?2), 0)) AND (substr(scope, 1, 5) = 'hook/') = ?4 ORDER BY created LIMIT +?3);
+  WHERE created < max(?1, coalesce((SELECT created + 1 FROM request WHERE substr(scope, 1, 5) <> 'hook/'
+    ORDER BY created DESC LIMIT 1 OFFSET ?2), 0)) AND substr(scope, 1, 5) <> 'hook/' ORDER BY created LIMIT +?3);
+
+-- name: expireCalls
+DELETE FROM request WHERE (scope, key) IN (SELECT scope, key FROM request
+  WHERE created < ?1 AND substr(scope, 1, 5) = 'hook/' ORDER BY created LIMIT +?2);
+
+-- name: expireBusyCalls
+-- Beyond the number of all calls (?1), the secret with the most calls loses its oldest, down to an equal share.
+WITH secret AS MATERIALIZED (
+  SELECT scope, count(*) AS calls FROM request WHERE scope >= 'hook/' AND scope < 'hook0' GROUP BY scope
+)
+DELETE FROM request WHERE (scope, key) IN (SELECT scope, key FROM request
+  WHERE scope = (SELECT scope FROM secret ORDER BY calls DESC LIMIT 1) ORDER BY created
+  LIMIT (SELECT coalesce(max(0, min(?2, sum(calls) - ?1, max(calls) - ?1 / count(*))), 0) FROM secret));
 
 -- name: expireHandlers
 DELETE FROM handler WHERE id IN (SELECT id FROM handler

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -179,6 +180,9 @@ func (d *DB) Run(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
 
 // RunsByKeys implements store.Store.
 func (d *DB) RunsByKeys(ctx context.Context, keys []store.RunKey) (rows []dag.RunRow, err error) {
+	if d.newKeys(keys) {
+		return nil, nil
+	}
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
@@ -235,7 +239,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		var packed [][]byte
 		var err error
 		if !q.Sparing {
-			packed, err = d.packedOn(conn, r)
+			packed, err = packedOf(d, conn, r, q.Task)
 		}
 		if err != nil {
 			return nil, err
@@ -269,6 +273,22 @@ func (d *DB) packedOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
 		return nil
 	})
 	return append(between, r.packed...), err
+}
+
+// packedOf is packedOn without most of what cannot be about a task: a run of 100,000 tasks has thousands of
+// packed transactions.
+func packedOf(d *DB, conn *sqlite.Conn, r *numbered, task dag.TaskID) ([][]byte, error) {
+	var of [][]byte
+	var room []byte
+	err := d.on(conn, "packedBetween", []any{r.n}, func(s *sqlite.Stmt) error {
+		n := s.ColumnLen(0)
+		room = slices.Grow(room[:0], n)[:n]
+		if s.ColumnBytes(0, room); store.MayHave(room, task) {
+			of = append(of, slices.Clone(room))
+		}
+		return nil
+	})
+	return append(of, r.packed...), err
 }
 
 // Events implements store.Store.
@@ -354,8 +374,12 @@ func (d *DB) Versions(ctx context.Context, w dag.WorkflowID, before int32, limit
 }
 
 // Files implements store.Store.
-func (d *DB) Files(ctx context.Context, w dag.WorkflowID, version int32) ([]store.File, error) {
-	return list(d, ctx, "filesOf", []any{int64(w), int64(version)}, scanFile)
+func (d *DB) Files(ctx context.Context, q store.FileQuery) ([]store.File, error) {
+	of := []any{int64(q.Workflow), int64(q.Version)}
+	if q.Heads {
+		return list(d, ctx, "fileHeadsOf", of, scanFileHead)
+	}
+	return list(d, ctx, "filesOf", of, scanFile)
 }
 
 // Request implements store.Store.

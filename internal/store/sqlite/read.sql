@@ -97,6 +97,9 @@ SELECT workflow, version, digest, user, created, source, def, graph FROM version
 SELECT workflow, version, digest, user, created FROM version WHERE workflow = ?1 AND version < ?2
   ORDER BY version DESC LIMIT +?3;
 
+-- name: fileHeadsOf
+SELECT name, mode, length(data) FROM version_file WHERE workflow = ?1 AND version = ?2 ORDER BY name;
+
 -- name: filesOf
 SELECT name, mode, data FROM version_file WHERE workflow = ?1 AND version = ?2 ORDER BY name;
 
@@ -151,13 +154,32 @@ SELECT id, kind, name, state, created, actor FROM principal ORDER BY id;
 SELECT name, verbs, created, actor FROM role ORDER BY name;
 
 -- name: bindings
-SELECT subject, role, namespace, expires, created, actor FROM binding ORDER BY subject, role, namespace;
+SELECT subject, role, namespace, expires, created, actor, source FROM binding ORDER BY subject, role, namespace;
+
+-- name: identities
+SELECT principal, issuer, subject, source FROM identity ORDER BY issuer, subject;
+
+-- name: passwordOf
+SELECT principal, hash, changed FROM password WHERE principal = ?1;
+
+-- name: sessions
+SELECT id, hash, code, principal, token, created, used, expires, address, agent FROM session ORDER BY id;
 
 -- name: tokenByHash
-SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker FROM token WHERE hash = ?1;
+SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced FROM token WHERE hash = ?1;
 
 -- name: tokens
-SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker FROM token ORDER BY id;
+SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced FROM token ORDER BY id;
+
+-- name: secret
+SELECT namespace, name, version, key, wrapped, data, actor, created, modified FROM secret WHERE namespace = ?1 AND name = ?2;
+
+-- name: secrets
+SELECT namespace, name, version, key, wrapped, data, actor, created, modified FROM secret
+WHERE (namespace, name) > (?1, ?2) ORDER BY namespace, name LIMIT +?3;
+
+-- name: secretKey
+SELECT id, since FROM secret_key WHERE one = 1;
 
 -- name: class
 SELECT name, cpu, memory, actor, created, modified FROM class WHERE name = ?1;
@@ -181,3 +203,18 @@ FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value;
 -- name: standingAttempts
 SELECT a.run, a.task, a.token, a.handler, a.state, a.assigned, a.started, a.finished, a.retry_at
 FROM json_each(?1) j CROSS JOIN attempt a ON a.run = j.value;
+
+-- name: auditFresh
+SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail FROM audit WHERE idx < 0 ORDER BY id LIMIT +?1;
+
+-- name: auditTree
+SELECT size, first, head, edge, era, base FROM audit_tree WHERE one = 1;
+
+-- name: auditLeaves
+SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail FROM audit WHERE idx >= 0 AND idx >= ?1 ORDER BY idx LIMIT +?2;
+
+-- name: auditRows
+SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail FROM audit
+WHERE (?1 = 0 OR id < ?1) AND at >= ?2 AND (?3 = '' OR principal = ?3) AND (?4 = '' OR verb = ?4)
+  AND (?5 = '*' OR instr(?5, '<' || namespace || '>') > 0)
+ORDER BY id DESC LIMIT +?6;

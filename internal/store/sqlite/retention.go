@@ -31,7 +31,7 @@ func posOf(n int64) (p store.RunPos) {
 	return p
 }
 
-// numberAt is the number of the run at a position; 0: before all runs.
+// numberAt is the number of the run at a position; 0 means before all runs.
 func numberAt(p store.RunPos) int64 { return int64(binary.BigEndian.Uint64(p[8:]) & math.MaxInt64) }
 
 // FinishedBut implements store.Retention.
@@ -147,8 +147,8 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did st
 	return all, did, err
 }
 
-// newestBut is the number of the newest finished run of a workflow that is not among the newest keep; 0:
-// there is none. It reads lists, which hold 2,048 runs on a page, and no rows.
+// newestBut returns the number of the newest finished run of a workflow that is not among the newest keep.
+// It returns 0 if there is none. It reads lists, which hold 2,048 runs on a page, and no rows.
 func newestBut(d *DB, conn *sqlite.Conn, w dag.WorkflowID, keep int) (found int64, err error) {
 	err = d.walk(conn, "rollDown", workflowList(w), 1<<62, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
 		err := d.on(conn, "rollPage", []any{activeList, page}, func(s *sqlite.Stmt) error {

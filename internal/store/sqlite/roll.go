@@ -218,13 +218,6 @@ func downwards(page int64, words *[rollBits / 64]uint64, below int64, see func(n
 	return true, nil
 }
 
-// walkDown shows the runs of a list in falling order, below a number, until see returns false.
-func (d *DB) walkDown(conn *sqlite.Conn, list string, below int64, see func(n int64) (bool, error)) error {
-	return d.walk(conn, "rollDown", list, below, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
-		return downwards(page, words, below, see)
-	})
-}
-
 func (d *DB) walk(conn *sqlite.Conn, name, list string, from int64, see func(int64, *[rollBits / 64]uint64) (bool, error)) error {
 	more := true
 	err := d.on(conn, name, []any{list, from / rollBits}, func(s *sqlite.Stmt) error {

@@ -71,8 +71,8 @@ func choiceOf(q *store.RunQuery, states []string) (c choice) {
 // free reports whether no list bounds the choice.
 func (c *choice) free() bool { return len(c.all)+len(c.some) == 0 }
 
-// pageBelow returns the greatest page, up to the given one, on which the choice can have runs; -1: there
-// is none.
+// pageBelow returns the greatest page, up to the given one, on which the choice can have runs. It returns
+// -1 if there is none.
 func (d *DB) pageBelow(conn *sqlite.Conn, c *choice, page int64) (int64, error) {
 	below := func(list string, page int64) (at int64, err error) {
 		at = -1
@@ -287,6 +287,9 @@ func (l *listing) numberSince(at dag.Micros) (n int64, err error) {
 	return low, err
 }
 
+// pageRoom is the number of runs that a page has room for before it grows: a page of the web UI.
+const pageRoom = 50
+
 func (l *listing) page() (page store.RunPage, err error) {
 	limit := min(limitOf(l.q.Limit), limitDefault)
 	floor, below, err := l.bounds()
@@ -303,24 +306,26 @@ func (l *listing) page() (page store.RunPage, err error) {
 		}
 		below = min(below, before)
 	}
+	page.Runs = make([]dag.RunRow, 0, min(limit, pageRoom))
 	looked, bytes := 0, 0
 	e, err := l.newest(l.conn, &l.choice, below, floor, func(s *sqlite.Stmt) (bool, error) {
 		if len(page.Runs) == limit || looked == lookMax {
 			return false, nil
 		}
 		looked++
-		r, fits, err := l.row(s)
-		if err != nil {
-			return false, err
+		page.Runs = append(page.Runs, dag.RunRow{})
+		last := len(page.Runs) - 1
+		r := &page.Runs[last]
+		fits, err := l.row(s, r)
+		if err == nil && fits && l.q.Params {
+			bytes += len(r.Params)
 		}
-		if fits {
-			if l.q.Params {
-				bytes += len(r.Params)
-				if l.q.Bytes > 0 && bytes > l.q.Bytes && len(page.Runs) > 0 {
-					return false, nil
-				}
-			}
-			page.Runs = append(page.Runs, r)
+		full := l.q.Params && l.q.Bytes > 0 && bytes > l.q.Bytes && last > 0
+		if err != nil || !fits || full {
+			page.Runs = page.Runs[:last]
+		}
+		if err != nil || full {
+			return false, err
 		}
 		s.ColumnBytes(colID, page.Next[:])
 		return true, nil
@@ -338,22 +343,23 @@ func (l *listing) page() (page store.RunPage, err error) {
 	return page, err
 }
 
-// row reads a row if the query selects it. A damaged one does not hide the others; verify names it.
-func (l *listing) row(s *sqlite.Stmt) (r dag.RunRow, fits bool, err error) {
+// row reads a row into r and reports whether the query selects it. A damaged one does not hide the others;
+// verify names it.
+func (l *listing) row(s *sqlite.Stmt, r *dag.RunRow) (fits bool, err error) {
 	if len(l.states) > 0 && !slices.Contains(l.states, s.ColumnText(colState)) {
-		return r, false, nil
+		return false, nil
 	}
 	scan := scanLeanRun
 	if l.q.Params {
 		scan = scanRun
 	}
-	if err = scan(s, &r); errors.Is(err, store.ErrCorrupt) {
-		return r, false, nil
+	if err = scan(s, r); errors.Is(err, store.ErrCorrupt) {
+		return false, nil
 	}
 	if err == nil {
-		err = l.learn(&r)
+		err = l.learn(r)
 	}
-	return r, err == nil && l.q.Fits(&r, l.states, &l.names), err
+	return err == nil && l.q.Fits(r, l.states, &l.names), err
 }
 
 // learn reads the names that the query needs of a run.
@@ -400,7 +406,7 @@ func (l *listing) total(page *store.RunPage) (t store.Total, err error) {
 		if looked++; looked > store.CountMax {
 			return false, nil
 		}
-		_, fits, err := l.row(s)
+		fits, err := l.row(s, new(dag.RunRow))
 		if fits {
 			t.N++
 		}

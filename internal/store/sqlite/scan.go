@@ -175,6 +175,12 @@ func scanFile(s *sqlite.Stmt, f *store.File) error {
 	return nil
 }
 
+func scanFileHead(s *sqlite.Stmt, f *store.File) error {
+	c := row{s: s}
+	f.Name, f.Mode, f.Size = c.text(), uint32(c.int()), c.int()
+	return nil
+}
+
 func scanRequest(s *sqlite.Stmt, r *store.Request) error {
 	c := row{s: s}
 	r.Scope, r.Key, r.Hash, r.Answer, r.Created = c.text(), c.text(), c.blob(), c.blob(), c.micros()

@@ -158,6 +158,7 @@ type writeStmts struct {
 	readRoll, writeRoll, dropRoll  *stmt
 	insertRun, runNumber           *stmt
 	insertKey, expireKey           *stmt
+	beginRead, keyThere            *stmt
 	updateRun, beginRun, endRun    *stmt
 	fillRun                        *stmt
 	insertAttempt, updateAttempt   *stmt
@@ -179,22 +180,35 @@ type writeStmts struct {
 	holdShard, expireRun           *stmt
 	expireAttempts, expireEvents   *stmt
 	insertToken, revokeToken       *stmt
+	replaceToken, succeedToken     *stmt
+	insertSession, useSession      *stmt
+	endSession, dropOverSessions   *stmt
+	dropOldSessions                *stmt
+	putSecret, rewrapSecret        *stmt
+	dropSecret, setSecretKey       *stmt
+	dropSessionsOf                 *stmt
+	dropAllSessionsOf              *stmt
 	moveRights, insertPrincipal    *stmt
 	setPrincipal, dropPrincipal    *stmt
 	unbindPrincipal, unbindRole    *stmt
 	putRole, dropRole              *stmt
 	bind, unbind                   *stmt
+	putPassword, dropPassword      *stmt
+	identify, dropIdentities       *stmt
 	putClass, dropClass            *stmt
 	expireFiles, expireVersions    *stmt
 	comeToLine, lineUpTo           *stmt
 	thinLine, dropLine             *stmt
 	insertQueue, updateQueue       *stmt
 	deleteQueue, paceQueue         *stmt
+	insertAudit, indexAudit        *stmt
+	moveAuditTree, dropAudit       *stmt
 	all                            []*stmt
 }
 
 func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 	from["begin"], from["commit"], from["rollback"] = "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"
+	from["beginRead"] = "BEGIN"
 	w.all = nil
 	for _, s := range []struct {
 		name string
@@ -205,6 +219,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"readRoll", &w.readRoll}, {"writeRoll", &w.writeRoll}, {"dropRoll", &w.dropRoll},
 		{"insertRun", &w.insertRun}, {"runNumber", &w.runNumber},
 		{"insertKey", &w.insertKey}, {"expireKey", &w.expireKey},
+		{"beginRead", &w.beginRead}, {"keyThere", &w.keyThere},
 		{"updateRun", &w.updateRun}, {"beginRun", &w.beginRun}, {"endRun", &w.endRun}, {"fillRun", &w.fillRun},
 		{"insertAttempt", &w.insertAttempt}, {"updateAttempt", &w.updateAttempt},
 		{"firstAttempt", &w.firstAttempt}, {"attemptsThere", &w.attemptsThere}, {"packedOfRun", &w.packedOfRun},
@@ -224,14 +239,22 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"holdShard", &w.holdShard}, {"expireRun", &w.expireRun},
 		{"expireAttempts", &w.expireAttempts}, {"expireEvents", &w.expireEvents},
 		{"insertToken", &w.insertToken}, {"revokeToken", &w.revokeToken},
+		{"replaceToken", &w.replaceToken}, {"succeedToken", &w.succeedToken},
+		{"insertSession", &w.insertSession}, {"useSession", &w.useSession}, {"endSession", &w.endSession},
+		{"dropOverSessions", &w.dropOverSessions}, {"dropOldSessions", &w.dropOldSessions},
+		{"putSecret", &w.putSecret}, {"rewrapSecret", &w.rewrapSecret}, {"dropSecret", &w.dropSecret}, {"setSecretKey", &w.setSecretKey}, {"dropSessionsOf", &w.dropSessionsOf},
+		{"dropAllSessionsOf", &w.dropAllSessionsOf},
 		{"moveRights", &w.moveRights}, {"insertPrincipal", &w.insertPrincipal}, {"setPrincipal", &w.setPrincipal},
 		{"dropPrincipal", &w.dropPrincipal}, {"unbindPrincipal", &w.unbindPrincipal}, {"unbindRole", &w.unbindRole},
 		{"putRole", &w.putRole}, {"dropRole", &w.dropRole}, {"bind", &w.bind}, {"unbind", &w.unbind},
+		{"putPassword", &w.putPassword}, {"dropPassword", &w.dropPassword},
+		{"identify", &w.identify}, {"dropIdentities", &w.dropIdentities},
 		{"expireFiles", &w.expireFiles}, {"expireVersions", &w.expireVersions},
 		{"putClass", &w.putClass}, {"dropClass", &w.dropClass},
 		{"comeToLine", &w.comeToLine}, {"lineUpTo", &w.lineUpTo}, {"thinLine", &w.thinLine}, {"dropLine", &w.dropLine},
 		{"insertQueue", &w.insertQueue}, {"updateQueue", &w.updateQueue},
 		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},
+		{"insertAudit", &w.insertAudit}, {"indexAudit", &w.indexAudit}, {"moveAuditTree", &w.moveAuditTree}, {"dropAudit", &w.dropAudit},
 	} {
 		p, err := prepare(conn, s.name, from)
 		if err != nil {

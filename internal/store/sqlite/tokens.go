@@ -14,9 +14,9 @@ var _ store.Tokens = (*DB)(nil)
 // AddToken implements store.Tokens.
 func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 	t.Created = wall()
-	err := d.changeBeside(ctx, "change of tokens", func() error {
+	err := changeNoted(ctx, d, "change of tokens", func() error {
 		n, err := d.stmts.insertToken.row().text(t.Kind).text(t.Name).blob(t.Hash).int(int64(t.Created)).int(int64(t.Expires)).
-			text(t.By).int(store.TokensMax).int(t.Principal).text(t.Verbs).text(t.Namespaces).int(t.Maker).exec(d.conn)
+			text(t.By).int(store.TokensMax).int(t.Principal).text(t.Verbs).text(t.Namespaces).int(t.Maker).int(t.Parent).exec(d.conn)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("there are %d tokens: %w", store.TokensMax, store.ErrRefused)
 		}
@@ -38,7 +38,7 @@ func (d *DB) TokenList(ctx context.Context) ([]store.Token, error) {
 
 // RevokeToken implements store.Tokens.
 func (d *DB) RevokeToken(ctx context.Context, id int64) error {
-	return d.changeBeside(ctx, "change of tokens", func() error {
+	return changeNoted(ctx, d, "change of tokens", func() error {
 		n, err := d.stmts.revokeToken.row().int(id).int(int64(wall())).exec(d.conn)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("token %d: %w", id, store.ErrNotFound)
@@ -62,5 +62,6 @@ func scanToken(s *sqlite.Stmt, t *store.Token) error {
 	t.ID, t.Kind, t.Name, t.Hash = c.int(), c.text(), c.text(), c.blob()
 	t.Created, t.Expires, t.Revoked, t.By = c.micros(), c.micros(), c.micros(), c.text()
 	t.Principal, t.Verbs, t.Namespaces, t.Maker = c.int(), c.text(), c.text(), c.int()
+	t.Parent, t.Replaces, t.Replaced = c.int(), c.int(), c.micros()
 	return nil
 }

@@ -238,7 +238,7 @@ func (in *importer) finalize() {
 // Head implements store.Rows.
 func (in *importer) Head(h store.Head) error {
 	if len(h.Shards) != 1 {
-		return fmt.Errorf("%d shards, this database has one: %w", len(h.Shards), store.ErrFormat)
+		return fmt.Errorf("the copy has %d shards, and an SQLite database has one: %w", len(h.Shards), store.ErrFormat)
 	}
 	if err := in.stmts["importHead"].row().text(h.Cluster).int(int64(h.Created)).one(in.db.conn); err != nil {
 		return err

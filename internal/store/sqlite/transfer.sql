@@ -12,6 +12,7 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM event) + (SELECT count(events_begun) FROM run), (SELECT count(*) FROM request), (SELECT count(*) FROM message),
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire), (SELECT count(*) FROM fire_day),
   (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
+  (SELECT count(*) FROM secret), (SELECT count(*) FROM secret_key), (SELECT count(*) FROM audit), (SELECT count(*) FROM audit_tree),
   (SELECT ifnull(sum(count), 0) FROM line);
 
 -- name: runStates
@@ -148,6 +149,31 @@ SELECT name, cpu, memory, actor, created, modified FROM class ORDER BY name;
 
 -- name: import class
 INSERT INTO class (name, cpu, memory, actor, created, modified) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+
+-- name: export secret
+SELECT namespace, name, version, key, wrapped, data, actor, created, modified FROM secret ORDER BY namespace, name;
+
+-- name: import secret
+INSERT INTO secret (namespace, name, version, key, wrapped, data, actor, created, modified) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+
+-- name: export secret_key
+SELECT one, id, since FROM secret_key;
+
+-- name: import secret_key
+INSERT INTO secret_key (one, id, since) VALUES (?1, ?2, ?3);
+
+-- name: export audit
+SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail FROM audit ORDER BY id;
+
+-- name: import audit
+INSERT INTO audit (id, key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
+
+-- name: export audit_tree
+SELECT one, size, first, head, edge, era, base FROM audit_tree;
+
+-- name: import audit_tree
+INSERT INTO audit_tree (one, size, first, head, edge, era, base) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
 
 -- name: export line
 SELECT s.line, s.level, s.asked, r.id, s.kept FROM stander s LEFT JOIN run r ON r.n = s.run ORDER BY s.line, s.level, s.asked, s.run;

@@ -19,6 +19,9 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?
 -- name: insertKey
 INSERT INTO run_key (workflow, key, run) VALUES (?1, ?2, ?3);
 
+-- name: keyThere
+SELECT 1 FROM run_key WHERE workflow = ?1 AND key = ?2;
+
 -- name: runNumber
 SELECT n FROM run WHERE id = ?1;
 
@@ -143,11 +146,42 @@ DELETE FROM version WHERE workflow = ?1 AND version IN (
   ORDER BY v.version LIMIT +?4);
 
 -- name: insertToken
-INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker)
-SELECT ?1, ?2, ?3, ?4, ?5, 0, ?6, ?8, ?9, ?10, ?11 WHERE (SELECT count(*) FROM token) < ?7;
+INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent)
+SELECT ?1, ?2, ?3, ?4, ?5, 0, ?6, ?8, ?9, ?10, ?11, ?12 WHERE (SELECT count(*) FROM token) < ?7;
+
+-- name: replaceToken
+UPDATE token SET replaced = ?2, expires = iif(expires = 0, ?3, min(expires, ?3))
+WHERE id = ?1 AND revoked = 0 AND replaced = 0 AND (expires = 0 OR expires > ?2) AND (SELECT count(*) FROM token) < ?4;
+
+-- name: succeedToken
+INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces)
+SELECT kind, name, ?2, ?3, ?4, 0, ?5, principal, verbs, namespaces, ?6, ?7, id FROM token WHERE id = ?1;
 
 -- name: revokeToken
 UPDATE token SET revoked = iif(revoked = 0, ?2, revoked) WHERE id = ?1;
+
+-- name: dropOverSessions
+DELETE FROM session WHERE expires <= ?1 OR code = 0 AND used <= ?2;
+
+-- name: dropOldSessions
+DELETE FROM session WHERE id IN (
+  SELECT id FROM session WHERE principal = ?1 AND token = ?2 AND code = ?3 ORDER BY id DESC LIMIT -1 OFFSET ?4);
+
+-- name: dropSessionsOf
+DELETE FROM session WHERE principal = ?1 AND token = 0;
+
+-- name: dropAllSessionsOf
+DELETE FROM session WHERE principal = ?1;
+
+-- name: insertSession
+INSERT INTO session (hash, code, principal, token, created, used, expires, address, agent)
+SELECT ?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8 WHERE (SELECT count(*) FROM session) < ?9;
+
+-- name: useSession
+UPDATE session SET used = ?2 WHERE id = ?1;
+
+-- name: endSession
+DELETE FROM session WHERE id = ?1;
 
 -- name: moveRights
 UPDATE rights SET revision = revision + 1 WHERE one = 1 AND revision = ?1;
@@ -160,6 +194,20 @@ UPDATE principal SET name = ?2, state = ?3 WHERE id = ?1;
 
 -- name: dropPrincipal
 DELETE FROM principal WHERE id = ?1;
+
+-- name: putPassword
+INSERT INTO password (principal, hash, changed) SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM principal WHERE id = ?1)
+ON CONFLICT (principal) DO UPDATE SET hash = excluded.hash, changed = excluded.changed;
+
+-- name: dropPassword
+DELETE FROM password WHERE principal = ?1;
+
+-- name: identify
+INSERT INTO identity (principal, issuer, subject, source) SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM principal WHERE id = ?1)
+ON CONFLICT (issuer, subject) DO UPDATE SET principal = excluded.principal, source = excluded.source;
+
+-- name: dropIdentities
+DELETE FROM identity WHERE principal = ?1;
 
 -- name: unbindPrincipal
 DELETE FROM binding WHERE subject = ?1;
@@ -178,9 +226,27 @@ DELETE FROM binding WHERE role = ?1;
 DELETE FROM binding WHERE subject = ?1 AND role = ?2 AND namespace = ?3;
 
 -- name: bind
-INSERT INTO binding (subject, role, namespace, expires, created, actor)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS (SELECT 1 FROM principal WHERE id = ?1)
-ON CONFLICT (subject, role, namespace) DO UPDATE SET expires = excluded.expires, actor = excluded.actor;
+INSERT INTO binding (subject, role, namespace, expires, created, actor, source)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE EXISTS (SELECT 1 FROM principal WHERE id = ?1)
+ON CONFLICT (subject, role, namespace) DO UPDATE SET expires = excluded.expires, actor = excluded.actor, source = excluded.source;
+
+-- name: putSecret
+INSERT INTO secret (namespace, name, version, key, wrapped, data, actor, created, modified)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8 WHERE EXISTS (SELECT 1 FROM secret_key WHERE one = 1 AND id = ?4)
+  AND ?3 = 1 + ifnull((SELECT version FROM secret WHERE namespace = ?1 AND name = ?2), 0)
+  AND (?3 > 1 OR (SELECT count(*) FROM secret) < ?9)
+ON CONFLICT (namespace, name) DO UPDATE SET version = excluded.version, key = excluded.key, wrapped = excluded.wrapped,
+  data = excluded.data, actor = excluded.actor, modified = excluded.modified;
+
+-- name: rewrapSecret
+UPDATE secret SET key = ?5, wrapped = ?6 WHERE namespace = ?1 AND name = ?2 AND version = ?3 AND key = ?4;
+
+-- name: dropSecret
+DELETE FROM secret WHERE namespace = ?1 AND name = ?2;
+
+-- name: setSecretKey
+INSERT INTO secret_key (one, id, since) SELECT 1, ?1, ?3 WHERE ?2 = ifnull((SELECT id FROM secret_key WHERE one = 1), '')
+ON CONFLICT (one) DO UPDATE SET id = excluded.id, since = excluded.since;
 
 -- name: putClass
 INSERT INTO class (name, cpu, memory, actor, created, modified)
@@ -189,3 +255,20 @@ ON CONFLICT (name) DO UPDATE SET cpu = excluded.cpu, memory = excluded.memory, a
 
 -- name: dropClass
 DELETE FROM class WHERE name = ?1;
+
+-- name: insertAudit
+INSERT INTO audit (key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) ON CONFLICT (key) DO NOTHING;
+
+-- name: indexAudit
+UPDATE audit SET idx = ?2, hash = ?3 WHERE id = ?1 AND idx < 0;
+
+-- name: moveAuditTree
+INSERT INTO audit_tree AS t (one, size, first, head, edge, era, base)
+SELECT 1, ?3, ?4, ?5, ?6, ?7, ?8
+WHERE ?1 = ifnull((SELECT size FROM audit_tree WHERE one = 1), 0) AND ?2 = ifnull((SELECT first FROM audit_tree WHERE one = 1), 0)
+ON CONFLICT (one) DO UPDATE SET size = excluded.size, first = excluded.first, head = excluded.head, edge = excluded.edge,
+  era = excluded.era, base = excluded.base;
+
+-- name: dropAudit
+DELETE FROM audit WHERE idx >= 0 AND idx < ?1;

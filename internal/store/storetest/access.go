@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// righted is a check of a store that keeps principals, roles and bindings, as all do.
+// righted is a check of a store that keeps principals, roles and bindings. Every engine does.
 func righted(run func(b *bed, s store.Access)) func(b *bed) {
 	return func(b *bed) {
 		s, ok := b.s.(store.Access)
@@ -27,12 +27,14 @@ func rights() []check {
 		{"a change of other rights writes nothing", righted(rightsFenced)},
 		{"a refused change writes nothing", righted(rightsRefused)},
 		{"one of the changes at once is made", righted(rightsAtOnce)},
+		{"passwords go with their principals", righted(passwordsChange)},
+		{"identities go with their principals", righted(identitiesChange)},
 		{"rights of a closed store", righted(rightsClosed)},
 		{"rights stay", righted(rightsStay)},
 	}
 }
 
-// rightsOf reads the rights without times, and checks the revision that is read alone.
+// rightsOf reads the rights without their times. It checks the revision that is read separately, too.
 func rightsOf(b *bed, s store.Access) store.Rights {
 	b.Helper()
 	all, err := s.Rights(b.ctx)
@@ -52,7 +54,7 @@ func rightsOf(b *bed, s store.Access) store.Rights {
 	return all
 }
 
-// change makes a change on the present rights and returns the revision.
+// changeRights makes a change at the present revision, and returns the new revision.
 func changeRights(b *bed, s store.Access, c store.RightsChange) int64 {
 	b.Helper()
 	was, err := s.RightsRevision(b.ctx)
@@ -109,7 +111,7 @@ func rightsChanged(b *bed, s store.Access) {
 	b.same(rightsOf(b, s), want, "after a role went")
 }
 
-// rightsFenced: neither another revision nor a missing row lets a change through, whatever else it holds.
+// rightsFenced: a change of another revision, or of a missing row, is refused as a whole.
 func rightsFenced(b *bed, s store.Access) {
 	before := rightsOf(b, s)
 	for _, c := range []struct {
@@ -140,6 +142,86 @@ func rightsRefused(b *bed, s store.Access) {
 	ann := changeRights(b, s, store.RightsChange{Add: someone("ann")})
 	_, err := s.ChangeRights(b.ctx, ann, store.RightsChange{Set: &store.Principal{ID: ann, Name: store.FirstServiceName, State: store.PrincipalActive}})
 	b.is(err, store.ErrRefused)
+}
+
+func passwordsChange(b *bed, s store.Access) {
+	is := func(principal int64, want string) {
+		b.Helper()
+		p, err := s.PasswordOf(b.ctx, principal)
+		if want == "" {
+			b.is(err, store.ErrNotFound)
+			return
+		}
+		b.ok(err)
+		b.same(p.Hash, want, "the hash")
+		b.same(p.Principal, principal, "the principal of a password")
+		if p.Changed == 0 {
+			b.Error("a password has no time")
+		}
+	}
+	ann := changeRights(b, s, store.RightsChange{Add: someone("ann"), Password: &store.Password{Hash: "one"}})
+	is(ann, "one")
+	is(store.FirstService, "")
+	before := rightsOf(b, s)
+	_, err := s.ChangeRights(b.ctx, before.Revision, store.RightsChange{Add: someone("bob"), Password: &store.Password{Principal: 99, Hash: "x"}})
+	b.is(err, store.ErrFenced)
+	_, err = s.ChangeRights(b.ctx, before.Revision-1, store.RightsChange{Password: &store.Password{Principal: ann, Hash: "x"}})
+	b.is(err, store.ErrFenced)
+	b.same(rightsOf(b, s), before, "after fenced changes")
+	is(ann, "one")
+	// A new password ends the sessions of its principal. Sessions of tokens and of other principals stay.
+	sessions := s.(store.Sessions)
+	for i, one := range []store.Session{{Principal: ann}, {Principal: ann, Code: true}, {Principal: ann, Token: 7}, {Principal: store.FirstService}} {
+		one.Hash, one.Expires = sessionHash(i), 4e15
+		b.ok(second(sessions.AddSession(b.ctx, one, sessionBounds)))
+	}
+	left := func(want int) {
+		b.Helper()
+		all, err := sessions.SessionList(b.ctx)
+		b.ok(err)
+		b.same(len(all), want, "sessions that are left")
+	}
+	changeRights(b, s, store.RightsChange{Password: &store.Password{Principal: ann, Hash: "one anew"}, SamePassword: true})
+	left(4)
+	changeRights(b, s, store.RightsChange{Password: &store.Password{Principal: ann, Hash: "two"}})
+	is(ann, "two")
+	left(2)
+	off := store.Principal{ID: ann, Name: "ann", State: store.PrincipalDisabled}
+	changeRights(b, s, store.RightsChange{Set: &off})
+	left(1)
+	changeRights(b, s, store.RightsChange{Password: &store.Password{Principal: ann}})
+	is(ann, "")
+	changeRights(b, s, store.RightsChange{Password: &store.Password{Principal: ann, Hash: "three"}})
+	changeRights(b, s, store.RightsChange{Drop: ann})
+	is(ann, "")
+}
+
+// identitiesChange: an account at a provider belongs to one principal at a time. Roles that come from its
+// groups are distinguished from other roles.
+func identitiesChange(b *bed, s store.Access) {
+	const provider, other = "https://id.example", "https://id2.example"
+	ann := changeRights(b, s, store.RightsChange{Add: someone("ann"), Identify: &store.Identity{Issuer: provider, Subject: "1", Source: "oidc:corp"},
+		Bind: []store.Binding{{Role: "viewer", Namespace: "web", By: "oidc:corp", Source: "oidc:corp"}, {Role: "editor", Namespace: "web", By: "root"}}})
+	bob := changeRights(b, s, store.RightsChange{Add: someone("bob"), Identify: &store.Identity{Issuer: provider, Subject: "0", Source: "oidc:corp"}})
+	changeRights(b, s, store.RightsChange{Identify: &store.Identity{Principal: ann, Issuer: other, Subject: "1", Source: "oidc:two"}})
+	is := rightsOf(b, s)
+	b.same(is.Identities, []store.Identity{{Principal: bob, Issuer: provider, Subject: "0", Source: "oidc:corp"},
+		{Principal: ann, Issuer: provider, Subject: "1", Source: "oidc:corp"}, {Principal: ann, Issuer: other, Subject: "1", Source: "oidc:two"}}, "the identities")
+	b.same(is.Bindings[1:], []store.Binding{{Subject: ann, Role: "editor", Namespace: "web", By: "root"},
+		{Subject: ann, Role: "viewer", Namespace: "web", By: "oidc:corp", Source: "oidc:corp"}}, "the bindings")
+	// A binding that a person makes no longer belongs to a group.
+	changeRights(b, s, store.RightsChange{Bind: []store.Binding{{Subject: ann, Role: "viewer", Namespace: "web", By: "root"}}})
+	b.same(rightsOf(b, s).Bindings[2].Source, "", "the source of a binding that was given again")
+
+	before := rightsOf(b, s)
+	_, err := s.ChangeRights(b.ctx, before.Revision, store.RightsChange{Add: someone("cid"), Identify: &store.Identity{Principal: 99, Issuer: provider, Subject: "2"}})
+	b.is(err, store.ErrFenced)
+	b.same(rightsOf(b, s), before, "after a fenced identity")
+	changeRights(b, s, store.RightsChange{Identify: &store.Identity{Principal: ann, Issuer: provider, Subject: "0", Source: "oidc:new"}})
+	changeRights(b, s, store.RightsChange{Drop: bob})
+	b.same(rightsOf(b, s).Identities[0], store.Identity{Principal: ann, Issuer: provider, Subject: "0", Source: "oidc:new"}, "an identity that moved")
+	changeRights(b, s, store.RightsChange{Drop: ann})
+	b.same(len(rightsOf(b, s).Identities), 0, "identities of nobody")
 }
 
 func rightsAtOnce(b *bed, s store.Access) {
@@ -175,7 +257,7 @@ func rightsClosed(b *bed, s store.Access) {
 	}
 }
 
-// rightsStay: an engine that keeps rows keeps rights.
+// rightsStay: an engine that keeps rows keeps rights, too.
 func rightsStay(b *bed, s store.Access) {
 	if b.e.Reopen == nil {
 		return
@@ -186,3 +268,5 @@ func rightsStay(b *bed, s store.Access) {
 	b.s = b.e.Reopen(b.T, b.s)
 	b.same(rightsOf(b, b.s.(store.Access)), before, "rights of a store that was opened again")
 }
+
+func second[T any](_ T, err error) error { return err }

@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// bed is an open store with an owner that holds all its shards.
+// bed is an open store, and an owner that holds all its shards.
 type bed struct {
 	*testing.T
 	e      Engine
@@ -22,8 +22,8 @@ type bed struct {
 	ctx    context.Context
 	owner  dag.HandlerID
 	fences []store.Fence
-	count  uint32 // of run ids
-	sent   int    // batches
+	count  uint32 // number of run ids
+	sent   int    // number of batches
 }
 
 func newBed(t *testing.T, e Engine) *bed {
@@ -36,7 +36,7 @@ func newBed(t *testing.T, e Engine) *bed {
 	return b
 }
 
-// take acquires all shards and returns what that gave.
+// take acquires all shards, and returns the result.
 func (b *bed) take() []store.Acquired {
 	b.Helper()
 	info, err := b.s.Info(b.ctx)
@@ -71,10 +71,10 @@ func (b *bed) is(err error, kinds ...error) {
 	b.Fatalf("error %v, want %v", err, kinds)
 }
 
-// batch is an empty batch with all fences.
+// batch returns an empty batch with all fences.
 func (b *bed) batch() *store.Batch { return &store.Batch{Fences: slices.Clone(b.fences)} }
 
-// commit commits and, if that succeeds, moves the fences of x.
+// commit commits x. If that succeeds, it moves the fences of x.
 func (b *bed) commit(x *store.Batch) error {
 	now, err := b.send(x)
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *bed) commit(x *store.Batch) error {
 	return nil
 }
 
-// send commits a batch, every other one staged before.
+// send commits a batch. It stages every second batch before.
 func (b *bed) send(x *store.Batch) (dag.Micros, error) {
 	if b.sent++; b.sent%2 == 0 {
 		b.stage(x)
@@ -101,14 +101,14 @@ func (b *bed) send(x *store.Batch) (dag.Micros, error) {
 	return b.s.Commit(b.ctx, x)
 }
 
-// stage has an engine take in a batch, if it can.
+// stage lets an engine take in a batch, if the engine can.
 func (b *bed) stage(x *store.Batch) {
 	if s, can := b.s.(store.Stager); can {
 		s.Stage(x)
 	}
 }
 
-// put commits what fill adds to an empty batch.
+// put commits an empty batch after fill has added to it.
 func (b *bed) put(fill func(x *store.Batch)) {
 	b.Helper()
 	x := b.batch()
@@ -116,7 +116,7 @@ func (b *bed) put(fill func(x *store.Batch)) {
 	b.ok(b.commit(x))
 }
 
-// fails commits x, wants one of the kinds of error and that nothing is left of x.
+// fails commits x. It requires an error of one of the kinds, and that nothing of x was written.
 func (b *bed) fails(x *store.Batch, kinds ...error) {
 	b.Helper()
 	before := b.contents()
@@ -128,7 +128,7 @@ func (b *bed) fails(x *store.Batch, kinds ...error) {
 	}
 }
 
-// same compares with empty slices taken for nil ones.
+// same compares two values. Empty slices are equal to nil.
 func (b *bed) same(got, want any, what string) {
 	b.Helper()
 	if g, w := tidy(got), tidy(want); !reflect.DeepEqual(g, w) {
@@ -136,7 +136,7 @@ func (b *bed) same(got, want any, what string) {
 	}
 }
 
-// tidy is a deep copy of v in which empty slices are nil.
+// tidy returns a deep copy of v in which empty slices are nil.
 func tidy[T any](v T) T { return tidied(reflect.ValueOf(&v).Elem()).Interface().(T) }
 
 func tidied(v reflect.Value) reflect.Value {
@@ -173,7 +173,7 @@ func tidied(v reflect.Value) reflect.Value {
 	return v
 }
 
-// contents is all that a store shows of itself.
+// contents is everything that a store returns.
 type contents struct {
 	Runs      []history
 	Workflows []store.Workflow
@@ -190,7 +190,7 @@ type history struct {
 	Events []dag.EventRow
 }
 
-// probed bounds the ids and keys that contents asks for one by one.
+// probed bounds the ids and keys that contents reads one by one.
 const probed = 4
 
 func (b *bed) contents() contents {
@@ -211,7 +211,7 @@ func (b *bed) contents() contents {
 			if v, err := b.s.Version(b.ctx, id, n); b.found(err) {
 				c.Versions = append(c.Versions, v)
 			}
-			files, err := b.s.Files(b.ctx, id, n)
+			files, err := b.s.Files(b.ctx, store.FileQuery{Workflow: id, Version: n})
 			b.ok(err)
 			c.Files = append(c.Files, files...)
 		}
@@ -242,10 +242,10 @@ func key(n int) string { return fmt.Sprintf("key-%d", n) }
 
 func uuid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
-// epoch is when the first run was made, in milliseconds.
+// epoch is the time of the first run, in milliseconds.
 const epoch = 1_750_000_000_000
 
-// runID is a UUIDv7 of the nth millisecond.
+// runID returns a UUIDv7 of the nth millisecond.
 func runID(n uint32) dag.RunID {
 	var id dag.RunID
 	binary.BigEndian.PutUint64(id[:], (epoch+uint64(n))<<16)
@@ -254,7 +254,7 @@ func runID(n uint32) dag.RunID {
 	return id
 }
 
-// run is a new row in a state, of workflow 1 on shard 0, younger than all before.
+// run returns a new row in a state, of workflow 1 on shard 0. It is younger than all rows before.
 func (b *bed) run(state dag.RunState) dag.RunRow {
 	b.count++
 	r := dag.RunRow{Header: dag.Header{
@@ -296,7 +296,7 @@ func request(n int) store.Request {
 	return store.Request{Scope: "scope", Key: key(n), Hash: []byte{1}, Answer: []byte("{}"), Created: 11}
 }
 
-// world is a store with one of everything, for batches that touch all of it.
+// world is a store with one row of every kind, for batches that change all of them.
 type world struct {
 	run     dag.RunRow     // running
 	attempt dag.AttemptRow // assigned
@@ -326,7 +326,7 @@ func (b *bed) world() world {
 	return w
 }
 
-// full is a batch with a valid row of every kind: what surrounds the one that is not.
+// full returns a batch with a valid row of every kind. A test adds one row that is not valid.
 func (b *bed) full(w *world) *store.Batch {
 	x := b.batch()
 	next := b.run(dag.RunRunning)

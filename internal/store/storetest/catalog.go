@@ -86,7 +86,7 @@ func deletedWorkflow(b *bed) {
 	back := revised(gone)
 	x := b.batch()
 	x.WorkflowUpdates = []store.Workflow{back}
-	b.fails(x, store.ErrRefused) // its name is taken
+	b.fails(x, store.ErrRefused) // the name is taken
 	away := revised(again)
 	away.State = store.WorkflowDeleted
 	b.put(func(x *store.Batch) { x.WorkflowUpdates = []store.Workflow{away, back} })
@@ -106,8 +106,8 @@ func (b *bed) listed(q store.WorkflowQuery) []string {
 	return names
 }
 
-// listWorkflows: the order is that of the pair, not of the joined text ("a-b" sorts
-// before "a/" as text), and so is the cursor.
+// listWorkflows: lists and cursors are ordered by the pair of namespace and name, not by the joined text.
+// As a text, "a-b" sorts before "a/".
 func listWorkflows(b *bed) {
 	names := [][2]string{{"B", "z"}, {"a", "b"}, {"a", "b/c"}, {"a", "c"}, {"a-b", "a"}, {"a-b", "é"}, {"b", "A"}, {"b", "a"}}
 	var all []string
@@ -158,7 +158,7 @@ func versions() []check {
 			}{{1, 2}, {1, 0}, {2, 1}} {
 				_, err := b.s.Version(b.ctx, miss.w, miss.n)
 				b.is(err, store.ErrNotFound)
-				files, err := b.s.Files(b.ctx, miss.w, miss.n)
+				files, err := b.s.Files(b.ctx, store.FileQuery{Workflow: miss.w, Version: miss.n})
 				b.ok(err)
 				b.same(len(files), 0, "files")
 			}
@@ -173,10 +173,16 @@ func versions() []check {
 				{Name: "a", Mode: 0o4755, Data: []byte("y")}, {Name: "B", Mode: 1<<32 - 1}}
 			other := version(1, 2)
 			b.put(func(x *store.Batch) { x.Versions = []store.Version{v, other} })
-			got, err := b.s.Files(b.ctx, 1, 1)
+			got, err := b.s.Files(b.ctx, store.FileQuery{Workflow: 1, Version: 1})
 			b.ok(err)
 			b.same(got, []store.File{v.Files[3], v.Files[2], v.Files[1], v.Files[0]}, "files")
-			got, err = b.s.Files(b.ctx, 1, 2)
+			for i := range got {
+				got[i].Data, got[i].Size = nil, int64(len(got[i].Data))
+			}
+			heads, err := b.s.Files(b.ctx, store.FileQuery{Workflow: 1, Version: 1, Heads: true})
+			b.ok(err)
+			b.same(heads, got, "heads of files")
+			got, err = b.s.Files(b.ctx, store.FileQuery{Workflow: 1, Version: 2})
 			b.ok(err)
 			b.same(got, other.Files, "files of the other")
 		}},
@@ -187,7 +193,7 @@ func versions() []check {
 				v.Files = append(v.Files, store.File{Name: runID(uint32(n)).String(), Mode: uint32(n), Data: []byte{byte(n)}})
 			}
 			b.put(func(x *store.Batch) { x.Versions = []store.Version{v} })
-			got, err := b.s.Files(b.ctx, 1, 1)
+			got, err := b.s.Files(b.ctx, store.FileQuery{Workflow: 1, Version: 1})
 			b.ok(err)
 			b.same(got, v.Files, "files")
 		}},
@@ -309,7 +315,7 @@ func messages() []check {
 	}
 }
 
-// wantMessages reads messages whose payloads must rise, and their ids with them.
+// wantMessages reads messages. Their ids and their payloads must rise.
 func (b *bed) wantMessages(limit, want int) []store.Message {
 	b.Helper()
 	got, err := b.s.Messages(b.ctx, 0, limit)

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// claims: named queues, and what runs hold of them and wait for.
+// claims: named queues, and the claims of runs on them.
 func claims() []check {
 	return []check{
 		{"queue with every field", queueFields},
@@ -91,7 +91,7 @@ func queueOf(name string) store.Queue {
 	return store.Queue{Name: name, Limit: 5, Order: store.QueueFIFO, Overflow: store.OverflowWait, State: store.QueueActive, Revision: 1}
 }
 
-// queue is one that is there.
+// queue adds a queue with default settings.
 func (b *bed) queue(name string) store.Queue {
 	b.Helper()
 	q := queueOf(name)
@@ -125,7 +125,7 @@ func queueFields(b *bed) {
 	next.Limit, next.PerKey, next.Order, next.Overflow, next.Rate, next.Each = 0, "", store.QueueFIFO, store.OverflowFail, 0, 1_000_000
 	next.State, next.Actor, next.Reason, next.Until, next.Revision, next.Modified = store.QueueDraining, "", "", 0, 2, 21
 	changed := next
-	changed.Paced, changed.Created = 1, 1 // an update leaves them
+	changed.Paced, changed.Created = 1, 1 // an update does not change them
 	b.put(func(x *store.Batch) { x.QueueUpdates = []store.Queue{changed} })
 	check(next)
 	b.put(func(x *store.Batch) { x.QueueDeletes = []store.Queue{next} })
@@ -133,7 +133,7 @@ func queueFields(b *bed) {
 	b.is(err, store.ErrNotFound)
 }
 
-// claiming is a new run with a claim.
+// claiming returns a new run with a claim.
 func (b *bed) claiming(stage dag.ClaimStage, queue, key string, level dag.Priority, asked dag.Micros) dag.RunRow {
 	state := dag.RunWaiting
 	if stage != dag.ClaimAsked {
@@ -229,7 +229,7 @@ func seatOf(r *dag.RunRow) store.Seat {
 	return store.Seat{Run: r.ID, Line: r.Claim.Line(), Level: r.Claim.Level, Asked: r.Claim.Asked}
 }
 
-// longLine: many runs ask at one instant, and a run beyond the counted positions is reported as such.
+// longLine: many runs ask at one instant. A run behind the counted positions is reported as such.
 func longLine(b *bed) {
 	var rows []dag.RunRow
 	for i := range 250 {
@@ -256,7 +256,8 @@ func longLine(b *bed) {
 	}
 }
 
-// agingLine: a waiting run rises one level with each ageing. Within a level the earliest asker is first.
+// agingLine: a waiting run rises one level with each ageing. Within a level, the run that asked first is
+// first.
 func agingLine(b *bed) {
 	const now, ageing = 1000, 100
 	var rows []dag.RunRow
@@ -290,7 +291,7 @@ func agingLine(b *bed) {
 	}
 }
 
-// flatLine: of a line in which levels do not count who asked first is first.
+// flatLine: in a line without levels the run that asked first is first.
 func flatLine(b *bed) {
 	var rows []dag.RunRow
 	q := store.SeatQuery{Most: 10_000, Now: 1000, Ageing: 100}
@@ -339,7 +340,8 @@ func lineGoes(b *bed) {
 	b.same(all, []store.Line(nil), "lines after the end")
 }
 
-// holders: of those who have a place, for that key alone, or a lock, the first by their grants.
+// holders: the holders of a queue slot, of a slot of one key, and of a lock are listed in the order of
+// their grants.
 func holders(b *bed) {
 	granted := func(key string, grant int64, locks ...string) dag.RunRow {
 		r := b.claiming(dag.ClaimGranted, "qü", key, dag.Medium, 10)
@@ -376,8 +378,8 @@ func holders(b *bed) {
 	of(store.HolderQuery{Lock: "b", First: 2}, 0)
 }
 
-// manyCome: many come to a line in one transaction and at one instant, as new runs and as old ones; between them are
-// others, who stand elsewhere or nowhere.
+// manyCome: many new and old runs join a queue in one transaction and at one instant. Other runs between
+// them are in other queues, or in none.
 func manyCome(b *bed) {
 	var old, rows []dag.RunRow
 	for range 20 {
@@ -427,7 +429,8 @@ func manyCome(b *bed) {
 	b.same(slices.Contains(b.line("q/", dag.Highest, 0, 1000), old[5].ID), false, "who did not come is in line")
 }
 
-// manyLeave: many of a line leave it in one transaction while others come, who stood together and who did not.
+// manyLeave: many runs leave a queue in one transaction while others join. Some of them were neighbours,
+// others not.
 func manyLeave(b *bed) {
 	var rows []dag.RunRow
 	stands := map[dag.RunID]bool{}
@@ -443,7 +446,7 @@ func manyLeave(b *bed) {
 	b.add(come(60)...)
 	for n, leaves := range []func(i int) bool{
 		func(i int) bool { return i < 25 },            // at the head
-		func(i int) bool { return i < 40 && i != 30 }, // but one
+		func(i int) bool { return i < 40 && i != 30 }, // all but one at the head
 		func(i int) bool { return i%2 == 0 },          // every other
 		func(i int) bool { return i > 45 },            // at the end
 		func(int) bool { return true },
@@ -458,7 +461,7 @@ func manyLeave(b *bed) {
 					x.RunUpdates, stands[r.ID] = append(x.RunUpdates, u), false
 				}
 			}
-			slices.Reverse(x.RunUpdates) // in whatever order
+			slices.Reverse(x.RunUpdates) // the order does not matter
 			if n < 4 {
 				x.RunInserts = slices.Clone(come(9))
 			}

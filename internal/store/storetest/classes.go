@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// classes: resource classes of one's own.
+// classes covers custom resource classes.
 func classes() []check {
 	return []check{
 		{"a class takes the place of the one of its name", classReplaced},
@@ -55,7 +55,7 @@ func classesBounded(b *bed) {
 	}
 	_, err := b.s.PutClass(b.ctx, store.Class{Name: "more", Need: dag.Need{CPU: 1}})
 	b.is(err, store.ErrRefused)
-	b.class("c7", 2, 2) // one that is there can be changed
+	b.class("c7", 2, 2) // an existing class can be changed
 }
 
 func classesClosed(b *bed) {

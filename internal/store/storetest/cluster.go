@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// clustered is a check of a store that several nodes can meet in.
+// clustered is a check of a store that several nodes can share.
 func clustered(run func(b *bed, c store.Cluster)) func(b *bed) {
 	return func(b *bed) {
 		c, ok := b.s.(store.Cluster)
@@ -49,7 +49,7 @@ func clusters() []check {
 	}
 }
 
-// member joins under a new handler.
+// member adds a member with a new handler.
 func (b *bed) member(c store.Cluster, n int, name string) store.Member {
 	b.Helper()
 	h, err := b.s.Register(b.ctx, uuid(100+n), name)
@@ -60,7 +60,7 @@ func (b *bed) member(c store.Cluster, n int, name string) store.Member {
 	return m
 }
 
-// knows is the newest format that the store knows.
+// knows returns the newest format that the store knows.
 func (b *bed) knows() int {
 	b.Helper()
 	info, err := b.s.Info(b.ctx)
@@ -68,7 +68,7 @@ func (b *bed) knows() int {
 	return info.Known
 }
 
-// risen: a new database has the newest format, and keeps it, whatever members are present.
+// risen: a new database has the newest format, and keeps it, whatever its members know.
 func risen(b *bed, c store.Cluster) {
 	for i := range 2 {
 		is, err := c.Rise(b.ctx)
@@ -88,7 +88,7 @@ func risen(b *bed, c store.Cluster) {
 	}
 }
 
-// attached: a worker keeps its row from home to home, and only the present one renews it.
+// attached: a worker keeps its row when its home changes, and only the present home renews it.
 func attached(b *bed, c store.Cluster) {
 	first, second := b.member(c, 1, "n1"), b.member(c, 2, "n2")
 	h, err := b.s.Register(b.ctx, uuid(103), "w")
@@ -139,8 +139,8 @@ func attached(b *bed, c store.Cluster) {
 	b.same(lease, int64(0), "who was deposed")
 }
 
-// held: no worker takes the name of another member, and nothing changes by the try; one that joins again under its own
-// handler does.
+// held: a worker cannot take the name of another member, and the try changes nothing. A worker that joins
+// again under its own handler keeps its name.
 func (b *bed) held(c store.Cluster, w, node store.Member) {
 	b.Helper()
 	before, shards := b.look(c)
@@ -159,7 +159,7 @@ func (b *bed) held(c store.Cluster, w, node store.Member) {
 	b.same(again[w.Handler].Beat-before[w.Handler].Beat, int64(1), "the counter of a worker that joins again")
 }
 
-// look reads members by handler, and shards.
+// look reads the members by handler, and the shards.
 func (b *bed) look(c store.Cluster) (map[dag.HandlerID]store.Member, []store.ShardRow) {
 	b.Helper()
 	members, shards, err := c.Members(b.ctx)
@@ -186,7 +186,7 @@ func (b *bed) owners(c store.Cluster) []dag.HandlerID {
 	return all
 }
 
-// every is every shard.
+// every returns all shards.
 func (b *bed) every() (all []dag.ShardID) {
 	for i := range b.fences {
 		all = append(all, dag.ShardID(i))
@@ -194,12 +194,12 @@ func (b *bed) every() (all []dag.ShardID) {
 	return all
 }
 
-// ownedBy is one owner of every shard.
+// ownedBy returns the owners when one handler owns every shard.
 func (b *bed) ownedBy(h dag.HandlerID) []dag.HandlerID {
 	return slices.Repeat([]dag.HandlerID{h}, len(b.fences))
 }
 
-// claims claims shards and wants all of them.
+// claims claims shards, and requires that it gets all of them.
 func (b *bed) claims(c store.Cluster, h dag.HandlerID, shards ...dag.ShardID) []store.Acquired {
 	b.Helper()
 	got, err := c.Claim(b.ctx, h, shards)
@@ -232,7 +232,7 @@ func joined(b *bed, c store.Cluster) {
 	b.same(is[stranger.Handler].Started, is[stranger.Handler].Seen, "the start of a handler that is not registered")
 }
 
-// joinedAgain: the answer to a join was lost, and it is said again.
+// joinedAgain: the answer to a join was lost, so the node joins again.
 func joinedAgain(b *bed, c store.Cluster) {
 	m := b.member(c, 1, "a")
 	b.claims(c, m.Handler, b.every()...)
@@ -279,7 +279,7 @@ func joinRefused(b *bed, c store.Cluster) {
 	}
 	m := b.member(c, 1, "a")
 	m.Name = "b"
-	b.is(c.Join(b.ctx, m), store.ErrRefused) // one handler, two names
+	b.is(c.Join(b.ctx, m), store.ErrRefused) // one handler cannot have two names
 	m.Name, m.State = "a", "dancing"
 	_, err := c.Renew(b.ctx, m)
 	b.is(err, store.ErrRefused)
@@ -292,7 +292,7 @@ func renewed(b *bed, c store.Cluster) {
 	before, _ := b.look(c)
 	change := m
 	change.State, change.Busy = store.MemberLeaving, 7
-	change.Name, change.Address, change.Slots, change.UUID = "x", "x", 1, uuid(9) // only joining writes these
+	change.Name, change.Address, change.Slots, change.UUID = "x", "x", 1, uuid(9) // only a join writes these
 	listed, err := c.Renew(b.ctx, change)
 	b.ok(err)
 	b.same(listed, true, "the member is listed")
@@ -337,7 +337,7 @@ func deposed(b *bed, c store.Cluster) {
 	listed, err := c.Renew(b.ctx, m)
 	b.ok(err)
 	b.same(listed, false, "the deposed one is listed")
-	b.ok(c.Join(b.ctx, m)) // it never heard that it had joined
+	b.ok(c.Join(b.ctx, m)) // the node did not learn that it had joined
 	again, _ := b.look(c)
 	b.same(again[m.Handler].Beat == now[m.Handler].Beat || again[m.Handler].Beat == before[m.Handler].Beat, false, "it looks silent still")
 	depose(now[m.Handler].Beat, false)
@@ -415,7 +415,7 @@ func submittedFound(b *bed, c store.Cluster) {
 		rows = append(rows, b.run(dag.RunSubmitted))
 		rows[len(rows)-1].Shard = last
 	}
-	for _, i := range []int{3, 1, 4, 0, 2} { // ids are not the order of commits
+	for _, i := range []int{3, 1, 4, 0, 2} { // the order of ids is not the order of commits
 		x := &store.Batch{}
 		x.RunInserts = rows[i : i+1]
 		b.ok(b.commit(x))
@@ -456,7 +456,7 @@ func submittedFound(b *bed, c store.Cluster) {
 	found(10, []dag.RunRow{rows[0], rows[1], rows[2], rows[4]}, b.every()...)
 }
 
-// verbs is every method of a cluster's store.
+// verbs returns a call of every method of a cluster's store.
 func verbs(ctx context.Context, c store.Cluster, m store.Member) map[string]func() error {
 	return map[string]func() error{
 		"Join":      func() error { return c.Join(ctx, m) },

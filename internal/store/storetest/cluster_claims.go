@@ -61,8 +61,8 @@ func claimTells(b *bed, c store.Cluster) {
 	}
 }
 
-// claimOrphans: owners that are no members, because one node used the store alone or because
-// they were deposed while they claimed, own nothing.
+// claimOrphans: an owner that is no member owns nothing. It may have used the store alone, or it was
+// deposed during its claim.
 func claimOrphans(b *bed, c store.Cluster) {
 	b.take()
 	other := b.member(c, 1, "b")
@@ -70,7 +70,7 @@ func claimOrphans(b *bed, c store.Cluster) {
 	b.claims(c, other.Handler, b.every()...)
 }
 
-// claimStranger: a deposed member takes nothing back, not even free shards.
+// claimStranger: a deposed member cannot claim any shard, not even a free one.
 func claimStranger(b *bed, c store.Cluster) {
 	m := b.member(c, 1, "a")
 	b.claims(c, m.Handler, 0)

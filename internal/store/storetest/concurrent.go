@@ -21,15 +21,14 @@ func concurrent() []check {
 	}
 }
 
-// committed is one commit that returned without an error.
+// committed is a commit that returned without an error.
 type committed struct {
 	epoch, seq int64 // seq after it
 	run        dag.RunID
 }
 
-// contention: owners take the shard from each other while they commit. In the end the
-// commits must be one sequence in which epochs never fall and no seq is missing: every
-// commit that succeeded was made by the owner of its moment.
+// contention: owners take the shard from each other while they commit. The commits must form one sequence
+// in which epochs never fall and no seq is missing. Each of them was made by the owner at its time.
 func contention(b *bed) {
 	const owners, terms, termCommits = 4, 5, 6
 	base := b.take()[0].Fence
@@ -108,7 +107,7 @@ func guestsBesideOwner(b *bed) {
 	b.same(len(c.Messages), 45, "messages")
 }
 
-// scanSnapshot: two runs that every transaction changes together look alike in every scan.
+// scanSnapshot: every transaction changes two runs together, and every scan shows both in the same state.
 func scanSnapshot(b *bed) {
 	one, two := b.run(dag.RunRunning), b.run(dag.RunRunning)
 	b.add(one, two)
@@ -162,7 +161,7 @@ func scanWhileCommitting(b *bed) {
 		seen = append(seen, history{r, events})
 		next := b.run(dag.RunRunning)
 		b.put(func(x *store.Batch) {
-			for _, h := range want { // all of them change: seen ones and those to come
+			for _, h := range want { // all of them change: those that were read, and those that follow
 				if len(seen) == 1 {
 					x.AttemptUpdates = append(x.AttemptUpdates, ended(h.Attempts[0]))
 				} else {
@@ -176,7 +175,7 @@ func scanWhileCommitting(b *bed) {
 			x.RunUpdates = []dag.RunUpdate{{RunRow: next, Was: dag.RunRunning}}
 			x.Events = []dag.EventRow{event(next.ID, 1)}
 		})
-		_, err := b.s.Run(b.ctx, next.ID) // every other reader sees it
+		_, err := b.s.Run(b.ctx, next.ID) // every second reader reads it
 		b.ok(err)
 		return nil
 	}))
@@ -223,7 +222,7 @@ func readers(b *bed) {
 	wg.Wait()
 }
 
-// reads is every reading method, on rows of a world.
+// reads returns a call of every reading method, on rows of a world.
 func reads(b *bed, w *world) map[string]func() error {
 	return map[string]func() error{
 		"Load": func() error { _, err := b.s.Load(b.ctx, store.LoadQuery{Limit: 10}); return err },
@@ -241,7 +240,7 @@ func reads(b *bed, w *world) map[string]func() error {
 		"Workflows":    func() error { _, err := b.s.Workflows(b.ctx, store.WorkflowQuery{Limit: 10}); return err },
 		"Version":      func() error { _, err := b.s.Version(b.ctx, 1, 1); return err },
 		"Versions":     func() error { _, err := b.s.Versions(b.ctx, 1, 0, 10); return err },
-		"Files":        func() error { _, err := b.s.Files(b.ctx, 1, 1); return err },
+		"Files":        func() error { _, err := b.s.Files(b.ctx, store.FileQuery{Workflow: 1, Version: 1}); return err },
 		"Request":      func() error { _, err := b.s.Request(b.ctx, "scope", key(0)); return err },
 		"Messages":     func() error { _, err := b.s.Messages(b.ctx, 0, 10); return err },
 		"Scan": func() error {

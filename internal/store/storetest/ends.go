@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// ends are attempts that plainly ended, which an engine may keep elsewhere than in rows of their own.
+// ends covers attempts with a plain end. An engine may keep such ends elsewhere than in rows of their own.
 func ends() []check {
 	all := []check{
 		{"are read", func(b *bed) { endsAreRead(b, func() {}) }},
@@ -37,7 +37,7 @@ func ends() []check {
 	return all
 }
 
-// plainly ends an attempt that left nothing.
+// plainly returns the plain end of an attempt: one without outputs, message or other data.
 func plainly(a dag.AttemptRow) dag.AttemptUpdate {
 	u := ended(a)
 	u.Plain, u.Exited = true, true
@@ -45,8 +45,8 @@ func plainly(a dag.AttemptRow) dag.AttemptUpdate {
 	return u
 }
 
-// over is a run that has ended, was recovered and goes on. Of its attempts two ended with others under way, one with the run,
-// and one after it was recovered; a last one has not.
+// over adds a run that has ended, was recovered and continues. Two of its attempts ended while others were
+// running, one ended with the run, and one after the recovery. The last one is open.
 func (b *bed) over() (dag.RunRow, []dag.AttemptRow) {
 	b.Helper()
 	r := b.run(dag.RunRunning)
@@ -101,7 +101,7 @@ func endsAreRead(b *bed, before func()) {
 	b.same(standing[0].Moved, max(r.Created, all[1].Finished), "when it last moved")
 }
 
-// endsStay: an ended attempt takes no change, whatever the batch.
+// endsStay: no batch changes an ended attempt.
 func endsStay(b *bed, change func(u *dag.AttemptUpdate)) {
 	r, all := b.over()
 	for _, known := range []bool{true, false} {
@@ -120,7 +120,7 @@ func endsStay(b *bed, change func(u *dag.AttemptUpdate)) {
 	}
 }
 
-// endsTwiceAtOnce: the second is refused though nothing of the first is written yet.
+// endsTwiceAtOnce: the second end is refused, even if the first is not written yet.
 func endsTwiceAtOnce(b *bed) {
 	r, all := b.over()
 	u := plainly(all[4])
@@ -137,7 +137,7 @@ func endsTwiceAtOnce(b *bed) {
 	}
 }
 
-// endsOneByOne: ends of the same run in many transactions, with others between.
+// endsOneByOne: attempts of one run end in many transactions, with other transactions in between.
 func endsOneByOne(b *bed) {
 	r := b.run(dag.RunRunning)
 	var all []dag.AttemptRow
@@ -151,7 +151,7 @@ func endsOneByOne(b *bed) {
 	for i := range all {
 		u := plainly(all[i])
 		if i%3 == 0 {
-			u.Plain = false // it gets a row
+			u.Plain = false // it gets a row of its own
 		}
 		if i%7 == 0 {
 			b.take()
@@ -164,7 +164,7 @@ func endsOneByOne(b *bed) {
 	}
 }
 
-// endsAtOnce: handed over and ended in one transaction.
+// endsAtOnce: an attempt is assigned and ends in one transaction.
 func endsAtOnce(b *bed) {
 	r := b.run(dag.RunRunning)
 	a := b.attempt(r.ID, 0, 1)
@@ -175,7 +175,7 @@ func endsAtOnce(b *bed) {
 	b.same(b.record(r.ID).Attempts, []dag.AttemptRow{plainly(a).AttemptRow}, "the attempt")
 }
 
-// endsWithoutHistory: a transaction that writes no history of the run has no place for its ends but rows.
+// endsWithoutHistory: if a transaction writes no history of the run, its ends are kept in rows.
 func endsWithoutHistory(b *bed) {
 	r, open := b.handedOver(false)
 	b.put(func(x *store.Batch) {
@@ -188,7 +188,7 @@ func endsWithoutHistory(b *bed) {
 	}
 }
 
-// endsNotPlain: an end that tells more keeps all that it tells, whatever its owner says of it.
+// endsNotPlain: an end with more data keeps all of it, even if its owner calls it plain.
 func endsNotPlain(b *bed) {
 	for _, tell := range []func(a *dag.AttemptRow){
 		func(a *dag.AttemptRow) { a.State = dag.AttemptFailed },

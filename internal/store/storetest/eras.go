@@ -28,7 +28,7 @@ func (b *bed) raise(from, to dag.Era, letter string) dag.Era {
 	return is
 }
 
-// letters are the messages that each shard was sent, by shard.
+// letters returns the messages of each shard, by shard.
 func (b *bed) letters() (all []string) {
 	b.Helper()
 	for _, f := range b.fences {
@@ -52,8 +52,8 @@ func marksAreFences(b *bed) {
 	b.same(b.marks(), b.fences, "marks of shards that were taken again")
 }
 
-// raiseFences: after it no earlier batch is written, seq goes on, and a new owner of the shards is of the new
-// era.
+// raiseFences: after Raise no earlier batch is written, seq continues, and a new owner of the shards
+// belongs to the new era.
 func raiseFences(b *bed) {
 	b.put(func(x *store.Batch) { x.RunInserts = append(x.RunInserts, b.run(dag.RunSubmitted)) })
 	before := b.marks()

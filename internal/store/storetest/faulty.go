@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Fault is what a [Faulty] store makes of a commit.
+// Fault is the outcome that a [Faulty] store gives to a commit.
 type Fault uint8
 
 // The faults.
@@ -16,16 +16,15 @@ const (
 	NoFault     Fault = iota
 	Lost              // ErrUnknown, and nothing was written
 	Written           // ErrUnknown, and all of it was written
-	Unavailable       // ErrUnavailable, nothing was written
-	Refused           // ErrRefused, nothing was written
+	Unavailable       // ErrUnavailable, and nothing was written
+	Refused           // ErrRefused, and nothing was written
 )
 
-// Faulty wraps any store and makes commits fail as they can fail in the field: above all
-// it loses answers.
+// Faulty wraps a store and makes commits fail as they can fail in production. Above all, it loses answers.
 type Faulty struct {
 	store.Store
-	// Next is asked before every commit; nil: nothing fails. It is called by the
-	// goroutine that commits.
+	// Next returns the fault of each commit. The goroutine that commits calls it. If it is nil, no commit
+	// fails.
 	Next func(b *store.Batch) Fault
 }
 

@@ -64,7 +64,7 @@ func fences() []check {
 
 func fallingFences(b *bed) {
 	if len(b.fences) < 2 {
-		return // with one shard there is no order
+		return // one shard has no order
 	}
 	w := b.world()
 	x := b.full(&w)
@@ -72,8 +72,8 @@ func fallingFences(b *bed) {
 	b.fails(x, store.ErrFenced)
 }
 
-// oldEpoch is the owner that was stopped and wakes up: whatever it tries, before and
-// after the new owner's commits, misses.
+// oldEpoch: an owner was stopped and wakes up. None of its writes succeeds, before or after the new owner's
+// commits.
 func oldEpoch(b *bed) {
 	w := b.world()
 	old := slices.Clone(b.fences)
@@ -152,7 +152,7 @@ func allShardsMove(b *bed) {
 	}
 }
 
-// shardsApart: events carry the seq of their own run's shard.
+// shardsApart: the events of a run carry the seq of the run's shard.
 func shardsApart(b *bed) {
 	if len(b.fences) < 2 {
 		return
@@ -192,7 +192,7 @@ func unfencedShard(b *bed) {
 	x.RunUpdates = append(x.RunUpdates, dag.RunUpdate{RunRow: other, Was: dag.RunRunning})
 	b.fails(x, store.ErrFenced)
 	x = only()
-	other.Shard = 0 // a lie
+	other.Shard = 0 // a wrong shard
 	x.RunUpdates = append(x.RunUpdates, dag.RunUpdate{RunRow: other, Was: dag.RunRunning})
 	b.fails(x, store.ErrFenced)
 	x = only()
@@ -227,7 +227,7 @@ func acquireUnknown(b *bed) {
 			b.Fatalf("acquired shard %d", unknown)
 		}
 	}
-	b.ok(b.commit(b.batch())) // still the owner
+	b.ok(b.commit(b.batch())) // it is still the owner
 }
 
 func batchUntouched(b *bed) {
@@ -240,7 +240,7 @@ func batchUntouched(b *bed) {
 	}
 }
 
-// guests are others than the owner.
+// guests covers writers that are not the owner.
 func guests() []check {
 	refuse := func(fill func(b *bed, w *world, x *store.Batch)) func(b *bed) {
 		return func(b *bed) {
@@ -329,7 +329,7 @@ func guestInserts(b *bed) {
 	}
 }
 
-// guestOfNowhere: a run or a message that no owner would ever find is not accepted.
+// guestOfNowhere: a run or a message that no owner would find is refused.
 func guestOfNowhere(b *bed) {
 	r := b.run(dag.RunSubmitted)
 	r.Shard = 1 << 20

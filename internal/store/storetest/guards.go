@@ -10,18 +10,18 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// wrong is a batch that is right but for what spoil adds; nothing of it may stay.
+// wrong is a batch that is valid except for the part that spoil adds. Nothing of it may be written.
 func wrong(kind error, spoil func(b *bed, w *world, x *store.Batch)) func(b *bed) {
 	return func(b *bed) {
 		w := b.world()
 		x := b.full(&w)
 		spoil(b, &w, x)
 		b.fails(x, kind)
-		b.ok(b.commit(b.full(&w))) // no rest of it prevents the right one
+		b.ok(b.commit(b.full(&w))) // the refused batch leaves nothing that prevents the valid one
 	}
 }
 
-// guards are updates of rows that are not what the writer believes.
+// guards covers updates of rows that are in another state than the writer expects.
 func guards() []check {
 	attempt := func(change func(u *dag.AttemptUpdate)) func(b *bed) {
 		return wrong(store.ErrFenced, func(_ *bed, w *world, x *store.Batch) {
@@ -79,7 +79,7 @@ func attemptEnded(b *bed) {
 	b.put(func(x *store.Batch) { x.AttemptUpdates = []dag.AttemptUpdate{ended(w.attempt)} })
 	for was := dag.AttemptAssigned; was.Known(); was++ {
 		if was == dag.AttemptSucceeded {
-			continue // what it is
+			continue // this is its value
 		}
 		x := b.batch()
 		x.AttemptUpdates = []dag.AttemptUpdate{{AttemptRow: w.attempt, Was: was}}
@@ -87,8 +87,8 @@ func attemptEnded(b *bed) {
 	}
 }
 
-// insertedBefore: a batch is applied in the order of its fields, so an update sees what
-// the batch itself inserted.
+// insertedBefore: a batch is applied in the order of its fields, so an update applies to a row that the
+// same batch inserted.
 func insertedBefore(b *bed) {
 	r := b.run(dag.RunSubmitted)
 	a := b.attempt(r.ID, 0, 1)
@@ -122,7 +122,7 @@ func severalTakenBack(b *bed) {
 	b.ok(b.commit(x))
 }
 
-// several moves a run, an attempt and a workflow twice in one batch.
+// several returns a batch that changes a run, an attempt and a workflow twice.
 func (b *bed) several(w *world) (*store.Batch, dag.AttemptUpdate) {
 	x := b.batch()
 	paused, again := dag.RunUpdate{RunRow: w.run, Was: dag.RunRunning}, dag.RunUpdate{RunRow: w.run, Was: dag.RunPaused}
@@ -145,7 +145,7 @@ func staleAndRefused(b *bed) {
 	b.fails(x, store.ErrFenced, store.ErrRefused)
 }
 
-// refusals are contents that no engine takes, however often they are tried.
+// refusals covers contents that every engine refuses, at every try.
 func refusals() []check {
 	type spoil = func(b *bed, w *world, x *store.Batch)
 	refuse := func(f spoil) func(b *bed) { return wrong(store.ErrRefused, f) }
@@ -224,8 +224,7 @@ func guestRefused(b *bed) {
 	b.fails(x, store.ErrRefused)
 }
 
-// refusedAgain: an engine that prepares or remembers something must not remember a
-// refused row as good.
+// refusedAgain: an engine that prepares or remembers something must not take a refused row for a valid one.
 func refusedAgain(b *bed) {
 	w := b.world()
 	for range 3 {
@@ -241,7 +240,7 @@ func refusedAgain(b *bed) {
 	b.ok(b.commit(b.full(&w)))
 }
 
-// innocent: what an engine remembers of rows that were taken back must not show.
+// innocent: an engine must forget what it remembered of rows that were rolled back.
 func innocent(b *bed) {
 	w := b.world()
 	x := b.full(&w)
@@ -262,7 +261,8 @@ func innocent(b *bed) {
 	b.same(len(b.loadIDs(10)), 3, "unfinished runs")
 }
 
-// halving is what a writer does with a refused batch: halve until the guilty is alone.
+// halving plays a writer's reaction to a refused batch: it halves the batch until the refused item is
+// alone.
 func halving(b *bed) {
 	var rows []dag.RunRow
 	for range 32 {
@@ -300,7 +300,7 @@ func halving(b *bed) {
 	b.is(err, store.ErrNotFound)
 }
 
-// texts puts what is no text into every column of texts.
+// texts puts invalid text into every text column.
 func texts() []check {
 	columns := []struct {
 		name string

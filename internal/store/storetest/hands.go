@@ -7,13 +7,13 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// hands are attempts that have been handed over and have not changed since, which an engine may keep
-// elsewhere than in rows of their own.
+// hands are attempts that have been assigned and have not changed since. An engine may keep them elsewhere
+// than in rows of their own.
 func hands() []check {
 	guard := func(change func(u *dag.AttemptUpdate)) func(b *bed) {
 		return func(b *bed) {
 			_, all := b.handedOver(false)
-			for _, known := range []bool{true, false} { // by who handed it over, and by an owner that has only read it
+			for _, known := range []bool{true, false} { // by the owner that assigned it, and by an owner that has only read it
 				if !known {
 					b.take()
 				}
@@ -54,8 +54,8 @@ func hands() []check {
 	}
 }
 
-// handedOver is a run of which four attempts have been handed over in three transactions, and one has ended. The first of these
-// begins it, or it was there already and waited.
+// handedOver adds a run with four attempts. They were assigned in three transactions, and one of them has
+// ended. The first transaction also begins the run. If waited is set, the run existed before and waited.
 func (b *bed) handedOver(waited bool) (dag.RunRow, []dag.AttemptRow) {
 	b.Helper()
 	r := b.run(dag.RunRunning)
@@ -127,7 +127,7 @@ func handsAreRead(b *bed, waited bool) {
 	b.same(at, want, "rows of history")
 }
 
-// finds wants a query for attempts to find some.
+// finds runs a query for attempts and compares the result.
 func (b *bed) finds(q store.AttemptQuery, want []dag.AttemptRow) {
 	b.Helper()
 	got, err := b.s.Attempts(b.ctx, q)
@@ -135,7 +135,7 @@ func (b *bed) finds(q store.AttemptQuery, want []dag.AttemptRow) {
 	b.same(got, want, "attempts")
 }
 
-// handsEnd ends what was handed over after something that a store's memory need not survive.
+// handsEnd ends the assigned attempts after between. The memory of a store need not survive between.
 func handsEnd(b *bed, waited bool, between func()) {
 	r, open := b.handedOver(waited)
 	between()
@@ -149,14 +149,14 @@ func handsEnd(b *bed, waited bool, between func()) {
 	})
 	want = append(want, ended(b.attempt(r.ID, 2, 1)).AttemptRow)
 	b.same(b.record(r.ID).Attempts, want, "what has ended")
-	for _, a := range open { // nothing ends twice
+	for _, a := range open { // no attempt ends twice
 		x := b.batch()
 		x.AttemptUpdates = []dag.AttemptUpdate{ended(a)}
 		b.fails(x, store.ErrFenced)
 	}
 }
 
-// handsChange: notes about an attempt that is still assigned do not replace it.
+// handsChange: notes about an assigned attempt do not replace the attempt.
 func handsChange(b *bed) {
 	r, open := b.handedOver(false)
 	for _, why := range []dag.Cause{"first", "second"} {
@@ -188,7 +188,7 @@ func handsChange(b *bed) {
 	b.same(b.record(r.ID).Attempts[0], ended(open[0]).AttemptRow, "the first")
 }
 
-// handsAtTheEnd: a run that has no row of history left to hold what is handed over holds it nevertheless.
+// handsAtTheEnd: a run without a row of history that could hold the assigned attempts keeps them, too.
 func handsAtTheEnd(b *bed) {
 	r, open := b.handedOver(false)
 	end := dag.RunUpdate{RunRow: r, Was: r.State}

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// scheduleGuards are changes of rows that are not what the writer believes, and contents
-// that no engine takes.
+// scheduleGuards covers changes of rows that are in another state than the writer expects, and contents
+// that every engine refuses.
 func scheduleGuards() []check {
 	fenced := func(spoil func(w *world, x *store.Batch)) func(b *bed) {
 		return wrong(store.ErrFenced, func(_ *bed, w *world, x *store.Batch) { spoil(w, x) })
@@ -195,8 +195,8 @@ func dueShards(b *bed) {
 	}
 }
 
-// dueFew: thousands of triggers wait, and many are due at the same instant. Due triggers are found in pages
-// until all of them have moved.
+// dueFew: thousands of triggers wait, and many are due at the same instant. Reads return pages of due
+// triggers until all of them have moved.
 func dueFew(b *bed) {
 	const many, at = 3000, 50
 	for part := range 3 {
@@ -341,7 +341,7 @@ func fireCollapses(b *bed) {
 		b.ok(err)
 		b.same(found, line, "the line of its last instant")
 	}
-	for _, next := range []store.Fire{ // every column but the key
+	for _, next := range []store.Fire{ // every column except the key
 		{Last: 1, Count: 2, Outcome: store.OutcomeMissed, Reason: "began too late", Run: runID(7), Decided: 3},
 		{Outcome: store.OutcomeMerged},
 		{Last: math.MaxInt64, Count: math.MaxInt64, Outcome: store.OutcomeLate, Reason: "é", Run: runID(8), Decided: math.MaxInt64},
@@ -416,7 +416,7 @@ func fireQueries(b *bed) {
 		}
 		for _, limit := range []int{1, 3, 1000, 0} {
 			if limit == 1 && len(want) > 20 {
-				continue // it takes long and shows no more than 3
+				continue // this takes long and shows no more than 3 does
 			}
 			b.same(b.fires(q, limit), want, fmt.Sprintf("fires of %+v by %d", q, limit))
 		}
@@ -441,7 +441,7 @@ func firePagesStable(b *bed) {
 		if last, err := b.s.LastFire(b.ctx, 1, "nightly"); err == nil {
 			at = max(at, last.At)
 		}
-		q.Before = store.FireKey{Decided: 100_000} // what follows is newer
+		q.Before = store.FireKey{Decided: 100_000} // the following lines are newer
 		for q.Limit = 3; ; {
 			page, err := b.s.Fires(b.ctx, q)
 			b.ok(err)

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// life is what is not about rows: contexts, the end, and what comes after it.
+// life covers contexts, Close, and calls after Close.
 func life() []check {
 	return []check{
 		{"a context that is over writes nothing", contextOver},
@@ -41,11 +41,11 @@ func contextOver(b *bed) {
 		b.Fatal("acquired with a context that is over")
 	}
 	b.same(b.contents(), before, "contents")
-	b.ok(b.commit(x)) // still the owner
+	b.ok(b.commit(x)) // it is still the owner
 }
 
-// contextEnds: whatever moment the caller gives up at, the answer is true: nil means
-// written, any kind but unknown means not written, and the shard's seq agrees.
+// contextEnds: the answer is true at whatever moment the caller's context ends. nil means that the batch
+// was written. Every error except ErrUnknown means that it was not. The shard's seq agrees.
 func contextEnds(b *bed) {
 	for n := range 40 {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -104,7 +104,7 @@ func closed(b *bed) {
 	}
 }
 
-// closedInUse: Close ends what is under way, it does not break it.
+// closedInUse: Close waits for running calls, and breaks none.
 func closedInUse(b *bed) {
 	w := b.world()
 	var wg, under sync.WaitGroup
@@ -142,7 +142,7 @@ func closedInUse(b *bed) {
 	wg.Wait()
 }
 
-// reopen closes the store and opens what it kept.
+// reopen closes the store, and opens the data that it kept.
 func (b *bed) reopen() {
 	b.Helper()
 	inner := b.s
@@ -179,7 +179,7 @@ func reopened(b *bed) {
 		lives, err := b.s.Handlers(b.ctx, []dag.HandlerID{b.owner})
 		b.ok(err)
 		b.same(len(lives), 1, "handlers")
-		b.ok(b.commit(b.batch())) // opening takes nothing from the owner
+		b.ok(b.commit(b.batch())) // opening a store takes nothing from the owner
 		for i, a := range b.take() {
 			b.same(a.Fence, store.Fence{Shard: held[i].Shard, Epoch: held[i].Epoch + 1, Seq: held[i].Seq + 1}, "the fence")
 			b.same(a.Previous, b.owner, "the previous owner")

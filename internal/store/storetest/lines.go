@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// linesAtRandom: runs enter queues and leave them in transactions of all sizes, many of them at one instant.
-// Some come again, and some begin or cease to be kept in memory. A list in memory gives the expected content.
+// linesAtRandom: runs join and leave queues in transactions of all sizes, many of them at one instant. Some
+// join again. Some begin or cease to be kept in memory. A list in memory gives the expected content.
 func linesAtRandom(b *bed) {
 	rnd := rand.New(rand.NewPCG(9, 9))
 	var all []dag.RunRow
@@ -83,7 +83,7 @@ func lineIs(b *bed, all []dag.RunRow) {
 				seats[i] = seatOf(r)
 			}
 			if level > 0 {
-				continue // others are before them
+				continue // other runs are before it
 			}
 			some := []store.Seat{seats[0], seats[len(seats)/2], seats[len(seats)-1]}
 			places, err := b.s.Places(b.ctx, &store.SeatQuery{Seats: some, Most: 10_000})

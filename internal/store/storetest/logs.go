@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// logged is a check of a store that keeps logs. The bytes in it are not packed: packing would gain nothing
-// for bytes that arrive one by one.
+// logged is a check of a store that keeps logs. Its bytes are not compressed, because that would gain
+// nothing for bytes that arrive one by one.
 func logged(run func(b *bed, l store.Logs)) func(b *bed) {
 	return func(b *bed) {
 		l, ok := b.s.(store.Logs)
@@ -36,7 +36,7 @@ func logs() []check {
 
 const logKeep = 100 << 10
 
-// printing is a run with two attempts of a task.
+// printing adds a run with two attempts of one task.
 func (b *bed) printing() store.LogID {
 	b.Helper()
 	r := b.run(dag.RunRunning)
@@ -81,7 +81,7 @@ func logGrows(b *bed, l store.Logs) {
 	other.Token = 2
 	b.same(b.print(l, id, 0, "one\n"), store.LogSpan{End: 4, Known: true}, "after the first part")
 	b.same(b.print(l, id, 4, "two\x00\xff\n"), store.LogSpan{End: 10, Known: true}, "after the second part")
-	for _, at := range []int64{0, 4, 9, 11, 1 << 40} { // repeated, overlapping, beyond
+	for _, at := range []int64{0, 4, 9, 11, 1 << 40} { // repeated, overlapping, and beyond the end
 		b.same(b.print(l, id, at, "late\n"), store.LogSpan{End: 10, Known: true}, "what does not follow")
 	}
 	b.same(b.print(l, other, 0, "another\n"), store.LogSpan{End: 8, Known: true}, "the log of another attempt")
@@ -164,7 +164,8 @@ func logsDeleted(b *bed, l store.Logs) {
 	b.ok(l.DeleteLogs(b.ctx, nil))
 }
 
-// logAtOnce: several writers bring the same bytes, in pieces of their own. The stored log is those bytes.
+// logAtOnce: several writers bring the same bytes in different pieces. The stored log consists of those
+// bytes.
 func logAtOnce(b *bed, l store.Logs) {
 	id := b.printing()
 	text := strings.Repeat("0123456789abcdef", 400)

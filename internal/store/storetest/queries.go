@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// queries are what people ask for.
+// queries covers the reads for people.
 func queries() []check {
 	return []check{
 		{"newest first", func(b *bed) { b.wantRuns(b.mixed(), store.RunQuery{}, all) }},
@@ -119,7 +119,7 @@ func runsInStates(b *bed) {
 	}
 }
 
-// runsChangeLists: a run is in no list of a state that it has left.
+// runsChangeLists: a run is not in the list of a state that it has left.
 func runsChangeLists(b *bed) {
 	r := b.run(dag.RunRunning)
 	b.add(r)
@@ -140,7 +140,7 @@ func runsChangeLists(b *bed) {
 	b.sound()
 }
 
-// sound has the engine compare what it keeps twice.
+// sound makes the engine compare the data that it keeps twice.
 func (b *bed) sound() {
 	b.Helper()
 	if c, ok := b.s.(interface {
@@ -152,7 +152,7 @@ func (b *bed) sound() {
 	}
 }
 
-// runsThatFit looks at each thing that a query can ask for.
+// runsThatFit checks each condition of a query.
 func runsThatFit(b *bed) {
 	b.put(func(x *store.Batch) {
 		one, two := workflow(1, "alpha"), workflow(2, "beta")
@@ -215,7 +215,7 @@ func runsThatFit(b *bed) {
 	}
 }
 
-// runsBetween: bounds in time are exact where the clock went back, as long as that is not far.
+// runsBetween: bounds in time are exact even if the clock went back, as long as it went back only a little.
 func runsBetween(b *bed) {
 	const hour = dag.Micros(3600 * 1e6)
 	at := dag.Micro(time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC))
@@ -245,7 +245,7 @@ func runsBetween(b *bed) {
 	}
 }
 
-// madeAt is an id that was made at an instant.
+// madeAt returns an id that was made at an instant.
 func madeAt(at dag.Micros, n uint16) (id dag.RunID) {
 	binary.BigEndian.PutUint64(id[:8], uint64(at/1000)<<16|7<<12)
 	id[8] = 0x80
@@ -302,7 +302,7 @@ func runsByKeys(b *bed) {
 		asked = append(asked, store.RunKey{Workflow: r.Workflow, Key: r.Key}, store.RunKey{Workflow: 3 - r.Workflow, Key: r.Key})
 	}
 	b.add(want...)
-	b.add(b.run(dag.RunRunning)) // no key is no key
+	b.add(b.run(dag.RunRunning)) // an empty key is no key
 	got, err := b.s.RunsByKeys(b.ctx, append(asked, store.RunKey{Workflow: 1}, store.RunKey{Workflow: 1, Key: "other"}))
 	b.ok(err)
 	byID := func(x, y dag.RunRow) int { return bytes.Compare(x.ID[:], y.ID[:]) }
@@ -316,7 +316,7 @@ func runsByKeys(b *bed) {
 
 func all(*dag.RunRow) bool { return true }
 
-// mixed commits runs of all states, two workflows and two users, oldest first.
+// mixed commits runs of all states, of two workflows and two users, oldest first.
 func (b *bed) mixed() []dag.RunRow {
 	b.Helper()
 	var rows []dag.RunRow
@@ -334,7 +334,7 @@ func (b *bed) mixed() []dag.RunRow {
 	return rows
 }
 
-// wantRuns pages through a query with several limits.
+// wantRuns reads all pages of a query with several limits.
 func (b *bed) wantRuns(rows []dag.RunRow, q store.RunQuery, match func(*dag.RunRow) bool) {
 	b.Helper()
 	var want []dag.RunRow
@@ -350,7 +350,7 @@ func (b *bed) wantRuns(rows []dag.RunRow, q store.RunQuery, match func(*dag.RunR
 	}
 }
 
-// pages follows a query to its end.
+// pages reads all pages of a query.
 func (b *bed) pages(q store.RunQuery, between func()) []dag.RunRow {
 	b.Helper()
 	var got []dag.RunRow
@@ -438,7 +438,7 @@ func runsFollowUpdates(b *bed) {
 	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{Workflow: 1}, all)
 }
 
-// keys are idempotency keys of runs.
+// keys covers idempotency keys of runs.
 func keys() []check {
 	return []check{
 		{"found by workflow and key", func(b *bed) {
@@ -545,7 +545,7 @@ func ownerMeetsGuest(b *bed) {
 	}
 }
 
-// needle: a page looks at a bounded number of rows, the pages together at all of them.
+// needle: each page reads a bounded number of rows, and all pages together read every row.
 func needle(b *bed) {
 	found := b.run(dag.RunFailed)
 	b.add(found)

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// reloads drive real runs through an owner's loop on the store: events, Step, Flush, one
-// transaction, and then a fresh load must equal the owner's memory.
+// reloads plays real runs in an owner's loop on the store: events, Step, Flush, one transaction. Then a
+// fresh load must equal the owner's memory.
 func reloads() []check {
 	return []check{
 		{"random histories equal their rows", func(b *bed) { histories(b, nil) }},
@@ -24,14 +24,14 @@ func reloads() []check {
 	}
 }
 
-// driven is a run in the owner's memory, and what brings it back if a commit is lost.
+// driven is a run in the owner's memory, with the data that restores it after a lost commit.
 type driven struct {
 	header dag.Header
 	graph  *dag.Graph
-	leader bool // split by Leader work
+	leader bool // Leader work splits it
 	run    *dag.Run
-	inbox  []heard // since the last commit
-	fired  []heard // retry timers before that: they leave no row, and a reload has them again
+	inbox  []heard // events since the last commit
+	fired  []heard // retry timers before that: they have no row, so a reload must repeat them
 }
 
 type heard struct {
@@ -39,7 +39,7 @@ type heard struct {
 	now   dag.Now
 }
 
-// loop is an owner over several runs.
+// loop is an owner of several runs.
 type loop struct {
 	b    *bed
 	t    fataler
@@ -47,7 +47,7 @@ type loop struct {
 	runs []*driven
 }
 
-// fataler is what rapid's T and testing's have in common.
+// fataler has the methods that rapid.T and testing.T share.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -64,7 +64,7 @@ func (l *loop) start(graph *dag.Graph, leader bool) *driven {
 	return d
 }
 
-// hear steps a run. Time goes on by a second for each event.
+// hear steps a run. Each event takes one second.
 func (l *loop) hear(d *driven, ev dag.Event) dag.Verdict {
 	l.now.Wall += 1_000_000
 	l.now.Mono += time.Second
@@ -73,7 +73,7 @@ func (l *loop) hear(d *driven, ev dag.Event) dag.Verdict {
 	return d.run.Step(&ev, l.now, &fx)
 }
 
-// batch collects what all runs have to write.
+// batch collects the changes of all runs.
 func (l *loop) batch() *store.Batch {
 	x := l.b.batch()
 	for _, d := range l.runs {
@@ -84,7 +84,7 @@ func (l *loop) batch() *store.Batch {
 	return x
 }
 
-// commit writes one transaction and compares every run with a fresh load.
+// commit writes one transaction, and compares every run with a fresh load.
 func (l *loop) commit(fault Fault) {
 	l.t.Helper()
 	held := slices.Clone(l.b.fences)
@@ -114,8 +114,8 @@ func (l *loop) commit(fault Fault) {
 	}
 }
 
-// again is what an owner does after a commit that did not happen: it forgets, loads and
-// applies the kept inbox. Where that leads must be where memory was.
+// again plays an owner's reaction to a commit that did not happen: it forgets the runs, loads them, and
+// applies the kept inbox. The result must equal the memory.
 func (l *loop) again() {
 	l.t.Helper()
 	for _, d := range l.runs {
@@ -156,7 +156,7 @@ func (l *loop) load(d *driven) *dag.Run {
 	return run
 }
 
-// histories runs random histories, several runs at a time, all on one store.
+// histories plays random histories of several runs at a time, all on one store.
 func histories(b *bed, faults []Fault) {
 	rapid.Check(b.T, func(t *rapid.T) {
 		l := &loop{b: b, t: t, now: dag.Now{Wall: epoch * 1000, Mono: time.Hour}}
@@ -177,7 +177,7 @@ func histories(b *bed, faults []Fault) {
 	})
 }
 
-// pagesMatch compares the shard's pages of unfinished runs with memory.
+// pagesMatch compares the pages of the shard's unfinished runs with the memory.
 func (l *loop) pagesMatch() {
 	l.t.Helper()
 	unfinished := map[dag.RunID]bool{}
@@ -201,7 +201,7 @@ func (l *loop) pagesMatch() {
 	}
 }
 
-// random makes something happen to a run; much of it is refused, which is part of it.
+// random draws an event for a run. The engine refuses many of them, which is intended.
 func (l *loop) random(t *rapid.T, d *driven) {
 	if d.run.State == dag.RunSubmitted {
 		ev := dag.Event{Kind: dag.EvSubmit, Handler: l.b.owner}
@@ -226,12 +226,12 @@ func (l *loop) random(t *rapid.T, d *driven) {
 		l.hear(d, dag.Event{Kind: dag.EvCheck})
 	case n < 94 && d.run.State.Terminal():
 		l.hear(d, dag.Event{Kind: dag.EvRecover, Actor: "ada", Reason: "again"})
-	default: // a holder that is not the newest
+	default: // a holder of an older attempt
 		l.hear(d, dag.Event{Kind: dag.EvReport, Task: task, Token: 99, Handler: l.b.owner, Result: dag.Result{State: dag.AttemptSucceeded}})
 	}
 }
 
-// randomLeader moves Leader work on.
+// randomLeader draws the next event of the Leader work.
 func (l *loop) randomLeader(t *rapid.T, d *driven) {
 	h, token, held := d.run.Holder(dag.LeaderTask)
 	ev := dag.Event{Kind: dag.EvAssign, Task: dag.LeaderTask, Token: token, Handler: l.b.owner}
@@ -249,7 +249,7 @@ func (l *loop) randomLeader(t *rapid.T, d *driven) {
 	l.hear(d, ev)
 }
 
-// randomTask moves one task on from where it is.
+// randomTask draws the next event of one task.
 func (l *loop) randomTask(t *rapid.T, d *driven, task dag.TaskID) {
 	state, token := d.run.Task(task)
 	ev := dag.Event{Task: task, Token: token, Handler: l.b.owner, At: l.now.Wall}
@@ -287,7 +287,7 @@ func randomResult(t *rapid.T, now dag.Micros) dag.Result {
 	return r
 }
 
-// when is a condition whose meaning is its text.
+// when is a condition whose value depends only on its text.
 type when struct{ text, reads string }
 
 func (w when) Source() string { return w.text + w.reads }
@@ -341,7 +341,7 @@ func randomGraph(t *rapid.T) *dag.Graph {
 
 func taskName(n int) string { return fmt.Sprintf("t%d", n) }
 
-// plainHistories are three runs to their end with a commit after every event.
+// plainHistories plays three runs to their end, with a commit after every event.
 func plainHistories(b *bed) {
 	l := &loop{b: b, t: b.T, now: dag.Now{Wall: epoch * 1000, Mono: time.Hour}}
 	for _, needs := range [][][]int{{{}, {0}, {1}, {2}}, {{}, {0}, {0}, {0}, {1, 2, 3}}, {{}, {0}, {0}, {1, 2}}} {
@@ -356,7 +356,7 @@ func plainHistories(b *bed) {
 		g, err := dag.NewGraph(spec)
 		b.ok(err)
 		d := l.start(g, false)
-		l.commit(NoFault) // the row of the submission
+		l.commit(NoFault) // the row of the start
 		l.hear(d, dag.Event{Kind: dag.EvSubmit, Graph: g, Handler: b.owner})
 		l.commit(NoFault)
 	}

@@ -34,7 +34,7 @@ func (b *bed) expire(x store.Expiry) []dag.RunID {
 	return did.Runs
 }
 
-// but is the position of the newest finished run that is not among the newest.
+// but returns the position of the newest finished run that is not one of the newest keep runs.
 func (b *bed) but(w dag.WorkflowID, keep int) store.RunPos {
 	b.Helper()
 	pos, err := b.s.(store.Retention).FinishedBut(b.ctx, w, keep)
@@ -42,7 +42,7 @@ func (b *bed) but(w dag.WorkflowID, keep int) store.RunPos {
 	return pos
 }
 
-// past is a finished run.
+// past adds a finished run.
 func (b *bed) past(finished dag.Micros, change func(r *dag.RunRow)) dag.RunRow {
 	b.Helper()
 	r := b.run(dag.RunSucceeded)
@@ -79,7 +79,7 @@ func expireByNumber(b *bed) {
 func expireByAge(b *bed) {
 	one := b.past(100, nil)
 	b.past(200, nil)
-	three := b.past(150, nil) // began later and ended sooner
+	three := b.past(150, nil) // it began later and ended earlier
 	x := store.Expiry{Workflow: one.Workflow, Before: 150, Limit: 10}
 	b.same(b.expire(x), []dag.RunID{one.ID}, "what is older")
 	x.Before = 151
@@ -128,7 +128,7 @@ func expireWhole(b *bed) {
 		_, err := l.LogSpan(b.ctx, store.LogID{Run: r.ID, Task: 3, Token: 1})
 		b.is(err, store.ErrNotFound)
 	}
-	// The key is free again, and what comes is not mixed up with what went.
+	// The key is free again, and the new run does not mix with the deleted one.
 	again := b.run(dag.RunRunning)
 	again.User, again.Key, again.KeyHash = "somebody", "key", []byte{1}
 	b.put(func(x *store.Batch) {
@@ -140,7 +140,7 @@ func expireWhole(b *bed) {
 	b.same(len(attempts), 1, "attempts of the next run")
 }
 
-// end ends a run that runs.
+// end ends a running run.
 func (b *bed) end(r dag.RunRow) {
 	b.Helper()
 	was := r.State
@@ -218,10 +218,10 @@ func expireVersions(b *bed) {
 	x.Limit = 100
 	expire()
 	b.same(numbers(), []int32{8, 7, 6, 5}, "from the one that a run has")
-	files, err := b.s.Files(b.ctx, 1, 4)
+	files, err := b.s.Files(b.ctx, store.FileQuery{Workflow: 1, Version: 4})
 	b.ok(err)
 	b.same(len(files), 0, "files of one that is gone")
-	files, err = b.s.Files(b.ctx, 1, 5)
+	files, err = b.s.Files(b.ctx, store.FileQuery{Workflow: 1, Version: 5})
 	b.ok(err)
 	b.same(len(files), 1, "files of one that is there")
 	b.expire(store.Expiry{Workflow: 1, To: b.but(1, 1), Before: 1000, Limit: 10})
@@ -245,8 +245,8 @@ func expireKeyed(b *bed) {
 	b.same(b.expire(x), []dag.RunID(nil), "all that a key protects")
 }
 
-// expireOn goes through a workflow whose oldest runs stay: each call continues after the run at which the
-// call before has ended, also if that run is deleted.
+// expireOn deletes runs of a workflow whose oldest runs stay. Each call continues after the last run of the
+// previous call, even if that run was deleted.
 func expireOn(b *bed) {
 	var ids []dag.RunID
 	for i := range 30 {
@@ -277,7 +277,7 @@ func expireOn(b *bed) {
 	b.same(gone, ids[10:18], "runs after those that a key protects")
 }
 
-// expireOld looks at old runs that a key protects, and at young runs.
+// expireOld checks old runs that a key protects, and young runs.
 func expireOld(b *bed) {
 	for i := range 20 {
 		b.past(dag.Micros(100+i), func(r *dag.RunRow) { r.Key, r.KeyHash = fmt.Sprint("key", i), []byte{1} })
@@ -301,7 +301,7 @@ func expireOld(b *bed) {
 	b.same(gone, []dag.RunID{last}, "an old run after those that a key protects")
 }
 
-// expireCursor reads the page after a run that has been deleted.
+// expireCursor reads the page after a deleted run.
 func expireCursor(b *bed) {
 	var ids []dag.RunID
 	for i := range 6 {
@@ -328,7 +328,7 @@ func expireCursor(b *bed) {
 
 const day = dag.Micros(24 * 3600 * 1e6)
 
-// ledger writes lines of a trigger, each decided a moment after its instant.
+// ledger adds lines of a trigger. Each is decided a moment after its instant.
 func (b *bed) ledger(trigger string, at ...dag.Micros) {
 	b.Helper()
 	b.put(func(x *store.Batch) {
@@ -499,6 +499,38 @@ func expireWorkflow(b *bed) {
 	}
 }
 
+// expireBusyCalls adds two calls of a first secret, few calls of two other secrets, and more and newer
+// calls of a busy secret. Twelve calls are kept, so each secret has a share of three.
+func expireBusyCalls(b *bed, x store.RecordExpiry) {
+	add := func(secret string, from, to int) {
+		b.put(func(x *store.Batch) {
+			for i := from; i < to; i++ {
+				x.Requests = append(x.Requests, store.Request{Scope: store.CallScope + secret, Key: fmt.Sprint(i), Hash: []byte{1},
+					Answer: []byte{2}, Created: dag.Micros(200 + i)})
+			}
+		})
+	}
+	is := func(secret string, i int, want error) {
+		_, err := b.s.Request(b.ctx, store.CallScope+secret, fmt.Sprint(i))
+		b.is(err, want)
+	}
+	add("quiet", 0, 3)
+	add("other", 0, 5)
+	add("busy", 5, 25)
+	x.Calls, x.CallsKeep = 0, 12
+	rows := 0
+	for n := 1; n > 0; rows += n {
+		got, err := b.s.(store.Retention).ExpireRecords(b.ctx, b.owner, x)
+		b.ok(err)
+		n = got
+	}
+	b.same(rows, 18, "calls beyond the number")
+	is("quiet", 0, nil)
+	is("other", 1, nil)
+	is("busy", 21, store.ErrNotFound)
+	is("busy", 22, nil)
+}
+
 func expireRequests(b *bed) {
 	for i := range 5 {
 		b.put(func(x *store.Batch) {
@@ -533,6 +565,7 @@ func expireRequests(b *bed) {
 	b.is(err, store.ErrNotFound)
 	_, err = b.s.Request(b.ctx, "s", "k4")
 	b.ok(err)
+	expireBusyCalls(b, x)
 	_, err = b.s.(store.Retention).ExpireRecords(b.ctx, b.owner+1, x)
 	b.is(err, store.ErrFenced)
 }

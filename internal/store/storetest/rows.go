@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// rows go in and come back as they were.
+// rows covers rows that are read as they were written.
 func rows() []check {
 	return []check{
 		{"run with every field", runFields},
@@ -49,7 +49,8 @@ func (b *bed) fullRun() dag.RunRow {
 	r.Intent, r.Generation, r.Cause, r.Message = dag.IntentStop, 5, dag.CauseTimeout, "ran past 😀"
 	r.Graph, r.Base, r.Final = []byte{1}, []byte{2, 0}, []byte{3, 3, 3}
 	r.SplitAt, r.StartedAt, r.FinishedAt, r.Leader, r.LeaderAt = 11, 12, 13, 14, 15
-	r.Fire = &dag.Fire{Trigger: "nocą 🌙", Instant: 16, StartBy: 17, Backfill: 18, Key: "zdarzenie", FailLost: true}
+	r.Fire = &dag.Fire{Trigger: "nocą 🌙", Instant: 16, StartBy: 17, Backfill: 18, Key: "zdarzenie", FailLost: true,
+		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	r.Claim = &dag.Claim{Queue: "kolejka", Key: "🌙", Locks: []string{"a"}, Stage: dag.ClaimOver, Level: dag.Low, Asked: 19, Grant: 20, Granted: 21, Limit: 22, Family: runID(23)}
 	return r
 }
@@ -60,7 +61,7 @@ func (b *bed) fullAttempt(run dag.RunID) dag.AttemptRow {
 		Assigned: 21, Started: 22, Finished: 23, RetryAt: 24, RetryWait: 25 * time.Microsecond}
 }
 
-// record reads a run with its attempts, outputs included, three ways: they must agree.
+// record reads a run with its attempts and outputs in three ways, which must agree.
 func (b *bed) record(id dag.RunID) store.RunRecord {
 	b.Helper()
 	row, err := b.s.Run(b.ctx, id)
@@ -102,7 +103,7 @@ func updateKeepsHeader(b *bed) {
 	b.same(b.record(r.ID).Run, want, "the run")
 }
 
-// updateFills: the parameters of a header are written if the update says so, and nothing else of it.
+// updateFills: an update can write the parameters of a header, and no other part of it.
 func updateFills(b *bed) {
 	r, other := b.fullRun(), b.run(dag.RunRunning)
 	b.add(r, other)
@@ -165,7 +166,7 @@ func attemptRewrites(b *bed) {
 	}
 }
 
-// attempts commits a new run with the attempts that make returns for it and wants them back.
+// roundTrip commits a new run with the attempts that attempts returns, and compares them after a read.
 func (b *bed) roundTrip(attempts func(run dag.RunID) []dag.AttemptRow) {
 	b.Helper()
 	r := b.run(dag.RunRunning)
@@ -185,7 +186,7 @@ func exitCodes(b *bed) {
 			a.Exited, a.ExitCode = true, code
 			all = append(all, a)
 		}
-		return append(all, b.attempt(run, 1, 1)) // did not exit
+		return append(all, b.attempt(run, 1, 1)) // it has no exit code
 	})
 }
 
@@ -262,7 +263,7 @@ func extremes(b *bed) {
 	})
 }
 
-// nilBlobs: for the domain nil says "none" (no final states, no outputs).
+// nilBlobs: nil means that there is no value (no final states, no outputs).
 func nilBlobs(b *bed) {
 	w := b.world()
 	rec := b.record(w.run.ID)
@@ -289,7 +290,7 @@ func nilBlobs(b *bed) {
 	got, err := b.s.Version(b.ctx, 1, 2)
 	b.ok(err)
 	b.same(got, store.Version{Workflow: 1, Version: 2}, "a version of nothing")
-	files, err := b.s.Files(b.ctx, 1, 2)
+	files, err := b.s.Files(b.ctx, store.FileQuery{Workflow: 1, Version: 2})
 	b.ok(err)
 	b.same(files, v.Files, "an empty file")
 }
@@ -311,7 +312,7 @@ func largeValues(b *bed) {
 	b.ok(err)
 	attempts, err := b.s.Attempts(b.ctx, store.AttemptQuery{Run: r.ID, Outputs: true})
 	b.ok(err)
-	files, err := b.s.Files(b.ctx, 1, 1)
+	files, err := b.s.Files(b.ctx, store.FileQuery{Workflow: 1, Version: 1})
 	b.ok(err)
 	if !bytes.Equal(got.Params, r.Params) || got.Message != r.Message || !bytes.Equal(attempts[0].Outputs, a.Outputs) ||
 		!bytes.Equal(files[0].Data, v.Files[0].Data) {
@@ -342,13 +343,13 @@ func eventsInOrder(b *bed) {
 	b.add(r, other)
 	var want []dag.EventRow
 	for n := range dag.Micros(12) {
-		e := event(r.ID, 100-n) // a clock may go back; seq is the order
+		e := event(r.ID, 100-n) // a clock may go back; the order is that of seq
 		x := b.batch()
 		x.Events = []dag.EventRow{event(other.ID, n)}
 		if n%3 != 0 {
 			e.Seq = x.Fences[0].Seq + 1
 			want = append(want, e)
-			e.Seq = 999 // what the caller says of it does not count
+			e.Seq = 999 // the caller's value does not count
 			x.Events = append(x.Events, e)
 		}
 		b.ok(b.commit(x))
@@ -377,8 +378,8 @@ func eventsInOrder(b *bed) {
 	b.same(unlimited, want, "events without a limit")
 }
 
-// eventsOfGenerations: wherever an engine keeps history, in rows of its own or in the
-// run's, it comes back whole: with and without a change of the run in its transaction.
+// eventsOfGenerations: history is read completely, wherever an engine keeps it: in rows of its own or in
+// the run's row. That holds with and without a change of the run in the same transaction.
 func eventsOfGenerations(b *bed, fromTheStart bool) {
 	r := b.run(dag.RunSubmitted)
 	var want []dag.EventRow
@@ -417,7 +418,7 @@ func eventsOfGenerations(b *bed, fromTheStart bool) {
 		step(dag.RunRunning, 0, true)
 		step(dag.RunFailed, 100+n, n != 1)
 		step(dag.RunFailed, 100+n, true) // a stale report of an ended run
-		r.Generation++                   // it is recovered next
+		r.Generation++                   // the run is recovered next
 	}
 	step(dag.RunRunning, 0, false)
 	b.ok(b.s.Scan(b.ctx, func(_ store.RunRecord, events []dag.EventRow) error {
@@ -437,7 +438,7 @@ func attemptQueries(b *bed) {
 			all = append(all, a)
 		}
 	}
-	for i := range all { // in an order that is not theirs
+	for i := range all { // in another order
 		b.put(func(x *store.Batch) { x.AttemptInserts = []dag.AttemptRow{all[(i*5+7)%len(all)]} })
 	}
 	query := func(q store.AttemptQuery, want []dag.AttemptRow) {
@@ -447,7 +448,7 @@ func attemptQueries(b *bed) {
 		b.same(got, want, "attempts")
 	}
 	query(store.AttemptQuery{Run: r.ID, Outputs: true}, all)
-	query(store.AttemptQuery{Run: r.ID, Outputs: true, Task: 2}, all) // Task counts only with One
+	query(store.AttemptQuery{Run: r.ID, Outputs: true, Task: 2}, all) // Task counts only together with One
 	query(store.AttemptQuery{Run: r.ID, Outputs: true, One: true}, all[3:6])
 	query(store.AttemptQuery{Run: r.ID, Outputs: true, One: true, Task: dag.LeaderTask}, all[:3])
 	query(store.AttemptQuery{Run: r.ID, One: true, Task: 9}, nil)
@@ -459,7 +460,7 @@ func attemptQueries(b *bed) {
 	query(store.AttemptQuery{Run: r.ID, One: true, Task: 1}, all[6:9])
 }
 
-// copiedIn: after Commit the batch, and all that it points to, is the caller's again.
+// copiedIn: after Commit, the caller may change the batch and everything that it points to.
 func copiedIn(b *bed) {
 	r := b.fullRun()
 	a := b.fullAttempt(r.ID)

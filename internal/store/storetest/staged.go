@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// staged are batches that an engine takes in while the one before is not written yet.
+// staged covers batches that an engine takes in before the previous batch is written.
 func staged() []check {
 	return []check{
 		{"one on top of another", func(b *bed) {
@@ -39,7 +39,7 @@ func staged() []check {
 			b.is(err, store.ErrFenced)
 			_, err = b.s.Commit(b.ctx, s.second)
 			b.is(err, store.ErrFenced)
-			s.first.Consumed = good // and again, one by one
+			s.first.Consumed = good // the same again, one by one
 			s.both()
 		}},
 		{"and never sent", func(b *bed) {
@@ -85,7 +85,7 @@ func staged() []check {
 	}
 }
 
-// stages is a run with two batches of which the second ends what the first hands over.
+// stages is a run with two batches. The second batch ends the attempts that the first assigns.
 type stages struct {
 	b             *bed
 	run           dag.RunRow
@@ -114,7 +114,7 @@ func (b *bed) stages() *stages {
 	return s
 }
 
-// fence numbers the batches as what the owner writes next.
+// fence gives the batches the next numbers of the owner.
 func (s *stages) fence(b *bed) {
 	s.first.Fences, s.second.Fences = slices.Clone(b.fences), slices.Clone(b.fences)
 	for i := range s.second.Fences {
@@ -122,7 +122,7 @@ func (s *stages) fence(b *bed) {
 	}
 }
 
-// both commits both, and expects their rows, and nothing left to end.
+// both commits both batches. It requires their rows, and that no attempt is open.
 func (s *stages) both() {
 	s.b.Helper()
 	s.b.ok(s.b.commit(s.first))

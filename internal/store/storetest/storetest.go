@@ -41,14 +41,19 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Engine is what the suite needs of an engine.
+// Engine holds the functions of an engine that the suite needs.
 type Engine struct {
 	// Open makes an empty store. The suite closes it; what else it leaves behind is
 	// the engine's to clean up with t.Cleanup.
 	Open func(t *testing.T) store.Store
-	// Reopen opens again what s kept. s is closed already. nil: the engine keeps nothing.
+	// Reopen opens again the data that s kept. s is closed already. It is nil if the engine keeps none.
 	Reopen func(t *testing.T, s store.Store) store.Store
+	// RunsOnly leaves out the groups that write no run: for a second way of writing runs.
+	RunsOnly bool
 }
+
+// apart are the groups that write no run.
+var apart = map[string]bool{"handlers": true, "tokens": true, "classes": true, "rights": true, "sessions": true, "secrets": true}
 
 // check is one subtest on an open store with its shards taken.
 type check struct {
@@ -95,9 +100,15 @@ func Run(t *testing.T, e Engine) {
 		{"tokens", tokens()},
 		{"classes", classes()},
 		{"rights", rights()},
+		{"sessions", sessions()},
+		{"secrets", secrets()},
+		{"audit", audits()},
 		{"eras", eras()},
 		{"reload", reloads()},
 	} {
+		if e.RunsOnly && apart[group.name] {
+			continue
+		}
 		t.Run(group.name, func(t *testing.T) {
 			for _, c := range group.checks {
 				t.Run(c.name, func(t *testing.T) { c.run(newBed(t, e)) })

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// tokened is a check of a store that keeps tokens, as all do.
+// tokened is a check of a store that keeps tokens. Every engine does.
 func tokened(run func(b *bed, s store.Tokens)) func(b *bed) {
 	return func(b *bed) {
 		s, ok := b.s.(store.Tokens)
@@ -28,6 +28,10 @@ func tokens() []check {
 		{"names of tokens are unique while they count", tokened(tokenNames)},
 		{"there are only so many tokens", tokened(tokensBounded)},
 		{"tokens made at once", tokened(tokensAtOnce)},
+		{"a token is replaced", tokened(tokenRotated)},
+		{"a token that has ended is not replaced", tokened(tokenNotRotated)},
+		{"a token replaced at once by several", tokened(tokenRotatedAtOnce)},
+		{"tokens that replace each other at once", tokened(tokensRotateEachOther)},
 		{"tokens of a closed store", tokened(tokensClosed)},
 	}
 }
@@ -36,7 +40,7 @@ func hashOf(n int) []byte { return bytes.Repeat([]byte{byte(n), byte(n >> 8)}, 1
 
 func (b *bed) token(s store.Tokens, n int, name string) store.Token {
 	b.Helper()
-	t, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: name, Hash: hashOf(n), Expires: 4e15, By: "ann", Principal: 3, Verbs: "graph run.read", Namespaces: "web", Maker: 4})
+	t, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: name, Hash: hashOf(n), Expires: 4e15, By: "ann", Principal: 3, Verbs: "graph run.read", Namespaces: "web", Maker: 4, Parent: 5})
 	b.ok(err)
 	return t
 }
@@ -48,7 +52,7 @@ func tokenFound(b *bed, s store.Tokens) {
 	if one.ID == 0 || one.ID >= two.ID || one.Created == 0 {
 		b.Errorf("numbers %d, %d, made at %d", one.ID, two.ID, one.Created)
 	}
-	b.same(one, store.Token{ID: one.ID, Kind: store.TokenAPI, Name: "one", Hash: hashOf(1), Created: one.Created, Expires: 4e15, By: "ann", Principal: 3, Verbs: "graph run.read", Namespaces: "web", Maker: 4}, "the token")
+	b.same(one, store.Token{ID: one.ID, Kind: store.TokenAPI, Name: "one", Hash: hashOf(1), Created: one.Created, Expires: 4e15, By: "ann", Principal: 3, Verbs: "graph run.read", Namespaces: "web", Maker: 4, Parent: 5}, "the token")
 	got, err := s.TokenByHash(b.ctx, hashOf(2))
 	b.ok(err)
 	b.same(got, two, "by its hash")
@@ -88,7 +92,148 @@ func tokensBounded(b *bed, s store.Tokens) {
 	b.is(err, store.ErrRefused)
 }
 
-// tokensAtOnce: of several with one name, one is made.
+// rotated replaces a token and returns the old row and the new one as the store lists them.
+func rotated(b *bed, s store.Tokens, r store.Rotation) (was, is store.Token) {
+	b.Helper()
+	made, err := s.RotateToken(b.ctx, r)
+	b.ok(err)
+	all, err := s.TokenList(b.ctx)
+	b.ok(err)
+	for _, t := range all {
+		switch t.ID {
+		case r.Token:
+			was = t
+		case made.ID:
+			is = t
+		}
+	}
+	b.same(is, made, "the new token in the list")
+	return was, is
+}
+
+// tokenRotated: the new token takes what the old one may do, and its name. The old one ends after the grace,
+// and never later than before.
+func tokenRotated(b *bed, s store.Tokens) {
+	const hour = 3_600_000_000
+	one := b.token(s, 1, "one")
+	above, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: "above", Hash: hashOf(7)})
+	b.ok(err)
+	was, is := rotated(b, s, store.Rotation{Token: one.ID, Grace: hour, Hash: hashOf(2), Expires: 3e15, By: "bob", Maker: 6, Parent: above.ID})
+	b.same(is, store.Token{ID: is.ID, Kind: one.Kind, Name: "one", Hash: hashOf(2), Created: is.Created, Expires: 3e15, By: "bob",
+		Principal: 3, Verbs: "graph run.read", Namespaces: "web", Maker: 6, Parent: above.ID, Replaces: one.ID}, "the new token")
+	one.Replaced, one.Expires = is.Created, is.Created+hour
+	b.same(was, one, "the old token")
+
+	was, _ = rotated(b, s, store.Rotation{Token: is.ID, Grace: 4e15, Hash: hashOf(3)})
+	b.same(was.Expires, is.Expires, "the end of a token that ends within the grace")
+	everlasting, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenNode, Name: "two", Hash: hashOf(4)})
+	b.ok(err)
+	was, is = rotated(b, s, store.Rotation{Token: everlasting.ID, Hash: hashOf(5)})
+	b.same(was.Expires, is.Created, "the end of a token without grace")
+
+	_, err = s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: "two", Hash: hashOf(6)})
+	b.is(err, store.ErrRefused)
+	b.ok(s.RevokeToken(b.ctx, is.ID))
+	b.token(s, 6, "two")
+}
+
+// tokenNotRotated: a refused rotation changes nothing.
+func tokenNotRotated(b *bed, s store.Tokens) {
+	one, two := b.token(s, 1, "one"), b.token(s, 2, "two")
+	old, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: "old", Hash: hashOf(3), Expires: 1})
+	b.ok(err)
+	rotated(b, s, store.Rotation{Token: two.ID, Grace: 1e9, Hash: hashOf(4)})
+	gone := b.token(s, 5, "gone")
+	b.ok(s.RevokeToken(b.ctx, gone.ID))
+	add := func(n int, parent int64) int64 {
+		t, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: fmt.Sprint("above", n), Hash: hashOf(n), Parent: parent})
+		b.ok(err)
+		return t.ID
+	}
+	replaced, revoked := add(20, 0), add(21, 0)
+	below := add(22, replaced)
+	rotated(b, s, store.Rotation{Token: replaced, Grace: 1e9, Hash: hashOf(23)})
+	b.ok(s.RevokeToken(b.ctx, revoked))
+	before, err := s.TokenList(b.ctx)
+	b.ok(err)
+	for _, c := range []struct {
+		id     int64
+		parent int64
+		hash   int
+		want   error
+	}{
+		{999, 0, 9, store.ErrNotFound}, {two.ID, 0, 9, store.ErrFenced}, {old.ID, 0, 9, store.ErrFenced}, {gone.ID, 0, 9, store.ErrFenced},
+		{one.ID, replaced, 9, store.ErrFenced}, {one.ID, below, 9, store.ErrFenced}, {one.ID, revoked, 9, store.ErrFenced}, {one.ID, old.ID, 9, store.ErrFenced},
+		{one.ID, 999, 9, store.ErrFenced},
+		{one.ID, 0, 4, store.ErrRefused}, // another token has this secret
+	} {
+		_, err := s.RotateToken(b.ctx, store.Rotation{Token: c.id, Parent: c.parent, Grace: 1e9, Hash: hashOf(c.hash)})
+		b.is(err, c.want)
+	}
+	after, err := s.TokenList(b.ctx)
+	b.ok(err)
+	b.same(after, before, "the tokens")
+	for n := len(after); n < store.TokensMax; n++ {
+		b.token(s, 100+n, fmt.Sprint("t", n))
+	}
+	_, err = s.RotateToken(b.ctx, store.Rotation{Token: one.ID, Grace: 1e9, Hash: hashOf(9)})
+	b.is(err, store.ErrRefused)
+	is, err := s.TokenByHash(b.ctx, one.Hash)
+	b.ok(err)
+	b.same(is, one, "the token that was not replaced")
+}
+
+// tokenRotatedAtOnce: several callers replace one token, and one of them succeeds.
+func tokenRotatedAtOnce(b *bed, s store.Tokens) {
+	one := b.token(s, 1, "one")
+	var made atomic.Int32
+	var wg sync.WaitGroup
+	for n := range 4 {
+		wg.Go(func() {
+			if _, err := s.RotateToken(b.ctx, store.Rotation{Token: one.ID, Grace: 1e9, Hash: hashOf(2 + n)}); err == nil {
+				made.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	all, err := s.TokenList(b.ctx)
+	b.ok(err)
+	b.same([]int{int(made.Load()), len(all)}, []int{1, 2}, "new tokens, and all")
+}
+
+// tokensRotateEachOther: two tokens, or tokens that they have made, replace the other one at once. One of the
+// two gets no successor. So one token remains that does not end with another.
+func tokensRotateEachOther(b *bed, s store.Tokens) {
+	for n := range 10 {
+		add := func(hash int, parent int64) int64 {
+			t, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: fmt.Sprint("t", hash), Hash: hashOf(hash), Parent: parent})
+			b.ok(err)
+			return t.ID
+		}
+		one, two := add(10*n, 0), add(10*n+1, 0)
+		byOne, byTwo := one, two
+		if n%2 > 0 {
+			byOne, byTwo = add(10*n+2, one), add(10*n+3, two)
+		}
+		var made atomic.Int32
+		var wg sync.WaitGroup
+		for i, r := range []store.Rotation{{Token: one, Parent: byTwo}, {Token: two, Parent: byOne}} {
+			r.Hash, r.Grace = hashOf(10*n+4+i), 1e9
+			wg.Go(func() {
+				_, err := s.RotateToken(b.ctx, r)
+				if err == nil {
+					made.Add(1)
+				} else {
+					b.is(err, store.ErrFenced)
+				}
+			})
+		}
+		wg.Wait()
+		b.same(made.Load(), int32(1), "successors")
+	}
+}
+
+// tokensAtOnce: several callers add a token of one name, and one of them succeeds.
 func tokensAtOnce(b *bed, s store.Tokens) {
 	var made atomic.Int32
 	var wg sync.WaitGroup
@@ -108,7 +253,8 @@ func tokensClosed(b *bed, s store.Tokens) {
 		_, one := s.AddToken(ctx, store.Token{Kind: store.TokenAPI, Name: "x", Hash: hashOf(9)})
 		_, two := s.TokenByHash(ctx, hashOf(9))
 		_, three := s.TokenList(ctx)
-		return []error{one, two, three, s.RevokeToken(ctx, 1)}
+		_, four := s.RotateToken(ctx, store.Rotation{Token: 1, Hash: hashOf(8)})
+		return []error{one, two, three, four, s.RevokeToken(ctx, 1)}
 	}
 	over, cancel := context.WithCancel(b.ctx)
 	cancel()

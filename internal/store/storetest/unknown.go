@@ -10,7 +10,7 @@ import (
 
 func isKind(err error, kind error) bool { return errors.Is(err, kind) }
 
-// unknowns are commits whose answer is lost.
+// unknowns covers commits whose answer is lost.
 func unknowns() []check {
 	return []check{
 		{"written: seq tells, and nothing is missing", func(b *bed) { unknownCommit(b, Written) }},
@@ -21,7 +21,7 @@ func unknowns() []check {
 	}
 }
 
-// next makes the store answer one commit with a fault.
+// next makes the store answer the next commit with a fault.
 func (b *bed) next(fault Fault) {
 	inner := b.s
 	if f, ok := inner.(*Faulty); ok {
@@ -49,7 +49,7 @@ func unknownCommit(b *bed, fault Fault) {
 	if fault == Lost {
 		b.same(b.contents(), before, "after a lost commit")
 		x.Fences = slices.Clone(b.fences)
-		b.ok(b.commit(x)) // the kept inbox, applied again
+		b.ok(b.commit(x)) // the kept inbox is applied again
 	}
 	c := b.contents()
 	b.same(len(c.Runs), 2, "runs")

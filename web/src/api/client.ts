@@ -52,12 +52,20 @@ export type Options = {
   signal?: AbortSignal
 }
 
+let refused: (began: number) => void = () => {}
+
+/** Has a function called when the server asks who calls, with the time at which that request began. */
+export function watchRefused(tell: (began: number) => void) {
+  refused = tell
+}
+
 /** Sends a request and gives the response, or throws a Failure. */
 export async function send(where: string, o: Options = {}): Promise<Response> {
   const headers: Record<string, string> = { Accept: 'application/json', ...o.headers }
   if (o.body !== undefined) headers['Content-Type'] = 'application/json'
   if (o.key) headers['Idempotency-Key'] = o.key
   let response: Response
+  const began = performance.now()
   try {
     response = await fetch(address(where, o.query), {
       method: o.method ?? 'GET',
@@ -77,6 +85,7 @@ export async function send(where: string, o: Options = {}): Promise<Response> {
     })
   }
   if (response.ok) return response
+  if (response.status === 401) refused(began)
   throw new Failure(await problemOf(response), Number(response.headers.get('Retry-After')) || undefined)
 }
 

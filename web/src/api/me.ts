@@ -1,30 +1,33 @@
-// Who uses the page and what they may do. A server without the route lets everybody do everything.
+// Who uses the page and what they may do. The server decides each call; the page only says beforehand what it will refuse.
 import { useQuery } from '@tanstack/react-query'
 import { get } from './client'
+import { become } from './session'
+import type { Me } from './types'
 
-export type Me = {
-  user: string
-  roles: { role: string; namespace: string }[]
-  can: Record<string, string[]> | null
+/** Returns the caller, or undefined until the server has said who that is. */
+export function useMe(): Me | undefined {
+  return useQuery({ queryKey: ['me'], queryFn: readMe, staleTime: 60_000, retry: false }).data
 }
 
-const anybody: Me = { user: '', roles: [], can: null }
-
-export function useMe(): Me {
-  const { data } = useQuery({ queryKey: ['me'], queryFn: readMe, staleTime: 60_000, retry: false })
-  return data ?? anybody
+async function readMe(): Promise<Me> {
+  const me = await get<Me>('/me')
+  await become(me.name) // a person may have signed in without the form of this page
+  return me
 }
 
-// The server says in index.html whether it has accounts: a request for a route that is absent would be an error on the console.
-const accounts = document.querySelector('meta[name="skein-access"]')?.getAttribute('content') === 'on'
+/**
+ * Tells whether a caller has a verb such as run.start in a namespace. The namespace '' is the cluster. A caller who is not
+ * known yet may do everything.
+ */
+export function allows(me: Me | undefined, verb: string, namespace: string): boolean {
+  if (!me) return true
+  return [me.verbs['*'], namespace === '' ? undefined : me.verbs[namespace]].some((verbs) =>
+    verbs?.includes(verb),
+  )
+}
 
-const readMe = async (): Promise<Me> => (accounts ? get<Me>('/me') : anybody)
-
-/** Tells whether a verb such as run.stop is allowed in a namespace. */
+/** Tells whether the user of the page has a verb in a namespace. */
 export function useCan(): (verb: string, namespace: string) => boolean {
-  const { can } = useMe()
-  return (verb, namespace) => {
-    const where = can?.[verb]
-    return can === null || where?.includes('*') === true || where?.includes(namespace) === true
-  }
+  const me = useMe()
+  return (verb, namespace) => allows(me, verb, namespace)
 }

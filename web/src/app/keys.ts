@@ -72,7 +72,7 @@ export const keyTable: [string, string][] = [
   ['x', 'Select the row'],
   ['1 … 9', 'Tab'],
   ['l', 'Log of the selected task'],
-  ['n N', 'Next and previous task found in the graph'],
+  ['n N', 'Next and previous task found in the graph, hit in a long log'],
   ['← → ↑ ↓', 'In the graph: needs, dependents, same column'],
   ['+ - 0', 'In the graph: zoom in, zoom out, show all'],
   ['[ ]', 'In the calendar: previous and next week or month'],

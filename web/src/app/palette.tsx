@@ -121,8 +121,14 @@ function useEntries(): Entry[] {
       page('Backfills', '/backfills', 'calendar'),
       page('New backfill', '/backfills/new', 'calendar'),
       page('Approvals', '/approvals', 'hand'),
+      page('What you may do', '/admin/me', 'key'),
+      page('Users', '/admin/users', 'key'),
+      page('Roles', '/admin/roles', 'key'),
       page('Tokens', '/admin/tokens', 'key'),
-      page('Queues and locks', '/queues', 'queue'),
+      page('Secrets', '/admin/secrets', 'key'),
+      page('Sessions', '/admin/sessions', 'key'),
+      page('Queues', '/queues', 'queue'),
+      page('Locks', '/locks', 'queue'),
       page('Cluster', '/cluster', 'cluster'),
     ]
     const named = (workflows ?? []).flatMap((w): Entry[] => {

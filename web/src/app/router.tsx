@@ -138,13 +138,64 @@ const routes = [
   }),
   createRoute({
     getParentRoute: parent,
+    path: '/admin',
+    component: lazyRouteComponent(() => import('../pages/admin/parts'), 'Admin'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/admin/me',
+    component: lazyRouteComponent(() => import('../pages/admin/me'), 'MePage'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/admin/users',
+    validateSearch: only('q', 'state', 'kind'),
+    component: lazyRouteComponent(() => import('../pages/admin/users'), 'Users'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/admin/users/$name',
+    component: lazyRouteComponent(() => import('../pages/admin/user'), 'UserPage'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/admin/roles',
+    validateSearch: only('role', 'q', 'where'),
+    component: lazyRouteComponent(() => import('../pages/admin/roles'), 'Roles'),
+  }),
+  createRoute({
+    getParentRoute: parent,
     path: '/admin/tokens',
-    component: lazyRouteComponent(() => import('../pages/tokens'), 'Tokens'),
+    validateSearch: only('q', 'state'),
+    component: lazyRouteComponent(() => import('../pages/admin/tokens'), 'Tokens'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/admin/secrets',
+    validateSearch: only('q'),
+    component: lazyRouteComponent(() => import('../pages/admin/secrets'), 'Secrets'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/admin/sessions',
+    validateSearch: only('q'),
+    component: lazyRouteComponent(() => import('../pages/admin/sessions'), 'Sessions'),
   }),
   createRoute({
     getParentRoute: parent,
     path: '/queues',
-    component: lazyRouteComponent(() => import('../pages/cluster'), 'Queues'),
+    component: lazyRouteComponent(() => import('../pages/queues'), 'Queues'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/q/$name',
+    validateSearch: only('ask'),
+    component: lazyRouteComponent(() => import('../pages/queues'), 'QueuePage'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/locks',
+    component: lazyRouteComponent(() => import('../pages/queues'), 'Locks'),
   }),
   createRoute({
     getParentRoute: parent,

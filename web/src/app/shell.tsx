@@ -1,6 +1,7 @@
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
 import { useState } from 'react'
 import { basePath } from '../api/client'
+import { useMe } from '../api/me'
 import { useRuns, useWorkflows } from '../api/queries'
 import { Dialog, Menu, Toasts } from '../kit/dialog'
 import { clock } from '../kit/format'
@@ -8,6 +9,7 @@ import { Icon } from '../kit/icons'
 import { Button } from '../kit/parts'
 import { useLive } from '../live/live'
 import { keyTable, useKeys } from './keys'
+import { useLeave } from './leave'
 import { useNamespace } from './namespace'
 import { Palette } from './palette'
 import { usePreference } from './preferences'
@@ -17,9 +19,9 @@ const places = [
   { to: '/workflows', icon: 'workflow', label: 'Workflows', key: 'w', also: ['/w/', '/edit/'] },
   { to: '/runs', icon: 'runs', label: 'Runs', key: 'r', also: ['/r/'] },
   { to: '/schedules', icon: 'calendar', label: 'Schedules', key: 's', also: ['/schedules/', '/backfills'] },
-  { to: '/queues', icon: 'queue', label: 'Queues', key: 'q' },
+  { to: '/queues', icon: 'queue', label: 'Queues', key: 'q', also: ['/q/', '/locks'] },
   { to: '/cluster', icon: 'cluster', label: 'Cluster', key: 'c' },
-  { to: '/admin/tokens', icon: 'key', label: 'Admin', key: 'm' },
+  { to: '/admin', icon: 'key', label: 'Admin', key: 'm', also: ['/admin/'] },
 ] as const
 
 export function Shell() {
@@ -179,6 +181,9 @@ function ApprovalsBadge() {
 }
 
 function Settings({ onHelp }: { onHelp: () => void }) {
+  const me = useMe()
+  const navigate = useNavigate()
+  const { leave, leaving } = useLeave()
   const [theme, setTheme] = usePreference('theme')
   const [density, setDensity] = usePreference('density')
   const [keys, setKeys] = usePreference('keys')
@@ -212,9 +217,16 @@ function Settings({ onHelp }: { onHelp: () => void }) {
             onAction: () => setKeys(keys === 'on' ? 'off' : 'on'),
           },
           { id: 'help', label: 'Keyboard', onAction: onHelp },
+          { id: 'me', label: 'What you may do', onAction: () => void navigate({ to: '/admin/me' }) },
+          {
+            id: 'sign-out',
+            label: me ? `Sign out ${me.name}` : 'Sign out',
+            onAction: leave,
+          },
           { id: 'api', label: 'REST interface', onAction: () => location.assign(`${basePath}/api/docs`) },
         ]}
       />
+      {leaving}
     </div>
   )
 }

@@ -36,6 +36,13 @@ export function centre(camera: Camera, x: number, y: number, view: Size, least =
   return { scale, x: view.width / 2 - x * scale, y: view.height / 2 - y * scale }
 }
 
+/** Keeps what is in the middle there when the view changes its size. */
+export const resized = (camera: Camera, from: Size, to: Size): Camera => ({
+  scale: camera.scale,
+  x: camera.x + (to.width - from.width) / 2,
+  y: camera.y + (to.height - from.height) / 2,
+})
+
 /** Reports whether a point of the drawing is well inside of the view. */
 export function sees(camera: Camera, x: number, y: number, view: Size): boolean {
   const [sx, sy] = [x * camera.scale + camera.x, y * camera.scale + camera.y]

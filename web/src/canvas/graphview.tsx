@@ -12,7 +12,7 @@ import { useKeys } from '../app/keys'
 import { count, plural } from '../kit/format'
 import { Button } from '../kit/parts'
 import { lookOf } from '../kit/states'
-import { type Camera, centre, fit, type Size, sees, zoom } from './camera'
+import { type Camera, centre, fit, resized, type Size, sees, zoom } from './camera'
 import { boxHeight, boxWidth, type Drawing, instanceCounts, type States } from './drawing'
 import { find, neighbour, nextHit } from './find'
 import { GraphPainter, levelOf, taskAt } from './graph'
@@ -106,10 +106,14 @@ function Picture({ drawing: d, states, hits, selected, onSelect }: PictureProps)
   const painter = useRef<GraphPainter>(undefined)
   painter.current ??= new GraphPainter()
   const camera = useRef<Camera>(undefined)
+  const drawn = useRef<Size>(undefined)
   const [hovered, setHovered] = useState<number>()
   const minimap = useMinimap()
   const [view, ask] = useCanvas(canvas, (pen, size, ink, ratio) => {
-    camera.current ??= opening(d, states, selected, size)
+    camera.current = camera.current
+      ? resized(camera.current, drawn.current ?? size, size)
+      : opening(d, states, selected, size)
+    drawn.current = size
     const scene = { drawing: d, states, hits, selected, hovered }
     painter.current?.paint(pen, scene, camera.current, size, ink, ratio)
     minimap.paint(scene, camera.current, size, ink, ratio)

@@ -18,19 +18,23 @@ export function Dialog({
   onClose,
   children,
   wide,
+  stays,
 }: {
   title: string
   isOpen: boolean
   onClose: () => void
   children: ReactNode
   wide?: boolean
+  /** Only its own button closes it: what it shows is not shown again. */
+  stays?: boolean
 }) {
   return (
     <ModalOverlay
       className="overlay"
       isOpen={isOpen}
       onOpenChange={(open) => !open && onClose()}
-      isDismissable
+      isDismissable={!stays}
+      isKeyboardDismissDisabled={stays ?? false}
     >
       <Modal className="modal" data-wide={wide || undefined}>
         <AriaDialog className="dialog">
@@ -110,6 +114,9 @@ export function toast(text: string, o: { undo?: () => void; bad?: boolean } = {}
   change([...notes.slice(-2), note])
   setTimeout(() => change(notes.filter((n) => n.id !== note.id)), noteTime)
 }
+
+/** Takes all notes away. */
+export const dropToasts = () => change([])
 
 export function Toasts() {
   const all = useSyncExternalStore(

@@ -72,6 +72,11 @@ export function Rows({
       const total = n * row
       const drawn = Math.min(total, heightMax)
       const scale = drawn > el.clientHeight ? (total - el.clientHeight) / (drawn - el.clientHeight) : 1
+      if (index >= n - 1) {
+        // The padding of the element belongs to its end.
+        el.scrollTop = el.scrollHeight
+        return
+      }
       const at = block === 'end' ? (index + 1) * row - el.clientHeight : index * row - el.clientHeight / 2
       el.scrollTop = Math.max(0, at) / scale
     },

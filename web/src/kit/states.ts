@@ -40,6 +40,7 @@ export const looks: Record<string, Look> = {
   cordoned: look('warn', 'hatch', 'pause', 'Cordoned'),
   leaving: look('warn', 'solid', 'clock', 'Leaving'),
   valid: look('good', 'solid', 'check', 'Valid'),
+  disabled: look('over', 'hatch', 'barred', 'Disabled'),
   expired: look('calm', 'outline', 'clock', 'Expired'),
   revoked: look('over', 'solid', 'stop', 'Revoked'),
 }

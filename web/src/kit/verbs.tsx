@@ -1,11 +1,17 @@
 // Buttons of verbs: one that is not allowed is there, disabled, and says which role it takes.
 import { type ReactNode, useState } from 'react'
+import { Focusable, Tooltip, TooltipTrigger } from 'react-aria-components'
 import { newKey } from '../api/client'
 import { useCan } from '../api/me'
-import { useVerb } from '../api/verbs'
+import { plainVerb, useVerb } from '../api/verbs'
 import { Dialog, toast } from './dialog'
+import { Icon } from './icons'
 import { Button, type Kind } from './parts'
 import { ProblemBox } from './problem'
+
+/** Says which role would allow a verb. The namespace '' or '*' is all of them. */
+export const needs = (verb: string, namespace: string) =>
+  `You need a role with ${verb} in ${namespace === '' || namespace === '*' ? 'all namespaces' : `the namespace ${namespace}`}.`
 
 /** Runs verbs and says in a toast what went wrong. */
 export const useToastVerb = () => useVerb((e) => toast(e.message, { bad: true }))
@@ -28,16 +34,84 @@ export function VerbButton({
   isDisabled?: boolean
 }) {
   const allowed = useCan()(verb, namespace)
+  if (!allowed) {
+    return (
+      <NotAllowed {...(kind ? { kind } : {})} {...(icon ? { icon } : {})} hint={needs(verb, namespace)}>
+        {children}
+      </NotAllowed>
+    )
+  }
   return (
     <Button
       {...(kind ? { kind } : {})}
       {...(icon ? { icon } : {})}
-      {...(allowed ? {} : { hint: `You need a role with ${verb} in the namespace ${namespace}.` })}
-      isDisabled={isDisabled || !allowed}
+      isDisabled={isDisabled ?? false}
       onPress={onPress}
     >
       {children}
     </Button>
+  )
+}
+
+/** A verb of a queue or a node, with its inverse in the toast. */
+export function Toggle({
+  verb,
+  where,
+  does,
+  undoes,
+  label,
+  done,
+}: {
+  verb: string
+  where: string
+  does: string
+  undoes: string
+  label: string
+  done: string
+}) {
+  const { run: act, isPending } = useToastVerb()
+  const send = (name: string) => plainVerb(`${where}:${name}`, undefined, false)
+  return (
+    <VerbButton
+      verb={verb}
+      namespace=""
+      isDisabled={isPending}
+      onPress={() =>
+        act(
+          () => send(does),
+          () => toast(done, { undo: () => act(() => send(undoes)) }),
+        )
+      }
+    >
+      {label}
+    </VerbButton>
+  )
+}
+
+/** A button that does nothing but say why. It takes the focus, so that the reason can be read by keys, too. */
+function NotAllowed({
+  kind = 'plain',
+  icon,
+  hint,
+  children,
+}: {
+  kind?: Kind
+  icon?: string
+  hint: string
+  children: ReactNode
+}) {
+  return (
+    <TooltipTrigger delay={200}>
+      <Focusable>
+        <button type="button" className="button" data-kind={kind} aria-disabled="true" data-disabled>
+          {icon ? <Icon name={icon} /> : null}
+          {children}
+        </button>
+      </Focusable>
+      <Tooltip className="tooltip" offset={6}>
+        {hint}
+      </Tooltip>
+    </TooltipTrigger>
   )
 }
 

@@ -7,7 +7,7 @@ import { useNamespace, within } from '../app/namespace'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, RunLink, WorkflowLink } from '../kit/parts'
 import { liveKey, useWatch } from '../live/live'
-import { taskOfAction } from './approvalsdata'
+import { messageOf, taskOfAction } from './approvalsdata'
 import { Answer } from './approve'
 import { Head } from './head'
 import { sentence } from './reasons'
@@ -85,6 +85,7 @@ function Item({ run, reason, task }: { run: Run; reason: Reason; task: Task['nam
           </span>
         </span>
         <span className="sub">
+          {reason.holder ? `asks ${reason.holder} ` : ''}
           {reason.since ? (
             <>
               since <Ago time={reason.since} />
@@ -97,7 +98,7 @@ function Item({ run, reason, task }: { run: Run; reason: Reason; task: Task['nam
           ) : null}
         </span>
       </div>
-      <p>{sentence(reason.what)}</p>
+      <p>{messageOf(reason) ?? sentence(reason.what)}</p>
       {params.length > 0 ? (
         <p className="sub">
           {params

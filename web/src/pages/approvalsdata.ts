@@ -10,3 +10,9 @@ export function taskOfAction(reason: Pick<Reason, 'actions' | 'args'>): string |
   }
   return undefined
 }
+
+/** What an approval asks, as its workflow words it. */
+export function messageOf(reason: Pick<Reason, 'args'>): string | undefined {
+  const text = (reason.args as Record<string, unknown> | undefined)?.message
+  return typeof text === 'string' && text !== '' ? text : undefined
+}

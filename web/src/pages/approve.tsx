@@ -7,12 +7,20 @@ import { useKeys } from '../app/keys'
 import { toast } from '../kit/dialog'
 import { Button } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
+import { messageOf } from './approvalsdata'
 
 /** Lets a person answer a task that waits for a yes or a no; other tasks that wait show nothing here. */
 export function Approve({ run, task, keys = true }: { run: Run; task: Task; keys?: boolean }) {
   const explain = useExplain(run.id, task.name)
   const asks = explain.data?.reasons?.find((r) => r.kind === 'approval')
-  return asks ? <Answer run={run} task={task.name} keys={keys} /> : null
+  if (!asks) return null
+  const asked = messageOf(asks)
+  return (
+    <>
+      {asked ? <p className="asked">{asked}</p> : null}
+      <Answer run={run} task={task.name} keys={keys} />
+    </>
+  )
 }
 
 /** A yes or a no to a task, with a comment. */
@@ -20,7 +28,7 @@ export function Answer({ run, task, keys }: { run: Run; task: string; keys: bool
   const [comment, setComment] = useState('')
   const [error, setError] = useState<Error>()
   const { run: act, isPending } = useVerb(setError)
-  const allowed = useCan()('task.approve', run.namespace)
+  const allowed = useCan()('run.approve', run.namespace)
   const answer = (reject: boolean) =>
     act(
       () => taskVerb(run.id, task, 'approve', { reject, ...(comment ? { comment } : {}) }),

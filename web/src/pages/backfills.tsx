@@ -149,7 +149,7 @@ function One({ b }: { b: Backfill }) {
           open ? (
             <>
               <VerbButton
-                verb="backfill.pause"
+                verb="backfill.write"
                 namespace={b.namespace}
                 icon={b.state === 'paused' ? 'play' : 'pause'}
                 onPress={() =>
@@ -165,7 +165,7 @@ function One({ b }: { b: Backfill }) {
                 {b.state === 'paused' ? 'Resume' : 'Pause'}
               </VerbButton>
               <VerbButton
-                verb="backfill.cancel"
+                verb="backfill.write"
                 namespace={b.namespace}
                 icon="stop"
                 onPress={() =>

@@ -189,12 +189,14 @@ function CellView({
     >
       <span className="hidden-text">{name}</span>
       {p.view === 'month' ? <b aria-hidden="true">{day.getDate()}</b> : null}
-      {cell && !absent ? <Content cell={cell} most={most} tries={p.tries} /> : null}
+      {cell && !absent ? (
+        <Content cell={cell} most={most} tries={p.tries} isDay={p.view === 'month'} />
+      ) : null}
     </span>
   )
 }
 
-function Content({ cell, most, tries }: { cell: Cell; most: number; tries: boolean }) {
+function Content({ cell, most, tries, isDay }: { cell: Cell; most: number; tries: boolean; isDay: boolean }) {
   const worst = kinds.find((k) => cell.counts[k] > 0 && k !== 'fired' && k !== 'merged')
   const total = past(cell) + cell.ahead
   const difference = tries ? cell.tried - cell.ahead : 0
@@ -228,7 +230,12 @@ function Content({ cell, most, tries }: { cell: Cell; most: number; tries: boole
             {count(Math.abs(difference))}
           </strong>
         ) : null}
-        {total > 0 ? <span>{count(total)}</span> : null}
+        {total > 0 ? (
+          <span>
+            {count(total)}
+            {isDay ? <i className="unit"> {total === 1 ? 'fire' : 'fires'}</i> : null}
+          </span>
+        ) : null}
       </span>
     </>
   )

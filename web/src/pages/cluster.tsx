@@ -1,49 +1,13 @@
 import { useState } from 'react'
 import { path } from '../api/client'
-import { useNodes, useQueues } from '../api/queries'
+import { useNodes } from '../api/queries'
 import type { Node } from '../api/types'
 import { plainVerb } from '../api/verbs'
-import { toast } from '../kit/dialog'
 import { bytes, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, State } from '../kit/parts'
-import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
+import { Confirm, type Question, Toggle, VerbButton } from '../kit/verbs'
 import { Head } from './head'
-
-/** A verb of a queue or a node, with its inverse in the toast. */
-function Toggle({
-  verb,
-  where,
-  does,
-  undoes,
-  label,
-  done,
-}: {
-  verb: string
-  where: string
-  does: string
-  undoes: string
-  label: string
-  done: string
-}) {
-  const { run: act, isPending } = useToastVerb()
-  const send = (name: string) => plainVerb(`${where}:${name}`, undefined, false)
-  return (
-    <VerbButton
-      verb={verb}
-      namespace=""
-      isDisabled={isPending}
-      onPress={() =>
-        act(
-          () => send(does),
-          () => toast(done, { undo: () => act(() => send(undoes)) }),
-        )
-      }
-    >
-      {label}
-    </VerbButton>
-  )
-}
 
 /** Members of a cluster can be cordoned and drained; a node that is alone cannot. */
 function NodeVerb({ node, drain }: { node: Node; drain: () => void }) {
@@ -89,21 +53,6 @@ const drainOf = (n: Node): Question => ({
   act: () => plainVerb(`${path('nodes', n.name)}:drain`, undefined, false),
   done: `${n.name} is draining.`,
 })
-
-function QueueVerb({ name, state }: { name: string; state: string }) {
-  const is = { where: path('queues', name), verb: 'queue.write' }
-  return state === 'active' ? (
-    <Toggle
-      {...is}
-      does="pause"
-      undoes="resume"
-      label="Pause"
-      done={`${name} is paused: it grants no slot, and new runs wait.`}
-    />
-  ) : (
-    <Toggle {...is} does="resume" undoes="pause" label="Resume" done={`${name} is active again.`} />
-  )
-}
 
 export function Cluster() {
   const nodes = useNodes()
@@ -166,57 +115,6 @@ export function Cluster() {
         </Loaded>
       </Panel>
       <Confirm question={question} onClose={() => ask(undefined)} />
-    </>
-  )
-}
-
-export function Queues() {
-  const queues = useQueues()
-  return (
-    <>
-      <Head title="Queues" label="Queues" />
-      <Panel title="Queues" count={queues.data?.items.length}>
-        <Loaded query={queues} isEmpty={(d) => d.items.length === 0} empty="No workflow uses a named queue.">
-          {({ items }) => (
-            <div className="scroll" tabIndex={0}>
-              <table>
-                <thead>
-                  <tr>
-                    <th>State</th>
-                    <th>Name</th>
-                    <th className="num">Held</th>
-                    <th className="num">Limit</th>
-                    <th className="num">Waiting</th>
-                    <th>Order</th>
-                    <th>Reason</th>
-                    <th>
-                      <span className="hidden-text">Verbs</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {items.map((q) => (
-                    <tr key={q.name}>
-                      <td>
-                        <State state={q.state} />
-                      </td>
-                      <td>{q.name}</td>
-                      <td className="num">{q.held}</td>
-                      <td className="num">{q.limit ?? 'none'}</td>
-                      <td className="num">{q.waiting}</td>
-                      <td>{q.order}</td>
-                      <td className="sub">{q.reason ?? ''}</td>
-                      <td className="num">
-                        <QueueVerb name={q.name} state={q.state} />
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
-          )}
-        </Loaded>
-      </Panel>
     </>
   )
 }

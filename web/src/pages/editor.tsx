@@ -15,7 +15,7 @@ import { VerbButton } from '../kit/verbs'
 import { type Draft, dropDraft, readDraft, saveDraft } from '../text/drafts'
 import { type EditorHandle, TextEditor } from '../text/editor'
 import { useHold } from '../text/hold'
-import { type File, readFile } from '../text/outline'
+import { type File, namesByLine, readFile } from '../text/outline'
 import { addNeed, addTask, type Change, deleteTask, inTurn, removeNeed, setKey, unsetKey } from '../text/plan'
 import { renameTask } from '../text/rename'
 import type { Value } from '../text/values'
@@ -111,12 +111,12 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   const check = useCheck(base, text)
   const schema = useSchema()
   const { task } = useSearch({ from: '/edit/$ns/$name' })
-  // Reading a long text takes seconds, so it is read only for the form of a task. The names come with the graph.
+  // Reading a long text takes seconds, so it is read only for the form of a task. Its names are found by the line.
   const isRead = task !== undefined || isShort(settled)
   const file = useMemo(() => (isRead ? readFile(settled) : undefined), [settled, isRead])
   const tasks = useMemo(
-    () => file?.tasks.map((t) => t.name) ?? check.drawing?.names ?? [],
-    [file, check.drawing],
+    () => file?.tasks.map((t) => t.name) ?? namesByLine(settled) ?? check.drawing?.names ?? [],
+    [file, settled, check.drawing],
   )
   const navigate = useNavigate({ from: '/edit/$ns/$name' })
   const select = (t: string | undefined) =>
@@ -150,7 +150,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
               </Button>
             ) : null}
             <VerbButton
-              verb="workflow.apply"
+              verb="workflow.write"
               namespace={ns}
               kind="primary"
               isDisabled={!isHeld || !changed || check.errors.length > 0}

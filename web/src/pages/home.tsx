@@ -1,8 +1,9 @@
 import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { get } from '../api/client'
-import { useExplain, useNext, useNodes, useRuns, useStatus } from '../api/queries'
-import type { Fire, Instant, ListFire, Run } from '../api/types'
+import { get, path, send } from '../api/client'
+import { useCan } from '../api/me'
+import { useExplain, useNext, useNodes, useQueues, useRuns, useStatus } from '../api/queries'
+import type { Fire, Instant, ListFire, Queue, Run } from '../api/types'
 import { runVerb } from '../api/verbs'
 import { useNamespace, within } from '../app/namespace'
 import { toast } from '../kit/dialog'
@@ -13,7 +14,8 @@ import { Ago, Clock, Mark, RunLink, State, useNow, WorkflowLink } from '../kit/p
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey, useLive, useWatch } from '../live/live'
 import { Head } from './head'
-import { failing, hours } from './homedata'
+import { failing, hours, telling } from './homedata'
+import { crowded, waitersOf } from './queuedata'
 import { Reasons } from './reasons'
 
 const dayMs = 86_400_000
@@ -29,6 +31,9 @@ export function Home() {
   const stuck = (waiting.data?.items ?? []).filter((r) => within(ns, r.namespace))
   const missed = useUnfired()
   const late = (missed.data?.items ?? []).filter((f) => within(ns, f.namespace))
+  const queues = useQueues()
+  // Tasks that wait for a queue are of runs that are running. Queues are of no namespace.
+  const full = crowded(queues.data?.items ?? []).filter((q) => q.tasks.waiting > 0 || q.state !== 'active')
   return (
     <>
       <Head title="Now" label="Home">
@@ -60,19 +65,22 @@ export function Home() {
       </Panel>
       <Panel
         title="Late, missed, waiting"
-        count={late.length + stuck.length || undefined}
+        count={late.length + stuck.length + full.length || undefined}
         actions={<Link to="/schedules/missed">All missed and late fires</Link>}
       >
         <Loaded
-          query={both(waiting, missed)}
+          query={both(both(waiting, missed), queues)}
           rows={3}
-          isEmpty={() => late.length + stuck.length === 0}
-          empty={<Fine text="Every schedule fired on time, and no run waits for a queue slot." />}
+          isEmpty={() => late.length + stuck.length + full.length === 0}
+          empty={<Fine text="Every schedule fired on time, and nothing waits for a queue." />}
         >
           {() => (
             <ul className="alarms">
               {stuck.slice(0, shownMax).map((run) => (
                 <Stuck key={run.id} run={run} />
+              ))}
+              {full.slice(0, shownMax).map((q) => (
+                <Full key={q.name} q={q} />
               ))}
               {late.slice(0, shownMax).map((fire) => (
                 <Late key={`${fire.workflow} ${fire.trigger} ${fire.at}`} fire={fire} />
@@ -118,7 +126,7 @@ const useUnfired = () => {
 
 function Fine({ text }: { text: string }) {
   return (
-    <p className="row">
+    <p className="row fine">
       <Mark state="succeeded" /> {text}
     </p>
   )
@@ -180,6 +188,7 @@ function Failing({ run, times }: { run: Run; times: number }) {
         <WorkflowLink name={run.workflow} />
         {times > 1 ? <span className="sub"> · {times} in a row</span> : null}
         <Reasons reasons={explain.data?.reasons} fallback={run.message ?? ''} />
+        <Printed run={run} />
       </div>
       <span className="sub nowrap">
         <Ago time={run.finished_at} />
@@ -189,7 +198,7 @@ function Failing({ run, times }: { run: Run; times: number }) {
           Open
         </Link>
         <VerbButton
-          verb="run.recover"
+          verb="run.redo"
           namespace={run.namespace}
           onPress={() =>
             act(
@@ -202,6 +211,35 @@ function Failing({ run, times }: { run: Run; times: number }) {
         </VerbButton>
       </div>
     </li>
+  )
+}
+
+const endBytes = 16 * 1024
+
+/** What the task that failed printed about it: the line that reads like an error, or the last one. */
+function Printed({ run }: { run: Run }) {
+  const task = run.failed_tasks[0]
+  const can = useCan()('log.read', run.namespace)
+  const { data } = useQuery({
+    enabled: can && task !== undefined,
+    queryKey: ['printed', run.id, run.generation, task],
+    staleTime: Number.POSITIVE_INFINITY,
+    // A log that is gone says nothing here; the page of the run tells why.
+    retry: false,
+    queryFn: async ({ signal }) => {
+      const answer = await send(path('runs', run.id, 'tasks', task ?? '', 'logs'), {
+        query: { offset: -endBytes },
+        headers: { Accept: 'text/plain' },
+        signal,
+      })
+      return telling(await answer.text())
+    },
+  })
+  if (!data) return null
+  return (
+    <p className="printed" title={data}>
+      {data}
+    </p>
   )
 }
 
@@ -219,6 +257,33 @@ function Stuck({ run }: { run: Run }) {
       </span>
       <Link to="/r/$id" params={{ id: run.id }} className="button">
         Open
+      </Link>
+    </li>
+  )
+}
+
+/** A queue for which tasks wait, with who holds its places. */
+function Full({ q }: { q: Queue }) {
+  const now =
+    q.state === 'active'
+      ? q.limit === null
+        ? `${count(q.tasks.held)} held`
+        : `${count(q.tasks.held)} of ${plural(q.limit, 'place')} held`
+      : `it is ${q.state}`
+  return (
+    <li>
+      <Mark state={q.state === 'active' ? 'waiting' : q.state} />
+      <div className="grow">
+        <Link to="/q/$name" params={{ name: q.name }}>
+          {q.name}
+        </Link>
+        <p className="sub">
+          {waitersOf(q)} {q.waiting + q.tasks.waiting === 1 ? 'waits' : 'wait'} for this queue: {now}
+          {q.reason ? `, ${q.reason}` : ''}
+        </p>
+      </div>
+      <Link to="/q/$name" params={{ name: q.name }} className="button">
+        Who holds it
       </Link>
     </li>
   )

@@ -1,4 +1,5 @@
 import type { Instant, Run } from '../api/types'
+import { level, plain } from '../text/ansi'
 
 export type Failing = { run: Run; times: number }
 
@@ -30,4 +31,13 @@ export function hours(items: Instant[], now: number, n: number): { at: number; n
     if (bar) bar.n++
   }
   return bars
+}
+
+/** The line of a log's end that tells most: the last that reads like an error, else the last with a text. */
+export function telling(text: string): string | undefined {
+  const lines = text
+    .split('\n')
+    .map((line) => plain(line).trim())
+    .filter((line) => line !== '')
+  return lines.findLast((line) => level(line) === 'error') ?? lines.at(-1)
 }

@@ -5,6 +5,12 @@ import { block, LogWindow, windowMax } from '../text/log'
 const pollEvery = 800
 const wholeMax = 2 * 1024 * 1024
 
+/** A line to go to. With its offset, the server need not count lines. */
+export type Place = { line: number | null; offset?: number }
+
+/** How many lines before a place are read with it. */
+const before = 200
+
 /** Reads the log of an attempt: its end first, what is before it on demand, and what is added while it runs. */
 export function useLogWindow(run: string, task: string, attempt: number, ended: boolean) {
   const log = useRef(new LogWindow())
@@ -71,7 +77,53 @@ export function useLogWindow(run: string, task: string, attempt: number, ended: 
     }
   }, [read, ended, tries])
 
+  const [atEnd, setAtEnd] = useState(true)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new window is one of the end
+  useEffect(() => setAtEnd(true), [read, tries])
+
+  /** Shows the part of the log around a place, and tells which of its lines is there. */
+  const jump = useCallback(
+    async (to: Place): Promise<number> => {
+      const fresh = new LogWindow()
+      let place = 0
+      if (to.offset !== undefined) {
+        const begun = Math.max(0, to.offset - block)
+        const { from, bytes } = await read({ offset: begun, limit: 2 * block })
+        fresh.begin(from, bytes)
+        place = fresh.placeOf(to.offset, from, bytes)
+        if (to.line !== null) fresh.first = to.line - place
+      } else {
+        const first = Math.max(1, (to.line ?? 1) - before)
+        const { from, bytes } = await read({ line: first, limit: 2 * block })
+        fresh.begin(from, bytes, first)
+        place = (to.line ?? 1) - first
+      }
+      log.current = fresh
+      setAtEnd(false)
+      redraw((n) => n + 1)
+      return place
+    },
+    [read],
+  )
+
   const busy = useRef(false)
+  /** Reads on after a place in the middle of the log. */
+  const later = useCallback(async () => {
+    const here = log.current
+    if (busy.current || atEnd || here.to - here.from > windowMax) return
+    busy.current = true
+    try {
+      const { bytes } = await read({ offset: here.to, limit: block })
+      here.append(bytes)
+      if (bytes.length === 0) setAtEnd(true)
+      redraw((n) => n + 1)
+    } catch (e) {
+      setError(e instanceof Error ? e : new Error(String(e)))
+    } finally {
+      busy.current = false
+    }
+  }, [read, atEnd])
+
   const earlier = useCallback(async () => {
     const here = log.current
     if (busy.current || here.from === 0 || here.to - here.from > windowMax) return
@@ -88,5 +140,14 @@ export function useLogWindow(run: string, task: string, attempt: number, ended: 
     }
   }, [read])
 
-  return { window: log.current, error, loading, earlier, again: () => setTries(tries + 1) }
+  return {
+    window: log.current,
+    error,
+    loading,
+    earlier,
+    later,
+    jump,
+    atEnd,
+    again: () => setTries(tries + 1),
+  }
 }

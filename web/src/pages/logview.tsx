@@ -4,13 +4,14 @@ import { useEffect, useMemo, useRef, useState } from 'react'
 import { address, path } from '../api/client'
 import type { Attempt } from '../api/types'
 import { useKeys } from '../app/keys'
-import { bytes, count } from '../kit/format'
+import { bytes, count, plural } from '../kit/format'
 import { Skeleton } from '../kit/panel'
 import { Button, Copy } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { Rows, type RowsHandle } from '../kit/rows'
 import { level, pieces, plain } from '../text/ansi'
-import { useLogWindow } from './logdata'
+import { type Place, useLogWindow } from './logdata'
+import { type Found, type Hit, useLogSearch } from './logsearch'
 
 const lineHeight = 18
 
@@ -35,13 +36,42 @@ export function Log({
     void navigate({ to: '.', search: (old: object) => ({ ...old, ...change }), replace: true } as never)
   const [follow, setFollow] = useState(!ended)
   const [find, setFind] = useState(search.q ?? '')
-  const { window: log, error, loading, earlier, again } = useLogWindow(run, task, attempt, ended)
+  const {
+    window: log,
+    error,
+    loading,
+    earlier,
+    later,
+    jump,
+    atEnd,
+    again,
+  } = useLogWindow(run, task, attempt, ended)
+  const partial = log.from > 0 || !atEnd
+  // What is not loaded is searched by the server. A hit that was chosen is shown within the log.
+  const found = useLogSearch(run, task, attempt, partial ? find.trim() : '')
+  const [chosen, setChosen] = useState<number>()
+  const [target, setTarget] = useState<{ place: number }>()
+  const [lost, setLost] = useState<Error>()
+  const go = (to: Place) =>
+    void jump(to).then(
+      (place) => setTarget({ place }),
+      (e) => setLost(e instanceof Error ? e : new Error(String(e))),
+    )
+  const choose = (i: number) => {
+    const hit = found?.hits[i]
+    if (!hit) return
+    setChosen(i)
+    setFollow(false)
+    if (hit.line !== null) set({ l: String(hit.line) })
+    go(hit)
+  }
+  const listed = found !== undefined && chosen === undefined
   const rows = useRef<RowsHandle>(null)
   const lv = search.lv ?? ''
   const length = log.length
   const shown = useMemo(() => {
-    if (!lv && !find) return undefined
-    const wanted = find.toLowerCase()
+    const wanted = partial ? '' : find.toLowerCase()
+    if (!lv && !wanted) return undefined
     const out: number[] = []
     for (let i = 0; i < length; i++) {
       const text = plain(log.line(i))
@@ -52,31 +82,53 @@ export function Log({
       out.push(i)
     }
     return out
-  }, [log, length, lv, find])
+  }, [log, length, lv, find, partial])
   const n = shown ? shown.length : length
-  const marked = log.numbered && search.l ? Number(search.l.split('-')[0]) - 1 : -1
+  const wantedLine = search.l ? Number(search.l.split('-')[0]) : 0
+  const marked = log.first !== undefined && wantedLine >= log.first ? wantedLine - log.first : -1
+
+  /** The first loaded line that reads like an error. */
+  const errorAt = () => {
+    for (let i = 0; i < length; i++) if (level(plain(log.line(i))) === 'error') return i
+    return undefined
+  }
+  const failed = attempts.find((a) => a.number === attempt)?.state === 'failed'
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new attempt or a first answer decides where the log opens
   useEffect(() => {
     if (loading || length === 0) return
-    if (marked >= 0) rows.current?.show(marked)
-    else rows.current?.show(length - 1, 'end')
+    if (marked >= 0 && marked < length) rows.current?.show(marked)
+    else if (wantedLine > 0) go({ line: wantedLine })
+    else rows.current?.show(failed ? (errorAt() ?? length - 1) : length - 1)
   }, [loading, attempt, task, run])
+  useEffect(() => {
+    if (target) rows.current?.show(target.place)
+  }, [target])
   useEffect(() => {
     if (follow && n > 0) rows.current?.show(n - 1, 'end')
   }, [follow, n])
 
   const firstError = () => {
-    for (let i = 0; i < length; i++) {
-      if (level(plain(log.line(i))) !== 'error') continue
-      set({ lv: undefined as never })
-      setFind('')
-      setFollow(false)
-      requestAnimationFrame(() => rows.current?.show(i))
-      return
-    }
+    const at = errorAt()
+    if (at === undefined) return
+    set({ lv: undefined as never })
+    setFind('')
+    setFollow(false)
+    requestAnimationFrame(() => rows.current?.show(at))
   }
-  useKeys({ f: () => setFollow(!follow), e: firstError })
+  const next = (by: number) =>
+    found && choose(Math.max(0, Math.min(found.hits.length - 1, (chosen ?? (by > 0 ? -1 : 1)) + by)))
+  const toEnd = () => {
+    setChosen(undefined)
+    setFind('')
+    set({ l: undefined as never, q: undefined as never })
+    again()
+  }
+  useKeys({
+    f: () => setFollow(!follow),
+    e: firstError,
+    ...(found ? { n: () => next(1), N: () => next(-1) } : {}),
+  })
 
   return (
     <div className="log">
@@ -98,10 +150,13 @@ export function Log({
         <input
           className="input grow"
           type="search"
-          placeholder="Search what is loaded"
+          placeholder={partial ? 'Search the whole log' : 'Search'}
           aria-label="Search in the log"
           value={find}
-          onChange={(e) => setFind(e.target.value)}
+          onChange={(e) => {
+            setFind(e.target.value)
+            setChosen(undefined)
+          }}
           onBlur={() => set({ q: find || (undefined as never) })}
         />
         <select
@@ -136,19 +191,51 @@ export function Log({
         <Copy text={location.href} label="Copy the link" />
       </div>
       {error ? <ProblemBox error={error} retry={again} /> : null}
+      {lost ? <ProblemBox error={lost} retry={toEnd} /> : null}
+      {found ? (
+        <p className="row log-found" role="status">
+          <span className="grow">{told(found, chosen)}</span>
+          {chosen === undefined ? null : (
+            <Button kind="quiet" onPress={() => setChosen(undefined)}>
+              All hits
+            </Button>
+          )}
+          {found.hits.length > 0 ? (
+            <>
+              <Button kind="quiet" hint="Previous hit (N)" onPress={() => next(-1)}>
+                Previous
+              </Button>
+              <Button kind="quiet" hint="Next hit (n)" onPress={() => next(1)}>
+                Next
+              </Button>
+            </>
+          ) : null}
+        </p>
+      ) : null}
+      {found?.error ? <ProblemBox error={found.error} /> : null}
+      {listed && found.hits.length > 0 ? (
+        <Rows n={found.hits.length} row={lineHeight} label="Hits" className="rows log-lines">
+          {(i) => {
+            const hit = found.hits[i]
+            return hit ? (
+              <HitLine key={i} hit={hit} length={found.text.length} open={() => choose(i)} />
+            ) : null
+          }}
+        </Rows>
+      ) : null}
       {loading ? <Skeleton rows={6} /> : null}
       {!loading && !error && length === 0 ? (
         <p className="empty">
           {ended ? 'The attempt printed nothing.' : 'The attempt has printed nothing yet.'}
         </p>
       ) : null}
-      {!loading && n === 0 && length > 0 ? <p className="empty">No loaded line fits.</p> : null}
-      {log.from > 0 && !loading ? (
+      {!loading && !listed && n === 0 && length > 0 ? <p className="empty">No loaded line fits.</p> : null}
+      {log.from > 0 && !loading && !listed ? (
         <button type="button" className="earlier" onClick={() => void earlier()}>
           {bytes(log.from)} before this are not loaded. Load earlier lines
         </button>
       ) : null}
-      {n > 0 ? (
+      {n > 0 && !listed ? (
         <Rows
           n={n}
           row={lineHeight}
@@ -156,7 +243,10 @@ export function Log({
           className="rows log-lines"
           handle={rows}
           onTop={() => log.from > 0 && void earlier()}
-          onScrolled={(end) => !ended && setFollow(end)}
+          onScrolled={(end) => {
+            if (!atEnd && end) void later()
+            else if (!ended) setFollow(end && atEnd)
+          }}
         >
           {(i) => {
             const at = shown ? (shown[i] ?? 0) : i
@@ -164,19 +254,53 @@ export function Log({
               <Line
                 key={at}
                 text={log.line(at)}
-                number={log.numbered ? at + 1 : undefined}
+                number={log.first === undefined ? undefined : log.first + at}
                 marked={at === marked}
-                link={() => set({ l: String(at + 1) })}
+                link={() => set({ l: String((log.first ?? 1) + at) })}
               />
             )
           }}
         </Rows>
       ) : null}
-      <p className="sub log-foot">
+      <p className="sub row log-foot">
         {count(length)} lines, {bytes(log.to - log.from)}
-        {log.from > 0 ? ` of ${bytes(log.to)}` : ''} loaded
+        {atEnd && log.from > 0 ? ` of ${bytes(log.to)}` : ''} loaded
         {ended ? '' : ' · the attempt is running'}
+        {atEnd ? null : (
+          <Button kind="quiet" onPress={toEnd}>
+            To the end
+          </Button>
+        )}
       </p>
+    </div>
+  )
+}
+
+/** Says how far a search is, or what it has found. */
+function told(found: Found, chosen: number | undefined): string {
+  const n = found.hits.length
+  if (chosen !== undefined) return `Hit ${count(chosen + 1)} of ${count(n)}${found.end?.more ? '+' : ''}`
+  const { end, progress } = found
+  if (end?.more) return `The first ${plural(n, 'hit')}. A longer text finds fewer.`
+  if (end)
+    return `${n === 0 ? 'No hit' : plural(n, 'hit')} in ${bytes(end.bytes)}${end.lines === null ? '' : `, ${plural(end.lines, 'line')}`}`
+  const part = progress ? `${bytes(progress.bytes)} of ${bytes(progress.of)}` : 'the log'
+  return `${plural(n, 'hit')} so far: searching ${part}`
+}
+
+function HitLine({ hit, length, open }: { hit: Hit; length: number; open: () => void }) {
+  const letters = [...hit.text]
+  const end = hit.at + length
+  return (
+    <div className="line" style={{ height: lineHeight }}>
+      <button type="button" className="number" onClick={open} title="Show this line in the log">
+        {hit.line === null ? bytes(hit.offset) : count(hit.line)}
+      </button>
+      <span>
+        {plain(letters.slice(Math.max(0, hit.at - 60), hit.at).join(''))}
+        <mark>{letters.slice(hit.at, end).join('')}</mark>
+        {plain(letters.slice(end).join(''))}
+      </span>
     </div>
   )
 }

@@ -1,5 +1,6 @@
 import type { Reason } from '../api/types'
-import { Ago, Clock, Copy } from '../kit/parts'
+import { Ago, Clock, Copy, RunLink } from '../kit/parts'
+import { partsOf, withoutState } from '../text/reason'
 
 /** Says why something is as it is: what the server explains, and what would change it. */
 export function Reasons({
@@ -12,14 +13,18 @@ export function Reasons({
   full?: boolean
 }) {
   if (!reasons || reasons.length === 0) return fallback ? <p className="sub">{fallback}</p> : null
-  if (!full) return <p className="sub">{reasons[0]?.what}</p>
+  if (!full) return <p className="sub">{sentence(withoutState(reasons[0]?.what ?? ''))}</p>
   return (
     <ul className="reasons">
       {reasons.map((r) => (
         <li key={`${r.kind} ${r.what}`}>
-          <p>{sentence(r.what)}</p>
+          <p>{sentence(withoutState(r.what))}</p>
           <p className="sub row">
-            {r.holder ? <span>Holder: {r.holder}</span> : null}
+            {r.holder ? (
+              <span>
+                Holder: <Linked text={r.holder} />
+              </span>
+            ) : null}
             {r.since ? (
               <span>
                 Since <Clock time={r.since} />
@@ -31,17 +36,43 @@ export function Reasons({
               </span>
             ) : null}
           </p>
-          {r.unblocks ? (
-            <p className="sub row">
-              <span className="grow">{sentence(r.unblocks)}</span>
-              {r.unblocks.startsWith('skein ') ? (
-                <Copy text={r.unblocks.split(/[;,]/)[0] ?? ''} label="Copy the command" />
-              ) : null}
-            </p>
-          ) : null}
+          {r.unblocks ? <Unblocks text={sentence(r.unblocks)} /> : null}
         </li>
       ))}
     </ul>
+  )
+}
+
+/** What would change it. A command in it is set as one, and can be copied. */
+function Unblocks({ text }: { text: string }) {
+  const parts = partsOf(text)
+  const whole = parts.find((p) => p.isWhole)
+  return (
+    <p className="sub row">
+      <span className="grow unblocks">
+        {parts.map((p) =>
+          p.isCommand ? <code key={p.text}>{p.text}</code> : <Linked key={p.text} text={p.text} />,
+        )}
+      </span>
+      {whole ? <Copy text={whole.text} label="Copy the command" /> : null}
+    </p>
+  )
+}
+
+const runID = /(run )?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/
+
+/** A text whose ids of runs are links to them. */
+function Linked({ text }: { text: string }) {
+  const m = runID.exec(text)
+  if (!m?.[2]) return text
+  const after = text.slice(m.index + m[0].length)
+  return (
+    <>
+      {text.slice(0, m.index)}
+      {m[1] ?? ''}
+      <RunLink id={m[2]} />
+      {after ? <Linked text={after} /> : null}
+    </>
   )
 }
 

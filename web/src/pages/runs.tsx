@@ -103,7 +103,7 @@ export function Runs() {
         <div className="row">
           <Text name="workflow" label="Workflow" value={workflow} set={(v) => set({ workflow: v })} filter />
           <Text name="user" label="User" value={user} set={(v) => set({ user: v })} />
-          <Text name="q" label="Text in id, key, user or message" value={q} set={(v) => set({ q: v })} />
+          <Text name="q" label="Id, key, user or message" value={q} set={(v) => set({ q: v })} />
           <select
             className="select"
             aria-label="Created"

@@ -6,7 +6,7 @@ import { runVerb } from '../api/verbs'
 import { useKeys } from '../app/keys'
 import { type Item, Menu, toast } from '../kit/dialog'
 import { isActive } from '../kit/states'
-import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
+import { Confirm, needs, type Question, useToastVerb, VerbButton } from '../kit/verbs'
 
 /** The verbs that fit the state of a run. */
 export function RunVerbs({ run }: { run: Run }) {
@@ -70,10 +70,10 @@ export function RunVerbs({ run }: { run: Run }) {
       },
     )
   const why = (verb: string, fits: boolean, text: string) =>
-    can(verb, run.namespace) ? (fits ? undefined : text) : `You need a role with ${verb}.`
+    can(verb, run.namespace) ? (fits ? undefined : text) : needs(verb, run.namespace)
   const recoverable = !active && run.state !== 'succeeded'
   const items: Item[] = [
-    { id: 'rerun', label: 'Run again, as a new run', onAction: rerun, disabled: why('run.rerun', true, '') },
+    { id: 'rerun', label: 'Run again, as a new run', onAction: rerun, disabled: why('run.redo', true, '') },
     {
       id: 'edit',
       label: 'Run again with other parameters…',
@@ -99,32 +99,32 @@ export function RunVerbs({ run }: { run: Run }) {
       label: 'Kill…',
       onAction: kill,
       danger: true,
-      disabled: why('run.kill', active, 'The run has ended.'),
+      disabled: why('run.control', active, 'The run has ended.'),
     },
   ]
   useKeys({
-    r: () => recoverable && recover(),
-    s: () => active && stop(),
-    p: () => active && (paused ? resume() : pause()),
+    r: () => recoverable && can('run.redo', run.namespace) && recover(),
+    s: () => active && can('run.control', run.namespace) && stop(),
+    p: () => active && can('run.control', run.namespace) && (paused ? resume() : pause()),
   })
   return (
     <>
       {recoverable ? (
-        <VerbButton verb="run.recover" namespace={run.namespace} kind="primary" onPress={recover}>
+        <VerbButton verb="run.redo" namespace={run.namespace} kind="primary" onPress={recover}>
           Recover
         </VerbButton>
       ) : null}
       {active ? (
         <>
           <VerbButton
-            verb="run.pause"
+            verb="run.control"
             namespace={run.namespace}
             icon={paused ? 'play' : 'pause'}
             onPress={paused ? resume : pause}
           >
             {paused ? 'Resume' : 'Pause'}
           </VerbButton>
-          <VerbButton verb="run.stop" namespace={run.namespace} kind="danger" icon="stop" onPress={stop}>
+          <VerbButton verb="run.control" namespace={run.namespace} kind="danger" icon="stop" onPress={stop}>
             Stop
           </VerbButton>
         </>

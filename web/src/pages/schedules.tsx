@@ -99,7 +99,8 @@ function Row({ s }: { s: Schedule }) {
       </td>
       <td className="nowrap">{s.name}</td>
       <td>
-        {s.description} <span className="sub">{s.timezone}</span>
+        {s.description}
+        {s.description.includes(s.timezone) ? null : <span className="sub"> {s.timezone}</span>}
       </td>
       <td className="nowrap">
         <Ago time={s.next} />
@@ -108,7 +109,7 @@ function Row({ s }: { s: Schedule }) {
       <td className="num">
         {s.state === 'ended' ? null : (
           <VerbButton
-            verb="trigger.pause"
+            verb="schedule.operate"
             namespace={s.namespace}
             onPress={() =>
               act(

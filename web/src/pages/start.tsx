@@ -11,7 +11,7 @@ import { Button, Command, Copy } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { VerbButton } from '../kit/verbs'
 import { Head } from './head'
-import { command, curl, fault, requestOf, textOf } from './startdata'
+import { command, fault, request, requestOf, textOf } from './startdata'
 
 const radiosMax = 5
 const priorities = ['highest', 'high', 'medium', 'low', 'lowest']
@@ -139,7 +139,7 @@ function Form({ w }: { w: Workflow }) {
           <Copy text={location.href} label="Copy a link that fills this form" />
         </div>
         <Command text={command(w.workflow, texts, options)} />
-        {body ? <Command text={curl(`${location.origin}/api/v1/runs`, body, used)} /> : null}
+        {body ? <Command text={request(body, used)} /> : null}
       </form>
     </Panel>
   )

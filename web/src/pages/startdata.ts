@@ -63,6 +63,6 @@ export function requestOf(workflow: string, params: Param[], texts: Record<strin
   }
 }
 
-/** Writes the request for curl, with the key that makes a repetition harmless. */
-export const curl = (address: string, body: object, key: string) =>
-  `curl -H 'Content-Type: application/json' -H ${quote(`Idempotency-Key: ${key}`)} -d ${quote(JSON.stringify(body))} ${address}`
+/** Writes the request for the command line, with the key that makes a repetition harmless. */
+export const request = (body: object, key: string) =>
+  `skein api POST /runs -H ${quote(`Idempotency-Key: ${key}`)} --data ${quote(JSON.stringify(body))}`

@@ -121,7 +121,7 @@ function TaskVerbs({ run, task }: { run: Run; task: Task }) {
     <div className="row pad">
       {failed ? (
         <VerbButton
-          verb="task.retry"
+          verb="run.redo"
           namespace={run.namespace}
           icon="retry"
           onPress={() =>
@@ -136,7 +136,7 @@ function TaskVerbs({ run, task }: { run: Run; task: Task }) {
       ) : null}
       {active ? (
         <VerbButton
-          verb="task.stop"
+          verb="run.control"
           namespace={run.namespace}
           icon="stop"
           onPress={() =>
@@ -156,7 +156,7 @@ function TaskVerbs({ run, task }: { run: Run; task: Task }) {
       ) : null}
       {open || failed ? (
         <VerbButton
-          verb="task.skip"
+          verb="run.mark"
           namespace={run.namespace}
           onPress={() =>
             ask({
@@ -174,7 +174,7 @@ function TaskVerbs({ run, task }: { run: Run; task: Task }) {
       ) : null}
       {open || failed ? (
         <VerbButton
-          verb="task.mark"
+          verb="run.mark"
           namespace={run.namespace}
           onPress={() =>
             ask({

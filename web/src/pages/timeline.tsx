@@ -321,7 +321,7 @@ function Axis({
               title={`Nothing ran for ${duration(p.to - p.from)}`}
             />
           ))}
-        {ticks(scale, 8).map((time) => (
+        {ticks(scale, matchMedia('(max-width: 640px)').matches ? 3 : 8).map((time) => (
           <span key={time} style={{ left: percent(xOf(scale, time)) }}>
             {time === 0 ? '0' : duration(time)}
           </span>

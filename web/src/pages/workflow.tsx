@@ -100,7 +100,7 @@ function Top({ w }: { w: Definition }) {
             Edit
           </Link>
           <VerbButton
-            verb="workflow.pause"
+            verb="workflow.operate"
             namespace={w.namespace}
             icon={paused ? 'play' : 'pause'}
             onPress={toggle}

@@ -2,8 +2,9 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { get } from '../api/client'
+import { useMe } from '../api/me'
 import { useSchedules, useWorkflows } from '../api/queries'
-import type { ListRun, Run, Schedule, Workflow } from '../api/types'
+import type { ListRun, Me, Run, Schedule, Workflow } from '../api/types'
 import { useNamespace, within } from '../app/namespace'
 import { Dialog } from '../kit/dialog'
 import { plural } from '../kit/format'
@@ -94,24 +95,33 @@ export function Workflows() {
                     <th>Last {lastRuns} runs</th>
                     <th>Last run</th>
                     <th>Next fire</th>
-                    <th className="num">Tasks</th>
                     <th className="num">Version</th>
                     <th>
                       <span className="hidden-text">Verbs</span>
                     </th>
                   </tr>
                 </thead>
-                <tbody>
-                  {shown.map((w, i) => (
-                    <Row
-                      key={w.workflow}
-                      w={w}
-                      runs={recent.get(w.workflow)}
-                      next={next.get(w.workflow)}
-                      current={keys.at === i}
-                    />
-                  ))}
-                </tbody>
+                {groupsOf(shown, sort === 'name').map((group) => (
+                  <tbody key={group.namespace}>
+                    {group.namespace ? (
+                      <tr>
+                        <th scope="rowgroup" colSpan={6}>
+                          {group.namespace}
+                        </th>
+                      </tr>
+                    ) : null}
+                    {group.rows.map(({ w, i }) => (
+                      <Row
+                        key={w.workflow}
+                        w={w}
+                        short={group.namespace !== ''}
+                        runs={recent.get(w.workflow)}
+                        next={next.get(w.workflow)}
+                        current={keys.at === i}
+                      />
+                    ))}
+                  </tbody>
+                ))}
               </table>
             </div>
           )}
@@ -121,13 +131,23 @@ export function Workflows() {
   )
 }
 
+/** The rows by namespace, if they are in that order and there are several; else one group without a name. */
+function groupsOf(all: Workflow[], byName: boolean) {
+  const rows = all.map((w, i) => ({ w, i }))
+  const names = [...new Set(all.map((w) => w.namespace))]
+  if (!byName || names.length < 2) return [{ namespace: '', rows }]
+  return names.map((namespace) => ({ namespace, rows: rows.filter((r) => r.w.namespace === namespace) }))
+}
+
 function Row({
   w,
+  short,
   runs = [],
   next,
   current,
 }: {
   w: Workflow
+  short: boolean
   runs?: Run[] | undefined
   next: string | undefined
   current: boolean
@@ -137,7 +157,7 @@ function Row({
     <tr data-current={current || undefined}>
       <td>
         <span className="row">
-          <WorkflowLink name={w.workflow} />
+          <WorkflowLink name={w.workflow}>{short ? w.name : w.workflow}</WorkflowLink>
           {w.state === 'paused' ? <State state="paused" /> : null}
         </span>
         {w.description ? <p className="sub clip narrow">{w.description}</p> : null}
@@ -149,7 +169,6 @@ function Row({
         {last ? <Ago time={last.created_at} /> : <span className="muted">never</span>}
       </td>
       <td className="nowrap">{next ? <Ago time={next} /> : <span className="muted">–</span>}</td>
-      <td className="num">{w.tasks ?? '–'}</td>
       <td className="num">v{w.version}</td>
       <td className="num">
         <Link className="button" to="/w/$ns/$name/start" params={{ ns: w.namespace, name: w.name }}>
@@ -160,16 +179,22 @@ function Row({
   )
 }
 
+/** A namespace in which the caller may write workflows; default if there is no other. */
+const writable = (me: Me | undefined) =>
+  Object.keys(me?.verbs ?? {}).find((ns) => ns !== '*' && me?.verbs[ns]?.includes('workflow.write')) ??
+  'default'
+
 /** Asks for the name of a workflow that does not exist yet, and opens the editor with a first text. */
 function NewWorkflow({ ns }: { ns: string }) {
   const navigate = useNavigate()
   const [open, setOpen] = useState(false)
-  const [namespace, setNamespace] = useState(ns || 'default')
+  const mine = writable(useMe())
+  const [namespace, setNamespace] = useState(ns || mine)
   const [name, setName] = useState('')
   const named = /^[a-z0-9][a-z0-9-]{0,62}$/
   return (
     <>
-      <VerbButton verb="workflow.apply" namespace={namespace} icon="plus" onPress={() => setOpen(true)}>
+      <VerbButton verb="workflow.write" namespace={ns || mine} icon="plus" onPress={() => setOpen(true)}>
         New workflow
       </VerbButton>
       <Dialog title="New workflow" isOpen={open} onClose={() => setOpen(false)}>

@@ -49,8 +49,34 @@ function write<T>(act: (s: IDBObjectStore) => IDBRequest<T>): Promise<boolean> {
   return done
 }
 
-/** Saves a draft and reports whether the browser kept it. */
-export const saveDraft = (draft: Draft): Promise<boolean> => write((s) => s.put(draft))
+let closed = false
+
+/** Saves a draft and reports whether the browser kept it. After a sign-out it keeps none. */
+export const saveDraft = (draft: Draft): Promise<boolean> =>
+  closed ? Promise.resolve(false) : write((s) => s.put(draft))
+
+/** The workflows that have a draft. */
+export const draftNames = (): Promise<string[]> =>
+  lastWrite
+    .then(() => inStore('readonly', (s) => s.getAllKeys()))
+    .then(
+      (keys) => keys.map(String),
+      () => [],
+    )
+
+/**
+ * Deletes all drafts: the person who wrote them has left this browser. What an editor saves while it is taken
+ * down is not kept either, until openDrafts.
+ */
+export function forgetDrafts(): Promise<boolean> {
+  closed = true
+  return write((s) => s.clear())
+}
+
+/** Lets drafts be saved again: somebody has signed in. */
+export function openDrafts() {
+  closed = false
+}
 
 export const dropDraft = (workflow: string): Promise<boolean> => write((s) => s.delete(workflow))
 

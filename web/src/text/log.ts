@@ -7,19 +7,22 @@ export class LogWindow {
   from = 0
   to = 0
   lines: string[] = []
+  /** The number of the first line that is here, counted from 1; undefined: not known. */
+  first: number | undefined
   private tail = ''
   private decoder = new TextDecoder('utf-8', { fatal: false })
 
-  /** Begins at an offset with these bytes. */
-  begin(from: number, bytes: Uint8Array) {
+  /** Begins at an offset with these bytes. If it is the beginning of a line, its number can be told. */
+  begin(from: number, bytes: Uint8Array, line?: number) {
     this.from = from
+    this.first = from === 0 ? 1 : line
     this.to = from
     this.lines = []
     this.tail = ''
     this.decoder = new TextDecoder('utf-8', { fatal: false })
     this.append(bytes)
     // A window that begins within a line does not show the rest of that line.
-    if (from > 0) {
+    if (from > 0 && line === undefined) {
       const end = bytes.indexOf(10)
       if (end >= 0 && this.lines.length > 0) {
         this.lines.shift()
@@ -36,6 +39,13 @@ export class LogWindow {
     for (const line of parts) this.lines.push(line)
   }
 
+  /** The place among the lines of the line that begins at an offset in bytes, which the window was begun with. */
+  placeOf(offset: number, begun: number, bytes: Uint8Array): number {
+    let n = 0
+    for (let i = this.from - begun; i < offset - begun && i < bytes.length; i++) if (bytes[i] === 10) n++
+    return n
+  }
+
   /** Puts the bytes just before the window in front of it. */
   prepend(from: number, bytes: Uint8Array) {
     let start = 0
@@ -45,6 +55,8 @@ export class LogWindow {
     parts.pop()
     this.lines = [...parts, ...this.lines]
     this.from = from + start
+    if (this.from === 0) this.first = 1
+    else if (this.first !== undefined) this.first -= parts.length
   }
 
   /** The number of lines, with the one that has no end yet. */
@@ -54,10 +66,5 @@ export class LogWindow {
 
   line(i: number): string {
     return i < this.lines.length ? (this.lines[i] ?? '') : this.tail
-  }
-
-  /** Whether line numbers are known: only a window from the first byte can count. */
-  get numbered() {
-    return this.from === 0
   }
 }

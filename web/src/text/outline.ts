@@ -49,6 +49,23 @@ export function readFile(text: string): File {
   return { text, document, lines, root, tasks, tasksMap }
 }
 
+const tasksLine = /^(["']?)tasks\1[ \t]*:[ \t]*(?:#.*)?\r?$/m
+
+/**
+ * The names of the tasks by the indentation of their lines. It takes milliseconds where readFile takes seconds, and it
+ * also reads a text that is being written. It returns undefined if the tasks do not stand one below the other.
+ */
+export function namesByLine(text: string): string[] | undefined {
+  const head = tasksLine.exec(text)
+  if (!head) return undefined
+  const first = /^( +)[^\s#]/m.exec(text.slice(head.index + head[0].length))
+  const key = new RegExp(`^(?:${first?.[1] ?? ' '}(["']?)([\\w.-]+)\\1[ \\t]*:(?=\\s|$)|([^\\s#]))`, 'gm')
+  key.lastIndex = head.index + head[0].length
+  const names: string[] = []
+  for (let m = key.exec(text); m && m[3] === undefined; m = key.exec(text)) names.push(m[2] as string)
+  return names
+}
+
 export const nameOf = (key: unknown): string | undefined =>
   isScalar(key) ? (typeof key.source === 'string' ? key.source : String(key.value)) : undefined
 

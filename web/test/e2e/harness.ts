@@ -8,18 +8,19 @@ import { join } from 'node:path'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import { expect } from 'vitest'
 
-const program = join(process.cwd(), '../bin/skein')
+export const program = join(process.cwd(), '../bin/skein')
 const chromiumPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync)
 export const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 export type Server = {
   base: string
+  data: string
   kill: () => Promise<void>
   start: () => Promise<void>
   end: () => Promise<void>
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   return new Promise((found) => {
     const probe = createServer()
     probe.listen(0, '127.0.0.1', () => {
@@ -27,6 +28,33 @@ async function freePort(): Promise<number> {
       probe.close(() => found(port))
     })
   })
+}
+
+/** The token of each node by its address. It lasts over a kill of the node, which the node's own token does not. */
+const tokens = new Map<string, string>()
+
+/** Makes a token with the one that the node has made for the programs of its user. */
+async function makeToken(base: string, data: string): Promise<string> {
+  const own = readFileSync(join(data, 'access', 'local.token'), 'utf8').trim()
+  const answer = await fetch(`${base}/api/v1/tokens`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${own}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ kind: 'api', name: 'page' }),
+  })
+  return ((await answer.json()) as { secret: string }).secret
+}
+
+/** Has calls of an address show a token: one that is made with that of a node, or the one of another address. */
+export async function remember(address: string, node: string, data?: string) {
+  const token = data === undefined ? tokens.get(node) : await makeToken(node, data)
+  tokens.set(address, token as string)
+}
+
+/** Calls a node that was started here, with its token. */
+export function ask(address: string, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers)
+  headers.set('Authorization', `Bearer ${tokens.get(new URL(address).origin)}`)
+  return fetch(address, { ...init, headers })
 }
 
 /**
@@ -40,6 +68,7 @@ export async function serve(more: string[] = []): Promise<Server> {
   const start = async () => {
     const child = spawn(program, ['dev', '--data', folder, '--listen', listen, '--name', 'n1', ...more], {
       cwd: join(process.cwd(), '..'),
+      env: { ...process.env, XDG_STATE_HOME: join(folder, 'state') },
     })
     node = child
     await new Promise<void>((found, fail) => {
@@ -58,8 +87,11 @@ export async function serve(more: string[] = []): Promise<Server> {
     await ended
   }
   await start()
+  const base = `http://${listen}`
+  tokens.set(base, await makeToken(base, folder))
   return {
-    base: `http://${listen}`,
+    base,
+    data: folder,
     start,
     kill: () => stop('SIGKILL'),
     end: async () => {
@@ -72,16 +104,23 @@ export async function serve(more: string[] = []): Promise<Server> {
 export const launch = (): Promise<Browser> =>
   chromium.launch({ executablePath: chromiumPath as string, args: ['--no-sandbox'] })
 
-export type Look = { colorScheme?: 'light' | 'dark'; width?: number; height?: number }
+export type Look = { colorScheme?: 'light' | 'dark'; width?: number; height?: number; signedIn?: boolean }
 
-/** Opens a context that gathers what must not happen: errors on the console, forbidden and foreign requests. */
+/**
+ * Opens a context that is signed in, unless that is not wanted. It gathers what must not happen: errors on the
+ * console, forbidden and foreign requests.
+ */
 export async function contextOf(
   browser: Browser,
   base: string,
-  { colorScheme = 'light', width = 1440, height = 900 }: Look = {},
+  { colorScheme = 'light', width = 1440, height = 900, signedIn = true }: Look = {},
 ): Promise<{ context: BrowserContext; wrong: string[] }> {
   const wrong: string[] = []
   const context = await browser.newContext({ viewport: { width, height }, colorScheme })
+  if (signedIn) {
+    const answer = await context.request.post(`${base}/api/v1/session`, { data: { token: tokens.get(base) } })
+    expect(answer.status()).toBe(200)
+  }
   await context.addInitScript(() =>
     document.addEventListener('securitypolicyviolation', (e) =>
       console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`),
@@ -110,7 +149,7 @@ export const idle = (page: Page) =>
   page.waitForFunction(() => (window as unknown as { skein?: { idle: () => boolean } }).skein?.idle())
 
 export async function call(base: string, path: string, body: object): Promise<{ id: string }> {
-  const response = await fetch(`${base}/api/v1${path}`, {
+  const response = await ask(`${base}/api/v1${path}`, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify(body),
@@ -119,7 +158,7 @@ export async function call(base: string, path: string, body: object): Promise<{ 
 }
 
 export async function apply(base: string, name: string, text: string) {
-  const answer = await fetch(`${base}/api/v1/workflows/default/${name}`, {
+  const answer = await ask(`${base}/api/v1/workflows/default/${name}`, {
     method: 'PUT',
     headers: { 'Content-Type': 'application/yaml' },
     body: text,
@@ -129,6 +168,6 @@ export async function apply(base: string, name: string, text: string) {
 
 /** Waits for the end of a run and gives its state. */
 export async function ended(base: string, id: string): Promise<string> {
-  const answer = await fetch(`${base}/api/v1/runs/${id}`, { headers: { Prefer: 'wait=60' } })
+  const answer = await ask(`${base}/api/v1/runs/${id}`, { headers: { Prefer: 'wait=60' } })
   return ((await answer.json()) as { state: string }).state
 }

@@ -1,4 +1,6 @@
 // Flows on the real program with a fresh data folder.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import * as harness from './harness'
@@ -154,23 +156,6 @@ test('a backfill is counted before it is started', async () => {
   await c.close()
 })
 
-test('a token shows its secret once and can be revoked', async () => {
-  const c = await context()
-  const page = await open(c, '/admin/tokens')
-  await page.getByRole('button', { name: 'New token' }).click()
-  await page.getByRole('textbox', { name: /Name/ }).fill('deploys')
-  await page.getByRole('button', { name: 'Make the token' }).click()
-  expect(await page.locator('[data-secret]').innerText()).toMatch(/^\S{20,}$/)
-  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
-  await expect.poll(() => page.locator('[data-secret]').count()).toBe(0)
-  const row = page.getByRole('row').filter({ hasText: 'deploys' })
-  await row.getByRole('button', { name: 'Revoke' }).click()
-  await page.getByRole('dialog').getByRole('button', { name: 'Revoke the token' }).click()
-  await row.getByText('Revoked').waitFor()
-  expect(wrong).toEqual([])
-  await c.close()
-})
-
 test('a pause can be undone', async () => {
   const c = await context()
   const page = await open(c, '/w/default/hello')
@@ -184,7 +169,7 @@ test('a pause can be undone', async () => {
 
 test('a queue is paused, a run waits for it with the reason, and the pause is undone', async () => {
   await apply('queued', 'name: queued\nqueue: etl\ntasks:\n  a: {run: "true"}\n')
-  const made = await fetch(`${base}/api/v1/queues/etl`, {
+  const made = await harness.ask(`${base}/api/v1/queues/etl`, {
     method: 'PUT',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify({ limit: 1 }),
@@ -208,6 +193,58 @@ test('a queue is paused, a run waits for it with the reason, and the pause is un
   await c.close()
 })
 
+test('a line in the middle of a long log is found by the server, shown in its place, and its link opens there', async () => {
+  await apply(
+    'long-log',
+    'name: long-log\ntasks:\n  a: {run: "seq 1 700000; echo the Needle is here; seq 700002 1500000"}\n',
+  )
+  const { id } = await call('/runs', { workflow: 'long-log' })
+  expect(await ended(base, id)).toBe('succeeded')
+  const c = await context()
+  const page = await open(c, `/r/${id}/log/a`)
+  await page.getByLabel('Search in the log').fill('needle')
+  await page.getByText(/^1 hit in .*, 1,500,000 lines/).waitFor()
+  await page.getByRole('button', { name: '700,001' }).click()
+  const line = page.locator('.line[data-marked]')
+  await line.getByText('the Needle is here').waitFor()
+  await line.getByRole('button', { name: '700001' }).waitFor()
+  expect(page.url()).toContain('l=700001')
+  const other = await open(c, `/r/${id}/log/a?l=700001`)
+  await other.locator('.line[data-marked]').getByText('the Needle is here').waitFor()
+  await other.getByRole('button', { name: 'To the end' }).click()
+  await other.locator('.log-lines').getByText('1500000', { exact: true }).waitFor()
+  expect(wrong).toEqual([])
+  await c.close()
+})
+
+test('a queue that tasks fill is on Home; its page says who holds it, and a higher limit lets the next one run', async () => {
+  const gate = join(server.data, 'gate')
+  const asked = { method: 'PUT', headers: { 'Content-Type': 'application/json' }, body: '{"limit":1}' }
+  expect((await harness.ask(`${base}/api/v1/queues/gpu`, asked)).status).toBeLessThan(300)
+  const hold = `until [ -e ${gate} ]; do sleep 0.1; done`
+  await apply('held', `name: held\ntasks:\n  train: {queue: gpu, run: "${hold}"}\n`)
+  const runs = [await call('/runs', { workflow: 'held' }), await call('/runs', { workflow: 'held' })]
+  const c = await context()
+  const page = await open(c, '/')
+  const alarm = page.locator('.alarms li', { hasText: '1 task waits for this queue: 1 of 1 place held' })
+  await alarm.getByRole('link', { name: 'Who holds it' }).click()
+  await page.waitForURL(/\/q\/gpu$/)
+  const rows = page.getByRole('table').getByRole('row')
+  await expect.poll(() => rows.count()).toBe(3)
+  await page.getByRole('button', { name: 'Change…' }).click()
+  expect(page.url()).toContain('ask=set')
+  await page.getByLabel('Limit').fill('2')
+  await page.keyboard.press('Enter')
+  await page.getByText('2 of 2').waitFor()
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  expect(page.url()).not.toContain('ask=')
+  writeFileSync(gate, '')
+  for (const { id } of runs) expect(await ended(base, id)).toBe('succeeded')
+  await page.getByText('No task holds a place').waitFor()
+  expect(wrong).toEqual([])
+  await c.close()
+})
+
 test('the start form: each type has its field, the address fills it, faults are at the field', async () => {
   await apply(
     'typed-start',
@@ -227,7 +264,7 @@ test('the start form: each type has its field, the address fills it, faults are 
   await page.getByRole('button', { name: 'Start the run' }).click()
   await page.waitForURL(/\/r\//)
   const id = page.url().split('/r/')[1]?.split('?')[0] ?? ''
-  const run = (await (await fetch(`${base}/api/v1/runs/${id}`)).json()) as { params: unknown }
+  const run = (await (await harness.ask(`${base}/api/v1/runs/${id}`)).json()) as { params: unknown }
   expect(run.params).toEqual({ day: '2026-11-02', n: 7, mode: 'fast', rest: { a: [1] }, dry: true })
   await page.goto(`${base}/w/default/typed-start/start`)
   await page.getByRole('button', { name: 'Values of the last run' }).click()

@@ -1,7 +1,7 @@
 // Every page in each of its states, by answers that the test gives in place of the server; and the loss of the stream.
 import type { Browser, Page, Route } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { apply, call, contextOf, ended, idle, launch, open, type Server, serve } from './harness'
+import { apply, ask, call, contextOf, ended, idle, launch, open, type Server, serve } from './harness'
 
 let server: Server
 let browser: Browser
@@ -38,8 +38,12 @@ const pages: { path: string; reads: RegExp; empty: string; full: RegExp | string
   { path: '/schedules/missed', reads: /\/fires/, empty: 'No instant had this outcome', full: 'No instant' },
   { path: '/backfills', reads: /\/backfills\?/, empty: 'No backfill is kept', full: 'No backfill' },
   { path: '/approvals', reads: /\/runs\?.*state=suspended/, empty: 'Nothing waits', full: 'Nothing waits' },
-  { path: '/admin/tokens', reads: /\/tokens/, empty: 'There is no token yet', full: 'There is no token' },
+  { path: '/admin/users', reads: /\/users\?/, empty: 'There is no user yet', full: 'service' },
+  { path: '/admin/tokens', reads: /\/tokens/, empty: 'There is no token yet', full: /no token yet|Valid/ },
+  { path: '/admin/secrets', reads: /\/secrets/, empty: 'There is no secret yet', full: 'no secret yet' },
+  { path: '/admin/sessions', reads: /\/sessions/, empty: 'Nobody is signed in', full: /Nobody|this browser/ },
   { path: '/queues', reads: /\/queues/, empty: 'No workflow uses a named queue', full: /none|Held/ },
+  { path: '/locks', reads: /\/locks/, empty: 'No run holds a lock', full: 'No run holds a lock' },
   { path: '/cluster', reads: /\/nodes/, empty: 'No node has joined', full: 'n1' },
   {
     path: '/w/default/hello',
@@ -127,7 +131,7 @@ test('Home does not say that all is well when a part of it could not be read', a
   const { context, page } = await faked(/\/runs\?.*state=waiting/, (r) => r.fulfill(broken))
   await page.goto(`${server.base}/`)
   await main(page).getByRole('alert').getByText('the disk said no').waitFor()
-  expect(await main(page).getByText('no run waits').count()).toBe(0)
+  expect(await main(page).getByText('nothing waits for a queue').count()).toBe(0)
   await context.close()
 })
 
@@ -193,7 +197,7 @@ test('a log grows while its task runs, and stays where it is when the task ends'
 })
 
 test('a node is cordoned, the cordon undone, then it is drained after a question that counts what runs', async () => {
-  const { items } = (await (await fetch(`${server.base}/api/v1/nodes`)).json()) as { items: object[] }
+  const { items } = (await (await ask(`${server.base}/api/v1/nodes`)).json()) as { items: object[] }
   const node = {
     ...items[0],
     name: 'n2',

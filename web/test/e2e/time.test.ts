@@ -1,7 +1,7 @@
 // The calendar of schedules and the replay of a run, on the real program.
 import type { Browser, BrowserContext } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { apply, call, contextOf, ended, launch, open, type Server, serve } from './harness'
+import { apply, ask, call, contextOf, ended, launch, open, type Server, serve } from './harness'
 
 let server: Server
 let browser: Browser
@@ -28,7 +28,7 @@ test('calendar: a cell shows its fires, a range is selected by keys, and is back
     'name: ticks\ntriggers: [{name: often, every: 1s}]\ntasks:\n  a: {run: "true"}\n',
   )
   const fires = async () =>
-    ((await (await fetch(`${server.base}/api/v1/fires?workflow=ticks`)).json()) as { items: unknown[] }).items
+    ((await (await ask(`${server.base}/api/v1/fires?workflow=ticks`)).json()) as { items: unknown[] }).items
       .length
   await expect.poll(fires).toBeGreaterThan(1)
   const page = await open(context, `${server.base}/schedules/calendar?workflow=ticks`)
@@ -81,7 +81,7 @@ test('what-if: another rule shows what it adds, and nothing is applied', async (
   await page.getByRole('textbox', { name: /^cron/ }).fill('0 3 * *')
   await page.getByRole('button', { name: 'Show in the calendar' }).click()
   await page.getByRole('alert').waitFor()
-  const kept = (await (await fetch(`${server.base}/api/v1/workflows/default/daily`)).json()) as {
+  const kept = (await (await ask(`${server.base}/api/v1/workflows/default/daily`)).json()) as {
     source: string
   }
   expect(kept.source).toBe(file)

@@ -1,6 +1,6 @@
 // The data that the page is measured on, made by the real engine.
 import { expect } from 'vitest'
-import { apply, call, ended } from '../e2e/harness'
+import { apply, ask, call, ended } from '../e2e/harness'
 
 export type Sizes = { runs: number; grids: number[]; graph: number; log: number; samples: number }
 
@@ -56,7 +56,7 @@ export async function manyRuns(base: string, runs: number) {
     expect(answer.accepted).toBe(batch.length)
   }
   const open = async () => {
-    const answer = await fetch(`${base}/api/v1/runs?state=active&count=true&limit=1`)
+    const answer = await ask(`${base}/api/v1/runs?state=active&count=true&limit=1`)
     return ((await answer.json()) as { total: { n: number } }).total.n
   }
   await expect.poll(open, { timeout: 600_000, interval: 500 }).toBe(0)

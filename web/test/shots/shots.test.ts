@@ -74,7 +74,32 @@ beforeAll(async () => {
   }
   waits = (await harness.call(base, '/runs', { workflow: 'release' })).id
   await harness.call(base, '/runs', { workflow: 'job-center' })
+  for (const person of people) await harness.call(base, '/users', person)
+  await harness.call(base, '/roles', { name: 'starter', verbs: ['workflow.read', 'run.read', 'run.start'] })
+  await harness.call(base, '/users/finn:disable', {})
+  await harness.call(base, '/tokens', {
+    kind: 'api',
+    name: 'deploys',
+    for: 'ci',
+    verbs: ['workflow.read', 'workflow.source', 'workflow.write'],
+    namespaces: ['shop'],
+    expires_at: new Date(Date.now() + 90 * 86_400_000).toISOString(),
+  })
+  await harness.call(base, '/tokens', { kind: 'worker', name: 'w1' })
 })
+
+const person = (name: string, ...roles: [role: string, namespace?: string][]) => ({
+  name,
+  roles: roles.map(([role, namespace]) => ({ role, ...(namespace ? { namespace } : {}) })),
+})
+const people = [
+  person('ada', ['cluster']),
+  person('ben', ['operator', 'shop'], ['viewer']),
+  person('cleo', ['admin', 'warehouse'], ['editor', 'shop']),
+  person('dora', ['auditor']),
+  person('finn', ['viewer']),
+  { ...person('ci', ['editor', 'shop']), kind: 'service' },
+]
 
 afterAll(async () => {
   await server?.end()
@@ -111,6 +136,9 @@ const shots: Shot[] = [
   },
   { name: 'replay', path: () => `/r/${failed}?view=replay&at=700` },
   { name: 'approval', path: () => `/r/${waits}?task=ok` },
+  { name: 'users', path: () => '/admin/users', look: { height: 520 } },
+  { name: 'roles-dark', path: () => '/admin/roles?role=starter', look: { colorScheme: 'dark' } },
+  { name: 'tokens', path: () => '/admin/tokens', look: { height: 420 } },
 ]
 
 test('pictures of the pages', async () => {

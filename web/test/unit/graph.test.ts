@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { centre, fit, sees, zoom } from '../../src/canvas/camera'
+import { centre, fit, resized, sees, zoom } from '../../src/canvas/camera'
 import { boxHeight, boxWidth, instanceCounts, readDrawing, readStates } from '../../src/canvas/drawing'
 import { find, neighbour, nextHit } from '../../src/canvas/find'
 import { GraphPainter, levelOf, linesMax, type Pen, shorten, taskAt, visible } from '../../src/canvas/graph'
@@ -231,4 +231,11 @@ test('a frame draws a sample of too many edges', () => {
 test('long names keep both ends', () => {
   expect(shorten('load', 10)).toBe('load')
   expect(shorten('load_customers_of_region_eu', 13)).toBe('load_cus…n_eu')
+})
+
+test('what is in the middle of a graph stays there when a pane opens beside it', () => {
+  const wide = { width: 1000, height: 600 }
+  const narrow = { width: 440, height: 340 }
+  const camera = centre({ scale: 1, x: 0, y: 0 }, 700, 300, wide)
+  expect(resized(camera, wide, narrow)).toEqual(centre({ scale: 1, x: 0, y: 0 }, 700, 300, narrow))
 })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
-import { entryEnd, lineEnd, readFile } from '../../src/text/outline'
+import { entryEnd, lineEnd, namesByLine, readFile } from '../../src/text/outline'
 import {
   addNeed,
   addTask,
@@ -316,4 +316,26 @@ test('a value that other places name, or whose first line holds a comment, is no
   )
   expect(() => setKey(file, 'a', ['run'], 'echo b')).toThrow('anchor &cmd. Edit it in line 3')
   expect(() => setKey(file, 'a', ['description'], 'new')).toThrow('begins with a comment. Edit it in line 4')
+})
+
+test('names by line are those of the file, also while a line is being written', () => {
+  fc.assert(
+    fc.property(files, ({ text, chosen }) => {
+      expect(namesByLine(text)).toEqual(chosen)
+      expect(readFile(text).tasks.map((t) => t.name)).toEqual(chosen)
+    }),
+  )
+  expect(
+    namesByLine(
+      'tasks:\n\n  # first\n    a: {run: x}\n    b:\n      run: |\n        c: d\n      needs: [a, "\n',
+    ),
+  ).toEqual(['a', 'b'])
+  expect(namesByLine('name: w\ntasks:\n  a: {run: x}\n  new:\n    needs: [\nparams:\n  p: 1\n')).toEqual([
+    'a',
+    'new',
+  ])
+  expect(namesByLine('"tasks" : # of the day\n  a:\n---\ntasks:\n  b:\n')).toEqual(['a'])
+  expect(namesByLine('name: w\ntasks:\n')).toEqual([])
+  for (const text of ['', 'name: w\n', 'tasks: {a: {run: x}}\n', '  tasks:\n    a:\n'])
+    expect(namesByLine(text)).toBeUndefined()
 })

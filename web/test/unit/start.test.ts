@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Param } from '../../src/api/types'
-import { command, curl, fault, requestOf, textOf, typed } from '../../src/pages/startdata'
+import { command, fault, request, requestOf, textOf, typed } from '../../src/pages/startdata'
 
 const param = (name: string, type: Param['type'], more: Partial<Param> = {}): Param => ({
   name,
@@ -40,6 +40,6 @@ test('the last values, the command and the request say the same', () => {
     priority: 'high',
     version: 2,
   })
-  expect(curl('http://h/runs', body, 'k')).toContain(`it'\\''s`)
+  expect(request(body, 'k')).toContain(`it'\\''s`)
   expect(requestOf('w', params, { day: '' }, {})).toEqual({ workflow: 'w', params: {} })
 })

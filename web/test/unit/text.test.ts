@@ -3,6 +3,7 @@ import { score } from '../../src/app/score'
 import { ago, bytes, duration } from '../../src/kit/format'
 import { windowOf } from '../../src/kit/rows'
 import { failing } from '../../src/pages/homedata'
+import { type Found, take } from '../../src/pages/logsearch'
 import { command, typed } from '../../src/pages/startdata'
 import { level, pieces, plain } from '../../src/text/ansi'
 import { LogWindow } from '../../src/text/log'
@@ -31,7 +32,30 @@ test('a window on a log grows at both ends and never shows half a line', () => {
   log.append(bytesOf('ur\n'))
   expect([log.length, log.line(1)]).toEqual([2, 'four'])
   log.prepend(0, bytesOf('one\nnot first\n').subarray(0, 13))
-  expect([log.numbered, log.line(0)]).toEqual([true, 'one'])
+  expect([log.first, log.line(0)]).toEqual([1, 'one'])
+})
+
+test('a window in the middle of a log knows the numbers of its lines from one of them', () => {
+  const text = 'one\ntwo\nthree\nfour\nfive\n'
+  const bytes = new TextEncoder().encode(text)
+  const log = new LogWindow()
+  log.begin(5, bytes.subarray(5)) // within line 2
+  const place = log.placeOf(14, 5, bytes.subarray(5)) // of line 4
+  expect([place, log.line(place)]).toEqual([1, 'four'])
+  log.first = 4 - place
+  log.prepend(4, bytes.subarray(4, log.from))
+  expect([log.first, log.line(0)]).toEqual([3, 'three'])
+  log.begin(4, bytes.subarray(4), 2) // the beginning of a line
+  expect([log.first, log.line(0), log.from]).toEqual([2, 'two', 4])
+})
+
+test('a search gathers hits, its progress and its end', () => {
+  const is: Found = { text: 'x', hits: [] }
+  take(is, { hit: { line: 2, offset: 4, text: 'ax', at: 1 } })
+  take(is, { progress: { bytes: 9, of: 20 } })
+  expect([is.hits.length, is.progress?.bytes, is.end]).toEqual([1, 9, undefined])
+  take(is, { end: { bytes: 20, hits: 1, more: false, lines: 3 } })
+  expect(is.end?.lines).toBe(3)
 })
 
 test('a character that is cut in two is one again', () => {

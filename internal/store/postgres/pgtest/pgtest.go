@@ -38,7 +38,7 @@ const (
 	startMax = 60 * time.Second
 	// poll is how often the server's own files are looked at.
 	poll = 5 * time.Millisecond
-	// Superuser is whom the server was made for. It needs no password.
+	// Superuser is the user that the server was made for. It needs no password.
 	Superuser = "skein"
 	// Locked is a user with the password "right", asked for over the loopback port only.
 	Locked = "locked"
@@ -46,7 +46,7 @@ const (
 
 // Options of a server.
 type Options struct {
-	// NoSync turns fsync off: faster, and what was committed does not survive the machine.
+	// NoSync turns fsync off: the server is faster, and commits do not survive a crash of the machine.
 	NoSync bool
 	// Settings are further lines of postgresql.conf.
 	Settings map[string]string
@@ -207,7 +207,7 @@ func (s *Server) URL(database string) string {
 // Addr is the loopback address of the server.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// Log is what the server has said.
+// Log is the log of the server.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(filepath.Join(s.dir, "log"))
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// Close ends the server, without care for what it holds, and removes all of it.
+// Close ends the server at once and removes all its files.
 func (s *Server) Close() error {
 	var err error
 	if s.process != nil {

@@ -35,7 +35,8 @@ func (s *Server) guard() error {
 	return s.janitor.Start()
 }
 
-// account is whom PostgreSQL runs as: it refuses to run as root. Nil: as we are.
+// account is the user that PostgreSQL runs as, because it refuses to run as root. It is nil if that is our
+// own user.
 type account struct{ uid, gid int }
 
 func unprivileged() (*account, error) {

@@ -20,8 +20,8 @@ func (s *Server) BackUp() error {
 
 func (s *Server) backup() string { return filepath.Join(s.dir, "backup") }
 
-// Recover kills the server and recovers it from the backup and its log to a time (recovery_target_time), on a new
-// timeline. A transaction must have committed after that time.
+// Recover kills the server and recovers it from the backup and its log to a time (recovery_target_time), on
+// a new timeline. A transaction must have committed after that time.
 func (s *Server) Recover(to string) error {
 	if err := s.Kill(); err != nil {
 		return err

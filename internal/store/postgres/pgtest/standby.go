@@ -70,8 +70,8 @@ func (s *Server) backupOptions() []string {
 	return []string{"--host=" + s.dir, "--port=" + strconv.Itoa(s.port), "--username=" + Superuser, "--checkpoint=fast", "--wal-method=stream", "--no-sync"}
 }
 
-// Hold ends the stream to a standby: what its primary commits from now on does not reach it. It returns when what was
-// committed before has arrived and nothing is received any more.
+// Hold ends the stream to a standby: what its primary commits from now on does not reach it. It returns
+// when what was committed before has arrived and nothing is received any more.
 func (s *Server) Hold(primary *Server) error {
 	at, err := primary.Ask("postgres", "SELECT pg_current_wal_flush_lsn()")
 	if err == nil {

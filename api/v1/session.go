@@ -1,0 +1,34 @@
+package api
+
+// SignIn is what a person shows to sign in: a token, a one-time code, or a name with its password.
+type SignIn struct {
+	Token    string `json:"token,omitempty" maxLength:"200" doc:"Of the kind api."`
+	Code     string `json:"code,omitempty" maxLength:"200" doc:"One that skein open, or the start of a node, has printed. It counts once."`
+	User     string `json:"user,omitempty" maxLength:"200"`
+	Password string `json:"password,omitempty" maxLength:"1024"`
+}
+
+// Session is the session of a person who has signed in.
+type Session struct {
+	ID        string `json:"id"`
+	User      string `json:"user" doc:"On whose behalf its calls are made."`
+	CreatedAt Time   `json:"created_at" format:"date-time"`
+	UsedAt    Time   `json:"used_at" format:"date-time" doc:"The last use, to some minutes."`
+	ExpiresAt Time   `json:"expires_at" format:"date-time" doc:"When it ends unless it is used until then."`
+	EndsAt    Time   `json:"ends_at" format:"date-time" doc:"When it ends, however much it is used."`
+	Address   string `json:"address" doc:"From where the person has signed in."`
+	Agent     string `json:"agent" doc:"What the program that signed in calls itself."`
+	Current   bool   `json:"current" doc:"Whether it is the one by which this call is made."`
+}
+
+// SignInCode opens one session.
+type SignInCode struct {
+	Code      string `json:"code" doc:"It counts once, at POST /session. As the fragment #code=CODE of the address of the page, it signs a browser in."`
+	ExpiresAt Time   `json:"expires_at" format:"date-time"`
+}
+
+// IdentityProvider is a place where a person can sign in.
+type IdentityProvider struct {
+	Name  string `json:"name"`
+	Login string `json:"login" doc:"The path to which a browser goes to sign in. The parameter return is the path of the page that follows."`
+}

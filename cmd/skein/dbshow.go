@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+)
+
+func dbShowCmd(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "show RUN", Short: "Show all that is stored of a run, decoded",
+		Long: `Decodes the rows of a run: the run, its tasks, its attempts with the place where each is kept, and its
+history by transaction. It changes nothing and needs no server, so it also reads a backup or a copy of a database.
+Rows that cannot be decoded are named under "damage"; the rest is shown all the same.`,
+		Example: "  skein db show 019ab6a2-7c1e-7d52-8f0e-3f5f0d6c2b11\n  skein db show 019ab6a2-7c1e-7d52-8f0e-3f5f0d6c2b11 --db sqlite:/backup/skein.db -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			ctx, stop := interruptible(ctx)
+			defer stop()
+			id, err := dag.ParseRunID(args[0])
+			if err != nil {
+				return usage("%q is no id of a run: %v", args[0], err)
+			}
+			rows, err := app.ShowRun(ctx, c.cfg, id)
+			if errors.Is(err, errkind.ErrNotFound) {
+				return &said{errNotFound, "the database has no run " + id.String()}
+			}
+			if err != nil {
+				return dbHint(err)
+			}
+			if c.format == "table" {
+				c.format = "yaml"
+			}
+			return one(c, rows, rows.Run.ID, nil)
+		}),
+	}
+}

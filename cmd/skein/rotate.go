@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/local"
+)
+
+func tokenRotateCmd(c *cli) *cobra.Command {
+	grace, out := "24h", ""
+	cmd := &cobra.Command{
+		Use: "rotate NAME|ID", Short: "Replace a token by a new one with the same rights; it is shown once", Args: cobra.ExactArgs(1),
+		Long: `Makes a new token with the name, the rights and the end of another one, and prints it, once. The old one counts on for --grace, so
+that its holders can change over; it never ends later than before. The new one ends when the old one would have ended: to get a later
+end, make a new token (skein token create). You need what you would need to make the token, and the new one has no right that you lose
+later.
+
+Tokens that were made with the old one end with it. The new one ends with the token that you call with, too; sign in
+(skein login) to make one that does not. A name means the token that is not replaced.
+
+--out writes a new file of the mode 0600, which then takes the place of the old one and keeps its owner.`,
+		Example: "  skein token rotate ci --out /etc/skein/ci.token\n  skein token rotate rack-7 --grace 0s",
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			return rotateToken(ctx, c, s, args[0], grace, out)
+		})),
+	}
+	cmd.Flags().StringVar(&grace, "grace", grace, "how long the old token counts on, at most 7d; 0s: not at all")
+	cmd.Flags().StringVar(&out, "out", "", "file to write the new token to, readable by its owner only, instead of showing it; an older one is replaced")
+	return cmd
+}
+
+func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out string) error {
+	page, err := s.Tokens(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := tokensNamed(page.Items, name)
+	if err != nil {
+		return err
+	}
+	old := all[len(all)-1]
+	var file *os.File
+	if out != "" { // before the token exists, so that none is lost
+		if file, out, err = local.Beside(out); err != nil {
+			return err
+		}
+		defer os.Remove(file.Name()) // it is gone if it took the place of the old one
+		defer file.Close()
+	}
+	t, err := skein.RotateToken(ctx, s.Client, old.ID, api.RotateRequest{Grace: grace})
+	if errors.Is(err, skein.ErrUnreachable) || errors.Is(err, skein.ErrUnavailable) || ctx.Err() != nil && err != nil {
+		return hint(err, "the token may have been replaced all the same, and its new secret is lost then: skein token list; rotate the new one again")
+	}
+	if err != nil {
+		return err
+	}
+	var failed error
+	if file != nil {
+		if failed = put(file, out, t.Secret); failed == nil {
+			t.Secret = ""
+		} else {
+			failed = hint(failed, "the token is replaced; the new one was printed instead")
+		}
+	}
+	return errors.Join(one(c, t, t.Name, func() error {
+		ends := "counts no longer"
+		if t.Old.ExpiresAt != nil && t.Old.State == "valid" {
+			ends = "counts until " + t.Old.ExpiresAt.UTC().Format(time.DateTime) + " UTC"
+		}
+		if n := madeWith(page.Items, old.ID); n > 0 {
+			ends += fmt.Sprintf("; %d valid tokens made with the old one end with it", n)
+		}
+		if t.Secret == "" {
+			c.say("token %s (%d)%s is in %s; the old one (%d) %s", t.Name, t.ID, until(t.ExpiresAt), out, t.Old.ID, ends)
+			return nil
+		}
+		c.say("token %s (%d)%s; the old one (%d) %s. The new one is not shown again:", t.Name, t.ID, until(t.ExpiresAt), t.Old.ID, ends)
+		fmt.Fprintln(c.out, t.Secret)
+		return nil
+	}), failed)
+}
+
+// put writes a token to a file, which then takes a path. A reader of the path sees the old token or the new
+// one.
+func put(file *os.File, path, token string) error {
+	_, err := file.WriteString(token + "\n")
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
+
+// madeWith counts the valid tokens that were made with another one, or with one of these.
+func madeWith(all []api.Token, id int64) (n int) {
+	below := map[int64]bool{id: true}
+	for _, t := range all { // a token has a higher number than the one that made it
+		if t.Parent != nil && below[*t.Parent] {
+			below[t.ID] = true
+			if t.State == "valid" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// tokensOf returns the tokens of a name as tokensNamed does.
+func tokensOf(ctx context.Context, s *session, name string) ([]api.Token, error) {
+	page, err := s.Tokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tokensNamed(page.Items, name)
+}
+
+// tokensNamed returns the tokens of a name that are not revoked, the newest last: a replaced token has the
+// name of its successor. If there is none, it returns the token of that ID.
+func tokensNamed(all []api.Token, name string) (found []api.Token, err error) {
+	for _, t := range all {
+		if t.Name == name && t.RevokedAt == nil {
+			found = append(found, t)
+		}
+	}
+	for _, t := range all {
+		if len(found) == 0 && strconv.FormatInt(t.ID, 10) == name {
+			return []api.Token{t}, nil
+		}
+	}
+	if len(found) == 0 {
+		return nil, hint(&said{errNotFound, "there is no token " + name}, "skein token list")
+	}
+	return found, nil
+}

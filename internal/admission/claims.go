@@ -1,0 +1,433 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Shell carries out what the core decides, in the transaction in which it is decided. Its methods may call
+// back the core: a run that is granted its claim may end at once and leave.
+type Shell interface {
+	// Serial returns the number of the transaction. Numbers rise.
+	Serial() int64
+	// Full reports whether the transaction has no room for another decision; FullForTasks does so for the slots
+	// of tasks, which leave more room to others.
+	Full() bool
+	FullForTasks() bool
+	// Spend counts a slot of a task against the room of the transaction.
+	Spend()
+	// Paced writes down until when a queue's rate is used up.
+	Paced(queue string, until dag.Micros)
+	// Grant tells a run that it has its claim. It returns false if the run no longer asks for it.
+	Grant(c *Claimant) (asks bool, err error)
+	// Deny tells a run that it does not get its claim.
+	Deny(c *Claimant, d *Denial) error
+	// Give tells a run the slots that its tasks have got.
+	Give(c *Crew)
+	// Refuse tells a run that the queue of its tasks does not exist.
+	Refuse(c *Crew, why string)
+}
+
+// Denial ends a run that waits.
+type Denial struct {
+	Cause dag.Cause
+	Why   string
+	Skip  bool
+}
+
+// Ask takes in a new claimant. The claimant may get everything at once; then its claim is granted. Otherwise
+// Ask returns the reason of its wait, or its denial.
+func (s *State) Ask(c *Claimant, now dag.Micros, out Shell) (why string, d *Denial, err error) {
+	if was := s.of[c.Run]; was != nil {
+		if was.Claim.Asked == c.Claim.Asked {
+			return "", nil, nil // read from its row before
+		}
+		s.leave(was)
+	}
+	if c.Claim.Queue != "" {
+		q := s.queues[c.Claim.Queue]
+		if q == nil {
+			return "", &Denial{Cause: dag.CauseQueue, Why: NoQueue(c.Claim.Queue, "")}, nil
+		}
+		if q.state(now) == store.QueueDraining && c.Claim.Stage == dag.ClaimAsked {
+			return "", q.full(fmt.Sprintf("queue %s is drained%s", q.Name, Because(q.Reason))), nil
+		}
+	}
+	if !s.enter(c) {
+		return fmt.Sprintf("%s: many wait before it", c.Claim.What()), nil, nil
+	}
+	if !s.lockAll(c) {
+		why = s.lockedBy(c)
+		if c.Claim.Fail {
+			s.leave(c)
+			return "", &Denial{Cause: dag.CauseLock, Why: why}, nil
+		}
+		d, err = s.circle(c, out)
+		return why, d, err
+	}
+	ok, _ := c.line.room(now)
+	ok = ok && c.line.head(now, s.Ageing) == c
+	switch q := c.line.q; {
+	case ok:
+		s.give(c, now, out)
+		return "", nil, nil
+	case q != nil && q.Overflow != store.OverflowWait && c.Claim.Stage == dag.ClaimAsked:
+		d = q.full(c.line.held())
+		s.leave(c)
+		return "", d, nil
+	}
+	return c.line.held(), nil, nil
+}
+
+// AskAgain takes in a claimant that has its locks and wants its queue slot back. It is granted when the line
+// is served.
+func (s *State) AskAgain(c *Claimant) {
+	if was := s.of[c.Run]; was != nil {
+		if was.Claim.Asked == c.Claim.Asked {
+			return
+		}
+		s.leave(was)
+	}
+	s.enter(c)
+	for _, name := range c.Claim.Locks {
+		s.hold(s.lockOf(name), c)
+	}
+}
+
+// Leave takes from a run what it holds by this request, or by an earlier one. The state may have found that
+// the run no longer asks, without taking in the last request.
+func (s *State) Leave(run dag.RunID, asked dag.Micros) {
+	if c := s.of[run]; c != nil && c.Claim.Asked <= asked {
+		s.leave(c)
+	}
+}
+
+// Lend takes back the queue slot of a suspended run. The run keeps its locks.
+func (s *State) Lend(run dag.RunID, asked dag.Micros) {
+	c := s.of[run]
+	if c == nil || c.Claim.Asked != asked || c.Claim.Stage != dag.ClaimGranted {
+		return
+	}
+	next := *c.Claim // the one it has is its run's
+	next.Stage = dag.ClaimLent
+	c.Claim = &next
+	if c.slot {
+		c.slot = false
+		c.line.past--
+		s.open[c.line.name] = true
+	}
+}
+
+// Expect prepares for a request that is repeated. It returns false if the run has its claim already. If the
+// run is known from its row only, Expect forgets it: only the request shows whether it may wait.
+func (s *State) Expect(run dag.RunID, asked dag.Micros) bool {
+	was := s.of[run]
+	if was == nil || was.Claim.Asked != asked {
+		return true
+	}
+	if was.Claim.Stage != dag.ClaimAsked {
+		return false
+	}
+	s.leave(was)
+	return true
+}
+
+// full is the denial of a run for which the queue has no slot.
+func (q *queue) full(why string) *Denial {
+	return &Denial{Cause: dag.CauseQueue, Why: why, Skip: q.Overflow == store.OverflowSkip}
+}
+
+// held says why a queue lets no run through.
+func (l *line) held() string {
+	q := l.q
+	of := ""
+	if i := strings.IndexByte(l.name, '/'); l.name[i+1:] != "" {
+		of = " for " + l.name[i+1:]
+	}
+	switch {
+	case q == nil:
+		return "its locks are taken"
+	case q.State != store.QueueActive:
+		return fmt.Sprintf("queue %s is %s%s", q.Name, q.State, Because(q.Reason))
+	case q.Limit > 0 && l.past >= int(q.Limit):
+		if l.fullAt != q.Limit {
+			l.full, l.fullAt = Lets("queue "+q.Name+of, q.Limit), q.Limit
+		}
+		return l.full
+	case q.Rate > 0:
+		return Paces("queue "+q.Name, q.Rate, "run", q.Each)
+	}
+	return fmt.Sprintf("others are before it in queue %s%s", q.Name, of)
+}
+
+// lockedBy names the lock for which a claimant waits, and its holder.
+func (s *State) lockedBy(c *Claimant) string {
+	for _, name := range c.Claim.Locks {
+		k := s.lockOf(name)
+		if s.free(k, c) {
+			continue
+		}
+		for _, o := range slices.SortedFunc(maps.Values(k.has), byAsked) {
+			return fmt.Sprintf("lock %s is held by run %s", name, o.Run)
+		}
+		return fmt.Sprintf("lock %s is wanted by run %s, which was first", name, k.wants[0].Run)
+	}
+	return "its locks are taken"
+}
+
+// give grants a claimant what it claims: it has the locks, and there is a slot. The claim that it has is
+// changed.
+func (s *State) give(c *Claimant, now dag.Micros, out Shell) {
+	l := c.line
+	if c.Claim.Stage == dag.ClaimAgain {
+		l.again = removeAsked(l.again, c)
+	} else {
+		v := &l.levels[c.Claim.Level]
+		v.list = removeAsked(v.list, c)
+		s.grants++
+		c.Claim.Grant = out.Serial()<<grantBits | s.grants
+	}
+	c.Claim.Stage, c.Claim.Granted, c.Claim.Limit = dag.ClaimGranted, now, 0
+	if l.q != nil {
+		c.slot = true
+		l.past++
+		if c.Claim.Limit = l.q.Limit; l.q.Rate > 0 {
+			l.q.pace(now)
+			out.Paced(l.q.Name, l.q.Paced)
+		}
+	}
+}
+
+// grantBits leave room for the grants of one transaction. The number of the transaction is above them, so
+// grants rise.
+const grantBits = 13
+
+// Tick takes note of the time: rates and pauses that are over let runs and tasks pass.
+func (s *State) Tick(now dag.Micros) {
+	if s.wake == 0 || s.wake > now {
+		return
+	}
+	s.wake = 0
+	for name, l := range s.lines {
+		if l.q != nil && (l.q.Rate > 0 || l.q.Until != 0) {
+			s.open[name] = true
+		}
+	}
+	s.look(func(q *queue) bool { return q.Rate > 0 || q.Until != 0 })
+}
+
+// RunsMayPass reports whether Serve has something to look at.
+func (s *State) RunsMayPass() bool { return len(s.open)+len(s.freed) > 0 }
+
+// Serve lets through every run that can be, after locks and queue slots have become free.
+func (s *State) Serve(now dag.Micros, out Shell) error {
+	for s.RunsMayPass() && !out.Full() {
+		for _, name := range slices.Sorted(maps.Keys(s.freed)) {
+			delete(s.freed, name)
+			if err := s.serveLock(name, now, out); err != nil {
+				return err
+			}
+		}
+		done := 0
+		for _, l := range s.inTurn(now) {
+			more, err := s.serveLine(l, now, out)
+			if err != nil {
+				return err
+			}
+			if !more {
+				delete(s.open, l.name)
+				done++
+			}
+			s.tidy(l)
+		}
+		if done == 0 && len(s.freed) == 0 {
+			return nil // windows are to be filled first, or the transaction is full
+		}
+	}
+	return nil
+}
+
+// inTurn returns the open lines. The line whose first run asked first comes first: lines may share a rate.
+func (s *State) inTurn(now dag.Micros) []*line {
+	var all []*line
+	for _, name := range slices.Sorted(maps.Keys(s.open)) {
+		if l := s.lines[name]; l != nil {
+			all = append(all, l)
+		} else {
+			delete(s.open, name)
+		}
+	}
+	if len(all) > 1 {
+		heads := make(map[*line]*Claimant, len(all))
+		for _, l := range all {
+			heads[l] = l.head(now, s.Ageing)
+		}
+		slices.SortStableFunc(all, func(a, b *line) int {
+			x, y := heads[a], heads[b]
+			if x == nil || y == nil {
+				return 0
+			}
+			return byAsked(x, y)
+		})
+	}
+	return all
+}
+
+// serveLine admits the runs that can be admitted. more reports whether the line has to be looked at again.
+func (s *State) serveLine(l *line, now dag.Micros, out Shell) (more bool, err error) {
+	for {
+		if out.Full() {
+			return true, nil // the next transaction goes on
+		}
+		c := l.head(now, s.Ageing)
+		if c == nil {
+			return l.thin(), nil
+		}
+		if l.q == nil && c.Claim.Queue != "" { // it was removed while the run asked for it
+			if err := s.deny(c, &Denial{Cause: dag.CauseQueue, Why: NoQueue(c.Claim.Queue, "")}, out); err != nil {
+				return false, err
+			}
+			continue
+		}
+		if ok, later := l.room(now); !ok {
+			s.wakeAt(later)
+			return false, nil
+		}
+		next := *c.Claim // the one it has is its run's, and may be on its way to the store
+		c.Claim = &next
+		s.give(c, now, out)
+		asks, err := out.Grant(c)
+		if err != nil {
+			return false, err
+		}
+		if !asks {
+			s.leave(c)
+		}
+		if l.q != nil && l.q.Rate > 0 && len(s.open) > 1 {
+			return true, nil // another line of the queue may be next
+		}
+	}
+}
+
+// wakeAt notes that time alone brings something. 0: nothing.
+func (s *State) wakeAt(at dag.Micros) {
+	if at != 0 && (s.wake == 0 || at < s.wake) {
+		s.wake = at
+	}
+}
+
+// thin reports whether the store holds waiting runs of a level while few of them are in memory.
+func (l *line) thin() bool {
+	for p := range l.levels {
+		if l.levels[p].thin() {
+			return true
+		}
+	}
+	return false
+}
+
+// serveLock grants a freed lock to the runs that can have all of their locks now.
+func (s *State) serveLock(name string, now dag.Micros, out Shell) error {
+	k := s.locks[name]
+	if k == nil {
+		return nil
+	}
+	for _, c := range slices.Clone(k.wants) {
+		if s.of[c.Run] != c { // denied meanwhile, as the youngest of a circle
+			continue
+		}
+		if !s.turn(k, c) && (len(k.has) == 0 || k.family != c.family()) {
+			continue
+		}
+		if !s.lockAll(c) {
+			d, err := s.circle(c, out)
+			if d != nil {
+				err = s.deny(c, d, out)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		s.open[c.line.name] = true
+		q := c.line.q
+		if ok, _ := c.line.room(now); q != nil && q.Overflow != store.OverflowWait && !ok {
+			if err := s.deny(c, q.full(c.line.held()), out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deny takes a claimant off everything and tells its run.
+func (s *State) deny(c *Claimant, d *Denial, out Shell) error {
+	s.leave(c)
+	return out.Deny(c, d)
+}
+
+// circle looks for a circle of families that wait for each other's locks and that includes the claimant. It
+// denies the youngest run that waits in the circle. Only a run that uses an ancestor's locks can close one:
+// every other run waits before it holds anything.
+func (s *State) circle(from *Claimant, out Shell) (*Denial, error) {
+	if s.kin == 0 {
+		return nil, nil
+	}
+	var path []*Claimant // those that wait, each for the family of the next
+	seen := map[dag.RunID]bool{}
+	var visit func(c *Claimant) bool
+	visit = func(c *Claimant) bool {
+		path = append(path, c)
+		for _, name := range c.Claim.Locks {
+			k := s.locks[name]
+			if k == nil || len(k.has) == 0 || k.family == c.family() {
+				continue
+			}
+			if k.family == from.family() {
+				return true
+			}
+			if seen[k.family] {
+				continue
+			}
+			seen[k.family] = true
+			for _, o := range s.waitingOf(k.family) {
+				if visit(o) {
+					return true
+				}
+			}
+		}
+		path = path[:len(path)-1]
+		return false
+	}
+	if !visit(from) {
+		return nil, nil
+	}
+	youngest := slices.MaxFunc(path, byAsked)
+	var parts []string
+	for _, c := range path {
+		parts = append(parts, fmt.Sprintf("run %s waits: %s", c.Run, s.lockedBy(c)))
+	}
+	d := &Denial{Cause: dag.CauseCycle, Why: "it waited in a circle: " + strings.Join(parts, "; ")}
+	if youngest == from {
+		s.leave(from)
+		return d, nil
+	}
+	return nil, s.deny(youngest, d, out)
+}
+
+// waitingOf returns the members of a family that wait for locks.
+func (s *State) waitingOf(family dag.RunID) []*Claimant {
+	var all []*Claimant
+	for _, c := range s.of {
+		if !c.locks && c.family() == family {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, byAsked)
+	return all
+}

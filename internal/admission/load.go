@@ -1,0 +1,141 @@
+package admission
+
+import (
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// How a state is filled from rows. The order matters: AddQueue for all queues, Promise for each grant that is
+// on its way, Enroll and Adopt for all runs that hold something, AddLine for all lines; then Loaded is set.
+
+// AddQueue takes in the definition of a queue.
+func (s *State) AddQueue(q *store.Queue) {
+	s.queues[q.Name] = &queue{Queue: *q, lines: map[string]*line{}}
+}
+
+// Promise takes in a grant that is on its way: the row of its run does not say so yet.
+func (s *State) Promise(c *Claimant) {
+	if s.of[c.Run] == nil {
+		s.take(c)
+	}
+}
+
+// Adopt takes in a claimant as its row has it, unless a grant to it is on its way.
+func (s *State) Adopt(c *Claimant) {
+	switch {
+	case s.of[c.Run] != nil:
+	case c.Claim.Stage == dag.ClaimAgain:
+		c.line = s.lineOf(c.Claim)
+		s.enter(c)
+		for _, name := range c.Claim.Locks {
+			s.hold(s.lockOf(name), c)
+		}
+	default:
+		s.take(c)
+	}
+}
+
+// AddLine notes that the store has waiting runs in a line.
+func (s *State) AddLine(is *store.Line) {
+	c := claimOfLine(is.Name)
+	l := s.lineOf(&c)
+	l.levels[is.Level].more = true
+	s.open[l.name] = true
+}
+
+// claimOfLine returns a claim with the name of a line.
+func claimOfLine(name string) dag.Claim {
+	queue, rest, _ := strings.Cut(name, "/")
+	if queue == "" {
+		return dag.Claim{Locks: []string{rest}}
+	}
+	return dag.Claim{Queue: queue, Key: rest}
+}
+
+// Window names the part of a line whose waiting runs have to be read from the store next.
+type Window struct {
+	Line  string
+	Level dag.Priority
+	From  dag.Micros // the runs that asked then or later
+	Limit int        // at most this number
+}
+
+// Fill has read called for each open line whose window in memory is nearly empty, and takes in the waiting
+// runs that read returns. It must be called when the store knows every waiting run.
+func (s *State) Fill(read func(Window) ([]store.Claimant, error)) error {
+	for name := range s.open {
+		l := s.lines[name]
+		if l == nil {
+			continue
+		}
+		for p := range l.levels {
+			v := &l.levels[p]
+			if !v.thin() {
+				continue
+			}
+			at := Window{Line: l.name, Level: dag.Priority(p), From: v.from, Limit: max(v.page, windowFill)}
+			page, err := read(at)
+			if err != nil {
+				return err
+			}
+			s.addPage(l, at, page)
+		}
+		s.tidy(l)
+	}
+	return nil
+}
+
+// addPage takes in a page of waiting runs.
+func (s *State) addPage(l *line, at Window, page []store.Claimant) {
+	for i := range page {
+		if s.of[page[i].Run] != nil { // or its grant is on its way
+			continue
+		}
+		if !s.stand(NewClaimant(&page[i])) {
+			continue
+		}
+		for _, name := range page[i].Claim.Locks {
+			s.freed[name] = true // whether it is free is seen when all are there
+		}
+	}
+	s.onward(l, at.Level, page, len(page) == at.Limit)
+}
+
+// NewClaimant returns a claimant as the store knows it.
+func NewClaimant(is *store.Claimant) *Claimant {
+	claim := is.Claim
+	return &Claimant{Run: is.Run, Shard: is.Shard, Claim: &claim}
+}
+
+// Queue returns the definition of a queue, or nil. The caller does not change it.
+func (s *State) Queue(name string) *store.Queue {
+	if q := s.queues[name]; q != nil {
+		return &q.Queue
+	}
+	return nil
+}
+
+// RunsUse reports whether runs have slots of a queue, or wait for one.
+func (s *State) RunsUse(queue string) bool {
+	q := s.queues[queue]
+	return q != nil && len(q.lines) > 0
+}
+
+// DropQueue forgets a queue. Runs and tasks that ask for it are denied.
+func (s *State) DropQueue(name string) { delete(s.queues, name) }
+
+// SetQueue changes the definition of a queue. What it lets through now is served by Serve and ServeTasks.
+func (s *State) SetQueue(next *store.Queue) {
+	q := s.queues[next.Name]
+	if q == nil {
+		s.AddQueue(next)
+		return
+	}
+	q.Queue = *next
+	for _, l := range q.lines {
+		s.open[l.name] = true
+	}
+	s.look(func(is *queue) bool { return is == q })
+}

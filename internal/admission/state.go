@@ -1,0 +1,376 @@
+package admission
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// State is what the admission owner knows. Make one with New. A State that is not Loaded knows nothing.
+type State struct {
+	Loaded bool       // it was filled from rows: every run that holds something is known
+	Ageing dag.Micros // the wait that raises a run in a queue by priority by one level; 0: none
+
+	queues map[string]*queue
+	of     map[dag.RunID]*Claimant // the runs that hold something, and the first of each queue
+	locks  map[string]*lock
+	lines  map[string]*line
+	open   map[string]bool      // lines in which a run may now get through that could not before
+	freed  map[string]bool      // locks, likewise
+	kin    int                  // claimants that wait for locks and use those of ancestors: only they wait in circles
+	grants int64                // in the present transaction
+	crews  map[CrewKey]*crew    // tasks that have queue slots, want one, or had one
+	waits  map[string]*waitList // of crews, by queue and key
+	dirty  map[string]bool      // wait lists in which a task may now get a slot that could not before
+	// wake is the time at which a rate or a pause lets a run pass. It is 0 if no run waits for that.
+	wake dag.Micros
+}
+
+// New returns an empty state.
+func New(ageing dag.Micros) State {
+	return State{Ageing: ageing, queues: map[string]*queue{}, of: map[dag.RunID]*Claimant{}, locks: map[string]*lock{},
+		lines: map[string]*line{}, open: map[string]bool{}, freed: map[string]bool{},
+		crews: map[CrewKey]*crew{}, waits: map[string]*waitList{}, dirty: map[string]bool{}}
+}
+
+// Begin starts a transaction: its grants are counted from one.
+func (s *State) Begin() { s.grants = 0 }
+
+// Wake returns the time at which a rate or a pause lets a run or a task pass, or 0.
+func (s *State) Wake() dag.Micros { return s.wake }
+
+// Busy reports whether a run or a task may get through now.
+func (s *State) Busy(now dag.Micros) bool {
+	return len(s.open)+len(s.freed)+len(s.dirty) > 0 || s.wake != 0 && s.wake <= now
+}
+
+// queue is a definition and its lines by key.
+type queue struct {
+	store.Queue
+	lines map[string]*line
+}
+
+// Claimant is a run that holds something or is queued.
+type Claimant struct {
+	Run   dag.RunID
+	Shard dag.ShardID
+	Claim *dag.Claim // as in the row of its run, now or after this transaction: a change makes another one
+	locks bool       // they are set aside for it, or held
+	slot  bool       // it has a slot of its queue
+	line  *line
+}
+
+// line holds the runs that wait at a queue for one key. A run that names no queue waits in the line of its
+// first lock.
+type line struct {
+	name   string
+	q      *queue // nil: there is none
+	past   int    // queue slots in use
+	wait   int    // runs that wait for locks
+	again  []*Claimant
+	levels [dag.Levels]window
+	// full is the reason given to runs that wait for a queue slot, and fullAt the limit that it names. 0: not
+	// given yet.
+	full   string
+	fullAt int32
+}
+
+// lock holds the runs that have a lock and those that want it.
+type lock struct {
+	name   string
+	family dag.RunID // whose members have it
+	has    map[dag.RunID]*Claimant
+	wants  []*Claimant // by Asked
+	// more says where to find further runs that want the lock and are only in the store: those that asked at
+	// that instant or later.
+	more map[stand]dag.Micros
+}
+
+// stand identifies a window by name.
+type stand struct {
+	line  string
+	level dag.Priority
+}
+
+func (c *Claimant) family() dag.RunID {
+	if c.Claim.Family.IsZero() {
+		return c.Run
+	}
+	return c.Claim.Family
+}
+
+func byAsked(a, b *Claimant) int {
+	return cmp.Or(cmp.Compare(a.Claim.Asked, b.Claim.Asked), bytes.Compare(a.Run[:], b.Run[:]))
+}
+
+func insertAsked(list []*Claimant, c *Claimant) []*Claimant {
+	i, _ := slices.BinarySearchFunc(list, c, byAsked)
+	return slices.Insert(list, i, c)
+}
+
+func removeAsked(list []*Claimant, c *Claimant) []*Claimant {
+	if i, found := slices.BinarySearchFunc(list, c, byAsked); found {
+		switch {
+		case len(list) == 1: // its room is used again
+			list[0] = nil
+			return list[:0]
+		case i == 0: // the head is removed without a move of the others
+			list[0] = nil
+			return list[1:]
+		}
+		return slices.Delete(list, i, i+1)
+	}
+	return list
+}
+
+// lineOf finds the line of a claim, or makes it.
+func (s *State) lineOf(c *dag.Claim) *line {
+	if q := s.queues[c.Queue]; q != nil {
+		if l := q.lines[c.Key]; l != nil {
+			return l
+		}
+	}
+	name := c.Line()
+	l := s.lines[name]
+	if l == nil {
+		l = &line{name: name}
+		if c.Queue != "" {
+			if l.q = s.queues[c.Queue]; l.q != nil {
+				l.q.lines[c.Key] = l
+			}
+		}
+		s.lines[name] = l
+	}
+	return l
+}
+
+func (s *State) lockOf(name string) *lock {
+	k := s.locks[name]
+	if k == nil {
+		k = &lock{name: name, has: map[dag.RunID]*Claimant{}}
+		s.locks[name] = k
+	}
+	return k
+}
+
+// tidy forgets a queue without runs.
+func (s *State) tidy(l *line) {
+	if l.past > 0 || l.wait > 0 || len(l.again) > 0 || s.lines[l.name] != l {
+		return
+	}
+	for i := range l.levels {
+		if len(l.levels[i].list) > 0 || l.levels[i].more {
+			return
+		}
+	}
+	delete(s.lines, l.name)
+	delete(s.open, l.name)
+	if l.q != nil {
+		delete(l.q.lines, strings.TrimPrefix(l.name, l.q.Name+"/"))
+	}
+}
+
+// enter enqueues c for its locks and then for a queue slot. It returns false if the window in memory is full
+// and only the store keeps c.
+func (s *State) enter(c *Claimant) bool {
+	c.line = s.lineOf(c.Claim)
+	if c.Claim.Stage == dag.ClaimAgain {
+		c.locks = true
+		c.line.again = insertAsked(c.line.again, c)
+	} else {
+		v := &c.line.levels[c.Claim.Level]
+		if n := len(v.list); !v.more && n >= windowMax && len(s.of) >= knownMax && byAsked(v.list[n-1], c) < 0 {
+			v.more, v.from = true, c.Claim.Asked
+		}
+		if v.more && c.Claim.Asked >= v.from {
+			v.far = min(v.far, c.Claim.Asked) // later runs have to be read, too
+			return false
+		}
+		return s.stand(c)
+	}
+	s.of[c.Run] = c
+	s.open[c.line.name] = true
+	return true
+}
+
+// take records that a claimant has its claim.
+func (s *State) take(c *Claimant) {
+	c.line = s.lineOf(c.Claim)
+	s.of[c.Run] = c
+	c.locks = true
+	for _, name := range c.Claim.Locks {
+		s.hold(s.lockOf(name), c)
+	}
+	if c.Claim.Slot() {
+		c.slot = true
+		c.line.past++
+	}
+}
+
+func (s *State) hold(k *lock, c *Claimant) {
+	k.family = c.family()
+	k.has[c.Run] = c
+}
+
+// leave takes a claimant off everything. It does nothing if the claimant has left: a denial may reach a run
+// that is the youngest of the circle that it closes.
+func (s *State) leave(c *Claimant) {
+	if s.of[c.Run] != c {
+		return
+	}
+	delete(s.of, c.Run)
+	l := c.line
+	if c.slot {
+		c.slot = false
+		l.past--
+	}
+	switch c.Claim.Stage {
+	case dag.ClaimAsked:
+		if c.locks {
+			l.levels[c.Claim.Level].list = removeAsked(l.levels[c.Claim.Level].list, c)
+			break
+		}
+		l.wait--
+		if !c.Claim.Family.IsZero() {
+			s.kin--
+		}
+	case dag.ClaimAgain:
+		l.again = removeAsked(l.again, c)
+	}
+	for _, name := range c.Claim.Locks {
+		k := s.lockOf(name)
+		k.wants = removeAsked(k.wants, c)
+		delete(k.has, c.Run)
+		if s.freed[name] = true; len(k.has) == 0 {
+			k.family = dag.RunID{}
+			if s.recall(k); len(k.wants) == 0 {
+				delete(s.locks, name)
+				delete(s.freed, name)
+			}
+		}
+	}
+	s.open[l.name] = true
+	s.tidy(l)
+}
+
+// free reports whether a claimant may have a lock now: the lock is free and it is the claimant's turn, or the
+// run of an ancestor holds it.
+func (s *State) free(k *lock, c *Claimant) bool {
+	if len(k.has) > 0 {
+		return k.family == c.family()
+	}
+	return s.turn(k, c)
+}
+
+// turn reports whether no other run comes before a claimant that wants the lock. Earlier claimants that wait
+// for another lock held by its family do not count: the family would wait for this lock, and they for the
+// family.
+func (s *State) turn(k *lock, c *Claimant) bool {
+	for _, o := range k.wants {
+		if o == c {
+			return true
+		}
+		if c.Claim.Family.IsZero() || !slices.ContainsFunc(o.Claim.Locks, func(name string) bool {
+			other := s.locks[name]
+			return other != nil && len(other.has) > 0 && other.family == c.family() && o.family() != c.family()
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// lockAll sets all locks of a claimant aside for it, in one step, or none.
+func (s *State) lockAll(c *Claimant) bool {
+	if c.locks {
+		return true
+	}
+	for _, name := range c.Claim.Locks {
+		if !s.free(s.lockOf(name), c) {
+			return false
+		}
+	}
+	if !c.Claim.Family.IsZero() {
+		s.kin--
+	}
+	for _, name := range c.Claim.Locks {
+		k := s.lockOf(name)
+		k.wants = removeAsked(k.wants, c)
+		s.hold(k, c)
+		s.freed[name] = true // kin of it may come in, too
+	}
+	c.locks = true
+	c.line.wait--
+	v := &c.line.levels[c.Claim.Level]
+	v.list = insertAsked(v.list, c)
+	return true
+}
+
+// state is the present state of the queue: a state that was set for a time ends by itself.
+func (q *queue) state(now dag.Micros) string { return QueueState(&q.Queue, now) }
+
+// room reports whether the line lets another through now; later is when it may, if time alone
+// brings that.
+func (l *line) room(now dag.Micros) (ok bool, later dag.Micros) {
+	switch q := l.q; {
+	case q == nil:
+		return true, 0
+	case q.state(now) == store.QueuePaused:
+		return false, q.Until
+	case q.Limit > 0 && l.past >= int(q.Limit):
+		return false, 0
+	case q.Rate > 0 && q.Paced > now:
+		return false, q.Paced
+	}
+	return true, 0
+}
+
+// pace uses up one start of a queue's rate. Unused starts are lost, except within slack, because the writer
+// does not wake at every instant.
+func (q *queue) pace(now dag.Micros) {
+	const slack = 50_000
+	q.Paced = max(q.Paced, now-min(slack, q.Each/dag.Micros(q.Rate))) + q.Each/dag.Micros(q.Rate)
+}
+
+// head returns the next run of a queue that has its locks: first the runs that had a queue slot before, then
+// by effective level if the queue orders by priority, then by the time of asking. It returns nil if no run
+// waits, and while the next run may be one that only the store knows.
+func (l *line) head(now dag.Micros, ageing dag.Micros) *Claimant {
+	if len(l.again) > 0 {
+		return l.again[0]
+	}
+	flat := l.q == nil || l.q.Order != store.QueuePriority
+	var best *Claimant
+	var bestLevel int64
+	hidden, hiddenLevel := endOfTime, int64(0) // the first that the store may have
+	for p := range l.levels {
+		v := &l.levels[p]
+		if len(v.list) == 0 && !v.more {
+			continue
+		}
+		asked := v.from
+		if len(v.list) > 0 {
+			asked = v.list[0].Claim.Asked
+		}
+		level := int64(0)
+		if !flat {
+			level = Aged(dag.Priority(p), asked, now, ageing)
+		}
+		switch {
+		case len(v.list) == 0:
+			if hidden == endOfTime || level < hiddenLevel || level == hiddenLevel && asked < hidden {
+				hidden, hiddenLevel = asked, level
+			}
+		case best == nil || level < bestLevel || level == bestLevel && byAsked(v.list[0], best) < 0:
+			best, bestLevel = v.list[0], level
+		}
+	}
+	if best != nil && hidden != endOfTime && (hiddenLevel < bestLevel || hiddenLevel == bestLevel && hidden <= best.Claim.Asked) {
+		return nil
+	}
+	return best
+}

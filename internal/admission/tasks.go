@@ -1,0 +1,258 @@
+package admission
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Queue slots of tasks go to crews. What a crew has, wants and gave back are totals in the row of its run
+// (dag.Share), so this memory is made of rows, and of what was given and is on its way.
+//
+// Slots of runs and slots of tasks are counted apart, each up to the limit: a task that has a queue slot
+// waits only for a worker, so no two can wait for each other's.
+
+// CrewKey names a crew.
+type CrewKey struct {
+	Run   dag.RunID
+	Queue string
+}
+
+// crew is the admission owner's knowledge of one crew.
+type crew struct {
+	Crew   // Share.Got is what was given, though its run may not know it yet
+	wait   *waitList
+	listed bool // it wants a queue slot and is in its wait list
+}
+
+func (c *crew) key() CrewKey { return CrewKey{c.Run, c.Share.Queue} }
+
+// waitList holds the crews that name one key of a queue. A crew that got a slot moves behind the others, so
+// that a run with many tasks keeps no other run out.
+type waitList struct {
+	name   string
+	queue  string
+	past   int64               // queue slots in use
+	crews  int                 // that are of this list
+	levels [dag.Levels][]*crew // those that want one; by Asked
+}
+
+func byTurn(a, b *crew) int { return ByTurn(&a.Crew, &b.Crew) }
+
+// list lists a crew if it wants a queue slot. A crew is unlisted before its share changes.
+func (t *waitList) list(c *crew) {
+	if c.listed = c.Share.Wants() > 0; c.listed {
+		l := t.levels[c.Priority]
+		i, _ := slices.BinarySearchFunc(l, c, byTurn)
+		t.levels[c.Priority] = slices.Insert(l, i, c)
+	}
+}
+
+func (t *waitList) unlist(c *crew) {
+	if l := t.levels[c.Priority]; c.listed {
+		if i, found := slices.BinarySearchFunc(l, c, byTurn); found {
+			t.levels[c.Priority] = slices.Delete(l, i, i+1)
+		}
+		c.listed = false
+	}
+}
+
+// head returns the crew whose turn it is, or nil. In a queue by priority this is the first of the best
+// level. The level of a crew rises with the time that it waits for its next slot.
+func (t *waitList) head(q *queue, now, ageing dag.Micros) *crew {
+	var best *crew
+	for p := range t.levels {
+		if l := t.levels[p]; len(l) > 0 && (best == nil || sooner(q, l[0], best, now, ageing)) {
+			best = l[0]
+		}
+	}
+	return best
+}
+
+// sooner reports whether a comes before b.
+func sooner(q *queue, a, b *crew, now, ageing dag.Micros) bool {
+	if q == nil {
+		return byTurn(a, b) < 0
+	}
+	return Sooner(&q.Queue, &a.Crew, &b.Crew, now, ageing)
+}
+
+// room reports whether a task gets a slot now. later is the time at which it may, if the passing of time
+// alone brings that. A drained queue gives tasks no slots: they wait as at a paused one.
+func (t *waitList) room(q *queue, now dag.Micros) (ok bool, later dag.Micros) {
+	switch {
+	case q.state(now) != store.QueueActive:
+		return false, q.Until
+	case q.Limit > 0 && t.past >= int64(q.Limit):
+		return false, 0
+	case q.Rate > 0 && q.Paced > now:
+		return false, q.Paced
+	}
+	return true, 0
+}
+
+// Enroll takes in what the run of a crew says of it: the newest counts. If the crew was given more than its
+// run knows, the given number stays.
+func (s *State) Enroll(is Crew) {
+	run := &crew{Crew: is}
+	k := run.key()
+	c := s.crews[k]
+	if c != nil && c.Share.Life < run.Share.Life {
+		s.dismiss(c) // its run has begun again since
+		c = nil
+	}
+	switch {
+	case c == nil:
+		c = run
+		name := c.Share.Line()
+		if c.wait = s.waits[name]; c.wait == nil {
+			c.wait = &waitList{name: name, queue: c.Share.Queue}
+			s.waits[name] = c.wait
+		}
+		c.wait.crews++
+		s.crews[k] = c
+	case c.Share.Life > run.Share.Life || c.Share.Rev >= run.Share.Rev:
+		return
+	default:
+		c.wait.unlist(c)
+		c.wait.past -= c.Share.Has()
+		given := c.Share
+		if c.Share = run.Share; given.Got > c.Share.Got {
+			c.Share.Got, c.Share.Limit, c.Share.Asked = given.Got, given.Limit, max(given.Asked, c.Share.Asked)
+		}
+	}
+	c.wait.past += c.Share.Has()
+	c.wait.list(c)
+	s.dirty[c.wait.name] = true
+}
+
+// Dismiss takes off the crew of a run that has ended, if the run has not begun again since.
+func (s *State) Dismiss(run dag.RunID, share *dag.Share) {
+	if c := s.crews[CrewKey{run, share.Queue}]; c != nil && c.Share.Life <= share.Life {
+		s.dismiss(c)
+	}
+}
+
+// Knows reports whether the crew of a run's present generation is known.
+func (s *State) Knows(run dag.RunID, share *dag.Share) bool {
+	c := s.crews[CrewKey{run, share.Queue}]
+	return c != nil && c.Share.Life == share.Life
+}
+
+func (s *State) dismiss(c *crew) {
+	t := c.wait
+	t.unlist(c)
+	t.past -= c.Share.Has()
+	delete(s.crews, c.key())
+	if t.crews--; t.crews == 0 {
+		delete(s.waits, t.name)
+		delete(s.dirty, t.name)
+		return
+	}
+	s.dirty[t.name] = true
+}
+
+// TasksUse reports whether tasks have slots of a queue, or wait for one.
+func (s *State) TasksUse(queue string) bool {
+	for _, t := range s.waits {
+		if t.queue != queue {
+			continue
+		}
+		wants := slices.ContainsFunc(t.levels[:], func(l []*crew) bool { return len(l) > 0 })
+		if wants || t.past > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// look marks the wait lists of queues to be looked at: a queue lets more through, or time has passed.
+func (s *State) look(which func(*queue) bool) {
+	for name, t := range s.waits {
+		if q := s.queues[t.queue]; q != nil && which(q) {
+			s.dirty[name] = true
+		}
+	}
+}
+
+// TasksMayPass reports whether ServeTasks has something to look at.
+func (s *State) TasksMayPass() bool { return len(s.dirty) > 0 }
+
+// ServeTasks gives slots to the crews that are due. Each run hears once of the slots that it got.
+func (s *State) ServeTasks(now dag.Micros, out Shell) {
+	for s.TasksMayPass() && !out.FullForTasks() {
+		var given []*crew
+		for _, t := range s.listsInTurn(now) {
+			if !s.serveList(t, now, &given, out) {
+				delete(s.dirty, t.name)
+			}
+		}
+		slices.SortFunc(given, func(a, b *crew) int {
+			return cmp.Or(bytes.Compare(a.Run[:], b.Run[:]), cmp.Compare(a.Share.Queue, b.Share.Queue))
+		})
+		for _, c := range slices.Compact(given) {
+			out.Give(&c.Crew)
+		}
+	}
+}
+
+// listsInTurn returns the wait lists that may let a task through, the longest waiting first, because they may
+// share a rate.
+func (s *State) listsInTurn(now dag.Micros) []*waitList {
+	var all []*waitList
+	heads := map[*waitList]*crew{}
+	for name := range s.dirty {
+		t := s.waits[name]
+		if t == nil {
+			delete(s.dirty, name)
+			continue
+		}
+		if heads[t] = t.head(s.queues[t.queue], now, s.Ageing); heads[t] == nil {
+			delete(s.dirty, name)
+			continue
+		}
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(a, b *waitList) int { return cmp.Or(byTurn(heads[a], heads[b]), cmp.Compare(a.name, b.name)) })
+	return all
+}
+
+// serveList gives the slots of one wait list; more reports whether it has to be looked at again.
+func (s *State) serveList(t *waitList, now dag.Micros, given *[]*crew, out Shell) (more bool) {
+	q := s.queues[t.queue]
+	for {
+		c := t.head(q, now, s.Ageing)
+		switch {
+		case c == nil:
+			return false
+		case out.FullForTasks():
+			return true // the next transaction goes on
+		case q == nil: // it was removed while the tasks asked for it
+			t.unlist(c)
+			c.Share.Need = c.Share.Got
+			out.Refuse(&c.Crew, NoQueue(c.Share.Queue, "a task"))
+			continue
+		}
+		if ok, later := t.room(q, now); !ok {
+			s.wakeAt(later)
+			return false
+		}
+		t.unlist(c)
+		c.Share.Got++
+		c.Share.Asked, c.Share.Limit = now, q.Limit
+		t.past++
+		t.list(c)
+		out.Spend()
+		*given = append(*given, c)
+		if q.Rate > 0 {
+			q.pace(now)
+			out.Paced(q.Name, q.Paced)
+			if len(s.dirty) > 1 {
+				return true // another list of the queue may be next
+			}
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package admission
+
+import (
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// window holds the first waiting runs of one level.
+type window struct {
+	list []*Claimant // those that have their locks, or name none; by Asked
+	more bool        // the store may have others, who asked at from or later
+	from dag.Micros
+	page int // how many are read next; 0: windowFill
+	// far is the point that reading had reached before it began again for the locks in again.
+	far   dag.Micros
+	again map[string]bool
+}
+
+// Bounds of a window of waiting runs. When fewer than windowThin runs with free locks are left, windowFill
+// are read at a time. The window grows to windowMax; until knownMax runs are known in all queues together, no
+// run that arrived under this owner has to be read again. A run that waits for a lock is in the lock's list
+// instead, of which wantsMax are known, so that many runs at one lock neither fill the memory nor hide the
+// runs behind them.
+const (
+	windowFill = 200
+	windowThin = 50
+	windowMax  = 1000
+	wantsMax   = 200
+	knownMax   = 20_000
+)
+
+// stand puts a claimant where it waits: at its locks, or in its line. It returns false if the claimant need
+// not be known before a lock is free.
+func (s *State) stand(c *Claimant) bool {
+	if c.line == nil {
+		c.line = s.lineOf(c.Claim)
+	}
+	if s.crowded(c) {
+		return false
+	}
+	s.of[c.Run] = c
+	s.open[c.line.name] = true
+	v := &c.line.levels[c.Claim.Level]
+	if c.locks = len(c.Claim.Locks) == 0; c.locks {
+		v.list = insertAsked(v.list, c)
+		return true
+	}
+	c.line.wait++
+	if !c.Claim.Family.IsZero() {
+		s.kin++
+	}
+	for _, name := range c.Claim.Locks {
+		k := s.lockOf(name)
+		k.wants = insertAsked(k.wants, c)
+	}
+	return true
+}
+
+// crowded reports whether the known runs that want one of c's locks are so numerous that c need not be in
+// memory until there are fewer. It notes the lock, so that c is read then. A run that uses the locks of its
+// ancestors is always known, because it may be part of a circle. So is a run that does not wait for locks,
+// because it must get its refusal.
+func (s *State) crowded(c *Claimant) bool {
+	if !c.Claim.Family.IsZero() || c.Claim.Fail {
+		return false
+	}
+	for _, name := range c.Claim.Locks {
+		k := s.locks[name]
+		if k == nil || len(k.wants) < wantsMax || byAsked(k.wants[len(k.wants)-1], c) > 0 {
+			continue
+		}
+		at := stand{c.line.name, c.Claim.Level}
+		if from, in := k.more[at]; !in || c.Claim.Asked < from {
+			if k.more == nil {
+				k.more = map[stand]dag.Micros{}
+			}
+			k.more[at] = c.Claim.Asked
+		}
+		return true
+	}
+	return false
+}
+
+// recall reads further runs that want a lock from the store, when few known ones are left.
+func (s *State) recall(k *lock) {
+	if len(k.wants) >= windowThin {
+		return
+	}
+	for at, from := range k.more {
+		c := claimOfLine(at.line)
+		l := s.lineOf(&c)
+		v := &l.levels[at.level]
+		if !v.more {
+			v.more, v.from = true, endOfTime
+		}
+		if v.from > from {
+			v.far, v.from = max(v.far, v.from), from
+			if v.again == nil {
+				v.again = map[string]bool{}
+			}
+			v.again[k.name] = true
+		}
+		s.open[l.name] = true
+	}
+	k.more = nil
+}
+
+// endOfTime is later than every asking.
+const endOfTime = dag.Micros(1<<63 - 1)
+
+// onward moves a window on after a page was read. What lies between here and the point to which it was read
+// before is known, except for runs that want a lock for which reading began again. If enough of those are
+// found, reading goes on at that point.
+func (s *State) onward(l *line, level dag.Priority, page []store.Claimant, full bool) {
+	v := &l.levels[level]
+	switch n := len(page); {
+	case !full:
+		v.more, v.page = false, 0
+	case page[n-1].Claim.Asked == v.from: // a page of one instant
+		v.page = 2 * max(v.page, windowFill)
+	default:
+		v.from, v.page = page[n-1].Claim.Asked, 0
+	}
+	if !v.more || v.from >= v.far {
+		v.far, v.again = 0, nil
+		return
+	}
+	for name := range v.again {
+		if k := s.locks[name]; k == nil || len(k.wants) < wantsMax {
+			return
+		}
+	}
+	for name := range v.again {
+		k := s.locks[name]
+		if k.more == nil {
+			k.more = map[stand]dag.Micros{}
+		}
+		k.more[stand{l.name, level}] = v.from
+	}
+	if v.more, v.from = v.far != endOfTime, v.far; !v.more {
+		v.from = 0
+	}
+	v.far, v.again, v.page = 0, nil, 0
+}
+
+// thin reports whether the store holds waiting runs of a window while few of them are in memory.
+func (v *window) thin() bool { return v.more && len(v.list) < windowThin }

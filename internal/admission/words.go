@@ -1,0 +1,74 @@
+package admission
+
+import (
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// The periods of a rate.
+const (
+	PerSecond dag.Micros = 1_000_000
+	PerMinute            = 60 * PerSecond
+	PerHour              = 60 * PerMinute
+)
+
+// Because adds the reason that a person gave. It returns "" if there is none.
+func Because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+// Lets describes a limit in words.
+func Lets[N int | int64 | int32](what string, limit N) string {
+	if limit == 1 {
+		return what + " lets one run be active at a time"
+	}
+	return fmt.Sprintf("%s lets %d runs be active at a time", what, limit)
+}
+
+// Paces says how many runs or tasks a rate lets through.
+func Paces(what string, n int32, of string, period dag.Micros) string {
+	if n == 1 {
+		return fmt.Sprintf("%s lets one %s through %s", what, of, each(period))
+	}
+	return fmt.Sprintf("%s lets %d %ss through %s", what, n, of, each(period))
+}
+
+func each(period dag.Micros) string {
+	switch period {
+	case PerSecond:
+		return "a second"
+	case PerMinute:
+		return "a minute"
+	}
+	return "an hour"
+}
+
+// WhyHeld explains why a queue gives the tasks of a run no more slots. has counts the slots in use.
+func WhyHeld(q *store.Queue, s *dag.Share, has int64, now dag.Micros) (what, unblocks string, expected dag.Micros) {
+	switch state := QueueState(q, now); {
+	case state != store.QueueActive:
+		return fmt.Sprintf("%s is %s%s", s.What(), state, Because(q.Reason)), "skein queue resume " + q.Name, q.Until
+	case q.Limit > 0 && has >= int64(q.Limit):
+		what = fmt.Sprintf("%s lets %d tasks run at a time", s.What(), q.Limit)
+		if q.Limit == 1 {
+			what = s.What() + " lets one task run at a time"
+		}
+		return what, "the end of one of them, or a higher limit: skein queue set " + q.Name + " --limit N", 0
+	case q.Rate > 0 && q.Paced > now:
+		return Paces(s.What(), q.Rate, "task", q.Each), "time", q.Paced
+	}
+	return "it is queued in " + s.What(), "its turn", 0
+}
+
+// NoQueue says that there is no queue of a name. by says what names it; "" means the run.
+func NoQueue(name, by string) string {
+	if by == "" {
+		by = "the run"
+	}
+	return fmt.Sprintf("there is no queue %s, which %s names: make it with skein queue set %s --limit N, or correct the name", name, by, name)
+}

@@ -1,0 +1,369 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/audit"
+	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store"
+)
+
+// auditedElsewhere lists the routes that a single node cannot carry out, with the check of the store
+// contract that shows their rows, or with another test.
+var auditedElsewhere = map[string]string{
+	"POST /nodes/{name}:cordon":        "needs a cluster: orders to nodes and moves of shards are audited",
+	"POST /nodes/{name}:drain":         "needs a cluster: orders to nodes and moves of shards are audited",
+	"POST /nodes/{name}:uncordon":      "needs a cluster: orders to nodes and moves of shards are audited",
+	"POST /shards/{id}:move":           "needs a cluster: orders to nodes and moves of shards are audited",
+	"POST /workflows/{ns}/{name}:move": "needs a cluster: orders to nodes and moves of shards are audited",
+	"POST /admin/scheduler:stop":       "needs a cluster: orders to nodes and moves of shards are audited",
+	"POST /admin/scheduler:start":      "needs a cluster: orders to nodes and moves of shards are audited",
+	"GET /auth/{name}/callback":        "needs a provider: TestOIDC",
+	"DELETE /session":                  "needs a session: TestAuditedSignIns",
+	"POST /session":                    "needs a password: TestAuditedSignIns",
+	"DELETE /sessions/{id}":            "needs a session: TestAuditedSignIns",
+}
+
+const auditedFlow = "name: w\nparams: {p: {type: string, default: x}}\ntriggers: [{name: t, cron: '0 0 1 1 *'}]\ntasks:\n  gate: {approval: {}}\n" +
+	"  slow: {run: sleep 60}\n  last: {needs: slow, run: 'true'}\n  more: {needs: slow, run: 'true'}\n"
+
+// auditBed is a node with its own calls.
+type auditBed struct {
+	*testing.T
+	n *Node
+}
+
+func (b *auditBed) call(method, path, body string) (int, string) {
+	b.Helper()
+	r := httptest.NewRequest(method, "http://localhost/api/v1"+path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	} else {
+		r.Body, r.ContentLength = http.NoBody, 0
+	}
+	w := httptest.NewRecorder()
+	b.n.Handler().ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func (b *auditBed) must(method, path, body string) string {
+	b.Helper()
+	code, text := b.call(method, path, body)
+	if code >= 300 {
+		b.Fatalf("%s %s: %d %s", method, path, code, text)
+	}
+	return text
+}
+
+func (b *auditBed) rows() []store.Audit {
+	b.Helper()
+	rows, err := b.n.store.AuditList(b.Context(), store.AuditQuery{Limit: 1000})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return rows
+}
+
+// run starts a run and waits until its task slow runs.
+func (b *auditBed) run() string {
+	b.Helper()
+	var run api.Run
+	if err := json.Unmarshal([]byte(b.must("POST", "/runs", `{"workflow":"w"}`)), &run); err != nil {
+		b.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(b.must("GET", "/runs/"+run.ID+"/tasks/slow", ""), `"running"`); {
+		if time.Now().After(end) {
+			b.Fatal("the task does not run")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return run.ID
+}
+
+// TestAuditedRoutes calls every route that changes something, and finds a row of each call. A route that
+// is neither called here, nor in auditedElsewhere, nor in the list of exceptions of the server, fails the
+// test.
+func TestAuditedRoutes(t *testing.T) {
+	n, _, stop := startNode(t, testConfig(t, nil))
+	defer stop()
+	b := &auditBed{t, n}
+	source, err := json.Marshal(api.ApplyRequest{Source: auditedFlow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := json.Marshal(api.ApplyRequest{Source: strings.Replace(auditedFlow, "sleep 60", "sleep 61", 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := map[string]bool{}
+	// check makes a call and compares its row with what is known of it.
+	check := func(route, path, body string) string {
+		t.Helper()
+		method, pattern, _ := strings.Cut(route, " ")
+		row := access.RowOf(method, api.Prefix+pattern)
+		called[route] = true
+		before := len(b.rows())
+		text := b.must(method, path, body)
+		rows := b.rows()
+		if len(rows) == before {
+			t.Errorf("%s writes no audit row", route)
+			return text
+		}
+		if r := rows[0]; r.Verb != row.Verb.String() || r.Action == "" || r.Principal != "local" || !strings.HasPrefix(r.Object, strings.SplitN(path, "?", 2)[0]) || r.Outcome != store.AuditDone {
+			t.Errorf("%s: row %+v", route, r)
+		} else if strings.Contains(pattern, "{ns}") && r.Namespace != "default" || strings.Contains(pattern, "/runs/{id}") && r.Namespace != "default" {
+			t.Errorf("%s: namespace %q", route, r.Namespace)
+		}
+		return text
+	}
+	check("PUT /workflows/{ns}/{name}", "/workflows/default/w", string(source))
+	check("PUT /workflows/{ns}/{name}", "/workflows/default/w", string(second))
+	check("POST /workflows/{ns}/{name}:rollback", "/workflows/default/w:rollback", `{"version":1}`)
+	check("POST /workflows/{ns}/{name}:pause", "/workflows/default/w:pause", "")
+	check("POST /workflows/{ns}/{name}:resume", "/workflows/default/w:resume", "")
+	one := b.run()
+	const ofRun = "POST /runs/{id}"
+	check(ofRun+":pause", "/runs/"+one+":pause", "")
+	check(ofRun+":resume", "/runs/"+one+":resume", "")
+	check(ofRun+"/tasks/{task}:approve", "/runs/"+one+"/tasks/gate:approve", `{}`)
+	check(ofRun+"/tasks/{task}:skip", "/runs/"+one+"/tasks/more:skip", "")
+	check(ofRun+"/tasks/{task}:mark", "/runs/"+one+"/tasks/last:mark", `{"state":"succeeded","reason":"r"}`)
+	check(ofRun+"/tasks/{task}:stop", "/runs/"+one+"/tasks/slow:stop", "")
+	two := b.run()
+	check(ofRun+":stop", "/runs/"+two+":stop", "")
+	ended := func(run string) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !strings.Contains(b.must("GET", "/runs/"+run, ""), `"state":"stopped"`); {
+			if time.Now().After(end) {
+				t.Fatal("the run does not end")
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	ended(two)
+	check(ofRun+":recover", "/runs/"+two+":recover", "")
+	check(ofRun+":kill", "/runs/"+two+":kill", "")
+	ended(two)
+	check(ofRun+"/tasks/{task}:retry", "/runs/"+two+"/tasks/slow:retry", "")
+	const ofTrigger = "POST /schedules/{ns}/{workflow}/{trigger}"
+	check(ofTrigger+":pause", "/schedules/default/w/t:pause", "")
+	check(ofTrigger+":resume", "/schedules/default/w/t:resume", "")
+	check(ofTrigger+":trigger", "/schedules/default/w/t:trigger", "")
+	var fill api.Backfill
+	if err := json.Unmarshal([]byte(check("POST /backfills", "/backfills", `{"workflow":"w","from":"2020-01-01T00:00:00Z","to":"2023-01-02T00:00:00Z"}`)), &fill); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"pause", "resume", "cancel"} {
+		check("POST /backfills/{id}:"+verb, fmt.Sprintf("/backfills/%v:%s", fill.ID, verb), "")
+	}
+	check("PUT /queues/{name}", "/queues/q", `{"limit":1}`)
+	for _, verb := range []string{"pause", "drain", "resume"} {
+		check("POST /queues/{name}:"+verb, "/queues/q:"+verb, "")
+	}
+	check("DELETE /queues/{name}", "/queues/q", "")
+	check("PUT /secrets/{ns}/{name}", "/secrets/default/S", `{"value":"canary-1234"}`)
+	check("POST /keys:rotate", "/keys:rotate", "{}")
+	check("DELETE /secrets/{ns}/{name}", "/secrets/default/S", "")
+	check("PUT /classes/{name}", "/classes/big", `{"cpu":1}`)
+	check("DELETE /classes/{name}", "/classes/big", "")
+	check("POST /users", "/users", `{"name":"ada","kind":"user","password":"canary correct horse 77"}`)
+	check("POST /users/{name}:password", "/users/ada:password", `{"password":"canary battery staple 78"}`)
+	check("POST /users/{name}:disable", "/users/ada:disable", "")
+	check("POST /users/{name}:enable", "/users/ada:enable", "")
+	check("POST /roles", "/roles", `{"name":"looks","verbs":["run.read"]}`)
+	check("POST /bindings", "/bindings", `{"user":"ada","role":"looks","namespace":"default"}`)
+	check("DELETE /bindings/{user}/{role}/{ns}", "/bindings/ada/looks/default", "")
+	check("DELETE /roles/{name}", "/roles/looks", "")
+	check("DELETE /users/{name}", "/users/ada", "")
+	var token api.NewToken
+	if err := json.Unmarshal([]byte(check("POST /tokens", "/tokens", `{"kind":"api","name":"ci"}`)), &token); err != nil {
+		t.Fatal(err)
+	}
+	code := map[string]string{}
+	if err := json.Unmarshal([]byte(check("POST /session:code", "/session:code", "")), &code); err == nil && code["code"] == "" {
+		t.Error("no code")
+	}
+	check("POST /tokens/{id}:rotate", fmt.Sprintf("/tokens/%d:rotate", token.ID), "")
+	check("POST /tokens/{id}:revoke", fmt.Sprintf("/tokens/%d:revoke", token.ID), "")
+	level := "/nodes/" + n.cfg.Name + ":log-level"
+	if code, text := b.call("POST", level, `{"level":"debug"}`); code == http.StatusOK && b.rows()[0].Action != "set-log-level" {
+		t.Errorf("the level of the log was changed without a row: %s", text)
+	}
+	called["POST /nodes/{name}:log-level"] = true
+	check("DELETE /workflows/{ns}/{name}", "/workflows/default/w", "")
+	for _, row := range access.Table() {
+		route := row.Method + " " + strings.TrimPrefix(row.Path, api.Prefix)
+		if server.Audited(&row) && !called[route] && auditedElsewhere[route] == "" {
+			t.Errorf("%s changes something and is not called here: add a call, or an exception with its reason to the server", route)
+		}
+	}
+	for _, r := range b.rows() {
+		if text := fmt.Sprintf("%+v", r); strings.Contains(text, "canary") || strings.Contains(text, token.Secret) {
+			t.Errorf("a row holds a secret: %s", text)
+		}
+	}
+}
+
+// TestAuditedSignIns: rows name the person who signs in, signs out, or ends a session. Refused sign-ins are
+// counted in one row, which has no name: a stranger gives it.
+func TestAuditedSignIns(t *testing.T) {
+	c := testConfig(t, nil)
+	n, _, stop := startNode(t, c)
+	b := &auditBed{t, n}
+	const password = "canary correct horse 77"
+	b.must("POST", "/users", `{"name":"ada","kind":"user","password":"`+password+`"}`)
+	call := func(method, path, body, cookie string, status int) *http.Response {
+		t.Helper()
+		r := httptest.NewRequest(method, n.URL()+"/api/v1"+path, strings.NewReader(body))
+		r.RemoteAddr = "127.0.0.1:4"
+		if cookie != "" {
+			r.Header.Set("Cookie", cookie)
+		}
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		w := httptest.NewRecorder()
+		n.http.Handler.ServeHTTP(w, r)
+		if w.Code != status {
+			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+		return w.Result()
+	}
+	signIn := func() (cookie string) {
+		t.Helper()
+		answer := call("POST", "/session", `{"user":"ada","password":"`+password+`"}`, "", http.StatusOK)
+		return answer.Cookies()[0].Name + "=" + answer.Cookies()[0].Value
+	}
+	wants := func(object string, session bool) {
+		t.Helper()
+		if r := b.rows()[0]; r.Principal != "ada" || r.Kind != "user" || r.Object != object || r.Address != "127.0.0.1" || r.Outcome != store.AuditDone || (r.Session > 0) != session {
+			t.Errorf("%s: row %+v", object, r)
+		}
+	}
+	one, two := signIn(), signIn()
+	wants("/session", false)
+	var is api.Session
+	if err := json.NewDecoder(call("GET", "/session", "", one, http.StatusOK).Body).Decode(&is); err != nil {
+		t.Fatal(err)
+	}
+	call("DELETE", "/sessions/"+is.ID, "", two, http.StatusNoContent)
+	wants("/sessions/"+is.ID, true)
+	call("DELETE", "/session", "", two, http.StatusNoContent)
+	wants("/session", true)
+	if rows := b.rows(); len(rows) != 5 {
+		t.Errorf("%d rows, want 5: %+v", len(rows), rows)
+	}
+	for range 3 {
+		call("POST", "/session", `{"user":"ada","password":"another canary"}`, "", http.StatusUnauthorized)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := readStore(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.AuditList(t.Context(), store.AuditQuery{Limit: 10})
+	if err != nil || len(rows) != 6 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	if r := rows[0]; r.Outcome != store.AuditRefused || r.Count != 3 || r.Action != "POST /api/v1/session" || r.Address != "127.0.0.1" || r.Principal != "" {
+		t.Errorf("refused sign-ins: %+v", r)
+	}
+	if strings.Contains(fmt.Sprintf("%+v", rows), "canary") {
+		t.Errorf("a row holds a password: %+v", rows)
+	}
+}
+
+// TestAuditTampering changes the database file of a node that has stopped, as its owner can, and finds
+// each change after the next start.
+func TestAuditTampering(t *testing.T) {
+	c := testConfig(t, nil)
+	n, _, stop := startNode(t, c)
+	b := &auditBed{t, n}
+	for i := range 6 {
+		b.must("PUT", "/classes/c"+fmt.Sprint(i), `{"cpu":1}`)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(c.Data, "skein.db")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := audit.PublicKey(c.AuditKey() + audit.PublicSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		name, sql, kind string
+		from            int64
+	}{
+		{"nothing", "SELECT 1", "", 0},
+		{"UPDATE", "UPDATE audit SET principal = 'eve' WHERE idx = 2", audit.Changed, 2},
+		{"DELETE", "DELETE FROM audit WHERE idx = 2", audit.Removed, 2},
+		{"INSERT", "INSERT INTO audit SELECT 99, randomblob(16), 6, hash, at, last, count, 'eve', kind, token, session, address, verb, action, object, namespace, outcome, request, detail FROM audit WHERE idx = 2", audit.Inserted, 6},
+		{"cut tail", "DELETE FROM audit WHERE idx >= 4; UPDATE audit_tree SET size = 4", audit.CutOff, 4},
+		{"swap", "UPDATE audit SET idx = 1000 WHERE idx = 2; UPDATE audit SET idx = 2 WHERE idx = 3; UPDATE audit SET idx = 3 WHERE idx = 1000", audit.Replaced, 2},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			if err := os.WriteFile(file, whole, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, more := range []string{"-wal", "-shm"} {
+				_ = os.Remove(file + more) // the node has copied the log into the file
+			}
+			conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
+			if err == nil {
+				err = sqlitex.ExecuteScript(conn, x.sql+";", nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.Close(); err != nil {
+				t.Fatal(err)
+			}
+			n, _, stop := startNode(t, c)
+			defer stop()
+			export := (&auditBed{t, n}).must("GET", "/audit:export", "")
+			points, invalid, err := audit.Checkpoints(c.AuditCheckpoints(), note.VerifierList(key))
+			if err != nil || invalid > 0 || len(points) == 0 {
+				t.Fatal(len(points), invalid, err)
+			}
+			got, err := audit.Read(bytes.NewBufferString(export), func(h audit.Head) (*audit.Verifier, error) {
+				return audit.NewVerifier(h.Tree, points, h.Keep, time.Now()), nil
+			})
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case x.kind == "" && (!got.Good() || got.Covered != 6):
+				t.Errorf("%+v", got)
+			case x.kind != "" && (got.Good() || got.Findings[0].Kind != x.kind || !begins(&got.Findings[0], x.from)):
+				t.Errorf("found %+v, want %s from %d", got.Findings, x.kind, x.from)
+			}
+		})
+	}
+}
+
+// begins reports whether a finding begins with a row. Rows that were replaced together are known from the
+// last checkpoint before them on, which may come after the first row or after none.
+func begins(f *audit.Finding, row int64) bool {
+	return f.From == row || f.Kind == audit.Replaced && f.From < row && row < f.To
+}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"skein.dev/skein/internal/identity"
+)
+
+// identityCheckMax bounds the check of one provider.
+const identityCheckMax = 20 * time.Second
+
+// checkIdentity asks each identity provider of the settings whether people can sign in by it.
+func checkIdentity(ctx context.Context, cfg *Config) (all []Check) {
+	if d := directoryOf(cfg, slog.New(slog.DiscardHandler)); d != nil {
+		all = append(all, checkDirectory(ctx, d))
+	}
+	providers, err := identityProviders(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return append(all, Check{Name: "sign-in", State: CheckBad, Found: err.Error(), Remedy: "correct ca_cert"})
+	}
+	for _, p := range providers {
+		c := Check{Name: "sign-in by " + p.Name(), State: CheckGood, Found: p.Issuer()}
+		redirect := redirectOf(cfg, p.Name())
+		if redirect == "" {
+			c.State, c.Found, c.Remedy = CheckBad, "the server does not know the address by which browsers reach it", "set public_url"
+			all = append(all, c)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, identityCheckMax)
+		err := p.Check(ctx, redirect)
+		cancel()
+		if c.Found += ", which sends people back to " + redirect; err != nil {
+			c.State, c.Found = CheckWarn, p.Issuer()+": "+err.Error()
+			c.Remedy = "people with local accounts can sign in; correct the setting auth, or the client at the provider, with the redirect address " + redirect
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// checkDirectory asks the directory of the settings whether people can sign in by it.
+func checkDirectory(ctx context.Context, d *identity.Directory) Check {
+	ctx, cancel := context.WithTimeout(ctx, identityCheckMax)
+	defer cancel()
+	c := Check{Name: "sign-in by " + d.Name(), State: CheckGood, Found: d.URL()}
+	if err := d.Check(ctx); err != nil {
+		c.State, c.Found = CheckWarn, d.URL()+": "+err.Error()
+		c.Remedy = "people with local accounts can sign in; correct the setting auth, or the directory"
+	}
+	return c
+}
+
+// redirectOf is where a provider sends people back; "": it depends on a setting that is missing.
+func redirectOf(cfg *Config, provider string) string {
+	base := cfg.PublicURL
+	if base == "" {
+		if cfg.open() {
+			return ""
+		}
+		base = "http://" + cfg.Listen
+		if cfg.TLSCert != "" {
+			base = "https://" + cfg.Listen
+		}
+	}
+	return base + cfg.BasePath + "/auth/" + provider + "/callback"
+}

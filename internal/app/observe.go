@@ -1,0 +1,62 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/dispatch"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// Observer reads a data folder that no process uses: it writes nothing and takes no lock.
+type Observer struct {
+	store   store.Store
+	handler http.Handler
+}
+
+// ErrNoData says that a data folder holds no database yet.
+var ErrNoData = errors.New("there is nothing yet")
+
+// Observe opens a data folder for reading.
+func Observe(ctx context.Context, cfg *Config) (*Observer, error) {
+	db, err := readStore(ctx, cfg)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w in the data folder %s", ErrNoData, filepath.Dir(cfg.dbPath()))
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := engine.New(ctx, engine.Config{Store: unregistered{db}, Executor: dispatch.Idle{}, Compile: compiler(), Node: cfg.Name, Slots: 1})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	shared, err := openLogs(cfg, db)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: ListenDefault, retention: cfg.retention}, neighboursOf(db, nil, shared))
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &Observer{store: db, handler: auth.AsLocal(srv.Handler())}, nil
+}
+
+// Handler answers requests that only read.
+func (o *Observer) Handler() http.Handler { return o.handler }
+
+// Close closes the database.
+func (o *Observer) Close() error { return o.store.Close() }
+
+// unregistered is a store on which no caller acts, so that no caller is registered.
+type unregistered struct{ store.Store }
+
+func (unregistered) Register(_ context.Context, uuid, node string) (store.Handler, error) {
+	return store.Handler{UUID: uuid, Node: node}, nil
+}

@@ -1,0 +1,78 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
+	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/people"
+	"skein.dev/skein/internal/secret"
+	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/workflow"
+)
+
+// face is the data that a server shows of its process.
+type face struct {
+	address   string
+	leaving   func() bool // nil: it never is
+	retention func() workflow.Retention
+	log       server.LogLevel // nil: the process has none
+}
+
+func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near neighbours) (*server.Server, error) {
+	page, err := webPage(cfg)
+	providers, failed := identityProviders(cfg, log)
+	if err = errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	var auditor server.Auditor
+	if near.auditor != nil {
+		auditor = near.auditor
+	}
+	srv, err := server.New(server.Config{
+		Engine:        e,
+		Auditor:       auditor,
+		Audits:        near.audits,
+		AuditKeep:     near.keeping,
+		Verify:        func(ctx context.Context) ([]inspect.Violation, error) { return Verify(ctx, cfg) },
+		Tokens:        near.tokens,
+		Sessions:      near.sessions,
+		Providers:     providers,
+		Directory:     directoryOf(cfg, log),
+		PublicURL:     cfg.PublicURL,
+		Access:        near.access,
+		Passwords:     people.New(near.access),
+		Classes:       near.classes,
+		Remote:        near.remote,
+		Holder:        near.holder,
+		Neighbours:    near.others,
+		Cluster:       near.cluster,
+		Logs:          logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs, giver: near.giver},
+		Artifacts:     newArtifactSource(cfg),
+		Sealed:        cfg.book(near.secrets),
+		Secrets:       secret.Folder{Path: filepath.Join(cfg.Data, "secrets")},
+		TasksMax:      cfg.TasksMax,
+		Protected:     cfg.unwatched(),
+		Retention:     own.retention,
+		LogLevel:      own.log,
+		Version:       Version(),
+		Listen:        own.address,
+		UI:            page,
+		AnyHost:       cfg.open(),
+		Metrics:       near.metrics,
+		SlotsStuckFor: near.stuck,
+		Log:           log,
+		Node:          server.Node{Name: cfg.Name, Roles: cfg.roles(), Started: time.Now()},
+		Leaving:       own.leaving,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	return srv, nil
+}

@@ -1,0 +1,126 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Checkpoint is what a node signs: the root of the tree at a size. Its text is a checkpoint of the format
+// tlog-checkpoint (c2sp.org), so other tools can read it. The lines after the root are ours.
+type Checkpoint struct {
+	Origin string // names the log: it holds the cluster's UUID
+	Size   int64
+	Root   []byte
+	// Era is the era of the database, and Base the size of the tree when that era began.
+	Era  dag.Era
+	Base int64
+	At   time.Time // when it was signed, by the clock of the node
+	// Edge are the hashes of the full subtrees: with them the signer continues after a restart without
+	// another look at the rows before.
+	Edge []byte
+}
+
+// ErrCheckpoint is returned for a text that is no checkpoint, or that no known key has signed.
+var ErrCheckpoint = errors.New("no valid checkpoint")
+
+// NewOrigin returns the name of the audit log of a cluster.
+func NewOrigin(cluster string) string { return "skein.dev/audit/" + cluster }
+
+func (c *Checkpoint) text() string {
+	return fmt.Sprintf("%s\n%d\n%s\nera %d from %d\nat %s\nedge %s\n", c.Origin, c.Size, base64.StdEncoding.EncodeToString(c.Root),
+		c.Era, c.Base, c.At.UTC().Format(time.RFC3339Nano), base64.StdEncoding.EncodeToString(c.Edge))
+}
+
+// Sign returns the signed text of a checkpoint.
+func (c *Checkpoint) Sign(by note.Signer) ([]byte, error) {
+	signed, err := note.Sign(&note.Note{Text: c.text()}, by)
+	if err != nil {
+		return nil, fmt.Errorf("sign a checkpoint of the audit log: %w", err)
+	}
+	return signed, nil
+}
+
+// Open reads a signed checkpoint. It returns ErrCheckpoint unless one of the keys has signed it.
+func Open(signed []byte, keys note.Verifiers) (Checkpoint, error) {
+	n, err := note.Open(signed, keys)
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	return parse(n.Text)
+}
+
+func parse(text string) (c Checkpoint, err error) {
+	lines := strings.Split(text, "\n")
+	if len(lines) != 7 || lines[6] != "" {
+		return c, fmt.Errorf("%w: it has %d lines, want 6", ErrCheckpoint, len(lines)-1)
+	}
+	c.Origin = lines[0]
+	if c.Size, err = strconv.ParseInt(lines[1], 10, 64); err != nil || c.Size < 0 {
+		return c, fmt.Errorf("%w: its size is %.40q", ErrCheckpoint, lines[1])
+	}
+	if c.Root, err = base64.StdEncoding.DecodeString(lines[2]); err != nil || len(c.Root) != store.AuditHashBytes {
+		return c, fmt.Errorf("%w: its root is %.60q", ErrCheckpoint, lines[2])
+	}
+	era, base, ok := strings.Cut(strings.TrimPrefix(lines[3], "era "), " from ")
+	n, err := strconv.ParseInt(era, 10, 64)
+	if err != nil || !ok || n < 0 {
+		return c, fmt.Errorf("%w: its era is %.60q", ErrCheckpoint, lines[3])
+	}
+	c.Era = dag.Era(n)
+	if c.Base, err = strconv.ParseInt(base, 10, 64); err != nil || c.Base < 0 || c.Base > c.Size {
+		return c, fmt.Errorf("%w: its era is %.60q", ErrCheckpoint, lines[3])
+	}
+	if c.At, err = time.Parse(time.RFC3339Nano, strings.TrimPrefix(lines[4], "at ")); err != nil {
+		return c, fmt.Errorf("%w: its time is %.60q", ErrCheckpoint, lines[4])
+	}
+	packed, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(lines[5], "edge "))
+	if err != nil {
+		return c, fmt.Errorf("%w: its edge is %.60q", ErrCheckpoint, lines[5])
+	}
+	e, err := newEdge(c.Size, packed)
+	if err != nil {
+		return c, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	root, err := e.root()
+	if err != nil || !bytes.Equal(root, c.Root) {
+		return c, fmt.Errorf("%w: its edge has another root", ErrCheckpoint)
+	}
+	if c.Edge = packed; c.text() != text {
+		return c, fmt.Errorf("%w: it is not in the form that a node writes", ErrCheckpoint)
+	}
+	return c, nil
+}
+
+// signature begins the lines of a note that are signatures.
+const signature = "— "
+
+// Split divides a file into its signed checkpoints. A part that is no whole checkpoint, such as the last
+// one after a crash, is a part of its own: Open refuses it.
+func Split(file []byte) (all [][]byte) {
+	var one []byte
+	signed := false
+	for line := range bytes.Lines(file) {
+		is := bytes.HasPrefix(line, []byte(signature))
+		if signed && !is {
+			all, one, signed = append(all, one), nil, false
+		}
+		if len(one) == 0 && len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		one, signed = append(one, line...), signed || is
+	}
+	if len(one) > 0 {
+		all = append(all, one)
+	}
+	return all
+}

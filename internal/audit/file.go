@@ -1,0 +1,207 @@
+package audit
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+const (
+	// keyName is the name of every node's key. A key is known by its hash.
+	keyName = "skein-audit"
+	// fileBytesMax bounds a file of checkpoints. A larger one loses every second checkpoint of its older
+	// half.
+	fileBytesMax = 8 << 20
+	// readBytesMax bounds the reading of a file of checkpoints.
+	readBytesMax = 4 * fileBytesMax
+)
+
+// PublicSuffix ends the name of the file with the public key.
+const PublicSuffix = ".pub"
+
+// Key reads the key of a node, or makes one: the private key in a file that only the owner can read, and
+// next to it the public key.
+func Key(path string) (note.Signer, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newKey(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the key of the audit log: %w", err)
+	}
+	signer, err := note.NewSigner(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("the key of the audit log, %s: %w; restore the file, or remove it to begin with another key", path, err)
+	}
+	return signer, nil
+}
+
+func newKey(path string) (note.Signer, error) {
+	private, public, err := note.GenerateKey(rand.Reader, keyName)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil { // the public key first: a private one without it could not be verified
+		err = replaceFile(path+PublicSuffix, []byte(public+"\n"), 0o644)
+	}
+	if err == nil {
+		err = replaceFile(path, []byte(private+"\n"), 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the key of the audit log: %w", err)
+	}
+	return note.NewSigner(private)
+}
+
+// PublicKey reads a public key from the file that Key has written.
+func PublicKey(path string) (note.Verifier, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("the public key of the audit log: %w", err)
+	}
+	v, err := note.NewVerifier(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("the public key of the audit log, %s: %w", path, err)
+	}
+	return v, nil
+}
+
+// File is a node's file of checkpoints. One process writes it.
+type File struct {
+	path string
+	keys note.Verifiers
+}
+
+// NewFile returns the file of checkpoints that a key signs.
+func NewFile(path string, key note.Verifier) *File {
+	return &File{path, note.VerifierList(key)}
+}
+
+// Checkpoints reads the valid checkpoints of a file, and counts the parts that are not valid.
+func Checkpoints(path string, keys note.Verifiers) (all []Checkpoint, invalid int, err error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, part := range Split(data) {
+		c, err := Open(part, keys)
+		if err != nil {
+			invalid++
+			continue
+		}
+		all = append(all, c)
+	}
+	return all, invalid, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > readBytesMax {
+		return nil, fmt.Errorf("the checkpoints of the audit log: %s has %d bytes; at most %d are read", path, info.Size(), readBytesMax)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the checkpoints of the audit log: %w", err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("the checkpoints of the audit log: %w", err)
+	}
+	return data, nil
+}
+
+// Last returns the last checkpoint of a log. It cuts off what a crash has left of an unfinished one.
+func (f *File) Last(origin string) (last Checkpoint, found bool, err error) {
+	data, err := readFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return last, false, nil
+	}
+	if err != nil {
+		return last, false, err
+	}
+	parts, torn := Split(data), 0
+	for i, part := range parts {
+		c, err := Open(part, f.keys)
+		switch {
+		case err == nil && c.Origin == origin:
+			last, found = c, true
+		case err != nil && i == len(parts)-1 && (!strings.Contains(string(part), "\n"+signature) || !strings.HasSuffix(string(part), "\n")):
+			torn = len(part)
+		}
+	}
+	if torn > 0 {
+		err = f.replace(data[:len(data)-torn])
+	}
+	return last, found, err
+}
+
+// Append writes a signed checkpoint durably.
+func (f *File) Append(signed []byte) (err error) {
+	if err := f.thin(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return fmt.Errorf("write a checkpoint of the audit log: %w", err)
+	}
+	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err == nil {
+		_, err = file.Write(append(signed, '\n'))
+		if err == nil {
+			err = file.Sync()
+		}
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("write a checkpoint of the audit log: %w", err)
+	}
+	return nil
+}
+
+// thin keeps the file within its bound.
+func (f *File) thin() error {
+	info, err := os.Stat(f.path)
+	if err != nil || info.Size() < fileBytesMax {
+		return nil //nolint:nilerr // Append says what is wrong with the file
+	}
+	data, err := readFile(f.path)
+	if err != nil {
+		return err
+	}
+	var kept []byte
+	parts := Split(data)
+	for i, part := range parts {
+		if i >= len(parts)/2 || i%2 == 0 {
+			kept = append(append(kept, part...), '\n')
+		}
+	}
+	return f.replace(kept)
+}
+
+func (f *File) replace(data []byte) error {
+	if err := replaceFile(f.path, data, 0o600); err != nil {
+		return fmt.Errorf("write the checkpoints of the audit log: %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes a file next to its place, and moves it there when it is whole and on the disk. A process
+// that dies meanwhile leaves the file as it was, so that the next start does not find a part of a key.
+func replaceFile(path string, data []byte, mode os.FileMode) error {
+	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	return err
+}

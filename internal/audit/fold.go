@@ -1,0 +1,101 @@
+package audit
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// The bounds of rows about refused calls.
+const (
+	// foldKinds bounds the kinds of refused calls that are counted apart. Others are counted together.
+	foldKinds = 200
+	// foldBurst and foldEach bound the rows of a node: it may write foldBurst at once, and one more each
+	// foldEach. That is at most 920 rows a day, however many calls are refused.
+	foldBurst = 200
+	foldEach  = 2 * 60 * 1_000_000 // in µs
+)
+
+// Fold counts refused calls, so that a flood of them makes few rows. It may be used by several goroutines.
+type Fold struct {
+	mu     sync.Mutex // protects following fields
+	kinds  map[foldKind]*store.Audit
+	others *store.Audit // calls beyond the bounds
+	room   int64        // rows that may be written now
+	filled dag.Micros   // when room was counted
+}
+
+// foldKind is what refused calls of one row have in common.
+type foldKind struct {
+	principal, address, verb, action string
+}
+
+// NewFold returns an empty count.
+func NewFold(now dag.Micros) *Fold {
+	return &Fold{kinds: map[foldKind]*store.Audit{}, room: foldBurst, filled: now}
+}
+
+// Add counts a refused call. Its object and its request are not kept.
+func (f *Fold) Add(now dag.Micros, r store.Audit) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := foldKind{r.Principal, r.Address, r.Verb, r.Action}
+	is := f.kinds[key]
+	switch {
+	case is != nil:
+	case len(f.kinds) < foldKinds:
+		is = &store.Audit{Principal: r.Principal, Kind: r.Kind, Token: r.Token, Session: r.Session, Address: r.Address, Verb: r.Verb, Action: r.Action,
+			Namespace: r.Namespace, Detail: r.Detail, At: now}
+		f.kinds[key] = is
+	default:
+		is = f.other(now)
+	}
+	is.Count++
+	is.Last = now
+}
+
+func (f *Fold) other(now dag.Micros) *store.Audit {
+	if f.others == nil {
+		f.others = &store.Audit{Action: "other-calls", Detail: "refused calls of more kinds than are counted apart", At: now}
+	}
+	return f.others
+}
+
+// Take returns the rows to write, and begins to count again. Kinds without room for a row are counted
+// together, and that row waits until there is room.
+func (f *Fold) Take(now dag.Micros) []store.Audit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := int64(now-f.filled) / foldEach; n > 0 {
+		f.room, f.filled = min(f.room+n, foldBurst), f.filled+dag.Micros(n*foldEach)
+	}
+	all := make([]*store.Audit, 0, len(f.kinds))
+	for _, r := range f.kinds {
+		all = append(all, r)
+	}
+	clear(f.kinds)
+	slices.SortFunc(all, func(a, b *store.Audit) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.At, b.At)) })
+	var out []store.Audit
+	for _, r := range all {
+		if f.room > 1 { // the last place is for the others
+			f.room--
+			out = append(out, *r)
+			continue
+		}
+		o := f.other(r.At)
+		o.Count, o.At, o.Last = o.Count+r.Count, min(o.At, r.At), max(o.Last, r.Last)
+	}
+	if f.others != nil && f.room > 0 {
+		f.room--
+		out, f.others = append(out, *f.others), nil
+	}
+	for i := range out {
+		out[i].Key, out[i].Index, out[i].Outcome = uuid.New(), -1, store.AuditRefused
+	}
+	return out
+}

@@ -1,0 +1,295 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// The kinds of findings.
+const (
+	Changed  = "changed"  // a row is not what its hash says
+	Removed  = "removed"  // rows in the middle, or the oldest ones before their time
+	Inserted = "inserted" // a row has the index of another one
+	CutOff   = "cut_off"  // the newest rows
+	Replaced = "replaced" // rows fit their hashes, but not the checkpoints
+	Late     = "late"     // a row says that it is older than a checkpoint that does not cover it
+	Damaged  = "damaged"  // the state of the tree itself
+	Untold   = "untold"   // the database has gone back, and no node has noticed it
+)
+
+// lateMax is the time for which a row may wait for its index. Clocks of nodes and database may differ
+// within it.
+const lateMax = 10 * time.Minute
+
+// Finding is one sign of tampering.
+type Finding struct {
+	Kind     string
+	From, To int64 // the rows: indexes, To is not part of it
+	// Since is the time of the first checkpoint that covers the rows as they were: the change came after
+	// it. It is zero if no checkpoint covers them.
+	Since time.Time
+	// Before is the time of the last checkpoint that does not cover the rows yet.
+	Before time.Time
+	Text   string
+}
+
+// Regress is a return of the database to an earlier state that the nodes have noticed: they have raised
+// the era.
+type Regress struct {
+	Era      dag.Era // the new one
+	From, To int64   // the rows that it lost: indexes, To is not part of it
+	At       time.Time
+}
+
+// Report is what Verify finds.
+type Report struct {
+	First, Size int64 // the rows that were looked at: indexes
+	Covered     int64 // rows below this index are covered by a checkpoint
+	Checkpoints int   // that were compared with the rows
+	Older       int   // checkpoints of rows that retention has deleted
+	Fresh       int   // rows without an index yet
+	Findings    []Finding
+	Regresses   []Regress
+}
+
+// Good reports whether there is no sign of tampering.
+func (r *Report) Good() bool { return len(r.Findings) == 0 }
+
+// Verifier compares rows with checkpoints. The rows come in the order of their index, by Row.
+type Verifier struct {
+	tree store.AuditTree
+	keep time.Duration
+	all  []Checkpoint // by size, then time: those that the rows must fit
+	told []Checkpoint // of rows that a regress lost
+
+	out   Report
+	edge  edge
+	next  int   // of all
+	good  int   // of all: the last one that fitted, or -1
+	lost  bool  // rows are missing, so no later root can be computed
+	wrong bool  // a checkpoint did not fit, so no later one does
+	at    int64 // the index that is expected
+}
+
+// NewVerifier begins with the state of a tree and the checkpoints of all nodes. Rows may be missing before
+// tree.First if they are older than keep; 0 means any age. now is the present time.
+func NewVerifier(tree store.AuditTree, checkpoints []Checkpoint, keep time.Duration, now time.Time) *Verifier {
+	v := &Verifier{tree: tree, keep: keep, good: -1, at: tree.First, out: Report{First: tree.First, Size: tree.Size}}
+	e, err := newEdge(tree.First, tree.Head)
+	if err != nil {
+		v.find(Finding{Kind: Damaged, To: tree.First, Text: "the hashes of the rows that retention has deleted cannot be read: " + err.Error()})
+		v.wrong = true
+		e = edge{factory.NewEmptyRange(0)}
+	}
+	v.edge = e
+	v.sort(checkpoints)
+	v.forgotten(now)
+	v.compare()
+	return v
+}
+
+func (v *Verifier) find(f Finding) { v.out.Findings = append(v.out.Findings, f) }
+
+// sort sets aside the checkpoints of rows that a regress lost, and notes the regresses.
+func (v *Verifier) sort(checkpoints []Checkpoint) {
+	all := slices.Clone(checkpoints)
+	slices.SortStableFunc(all, func(a, b Checkpoint) int {
+		return cmp.Or(cmp.Compare(a.Era, b.Era), cmp.Compare(a.Size, b.Size), a.At.Compare(b.At))
+	})
+	newest := v.tree.Era
+	began := map[dag.Era]Checkpoint{} // the first checkpoint of each era
+	for _, c := range all {
+		if _, there := began[c.Era]; !there {
+			began[c.Era] = c
+		}
+		newest = max(newest, c.Era)
+	}
+	if _, there := began[v.tree.Era]; !there {
+		began[v.tree.Era] = Checkpoint{Era: v.tree.Era, Base: v.tree.Base, At: time.Time{}}
+	}
+	if newest > v.tree.Era {
+		v.find(Finding{Kind: Untold, From: v.tree.Size, To: v.tree.Size, Since: began[newest].At,
+			Text: fmt.Sprintf("the database is in era %d, and a checkpoint names the later era %d: the database has gone back, and no node has noticed it", v.tree.Era, newest)})
+	}
+	if is := began[v.tree.Era]; is.Base != v.tree.Base && is.Era == v.tree.Era && is.Size > 0 {
+		v.find(Finding{Kind: Damaged, From: min(is.Base, v.tree.Base), To: max(is.Base, v.tree.Base), Since: is.At,
+			Text: fmt.Sprintf("era %d began at row %d, says a checkpoint; the database says at row %d", is.Era, is.Base, v.tree.Base)})
+	}
+	eras := slices.SortedFunc(func(yield func(Checkpoint) bool) {
+		for _, c := range began {
+			if !yield(c) {
+				return
+			}
+		}
+	}, func(a, b Checkpoint) int { return cmp.Compare(a.Era, b.Era) })
+	for _, c := range all {
+		// The rows from the base of a later era on are others than this checkpoint covers.
+		lost := false
+		for _, e := range eras {
+			lost = lost || e.Era > c.Era && c.Size > e.Base
+		}
+		if lost {
+			v.told = append(v.told, c)
+		} else {
+			v.all = append(v.all, c)
+		}
+	}
+	for _, e := range eras {
+		r := Regress{Era: e.Era, From: e.Base, To: e.Base, At: e.At}
+		for _, c := range v.told {
+			if c.Era < e.Era {
+				r.To = max(r.To, c.Size)
+			}
+		}
+		if r.To > r.From {
+			v.out.Regresses = append(v.out.Regresses, r)
+		}
+	}
+	slices.SortStableFunc(v.all, func(a, b Checkpoint) int { return cmp.Or(cmp.Compare(a.Size, b.Size), a.At.Compare(b.At)) })
+	for v.next < len(v.all) && v.all[v.next].Size < v.tree.First {
+		v.good = v.next
+		v.next++
+		v.out.Older++
+	}
+}
+
+// forgotten finds rows that were deleted before retention may delete them.
+func (v *Verifier) forgotten(now time.Time) {
+	if v.keep == 0 || v.good < 0 || v.tree.First == 0 {
+		return
+	}
+	if c := &v.all[v.good]; c.Size < v.tree.First && now.Sub(c.At) < v.keep-lateMax {
+		v.find(Finding{Kind: Removed, From: c.Size, To: v.tree.First, Before: c.At,
+			Text: fmt.Sprintf("%s were deleted before their time: they came after the checkpoint of %s, and rows are kept for %s",
+				rowsNamed(c.Size, v.tree.First), stamp(c.At), v.keep)})
+	}
+}
+
+// compare compares the tree so far with the checkpoints of its size.
+func (v *Verifier) compare() {
+	for ; v.next < len(v.all) && v.all[v.next].Size <= v.at; v.next++ {
+		c := &v.all[v.next]
+		if v.lost || v.wrong || c.Size < v.at {
+			continue
+		}
+		v.out.Checkpoints++
+		if root, err := v.edge.root(); err == nil && bytes.Equal(root, c.Root) {
+			v.good, v.out.Covered = v.next, c.Size
+			continue
+		}
+		v.wrong = true
+		f := Finding{Kind: Replaced, From: v.tree.First, To: c.Size, Since: c.At}
+		if v.good >= 0 {
+			f.From, f.Before = max(v.all[v.good].Size, v.tree.First), v.all[v.good].At
+		}
+		if c.Size == v.tree.First {
+			f.From = 0
+		}
+		f.Text = fmt.Sprintf("%s are not those that the checkpoint of %s covers: some were changed, removed, inserted or swapped", rowsNamed(f.From, f.To), stamp(c.At))
+		v.find(f)
+	}
+}
+
+// first returns the first checkpoint that covers a row, and before it the last one that does not.
+func (v *Verifier) around(index int64) (since, before time.Time) {
+	for i := range v.all {
+		if v.all[i].Size > index {
+			return v.all[i].At, before
+		}
+		before = v.all[i].At
+	}
+	return since, before
+}
+
+// Row takes the next row.
+func (v *Verifier) Row(r *store.Audit) error {
+	if r.Index < 0 {
+		v.out.Fresh++
+		return nil
+	}
+	since, before := v.around(r.Index)
+	switch {
+	case r.Index < v.at:
+		v.find(Finding{Kind: Inserted, From: r.Index, To: r.Index + 1, Since: since, Before: before,
+			Text: fmt.Sprintf("row %d is there twice, or does not belong here: %s", r.Index, words(r))})
+		return nil
+	case r.Index >= v.tree.Size:
+		v.find(Finding{Kind: Inserted, From: r.Index, To: r.Index + 1, Since: since, Before: before,
+			Text: fmt.Sprintf("row %d is beyond the size of the tree, %d: %s", r.Index, v.tree.Size, words(r))})
+		return nil
+	case r.Index > v.at:
+		v.missing(r.Index)
+	}
+	hash := Hash(r)
+	if !bytes.Equal(hash, r.Hash) {
+		v.find(Finding{Kind: Changed, From: r.Index, To: r.Index + 1, Since: since, Before: before,
+			Text: fmt.Sprintf("row %d was changed; it says now: %s", r.Index, words(r))})
+	}
+	// Refused calls may be written late: a node counts them while the database does not answer.
+	if r.Outcome != store.AuditRefused && !before.IsZero() && r.Last.Time().Before(before.Add(-lateMax)) {
+		v.find(Finding{Kind: Late, From: r.Index, To: r.Index + 1, Since: since, Before: before,
+			Text: fmt.Sprintf("row %d says that it is of %s, but the checkpoint of %s does not cover it: %s", r.Index, stamp(r.Last.Time()), stamp(before), words(r))})
+	}
+	// The tree goes on with the hash in the row: a changed row is named by itself, and later rows can be
+	// proved.
+	if len(r.Hash) != store.AuditHashBytes {
+		r.Hash = hash
+	}
+	if err := v.edge.append(r.Hash); err != nil {
+		return fmt.Errorf("verify row %d of the audit log: %w", r.Index, err)
+	}
+	v.at = r.Index + 1
+	v.compare()
+	return nil
+}
+
+// missing notes that the rows before an index are not there. Without their hashes no later root can be
+// computed.
+func (v *Verifier) missing(until int64) {
+	since, before := v.around(v.at)
+	v.find(Finding{Kind: Removed, From: v.at, To: until, Since: since, Before: before, Text: rowsNamed(v.at, until) + " are missing"})
+	v.lost, v.at = true, until
+	v.edge = edge{factory.NewEmptyRange(uint64(until))}
+}
+
+// Report ends the comparison.
+func (v *Verifier) Report() Report {
+	if v.at < v.tree.Size {
+		v.cut(v.at, v.tree.Size, "the database says that the log has %d rows")
+	} else if last := len(v.all) - 1; last >= 0 && v.all[last].Size > v.tree.Size {
+		v.cut(v.tree.Size, v.all[last].Size, "a checkpoint says that the log has %d rows")
+	}
+	if v.at == v.tree.Size && !v.lost && !v.wrong {
+		if !bytes.Equal(v.edge.packed(), v.tree.Edge) {
+			v.find(Finding{Kind: Damaged, From: v.out.Covered, To: v.tree.Size,
+				Text: "the hashes of the tree in the database do not fit the rows"})
+		}
+	}
+	return v.out
+}
+
+func (v *Verifier) cut(from, to int64, why string) {
+	since, before := v.around(from)
+	v.find(Finding{Kind: CutOff, From: from, To: to, Since: since, Before: before,
+		Text: fmt.Sprintf("%s, the newest ones, were cut off: "+why, rowsNamed(from, to), to)})
+}
+
+func rowsNamed(from, to int64) string {
+	if to == from+1 {
+		return fmt.Sprintf("row %d", from)
+	}
+	return fmt.Sprintf("rows %d to %d", from, to-1)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// words says in short what a row is about.
+func words(r *store.Audit) string {
+	return fmt.Sprintf("%s %s %s %s by %s", stamp(r.At.Time()), r.Outcome, r.Action, r.Object, cmp.Or(r.Principal, "an unknown caller"))
+}

@@ -1,0 +1,29 @@
+package auth
+
+import (
+	"net/http"
+	"time"
+)
+
+// arrivalLife is how long a browser keeps the cookie of a sign-in by an identity provider.
+const arrivalLife = 10 * time.Minute
+
+// ArrivalCookie is the text of the header that gives a browser the cookie of a sign-in by an identity
+// provider; "" as the value takes it away.
+func ArrivalCookie(value string, secure bool) string {
+	c := http.Cookie{Name: cookieName(secure) + "-arrival", Value: value, Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
+		MaxAge: int(arrivalLife / time.Second)}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	return c.String()
+}
+
+// ArrivalOf is the value of that cookie; "": there is none, or there are several.
+func ArrivalOf(r *http.Request, secure bool) string {
+	all := r.CookiesNamed(cookieName(secure) + "-arrival")
+	if len(all) != 1 {
+		return ""
+	}
+	return all[0].Value
+}

@@ -1,0 +1,57 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/store"
+)
+
+// credential is what a call shows, and the token that it stands for.
+type credential struct {
+	token   store.Token
+	session *Session // nil: the call showed a token
+	// again finds the token again. A call that lasts uses it.
+	again func(context.Context) (store.Token, error)
+}
+
+// in adds the session to the context of its call.
+func (c *credential) in(ctx context.Context) context.Context {
+	if c.session == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, sessionKey{}, *c.session)
+}
+
+// shown finds the credential of a call. A token takes precedence over a session. A session counts only on
+// routes for people.
+func (g *Gate) shown(r *http.Request, v access.Verb, over func() bool) (c credential, err error) {
+	if bearer := r.Header.Get("Authorization"); bearer != "" {
+		c.token, err = g.check(r.Context(), bearer, over)
+		c.again = func(ctx context.Context) (store.Token, error) { return g.check(ctx, bearer, nil) }
+		return c, err
+	}
+	cookie := ""
+	if g.cfg.Sessions != nil && sessionable(v) {
+		cookie = cookieOf(r, secure(r))
+	}
+	if cookie == "" {
+		return c, fmt.Errorf("%w: %s", errMissing, g.remedy(v))
+	}
+	is, t, err := g.cfg.Sessions.find(r.Context(), cookie, over)
+	c.token, c.session = t, &is
+	if err != nil {
+		return c, err
+	}
+	if err := ownPage(r); err != nil {
+		return c, err
+	}
+	g.cfg.Sessions.note(r.Context(), &is)
+	c.again = func(ctx context.Context) (store.Token, error) {
+		_, t, err := g.cfg.Sessions.find(ctx, cookie, nil)
+		return t, err
+	}
+	return c, nil
+}

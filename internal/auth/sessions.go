@@ -1,0 +1,440 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// SessionStore holds the sessions that count at every node.
+type SessionStore interface {
+	store.Sessions
+	Clock(ctx context.Context) (dag.Micros, error)
+}
+
+// Session is the session of a person who has signed in.
+type Session struct {
+	store.Session
+	// Local: the session counts at this node only, until the node ends. It has the rights of the token of this
+	// start.
+	Local bool
+	Name  string // the caller on whose behalf its calls are made
+}
+
+// ID returns the name of a session in the API.
+func (s *Session) ID() string {
+	if s.Local {
+		return "local-" + strconv.FormatInt(s.Session.ID, 10)
+	}
+	return strconv.FormatInt(s.Session.ID, 10)
+}
+
+const (
+	// CodeLife is how long a code of skein open is valid.
+	CodeLife = time.Minute
+	// kindUser is the kind of a caller whose session belongs to a person.
+	kindUser = store.PrincipalUser
+	// kindSession and kindCode are the kinds of sessions and codes in the book, which holds them under keys of
+	// their own.
+	kindSession, kindCode = "session", "code"
+	// useEach is the least time between two writes of a session's last use.
+	useEach = dag.Micros(5 * time.Minute / time.Microsecond)
+	// useMax bounds the time of that write. If the write fails, the session may end earlier.
+	useMax = time.Second
+	// localMax bounds the local sessions of a node, and its local codes.
+	localMax = 50
+)
+
+// bounds are the bounds of sessions in the store.
+var bounds = store.SessionBounds{OfOne: 50, All: 5000}
+
+// ErrSignIn is returned for a credential that opens no session. Its text says why.
+var ErrSignIn = errors.New("this opens no session")
+
+// Sessions makes and ends the sessions of people. Sessions with the token of a start are in memory only,
+// because they end with the node that made the token.
+type Sessions struct {
+	store SessionStore
+	gate  *Gate // set by New
+
+	mu      sync.Mutex // protects following fields
+	local   map[string]*store.Session
+	codes   map[string]time.Time // end of each code; zero: it ends with the node
+	numbers int64
+	noted   map[int64]dag.Micros // the last written use of each session of the store
+}
+
+// NewSessions returns the sessions of a node. A gate that gets them in its Config accepts them.
+func NewSessions(st SessionStore) *Sessions {
+	return &Sessions{store: st, local: map[string]*store.Session{}, codes: map[string]time.Time{}, noted: map[int64]dag.Micros{}}
+}
+
+// Place is where a person signs in from.
+type Place struct {
+	Remote string // address and port
+	Agent  string // name of the client program
+}
+
+// agentMax bounds the stored name of a client program, in bytes.
+const agentMax = 200
+
+// ByToken opens a session with the rights of a token: an API token, or the token of this start.
+func (s *Sessions) ByToken(ctx context.Context, token string, p Place) (secret string, is Session, err error) {
+	from := addressOf(p.Remote)
+	t, err := s.gate.check(ctx, "Bearer "+token, func() bool { return s.gate.refusals.over(from) })
+	if err == nil && t.Kind != store.TokenAPI && t.Kind != kindLocal {
+		err = fmt.Errorf("%w: a token of the kind %s opens no session; one of the kind api does", ErrSignIn, t.Kind)
+	}
+	if err != nil {
+		s.refused(from, err)
+		return "", is, signInError(err)
+	}
+	return s.open(ctx, &t, p)
+}
+
+// ByCode opens a session with a code. The code then no longer counts.
+func (s *Sessions) ByCode(ctx context.Context, code string, p Place) (secret string, is Session, err error) {
+	from := addressOf(p.Remote)
+	t, err := s.takeCode(ctx, code, func() bool { return s.gate.refusals.over(from) })
+	if err != nil {
+		s.refused(from, err)
+		return "", is, signInError(err)
+	}
+	return s.open(ctx, &t, p)
+}
+
+// ByUser opens a session for a person whose password was checked.
+func (s *Sessions) ByUser(ctx context.Context, who *store.Principal, p Place) (secret string, is Session, err error) {
+	return s.open(ctx, userToken(who.ID, who.Name), p)
+}
+
+// userToken returns the token that stands for a person who calls with a session of their own.
+func userToken(id int64, name string) *store.Token {
+	return &store.Token{Kind: kindUser, ID: id, Name: name, Principal: id}
+}
+
+// refused counts a failed sign-in, as the gate counts calls that it refuses.
+func (s *Sessions) refused(from addressPrefix, err error) {
+	if errors.Is(err, errRefused) || errors.Is(err, ErrSignIn) {
+		s.gate.refused.Add(1)
+		s.gate.refusals.add(from)
+	}
+}
+
+// Over reports whether so many calls from an address were refused that it has to wait.
+func (s *Sessions) Over(remote string) bool { return s.gate.refusals.over(addressOf(remote)) }
+
+// Refuse counts a sign-in from an address that failed outside of this package.
+func (s *Sessions) Refuse(remote string) { s.refused(addressOf(remote), ErrSignIn) }
+
+func signInError(err error) error {
+	if errors.Is(err, errRefused) {
+		return fmt.Errorf("%w: %s", ErrSignIn, textOf(err, errRefused))
+	}
+	return err
+}
+
+// IsBusy reports whether a sign-in was refused only because there are too many of them.
+func IsBusy(err error) bool { return errors.Is(err, errOften) || errors.Is(err, errStrangers) }
+
+// SignInText returns the reason why a credential opens no session.
+func SignInText(err error) string { return textOf(err, ErrSignIn) }
+
+// open makes a session for the holder of a token.
+func (s *Sessions) open(ctx context.Context, t *store.Token, p Place) (secret string, is Session, err error) {
+	secret = NewSecret(kindSession)
+	hash, err := HashSecret(secret)
+	if err != nil {
+		return "", is, err
+	}
+	if len(p.Agent) > agentMax {
+		p.Agent = p.Agent[:agentMax]
+	}
+	one := store.Session{Hash: hash, Address: addressText(p.Remote), Agent: printable(p.Agent)}
+	if t.Kind == kindLocal {
+		return secret, s.openLocal(one), nil
+	}
+	if one, err = s.add(ctx, t, one, time.Duration(store.SessionMax)*time.Microsecond); err != nil {
+		return "", is, err
+	}
+	return secret, Session{Session: one, Name: t.Name}, nil
+}
+
+// add adds a holder's session or code to the store.
+func (s *Sessions) add(ctx context.Context, t *store.Token, one store.Session, life time.Duration) (store.Session, error) {
+	now, err := s.store.Clock(ctx)
+	if err != nil {
+		return one, err
+	}
+	one.Principal, one.Expires = t.Principal, now+dag.Micros(life.Microseconds())
+	if t.Kind == store.TokenAPI {
+		one.Token = t.ID
+		if t.Expires != 0 {
+			one.Expires = min(one.Expires, t.Expires)
+		}
+	}
+	if row := store.AuditIn(ctx); row != nil { // at a sign-in, the call itself has no caller yet
+		row.Principal, row.Kind, row.Token = t.Name, store.PrincipalUser, one.Token
+		if t.Kind == store.TokenAPI {
+			row.Kind = t.Kind
+		}
+	}
+	return s.store.AddSession(ctx, one, bounds)
+}
+
+func (s *Sessions) openLocal(one store.Session) Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one.Created = dag.Micro(time.Now())
+	one.Used, one.Expires = one.Created, one.Created+store.SessionMax
+	s.numbers++
+	one.ID = s.numbers
+	oldest := ""
+	for hash, is := range s.local {
+		switch {
+		case is.Ends() <= one.Created:
+			delete(s.local, hash)
+		case oldest == "" || is.ID < s.local[oldest].ID:
+			oldest = hash
+		}
+	}
+	if len(s.local) >= localMax {
+		delete(s.local, oldest)
+	}
+	s.local[string(one.Hash)] = &one
+	return Session{Session: one, Local: true, Name: LocalName}
+}
+
+// Code makes a code that the caller of a request can exchange for one session, within CodeLife.
+func (s *Sessions) Code(ctx context.Context) (code string, err error) {
+	code = NewSecret(kindCode)
+	hash, err := HashSecret(code)
+	if err != nil {
+		return "", err
+	}
+	t, held := Holder(ctx)
+	if !held { // the caller is a program on the node's machine
+		s.keepCode(hash, time.Now().Add(CodeLife))
+		return code, nil
+	}
+	_, err = s.add(ctx, &t, store.Session{Hash: hash, Code: true}, CodeLife)
+	return code, err
+}
+
+// FirstCode makes a code with the rights of the token of this start. It is valid until it is used or the
+// node ends.
+func (s *Sessions) FirstCode() string {
+	code := NewSecret(kindCode)
+	if hash, err := HashSecret(code); err == nil {
+		s.keepCode(hash, time.Time{})
+	}
+	return code
+}
+
+func (s *Sessions) keepCode(hash []byte, ends time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, oldest := time.Now(), ""
+	for is, end := range s.codes {
+		switch {
+		case end.IsZero():
+		case end.Before(now):
+			delete(s.codes, is)
+		case oldest == "" || end.Before(s.codes[oldest]):
+			oldest = is
+		}
+	}
+	if len(s.codes) >= localMax {
+		delete(s.codes, oldest)
+	}
+	s.codes[string(hash)] = ends
+}
+
+// takeCode uses up a code and returns the token behind it. If several callers show the code at the same
+// time, one of them gets the token.
+func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) (t store.Token, err error) {
+	hash, err := HashSecret(code)
+	if err != nil {
+		return t, fmt.Errorf("%w: the code is incomplete; copy all of it", errRefused)
+	}
+	used := fmt.Errorf("%w: the code was used or has expired; skein open makes a new one", errRefused)
+	s.mu.Lock()
+	end, ours := s.codes[string(hash)]
+	delete(s.codes, string(hash))
+	s.mu.Unlock()
+	if ours {
+		if !end.IsZero() && end.Before(time.Now()) {
+			return t, used
+		}
+		return localToken, nil
+	}
+	key := kindCode + string(hash)
+	if !s.gate.book.knows([]byte(key)) && over() {
+		return t, errOften
+	}
+	row, ok, err := s.gate.book.find(ctx, []byte(key))
+	if err == nil && !ok {
+		err = used
+	}
+	if err != nil {
+		return t, err
+	}
+	t, ended := s.gate.book.holderOf(&row)                      // before the code is removed: the next reading forgets it
+	err = s.store.EndSession(store.WithAudit(ctx, nil), row.ID) // part of the sign-in
+	if errors.Is(err, store.ErrNotFound) {
+		err = used
+	}
+	if err = cmp.Or(err, ended); err != nil {
+		return store.Token{}, err
+	}
+	return t, nil
+}
+
+// find returns the session of a secret, and the token that stands for its calls.
+func (s *Sessions) find(ctx context.Context, secret string, over func() bool) (is Session, t store.Token, err error) {
+	gone := fmt.Errorf("%w: the session has ended; sign in again on the page, or by skein login", errRefused)
+	hash, err := HashSecret(secret)
+	if err != nil {
+		return is, t, gone
+	}
+	now := dag.Micro(time.Now())
+	s.mu.Lock()
+	local := s.local[string(hash)]
+	if local != nil {
+		is = Session{Session: *local, Local: true, Name: LocalName}
+	}
+	s.mu.Unlock()
+	if local != nil {
+		if is.Ends() <= now {
+			return is, t, gone
+		}
+		return is, localToken, nil
+	}
+	key := []byte(kindSession + string(hash))
+	if over != nil && !s.gate.book.knows(key) && over() {
+		return is, t, errOften
+	}
+	row, ok, err := s.gate.book.find(ctx, key)
+	if err == nil && !ok {
+		err = gone
+	}
+	if err != nil {
+		return is, t, err
+	}
+	t, err = s.gate.book.holderOf(&row)
+	is = Session{Session: s.gate.book.session(row.ID), Name: t.Name}
+	return is, t, err
+}
+
+// note writes the use of a session to the store, at most once each useEach.
+func (s *Sessions) note(ctx context.Context, is *Session) {
+	now := dag.Micro(time.Now())
+	s.mu.Lock()
+	if is.Local {
+		if local := s.local[string(is.Hash)]; local != nil {
+			local.Used = now
+		}
+		s.mu.Unlock()
+		return
+	}
+	noted := max(is.Used, s.noted[is.Session.ID])
+	due := now-noted >= useEach || noted-now >= useEach // clocks may differ
+	if due {
+		if len(s.noted) >= bounds.All {
+			clear(s.noted)
+		}
+		s.noted[is.Session.ID] = now
+	}
+	s.mu.Unlock()
+	if due {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), useMax)
+		defer cancel()
+		_ = s.store.UseSession(ctx, is.Session.ID) // an error is harmless, see useMax
+	}
+}
+
+type sessionKey struct{}
+
+// SessionOf returns the session that a call showed. ok is false if it showed none.
+func SessionOf(ctx context.Context) (Session, bool) {
+	s, ok := ctx.Value(sessionKey{}).(Session)
+	return s, ok
+}
+
+// List returns the sessions that the caller of a request may end: its own, or all of them.
+func (s *Sessions) List(ctx context.Context, all bool) ([]Session, error) {
+	t, held := Holder(ctx)
+	now, err := s.store.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.store.SessionList(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []Session{}
+	for _, row := range rows {
+		if !row.Code && row.Ends() > now && (all || held && owns(&t, &row)) {
+			list = append(list, Session{Session: row, Name: s.gate.book.nameOf(&row)})
+		}
+	}
+	if !held || all {
+		s.mu.Lock()
+		for _, row := range s.local {
+			if row.Ends() > dag.Micro(time.Now()) {
+				list = append(list, Session{Session: *row, Local: true, Name: LocalName})
+			}
+		}
+		s.mu.Unlock()
+	}
+	return list, nil
+}
+
+// owns reports whether a session belongs to the caller. Several people may use tokens of one service, so a
+// token owns only its own sessions.
+func owns(t *store.Token, row *store.Session) bool {
+	if t.Kind == kindUser {
+		return row.Principal == t.Principal
+	}
+	return t.Kind == store.TokenAPI && row.Token == t.ID
+}
+
+// End ends a session. It returns store.ErrNotFound if the session has ended before.
+func (s *Sessions) End(ctx context.Context, is *Session) error {
+	if !is.Local {
+		err := s.store.EndSession(ctx, is.Session.ID)
+		if err == nil || errors.Is(err, store.ErrNotFound) {
+			s.gate.book.stale()
+		}
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.local[string(is.Hash)] == nil {
+		return store.ErrNotFound
+	}
+	delete(s.local, string(is.Hash))
+	return nil
+}
+
+// CookieOf returns the session of a request's cookie.
+func (s *Sessions) CookieOf(ctx context.Context, header http.Header, secure bool) (Session, bool) {
+	r := http.Request{Header: header}
+	is, _, err := s.find(ctx, cookieOf(&r, secure), func() bool { return true })
+	return is, err == nil
+}
+
+// sessionable reports whether a session counts for a verb. It counts for verbs of people and programs, and
+// never for those of workers, nodes or a monitoring system.
+func sessionable(v access.Verb) bool {
+	return v != access.WorkerCall && v != access.NodeCall && v != access.Metrics && v != access.Public && v != 0
+}

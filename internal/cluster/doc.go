@@ -1,0 +1,77 @@
+// Package cluster keeps a node in its cluster: it renews the node's row, deposes silent members, and works
+// out which shards the node is to own. Nodes meet in the database only. All other calls between nodes make
+// things faster, and nothing depends on them.
+//
+// # Three numbers
+//
+// A member is a node or a worker. Each member has a row with a counter (store.Member.Beat).
+//
+//	beat   5 s     a member's counter is raised this often (Config.Beat; renewals)
+//	look   500 ms  a node reads all members and shards this often (lookEvery; turn)
+//	lag    20 s    a member whose counter has not moved for this long is dead (Config.Lag; watch.silent)
+//
+// A node judges silence with its own monotonic clock, over reads that succeeded (watch.go). A gap between two
+// reads, or a store that takes no renewals of this node, starts the count again. So neither an outage of the
+// database nor a clock that was set declares a member dead.
+//
+// # One turn
+//
+//	turn ── read members and shards, compare them with what was confirmed (past.go)
+//	     ├─ see      note counters; Owner.Bury: members that are gone lose their attempts
+//	     ├─ depose   Store.Depose(handler, counter as read) removes a silent member and frees its shards,
+//	     │           in one transaction; if the counter has moved meanwhile, nothing happens
+//	     ├─ rise     raise the database's format if all nodes know a newer one
+//	     ├─ own      assign: which shards belong to this node; Owner.Own takes the free ones, gives others back
+//	     ├─ started  Config.Started, once, if the cluster starts with this node
+//	     └─ heed     a cordoned node says in its row when it is empty
+//
+// assign (assign.go) is a pure function of the rows. All nodes compute the same, so no node has to lead.
+// Taking a shard raises its epoch, and the epoch fences the owner before: whatever a deposed owner still
+// sends, the store refuses.
+//
+// # The lease: attempts end before others may run them again
+//
+// A deposed member's attempts go to other members under new tokens. The old attempts must have ended by then.
+// The keeper ends them by itself (package worker), without any network, when the lease is over. All instants
+// are on the boot clock, which counts the sleep of the machine.
+//
+// Of a node:
+//
+//	sure   when the last renewal was sent that the store has confirmed (Sure)
+//	lease  min(setting lease, 3/4 lag)                              (app.Config.lease)
+//	end    sure + lease                                             (app.Node.renew, Link.Renew)
+//
+// The counter took its present value after sure. A node that deposes this one has first read that value later
+// still, and has waited a lag since. With an older value Depose changes nothing. So this node is deposed
+// after sure + lag at the earliest. The last quarter of the lag is for ending the process trees.
+//
+// Of a worker, which renews nothing itself. Its home node raises its counter once a beat if it has polled:
+//
+//	sent    when the worker sent the poll that was answered
+//	sure    when the home sent the last confirmed renewal of the worker's row
+//	behind  max(0, arrival of the poll − max(sure, vouched) − lag/4)   (Home.behind)
+//	end     sent − behind + min(setting lease, 3/4 lag)                (remote.Worker.renew)
+//
+// A poll arrives at or after it is sent, so end ≤ sure + lag/4 + 3/4 lag = sure + lag.
+//
+// vouched (Vouched) is the last instant at which this node and all other nodes that it knows were blind: none
+// of them could read and write the store. No node can depose a member while all are blind, so such an instant
+// counts like a confirmed renewal. A node that does not answer does not count as blind (vouch, Blind). While
+// the outcome of a Depose may be unknown, a node must not say that it is blind (decides).
+//
+// A node on SQLite is alone: no member can take its attempts, so it renews from the present instant.
+//
+// Invariant: a member is deposed only after the lease of each of its attempts has ended.
+//
+// Invariant: a node that was deposed writes nothing. Its epochs are old, and it joins again only under a new
+// handler (rejoin), after it has ended its attempts (Owner.Reborn).
+//
+// # If the process dies
+//
+// A node that stops gives its shards back and leaves. A node that dies is deposed after the lag; if a process
+// starts under its name before, Join replaces the row at once. The attempts go on in the keeper until the
+// lease ends, and the new process takes them over if it is there in time.
+//
+// Reading order: watch.go (silence), assign.go (the spread of shards), cluster.go (the turn, the row),
+// sure.go (the lease), retry.go (pauses while the database is away), started.go, heed.go, past.go.
+package cluster

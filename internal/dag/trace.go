@@ -1,0 +1,102 @@
+package dag
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// traceBytes is the length of a trace context: 00, 32 digits of the trace, 16 of the span, and two of flags.
+const traceBytes = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+
+// noTrace is a trace context that means none.
+const noTrace = "00-00000000000000000000000000000000-0000000000000000-00"
+
+// traceMark separates the key of an event from the trace context of its run in the stored form of a Fire.
+// Decoders that do not know trace contexts read both as the key. So nodes of two releases can share
+// a database.
+const traceMark = "\x1f"
+
+// traceHopsMax bounds the runs of one trace that follow one another by run_of. Without it a workflow that
+// follows the runs that it calls would stay in one trace for ever. A stored trace context counts them in the
+// flags that W3C Trace Context leaves unused, so that nodes of an earlier release read it, too.
+const traceHopsMax = 16
+
+// traceSampled is the only flag that Skein knows. hopsShift is where the count of hops begins.
+const (
+	traceSampled = 1
+	hopsShift    = 2
+)
+
+// FollowTrace returns the trace context, in its stored form, of a run that starts because another one has
+// ended. It returns "" if that run has none, or if it is the last one that may follow in its trace.
+func FollowTrace(h *Header) string {
+	if h.Fire == nil || len(h.Fire.Trace) != traceBytes {
+		return ""
+	}
+	flags := flagsOf(h.Fire.Trace)
+	hops := flags>>hopsShift + 1
+	if hops > traceHopsMax {
+		return ""
+	}
+	return withFlags(h.Fire.Trace, hops<<hopsShift|flags&traceSampled)
+}
+
+func flagsOf(trace string) uint64 {
+	flags, _ := strconv.ParseUint(trace[traceBytes-2:], 16, 8) // isTrace has checked the digits
+	return flags
+}
+
+func withFlags(trace string, flags uint64) string {
+	return trace[:traceBytes-2] + fmt.Sprintf("%02x", flags)
+}
+
+// ParseTrace reads a header traceparent (W3C Trace Context). It returns the context in the form of version 00
+// with no flag but sampled; "" if the header is not valid, which says that there is none. A later version may
+// have more fields after the flags.
+func ParseTrace(header string) string {
+	if len(header) < traceBytes {
+		return ""
+	}
+	text, more := header[:traceBytes], header[traceBytes:]
+	switch {
+	case !isTrace("00"+text[2:]) || !isHex(text[:2]) || text[:2] == "ff":
+	case more != "" && (text[:2] == "00" || more[0] != '-'):
+	case text[3:35] == noTrace[3:35] || text[36:52] == noTrace[36:52]:
+	default:
+		sampled := "0"
+		if strings.IndexByte("13579bdf", text[54]) >= 0 {
+			sampled = "1"
+		}
+		return "00" + text[2:53] + "0" + sampled
+	}
+	return ""
+}
+
+// isTrace reports whether a text has the form of a trace context of version 00.
+func isTrace(s string) bool {
+	return len(s) == traceBytes && strings.HasPrefix(s, "00-") && s[35] == '-' && s[52] == '-' &&
+		isHex(s[3:35]) && isHex(s[36:52]) && isHex(s[53:])
+}
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+
+// joinTrace writes a trace context behind a key.
+func joinTrace(key, trace string) string {
+	if trace == "" {
+		if _, is := cutTrace(key); is == "" {
+			return key
+		}
+		trace = noTrace // the key itself ends like one with a trace context
+	}
+	return key + traceMark + trace
+}
+
+// cutTrace is the reverse of joinTrace.
+func cutTrace(joined string) (key, trace string) {
+	at := len(joined) - traceBytes
+	if at < len(traceMark) || joined[at-len(traceMark):at] != traceMark || !isTrace(joined[at:]) {
+		return joined, ""
+	}
+	return joined[:at-len(traceMark)], joined[at:]
+}

@@ -1,0 +1,468 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/worker"
+)
+
+// ExecutorConfig is what an Executor needs.
+type ExecutorConfig struct {
+	Resolver *Resolver
+	Worker   *worker.Link
+	Shipper  *logs.Shipper // nil: logs stay here
+	// Engine returns the engine of this process. It must be set before worker.Link.Begin.
+	Engine func() *engine.Engine
+	// Over is called with every end before its report, if it is not nil.
+	Over  func(dag.RunID, dag.TaskID, dag.Token)
+	Slots int
+	Hold  bool // nothing is started
+	Log   *slog.Logger
+}
+
+// Executor is the engine's Executor over the worker of this process, whose keeper runs the attempts. It
+// turns an assignment into a Job and a Result into a report.
+//
+// The engine books a slot for every attempt until its report, so there are never more attempts here than
+// slots; that is what bounds the goroutines.
+type Executor struct {
+	log      *slog.Logger
+	resolver *Resolver
+	engine   func() *engine.Engine
+	worker   *worker.Link
+	shipper  *logs.Shipper
+	over     func(dag.RunID, dag.TaskID, dag.Token) // may be nil
+
+	wg sync.WaitGroup // of those that resolve
+
+	mu      sync.Mutex // protects following fields
+	live    map[engine.AttemptID]*handed
+	byKey   map[worker.ID]*handed
+	taken   []reported // not yet durable, as far as the keeper knows
+	told    ring
+	ending  map[engine.AttemptID]bool // of telling
+	telling int                       // ends that are not with live any more, and not with the engine yet
+	holding bool                      // nothing new is started: this process is about to end
+	closed  bool
+	quiet   chan struct{} // closed when holding and nothing runs
+	fewer   chan struct{} // cap 1: an attempt was forgotten, or told
+}
+
+// reported is an attempt whose end was reported to the engine.
+type reported struct {
+	id  engine.AttemptID
+	key worker.ID
+}
+
+// handed is an attempt from its assignment to its report.
+type handed struct {
+	engine.Assignment
+	workflow string      // its name, once resolved
+	cancel   worker.Mode // wanted before the worker had it; 0: no
+	key      worker.Key
+	given    bool // to the worker
+	held     bool // never to be started in this life
+	adopted  bool // an earlier process has started it
+}
+
+func (h *handed) id() engine.AttemptID {
+	return engine.AttemptID{Run: h.Run, Task: h.Task, Token: h.Token}
+}
+
+// NewExecutor returns an Executor that has no attempts.
+func NewExecutor(cfg ExecutorConfig) *Executor {
+	return &Executor{
+		log: cfg.Log, resolver: cfg.Resolver, engine: cfg.Engine, worker: cfg.Worker, shipper: cfg.Shipper, over: cfg.Over, holding: cfg.Hold,
+		quiet: make(chan struct{}), fewer: make(chan struct{}, 1), live: map[engine.AttemptID]*handed{}, ending: map[engine.AttemptID]bool{},
+		byKey: map[worker.ID]*handed{}, told: newRing(ringPerSlot * max(cfg.Slots, 1)),
+	}
+}
+
+// Start takes attempts over and returns at once.
+func (x *Executor) Start(as []engine.Assignment) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i := range as {
+		h := &handed{Assignment: as[i], held: x.holding}
+		if x.closed || x.live[h.id()] != nil || x.told.has(h.id()) {
+			continue
+		}
+		x.live[h.id()] = h
+		if h.held {
+			continue
+		}
+		x.wg.Go(func() { x.launch(h) })
+	}
+}
+
+// launch resolves an attempt and gives it to the worker.
+func (x *Executor) launch(h *handed) {
+	var job *worker.Job
+	err := x.resolver.surely(h.Run, func() (err error) {
+		job, err = x.resolver.job(context.Background(), &h.Assignment)
+		return err
+	}, func(pause time.Duration) bool { return x.waits(h, pause) })
+	switch {
+	case errors.Is(err, errUnwanted):
+		x.mu.Lock()
+		mode := h.cancel
+		h.held = mode == 0 // this process ends: the next one starts it
+		x.mu.Unlock()
+		if mode != 0 {
+			x.report(h, stoppedBefore(mode))
+		} else {
+			x.settle()
+		}
+		return
+	case err != nil:
+		x.refuse(h, err)
+		return
+	}
+	x.mu.Lock()
+	h.key, h.workflow = job.Key, job.Key.Workflow
+	mode := h.cancel
+	if mode == 0 {
+		h.given = true
+		x.byKey[h.key.ID()] = h
+		x.shipper.Begin(h.logRef())
+		x.worker.Start(*job) // returns at once; its lock is below ours
+	}
+	x.mu.Unlock()
+	if mode != 0 {
+		x.report(h, stoppedBefore(mode))
+		return
+	}
+	if x.log.Enabled(context.Background(), slog.LevelDebug) {
+		x.log.Debug("attempt started", h.attrs()...)
+	}
+}
+
+// waits pauses before the store is asked again for the data of an attempt. It returns false if the attempt
+// was cancelled, or this process ends.
+func (x *Executor) waits(h *handed, pause time.Duration) bool {
+	time.Sleep(pause)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return h.cancel == 0 && !x.holding && !x.closed
+}
+
+func stoppedBefore(mode worker.Mode) dag.Result {
+	cause := dag.CauseStopped
+	if mode == worker.ModeKill {
+		cause = dag.CauseKilled
+	}
+	return dag.Result{State: dag.AttemptStopped, Cause: cause, Message: "stopped before it began", Finished: dag.Micro(time.Now())}
+}
+
+// refuse reports an attempt that cannot be made into a job.
+func (x *Executor) refuse(h *handed, err error) {
+	res := dag.Result{State: dag.AttemptFailed, Cause: causeOf(err), Message: err.Error(), Finished: dag.Micro(time.Now())}
+	x.report(h, res)
+}
+
+// Ended is the worker's report. Ends that the worker reports together reach the engine together: that makes
+// one transaction.
+func (x *Executor) Ended(rs ...worker.Result) {
+	var ends []ending
+	for i := range rs {
+		r := &rs[i]
+		x.mu.Lock()
+		h := x.byKey[r.Key.ID()]
+		x.mu.Unlock()
+		if h == nil {
+			continue
+		}
+		x.shipper.End(h.logRef(), r.LogBytes)
+		switch r.Cause {
+		case worker.CauseClosed:
+			// This process ends, and nothing is known of the task: the next life declares the attempt lost.
+			x.forget(h, false)
+		case worker.CauseLease, worker.CauseLost, worker.CauseRoom:
+			x.log.Warn("an attempt was lost", append(h.attrs(), "code", "attempt_lost", "cause", r.Cause)...)
+			ends = append(ends, ending{h, engine.Report{Lost: lostReasons[r.Cause]}})
+		default:
+			res := result(r)
+			x.logEnd(h, &res)
+			ends = append(ends, ending{h, engine.Report{Result: res}})
+		}
+	}
+	x.tell(ends...)
+}
+
+// ending is the report of an attempt to the engine.
+type ending struct {
+	of *handed
+	is engine.Report
+}
+
+// lostReasons say to people why an attempt was lost.
+var lostReasons = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died", worker.CauseRoom: dag.LostNoRoom}
+
+// result converts the result of a worker.
+func result(r *worker.Result) dag.Result {
+	out := dag.Result{
+		Cause: dag.Cause(r.Cause), Exited: r.Exited, ExitCode: int32(r.ExitCode), Signal: r.Signal, Message: r.Message,
+		TimedOut: r.TimedOut, Outputs: r.Outputs, Started: dag.Micro(r.Started), Finished: dag.Micro(r.Finished),
+	}
+	switch r.State {
+	case worker.Succeeded:
+		out.State = dag.AttemptSucceeded
+	case worker.Stopped:
+		out.State = dag.AttemptStopped
+	default:
+		out.State = dag.AttemptFailed
+	}
+	if !r.Exited {
+		out.ExitCode = 0
+	}
+	return out
+}
+
+// Room handles reports of the worker that the data folder has no room for attempts, or has room again.
+func (x *Executor) Room(why string) { x.engine().Shut(why) }
+
+// report tells the engine and forgets.
+func (x *Executor) report(h *handed, res dag.Result) {
+	x.logEnd(h, &res)
+	x.tell(ending{h, engine.Report{Result: res}})
+}
+
+func (x *Executor) tell(ends ...ending) {
+	if len(ends) == 0 {
+		return
+	}
+	reports := make([]engine.Report, len(ends))
+	for i, e := range ends {
+		h := e.of
+		reports[i] = e.is
+		reports[i].Run, reports[i].Task, reports[i].Token = h.Run, h.Task, h.Token
+		// Remember the report first, then send it: the engine may ask Running from within Report.
+		x.forget(h, true)
+		if x.over != nil {
+			x.over(h.Run, h.Task, h.Token)
+		}
+	}
+	x.engine().Report(reports...)
+	x.mu.Lock()
+	for _, e := range ends {
+		if e.of.given {
+			x.taken = append(x.taken, reported{e.of.id(), e.of.key.ID()})
+		}
+		x.telling--
+		delete(x.ending, e.of.id())
+	}
+	x.lessen()
+	x.mu.Unlock()
+	x.settle()
+}
+
+func (x *Executor) logEnd(h *handed, res *dag.Result) {
+	level := slog.LevelDebug
+	if res.State == dag.AttemptFailed {
+		level = slog.LevelInfo
+	}
+	if !x.log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := append(h.attrs(), "code", "attempt_ended", "cause", string(res.Cause))
+	if res.Exited {
+		attrs = append(attrs, "exit", res.ExitCode)
+	}
+	if res.Message != "" {
+		attrs = append(attrs, "message", res.Message)
+	}
+	x.log.Log(context.Background(), level, "attempt "+res.State.String(), attrs...)
+}
+
+// forget drops an attempt. If told is true, the attempt is being reported.
+func (x *Executor) forget(h *handed, told bool) {
+	x.mu.Lock()
+	delete(x.live, h.id())
+	delete(x.byKey, h.key.ID())
+	if told {
+		x.told.add(h.id())
+		x.ending[h.id()] = true
+		x.telling++
+	}
+	x.lessen()
+	x.mu.Unlock()
+	if !h.adopted {
+		x.resolver.leave(h.Run)
+	}
+	if !told {
+		x.settle()
+	}
+}
+
+// lessen wakes the waiters for attempts to end.
+func (x *Executor) lessen() {
+	select {
+	case x.fewer <- struct{}{}:
+	default:
+	}
+}
+
+// Started is the worker's word that an attempt has run for a second.
+func (x *Executor) Started(k worker.Key, at time.Time) {
+	x.mu.Lock()
+	h := x.byKey[k.ID()]
+	x.mu.Unlock()
+	if h != nil {
+		x.engine().Report(engine.Report{Run: h.Run, Task: h.Task, Token: h.Token, Started: dag.Micro(at)})
+	}
+}
+
+// Cancel ends attempts, also such that the worker does not have yet.
+func (x *Executor) Cancel(cs []dag.Cancel) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range cs {
+		h := x.live[engine.AttemptID{Run: c.Run, Task: c.Task, Token: c.Token}]
+		if h == nil {
+			continue
+		}
+		mode := worker.ModeTerm
+		if c.Kill {
+			mode = worker.ModeKill
+		}
+		switch {
+		case h.given:
+			h.cancel = max(h.cancel, mode)
+			x.worker.Stop(h.key, mode) // its lock is below ours
+		case h.held: // it will not be launched
+			x.wg.Go(func() { x.report(h, stoppedBefore(mode)) })
+		default:
+			h.cancel = max(h.cancel, mode)
+		}
+	}
+}
+
+// Running reports whether an attempt is here, or was reported so recently that the report may not be on the
+// disk yet. To start it again would run one token twice.
+func (x *Executor) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id := engine.AttemptID{Run: run, Task: task, Token: token}
+	return x.live[id] != nil || x.told.has(id)
+}
+
+// Live reports whether an attempt is here, or its report is not with the engine yet.
+func (x *Executor) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id := engine.AttemptID{Run: run, Task: task, Token: token}
+	return x.live[id] != nil || x.ending[id]
+}
+
+// Hold starts nothing new after this call. Later assignments are left to the next life.
+func (x *Executor) Hold() {
+	x.mu.Lock()
+	x.holding = true
+	x.mu.Unlock()
+	x.settle()
+}
+
+// Drained returns a channel that is closed when no attempt runs after Hold.
+func (x *Executor) Drained() <-chan struct{} { return x.quiet }
+
+// settle closes quiet when it is time.
+func (x *Executor) settle() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.holding || x.closed || x.telling > 0 {
+		return
+	}
+	for _, h := range x.live {
+		if !h.held {
+			return
+		}
+	}
+	x.closed = true
+	close(x.quiet)
+}
+
+// UnderWay returns how many attempts are under way.
+func (x *Executor) UnderWay() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := 0
+	for _, h := range x.live {
+		if !h.held {
+			n++
+		}
+	}
+	return n
+}
+
+// Obeyed waits until the attempts that were cancelled have ended, or ctx has.
+func (x *Executor) Obeyed(ctx context.Context) {
+	for {
+		x.mu.Lock()
+		left := x.telling
+		for _, h := range x.live {
+			if h.given && h.cancel != 0 {
+				left++
+			}
+		}
+		x.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-x.fewer:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Wait returns when no job is being resolved.
+func (x *Executor) Wait() { x.wg.Wait() }
+
+// logRef names the attempt's log.
+func (h *handed) logRef() logs.Ref {
+	return logs.Ref{Namespace: h.key.Namespace, Workflow: h.key.Workflow, Run: h.Run, Task: h.Task, Name: h.key.Task, Token: h.Token}
+}
+
+// attrs are the words by which log lines about attempts are found.
+func (h *handed) attrs() []any {
+	return []any{"workflow", h.workflow, "run", h.Run.String(), "task", h.Name, "attempt", int(h.Token)}
+}
+
+// ringPerSlot × slots is the number of reports that are remembered. A report is in doubt only until its
+// transaction has committed. Until then its slot gets no other attempt, so 2 per slot would do.
+const ringPerSlot = 8
+
+// ring remembers the attempts reported last.
+type ring struct {
+	ids  []engine.AttemptID
+	next int
+	in   map[engine.AttemptID]bool
+}
+
+func newRing(size int) ring {
+	return ring{ids: make([]engine.AttemptID, size), in: make(map[engine.AttemptID]bool, size)}
+}
+
+func (r *ring) add(id engine.AttemptID) {
+	delete(r.in, r.ids[r.next])
+	r.ids[r.next], r.in[id] = id, true
+	r.next = (r.next + 1) % len(r.ids)
+}
+
+func (r *ring) has(id engine.AttemptID) bool { return r.in[id] }
+
+// Idle is an Executor that runs nothing.
+type Idle struct{}
+
+func (Idle) Start([]engine.Assignment)                     {}
+func (Idle) Cancel([]dag.Cancel)                           {}
+func (Idle) Running(dag.RunID, dag.TaskID, dag.Token) bool { return false }
+func (Idle) Live(dag.RunID, dag.TaskID, dag.Token) bool    { return false }

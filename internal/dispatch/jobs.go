@@ -1,0 +1,128 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/remote"
+)
+
+// jobs makes what workers elsewhere need of their assignments, as the executor does for its own.
+type jobs struct{ x *Executor }
+
+var _ home.Jobs = jobs{}
+
+// Jobs returns what the home of workers elsewhere asks for their assignments.
+func (x *Executor) Jobs() home.Jobs { return jobs{x} }
+
+// Job implements home.Jobs.
+func (j jobs) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error) {
+	var is *resolved
+	err := j.x.resolver.surely(a.Run, func() (err error) {
+		is, err = j.x.resolver.resolve(ctx, a)
+		return err
+	}, j.x.stays)
+	switch {
+	case errors.Is(err, errUnwanted):
+		return nil, home.ErrEnding
+	case err != nil:
+		return nil, err
+	}
+	out := remote.Wire(is.job, is.version.Origin, is.dir, true)
+	if is.kind != "" {
+		out.Kind, out.Input, out.InstantMicros = is.kind, is.input, is.instant.UnixMicro()
+		out.Files, out.Origin = false, ""
+	}
+	return out, nil
+}
+
+// stays pauses. It returns false if this process has ended its work.
+func (x *Executor) stays(pause time.Duration) bool {
+	time.Sleep(pause)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !x.closed
+}
+
+// Names implements home.Jobs.
+func (j jobs) Names(ctx context.Context, run dag.RunID, t dag.TaskID) (home.Names, error) {
+	row, err := j.x.resolver.cfg.Store.Run(ctx, run)
+	if err != nil {
+		return home.Names{}, fmt.Errorf("read the run: %w", err)
+	}
+	a := engine.Assignment{Run: run, Task: t, Workflow: row.Workflow, Version: row.Version}
+	v, err := j.x.resolver.versions.Get(versionID{row.Workflow, row.Version})
+	if err == nil {
+		err = j.x.resolver.graphFor(ctx, &a, &row)
+	}
+	if err != nil {
+		return home.Names{}, err
+	}
+	a.Name = a.Graph.Name(t)
+	at, ok := v.position(&a)
+	return home.Names{Namespace: v.Namespace, Workflow: v.Name, Task: a.Name, Artifacts: ok && len(v.Tasks[at].Artifacts) > 0}, nil
+}
+
+// Refused implements home.Jobs.
+func (jobs) Refused(err error) dag.Result {
+	return dag.Result{State: dag.AttemptFailed, Cause: causeOf(err), Message: err.Error(), Finished: dag.Micro(time.Now())}
+}
+
+// Files implements home.Jobs.
+func (j jobs) Files(_ context.Context, w dag.WorkflowID, version int32) ([]*workerv1.File, error) {
+	v, err := j.x.resolver.versions.Get(versionID{w, version})
+	if err != nil {
+		return nil, err
+	}
+	files, err := v.files()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*workerv1.File, len(files))
+	for i, f := range files {
+		out[i] = &workerv1.File{Name: f.Name, Mode: uint32(f.Mode), Data: f.Content}
+	}
+	return out, nil
+}
+
+// Left implements home.Jobs.
+func (j jobs) Left(run dag.RunID) { j.x.resolver.leave(run) }
+
+// Inputs implements home.Jobs.
+func (j jobs) Inputs(ctx context.Context, run dag.RunID, t dag.TaskID) ([]artifact.Input, error) {
+	r := j.x.resolver
+	row, err := r.cfg.Store.Run(ctx, run)
+	if err != nil {
+		return nil, fmt.Errorf("read the run: %w", err)
+	}
+	a := engine.Assignment{Run: run, Task: t, Workflow: row.Workflow, Version: row.Version}
+	v, err := r.versions.Get(versionID{row.Workflow, row.Version})
+	if err == nil {
+		err = r.graphFor(ctx, &a, &row)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.Name = a.Graph.Name(t)
+	at, ok := v.position(&a)
+	if !ok {
+		return nil, artifact.NoInput("version %d of workflow %s has no task %q", a.Version, v.Name, a.Name)
+	}
+	sources, err := r.sources(ctx, v, at, run, a.Graph)
+	if err != nil {
+		return nil, err
+	}
+	return choose(ctx, r.cfg.Kept, sources)
+}
+
+// ReadInput implements home.Jobs.
+func (j jobs) ReadInput(ctx context.Context, in *artifact.Input, offset int64) ([]byte, error) {
+	return j.x.resolver.cfg.Kept.Read(ctx, in.Ref, in.Name, offset)
+}

@@ -1,0 +1,498 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/lru"
+	"skein.dev/skein/internal/remote"
+	"skein.dev/skein/internal/sealed"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/worker"
+	"skein.dev/skein/internal/workflow"
+)
+
+// Causes of attempts that never became a process.
+const (
+	causeExpression = dag.Cause("expression")
+	causeStart      = dag.Cause("start")
+	causeSecret     = dag.Cause("secret")
+)
+
+// notStarted is why an attempt cannot be made into a job; its text is for a person.
+type notStarted struct {
+	cause dag.Cause
+	err   error
+}
+
+func (e *notStarted) Error() string { return e.err.Error() }
+func (e *notStarted) Unwrap() error { return e.err }
+
+func causeOf(err error) dag.Cause {
+	var n *notStarted
+	if errors.As(err, &n) {
+		return n.cause
+	}
+	return causeStart
+}
+
+// Config is what a Resolver needs.
+type Config struct {
+	Store store.Store
+	Book  *sealed.Book // nil: there are no secrets
+	Kept  Kept
+	// Artifacts is the folder that the nodes share for artifacts; "": each node has its own.
+	Artifacts string
+	// Engine returns the engine of this process. It must be set before worker.Link.Begin.
+	Engine func() *engine.Engine
+	// Egress returns the rules for requests on every machine; Here adds the rules of this node.
+	Egress func() egress.Rules
+	Here   func(egress.Rules) egress.Rules
+}
+
+// Resolver makes jobs of assignments: definition, parameters, the outputs that a task reads, environment,
+// folder, files. It keeps definitions for long, and a run's row as long as attempts of the run are here.
+type Resolver struct {
+	cfg      Config
+	versions *lru.Loader[versionID, *version]
+
+	mu   sync.Mutex // protects following fields
+	runs map[dag.RunID]*runEntry
+	idle []idleRun // runs that were left, in that order; one may stand here often, and may be in use again
+	left int64     // how often that was
+}
+
+type versionID struct {
+	workflow dag.WorkflowID
+	version  int32
+}
+
+// version is a definition as attempts need it.
+type version struct {
+	*workflow.Workflow
+	types []map[string]string // declared outputs by task; nil: none
+	reads [][]string          // tasks whose outputs are read, by task
+	files func() ([]worker.File, error)
+}
+
+// runEntry is a run's row. The first attempt of the run that comes here reads it, and it is kept for a
+// while for later ones. The fields that are used do not change, with two exceptions: the generation, which
+// the assignment has, and the graph, which grows.
+type runEntry struct {
+	mu   sync.Mutex // protects row and read
+	row  dag.RunRow
+	read bool
+	uses int
+	left int64 // when its last attempt here ended
+}
+
+// idleRun is a run that had no attempt here since a time.
+type idleRun struct {
+	run  dag.RunID
+	left int64
+}
+
+const (
+	versionsKept  = 256     // definitions
+	filesKeptSize = 1 << 20 // bytes of files kept with a definition; larger ones are read each time
+)
+
+// NewResolver returns a Resolver that has read nothing yet.
+func NewResolver(cfg Config) *Resolver {
+	r := &Resolver{cfg: cfg, runs: map[dag.RunID]*runEntry{}}
+	r.versions = lru.NewLoader(versionsKept, r.loadVersion)
+	return r
+}
+
+// Forget drops the definitions. The database may have lost their versions, and then other versions get their
+// numbers.
+func (r *Resolver) Forget() { r.versions.Clear() }
+
+func (r *Resolver) loadVersion(id versionID) (*version, error) {
+	row, err := r.cfg.Store.Version(context.Background(), id.workflow, id.version)
+	if err != nil {
+		return nil, fmt.Errorf("read version %d of the workflow: %w", id.version, err)
+	}
+	w, err := workflow.Decode(row.Def)
+	if err != nil {
+		return nil, fmt.Errorf("version %d: %w", id.version, err)
+	}
+	v := &version{Workflow: w, types: make([]map[string]string, len(w.Tasks)), reads: make([][]string, len(w.Tasks))}
+	for i := range w.Tasks {
+		v.reads[i] = w.ReadsOutputs(i)
+		if len(w.Tasks[i].Outputs) > 0 {
+			v.types[i] = map[string]string{}
+		}
+		for _, out := range w.Tasks[i].Outputs {
+			v.types[i][out.Name] = string(out.Type)
+		}
+	}
+	v.files = r.filesOf(id)
+	return v, nil
+}
+
+// filesOf returns a function that reads a version's files when they are needed, and keeps them if they are
+// small.
+func (r *Resolver) filesOf(id versionID) func() ([]worker.File, error) {
+	var mu sync.Mutex
+	var kept []worker.File
+	return func() ([]worker.File, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if kept != nil {
+			return kept, nil
+		}
+		rows, err := r.cfg.Store.Files(context.Background(), store.FileQuery{Workflow: id.workflow, Version: id.version})
+		if err != nil {
+			return nil, err
+		}
+		files := make([]worker.File, len(rows))
+		size := 0
+		for i, f := range rows {
+			files[i] = worker.File{Name: f.Name, Mode: fs.FileMode(f.Mode), Content: f.Data}
+			size += len(f.Data)
+		}
+		if size <= filesKeptSize {
+			kept = files
+		}
+		return files, nil
+	}
+}
+
+// enter counts an attempt of a run and gives its row, read by the first one. Every enter has its leave.
+func (r *Resolver) enter(a *engine.Assignment) (*dag.RunRow, error) {
+	id := a.Run
+	r.mu.Lock()
+	e := r.runs[id]
+	if e == nil || e.uses == 0 && a.Generation == 0 {
+		e = &runEntry{}
+		r.runs[id] = e
+	}
+	e.uses++
+	r.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.read { // an error is not kept: the next attempt asks again
+		row, err := r.cfg.Store.Run(context.Background(), id)
+		if err != nil {
+			return nil, fmt.Errorf("read the run: %w", err)
+		}
+		e.row, e.read = row, true
+	}
+	return &e.row, nil
+}
+
+// Between two times of asking a store that does not answer.
+const (
+	askAgainSoon = 50 * time.Millisecond
+	askAgainLate = time.Second
+)
+
+// surely resolves until the store answers: a store that does not answer is no fault of the task. wait
+// pauses, and returns false if the job is no longer needed.
+func (r *Resolver) surely(run dag.RunID, resolve func() error, wait func(time.Duration) bool) error {
+	err := resolve()
+	for pause := askAgainSoon; errors.Is(err, store.ErrUnavailable) || errors.Is(err, errkind.ErrUnavailable); pause = min(2*pause, askAgainLate) {
+		if !wait(pause) {
+			return errUnwanted
+		}
+		r.leave(run) // resolve enters it again
+		err = resolve()
+	}
+	return err
+}
+
+// errUnwanted: the job is no longer wanted.
+var errUnwanted = errors.New("nobody wants the job any more")
+
+func (r *Resolver) leave(id dag.RunID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.runs[id]
+	if e == nil || e.uses == 0 {
+		return
+	}
+	if e.uses--; e.uses > 0 {
+		return
+	}
+	e.mu.Lock() // it has no attempt here
+	defer e.mu.Unlock()
+	if !e.read || len(e.row.Params)+len(e.row.Graph) > idleBytesMax {
+		delete(r.runs, id)
+		return
+	}
+	r.left++
+	e.left = r.left
+	r.idle = append(r.idle, idleRun{id, r.left})
+	if len(r.idle) > idleMax {
+		first := r.idle[0]
+		if old := r.runs[first.run]; old != nil && old.uses == 0 && old.left == first.left { // else it was had since
+			delete(r.runs, first.run)
+		}
+		r.idle = slices.Delete(r.idle, 0, 1)
+	}
+}
+
+const (
+	// idleMax bounds the rows that are kept of runs without an attempt here, those that were left last: in a
+	// chain that is the time between one task and the next.
+	idleMax = 512
+	// idleBytesMax bounds the bytes of a row that is kept.
+	idleBytesMax = 16 << 10
+)
+
+// job makes the job of an assignment that runs here.
+func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, error) {
+	is, err := r.resolve(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	job := is.job
+	if job.HTTP != nil {
+		job.HTTP.Egress = r.cfg.Here(job.HTTP.Egress)
+	}
+	if is.kind != "" { // no place leads it here
+		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which a node has no handler", a.Name, is.kind)}
+	}
+	if job.Dir, err = remote.Folder(is.version.Origin, is.dir); err != nil {
+		return job, &notStarted{causeStart, err}
+	}
+	if job.Dir == "" && job.HTTP == nil {
+		files, err := is.version.files()
+		if err != nil {
+			return job, fmt.Errorf("read the workflow's files: %w", err)
+		}
+		job.Files = func() ([]worker.File, error) { return files, nil }
+	}
+	return job, nil
+}
+
+// resolved is the part of an attempt that is the same on every machine. The worker finds the folder itself.
+type resolved struct {
+	job     *worker.Job
+	version *version
+	dir     string
+	kind    string          // "": a process
+	input   json.RawMessage // of a kind
+	instant time.Time       // that the run is for
+}
+
+// resolve makes the job of an assignment but for its folder, which is where it runs.
+func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved, error) {
+	row, err := r.enter(a)
+	if err != nil {
+		return nil, err
+	}
+	if a.Graph == nil {
+		if err := r.graphFor(ctx, a, row); err != nil {
+			return nil, err
+		}
+	}
+	v, err := r.versions.Get(versionID{a.Workflow, a.Version})
+	if err != nil {
+		return nil, err
+	}
+	t, ok := v.position(a)
+	if !ok {
+		return nil, fmt.Errorf("version %d of workflow %s has no task %q", a.Version, v.Name, a.Name)
+	}
+	known, err := r.outputs(ctx, a, v.reads[t])
+	if err != nil {
+		return nil, err
+	}
+	used := secretsOf{ctx: ctx, book: r.cfg.Book, namespace: v.Namespace}
+	res, err := v.Resolve(t, workflow.Inputs{Item: a.Graph.Item(a.Task),
+		RunID: a.Run.String(), Version: int(a.Version), Attempt: int(a.Token), Params: row.Params, TriggerTime: row.Instant().Time(),
+		Secret:  used.value,
+		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state },
+	})
+	if err != nil {
+		return nil, used.hide(err)
+	}
+	p := v.Policy(t)
+	job := &worker.Job{
+		Key: worker.Key{Namespace: v.Namespace, Workflow: v.Name, RunID: a.Run.String(), Task: a.Name,
+			Attempt: int(a.Token), Ref: int64(a.Task), IdempotencyKey: idempotencyKey(a, cmp.Or(a.Generation, row.Generation)), Traceparent: row.Trace()},
+		Env: environment(res.Env), Timeout: p.Timeout, KillGrace: p.KillGrace, WarnOnTimeout: p.WarnOnTimeout,
+		OutputTypes: v.types[t], LockToken: a.LockToken, Secrets: used.values,
+	}
+	need := p.Place.Need()
+	job.CPU, job.Memory = need.CPU, need.Memory
+	job.Artifacts, job.ArtifactsIn = v.Tasks[t].Artifacts, r.cfg.Artifacts
+	if reach := v.Reach(t); reach != nil {
+		job.Access = &worker.Access{Read: reach.Read, Write: reach.Write}
+	}
+	if len(v.Tasks[t].Inputs) > 0 {
+		sources, err := r.sources(ctx, v, t, a.Run, a.Graph)
+		if err != nil {
+			return nil, err
+		}
+		job.Inputs = &inputsOf{kept: r.cfg.Kept, sources: sources}
+	}
+	if setRun(job, &res.Run); res.Request != nil {
+		job.HTTP = request(res.Request)
+		job.HTTP.Egress = r.cfg.Egress()
+	}
+	if size := job.Size() + len(res.Input); size > worker.SizeMax {
+		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task take %d bytes, and may take %d: "+
+			"pass large values in files (files, inputs, artifacts)", size, worker.SizeMax)}
+	}
+	return &resolved{job, v, res.Dir, v.Tasks[t].Kind, res.Input, row.Instant().Time()}, nil
+}
+
+// graphFor gives an assignment that came from another node its graph. A row that was read earlier may
+// not have its task yet.
+func (r *Resolver) graphFor(ctx context.Context, a *engine.Assignment, row *dag.RunRow) error {
+	g, err := r.cfg.Engine().RunGraph(row)
+	if err == nil && int(a.Task) >= g.Len() {
+		var now dag.RunRow
+		if now, err = r.cfg.Store.Run(ctx, a.Run); err == nil {
+			g, err = r.cfg.Engine().RunGraph(&now)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read the graph of the run: %w", err)
+	}
+	if int(a.Task) >= g.Len() {
+		return fmt.Errorf("run %s has no task %d", a.Run, a.Task)
+	}
+	a.Graph = g
+	return nil
+}
+
+// position finds a task in its definition: at its place in the graph, which is made in the order of the file.
+func (v *version) position(a *engine.Assignment) (int, bool) {
+	if t := int(a.Task); t < len(v.Tasks) && v.Tasks[t].Name == a.Name {
+		return t, true
+	}
+	if of, ok := a.Graph.InstanceOf(a.Task); ok {
+		return int(of), int(of) < len(v.Tasks)
+	}
+	return v.Find(a.Name)
+}
+
+// idempotencyKey is the same for all attempts of a task within a generation, so that an effect which an
+// attempt may have had can be recognised by the next one. A new generation (recover, rerun) is meant to
+// have the effect again, so its key differs.
+func idempotencyKey(a *engine.Assignment, generation int32) string {
+	key := a.Run.String() + "/" + a.Name
+	if generation > 1 {
+		key += "/" + strconv.Itoa(int(generation))
+	}
+	return key
+}
+
+// remains is the part of a task that an expression can read.
+type remains struct {
+	json  json.RawMessage
+	state dag.TaskState
+}
+
+// outputs reads the outputs that the expressions of a task use. It reads nothing if they use none.
+func (r *Resolver) outputs(ctx context.Context, a *engine.Assignment, names []string) (map[string]remains, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	known := make(map[string]remains, len(names))
+	var underived []string
+	for _, name := range names {
+		t, ok := a.Graph.Find(name)
+		if !ok {
+			return nil, &notStarted{causeExpression, fmt.Errorf("there is no task %q to read outputs of", name)}
+		}
+		rows, err := r.attempts(ctx, a.Run, t)
+		if err != nil {
+			return nil, fmt.Errorf("read the outputs of task %s: %w", name, err)
+		}
+		o, ok := lastOf(rows)
+		if !ok {
+			underived = append(underived, name)
+		}
+		known[name] = o
+	}
+	if len(underived) > 0 {
+		return known, r.derive(ctx, a, underived, known)
+	}
+	return known, nil
+}
+
+// lastOf takes the state of a task from its newest attempt, if that tells.
+func lastOf(rows []dag.AttemptRow) (remains, bool) {
+	if len(rows) == 0 {
+		return remains{}, false
+	}
+	switch last := &rows[len(rows)-1]; last.State {
+	case dag.AttemptSucceeded:
+		return remains{json: last.Outputs, state: dag.Succeeded}, true
+	case dag.AttemptStopped:
+		return remains{state: dag.Stopped}, true
+	}
+	return remains{}, false
+}
+
+// derive fills in the states of tasks that no attempt tells: skipped, upstream_failed, failed for good.
+func (r *Resolver) derive(ctx context.Context, a *engine.Assignment, names []string, known map[string]remains) error {
+	row, err := r.cfg.Store.Run(ctx, a.Run)
+	if err != nil {
+		return fmt.Errorf("read the run: %w", err)
+	}
+	g, views, err := r.cfg.Engine().Standing(ctx, &row)
+	if err != nil {
+		return fmt.Errorf("read the states of its tasks: %w", err)
+	}
+	for _, name := range names {
+		t, _ := g.Find(name)
+		known[name] = remains{state: views[t].State}
+	}
+	return nil
+}
+
+// interpreters are the programs of inline code by its language.
+var interpreters = map[string]string{"python": "python3"}
+
+func setRun(job *worker.Job, run *workflow.Run) {
+	switch {
+	case run.Shell != "":
+		job.Argv = []string{"sh", "-c", run.Shell}
+	case run.Code != "":
+		program := run.Lang
+		if p, ok := interpreters[run.Lang]; ok {
+			program = p
+		}
+		job.Script = &worker.Script{Interpreter: program, Code: run.Code, Args: run.Args}
+	case run.File != "":
+		job.Script = &worker.Script{File: run.File, Args: run.Args}
+	default:
+		job.Argv = run.Argv
+	}
+}
+
+// request converts a request of the definition to the one that the worker sends.
+func request(s *workflow.Sent) *worker.Request {
+	q := &worker.Request{Method: s.Method, URL: s.URL, Body: s.Body, Timeout: time.Duration(s.Timeout), Status: s.Status,
+		Contains: s.Contains, Answer: s.Answer, Keep: s.Keep}
+	for _, h := range s.Headers {
+		q.Header = append(q.Header, [2]string{h.Name, h.Value})
+	}
+	return q
+}
+
+func environment(env []workflow.KV) []string {
+	all := make([]string, len(env))
+	for i, kv := range env {
+		all[i] = kv.Name + "=" + kv.Value
+	}
+	return all
+}

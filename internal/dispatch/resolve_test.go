@@ -1,0 +1,92 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// away is a store that does not answer the first calls, as while its database starts again.
+type away struct {
+	store.Store
+	def   []byte
+	fails atomic.Int64
+}
+
+func (s *away) gone() error {
+	if s.fails.Add(-1) >= 0 {
+		return fmt.Errorf("unexpected EOF: %w", store.ErrUnavailable)
+	}
+	return nil
+}
+
+func (s *away) Run(context.Context, dag.RunID) (dag.RunRow, error) {
+	return dag.RunRow{Header: dag.Header{Workflow: 1, Version: 1}}, s.gone()
+}
+
+func (s *away) Version(context.Context, dag.WorkflowID, int32) (store.Version, error) {
+	return store.Version{Def: s.def}, s.gone()
+}
+
+func (s *away) Files(context.Context, store.FileQuery) ([]store.File, error) {
+	return nil, s.gone()
+}
+
+// TestOutageFailsNoAttempt: if an attempt is assigned while the store does not answer, its task does not
+// fail. Its inputs are read when the store is back, even if another attempt of the run was refused before.
+func TestOutageFailsNoAttempt(t *testing.T) {
+	faults := func(file string) (*workflow.Workflow, *dag.Graph) {
+		ws, errs := workflow.Parse([]byte(file), workflow.Options{})
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		g, err := ws[0].Graph(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ws[0], g
+	}
+	w, g := faults("name: w\ntasks:\n  a: {run: \"true\"}\n")
+	def, err := json.Marshal(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := engine.Assignment{Run: dag.RunID{1}, Workflow: 1, Version: 1, Name: "a", Token: 1, Graph: g}
+	for n := range int64(6) { // each of the reads fails, and all of them twice
+		st := &away{def: def}
+		st.fails.Store(n)
+		r := NewResolver(Config{Store: st})
+		if n > 0 {
+			if _, err := r.job(t.Context(), &a); !errors.Is(err, store.ErrUnavailable) {
+				t.Fatalf("%d: without the store it is resolved: %v", n, err)
+			}
+		}
+		waited := int64(0)
+		err := r.surely(a.Run, func() error {
+			job, err := r.job(t.Context(), &a)
+			if err == nil && job.Files == nil {
+				t.Errorf("%d: the job has no files", n)
+			}
+			return err
+		}, func(time.Duration) bool { waited++; return true })
+		if err != nil || waited != max(n-1, 0) {
+			t.Errorf("%d: %v after %d pauses", n, err, waited)
+		}
+	}
+	st := &away{def: def}
+	st.fails.Store(100)
+	r := NewResolver(Config{Store: st})
+	err = r.surely(a.Run, func() error { _, err := r.job(t.Context(), &a); return err }, func(time.Duration) bool { return false })
+	if !errors.Is(err, errUnwanted) {
+		t.Errorf("not wanted any more: %v", err)
+	}
+}

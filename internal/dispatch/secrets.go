@@ -1,0 +1,55 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/mask"
+	"skein.dev/skein/internal/sealed"
+	"skein.dev/skein/internal/store"
+)
+
+// secretsOf reads the secrets that an attempt uses, and remembers them so that they are masked.
+type secretsOf struct {
+	ctx       context.Context
+	book      *sealed.Book // nil: there are none
+	namespace string
+	values    []string // each once
+	err       error    // why one of them cannot be had
+}
+
+func (s *secretsOf) value(name string) (string, error) {
+	if s.book == nil {
+		s.err = errors.New("this process has no secrets")
+		return "", s.err
+	}
+	value, _, err := s.book.Value(s.ctx, s.namespace, name)
+	if err != nil {
+		s.err = err
+		return "", err
+	}
+	if text := string(value); !slices.Contains(s.values, text) {
+		s.values = append(s.values, text)
+	}
+	return string(value), nil
+}
+
+// hide returns why an attempt is not started, without the values of secrets. An error of an expression may
+// quote a part of a value, or what was made of it, which no mask finds: only its place is kept. A store that
+// does not answer is no fault of the task.
+func (s *secretsOf) hide(err error) error {
+	switch {
+	case s.err != nil && errors.Is(s.err, store.ErrUnavailable):
+		return s.err
+	case s.err != nil:
+		return &notStarted{causeSecret, s.err}
+	case len(s.values) > 0:
+		place, _, _ := strings.Cut(err.Error(), ": ")
+		place = mask.NewSet(s.values).String(place)
+		err = fmt.Errorf("%s: this cannot be computed; the reason is not shown, because it may quote a secret", place)
+	}
+	return &notStarted{causeExpression, err}
+}

@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"fmt"
+
+	"skein.dev/skein/internal/admission"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// word is a message between owners of shards and the admission owner about the claim of a run. Claim.Asked
+// identifies the request.
+type word struct {
+	Kind  wordKind    `json:"kind"`
+	Run   dag.RunID   `json:"run"`
+	Shard dag.ShardID `json:"shard,omitempty"` // of the run that asks
+	Claim *dag.Claim  `json:"claim"`
+	// Share describes queue slots for the run's tasks. If it is set, Claim does not count.
+	Share *dag.Share   `json:"share,omitempty"`
+	Level dag.Priority `json:"level,omitempty"` // of the run whose share it is
+	Cause dag.Cause    `json:"cause,omitempty"` // of a denial
+	Why   string       `json:"why,omitempty"`
+	Skip  bool         `json:"skip,omitempty"`
+}
+
+type wordKind string
+
+// The first three and wordShare and wordOver go to the admission owner; the others come from it.
+const (
+	wordAsk   wordKind = "ask"  // the run is queued, or wants its queue slot again
+	wordLeft  wordKind = "left" // it wants nothing any more, and has nothing
+	wordLend  wordKind = "lend" // its queue slot is free, its locks are not
+	wordGrant wordKind = "grant"
+	wordDeny  wordKind = "deny"
+
+	wordShare  wordKind = "share"  // the queue slots that its tasks want, and those given back
+	wordOver   wordKind = "over"   // it has ended, and its tasks have nothing
+	wordGave   wordKind = "gave"   // the queue slots that its tasks have got
+	wordRefuse wordKind = "refuse" // its tasks get none
+)
+
+func (l *limits) say(to dag.ShardID, said word) {
+	l.txn().letters[to] = append(l.txn().letters[to], letter{Word: &said})
+}
+
+// gateHere reports whether this writer grants; then the transaction needs that shard's fence.
+func (l *limits) gateHere() bool {
+	if l.held(store.GateShard) == nil {
+		return false
+	}
+	l.txn().common = true
+	return true
+}
+
+// serve lets through every run that can be, after the transaction has freed locks and queue slots.
+func (l *limits) serve() error {
+	g := &l.admission
+	if !g.Loaded {
+		return nil
+	}
+	g.Tick(l.txn().now.Wall)
+	if g.RunsMayPass() && !l.shell.Full() {
+		l.gateHere()
+	}
+	return g.Serve(l.txn().now.Wall, &l.shell)
+}
+
+// serveTasks gives queue slots to the tasks that are due.
+func (l *limits) serveTasks() {
+	g := &l.admission
+	if !g.Loaded {
+		return
+	}
+	if g.TasksMayPass() && !l.shell.FullForTasks() {
+		l.gateHere()
+	}
+	g.ServeTasks(l.txn().now.Wall, &l.shell)
+}
+
+// shell carries out the decisions of the admission owner in the transaction being made. A run of this writer
+// continues in this transaction, the owner of any other gets a message.
+type shell struct{ l *limits }
+
+// Serial is the number of the transaction among those of the admission owner's shard.
+func (s *shell) Serial() int64 { return s.l.held(store.GateShard).Seq + 1 }
+
+func (s *shell) Full() bool         { return s.l.txn().rows >= grantRowsMax }
+func (s *shell) FullForTasks() bool { return s.l.txn().rows >= takeMax*rowsPerItem }
+func (s *shell) Spend()             { s.l.txn().rows += rowsPerItem }
+
+func (s *shell) Paced(queue string, until dag.Micros) {
+	paces := &s.l.txn().batch.QueuePaces
+	for i := range *paces {
+		if p := &(*paces)[i]; p.Name == queue {
+			p.Paced = until
+			return
+		}
+	}
+	*paces = append(*paces, store.QueuePace{Name: queue, Paced: until})
+}
+
+func (s *shell) Grant(c *admission.Claimant) (asks bool, err error) {
+	if s.l.held(c.Shard) == nil {
+		s.Spend()
+		s.l.say(c.Shard, word{Kind: wordGrant, Run: c.Run, Claim: c.Claim})
+		return true, nil
+	}
+	return s.l.goOn(c.Run, c.Claim)
+}
+
+func (s *shell) Deny(c *admission.Claimant, d *admission.Denial) error {
+	s.Spend()
+	d = bounded(d)
+	if s.l.held(c.Shard) == nil {
+		s.l.say(c.Shard, denyWord(c, d))
+		return nil
+	}
+	return s.l.sendAway(c.Run, c.Claim, d)
+}
+
+func (s *shell) Give(c *admission.Crew) {
+	given := c.Share
+	if s.l.held(c.Shard) == nil {
+		s.l.say(c.Shard, word{Kind: wordGave, Run: c.Run, Share: &given})
+		return
+	}
+	s.l.receiveShare(c.Run, &given)
+}
+
+func (s *shell) Refuse(c *admission.Crew, why string) {
+	s.Spend()
+	if s.l.held(c.Shard) == nil {
+		share := c.Share
+		s.l.say(c.Shard, word{Kind: wordRefuse, Run: c.Run, Share: &share, Why: why})
+		return
+	}
+	s.l.refuseTasks(c.Run, c.Share.Queue, why)
+}
+
+// bounded returns a denial with a text that every store can hold: a circle may name many runs.
+func bounded(d *admission.Denial) *admission.Denial {
+	if d == nil || d.Cause != dag.CauseCycle {
+		return d
+	}
+	return &admission.Denial{Cause: d.Cause, Why: clean(d.Why), Skip: d.Skip}
+}
+
+func denyWord(c *admission.Claimant, d *admission.Denial) word {
+	return word{Kind: wordDeny, Run: c.Run, Claim: c.Claim, Cause: d.Cause, Why: d.Why, Skip: d.Skip}
+}
+
+// comeIn takes in a new claimant. If the store cannot be read, the transaction is abandoned.
+func (l *limits) comeIn(c *admission.Claimant) (why string, d *admission.Denial) {
+	why, d, err := l.admission.Ask(c, l.txn().now.Wall, &l.shell)
+	if err != nil {
+		l.broken(err)
+	}
+	return why, bounded(d)
+}
+
+// hearClaim takes in a message about a claim, as the admission owner.
+func (l *limits) hearClaim(said *word) error {
+	if !l.gateHere() {
+		return fmt.Errorf("%w: a word for the gate, which is elsewhere", errkind.ErrUnavailable)
+	}
+	switch said.Kind {
+	case wordLeft:
+		l.admission.Leave(said.Run, said.Claim.Asked)
+	case wordLend:
+		l.admission.Lend(said.Run, said.Claim.Asked)
+	case wordAsk:
+		if now, err := l.stillAsks(said); !now {
+			return err
+		}
+		claim := *said.Claim
+		in := &admission.Claimant{Run: said.Run, Shard: said.Shard, Claim: &claim}
+		if claim.Stage == dag.ClaimAgain {
+			l.admission.AskAgain(in)
+			return nil
+		}
+		if !l.admission.Expect(in.Run, claim.Asked) {
+			return nil
+		}
+		_, d := l.comeIn(in)
+		switch {
+		case d != nil:
+			l.say(in.Shard, denyWord(in, d))
+		case claim.Stage == dag.ClaimGranted:
+			return l.grantAsked(in)
+		}
+	}
+	return nil
+}
+
+// grantAsked tells a run that it got its claim at once.
+func (l *limits) grantAsked(c *admission.Claimant) error {
+	asks, err := l.shell.Grant(c)
+	if err == nil && !asks {
+		l.admission.Leave(c.Run, c.Claim.Asked)
+	}
+	return err
+}

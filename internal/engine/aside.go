@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// fetch returns a run that is in memory or stood aside, or nil. It loads the latter.
+func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
+	if r := w.runs[id]; r != nil || w.bad[id] != "" {
+		return r, nil
+	}
+	page, err := w.e.store.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{id}})
+	if err != nil {
+		return nil, errkind.FromStore("load run "+id.String(), err)
+	}
+	if len(page) == 0 || page[0].Bad == nil && (!page[0].Run.Claim.Aside() || w.held(page[0].Run.Shard) == nil) {
+		return nil, nil
+	}
+	r, err := w.revived(&page[0], &w.tx.fx)
+	if errors.Is(err, errkind.ErrUnavailable) { // its graph could not be read: what the gate says is heard again
+		return nil, err
+	}
+	if err != nil {
+		w.e.log.Error("a waiting run cannot be loaded", "code", "waiting_run_unreadable", "run", id.String(), "err", err)
+		return nil, nil
+	}
+	w.runs[id] = r
+	w.limits.count(r)
+	w.limits.aside = max(w.limits.aside-1, 0)
+	return r, nil
+}
+
+// standAside forgets, after a commit, queued runs that no limit counts, if there are many. Their rows hold
+// the whole state, except for runs that a transaction made ahead has changed again.
+func (w *writer) standAside() {
+	if len(w.runs) < asideMin {
+		return
+	}
+	for _, r := range w.tx.touched {
+		if w.tx.next != nil && w.tx.next.touches(r) {
+			continue
+		}
+		if r.State == dag.RunWaiting && r.Claim.Aside() && w.runs[r.ID] == r {
+			w.leave(r.ID)
+			w.limits.aside++
+		}
+	}
+}
+
+// asideMin is the number of runs in memory from which a writer forgets queued ones.
+const asideMin = 20_000

@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"time"
+
+	"skein.dev/skein/internal/admission"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// limits holds runs back until they may begin: at max_concurrent_runs of their trigger and workflow
+// (gates.go), then at the queue and the locks that they name (claim.go). It also gets queue slots for tasks
+// (share.go).
+//
+// It owns what it counts and what it knows of names. Other parts say what changes (aside.go, declare.go,
+// define.go, fire.go). All of it is a cache of rows, so forget is allowed when the writer drops the runs in
+// memory and its transaction, too.
+type limits struct {
+	gates     gates
+	admission admission.State // what the admission owner knows; empty if another node is it
+	naming    naming
+	aside     int // queued runs that are not in memory
+	shell     shell
+
+	store  store.Store
+	namer  Namer
+	ageing time.Duration
+	alone  bool          // no other node owns shards
+	shards []dag.ShardID // all
+	clock  func() time.Time
+	// trigger returns the row of a trigger, or nil.
+	trigger func(store.TriggerKey) (*store.Trigger, error)
+	expr    *evaluating
+	defs    *definitions
+	core
+}
+
+func newLimits(e *Engine, w *writer) limits {
+	return limits{trigger: w.schedule.trigger, expr: &w.evaluating, defs: &w.defs, store: e.store, namer: e.cfg.Namer, ageing: e.cfg.Ageing, alone: e.cluster == nil, shards: e.shards, clock: e.host.Now, core: w}
+}
+
+func (l *limits) forget() {
+	l.gates.forget()
+	l.forgetAdmission()
+	l.naming, l.aside = naming{}, 0
+}
+
+// forgetAdmission drops what is known of queues and locks. The next transaction loads it.
+func (l *limits) forgetAdmission() {
+	l.admission = admission.New(dag.Micros(l.ageing.Microseconds()))
+	l.shell.l = l
+}
+
+// busy reports whether a run or a task may get through now, or the rows of queues and locks have to be read.
+func (l *limits) busy(now dag.Micros) bool {
+	return len(l.gates.open) > 0 || l.admission.Busy(now) || !l.admission.Loaded && l.held(store.GateShard) != nil
+}

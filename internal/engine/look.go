@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/inspect"
+)
+
+// reading returns the sources from which the reader of this engine reads.
+func (e *Engine) reading() inspect.Config {
+	c := inspect.Config{Store: e.store, Cluster: e.cluster, Shards: e.shards, Graphs: e.graphs, Memory: memory{e},
+		Node: e.cfg.Node, Slots: e.cfg.Slots, Traits: e.cfg.Traits, Ageing: e.cfg.Ageing}
+	if e.cfg.Preparer != nil {
+		c.Outside = outside{e.cfg.Preparer}
+	}
+	return c
+}
+
+// outside shows explanations what a Preparer finds out.
+type outside struct{ Preparer }
+
+func (o outside) Missing(ctx context.Context, row *dag.RunRow, g *dag.Graph, t dag.TaskID, token dag.Token) (inspect.Missing, error) {
+	is, err := o.Prepare(ctx, PrepareQuery{Row: row, Graph: g, Task: t, Token: token})
+	return inspect.Missing{By: is.By, Message: is.Message, Later: is.Later, Why: is.Why}, err
+}
+
+// memory shows readers what the writer knows.
+type memory struct{ e *Engine }
+
+func (m memory) Serving() bool {
+	select {
+	case <-m.e.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+func (m memory) Owned() []dag.ShardID { return m.e.owned() }
+
+func (m memory) IsShut() string { return m.e.IsShut() }
+
+func (m memory) InUse() (slots int, need dag.Need) {
+	_, slots = m.e.Slots()
+	_, need = m.e.Room()
+	return slots, need
+}
+
+func (m memory) Sight(ctx context.Context, run dag.RunID, task dag.TaskID) (*inspect.Sight, error) {
+	return ask(ctx, m.e.writer.inbox, func(w *writer) (*inspect.Sight, error) { return w.sight(run, task), nil })
+}
+
+func (m memory) Turn(ctx context.Context, run dag.RunID, task dag.TaskID, shared func(dag.Place) bool) (inspect.Turn, bool, error) {
+	t, err := ask(ctx, m.e.writer.inbox, func(w *writer) (*inspect.Turn, error) {
+		r := w.runs[run]
+		if r == nil {
+			return nil, nil
+		}
+		t := &inspect.Turn{Runs: w.queue.Before(r, shared, w.tx.now.Wall, inspect.TurnsMax)}
+		if task != dag.LeaderTask && r.Graph != nil && int(task) < r.Graph.Len() {
+			t.Tasks = r.Ahead(task, shared, inspect.TurnsMax)
+		}
+		return t, nil
+	})
+	if t == nil {
+		return inspect.Turn{}, false, err
+	}
+	return *t, true, err
+}
+
+// sight is asked between transactions: everything it copies is on the disk.
+func (w *writer) sight(id dag.RunID, task dag.TaskID) *inspect.Sight {
+	r := w.runs[id]
+	if r == nil || r.Graph == nil || r.Raw() {
+		return nil
+	}
+	now := w.clock.now()
+	s := &inspect.Sight{Graph: r.Graph, Views: r.Views(), Now: now.Wall,
+		Open: map[dag.TaskID]dag.AttemptRow{}, Again: map[dag.TaskID]bool{}}
+	limited := false
+	for t := range s.Views {
+		t := dag.TaskID(t)
+		switch state := s.Views[t].State; {
+		case state == dag.Ready:
+			limited = limited || r.Graph.Policy(t).StartDeadline > 0
+		case state != dag.Deferred && !state.Held():
+		default:
+			a, ok := r.Open(t)
+			if !ok {
+				continue
+			}
+			s.Modified = max(s.Modified, a.Assigned, a.Started)
+			if t == task || len(s.Open) < inspect.SightOpenMax {
+				s.Open[t] = a
+			}
+		}
+	}
+	if !limited {
+		return s
+	}
+	s.StartBy = map[dag.TaskID]dag.Micros{}
+	for i := range w.timers.heap {
+		tm := &w.timers.heap[i]
+		if tm.Run != id || tm.Kind != dag.TimerStart || int(tm.Task) >= len(s.Views) {
+			continue
+		}
+		if task := &s.Views[tm.Task]; task.State != dag.Ready || task.Token != tm.Token {
+			continue
+		}
+		s.StartBy[tm.Task] = now.Wall + dag.Micros((tm.Due - now.Mono).Microseconds())
+	}
+	return s
+}
+
+// Slots tells how many attempts may run at once and how many slots are taken.
+func (e *Engine) Slots() (total, busy int) {
+	return e.cfg.Slots, e.cfg.Slots - int(max(e.slots.free.Load(), 0))
+}
+
+// SubmitRoom tells how many more submissions may wait for the writer now, and how many may
+// at most; past that they are refused with ErrBusy.
+func (e *Engine) SubmitRoom() (left, most int) {
+	b := e.writer.inbox
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(b.submitMax-b.submits, 0), b.submitMax
+}

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// schedule starts runs: at the instants of triggers (due.go), for events (fire.go) and ends of other runs
+// (mail.go, follow.go), and for backfills (backfill.go). It writes the ledger of what fired and what did not.
+//
+// It owns the rows of triggers and backfills as this owner knows them, and the next instant. All of it is a
+// cache of rows, so forget is allowed when the writer drops the runs in memory and its transaction, too.
+type schedule struct {
+	triggers  triggers
+	backfills backfills
+	due       due
+
+	limits  *limits
+	store   store.Store
+	planner Planner
+	manual  func() bool // Config.ByHand
+	log     *slog.Logger
+	alone   bool // no other node owns shards
+	clock   func() time.Time
+	newID   func() uuid.UUID
+	expr    *evaluating
+	defs    *definitions
+	// readClock reads the clock of the store.
+	readClock func(context.Context) (reading, error)
+	scheduleCore
+}
+
+// scheduleCore is what schedule sees of the writer.
+type scheduleCore interface {
+	core
+	here(dag.ShardID) error // says who owns the shard, if not this writer
+	addRun(r *dag.Run, inline bool) error
+	coalesced(dag.WorkflowID) *dag.Run
+	request(scope, key string) (store.Request, error)
+}
+
+func newSchedule(e *Engine, w *writer) schedule {
+	s := schedule{limits: &w.limits, store: e.store, planner: e.cfg.Planner, manual: e.cfg.ByHand, log: e.log, alone: e.cluster == nil,
+		clock: e.host.Now, newID: e.host.ID, readClock: e.readClock, expr: &w.evaluating, defs: &w.defs, scheduleCore: w}
+	s.due.read = e.host.Now
+	return s
+}
+
+func (s *schedule) forget() {
+	s.triggers.forget()
+	s.triggers.touched = nil // another may have written
+	s.backfills.forget()
+	s.due.looked = time.Time{}
+}

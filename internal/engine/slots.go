@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// slots books the slots of this process's executor. Package home is another thing: it lends slots between
+// workers and nodes. A slot is booked with the transaction that assigns the attempt. It is given back when
+// the report is taken, whether or not the report counts. Both are done by the attempt's name, so a repeated
+// message counts once. A slot is also lent to other nodes (see Engine.Lend), by other goroutines. Only the
+// writer may use booked. free, drained and shut are atomic, and room has its own lock.
+//
+// An attempt has a second slot if the database has gone back unnoticed and its task is assigned under the
+// same token again. If that assignment is not written, only its own slot is given back: the first attempt
+// runs.
+//
+// Invariant: free + the slots of booked + slots that are claimed or lent = slots of this process.
+type slots struct {
+	me       func() dag.HandlerID
+	node     string
+	traits   *store.Traits
+	executor Executor
+	market   Market // nil: there are no other handlers
+	peers    Peers  // nil: there are no other nodes
+	ageing   time.Duration
+
+	free    atomic.Int64
+	drained atomic.Bool            // nothing is booked any more
+	shut    atomic.Pointer[string] // why nothing is booked for now; nil: it is
+	booked  map[dag.AttemptKey]int // how many slots an attempt has
+	room    room
+}
+
+// vacant reports whether a slot can be booked now.
+func (h *slots) vacant() bool { return h.free.Load() > 0 && h.taking() }
+
+// taking reports whether anything is booked at all.
+func (h *slots) taking() bool { return !h.drained.Load() && h.shut.Load() == nil }
+
+// has reports whether this process has assigned an attempt, or continues it, and has not taken its report.
+func (h *slots) has(k dag.AttemptKey) bool {
+	_, in := h.booked[k]
+	return in
+}
+
+// claim takes a slot. It returns false if there is none.
+func (h *slots) claim() bool {
+	for {
+		free := h.free.Load()
+		if free <= 0 || !h.taking() {
+			return false
+		}
+		if h.free.CompareAndSwap(free, free-1) {
+			return true
+		}
+	}
+}
+
+// note names the attempt for which a slot was claimed.
+func (h *slots) note(k dag.AttemptKey) { h.booked[k]++ }
+
+// book takes a slot for an attempt that has one by its rows, even if none is free.
+func (h *slots) book(k dag.AttemptKey) {
+	if !h.has(k) {
+		h.booked[k] = 1
+		h.free.Add(-1)
+	}
+}
+
+// unbook gives back all slots of an attempt, which is over.
+func (h *slots) unbook(k dag.AttemptKey) {
+	if n, in := h.booked[k]; in {
+		delete(h.booked, k)
+		h.free.Add(int64(n))
+		h.room.settle(k)
+	}
+}
+
+// release gives back the slot of one assignment.
+func (h *slots) release(k dag.AttemptKey, p dag.Place) {
+	if h.booked[k] <= 1 {
+		h.unbook(k)
+		return
+	}
+	h.booked[k]--
+	h.free.Add(1)
+	h.room.settlePart(k, p)
+}
+
+// regain gives back a slot that was claimed for a task of a place and never used.
+func (h *slots) regain(p dag.Place) {
+	h.free.Add(1)
+	h.room.back(p.Need())
+}
+
+// begin sets the slots of a process, of which the attempts of its earlier life have some.
+func (h *slots) begin(cfg *Config) {
+	h.free.Store(int64(cfg.Slots))
+	h.booked = map[dag.AttemptKey]int{}
+	h.room.open(cfg.Traits.Room)
+	if cfg.Life == nil {
+		return
+	}
+	for _, id := range cfg.Life.Held {
+		h.book(dag.KeyOf(id.Run, id.Task, id.Token))
+	}
+}
+
+// open reports whether there is a slot for tasks of a place: in this process, or with a worker elsewhere.
+func (h *slots) open(p dag.Place) bool {
+	return h.here(p) || h.market != nil && h.market.Open(p)
+}
+
+// here reports whether a task of that place would get a slot of this process.
+func (h *slots) here(p dag.Place) bool {
+	return h.vacant() && (p == dag.Anywhere || p.Fits(h.node, h.traits) && h.room.has(p))
+}
+
+// take takes a slot for a task of a place: of this process first, where it costs least.
+func (h *slots) take(p dag.Place) (dag.HandlerID, bool) {
+	if h.here(p) && h.claim() {
+		if p == dag.Anywhere || h.room.take(p) {
+			return h.me(), true
+		}
+		h.free.Add(1) // its room was lent this moment
+	}
+	if h.market == nil {
+		return 0, false
+	}
+	return h.market.Take(p)
+}
+
+// giveBack gives back a slot that take took, for which nothing was assigned.
+func (h *slots) giveBack(of dag.HandlerID, p dag.Place) {
+	if of == h.me() {
+		h.regain(p)
+	} else {
+		h.market.Back(of, p)
+	}
+}
+
+// assigned names the attempt for which take took a slot. It reports whether the attempt is another node's.
+func (h *slots) assigned(a *Assignment, p dag.Place) (abroad bool) {
+	if a.Handler != h.me() {
+		return !h.isWorker(a.Handler)
+	}
+	h.note(a.key())
+	h.room.note(a.key(), p)
+	return false
+}
+
+// unassign gives back the slot of an attempt that was not assigned after all.
+func (h *slots) unassign(a *Assignment) {
+	if a.Handler == h.me() {
+		h.release(a.key(), a.Place)
+	} else if h.market != nil {
+		h.market.Back(a.Handler, a.Place)
+	}
+}
+
+// isWorker reports whether a handler is a worker's. Its home makes sure that the worker has the attempts
+// that it was sent. A node is asked for its attempts (see abroad).
+func (h *slots) isWorker(of dag.HandlerID) bool { return h.market != nil && h.market.Worker(of) }
+
+// send sends durable assignments: to this process by a call, to others by the market. abroad reports
+// whether there were some for others; then Market.Settled must follow.
+func (h *slots) send(as []Assignment) (abroad bool) {
+	me := h.me()
+	if !slices.ContainsFunc(as, func(a Assignment) bool { return a.Handler != me }) {
+		if len(as) > 0 {
+			h.executor.Start(as)
+		}
+		return false
+	}
+	if !slices.ContainsFunc(as, func(a Assignment) bool { return a.Handler == me }) {
+		h.market.Handed(as)
+		return true
+	}
+	var mine, others []Assignment
+	for _, a := range as {
+		if a.Handler == me {
+			mine = append(mine, a)
+		} else {
+			others = append(others, a)
+		}
+	}
+	h.executor.Start(mine)
+	h.market.Handed(others)
+	return true
+}
+
+// cancel asks the holders of attempts to end them.
+func (h *slots) cancel(cs []dag.Cancel) {
+	if h.peers == nil {
+		h.executor.Cancel(cs)
+		return
+	}
+	var mine []dag.Cancel
+	for _, c := range cs {
+		if c.Handler == h.me() {
+			mine = append(mine, c)
+		} else {
+			h.peers.Cancel(c.Handler, []dag.Cancel{c})
+		}
+	}
+	if len(mine) > 0 {
+		h.executor.Cancel(mine)
+	}
+}
+
+// Drain stops the assignment of tasks to this process. Running attempts end, and the rest waits for the
+// next life of a node. A process that is about to end calls it, so that no task is assigned to it only to
+// be declared lost.
+func (e *Engine) Drain() { e.slots.drained.Store(true) }
+
+// Shut stops this process from taking tasks as long as there is a reason. If why is "", it takes them
+// again. Running attempts continue, and other nodes take the waiting tasks.
+func (e *Engine) Shut(why string) {
+	if why == "" {
+		e.slots.shut.Store(nil)
+	} else {
+		e.slots.shut.Store(&why)
+	}
+	e.Wake()
+}
+
+// IsShut returns the reason why this process takes no task for now. It returns "" if it takes tasks.
+func (e *Engine) IsShut() string {
+	if why := e.slots.shut.Load(); why != nil {
+		return *why
+	}
+	return ""
+}

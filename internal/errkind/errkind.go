@@ -1,0 +1,81 @@
+// Package errkind names the kinds of error that callers act on. Each protocol translates them in one table:
+// the server into HTTP statuses, the command line into exit codes, node-to-node calls into Connect codes.
+package errkind
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+var (
+	ErrNotFound = errors.New("not found")
+	ErrInvalid  = errors.New("invalid")
+	// ErrNothing answers a request that is right, but leaves nothing to do.
+	ErrNothing     = errors.New("nothing to do")
+	ErrConflict    = errors.New("conflict")
+	ErrBusy        = errors.New("too many submissions are waiting")
+	ErrUnavailable = errors.New("unavailable")
+	// ErrFull is the ErrUnavailable of a full disk.
+	ErrFull = fmt.Errorf("no room on the disk: %w", ErrUnavailable)
+	// ErrDamaged says that rows were changed from outside and cannot be used.
+	ErrDamaged = errors.New("what is stored is damaged")
+	// ErrFenced answers a report under an old token: its sender holds nothing any more.
+	ErrFenced = errors.New("fenced")
+	// ErrReplayed refuses an occurrence that came before, and means nothing here.
+	ErrReplayed = errors.New("it came before")
+	// ErrPanic is a bug or a damaged row that was met while a run was worked on: the item is guilty, not the
+	// store.
+	ErrPanic = errors.New("panic")
+)
+
+// kinds translates the errors of the store.
+var kinds = []struct{ store, kind error }{
+	{store.ErrNotFound, ErrNotFound},
+	{store.ErrRefused, ErrInvalid},
+	{store.ErrFenced, ErrUnavailable},
+	{store.ErrUnknown, ErrUnavailable},
+	{store.ErrFull, ErrFull},
+	{store.ErrUnavailable, ErrUnavailable},
+	{store.ErrFormat, ErrUnavailable},
+	{store.ErrCorrupt, ErrDamaged},
+	{store.ErrDamaged, ErrDamaged},
+}
+
+// FromStore gives an error of the store its kind, and adds the name of the operation. It returns nil for
+// nil.
+func FromStore(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, k := range kinds {
+		if errors.Is(err, k.store) {
+			return fmt.Errorf("%s: %w: %w", doing, k.kind, err)
+		}
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// Guarded calls f and returns a panic in it as an ErrPanic with the stack.
+func Guarded(f func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v\n%s", ErrPanic, p, debug.Stack())
+		}
+	}()
+	f()
+	return nil
+}
+
+// Elsewhere is the ErrUnavailable of a shard that another node owns.
+type Elsewhere struct{ Shard dag.ShardID }
+
+func (e *Elsewhere) Error() string {
+	return fmt.Sprintf("shard %d belongs to another node", e.Shard)
+}
+
+// Unwrap makes it an ErrUnavailable for callers that know no other node.
+func (e *Elsewhere) Unwrap() error { return ErrUnavailable }

@@ -1,0 +1,421 @@
+package inspect
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// Runs that wait for each other in a circle wait for ever. A run waits
+//
+//   - for each run that it has called;
+//   - at its workflow's max_concurrent_runs, for one of the runs that were let through;
+//   - for a lock, for each run that holds it; if the lock is free, for the runs that asked earlier.
+//
+// Nothing else closes a circle. A run with a queue slot runs, and lends the slot while it only waits. An
+// attempt's end returns its slot. A run that waits at a trigger's limit holds nothing that others wait for.
+// Any other run may bring what a dependent task waits for. The admission owner finds circles of locks at once
+// (package admission). Only the sweep reads the limits of several shards together, so only it can find a
+// circle through them. In each circle the run that began to wait last fails. A circle is stable, because its
+// runs cannot leave it: if two successive readings agree, the circle existed in between.
+
+// waiter is a run that others may wait for.
+type waiter struct {
+	store.Standing
+	calls []*waiter // runs that it has called, and that have not ended
+	moves bool      // it is not known to wait in vain
+	past  bool      // it is through the gate of its workflow
+}
+
+// Waits says which run waits for which, among the runs of all shards.
+type Waits struct {
+	now    dag.Micros
+	limits map[dag.WorkflowID]int32
+	before *Waits // an earlier reading: only who waited in vain then, and waits for the same now, can wait in vain; nil: there is none
+
+	all     []*waiter // as they were read
+	of      map[dag.RunID]*waiter
+	through map[dag.WorkflowID]*queueOf
+	has     map[string][]*waiter // locks
+	wants   map[string]*queueOf
+}
+
+// queueOf is a list of waiters. A waiter that moves stays so, so the head of the list before the first stuck
+// waiter is never examined again. Many runs that wait for the same thing then cost one pass, not one pass
+// each.
+type queueOf struct {
+	list  []*waiter
+	moved int // those at the head who move
+	stuck int // those who do not; kept for gates
+}
+
+// rest returns the part of the list from the first run that does not move.
+func (q *queueOf) rest() []*waiter {
+	if q == nil {
+		return nil
+	}
+	for q.moved < len(q.list) && q.list[q.moved].moves {
+		q.moved++
+	}
+	return q.list[q.moved:]
+}
+
+func add[K comparable](to map[K]*queueOf, key K, w *waiter) {
+	if to[key] == nil {
+		to[key] = &queueOf{}
+	}
+	to[key].list = append(to[key].list, w)
+}
+
+// NewWaits makes a reading without runs. limits are the limits on concurrent runs of workflows; 0 means no
+// limit.
+func NewWaits(now dag.Micros, limits map[dag.WorkflowID]int32) *Waits {
+	return &Waits{now: now, limits: limits, of: map[dag.RunID]*waiter{}, through: map[dag.WorkflowID]*queueOf{},
+		has: map[string][]*waiter{}, wants: map[string]*queueOf{}}
+}
+
+// atGate reports whether a run waits at its trigger's or its workflow's gate.
+func atGate(s *store.Standing) bool { return s.State == dag.RunWaiting && s.Claim == nil }
+
+// WaitsSince is the time since which a run waits for something that other runs hold. It returns 0 if the
+// run does not wait.
+func WaitsSince(s *store.Standing) dag.Micros {
+	switch {
+	case s.State != dag.RunWaiting:
+		return 0
+	case s.Claim == nil:
+		return s.Created
+	case s.Claim.InLine():
+		return s.Claim.Asked
+	}
+	return 0
+}
+
+// See takes in a run if others may wait for it: it has a lock, a place at a gate, or was called.
+func (g *Waits) See(s *store.Standing) {
+	past := g.limits[s.Workflow] > 0 && !atGate(s) && s.State != dag.RunSubmitted
+	locks := s.Claim != nil && (s.Claim.Holds() && len(s.Claim.Locks) > 0 || s.Claim.InLine() && len(s.Claim.Locks) > 1)
+	if s.Bad != nil || s.Parent.IsZero() && !past && !locks {
+		return
+	}
+	w := &waiter{Standing: *s}
+	w.Live = nil
+	g.all = append(g.all, w)
+	g.of[w.Run] = w
+	if w.past = past; past {
+		add(g.through, w.Workflow, w)
+	}
+	if s.Claim == nil {
+		return
+	}
+	for _, name := range s.Claim.Locks {
+		if s.Claim.Holds() {
+			g.has[name] = append(g.has[name], w)
+		} else if s.Claim.InLine() {
+			add(g.wants, name, w)
+		}
+	}
+}
+
+// Settle finds the runs that wait in vain: each waiter counts as stuck until a run that it waits for moves.
+func (g *Waits) Settle() {
+	for _, w := range g.all {
+		if up := g.of[w.Parent]; up != nil {
+			up.calls = append(up.calls, w)
+		}
+		since := WaitsSince(&w.Standing)
+		w.moves = w.Intent >= dag.IntentStop || since != 0 && (w.Intent == dag.IntentPause || g.now-since <= dag.Micros(Standstill.Microseconds())) ||
+			g.before != nil && !g.before.had(w)
+	}
+	for _, q := range g.wants {
+		slices.SortFunc(q.list, func(a, b *waiter) int {
+			return cmp.Or(cmp.Compare(a.Claim.Asked, b.Claim.Asked), bytes.Compare(a.Run[:], b.Run[:]))
+		})
+	}
+	for _, q := range g.through {
+		for _, w := range q.list {
+			if !w.moves {
+				q.stuck++
+			}
+		}
+	}
+	// Callers come before the runs that they called, and a run that asks for a lock mostly comes after earlier
+	// ones. Passes in both directions resolve a long chain in one pass.
+	end := len(g.all) - 1
+	for pass, more := 0, true; more; pass++ {
+		more = false
+		for i := range g.all {
+			if pass%2 == 1 {
+				i = end - i
+			}
+			w := g.all[i]
+			if w.moves || g.waitsFor(w) != nil {
+				continue
+			}
+			if w.moves, more = true, true; w.past {
+				g.through[w.Workflow].stuck--
+			}
+		}
+	}
+}
+
+// had reports whether a run waited in vain already, for the same.
+func (g *Waits) had(w *waiter) bool {
+	was := g.of[w.Run]
+	if was == nil || was.moves || was.State != w.State || (was.Claim == nil) != (w.Claim == nil) {
+		return false
+	}
+	return w.Claim == nil || was.Claim.Stage == w.Claim.Stage && was.Claim.Asked == w.Claim.Asked && was.Claim.Grant == w.Claim.Grant
+}
+
+// waitsFor returns a stuck waiter that the run waits for, or nil if the run may continue.
+func (g *Waits) waitsFor(w *waiter) *waiter {
+	switch {
+	case atGate(&w.Standing):
+		if q, limit := g.through[w.Workflow], g.limits[w.Workflow]; q != nil && limit > 0 && q.stuck >= int(limit) {
+			return q.rest()[0]
+		}
+	case WaitsSince(&w.Standing) != 0:
+		_, o, _ := g.lockFor(w)
+		return o
+	case w.State != dag.RunWaiting:
+		for _, o := range w.calls {
+			if !o.moves {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// lockFor returns a lock that a run cannot have because of a stuck run o. ahead is true if o only asked
+// earlier.
+func (g *Waits) lockFor(w *waiter) (name string, o *waiter, ahead bool) {
+	for _, name := range w.Claim.Locks {
+		for _, o := range g.has[name] {
+			if !o.moves && family(o) != family(w) {
+				return name, o, false
+			}
+		}
+		if len(g.has[name]) > 0 {
+			continue
+		}
+		for _, o := range g.wants[name].rest() {
+			if o == w {
+				break
+			}
+			if !o.moves && !g.yields(o, w) {
+				return name, o, true
+			}
+		}
+	}
+	return "", nil, false
+}
+
+// yields reports whether a run that asked earlier lets a later one go first, because the earlier one waits
+// for a lock of the later one's family.
+func (g *Waits) yields(o, w *waiter) bool {
+	if w.Claim.Family.IsZero() || family(o) == family(w) {
+		return false
+	}
+	return slices.ContainsFunc(o.Claim.Locks, func(name string) bool {
+		return len(g.has[name]) > 0 && family(g.has[name][0]) == family(w)
+	})
+}
+
+func family(w *waiter) dag.RunID {
+	if w.Claim.Family.IsZero() {
+		return w.Run
+	}
+	return w.Claim.Family
+}
+
+// Circle is runs that wait for each other.
+type Circle struct {
+	Last  store.Standing // the run that began to wait last
+	Since dag.Micros     // when it did
+	Words string         // which run waits for which
+}
+
+// Circles returns the cycles in which runs wait. After Settle each stuck run waits for a stuck run, so
+// following any of them ends in a cycle.
+func (g *Waits) Circles() (all []Circle) {
+	seen := map[*waiter]int{} // the walk on which it was
+	for i, w := range g.all {
+		if c := g.follow(w, i+1, seen); c != nil {
+			all = append(all, g.circle(c))
+		}
+	}
+	return all
+}
+
+func (g *Waits) circle(c []*waiter) Circle {
+	w := last(c)
+	return Circle{Last: w.Standing, Since: WaitsSince(&w.Standing), Words: g.tell(c)}
+}
+
+// follow returns the cycle that a walk reaches, if no earlier walk has reached it, else nil.
+func (g *Waits) follow(w *waiter, walk int, seen map[*waiter]int) []*waiter {
+	var path []*waiter
+	for ; w != nil && !w.moves; w = g.waitsFor(w) {
+		if seen[w] == walk {
+			return path[slices.Index(path, w):]
+		}
+		if seen[w] != 0 {
+			return nil
+		}
+		seen[w] = walk
+		path = append(path, w)
+	}
+	return nil
+}
+
+// last returns the run of a cycle that was the last to wait in a line. There always is one, because no run
+// descends from itself.
+func last(circle []*waiter) *waiter {
+	lines := slices.DeleteFunc(slices.Clone(circle), func(w *waiter) bool { return WaitsSince(&w.Standing) == 0 })
+	return slices.MaxFunc(lines, func(a, b *waiter) int {
+		return cmp.Or(cmp.Compare(WaitsSince(&a.Standing), WaitsSince(&b.Standing)), bytes.Compare(a.Run[:], b.Run[:]))
+	})
+}
+
+// circleShown bounds the runs that a sentence about a circle names.
+const circleShown = 12
+
+// tell says in what circle runs wait.
+func (g *Waits) tell(circle []*waiter) string {
+	var parts []string
+	for i, w := range circle[:min(len(circle), circleShown)] {
+		o := circle[(i+1)%len(circle)]
+		switch {
+		case atGate(&w.Standing):
+			parts = append(parts, fmt.Sprintf("run %s waits at its workflow's limit of %d, which run %s is through", w.Run, g.limits[w.Workflow], o.Run))
+		case WaitsSince(&w.Standing) != 0:
+			if name, _, ahead := g.lockFor(w); ahead {
+				parts = append(parts, fmt.Sprintf("run %s waits for lock %s behind run %s", w.Run, name, o.Run))
+			} else {
+				parts = append(parts, fmt.Sprintf("run %s waits for lock %s, which run %s has", w.Run, name, o.Run))
+			}
+		default:
+			parts = append(parts, fmt.Sprintf("run %s waits for run %s, which it has called", w.Run, o.Run))
+		}
+	}
+	if more := len(circle) - circleShown; more > 0 {
+		parts = append(parts, fmt.Sprintf("and so on, through %d more runs", more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Limits reads how many runs of each workflow may be active.
+func (rd *Reader) Limits(ctx context.Context) (map[dag.WorkflowID]int32, error) {
+	limits := map[dag.WorkflowID]int32{}
+	for q := (store.WorkflowQuery{Limit: pageRows}); ; {
+		page, err := rd.store.Workflows(ctx, q)
+		if err != nil {
+			return nil, errkind.FromStore("read the limits of workflows", err)
+		}
+		for i := range page {
+			limits[page[i].ID] = page[i].MaxRuns
+			q.After = page[i].Namespace + "/" + page[i].Name
+		}
+		if len(page) < pageRows {
+			return limits, nil
+		}
+	}
+}
+
+// EachStanding shows the states of all unfinished runs of a shard. It adds the limits of deleted workflows
+// to limits.
+func (rd *Reader) EachStanding(ctx context.Context, s dag.ShardID, limits map[dag.WorkflowID]int32, see func(*store.Standing)) error {
+	for after := (dag.RunID{}); ; {
+		page, err := rd.store.Standing(ctx, s, after, pageRows)
+		if err != nil {
+			return errkind.FromStore(fmt.Sprintf("read the runs of shard %d", s), err)
+		}
+		for i := range page {
+			after = page[i].Run
+			if _, known := limits[page[i].Workflow]; !known && page[i].Bad == nil {
+				wf, err := rd.store.WorkflowByID(ctx, page[i].Workflow)
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
+					return errkind.FromStore("read the limit of a workflow", err)
+				}
+				limits[page[i].Workflow] = wf.MaxRuns
+			}
+			see(&page[i])
+		}
+		if len(page) < pageRows {
+			return nil
+		}
+	}
+}
+
+// Waits reads which run waits for which. With an earlier reading it keeps only waits that existed then
+// already.
+func (rd *Reader) Waits(ctx context.Context, now dag.Micros, before *Waits) (*Waits, error) {
+	limits, err := rd.Limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := NewWaits(now, limits)
+	g.before = before
+	for _, s := range rd.cfg.Shards {
+		if err := rd.EachStanding(ctx, s, limits, g.See); err != nil {
+			return nil, err
+		}
+	}
+	g.Settle()
+	return g, nil
+}
+
+// explainPatience bounds how long explain looks for a circle: among very many runs that takes long.
+const explainPatience = time.Second
+
+// explainCircle says whether a run waits in a circle, or for one.
+func (x *explaining) explainCircle(ctx context.Context) error {
+	since := WaitsSince(&store.Standing{State: x.run.State, Created: x.run.Created, Claim: x.run.Claim})
+	if since == 0 && !slices.ContainsFunc(x.Reasons, func(r Reason) bool { return r.Kind == dag.Call.String() }) {
+		return nil
+	}
+	now, err := x.rd.store.Clock(ctx)
+	if err != nil || since != 0 && now-since <= dag.Micros(Standstill.Microseconds()) {
+		return errkind.FromStore("read the clock", err)
+	}
+	short, cancel := context.WithTimeout(ctx, explainPatience)
+	defer cancel()
+	g, err := x.rd.Waits(short, now, nil)
+	switch {
+	case ctx.Err() == nil && short.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	}
+	w := g.of[x.run.ID]
+	if w == nil { // no run waits for it, but it may wait itself
+		w = &waiter{Standing: store.Standing{Run: x.run.ID, Workflow: x.run.RunRow.Workflow, State: x.run.State, Intent: x.run.Intent, Created: x.run.Created, Claim: x.run.Claim}}
+		for _, o := range g.all {
+			if o.Parent == x.run.ID {
+				w.calls = append(w.calls, o)
+			}
+		}
+	}
+	circle := g.follow(w, 1, map[*waiter]int{})
+	if circle == nil {
+		return nil
+	}
+	c := g.circle(circle)
+	run := c.Last.Run.String()
+	x.add(Reason{Kind: "circle", Code: "wait_circle", Actions: on(c.Last.Run, "", "stop"),
+		What:   "runs wait for each other in a circle, so none of them can continue: " + c.Words,
+		Since:  c.Since,
+		Holder: "run " + run, Unblocks: "the next recovery sweep, which fails the last of them; or stop one: skein run stop " + run})
+	return nil
+}

@@ -1,0 +1,131 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// explainDeferred covers a task that waits for something outside its run.
+func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
+	g, a := x.Graph, &t.Attempts[len(t.Attempts)-1]
+	r := Reason{Kind: g.Logic(t.ID).Name(), Args: args{"task": t.Name}, Since: a.Assigned,
+		Expected: a.RetryAt}
+	address := x.run.ID.String() + "/" + t.Name
+	switch g.Kind(t.ID) {
+	case dag.Wait:
+		r.What, r.Unblocks = fmt.Sprintf("task %s waits until its time has come", t.Name), "time"
+		r.Code, r.Actions = "wait_time", on(x.run.ID, t.Name, "skip")
+		if a.RetryAt == 0 {
+			r.What, r.Unblocks = fmt.Sprintf("task %s waits for an instant that is being computed", t.Name), "that"
+			r.Code = "wait_instant"
+		}
+	case dag.Approval:
+		r.What = fmt.Sprintf("task %s waits for a person to approve", t.Name)
+		r.Code, r.Actions = "approval", on(x.run.ID, t.Name, "approve")
+		asked := x.asked(ctx, g, t, a)
+		if len(asked.By) > 0 {
+			r.Holder = strings.Join(asked.By, " or ")
+			r.What, r.Args["by"] = fmt.Sprintf("task %s waits for %s to approve", t.Name, r.Holder), asked.By
+		}
+		if asked.Message != "" {
+			r.What, r.Args["message"] = r.What+": "+asked.Message, asked.Message
+		}
+		r.Unblocks = "skein task approve " + address + ", or with --reject"
+		if a.RetryAt != 0 {
+			r.Unblocks += "; if it is not decided by the expected time, it fails"
+		}
+	case dag.Foreach:
+		r.What, r.Unblocks = fmt.Sprintf("task %s waits for its %d instances", t.Name, len(g.Instances(t.ID))), "their end"
+		r.Code, r.Args["instances"] = "foreach_instances", len(g.Instances(t.ID))
+		if a.Started == 0 {
+			r.What, r.Unblocks = fmt.Sprintf("task %s waits for its items, which are being computed", t.Name), "that"
+			r.Code = "foreach_items"
+		}
+	case dag.Call:
+		return x.explainCall(ctx, t, a, r)
+	default:
+		if err := x.explainDependent(ctx, g, t, a, &r); err != nil {
+			return err
+		}
+	}
+	if x.rd.rowsOnly() && (g.Kind(t.ID) == dag.Wait || g.Kind(t.ID) == dag.Dependent) {
+		r.Unblocks = startServer
+	}
+	x.add(r)
+	return nil
+}
+
+// asked returns what an approval asks, and the principals that may decide if the workflow names them. It
+// returns neither if they cannot be read now.
+func (x *explaining) asked(ctx context.Context, g *dag.Graph, t *TaskView, a *AttemptView) Missing {
+	if x.rd.cfg.Outside == nil {
+		return Missing{}
+	}
+	is, err := x.rd.cfg.Outside.Missing(ctx, &x.run.RunRow, g, t.ID, a.Token)
+	if err != nil {
+		return Missing{}
+	}
+	return is
+}
+
+// explainDependent reads the run that a task waits for, as its owner does.
+func (x *explaining) explainDependent(ctx context.Context, g *dag.Graph, t *TaskView, a *AttemptView, r *Reason) error {
+	r.What, r.Unblocks = fmt.Sprintf("task %s waits for something outside of its run", t.Name), "that"
+	r.Code = "wait_outside"
+	if x.rd.cfg.Outside != nil {
+		is, err := x.rd.cfg.Outside.Missing(ctx, &x.run.RunRow, g, t.ID, a.Token)
+		switch {
+		case errors.Is(err, errkind.ErrUnavailable):
+			return err
+		case err != nil:
+			r.What, r.Unblocks = fmt.Sprintf("task %s fails: %v", t.Name, err), "nothing"
+			r.Code, r.Args["why"] = "wait_fails", err.Error()
+		case is.Later == 0:
+			r.What, r.Unblocks = fmt.Sprintf("the condition of task %s is met", t.Name), "the next evaluation by its owner"
+			r.Code = "wait_met"
+		default:
+			r.Kind, r.What, r.Holder, r.Unblocks = is.Why.Kind, fmt.Sprintf("task %s waits %s", t.Name, is.Why.What), is.Why.Holder, is.Why.Unblocks
+			r.Code, r.Args["what"] = is.Why.Code, is.Why.What
+		}
+	}
+	if a.RetryAt != 0 {
+		r.Unblocks += "; at the expected time it fails"
+	}
+	return nil
+}
+
+// explainCall describes the state of the run that a task has called.
+func (x *explaining) explainCall(ctx context.Context, t *TaskView, a *AttemptView, r Reason) error {
+	child, ok := dag.ChildOf(&a.AttemptRow)
+	if !ok {
+		r.Code = "call_starting"
+		r.What, r.Unblocks = fmt.Sprintf("task %s calls a workflow, whose run is being started", t.Name), "that"
+		x.add(r)
+		return nil
+	}
+	row, err := x.rd.store.Run(ctx, child.Run)
+	if errors.Is(err, store.ErrNotFound) {
+		r.Code, r.Args["run"] = "call_sent", child.Run.String()
+		r.What, r.Unblocks = fmt.Sprintf("task %s waits for run %s, which is on its way to its owner", t.Name, child.Run), "its owner"
+		x.add(r)
+		return nil
+	}
+	if err != nil {
+		return errkind.FromStore("read run "+child.Run.String(), err)
+	}
+	r.Code, r.Args["run"], r.Args["state"] = "call_unfinished", child.Run.String(), row.State.String()
+	r.Holder = "run " + child.Run.String()
+	r.What = fmt.Sprintf("task %s waits for run %s, which is %s", t.Name, child.Run, row.State)
+	r.Unblocks = "its end; skein explain " + child.Run.String() + " shows what it waits for"
+	if a.RetryAt != 0 {
+		r.Unblocks += "; at the expected time it is stopped"
+	}
+	x.add(r)
+	return nil
+}

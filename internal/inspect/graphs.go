@@ -1,0 +1,198 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// GraphTasksMax bounds the tasks of all cached graphs together: about 100 MiB. A graph counts as at least
+// graphTasksMin tasks, which is the cost of an empty one.
+const (
+	GraphTasksMax = 1_000_000
+	graphTasksMin = 16
+)
+
+// InlineTasksMax is the largest graph with which a submission is split at once. Larger graphs, and those
+// not in the cache, are Leader work.
+const InlineTasksMax = 10_000
+
+type versionKey struct {
+	workflow dag.WorkflowID
+	version  int32
+}
+
+// Graphs shares the graphs of versions between runs. A version never changes, unless the database goes
+// back and another version gets its number: then Forget empties the cache. When the cache holds too many
+// tasks it starts over. Runs keep their graphs.
+type Graphs struct {
+	store   store.Store
+	compile dag.Compiler
+	grown   grownCache
+	flows   flowCache
+
+	mu    sync.Mutex // protects following fields
+	known map[versionKey]*graphEntry
+	tasks int
+}
+
+// NewGraphs makes an empty cache of the graphs in a store.
+func NewGraphs(st store.Store, compile dag.Compiler) *Graphs {
+	return &Graphs{store: st, compile: compile}
+}
+
+// graphEntry is loaded by its first caller; later callers wait for it.
+type graphEntry struct {
+	done chan struct{}
+	g    *dag.Graph
+	err  error
+}
+
+// Get gives a version's graph and loads it if need be.
+func (c *Graphs) Get(w dag.WorkflowID, version int32) (*dag.Graph, error) {
+	key := versionKey{w, version}
+	c.mu.Lock()
+	entry := c.known[key]
+	mine := entry == nil
+	if mine {
+		if c.known == nil || c.tasks > GraphTasksMax {
+			c.known, c.tasks = map[versionKey]*graphEntry{}, 0
+		}
+		entry = &graphEntry{done: make(chan struct{})}
+		c.known[key] = entry
+	}
+	c.mu.Unlock()
+	if !mine {
+		<-entry.done
+		return entry.g, entry.err
+	}
+	if err := errkind.Guarded(func() { entry.g, entry.err = c.load(key) }); err != nil {
+		entry.g, entry.err = nil, err // a damaged graph must not leave the others waiting
+	}
+	c.mu.Lock()
+	switch {
+	case c.known[key] != entry: // the cache has started over
+	case entry.err != nil:
+		delete(c.known, key) // the next one tries again
+	default:
+		c.tasks += entry.g.Len() + graphTasksMin
+	}
+	c.mu.Unlock()
+	close(entry.done)
+	return entry.g, entry.err
+}
+
+// Forget drops all graphs, and all names of workflows. A load that has begun is not kept.
+func (c *Graphs) Forget() {
+	c.flows.forget()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known, c.tasks = nil, 0
+}
+
+// Peek gives a graph only if it is there and small enough to split with at once.
+func (c *Graphs) Peek(w dag.WorkflowID, version int32) *dag.Graph {
+	c.mu.Lock()
+	entry := c.known[versionKey{w, version}]
+	c.mu.Unlock()
+	if entry == nil {
+		return nil
+	}
+	select {
+	case <-entry.done:
+	default:
+		return nil
+	}
+	if entry.g == nil || entry.g.Len() > InlineTasksMax {
+		return nil
+	}
+	return entry.g
+}
+
+// grownCache keeps the graphs of the last read runs with instances. Reading each of ten thousand calls of one
+// run needs the same graph every time.
+type grownCache struct {
+	mu   sync.Mutex // protects following fields
+	last [2]grownGraph
+	next int
+}
+
+// grownGraph is a version's graph with the tasks that the row of a run adds.
+type grownGraph struct {
+	version *dag.Graph
+	own     []byte
+	g       *dag.Graph
+}
+
+func (c *grownCache) find(version *dag.Graph, own []byte) *dag.Graph {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.last {
+		if k := &c.last[i]; k.version == version && bytes.Equal(k.own, own) {
+			return k.g
+		}
+	}
+	return nil
+}
+
+func (c *grownCache) keep(version *dag.Graph, own []byte, g *dag.Graph) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last[c.next] = grownGraph{version, own, g}
+	c.next = (c.next + 1) % len(c.last)
+}
+
+// Of returns the graph of a run for reading: that of its version, with the tasks that the run adds.
+func (c *Graphs) Of(row *dag.RunRow) (*dag.Graph, error) {
+	version, err := c.Get(row.Workflow, row.Version)
+	if err != nil || row.Graph == nil {
+		return version, err
+	}
+	if g := c.grown.find(version, row.Graph); g != nil {
+		return g, nil
+	}
+	g, err := c.Own(row)
+	if err == nil {
+		c.grown.keep(version, row.Graph, g)
+	}
+	return g, err
+}
+
+// Own returns the graph of a run to a caller that may let it grow: the graph is not shared.
+func (c *Graphs) Own(row *dag.RunRow) (*dag.Graph, error) {
+	g, err := c.Get(row.Workflow, row.Version)
+	if err != nil || row.Graph == nil {
+		return g, err
+	}
+	if g, err = dag.RunGraph(g, row.Graph, c.compile); err != nil {
+		return nil, fmt.Errorf("run %s: %w: %w", row.ID, errkind.ErrDamaged, err)
+	}
+	return g, nil
+}
+
+// Len is the number of versions whose graphs are kept.
+func (c *Graphs) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.known)
+}
+
+func (c *Graphs) load(key versionKey) (*dag.Graph, error) {
+	v, err := c.store.Version(context.Background(), key.workflow, key.version)
+	if err != nil {
+		return nil, errkind.FromStore(fmt.Sprintf("read version %d of workflow %d", key.version, key.workflow), err)
+	}
+	g, err := dag.UnpackGraph(v.Graph, c.compile)
+	if err != nil {
+		return nil, fmt.Errorf("version %d of workflow %d: %w: %w", key.version, key.workflow, errkind.ErrDamaged, err) // its runs are quarantined
+	}
+	return g, nil
+}
+
+// RunGraph gives the graph of a run, with the instances that it has by now.
+func (rd *Reader) RunGraph(row *dag.RunRow) (*dag.Graph, error) { return rd.graphs.Of(row) }

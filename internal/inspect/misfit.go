@@ -1,0 +1,193 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// noRoom says why tasks cannot run on workers whose disk is full.
+const noRoom = "has no room on its disk"
+
+// Misfit says what is missing for tasks of a place to run on one of the given members. It returns "" if one
+// of them may run them.
+func Misfit(p dag.Place, there []store.Member) string {
+	cordoned, full := []string{}, []string{}
+	for i := range there {
+		switch m := &there[i]; {
+		case m.Slots == 0 || !fits(p, m):
+		case m.Cordoned && m.Worker:
+			cordoned = append(cordoned, m.Name)
+		case m.Traits.Full:
+			full = append(full, m.Name)
+		default:
+			return ""
+		}
+	}
+	switch {
+	case len(cordoned) > 0:
+		return "only " + strings.Join(cordoned, ", ") + " fits, and it is cordoned"
+	case len(full) > 0:
+		return "only " + strings.Join(full, ", ") + " would do, and " + noRoom
+	case p == dag.Anywhere:
+		return "there is no worker, and no node runs tasks itself"
+	}
+	var nobody []string
+	for _, part := range p.Parts() {
+		if !had(part, there) {
+			nobody = append(nobody, part.String())
+		}
+	}
+	if len(nobody) == 0 {
+		return "no worker has all of " + p.String()
+	}
+	return "no worker has " + strings.Join(nobody, ", nor ")
+}
+
+func had(p dag.Place, there []store.Member) bool {
+	for i := range there {
+		m := &there[i]
+		t := m.Traits
+		if p.Kind() == "" {
+			t.Kinds = nil // it is asked for the trait alone
+		}
+		if m.Slots > 0 && p.Fits(m.Name, &t) && p.Need().Within(t.Room) {
+			return true
+		}
+	}
+	return false
+}
+
+// fits reports whether a member could run tasks of a place if it had nothing else to do.
+func fits(p dag.Place, m *store.Member) bool {
+	return p.Fits(m.Name, &m.Traits) && p.Need().Within(m.Traits.Room)
+}
+
+// Traits are the properties by which tasks choose this process, in addition to its name.
+func (rd *Reader) Traits() store.Traits { return rd.cfg.Traits }
+
+// there returns the members that may run tasks.
+func (rd *Reader) there(ctx context.Context) ([]store.Member, error) {
+	if rd.cluster == nil {
+		t := rd.cfg.Traits
+		t.Full = rd.cfg.Memory != nil && rd.cfg.Memory.IsShut() != ""
+		return []store.Member{{Name: rd.cfg.Node, Slots: int32(rd.cfg.Slots), Traits: t}}, nil
+	}
+	members, _, err := rd.cluster.Members(ctx)
+	return members, errkind.FromStore("list the members", err)
+}
+
+// Unplaced describes tasks that no present member may run.
+type Unplaced struct {
+	Task string // the first
+	More int    // other tasks of that place
+	Why  string
+}
+
+// Unplaced finds the tasks of a graph that would wait because no present member may run them.
+func (rd *Reader) Unplaced(ctx context.Context, g *dag.Graph) ([]Unplaced, error) {
+	var all []Unplaced
+	at := map[dag.Place]int{}
+	var there []store.Member
+	for t := range dag.TaskID(g.Len()) {
+		p := g.Policy(t).Place
+		if p == dag.Anywhere {
+			continue
+		}
+		if i, seen := at[p]; seen {
+			if i >= 0 {
+				all[i].More++
+			}
+			continue
+		}
+		if there == nil {
+			var err error
+			if there, err = rd.there(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if at[p] = -1; Misfit(p, there) != "" {
+			at[p] = len(all)
+			all = append(all, Unplaced{Task: g.Name(t), Why: Misfit(p, there)})
+		}
+	}
+	return all, nil
+}
+
+// misplaced adds a reason for each placement of ready tasks that no member has, and returns the other tasks
+// by placement.
+func (x *explaining) misplaced(ctx context.Context, ts ...dag.TaskID) (others [][]dag.TaskID, err error) {
+	if x.rd.rowsOnly() {
+		return [][]dag.TaskID{ts}, nil
+	}
+	there, err := x.rd.there(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var places []dag.Place
+	of := map[dag.Place][]dag.TaskID{}
+	for _, t := range ts {
+		p := x.Graph.Policy(t).Place
+		if of[p] == nil {
+			places = append(places, p)
+		}
+		of[p] = append(of[p], t)
+	}
+	for _, p := range places {
+		why, tasks := Misfit(p, there), of[p]
+		if why == "" {
+			others = append(others, tasks)
+			continue
+		}
+		first := x.Graph.Name(tasks[0])
+		what := "task " + first + " fits no present worker: "
+		if more := len(tasks) - 1; more > 0 {
+			what = fmt.Sprintf("task %s and %d more fit no present worker: ", first, more)
+		}
+		since, err := x.momentOf(ctx, tasks[0])
+		if err != nil {
+			return nil, err
+		}
+		r := Reason{Kind: "place", Code: "no_worker",
+			Args: args{"task": first, "tasks": len(tasks), "place": p.String(), "why": why}, What: what + why,
+			Since: since, Unblocks: x.unblocked(p)}
+		if strings.HasSuffix(why, noRoom) {
+			r.Unblocks, r.Code = "room on that disk; it then continues by itself", "no_disk"
+		}
+		x.add(r)
+	}
+	return others, nil
+}
+
+// unblocked names the remedy for tasks whose placement fits no member. A node that is alone takes no workers.
+func (x *explaining) unblocked(p dag.Place) string {
+	alone := x.rd.cluster == nil
+	if kind := p.Kind(); kind != "" {
+		do := "a program that registers the kind: skein.Handle(worker, \"" + kind + "\", …), of a splitter skein.HandleSplitter"
+		if alone {
+			do += "; workers need a server with --db postgres://…"
+		}
+		return do
+	}
+	if alone {
+		return "this server started with it: skein server" + startedWith(p)
+	}
+	return "a worker for it: skein worker" + startedWith(p)
+}
+
+// startedWith is how a worker is started that fits a place.
+func startedWith(p dag.Place) string {
+	var b strings.Builder
+	for _, part := range p.Parts() {
+		kind, text, _ := strings.Cut(part.String(), " ")
+		if kind == "node" {
+			kind = "name"
+		}
+		b.WriteString(" --" + kind + " " + text)
+	}
+	return b.String()
+}

@@ -1,0 +1,37 @@
+package inspect_test
+
+import (
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/inspect"
+	"skein.dev/skein/internal/store"
+)
+
+// TestMisfit: the reason names the label, group or kind that no member has.
+func TestMisfit(t *testing.T) {
+	w := func(name string, slots int32, cordoned bool, groups []string, labels map[string]string) store.Member {
+		return store.Member{Name: name, Worker: true, Slots: slots, Cordoned: cordoned, Traits: store.Traits{Groups: groups, Labels: labels}}
+	}
+	there := []store.Member{{Name: "n1", Slots: 0, Traits: store.Traits{Groups: []string{"nodes"}}},
+		w("w1", 4, false, []string{"etl"}, map[string]string{"disk": "ssd"}), w("w2", 4, false, []string{"web"}, nil), w("w3", 4, true, []string{"gpu"}, nil)}
+	for _, tt := range []struct {
+		p    dag.Place
+		want string
+	}{
+		{dag.Anywhere, ""},
+		{dag.NewPlace("w1", "etl", map[string]string{"disk": "ssd"}), ""},
+		{dag.NewPlace("", "ELT", nil), "no worker has group ELT"},
+		{dag.NewPlace("w9", "", map[string]string{"disk": "tape"}), "no worker has node w9, nor label disk=tape"},
+		{dag.NewPlace("", "web", map[string]string{"disk": "ssd"}), "no worker has all of group web, label disk=ssd"},
+		{dag.NewPlace("", "gpu", nil), "only w3 fits, and it is cordoned"},
+		{dag.NewPlace("", "nodes", nil), "no worker has group nodes"}, // it has no slots
+	} {
+		if got := inspect.Misfit(tt.p, there); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.p, got, tt.want)
+		}
+	}
+	if got := inspect.Misfit(dag.Anywhere, there[:1]); got == "" {
+		t.Errorf("a cluster without workers fits")
+	}
+}

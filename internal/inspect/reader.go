@@ -1,0 +1,131 @@
+package inspect
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// pageRows is how many rows one read of a longer list brings.
+const pageRows = 1000
+
+// Standstill is the time for which a run may not move, or an attempt may be held, before a sweep asks about
+// it.
+const Standstill = time.Minute
+
+// Config holds the sources of a Reader. Store and Graphs are required.
+type Config struct {
+	Store  store.Store
+	Graphs *Graphs
+	// Cluster is the store's part about the members of a cluster. It is nil if the node is alone.
+	Cluster store.Cluster
+	Shards  []dag.ShardID // of all nodes
+	// Memory is the part of this process that owns shards. It is nil if the process owns none.
+	Memory Memory
+	// Outside finds the condition outside of its run that a task waits for. If it is nil, the condition is not
+	// known.
+	Outside Outside
+	Node    string // the name of this process
+	Slots   int    // attempts that this process runs at once
+	Traits  store.Traits
+	// Ageing is how long a run waits until its level counts as one better.
+	Ageing time.Duration
+}
+
+// Memory is the knowledge of a node that owns shards. All methods may be called from any goroutine. A method
+// with a context waits for the writer at most until the context ends.
+type Memory interface {
+	// Serving reports whether the shards have been loaded. Before that, the node can only read rows.
+	Serving() bool
+	Owned() []dag.ShardID
+	// Sight copies the states of all tasks of a run. It returns nil if the run is not in memory. task is the
+	// task that is asked about, or dag.LeaderTask.
+	Sight(ctx context.Context, run dag.RunID, task dag.TaskID) (*Sight, error)
+	// Turn counts the runs and tasks that get a slot before a run's: other runs, and tasks of the same run that
+	// come before task (dag.LeaderTask: only runs are counted). shared reports whether tasks of a placement
+	// compete for the same slots. known is false if the run is not in memory.
+	Turn(ctx context.Context, run dag.RunID, task dag.TaskID, shared func(dag.Place) bool) (t Turn, known bool, err error)
+	// InUse tells how many slots and resources of this node are in use now.
+	InUse() (slots int, need dag.Need)
+	// IsShut says why this node starts no attempts. It returns "" if it starts them.
+	IsShut() string
+}
+
+// Turn counts the runs and tasks that get a slot before a task.
+type Turn struct {
+	Runs  int // other runs
+	Tasks int // tasks of the same run
+}
+
+// Outside knows the events that a deferred task of a run waits for.
+type Outside interface {
+	Missing(ctx context.Context, row *dag.RunRow, g *dag.Graph, t dag.TaskID, token dag.Token) (Missing, error)
+}
+
+// Missing describes the event that a deferred task waits for.
+type Missing struct {
+	By      []string      // of an approval: the principals that may decide; nil: all
+	Message string        // the question of an approval
+	Later   time.Duration // when the owner looks again; 0: nothing is missing any more
+	Why     Reason
+}
+
+// Reader reads a store. Its methods may be called from any goroutine.
+type Reader struct {
+	Ledger
+
+	cfg      Config
+	store    store.Store
+	cluster  store.Cluster
+	graphs   *Graphs
+	handlers handlerCache
+}
+
+// New makes a Reader.
+func New(cfg Config) *Reader {
+	return &Reader{Ledger: Ledger{cfg.Store, cfg.Shards, cfg.Memory}, cfg: cfg, store: cfg.Store, cluster: cfg.Cluster, graphs: cfg.Graphs}
+}
+
+// rowsOnly reports whether this process owns no shard (yet). It can then only read rows.
+func (rd *Reader) rowsOnly() bool { return rd.cfg.Memory == nil || !rd.cfg.Memory.Serving() }
+
+// HandlerByID reads a handler by its number. The zero number gives the zero handler.
+func (rd *Reader) HandlerByID(ctx context.Context, id dag.HandlerID) (store.Handler, error) {
+	return rd.handlers.get(ctx, rd.store, id)
+}
+
+// handlerCache keeps handlers by their number; their rows never change.
+type handlerCache struct {
+	mu    sync.Mutex // protects following fields
+	known map[dag.HandlerID]store.Handler
+}
+
+// handlersMax bounds the cache.
+const handlersMax = 10_000
+
+func (c *handlerCache) get(ctx context.Context, st store.Store, id dag.HandlerID) (store.Handler, error) {
+	if id == 0 {
+		return store.Handler{}, nil
+	}
+	c.mu.Lock()
+	h, ok := c.known[id]
+	c.mu.Unlock()
+	if ok {
+		return h, nil
+	}
+	found, err := st.Handlers(ctx, []dag.HandlerID{id})
+	if err != nil || len(found) == 0 {
+		return store.Handler{ID: id}, errkind.FromStore("handler", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= handlersMax {
+		c.known = map[dag.HandlerID]store.Handler{}
+	}
+	c.known[id] = found[0]
+	return found[0], nil
+}

@@ -1,0 +1,322 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// Sight is the state of every task of a run at one moment. An explanation rests on it. The owner copies it
+// from memory, where a run of 100,000 tasks costs a millisecond; from rows it takes all attempts of the run.
+type Sight struct {
+	Graph *dag.Graph
+	Views []dag.TaskView
+	Now   dag.Micros
+	// Open are the attempts that tasks hold: of the task that is asked about, and of SightOpenMax others.
+	Open map[dag.TaskID]dag.AttemptRow
+	// StartBy are the start deadlines of ready tasks that the owner watches.
+	StartBy map[dag.TaskID]dag.Micros
+	// Again marks the tasks whose next attempt is due. They wait for a slot, which their rows do not show.
+	Again    map[dag.TaskID]bool
+	Modified dag.Micros // when one of its attempts last changed, as far as the sight has them
+
+	ended    bool             // it is made of the row of a run that has ended
+	rows     bool             // it is made of all attempts of the run
+	attempts []dag.AttemptRow // those
+	at       []dag.Micros     // by task: when it came to its state; computed on first use
+}
+
+// SightOpenMax bounds the open attempts in a Sight: an explanation names no more.
+const SightOpenMax = goingMax
+
+const (
+	// sightWait bounds the wait for the owner's memory: the store may be away.
+	sightWait = time.Second
+	// momentReadsMax bounds the tasks whose attempts are read one by one to find the time at which one task
+	// became ready. momentStepsMax bounds the tasks that are looked at. Beyond that, all attempts of the run
+	// are read at once.
+	momentReadsMax = 4
+	momentStepsMax = 1000
+	// passTasksMax is how large a run is that any node explains from rows. The owner explains a larger one.
+	passTasksMax = 1000
+)
+
+// look makes a sight of the run once.
+func (x *explaining) look(ctx context.Context, task dag.TaskID) (err error) {
+	if x.Sight != nil {
+		return nil
+	}
+	x.Sight, err = x.rd.look(ctx, &x.run.RunRow, task)
+	if err == nil {
+		x.run.Modified = max(x.run.Modified, x.Modified)
+	}
+	return err
+}
+
+// look makes a sight of a run. It replaces a row that is out of date. task is the one that is asked about,
+// or LeaderTask.
+func (rd *Reader) look(ctx context.Context, row *dag.RunRow, task dag.TaskID) (*Sight, error) {
+	if row.Final != nil {
+		if s := rd.lookBack(row); s != nil {
+			return s, nil
+		}
+	} else if !rd.rowsOnly() && !RowsOnly(ctx) {
+		s, err := rd.lookInside(ctx, row.ID, task)
+		if s != nil || err != nil {
+			return s, err
+		}
+		if err := rd.elsewhere(ctx, row); err != nil {
+			return nil, err
+		}
+	}
+	return rd.lookAll(ctx, row)
+}
+
+// lookBack makes a sight of an ended run from its row. It returns nil if the row alone is not enough.
+func (rd *Reader) lookBack(row *dag.RunRow) *Sight {
+	g, err := rd.RunGraph(row)
+	if err != nil {
+		return nil
+	}
+	views, err := dag.Derive(g, row, nil)
+	if err != nil {
+		return nil // an earlier generation left tasks as they were
+	}
+	for t := range views {
+		if views[t].State == dag.Stopped { // whether for itself or with its run, its attempts say
+			return nil
+		}
+	}
+	return &Sight{Graph: g, Views: views, ended: true}
+}
+
+// lookAll makes a sight from all attempts of a run.
+func (rd *Reader) lookAll(ctx context.Context, row *dag.RunRow) (*Sight, error) {
+	g, attempts, views, err := rd.derive(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	now, err := rd.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sight{Graph: g, Views: views, Now: now, attempts: attempts, rows: true, Again: map[dag.TaskID]bool{}}
+	for i := range attempts {
+		a := &attempts[i]
+		s.Modified = max(s.Modified, a.Assigned, a.Started, a.Finished)
+		if a.Task >= 0 && views[a.Task].State == dag.RetryWait && views[a.Task].Token == a.Token && isDue(a, now) {
+			s.Again[a.Task] = true
+		}
+	}
+	return s, nil
+}
+
+// lookInside copies a run from the owner's memory. It returns nil if the run is not in this memory.
+func (rd *Reader) lookInside(ctx context.Context, id dag.RunID, task dag.TaskID) (*Sight, error) {
+	short, cancel := context.WithTimeout(ctx, sightWait)
+	defer cancel()
+	s, err := rd.cfg.Memory.Sight(short, id, task)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, nil // it cannot say now: the rows can
+	}
+	return s, nil
+}
+
+type rowsKey struct{}
+
+// FromRows makes this node explain a run from its rows, because the run's owner does not answer.
+func FromRows(ctx context.Context) context.Context { return context.WithValue(ctx, rowsKey{}, true) }
+
+// RowsOnly reports whether this node shall explain from rows.
+func RowsOnly(ctx context.Context) bool { return ctx.Value(rowsKey{}) != nil }
+
+// elsewhere has the owner explain a run whose rows take long to read.
+func (rd *Reader) elsewhere(ctx context.Context, row *dag.RunRow) error {
+	if rd.cluster == nil || RowsOnly(ctx) || slices.Contains(rd.owned(), row.Shard) || row.SplitAt == 0 {
+		return nil
+	}
+	g, err := rd.RunGraph(row)
+	if err != nil || g.Len() <= passTasksMax {
+		return err
+	}
+	return &errkind.Elsewhere{Shard: row.Shard}
+}
+
+// taskOf finds the task of a run that is to be explained.
+func (x *explaining) taskOf(ctx context.Context, name string) (TaskView, error) {
+	none := fmt.Errorf("task %s of run %s: %w", name, x.run.ID, errkind.ErrNotFound)
+	if x.run.SplitAt == 0 {
+		return TaskView{}, none
+	}
+	g, err := x.rd.RunGraph(&x.run.RunRow)
+	if err != nil {
+		return TaskView{}, err
+	}
+	t, ok := g.Find(name)
+	if !ok {
+		t = dag.LeaderTask
+	}
+	if err := x.look(ctx, t); err != nil {
+		if x.run.Cause == dag.CauseCorrupt && !errors.Is(err, errkind.ErrUnavailable) { // in quarantine
+			err = none
+		}
+		return TaskView{}, err
+	}
+	if t, ok = x.Graph.Find(name); !ok {
+		return TaskView{}, none
+	}
+	return x.viewOf(ctx, t)
+}
+
+// viewOf describes one task of a sight.
+func (x *explaining) viewOf(ctx context.Context, t dag.TaskID) (TaskView, error) {
+	task := TaskView{ID: t, Name: x.Graph.Name(t), State: x.Views[t].State, Created: x.run.SplitAt}
+	attempts, err := x.attemptsOf(ctx, t)
+	if err != nil {
+		return task, err
+	}
+	if err := x.rd.addAttempts(ctx, &task, attempts); err != nil {
+		return task, err
+	}
+	n := len(attempts)
+	if n > 0 && task.State == dag.Ready && attempts[n-1].RetryAt != 0 && attempts[n-1].Generation == x.run.Generation {
+		task.State, x.Again[t] = dag.RetryWait, true // the owner calls it ready once its next try is due
+	}
+	if n == 0 {
+		if task.Modified, err = x.momentOf(ctx, t); err != nil {
+			return task, err
+		}
+	}
+	task.Cause = causeOf(x.Graph, &x.run.RunRow, x.Views, &task)
+	return task, nil
+}
+
+// attemptsOf returns the attempts of one task. Of a held task it returns only the open attempt.
+func (x *explaining) attemptsOf(ctx context.Context, t dag.TaskID) ([]dag.AttemptRow, error) {
+	if x.rows {
+		first, _ := slices.BinarySearchFunc(x.attempts, t, func(a dag.AttemptRow, t dag.TaskID) int { return int(a.Task - t) })
+		last := first
+		for last < len(x.attempts) && x.attempts[last].Task == t {
+			last++
+		}
+		return x.attempts[first:last], nil
+	}
+	if a, ok := x.Open[t]; ok {
+		return []dag.AttemptRow{a}, nil
+	}
+	if x.Views[t].Token == 0 && !x.ended {
+		return nil, nil
+	}
+	// An attempt with a plain end has no row. Only then the history is searched.
+	rows, err := x.rd.store.Attempts(ctx, store.AttemptQuery{Run: x.run.ID, Task: t, One: true, Sparing: true})
+	if err == nil && (len(rows) == 0 || !x.ended && rows[len(rows)-1].Token != x.Views[t].Token) {
+		rows, err = x.rd.store.Attempts(ctx, store.AttemptQuery{Run: x.run.ID, Task: t, One: true})
+	}
+	return rows, errkind.FromStore("attempts of run "+x.run.ID.String(), err)
+}
+
+// momentOf tells when a task came to the state that it has.
+func (x *explaining) momentOf(ctx context.Context, t dag.TaskID) (dag.Micros, error) {
+	if x.at == nil && !x.rows {
+		m := moment{x: x}
+		if at, err := m.of(ctx, t); err != nil || m.reads <= momentReadsMax && m.steps <= momentStepsMax {
+			return at, err
+		}
+	}
+	if x.at == nil {
+		all := x.Sight
+		if !x.rows {
+			var err error
+			if all, err = x.rd.lookAll(ctx, &x.run.RunRow); err != nil {
+				return 0, err
+			}
+		}
+		x.at = moments(all.Graph, &x.run.RunRow, all.attempts, all.Views)
+	}
+	if int(t) >= len(x.at) { // its instance has come since
+		return x.run.Modified, nil
+	}
+	return x.at[t], nil
+}
+
+// moment looks for when one task came to its state, as moments does for all, by single reads.
+type moment struct {
+	x            *explaining
+	reads, steps int
+}
+
+func (m *moment) of(ctx context.Context, t dag.TaskID) (at dag.Micros, err error) {
+	g, views := m.x.Graph, m.x.Views
+	if m.steps++; m.steps > momentStepsMax || m.reads > momentReadsMax {
+		return 0, nil
+	}
+	if m.x.ended || views[t].Token != 0 {
+		m.reads++
+		attempts, err := m.x.attemptsOf(ctx, t)
+		if err != nil {
+			return 0, err
+		}
+		for i := range attempts {
+			at = max(at, attempts[i].Assigned, attempts[i].Started, attempts[i].Finished)
+		}
+		if len(attempts) > 0 {
+			return at, nil
+		}
+	}
+	if of, instance := g.InstanceOf(t); instance {
+		attempts, err := m.x.attemptsOf(ctx, of)
+		for i := range attempts {
+			at = max(at, attempts[i].Started)
+		}
+		return max(at, m.x.run.SplitAt), err
+	}
+	switch views[t].State {
+	case dag.Stopped:
+		return max(m.x.run.FinishedAt, m.x.run.SplitAt), nil
+	case dag.Pending:
+		return m.x.run.SplitAt, nil
+	}
+	for _, n := range g.Needs(t) {
+		before, err := m.of(ctx, n)
+		if err != nil {
+			return 0, err
+		}
+		switch s := views[n].State; {
+		case views[t].State != dag.UpstreamFailed:
+			at = max(at, before)
+		case s == dag.Failed || s == dag.UpstreamFailed || s == dag.Stopped:
+			if at == 0 || before < at {
+				at = before
+			}
+		}
+	}
+	return max(at, m.x.run.SplitAt), nil
+}
+
+// startsBy returns the start deadlines of ready tasks: from the timers on the owner, from the rows
+// elsewhere.
+func (x *explaining) startsBy(ctx context.Context, ready []dag.TaskID) (func(dag.TaskID) (dag.StartBy, bool), error) {
+	if !x.rows && slices.ContainsFunc(ready, func(t dag.TaskID) bool { return x.StartBy[t] != 0 }) {
+		return func(t dag.TaskID) (dag.StartBy, bool) {
+			p, due := x.Graph.Policy(t), x.StartBy[t]
+			return dag.StartBy{Due: due, Limit: p.StartDeadline, Warns: p.WarnOnTimeout}, due != 0
+		}, nil
+	}
+	all := x.Sight
+	if !x.rows {
+		var err error
+		if all, err = x.rd.lookAll(ctx, &x.run.RunRow); err != nil {
+			return nil, err
+		}
+	}
+	return dag.StartsBy(all.Graph, &x.run.RunRow, all.Views, all.attempts), nil
+}

@@ -1,0 +1,312 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// Violation is a row, or a set of rows, that must not exist.
+type Violation struct {
+	Run  string `json:"run,omitempty"`
+	Task string `json:"task,omitempty"`
+	Rule string `json:"rule"`
+	What string `json:"what"`
+}
+
+// violationsMax bounds a report: one bug can be in every row.
+const violationsMax = 1000
+
+// checker is a store that can check its own redundancy (lists, indexes).
+type checker interface {
+	Check(ctx context.Context) ([]string, error)
+}
+
+// Verify recounts every invariant from the base tables, in one read snapshot, while nodes run. It trusts no
+// derived value that it can compute itself.
+func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violation, error) {
+	v := verifier{graphs: NewGraphs(st, compile),
+		claims: claimCount{places: map[string]*places{}, tasks: map[string]*places{}, locks: map[string]locked{}}}
+	err := st.Scan(ctx, func(rec store.RunRecord, events []dag.EventRow) error {
+		if len(v.found) < violationsMax {
+			v.run(&rec, events)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return v.found, errkind.FromStore("scan", err)
+	}
+	v.limits()
+	if c, ok := st.(checker); ok {
+		lines, err := c.Check(ctx)
+		if err != nil {
+			return v.found, errkind.FromStore("check the store", err)
+		}
+		for _, line := range lines {
+			v.found = append(v.found, Violation{Rule: "store", What: line})
+		}
+	}
+	return v.found, nil
+}
+
+type verifier struct {
+	graphs *Graphs
+	found  []Violation
+	rec    *store.RunRecord
+	g      *dag.Graph
+	// The transactions that assigned and ended each attempt, from the run's history.
+	given, ended map[attemptOf]int64
+	marked       map[dag.TaskID][]int64 // the transactions in which an operator decided about a task
+	// claims counts the claims on shared things over all runs.
+	claims claimCount
+}
+
+func (v *verifier) fail(rule string, t dag.TaskID, format string, args ...any) {
+	f := Violation{Run: v.rec.Run.ID.String(), Rule: rule, What: fmt.Sprintf(format, args...)}
+	if v.g != nil && t >= 0 && int(t) < v.g.Len() {
+		f.Task = v.g.Name(t)
+	}
+	v.found = append(v.found, f)
+}
+
+func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
+	v.rec, v.g = rec, nil
+	r := &rec.Run
+	if r.Cause == dag.CauseCorrupt {
+		return // quarantined, and says so
+	}
+	if rec.Bad != nil {
+		v.fail("readable", dag.LeaderTask, "%v", rec.Bad)
+		return
+	}
+	if r.State.Terminal() != (r.FinishedAt != 0) {
+		v.fail("finished", dag.LeaderTask, "state %s, finished at %d", r.State, r.FinishedAt)
+	}
+	v.claim(rec)
+	v.attempts()
+	v.history(events)
+	if r.SplitAt == 0 {
+		return
+	}
+	var err error
+	if v.g, err = v.graphs.Of(r); err != nil {
+		v.fail("graph", dag.LeaderTask, "%v", err)
+		return
+	}
+	v.states()
+	v.order()
+}
+
+// attempts: numbers are 1, 2, 3… per task, and eras do not fall; only the newest may be unfinished; none is
+// in an ended run; at most one succeeded in a generation, and it is the last of it.
+func (v *verifier) attempts() {
+	all := v.rec.Attempts
+	for i := range all {
+		a := &all[i]
+		first := i == 0 || all[i-1].Task != a.Task
+		last := i == len(all)-1 || all[i+1].Task != a.Task
+		before := dag.Token(0)
+		if !first {
+			before = all[i-1].Token
+		}
+		if want := before.Next(a.Token.Era()); a.Token != want {
+			v.fail("tokens", a.Task, "token %d where %d is due", a.Token, want)
+		}
+		if !a.State.Ended() && (!last || v.rec.Run.State.Terminal()) {
+			v.fail("one holder", a.Task, "attempt %d is %s, but it is not the newest of a live run", a.Token, a.State)
+		}
+		if a.State == dag.AttemptSucceeded && !last && all[i+1].Generation == a.Generation {
+			v.fail("terminal is absorbing", a.Task, "attempt %d follows a succeeded one", all[i+1].Token)
+		}
+		if a.State.Ended() != (a.Finished != 0) {
+			v.fail("finished", a.Task, "attempt %d is %s, finished at %d", a.Token, a.State, a.Finished)
+		}
+		if a.Generation > v.rec.Run.Generation || a.Generation < 1 {
+			v.fail("generation", a.Task, "attempt %d has generation %d, the run %d", a.Token, a.Generation, v.rec.Run.Generation)
+		}
+	}
+}
+
+// states checks that the states in the rows equal those of a new derivation, and that the outcome follows
+// from them. The derivation refuses an ended run with an unfinished task.
+func (v *verifier) states() {
+	r := v.rec.Run
+	views, err := dag.Derive(v.g, &r, v.rec.Attempts)
+	if err != nil {
+		v.fail("derivable", dag.LeaderTask, "%v", err)
+		return
+	}
+	if !r.State.Terminal() {
+		if r.State != dag.RunWaiting { // one that came back may have nothing left to do; it says so when there is a place for it
+			v.unsettled(views)
+		}
+		v.shares(views)
+		return
+	}
+	r.Final = nil
+	natural, err := dag.Derive(v.g, &r, v.rec.Attempts)
+	if err != nil {
+		v.fail("derivable", dag.LeaderTask, "%v", err)
+		return
+	}
+	failed, stopped, halted := 0, 0, 0
+	for t := range views {
+		switch s := views[t].State; {
+		case s == dag.Failed || s == dag.UpstreamFailed:
+			failed++
+		case s == dag.Stopped:
+			stopped++
+			if views[t].Halted {
+				halted++
+			}
+		}
+		if n := natural[t].State; n != views[t].State && views[t].State != dag.Stopped {
+			v.fail("derived state", dag.TaskID(t), "stored %s, its rows say %s", views[t].State, n)
+		}
+	}
+	switch {
+	case r.State == dag.RunSucceeded && failed+stopped > 0:
+		v.fail("outcome", dag.LeaderTask, "succeeded with %d failed and %d stopped tasks", failed, stopped)
+	case r.State == dag.RunFailed && failed+halted == 0 && r.Intent < dag.IntentStop && !r.Denied():
+		v.fail("outcome", dag.LeaderTask, "failed without a failed task")
+	case r.State == dag.RunStopped && r.Intent < dag.IntentStop:
+		v.fail("outcome", dag.LeaderTask, "stopped without the intent")
+	}
+}
+
+// unsettled: a live run has something left to do.
+func (v *verifier) unsettled(views []dag.TaskView) {
+	for t := range views {
+		if !views[t].State.Terminal() {
+			return
+		}
+	}
+	v.fail("finalised", dag.LeaderTask, "every task has ended, the run is %s", v.rec.Run.State)
+}
+
+// order: no attempt was assigned before every need of its task had ended. If a task runs on success, none
+// was assigned before the success of each need was accepted. The order is that of the shard's transactions,
+// since a clock may have been set back between two owners.
+func (v *verifier) order() {
+	done := make([]int64, v.g.Len()) // the transaction that accepted the success
+	for i := range v.rec.Attempts {
+		if a := &v.rec.Attempts[i]; a.State == dag.AttemptSucceeded && a.Task >= 0 && int(a.Task) < v.g.Len() {
+			done[a.Task] = v.ended[attemptOf{a.Task, a.Token}]
+		}
+	}
+	for i := range v.rec.Attempts {
+		a := &v.rec.Attempts[i]
+		given, known := v.given[attemptOf{a.Task, a.Token}]
+		if a.Task < 0 || int(a.Task) >= v.g.Len() || a.Generation != v.rec.Run.Generation || !known {
+			continue
+		}
+		for _, n := range v.g.Needs(a.Task) {
+			if done[n] > given && !v.redone(n, a) {
+				v.fail("order", a.Task, "attempt %d was handed out by transaction %d, task %s which it needs ended in %d", a.Token, given, v.g.Name(n), done[n])
+			}
+		}
+	}
+}
+
+// redone reports whether an operator repeated or marked n, an instance of it or one of its needs after the
+// task had begun. The end of n may change by that, while a task that has begun continues.
+func (v *verifier) redone(n dag.TaskID, a *dag.AttemptRow) bool {
+	begun, known := v.given[attemptOf{a.Task, 1}]
+	until := v.given[attemptOf{a.Task, a.Token}]
+	if !known || len(v.marked) == 0 {
+		return false
+	}
+	told := map[dag.TaskID]bool{}
+	for t, marked := range v.marked {
+		if slices.ContainsFunc(marked, func(seq int64) bool { return begun < seq && seq <= until }) {
+			told[t] = true
+			if of, ok := v.g.InstanceOf(t); ok {
+				told[of] = true
+			}
+		}
+	}
+	seen := map[dag.TaskID]bool{n: true}
+	for next := []dag.TaskID{n}; len(next) > 0; {
+		t := next[len(next)-1]
+		if next = next[:len(next)-1]; told[t] {
+			return true
+		}
+		for _, need := range v.g.Needs(t) {
+			if !seen[need] {
+				seen[need] = true
+				next = append(next, need)
+			}
+		}
+	}
+	return false
+}
+
+// attemptOf names an attempt of the run that is looked at.
+type attemptOf struct {
+	task  dag.TaskID
+	token dag.Token
+}
+
+// history: seqs rise, every attempt has exactly one hand-over and, if it ended, exactly
+// one end under its token; one that was lost may have ended its task, too.
+func (v *verifier) history(events []dag.EventRow) {
+	given, ended, lost := map[attemptOf]int{}, map[attemptOf]int{}, map[attemptOf]int{}
+	v.given, v.ended, v.marked = map[attemptOf]int64{}, map[attemptOf]int64{}, map[dag.TaskID][]int64{}
+	seq := int64(-1)
+	for i := range events {
+		if events[i].Seq <= seq {
+			v.fail("history order", dag.LeaderTask, "seq %d after %d", events[i].Seq, seq)
+		}
+		seq = events[i].Seq
+		records, err := dag.UnpackRecords(events[i].Records)
+		if err != nil {
+			v.fail("history readable", dag.LeaderTask, "seq %d: %v", seq, err)
+			return
+		}
+		for _, rec := range records {
+			switch rec.Kind {
+			case dag.RecAssigned, dag.RecDeferred:
+				given[attemptOf{rec.Task, rec.Token}]++
+				v.given[attemptOf{rec.Task, rec.Token}] = seq
+			case dag.RecMarked: // a decision has its row, and no holder
+				v.marked[rec.Task] = append(v.marked[rec.Task], seq)
+				given[attemptOf{rec.Task, rec.Token}]++
+				ended[attemptOf{rec.Task, rec.Token}]++
+			case dag.RecRecovered: // of one task that an operator had done again; it may have no row of its own
+				if rec.Text == dag.MarkRetry.String() {
+					v.marked[rec.Task] = append(v.marked[rec.Task], seq)
+				}
+			case dag.RecLost:
+				lost[attemptOf{rec.Task, rec.Token}]++
+			case dag.RecEnded:
+				if rec.Token != 0 {
+					ended[attemptOf{rec.Task, rec.Token}]++
+					v.ended[attemptOf{rec.Task, rec.Token}] = seq
+				}
+			}
+		}
+	}
+	for i := range v.rec.Attempts {
+		a := &v.rec.Attempts[i]
+		k := attemptOf{a.Task, a.Token}
+		if given[k] != 1 {
+			v.fail("one hand-over", a.Task, "attempt %d was handed out %d times in its history", a.Token, given[k])
+		}
+		if a.State == dag.AttemptLost && ended[k] <= 1 {
+			ended[k] = lost[k]
+		} else {
+			ended[k] += lost[k]
+		}
+		if a.Task >= 0 && ended[k] > 1 || a.Task >= 0 && a.State.Ended() != (ended[k] == 1) {
+			v.fail("one end", a.Task, "attempt %d is %s and ended %d times in its history", a.Token, a.State, ended[k])
+		}
+		delete(given, k)
+	}
+	for k := range given {
+		v.fail("one hand-over", k.task, "attempt %d is in the history but has no row", k.token)
+	}
+}

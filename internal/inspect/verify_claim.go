@@ -1,0 +1,115 @@
+package inspect
+
+import (
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// claimCount recounts, from the rows of one snapshot, the shared things that runs hold.
+type claimCount struct {
+	places map[string]*places // by line
+	tasks  map[string]*places // the same for tasks
+	locks  map[string]locked
+}
+
+type places struct {
+	taken int
+	limit int32 // the greatest that one of them was granted under; 0: any number
+	any   bool  // one was granted under no limit
+}
+
+type locked struct{ family, run dag.RunID }
+
+// claim checks that an ended run holds nothing, a moving run has what it claims, and a queued run waits.
+func (v *verifier) claim(rec *store.RunRecord) {
+	r, c := &rec.Run, rec.Run.Claim
+	if r.State.Terminal() && len(r.Shares) > 0 {
+		v.fail("claims end with the run", dag.LeaderTask, "the run is %s, its tasks have places in %d queues", r.State, len(r.Shares))
+	}
+	if c == nil {
+		return
+	}
+	waits := r.State == dag.RunWaiting || r.State == dag.RunSubmitted
+	switch {
+	case r.State.Terminal() && (c.Holds() || c.InLine()):
+		v.fail("claims end with the run", dag.LeaderTask, "the run is %s, its claim %s", r.State, c.Stage)
+		return
+	case r.State.Terminal():
+		return
+	case waits && c.Holds(), !waits && !c.Holds():
+		v.fail("claims", dag.LeaderTask, "the run is %s, its claim of %s is %s", r.State, c.What(), c.Stage)
+		return
+	}
+	if c.Slot() {
+		p := v.claims.places[c.Line()]
+		if p == nil {
+			p = &places{}
+			v.claims.places[c.Line()] = p
+		}
+		p.taken++
+		p.limit = max(p.limit, c.Limit)
+		p.any = p.any || c.Limit == 0
+	}
+	if !c.Holds() {
+		return
+	}
+	family := c.Family
+	if family.IsZero() {
+		family = r.ID
+	}
+	for _, name := range c.Locks {
+		if o, taken := v.claims.locks[name]; taken && o.family != family {
+			v.fail("one holder of a lock", dag.LeaderTask, "lock %s is run %s's, too", name, o.run)
+		}
+		v.claims.locks[name] = locked{family, r.ID}
+	}
+}
+
+// shares checks that an ended run has no queue slots for tasks, that no more tasks are held than have a slot,
+// and that the slots of one key are within its limit.
+func (v *verifier) shares(views []dag.TaskView) {
+	r := &v.rec.Run
+	used := map[string]int64{}
+	for t := range views {
+		if q := v.g.Policy(dag.TaskID(t)).Queue; q != "" && views[t].State.Held() {
+			used[q]++
+		}
+	}
+	for i := range r.Shares {
+		s := &r.Shares[i]
+		if used[s.Queue] > s.Has() {
+			v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are with handlers, it has %d places in queue %s", used[s.Queue], s.Has(), s.Queue)
+		}
+		delete(used, s.Queue)
+		p := v.claims.tasks[s.Line()]
+		if p == nil {
+			p = &places{}
+			v.claims.tasks[s.Line()] = p
+		}
+		if s.Has() > 0 {
+			p.taken += int(s.Has())
+			p.limit = max(p.limit, s.Limit)
+			p.any = p.any || s.Limit == 0
+		}
+	}
+	for q, n := range used {
+		v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are with handlers, it has no places in queue %s", n, q)
+	}
+}
+
+// limits: no queue has more slots taken than its limit was when the newest was granted: at most the
+// greatest of the holders' limits.
+func (v *verifier) limits() {
+	for name, p := range v.claims.places {
+		if !p.any && p.taken > int(p.limit) {
+			v.found = append(v.found, Violation{Rule: "limit of a queue", What: fmt.Sprintf("line %s: %d runs have a place, at most %d may", name, p.taken, p.limit)})
+		}
+	}
+	for name, p := range v.claims.tasks {
+		if !p.any && p.taken > int(p.limit) {
+			v.found = append(v.found, Violation{Rule: "limit of a queue", What: fmt.Sprintf("line %s: tasks have %d places, at most %d may", name, p.taken, p.limit)})
+		}
+	}
+}

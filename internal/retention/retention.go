@@ -1,0 +1,351 @@
+// Package retention deletes what is older than its bounds: finished runs, lines of the ledger, backfills,
+// versions, records that belong to no workflow, and the files of runs that are gone.
+//
+// A Cleaner works concurrently with the writer, in small transactions with pauses between them. It deletes
+// only rows of shards that its node owns, and the store checks that in the transaction. It may stop at any
+// line: the next pass continues.
+package retention
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+const (
+	// forgetFirst is the time from the start of the node to the first pass of retention. forgetEvery is the
+	// time between two passes.
+	forgetFirst = time.Minute
+	forgetEvery = 10 * time.Minute
+	// forgetIdle bounds the time between two looks at a workflow. If a pass deletes none of its rows, the next
+	// look comes later.
+	forgetIdle = 6 * time.Hour
+	// onceMin is the time for which a run is kept whose key a client has made by itself, as the command line
+	// does. The client tries again for minutes.
+	onceMin = time.Hour
+	// forgetRunsMin and forgetRunsMax bound the runs of a transaction. Between them the number adapts so that
+	// a transaction takes about forgetTime.
+	forgetRunsMin, forgetRunsMax = 10, 500
+	forgetTime                   = 20 * time.Millisecond
+	// RestUsual is the usual value of Config.Rest.
+	RestUsual = 4
+	// upgradeRest is the least pause between two steps of an upgrade.
+	upgradeRest = 100 * time.Millisecond
+	// strayLooks bounds the folders of logs that one pass looks at. StrayAge is the least age of a folder
+	// without a run that is deleted.
+	strayLooks = 2000
+	StrayAge   = 7 * 24 * time.Hour
+	// SupersededMin is the least time for which a version of a workflow that a task makes must have had a
+	// successor before it is deleted. Every start of a run of the version has completed by then.
+	// forgetVersions bounds a transaction.
+	SupersededMin  = 7 * 24 * time.Hour
+	forgetVersions = 100
+)
+
+// Rules say what is kept, unless a workflow says otherwise.
+type Rules struct {
+	Age  time.Duration // of finished runs; 0: for ever
+	Runs int           // finished runs of a workflow
+	Bounds
+}
+
+// Bounds limit the records that are kept in addition to runs, by age (0: for ever) and number.
+type Bounds struct {
+	KeysAge       time.Duration // idempotency keys: of runs, and answers to requests
+	Keys          int           // finished runs of a workflow that a key protects; answers in all
+	CallsAge      time.Duration // signed calls of webhooks
+	Calls         int           // in all
+	FiresAge      time.Duration // lines of the ledger that say that a run was started in time
+	ExceptionsAge time.Duration // all other lines
+	Fires         int           // lines of a workflow
+	DaysAge       time.Duration // the counts by day of deleted lines
+	BackfillsAge  time.Duration // backfills that are over
+	Backfills     int           // of a workflow
+	Versions      int           // of a workflow, besides those that a run has
+	RecordsAge    time.Duration // ended tokens, former processes, orders to nodes
+	Records       int           // former processes
+}
+
+// Config is what a Cleaner needs.
+type Config struct {
+	Store store.Store
+	// Rules returns the present rules. Changed tells that they are others now; nil: they never are.
+	Rules   func() Rules
+	Changed <-chan struct{}
+	ByHand  func() bool            // reports whether nothing is deleted, because this is no server
+	Owner   func() dag.HandlerID   // of this node's shards
+	Owns    func(dag.ShardID) bool // reports whether a shard is this node's
+	// Exists returns an error of the kind errkind.ErrNotFound if a run is gone.
+	Exists func(context.Context, dag.RunID) error
+	// DeleteFiles deletes the logs and artifacts of runs on this node and in the shared folders.
+	DeleteFiles func(context.Context, []logs.Run) error
+	Roots       []string // folders that have a folder of each namespace
+	// Superseded is the least time for which a version of a workflow that a task makes must have had a
+	// successor before it is deleted.
+	Superseded time.Duration
+	// Rest is the pause after a transaction, in multiples of the time that the transaction took.
+	Rest   int
+	Gone   func(runs int) // receives the number of deleted runs
+	Passed func()         // called after each pass without an error
+	Log    *slog.Logger
+}
+
+// rest returns the pause after a transaction.
+func (c *Config) rest(took time.Duration) time.Duration { return time.Duration(c.Rest) * took }
+
+// Cleaner deletes old rows of the shards that this node owns, and the files of runs that are gone.
+type Cleaner struct {
+	cfg   Config
+	rows  store.Retention // nil: the store forgets nothing
+	limit int
+	rules map[dag.WorkflowID]rule
+	turns map[dag.WorkflowID]turn
+	stray map[string]string // by folder of logs or artifacts: the run looked at last
+	// passes counts the passes through all workflows.
+	passes int64
+}
+
+// rule is the retention of a version.
+type rule struct {
+	version int32
+	workflow.Retention
+	emitted bool
+}
+
+// turn says when a workflow is cleaned up again.
+type turn struct {
+	next  dag.Micros
+	wait  time.Duration
+	past  dag.Micros    // when its ledger, backfills and versions are cleaned up again
+	fires store.FireKey // where the next pass continues in the ledger; zero: at its beginning
+	pass  int64         // the last pass that saw the workflow
+}
+
+// New returns a Cleaner that has deleted nothing yet.
+func New(cfg Config) *Cleaner {
+	rows, _ := cfg.Store.(store.Retention)
+	return &Cleaner{cfg: cfg, rows: rows, limit: forgetRunsMin, rules: map[dag.WorkflowID]rule{}, turns: map[dag.WorkflowID]turn{}, stray: map[string]string{}}
+}
+
+// upgrade lets the store complete what a migration has begun. It rests between two steps for as long as a
+// step took, at least upgradeRest: another node may be at work.
+func (c *Cleaner) upgrade(ctx context.Context) {
+	st, ok := c.cfg.Store.(store.Upgrader)
+	if !ok || c.cfg.ByHand() {
+		return
+	}
+	for ctx.Err() == nil {
+		began := time.Now()
+		more, err := st.Upgrade(ctx)
+		if err != nil && ctx.Err() == nil {
+			c.cfg.Log.Info("a step of the database's upgrade failed; it is tried again later", "code", "upgrade_step", "err", err, "in", forgetEvery)
+		}
+		if err != nil || !more {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(max(upgradeRest, time.Since(began))):
+		}
+	}
+}
+
+// upgrades lets the store upgrade itself until ctx ends. A step can take long and must not hold up retention,
+// and the last steps become possible when the last older node has left.
+func (c *Cleaner) upgrades(ctx context.Context) {
+	for ctx.Err() == nil {
+		c.upgrade(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(forgetEvery):
+		}
+	}
+}
+
+// Run deletes old rows and files until ctx ends.
+func (c *Cleaner) Run(ctx context.Context) {
+	var upgrading sync.WaitGroup
+	defer upgrading.Wait()
+	upgrading.Go(func() { c.upgrades(ctx) })
+	for next := forgetFirst; ; next = forgetEvery {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(next):
+		case <-c.cfg.Changed:
+			clear(c.turns) // other bounds hold for each workflow now
+		}
+		if c.cfg.ByHand() || c.rows == nil {
+			continue
+		}
+		err := c.Pass(ctx)
+		if err == nil {
+			c.cfg.Passed()
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced) {
+			c.cfg.Log.Warn("retention failed in part; the next pass tries again", "code", "retention_failed", "err", err, "in", forgetEvery)
+		}
+	}
+}
+
+// Pass deletes rows of all workflows whose shards this node owns, then files. A failure of the rows does not
+// keep the files.
+func (c *Cleaner) Pass(ctx context.Context) error {
+	err := c.tables(ctx)
+	for _, root := range c.cfg.Roots {
+		if ctx.Err() != nil {
+			break
+		}
+		err = errors.Join(err, c.files(ctx, root))
+	}
+	return err
+}
+
+// expiry says which runs of a workflow may be deleted in this pass.
+func (c *Cleaner) expiry(ctx context.Context, w *store.Workflow, r *rule, now dag.Micros) (x store.Expiry, err error) {
+	b := c.cfg.Rules().Bounds
+	x = store.Expiry{Shard: w.Shard, Workflow: w.ID, Keyed: before(now, b.KeysAge), Once: before(now, onceMin)}
+	if r.Age > 0 {
+		x.Before = now - dag.Micros(time.Duration(r.Age).Microseconds())
+	}
+	if x.To, err = c.rows.FinishedBut(ctx, w.ID, int(r.Runs)); err != nil {
+		return x, err
+	}
+	if x.To.IsZero() && int64(b.Keys) >= r.Runs { // there are no more runs than a key protects
+		return x, nil
+	}
+	x.KeyedTo, err = c.rows.FinishedBut(ctx, w.ID, b.Keys)
+	return x, err
+}
+
+// runs deletes finished runs of a workflow, a few in a transaction, and returns their number.
+func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, now dag.Micros) (total int, err error) {
+	x, err := c.expiry(ctx, w, r, now)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		x.Limit = c.limit
+		began := time.Now()
+		did, err := c.rows.Expire(ctx, c.cfg.Owner(), x)
+		if err != nil {
+			return total, err
+		}
+		took := time.Since(began)
+		c.cfg.Gone(len(did.Runs))
+		if err := c.deleteLogs(ctx, w, did.Runs); err != nil {
+			c.cfg.Log.Warn("files of deleted runs could not be deleted; a later pass deletes them", "code", "run_files_left", "err", err)
+		}
+		total += len(did.Runs)
+		// Later runs than To are selected by age alone, and most are younger than those before them. Old runs that
+		// stay, because of their keys or a backfill, do not end the pass.
+		if did.Next.IsZero() || len(did.Runs) == 0 && !did.Old && did.Next.Compare(x.To) > 0 {
+			break
+		}
+		x.After = did.Next
+		if c.limit = min(2*c.limit, forgetRunsMax); took > forgetTime {
+			c.limit = max(x.Limit/2, forgetRunsMin)
+		}
+		select {
+		case <-ctx.Done():
+			return total, ctx.Err()
+		case <-time.After(c.cfg.rest(took)):
+		}
+	}
+	if total > 0 {
+		c.cfg.Log.Info("finished runs deleted", "code", "runs_deleted", "workflow", w.Namespace+"/"+w.Name, "runs", total, "age", time.Duration(r.Age), "keep", r.Runs)
+	}
+	return total, nil
+}
+
+// rule returns the retention of a workflow: that of its present version, completed by the settings of the
+// node.
+func (c *Cleaner) rule(ctx context.Context, w *store.Workflow) (rule, error) {
+	r, known := c.rules[w.ID]
+	if !known || r.version != w.Version {
+		v, err := c.cfg.Store.Version(ctx, w.ID, w.Version)
+		if errors.Is(err, store.ErrNotFound) && w.State == store.WorkflowDeleted {
+			return rule{Retention: workflow.Retention{Age: workflow.Duration(c.cfg.Rules().Age), Runs: int64(c.cfg.Rules().Runs)}}, nil
+		}
+		if err != nil {
+			return r, err
+		}
+		var def struct {
+			Retention workflow.Retention `json:"retention"`
+			Emitted   bool               `json:"emitted"`
+		}
+		if err := json.Unmarshal(v.Def, &def); err != nil {
+			return r, fmt.Errorf("version %d: %w", w.Version, err)
+		}
+		r = rule{w.Version, def.Retention, def.Emitted}
+		c.rules[w.ID] = r
+	}
+	if r.Age == 0 {
+		r.Age = workflow.Duration(c.cfg.Rules().Age)
+	}
+	if r.Runs == 0 {
+		r.Runs = int64(c.cfg.Rules().Runs)
+	}
+	return r, nil
+}
+
+// deleteLogs deletes the log files and artifacts of deleted runs on this node and in the shared folders.
+// The part in the database was deleted with the runs.
+func (c *Cleaner) deleteLogs(ctx context.Context, w *store.Workflow, gone []dag.RunID) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	runs := make([]logs.Run, len(gone))
+	for i, id := range gone {
+		runs[i] = logs.Run{Namespace: w.Namespace, Workflow: w.Name, ID: id}
+	}
+	return c.cfg.DeleteFiles(ctx, runs)
+}
+
+// files deletes folders of logs or artifacts whose run is gone: another node has deleted the run, or this
+// one died before it deleted the files. A pass looks at strayLooks of them, and the next pass continues
+// there.
+func (c *Cleaner) files(ctx context.Context, root string) error {
+	all, err := filepath.Glob(filepath.Join(root, "*", "*", "*"))
+	if err != nil {
+		return err
+	}
+	last := c.stray[root]
+	c.stray[root] = ""
+	looked := 0
+	for _, path := range all { // in the order of their names
+		id, err := dag.ParseRunID(filepath.Base(path))
+		if path <= last || err != nil {
+			continue
+		}
+		if looked++; looked > strayLooks {
+			c.stray[root] = last
+			break
+		}
+		last = path
+		info, err := os.Lstat(path)
+		if err != nil || !info.IsDir() || time.Since(info.ModTime()) < StrayAge {
+			continue
+		}
+		if err := c.cfg.Exists(ctx, id); errors.Is(err, errkind.ErrNotFound) {
+			if err := os.RemoveAll(path); err != nil {
+				return fmt.Errorf("delete the files of a run that is gone: %w", err)
+			}
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package sealed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"skein.dev/skein/internal/secret"
+	"skein.dev/skein/internal/store"
+)
+
+// Errors of a Book. Their texts name the remedy, and never hold a value.
+var (
+	// ErrNotFound says that there is no such secret.
+	ErrNotFound = errors.New("no such secret")
+	// ErrInvalid says that a name or a value cannot be one of a secret.
+	ErrInvalid = errors.New("not valid")
+	// ErrKey says that this node lacks the key of the secrets.
+	ErrKey = errors.New("the key of the secrets is missing")
+	// ErrFull says that there are as many secrets as there may be.
+	ErrFull = errors.New("there are too many secrets")
+	// ErrBusy says that others changed the same secret, or the key, at the same time.
+	ErrBusy = errors.New("it was changed at the same time")
+)
+
+// Bounds of values, in bytes. A shorter value cannot be masked without making every log unreadable.
+const (
+	ValueMin = 6
+	ValueMax = 64 << 10
+)
+
+// triesMax bounds how often a change is made again because another one came first.
+const triesMax = 10
+
+var nameOK = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
+
+// IsName reports whether a text can be the name of a secret.
+func IsName(name string) bool { return nameOK.MatchString(name) }
+
+// Book keeps secrets.
+type Book struct {
+	Store store.Secrets
+	// File is the path of the file of keys. It is read at each use, so that a change needs no restart. It is ""
+	// if the node has none.
+	File string
+	// Own makes the file when the first secret is set. Otherwise people make it, the same for every node.
+	Own bool
+
+	rotating sync.Mutex // changes of the file
+}
+
+// Set sets the value of a secret.
+func (b *Book) Set(ctx context.Context, namespace, name string, value []byte, by string) (store.Secret, error) {
+	if err := check(name, value); err != nil {
+		return store.Secret{}, err
+	}
+	for range triesMax {
+		key, err := b.present(ctx)
+		if err != nil {
+			return store.Secret{}, err
+		}
+		is, err := b.Store.SecretOf(ctx, namespace, name)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return is, err
+		}
+		next := store.Secret{Namespace: namespace, Name: name, Version: is.Version + 1, Key: key.ID(), By: by}
+		if next.Wrapped, next.Data, err = key.Seal(sealName(&next), value); err != nil {
+			return next, err
+		}
+		next, err = b.Store.PutSecret(ctx, next)
+		switch {
+		case errors.Is(err, store.ErrFenced):
+			continue
+		case errors.Is(err, store.ErrRefused):
+			return next, fmt.Errorf("%w: a database holds %d: delete one", ErrFull, store.SecretsMax)
+		}
+		return next, err
+	}
+	return store.Secret{}, fmt.Errorf("secret %s/%s: %w: try again", namespace, name, ErrBusy)
+}
+
+func check(name string, value []byte) error {
+	switch {
+	case !IsName(name):
+		return fmt.Errorf("%.100q cannot be the name of a secret: it is 1 to 100 of A-Z a-z 0-9 _, and does not begin with a digit: %w", name, ErrInvalid)
+	case len(value) < ValueMin:
+		return fmt.Errorf("the value is shorter than %d bytes, so logs could not be masked: use a longer one: %w", ValueMin, ErrInvalid)
+	case len(value) > ValueMax:
+		return fmt.Errorf("the value is larger than %d bytes: put it into a file, and its key into a secret: %w", ValueMax, ErrInvalid)
+	case !utf8.Valid(value) || strings.IndexByte(string(value), 0) >= 0:
+		return fmt.Errorf("the value is no text (UTF-8 without NUL): encode it, for example in base64: %w", ErrInvalid)
+	}
+	return nil
+}
+
+// sealName is the name that a version of a secret is sealed for. No part can hold the separator.
+func sealName(s *store.Secret) string {
+	return s.Namespace + "\x00" + s.Name + "\x00" + strconv.FormatInt(s.Version, 10)
+}
+
+// Value returns the present value of a secret, and its version.
+func (b *Book) Value(ctx context.Context, namespace, name string) ([]byte, int64, error) {
+	value, version, err := b.read(ctx, namespace, name)
+	if errors.Is(err, ErrKey) { // a change of keys may have ended between the row and the file
+		return b.read(ctx, namespace, name)
+	}
+	return value, version, err
+}
+
+func (b *Book) read(ctx context.Context, namespace, name string) ([]byte, int64, error) {
+	s, err := b.Store.SecretOf(ctx, namespace, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, 0, fmt.Errorf("%w %s/%s: set it with: skein secret set %s/%s", ErrNotFound, namespace, name, namespace, name)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	keys, err := b.keys()
+	if err != nil {
+		return nil, 0, err
+	}
+	key, err := b.find(keys, s.Key)
+	if err != nil {
+		return nil, 0, err
+	}
+	value, err := key.Open(sealName(&s), s.Wrapped, s.Data)
+	if err != nil {
+		return nil, 0, fmt.Errorf("secret %s/%s: %w: set it again", namespace, name, err)
+	}
+	return value, s.Version, nil
+}
+
+// Delete removes a secret.
+func (b *Book) Delete(ctx context.Context, namespace, name string) error {
+	err := b.Store.DropSecret(ctx, namespace, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("%w %s/%s", ErrNotFound, namespace, name)
+	}
+	return err
+}
+
+// Check reports whether this node has the present key. It returns nil as well if there is no secret yet.
+func (b *Book) Check(ctx context.Context) (store.SecretKey, error) {
+	is, err := b.Store.SecretKey(ctx)
+	if err != nil || is.ID == "" {
+		return is, err
+	}
+	keys, err := b.keys()
+	if err == nil {
+		_, err = b.find(keys, is.ID)
+	}
+	return is, err
+}
+
+// keys reads the file of keys.
+func (b *Book) keys() ([]secret.Key, error) {
+	if b.File == "" {
+		return nil, fmt.Errorf("%w: the nodes of a cluster share one: make it once with: openssl rand -base64 32 > FILE; "+
+			"chmod 600 FILE; and give the same file to every node: --secret-key-file FILE", ErrKey)
+	}
+	text, err := secret.File(b.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: there is no file %s: restore it from where you keep keys; a backup of the database does not hold it: %w", ErrKey, b.File, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrKey, b.File, err)
+	}
+	keys, err := secret.ParseKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrKey, b.File, err)
+	}
+	return keys, nil
+}
+
+// find returns the key of an id.
+func (b *Book) find(keys []secret.Key, id string) (secret.Key, error) {
+	for _, k := range keys {
+		if k.ID() == id {
+			return k, nil
+		}
+	}
+	return secret.Key{}, fmt.Errorf("%w: the secrets are sealed with key %s, and %s holds other keys: restore the file that holds it", ErrKey, id, b.File)
+}
+
+// present returns the key that new secrets are sealed with. The first use decides which one that is.
+func (b *Book) present(ctx context.Context) (secret.Key, error) {
+	for range triesMax {
+		is, err := b.Store.SecretKey(ctx)
+		if err != nil {
+			return secret.Key{}, err
+		}
+		keys, err := b.keys()
+		if is.ID != "" {
+			if err != nil {
+				return secret.Key{}, err
+			}
+			return b.find(keys, is.ID)
+		}
+		if b.Own && errors.Is(err, fs.ErrNotExist) {
+			if err = b.write(secret.NewKey() + "\n"); errors.Is(err, fs.ErrExist) {
+				continue // another call has made it
+			}
+			if err == nil {
+				keys, err = b.keys()
+			}
+		}
+		if err != nil {
+			return secret.Key{}, err
+		}
+		last := keys[len(keys)-1]
+		if err = b.Store.SetSecretKey(ctx, last.ID(), ""); err == nil {
+			return last, nil
+		}
+		if !errors.Is(err, store.ErrFenced) {
+			return secret.Key{}, err
+		}
+	}
+	return secret.Key{}, fmt.Errorf("the key of the secrets: %w: try again", ErrBusy)
+}
+
+// write makes the file of keys: whole, for this user only, and on the disk. It returns fs.ErrExist if
+// there is one.
+func (b *Book) write(text string) error {
+	temp, err := b.temp(text)
+	if err != nil {
+		return fmt.Errorf("write the key of the secrets: %w", err)
+	}
+	defer os.Remove(temp)
+	if err := os.Link(temp, b.File); err != nil {
+		return fmt.Errorf("write the key of the secrets: %w", err)
+	}
+	return syncFolder(filepath.Dir(b.File))
+}
+
+// replace puts other keys in the place of the file.
+func (b *Book) replace(text string) error {
+	temp, err := b.temp(text)
+	if err == nil {
+		defer os.Remove(temp)
+		err = os.Rename(temp, b.File)
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(b.File))
+	}
+	if err != nil {
+		return fmt.Errorf("write the keys of the secrets: %w", err)
+	}
+	return nil
+}
+
+// temp writes a file next to the one of keys. Only this user can read it.
+func (b *Book) temp(text string) (string, error) {
+	if err := os.MkdirAll(filepath.Dir(b.File), 0o700); err != nil {
+		return "", err
+	}
+	file, err := os.CreateTemp(filepath.Dir(b.File), ".secret-key-")
+	if err != nil {
+		return "", err
+	}
+	_, err = file.WriteString(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		_ = os.Remove(file.Name())
+	}
+	return file.Name(), err
+}
+
+func syncFolder(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,288 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/identity"
+	"skein.dev/skein/internal/people"
+	"skein.dev/skein/internal/store"
+)
+
+// The routes by which people go to an identity provider, and come back.
+const (
+	loginPath    = "/auth/{name}/login"
+	callbackPath = "/auth/{name}/callback"
+)
+
+const (
+	// arrivesMax bounds the people for whom a provider is asked at once, arriveMax the time for one of them.
+	arrivesMax = 16
+	arriveMax  = 25 * time.Second
+)
+
+// arrivals are the routes of people who sign in by an identity provider. Each provider has places of its own,
+// so that one that hangs takes no place of another one.
+type arrivals struct {
+	s        *Server
+	registry *people.Registry
+	places   map[string]places // by the provider's name
+	refusals *refusals
+}
+
+func arrivalRoutes(s *Server) {
+	a := arrivals{s, registryOf(s), map[string]places{}, &refusals{log: s.log}}
+	for _, p := range s.cfg.Providers {
+		a.places[p.Name()] = make(places, arrivesMax)
+	}
+	outside(s, loginPath, a.answered(a.login))
+	outside(s, callbackPath, auditing(s, access.RowOf(http.MethodGet, callbackPath), "sign-in-by-provider", a.answered(a.callback)))
+}
+
+func providerRoutes(s *Server, sessions tag) {
+	op := sessions.get("/identity-providers", "list-identity-providers", "List the identity providers by which people can sign in")
+	route(s, op, func(context.Context, *struct{}) (*jsonOut[api.List[api.IdentityProvider]], error) {
+		all := make([]api.IdentityProvider, len(s.cfg.Providers))
+		for i, p := range s.cfg.Providers {
+			all[i] = api.IdentityProvider{Name: p.Name(), Login: basePathOf(s) + "/auth/" + p.Name() + "/login"}
+		}
+		return list(all, ""), nil
+	})
+}
+
+// basePathOf is the path under which browsers reach the server.
+func basePathOf(s *Server) string {
+	if s.cfg.UI == nil {
+		return ""
+	}
+	return s.cfg.UI.BasePath
+}
+
+// arriving is a request of a person, and the provider that it is about.
+type arriving struct {
+	*http.Request
+	provider *identity.Provider
+	secure   bool   // the browser uses TLS
+	redirect string // where the provider sends the browser back
+}
+
+// answered finds the provider of a request, bounds what the request costs, and answers a failure by a page.
+func (a arrivals) answered(do func(w http.ResponseWriter, r *arriving) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := a.take(w, r, do)
+		if err == nil {
+			return
+		}
+		var f *failure
+		if !errors.As(failed(err), &f) {
+			f = internal()
+		}
+		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+			f.write(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(f.Status)
+		_ = failedPage.Execute(w, map[string]string{"Text": f.Detail, "Code": f.Code, "Page": basePathOf(a.s) + "/"}) // the client is gone
+	}
+}
+
+var failedPage = template.Must(template.New("").Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Not signed in – Skein</title></head>
+<body><h1>You are not signed in</h1><p>{{.Text}}.</p><p>Code: <code>{{.Code}}</code></p><p><a href="{{.Page}}">Back to the sign-in form</a></p></body></html>
+`))
+
+func (a arrivals) take(w http.ResponseWriter, r *http.Request, do func(w http.ResponseWriter, r *arriving) error) error {
+	name := r.PathValue("name")
+	is := arriving{secure: auth.Secure(r.TLS != nil, r.Header.Get("X-Forwarded-Proto"))}
+	for _, p := range a.s.cfg.Providers {
+		if p.Name() == name {
+			is.provider = p
+		}
+	}
+	switch {
+	case is.provider == nil || a.s.cfg.Sessions == nil:
+		return notFound("this server has no identity provider %.40q", name)
+	case a.s.cfg.Sessions.Over(r.RemoteAddr):
+		return tooOften("too many calls from this address were refused; try again in 1 s", time.Second)
+	}
+	base, err := publicURLOf(a.s, r, is.secure)
+	if err != nil {
+		return err
+	}
+	is.redirect = base + "/auth/" + name + "/callback"
+	if err := a.places[name].enter("people are signing in by " + name); err != nil {
+		return err
+	}
+	defer a.places[name].leave()
+	ctx, cancel := context.WithTimeout(r.Context(), arriveMax)
+	defer cancel()
+	is.Request = r.WithContext(ctx)
+	err = do(w, &is)
+	var refused *identity.Refusal
+	if errors.As(err, &refused) && refused.Kind != identity.Away {
+		a.s.cfg.Sessions.Refuse(r.RemoteAddr)
+	}
+	if errors.As(err, &refused) && refused.Kind != identity.Stale && !refused.Told || errors.Is(err, people.ErrName) || errors.Is(err, people.ErrDisabled) {
+		a.refusals.tell(name, r.RemoteAddr, err)
+	}
+	return arrivalFailed(err)
+}
+
+// refusalsMax bounds the refused sign-ins in the log of a minute, because strangers can cause them.
+const refusalsMax = 30
+
+// refusals writes refused sign-ins to the log.
+type refusals struct {
+	log *slog.Logger
+
+	mu      sync.Mutex // protects following fields
+	since   time.Time  // the minute began
+	n, left int        // in the minute: lines, and refusals without a line
+}
+
+// tell writes a line, unless the minute has enough of them. The next line says how many are missing.
+func (f *refusals) tell(provider, address string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.since) >= time.Minute {
+		f.since, f.n = time.Now(), 0
+	}
+	if f.n++; f.n > refusalsMax {
+		f.left++
+		return
+	}
+	f.log.Warn("a sign-in by an identity provider is refused", "code", "sign_in_refused", "provider", provider, "address", address,
+		"text", err, "err", errors.Unwrap(err), "left_out", f.left)
+	f.left = 0
+}
+
+// publicURLOf is the address by which the browser of a request reaches the server. The host of a request
+// counts only where it is checked, and with the port of this node: otherwise the provider could be told to
+// send people elsewhere, to another user's program on this machine for example.
+func publicURLOf(s *Server, r *http.Request, secure bool) (string, error) {
+	switch {
+	case s.cfg.PublicURL != "":
+		return s.cfg.PublicURL + basePathOf(s), nil
+	case s.guard.any || !s.guard.ours(r.Host) || portOf(r.Host, secure) != portOf(s.cfg.Listen, secure):
+		return "", fail(http.StatusServiceUnavailable, api.ProblemSignInAway, "the server does not know the address by which browsers reach it; its operator sets public_url")
+	case secure:
+		return "https://" + r.Host + basePathOf(s), nil
+	}
+	return "http://" + r.Host + basePathOf(s), nil
+}
+
+// portOf is the port of an address; without one, that of the scheme.
+func portOf(address string, secure bool) string {
+	if _, port, err := net.SplitHostPort(address); err == nil && port != "" {
+		return port
+	}
+	if secure {
+		return "443"
+	}
+	return "80"
+}
+
+// login sends a browser to the provider. A page of another site gets the first page instead: it must not sign
+// a person in under another name, or end the person's session.
+func (a arrivals) login(w http.ResponseWriter, r *arriving) error {
+	if site := siteOf(r.Request); site == "cross-site" || site == "same-site" {
+		http.Redirect(w, r.Request, basePathOf(a.s)+"/", http.StatusSeeOther)
+		return nil
+	}
+	to, cookie, err := r.provider.Begin(r.Context(), r.redirect, pathOfPage(r.URL.Query().Get("return")))
+	if err != nil {
+		return err
+	}
+	w.Header().Add("Set-Cookie", auth.ArrivalCookie(cookie, r.secure))
+	http.Redirect(w, r.Request, to, http.StatusSeeOther)
+	return nil
+}
+
+// callback opens a session for the person whom the provider sends back.
+func (a arrivals) callback(w http.ResponseWriter, r *arriving) error {
+	cookie := auth.ArrivalOf(r.Request, r.secure)
+	w.Header().Add("Set-Cookie", auth.ArrivalCookie("", r.secure)) // whatever comes of it, it counts once
+	found, back, err := r.provider.Finish(r.Context(), cookie, r.redirect, r.URL.Query())
+	if err != nil {
+		return err
+	}
+	who, err := arrive(r.Context(), a.s, a.registry, &found)
+	if err != nil {
+		return err
+	}
+	sessions := a.s.cfg.Sessions
+	secret, _, err := sessions.ByUser(r.Context(), &who, auth.Place{Remote: r.RemoteAddr, Agent: r.UserAgent()})
+	if err != nil {
+		return signInFailed(err)
+	}
+	if was, shown := sessions.CookieOf(r.Context(), r.Header, r.secure); shown {
+		// This is part of the sign-in. After an error, the session ends by itself.
+		_ = sessions.End(store.WithAudit(r.Context(), nil), &was)
+	}
+	a.s.log.Info("a person has signed in by an identity provider", "code", "signed_in", "provider", r.provider.Name(), "user", who.Name, "address", r.RemoteAddr)
+	w.Header().Add("Set-Cookie", auth.SessionCookie(secret, r.secure))
+	http.Redirect(w, r.Request, basePathOf(a.s)+pathOfPage(back), http.StatusSeeOther)
+	return nil
+}
+
+// pathOfPage returns an address of the page of this server that begins with a slash: what a caller asks for,
+// if it is one, else that of the first page.
+func pathOfPage(asked string) string {
+	u, err := url.Parse(asked)
+	odd := func(r rune) bool { return r == '\\' || unicode.IsControl(r) || unicode.IsSpace(r) }
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(asked, "/") || strings.HasPrefix(asked, "//") ||
+		strings.ContainsFunc(asked, odd) || strings.ContainsFunc(u.Path, odd) || path.Clean(u.Path) != u.Path || access.Reserved(u.Path) {
+		return "/"
+	}
+	to := url.URL{Path: u.Path, RawQuery: u.RawQuery}
+	return to.String()
+}
+
+// arrivalKinds are the problems of refused sign-ins.
+var arrivalKinds = map[identity.Kind]struct {
+	status  int
+	problem string
+}{
+	identity.Away:         {http.StatusServiceUnavailable, api.ProblemSignInAway},
+	identity.Stale:        {http.StatusBadRequest, api.ProblemSignInStale},
+	identity.Denied:       {http.StatusUnauthorized, api.ProblemSignInDenied},
+	identity.OtherIssuer:  {http.StatusUnauthorized, api.ProblemSignInIssuer},
+	identity.BadToken:     {http.StatusUnauthorized, api.ProblemSignInToken},
+	identity.OutsideGroup: {http.StatusForbidden, api.ProblemSignInGroup},
+}
+
+// arrivalFailed is the answer to a sign-in that did not succeed.
+func arrivalFailed(err error) error {
+	var refused *identity.Refusal
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused):
+		k := arrivalKinds[refused.Kind]
+		f := fail(k.status, k.problem, "%s", refused.Text)
+		if k.status == http.StatusServiceUnavailable {
+			f.header.Set("Retry-After", fmt.Sprint(5))
+		}
+		return f
+	case errors.Is(err, people.ErrDisabled):
+		return fail(http.StatusForbidden, api.ProblemSignInDisabled, "%s", err)
+	case errors.Is(err, people.ErrName):
+		return fail(http.StatusConflict, api.ProblemSignInName, "%s", err)
+	}
+	return refusedChange(err)
+}

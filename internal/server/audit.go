@@ -1,0 +1,180 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/store"
+)
+
+// Auditor is the audit log of the node.
+type Auditor interface {
+	// Wake tells that a change has been made.
+	Wake()
+	// Refuse counts a refused call.
+	Refuse(r store.Audit)
+}
+
+// unaudited lists the routes that change something, or whose method says so, and write no audit row, each
+// with the reason. A route that is not in it and is no GET writes one.
+var unaudited = map[string]string{
+	"POST /runs":                            "the row of the run is the record of its start",
+	"POST /runs:batch":                      "the rows of the runs are the records of their starts",
+	"POST /runs/{id}:rerun":                 "the row of the new run is the record of its start",
+	"POST /runs:stop":                       "each run has a call and a row of its own",
+	"POST /runs:kill":                       "each run has a call and a row of its own",
+	"POST /runs:pause":                      "each run has a call and a row of its own",
+	"POST /runs:resume":                     "each run has a call and a row of its own",
+	"POST /runs:recover":                    "each run has a call and a row of its own",
+	"POST /runs:rerun":                      "the rows of the new runs are the records of their starts",
+	"POST /validate":                        "it changes nothing",
+	"POST /schedules:simulate":              "it changes nothing",
+	"POST /hooks/{ns}/{workflow}/{trigger}": "the ledger of the trigger records the call, and the row of the run its start",
+}
+
+// auditedGets lists the routes with the method GET that change something.
+var auditedGets = map[string]bool{"GET /auth/{name}/callback": true}
+
+// Audited reports whether the calls of a route write an audit row.
+func Audited(row *access.Row) bool {
+	name := row.Method + " " + strings.TrimPrefix(row.Path, api.Prefix)
+	switch {
+	case row.Of == access.OfWorker || row.Of == access.OfNode:
+		return false // the history of the run records what workers and nodes report
+	case row.Method == http.MethodGet || row.Method == http.MethodHead:
+		return auditedGets[name]
+	}
+	return unaudited[name] == ""
+}
+
+// auditing makes the changes of a call write an audit row, and tells the log that there may be one. action
+// is the operation of the route.
+func auditing(s *Server, row access.Row, action string, serve http.HandlerFunc) http.HandlerFunc {
+	if s.cfg.Auditor == nil || !Audited(&row) {
+		return serve
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		is := callerOf(r, userOf(r.Context()))
+		is.Verb, is.Action, is.Object = row.Verb.String(), action, objectOf(r)
+		is.Namespace = namespaceOf(r, s, &row)
+		serve(w, r.WithContext(store.WithAudit(r.Context(), &is)))
+		s.cfg.Auditor.Wake()
+	}
+}
+
+// callerOf describes the caller of a request. user is its name, which counts if its credential is known.
+func callerOf(r *http.Request, user string) store.Audit {
+	ctx := r.Context()
+	is := store.Audit{Address: auth.AddressOf(r), Request: requestOf(r)}
+	if p, _ := auth.Rights(ctx); p != nil {
+		is.Principal, is.Kind = user, p.Kind.String()
+	}
+	if t, held := auth.Holder(ctx); held && t.Kind == store.TokenAPI {
+		is.Token = t.ID
+	}
+	if one, ok := auth.SessionOf(ctx); ok && !one.Local {
+		is.Session, is.Token = one.Session.ID, cmp.Or(is.Token, one.Token)
+	}
+	return is
+}
+
+// requestOf returns the number that the caller gives a request: X-Request-Id, or the trace that it belongs
+// to.
+func requestOf(r *http.Request) string {
+	if id := r.Header.Get("X-Request-Id"); id != "" {
+		return id[:min(len(id), 100)]
+	}
+	if parts := strings.Split(r.Header.Get("Traceparent"), "-"); len(parts) == 4 {
+		return parts[1]
+	}
+	return ""
+}
+
+// objectOf returns the path of a call within the API. It holds names and numbers, never values.
+func objectOf(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, api.Prefix) }
+
+// namespaceOf returns the namespace of the object of a call, or "" if it has none or none is known.
+func namespaceOf(r *http.Request, s *Server, row *access.Row) string {
+	ctx := r.Context()
+	switch row.Of {
+	case access.OfWorkflow, access.OfSchedule, access.OfNamespace:
+		if ns := r.PathValue("ns"); ns != access.Everywhere {
+			return ns
+		}
+	case access.OfRun:
+		if id, err := (&RunPath{ID: r.PathValue("id")}).run(); err == nil {
+			if n, err := s.runName(ctx, id); err == nil {
+				ns, _ := cutName(n.workflow)
+				return ns
+			}
+		}
+	case access.OfBackfill:
+		return namespaceOfBackfill(ctx, s, r.PathValue("id"))
+	}
+	return ""
+}
+
+// noteAudit completes the audit row of a call: what its body names.
+func noteAudit(ctx context.Context, namespace, detail string) {
+	if is := store.AuditIn(ctx); is != nil {
+		is.Namespace, is.Detail = namespace, detail
+	}
+}
+
+// recordAudit writes the row of a call whose change is not in the store.
+func recordAudit(ctx context.Context, s *Server) error {
+	row, ok := store.AuditOf(ctx)
+	if !ok || s.cfg.Audits == nil {
+		return nil
+	}
+	return unread(s.cfg.Audits.AddAudit(ctx, row))
+}
+
+// RefusedCall describes a call that a gate refuses because of its credential; by is the token, if it is
+// known.
+func RefusedCall(r *http.Request, v access.Verb, by *store.Token) store.Audit {
+	row, _ := access.Match(r)
+	is := store.Audit{Address: auth.AddressOf(r), Verb: v.String(), Action: row.Method + " " + row.Path}
+	if by.Kind != "" {
+		is.Principal, is.Kind = by.Name, by.Kind
+	}
+	if by.Kind == store.TokenAPI {
+		is.Token = by.ID
+	}
+	return is
+}
+
+// countRefused counts a call that this server refuses.
+func countRefused(s *Server, r *http.Request, rec *recorder) {
+	hidden := rec.hidden && rec.status == http.StatusNotFound
+	if s.cfg.Auditor == nil || rec.status != http.StatusUnauthorized && rec.status != http.StatusForbidden && !hidden {
+		return
+	}
+	row, _ := access.Match(r)
+	is := callerOf(r, rec.user)
+	is.Verb, is.Action, is.Request = row.Verb.String(), row.Method+" "+row.Path, ""
+	s.cfg.Auditor.Refuse(is)
+}
+
+// namespaceOfBackfill returns the namespace of a backfill, or "".
+func namespaceOfBackfill(ctx context.Context, s *Server, text string) string {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return ""
+	}
+	b, err := s.engine.Backfill(ctx, id)
+	if err != nil {
+		return ""
+	}
+	w, err := s.engine.WorkflowByID(ctx, b.Workflow)
+	if err != nil {
+		return ""
+	}
+	return w.Namespace
+}

@@ -1,0 +1,150 @@
+package store
+
+import (
+	"context"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// The outcomes of audited calls.
+const (
+	AuditDone    = "done"    // the change is in the transaction of the row
+	AuditRefused = "refused" // calls that were turned away; Count says how many
+)
+
+const (
+	// AuditHashBytes is the length of a hash of the tree.
+	AuditHashBytes = 32
+	// AuditTextMax bounds one text of an audit row, in bytes.
+	AuditTextMax = 500
+)
+
+// Audit is one row of the audit log: a change, or refused calls of one kind. Everything but ID, Index and
+// Hash is part of its leaf in the tree.
+type Audit struct {
+	ID  int64     // given by the store
+	Key uuid.UUID // of one change: writing it twice makes one row
+	// Index is the position in the tree, from 0; -1: the row has none yet. Hash is the hash of its leaf.
+	Index int64
+	Hash  []byte
+
+	// At is the time of the change, or of the first refused call. If it is 0, the store sets At and Last.
+	At        dag.Micros
+	Last      dag.Micros // of the last refused call; At for a change
+	Count     int64      // of refused calls; 1 for a change
+	Principal string     // on whose behalf the call was made
+	Kind      string     // user, service, local, …; "" if the caller is unknown
+	Token     int64      // by which it was made; 0: by none
+	Session   int64      // by which it was made; 0: by none
+	Address   string     // where the call came from
+	Verb      string     // the right that it needs
+	Action    string     // what it does: the operation of the API
+	Object    string     // what it is about
+	Namespace string     // "": the whole cluster
+	Outcome   string
+	Request   string // the caller's number of the request
+	Detail    string // a few words; no secret and no value of a parameter
+}
+
+// AuditTree is the state of the tree of audit rows (RFC 6962).
+type AuditTree struct {
+	Size int64 // rows that have an index
+	// First is the index of the oldest row that is kept. Head are the hashes of the subtrees over the rows
+	// before it, and Edge those over all rows that have an index.
+	First      int64
+	Head, Edge []byte
+	// Era is the era of the database at the last step, and Base the size of the tree when that era began.
+	Era  dag.Era
+	Base int64
+}
+
+// AuditLeaf gives a row its hash.
+type AuditLeaf struct {
+	ID   int64
+	Hash []byte
+}
+
+// AuditQuery selects rows for people: the newest first.
+type AuditQuery struct {
+	Before     int64      // only rows with a lower ID; 0: from the newest
+	Since      dag.Micros // not older; 0: all
+	Principal  string     // "": any
+	Verb       string     // "": any
+	Namespaces []string   // nil: any
+	Limit      int
+}
+
+// In returns the namespaces as a text for engines: each between angle brackets, and "*" for any.
+func (q *AuditQuery) In() string {
+	if q.Namespaces == nil {
+		return "*"
+	}
+	var in strings.Builder
+	for _, ns := range q.Namespaces {
+		in.WriteString("<" + ns + ">")
+	}
+	return in.String()
+}
+
+// AuditLog is the part of a store that keeps the audit log. A change is written with its row in one
+// transaction: see WithAudit and Batch.Audit. The rows get their index afterwards, so no writer waits for
+// another one.
+type AuditLog interface {
+	// AddAudit writes rows that belong to no change of the store. A row whose Key is there is not written
+	// again.
+	AddAudit(ctx context.Context, rows ...Audit) error
+	// AuditFresh reads at most limit rows without an index, by ID.
+	AuditFresh(ctx context.Context, limit int) ([]Audit, error)
+	// AuditTree reads the state of the tree.
+	AuditTree(ctx context.Context) (AuditTree, error)
+	// GrowAudit gives rows the indexes from size on, in their order, and makes to the state of the tree.
+	// It returns ErrFenced if the tree has another size, or a row has an index already or is not there.
+	GrowAudit(ctx context.Context, size int64, to AuditTree, rows []AuditLeaf) error
+	// AuditLeaves reads at most limit rows by index, those from an index on.
+	AuditLeaves(ctx context.Context, from int64, limit int) ([]Audit, error)
+	// AuditList reads rows for people.
+	AuditList(ctx context.Context, q AuditQuery) ([]Audit, error)
+	// ForgetAudit deletes the rows with an index below to.First and makes to the state of the tree. It
+	// returns ErrFenced if the tree has another size or another First.
+	ForgetAudit(ctx context.Context, from, to AuditTree) error
+}
+
+type auditKey struct{}
+
+// WithAudit makes the changes of a call write an audit row in their transaction. The row may be completed
+// until the change is made. At, Last, Count and Outcome are set by the store.
+func WithAudit(ctx context.Context, row *Audit) context.Context {
+	return context.WithValue(ctx, auditKey{}, row)
+}
+
+// AuditIn returns the row that WithAudit has put into a context, or nil.
+func AuditIn(ctx context.Context) *Audit {
+	row, _ := ctx.Value(auditKey{}).(*Audit)
+	return row
+}
+
+// AuditOf returns the row of one change, as WithAudit has prepared it. ok is false if the call is not
+// audited. At is 0: the store sets it and Last.
+func AuditOf(ctx context.Context) (row Audit, ok bool) {
+	is := AuditIn(ctx)
+	if is == nil {
+		return row, false
+	}
+	row = *is
+	row.Clean()
+	row.Key, row.Index, row.At, row.Last, row.Count, row.Outcome = uuid.New(), -1, 0, 0, 1, AuditDone
+	return row, true
+}
+
+// Clean makes the texts of a row fit a store: they may come from outside.
+func (r *Audit) Clean() {
+	for _, text := range [...]*string{&r.Principal, &r.Kind, &r.Address, &r.Verb, &r.Action, &r.Object, &r.Namespace, &r.Request, &r.Detail} {
+		*text = strings.ToValidUTF8(strings.ReplaceAll(*text, "\x00", "�"), "�")
+		if len(*text) > AuditTextMax {
+			*text = strings.ToValidUTF8((*text)[:AuditTextMax], "")
+		}
+	}
+}

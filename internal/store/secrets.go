@@ -1,0 +1,49 @@
+package store
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Secret is a sealed value that tasks of a namespace use by name. The store knows neither the value nor
+// the key that opens it.
+type Secret struct {
+	Namespace, Name string
+	Version         int64  // of the value, from 1
+	Key             string // the id of the key that wraps the key of the value
+	Wrapped         []byte // the key of the value, sealed with Key
+	Data            []byte // the value, sealed with its own key
+	By              string // who set it last
+	Created         dag.Micros
+	Modified        dag.Micros
+}
+
+// SecretsMax bounds the secrets of a database.
+const SecretsMax = 10_000
+
+// SecretKey says which key new secrets are sealed with.
+type SecretKey struct {
+	ID    string // "": there is none yet
+	Since dag.Micros
+}
+
+// Secrets is the part of a store that keeps sealed secrets. It has nothing to do with shards.
+type Secrets interface {
+	// PutSecret adds or replaces a secret. The store sets the times. It returns ErrFenced unless the version
+	// follows the present one and Key is the present key, and ErrRefused if there are SecretsMax secrets.
+	PutSecret(ctx context.Context, s Secret) (Secret, error)
+	// RewrapSecret replaces the wrapping of a version: Key and Wrapped. It returns ErrFenced if the secret has
+	// another version, or its key is not from.
+	RewrapSecret(ctx context.Context, s Secret, from string) error
+	// DropSecret removes a secret. It returns ErrNotFound if there is none.
+	DropSecret(ctx context.Context, namespace, name string) error
+	// SecretOf returns a secret, or ErrNotFound.
+	SecretOf(ctx context.Context, namespace, name string) (Secret, error)
+	// SecretList lists at most limit secrets by namespace and name, those after the given name.
+	SecretList(ctx context.Context, namespace, name string, limit int) ([]Secret, error)
+	// SecretKey returns the present key.
+	SecretKey(ctx context.Context) (SecretKey, error)
+	// SetSecretKey makes a key the present one. It returns ErrFenced if instead is not the present one.
+	SetSecretKey(ctx context.Context, id, instead string) error
+}

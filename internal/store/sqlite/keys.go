@@ -1,0 +1,37 @@
+package sqlite
+
+import "skein.dev/skein/internal/store"
+
+// newKeys reports whether no run has any of the keys. It asks on the writer's connection, which has the pages
+// of the newest keys at hand, and needs no goroutine for an interrupt. Most keys are new, so most starts read
+// on no other connection. It returns false, too, if it cannot tell: the connection is in use or has failed.
+func (d *DB) newKeys(keys []store.RunKey) bool {
+	if !d.mu.TryLock() {
+		return false
+	}
+	defer d.mu.Unlock()
+	if d.conn == nil || d.ahead != nil || d.closed.Load() || d.broken.Load() {
+		return false
+	}
+	if len(keys) > 1 { // one transaction takes the locks of the file once
+		if _, err := d.stmts.beginRead.row().exec(d.conn); err != nil {
+			return false
+		}
+		defer func() {
+			if _, err := d.stmts.commit.row().exec(d.conn); err != nil {
+				d.rollback()
+			}
+		}()
+	}
+	for i := range keys {
+		s := d.stmts.keyThere.row().int(int64(keys[i].Workflow)).text(keys[i].Key)
+		if s.fail != nil {
+			return false
+		}
+		found, err := s.Step()
+		if failed := s.Reset(); err != nil || failed != nil || found {
+			return false
+		}
+	}
+	return true
+}

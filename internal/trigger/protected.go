@@ -1,0 +1,71 @@
+package trigger
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// errMoved is about a folder that was replaced between its opening and the look at where it is.
+var errMoved = errors.New("it was replaced while it was opened")
+
+// Watchable refuses a folder that is one of the protected paths of a node, or is below one. Links are
+// followed on both sides. The paths are absolute, and need not exist.
+func Watchable(folder string, protected []string) error {
+	real := realPath(folder)
+	for _, p := range protected {
+		if rest, below := strings.CutPrefix(real, realPath(p)); p != "" && below && (rest == "" || rest[0] == filepath.Separator) {
+			return fmt.Errorf("%s is where a node keeps files of its own, and nobody may watch it; watch another folder", folder)
+		}
+	}
+	return nil
+}
+
+// realPath follows the links of a path as far as it exists. A folder may come later.
+func realPath(path string) string {
+	path = filepath.Clean(path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if parent := filepath.Dir(path); parent != path {
+		return filepath.Join(realPath(parent), filepath.Base(path))
+	}
+	return path
+}
+
+// openFolder opens a folder that may be watched. It returns also the protected files and folders directly in
+// it.
+func openFolder(folder string, protected []string) (dir *os.File, inside map[string]bool, err error) {
+	if dir, err = os.Open(folder); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			dir.Close()
+		}
+	}()
+	real := realPath(folder)
+	var opened, found fs.FileInfo
+	if opened, err = dir.Stat(); err == nil {
+		found, err = os.Lstat(real)
+	}
+	if err == nil && !os.SameFile(opened, found) { // another folder than the one that is checked
+		err = errMoved
+	}
+	if err == nil {
+		err = Watchable(real, protected)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	inside = map[string]bool{}
+	for _, p := range protected {
+		if at := realPath(p); p != "" && filepath.Dir(at) == real {
+			inside[filepath.Base(at)] = true
+		}
+	}
+	return dir, inside, nil
+}

@@ -1,0 +1,72 @@
+// The fields of a role that is to be given: which one, where, and until when.
+import { useMe } from '../../api/me'
+import type { RoleRef } from '../../api/types'
+import { daysOn, lacking, useRoles, whereOf } from './data'
+import { ExpiryField, NamespaceField } from './parts'
+
+export type Grant = { role: string; namespace: string; days: string }
+
+export const noGrant: Grant = { role: '', namespace: '', days: '' }
+
+/** The role as the server takes it. */
+export const refOf = (g: Grant): RoleRef => ({
+  role: g.role,
+  ...(g.namespace.trim() === '' ? {} : { namespace: g.namespace.trim() }),
+  ...daysOn(g.days),
+})
+
+export function GrantFields({
+  value,
+  onChange,
+  required,
+}: {
+  value: Grant
+  onChange: (g: Grant) => void
+  required?: boolean
+}) {
+  const me = useMe()
+  const roles = useRoles(true)
+  const ns = value.namespace.trim() || '*'
+  const chosen = roles.data?.items.find((r) => r.name === value.role)
+  const lacks = chosen ? lacking(me, chosen, ns) : []
+  return (
+    <>
+      <label className="field">
+        <span>Role{required ? '' : ' (optional)'}</span>
+        <select
+          className="select"
+          required={required}
+          value={value.role}
+          aria-invalid={lacks.length > 0 || undefined}
+          onChange={(e) => onChange({ ...value, role: e.target.value })}
+        >
+          <option value="">{required ? 'choose' : 'none yet'}</option>
+          {(roles.data?.items ?? []).map((r) => (
+            <option key={r.name} value={r.name}>
+              {r.name}
+              {lacking(me, r, ns).length > 0 ? ' (more than your rights)' : ''}
+            </option>
+          ))}
+        </select>
+        {roles.error ? (
+          <small className="error">The roles could not be read: {roles.error.message}</small>
+        ) : null}
+        {lacks.length > 0 ? (
+          <small className="error">
+            You cannot give this role in {whereOf(ns)}: you lack {lacks.slice(0, 4).join(', ')}
+            {lacks.length > 4 ? ` and ${lacks.length - 4} more` : ''} there.
+          </small>
+        ) : null}
+      </label>
+      {value.role === '' ? null : (
+        <div className="row">
+          <NamespaceField
+            value={value.namespace}
+            onChange={(namespace) => onChange({ ...value, namespace })}
+          />
+          <ExpiryField value={value.days} onChange={(days) => onChange({ ...value, days })} />
+        </div>
+      )}
+    </>
+  )
+}

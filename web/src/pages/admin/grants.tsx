@@ -1,0 +1,153 @@
+// Who has which role where: the roles of a user, and how to grant and revoke one.
+import { useState } from 'react'
+import { path, post, send } from '../../api/client'
+import { useMe } from '../../api/me'
+import type { Binding, User } from '../../api/types'
+import { useVerb } from '../../api/verbs'
+import { Dialog, toast } from '../../kit/dialog'
+import { Panel } from '../../kit/panel'
+import { Ago, Button, Clock } from '../../kit/parts'
+import { ProblemBox } from '../../kit/problem'
+import { Confirm, type Question, VerbButton } from '../../kit/verbs'
+import { hasSomewhere, roleText, useBindings, useRoles, whereOf } from './data'
+import { GrantFields, noGrant, refOf } from './grantfields'
+
+/** The roles of a user. Who gave them is known to those who may give roles. */
+export function RolesOf({ user }: { user: User }) {
+  const me = useMe()
+  const bindings = useBindings({ user: user.name }, hasSomewhere(me, 'member.write'))
+  const [gives, setGives] = useState(false)
+  const [question, ask] = useState<Question>()
+  const roles = user.roles ?? []
+  const known = new Map((bindings.data ?? []).map((b): [string, Binding] => [`${b.role} ${b.namespace}`, b]))
+  const may = hasSomewhere(me, 'member.write')
+  return (
+    <Panel
+      title="Roles"
+      count={roles.length}
+      actions={
+        may ? (
+          <Button icon="plus" onPress={() => setGives(true)}>
+            Grant a role
+          </Button>
+        ) : (
+          <span className="sub">To grant roles you need a role with member.write.</span>
+        )
+      }
+    >
+      {roles.length === 0 ? (
+        <div className="empty">{user.name} has no role, so it may do nothing.</div>
+      ) : (
+        <div className="scroll" tabIndex={0}>
+          <table>
+            <thead>
+              <tr>
+                <th>Role</th>
+                <th>Where</th>
+                <th>Expires</th>
+                <th>Granted</th>
+                <th>By</th>
+                <th>
+                  <span className="hidden-text">Verbs</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {roles.map((r) => {
+                const ns = r.namespace || '*'
+                const b = known.get(`${r.role} ${ns}`)
+                return (
+                  <tr key={`${r.role} ${ns}`}>
+                    <td>{r.role}</td>
+                    <td>{whereOf(ns)}</td>
+                    <td className="nowrap">
+                      {r.expires_at ? <Clock time={r.expires_at} /> : <span className="muted">never</span>}
+                    </td>
+                    <td className="nowrap sub">
+                      <Ago time={b?.created_at} />
+                    </td>
+                    <td className="sub">{b?.created_by ?? '–'}</td>
+                    <td className="num">
+                      <VerbButton
+                        verb="member.write"
+                        namespace={ns}
+                        kind="quiet"
+                        onPress={() => ask(revokeQuestion(user.name, { role: r.role, namespace: ns }))}
+                      >
+                        Revoke
+                      </VerbButton>
+                    </td>
+                  </tr>
+                )
+              })}
+            </tbody>
+          </table>
+        </div>
+      )}
+      <Dialog title={`Grant a role to ${user.name}`} isOpen={gives} onClose={() => setGives(false)}>
+        {gives ? <GrantRole user={user.name} onClose={() => setGives(false)} /> : null}
+      </Dialog>
+      <Confirm question={question} onClose={() => ask(undefined)} />
+    </Panel>
+  )
+}
+
+export const revokeQuestion = (user: string, of: { role: string; namespace: string }): Question => ({
+  title: `Revoke a role of ${user}`,
+  text: (
+    <p>
+      {user} is no longer {roleText(of)}. Every node knows it within seconds. You can grant the role again.
+    </p>
+  ),
+  answer: 'Revoke the role',
+  danger: true,
+  act: () => send(path('bindings', user, of.role, of.namespace), { method: 'DELETE' }),
+  done: `${user} is no longer ${roleText(of)}.`,
+})
+
+/** Grants a role to a user, or to a user that the form asks for. */
+export function GrantRole({ user, role, onClose }: { user?: string; role?: string; onClose: () => void }) {
+  const [grant, setGrant] = useState({ ...noGrant, role: role ?? '' })
+  const [name, setName] = useState(user ?? '')
+  const [error, setError] = useState<Error>()
+  const { run, isPending } = useVerb(setError)
+  const ready = useRoles(true).data?.items.some((r) => r.name === grant.role) && name.trim() !== ''
+  return (
+    <form
+      className="contents"
+      onSubmit={(e) => {
+        e.preventDefault()
+        if (isPending || !ready) return
+        run(
+          () => post<Binding>('/bindings', { user: name.trim(), ...refOf(grant) }),
+          (b) => {
+            onClose()
+            toast(`${b.user} is ${roleText({ role: b.role, namespace: b.namespace })} now.`)
+          },
+        )
+      }}
+    >
+      {user ? null : (
+        <label className="field">
+          <span>User or service</span>
+          <input
+            className="input"
+            required
+            maxLength={100}
+            autoComplete="off"
+            value={name}
+            onChange={(e) => setName(e.target.value)}
+          />
+        </label>
+      )}
+      <GrantFields value={grant} onChange={setGrant} required />
+      {error ? <ProblemBox error={error} /> : null}
+      <footer>
+        <Button onPress={onClose}>Cancel</Button>
+        <Button kind="primary" type="submit" isDisabled={isPending || !ready}>
+          Grant the role
+        </Button>
+      </footer>
+    </form>
+  )
+}

@@ -1,0 +1,326 @@
+// Roles: which verbs each of them has, and who has which role where.
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useMemo, useState } from 'react'
+import { path, send } from '../../api/client'
+import { useCan, useMe } from '../../api/me'
+import type { Binding, Role } from '../../api/types'
+import { Dialog } from '../../kit/dialog'
+import { plural } from '../../kit/format'
+import { Loaded, Panel } from '../../kit/panel'
+import { Ago, Button, Clock } from '../../kit/parts'
+import { Confirm, type Question, VerbButton } from '../../kit/verbs'
+import { hasSomewhere, useBindings, useRoles, whereOf } from './data'
+import { GrantRole, revokeQuestion } from './grants'
+import { NewRole } from './newrole'
+import { AdminTop, Lacks, Refused, Some } from './parts'
+import { VerbList } from './verblist'
+
+const about: Record<string, string> = {
+  viewer: 'sees workflows, runs, logs, artifacts, parameters and outputs',
+  operator: 'also starts, stops and repeats runs, approves, runs backfills, pauses schedules',
+  editor: 'also writes and deletes workflows, and queues',
+  admin: 'also grants and revokes roles in the namespace',
+  cluster: 'everything, the nodes, users and tokens too',
+  auditor: 'sees workflows, runs, and who has which role; no values, no logs',
+}
+
+export function Roles() {
+  const { role } = useSearch({ from: '/admin/roles' })
+  const me = useMe()
+  const can = useCan()
+  const reads = can('role.read', '*')
+  const members = hasSomewhere(me, 'member.write')
+  const roles = useRoles(me !== undefined && reads)
+  const bindings = useBindings({}, me !== undefined && members)
+  const [adds, setAdds] = useState<{ verbs: string[] }>()
+  const chosen = roles.data?.items.find((r) => r.name === role)
+  return (
+    <>
+      <AdminTop
+        here="/admin/roles"
+        title="Roles"
+        actions={
+          <VerbButton
+            verb="role.write"
+            namespace="*"
+            kind="primary"
+            icon="plus"
+            onPress={() => setAdds({ verbs: [] })}
+          >
+            New role
+          </VerbButton>
+        }
+      >
+        A role is a set of verbs. It counts for a user in one namespace, or in all of them.
+      </AdminTop>
+      <Lacks verb="role.write" what="create or delete roles" />
+      {reads ? (
+        <Panel title="Roles" count={roles.data?.items.length}>
+          <Loaded query={roles} rows={7}>
+            {({ items }) => <Table roles={items} chosen={role} bindings={bindings.data} />}
+          </Loaded>
+        </Panel>
+      ) : (
+        <Panel title="Roles">
+          <Refused what="the roles" verb="role.read" />
+        </Panel>
+      )}
+      {chosen ? (
+        <OneRole role={chosen} bindings={bindings.data} onCopy={(verbs) => setAdds({ verbs })} />
+      ) : null}
+      {role && roles.data && !chosen ? <p className="notice">There is no role {role}.</p> : null}
+      {members ? (
+        <Members query={bindings} role={role} />
+      ) : (
+        <Panel title="Who has which role">
+          <Refused what="who has which role" verb="member.write" somewhere />
+        </Panel>
+      )}
+      <Dialog title="New role" isOpen={adds !== undefined} onClose={() => setAdds(undefined)} wide>
+        {adds ? (
+          <NewRole
+            verbs={adds.verbs}
+            all={roles.data?.items.find((r) => r.name === 'cluster')?.verbs ?? []}
+            onClose={() => setAdds(undefined)}
+          />
+        ) : null}
+      </Dialog>
+    </>
+  )
+}
+
+function Table({
+  roles,
+  chosen,
+  bindings,
+}: {
+  roles: Role[]
+  chosen: string | undefined
+  bindings: Binding[] | undefined
+}) {
+  const given = useMemo(() => {
+    const by = new Map<string, number>()
+    for (const b of bindings ?? []) by.set(b.role, (by.get(b.role) ?? 0) + 1)
+    return by
+  }, [bindings])
+  return (
+    <div className="scroll" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th>Role</th>
+            <th>May</th>
+            <th className="num">Verbs</th>
+            <th className="num">Granted</th>
+            <th>Created</th>
+          </tr>
+        </thead>
+        <tbody>
+          {roles.map((r) => (
+            <tr key={r.name} aria-selected={r.name === chosen || undefined}>
+              <td className="nowrap">
+                <Link
+                  to="/admin/roles"
+                  search={(old) => ({ ...old, role: r.name === chosen ? undefined : r.name })}
+                  replace
+                >
+                  {r.name}
+                </Link>
+              </td>
+              <td>{about[r.name] ?? <span className="clip narrow">{(r.verbs ?? []).join(', ')}</span>}</td>
+              <td className="num">{r.verbs?.length ?? 0}</td>
+              <td className="num">{bindings ? (given.get(r.name) ?? 0) : '–'}</td>
+              <td className="nowrap sub">
+                {r.builtin ? (
+                  'built in'
+                ) : (
+                  <>
+                    <Ago time={r.created_at} /> by {r.created_by}
+                  </>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function OneRole({
+  role,
+  bindings,
+  onCopy,
+}: {
+  role: Role
+  bindings: Binding[] | undefined
+  onCopy: (verbs: string[]) => void
+}) {
+  const navigate = useNavigate({ from: '/admin/roles' })
+  const [gives, setGives] = useState(false)
+  const [question, ask] = useState<Question>()
+  const me = useMe()
+  const has = (bindings ?? []).filter((b) => b.role === role.name).length
+  const remove = () =>
+    ask({
+      title: `Delete the role ${role.name}`,
+      text: (
+        <p>
+          {has > 0
+            ? `It is granted ${has === 1 ? 'once' : `${has} times`}: revoke it first, or the server refuses.`
+            : 'Nobody has it. It cannot be brought back, but you can create one like it.'}
+        </p>
+      ),
+      answer: 'Delete the role',
+      danger: true,
+      act: async () => {
+        await send(path('roles', role.name), { method: 'DELETE' })
+        await navigate({ search: (old) => ({ ...old, role: undefined }), replace: true })
+      },
+      done: `The role ${role.name} is deleted.`,
+    })
+  return (
+    <Panel
+      title={`The role ${role.name}`}
+      count={plural(role.verbs?.length ?? 0, 'verb')}
+      actions={
+        <div className="row">
+          {hasSomewhere(me, 'member.write') ? <Button onPress={() => setGives(true)}>Grant it</Button> : null}
+          <VerbButton verb="role.write" namespace="*" onPress={() => onCopy(role.verbs ?? [])}>
+            Make one like it
+          </VerbButton>
+          {role.builtin ? null : (
+            <VerbButton verb="role.write" namespace="*" kind="danger" onPress={remove}>
+              Delete
+            </VerbButton>
+          )}
+        </div>
+      }
+    >
+      <VerbList verbs={role.verbs ?? []} />
+      <Dialog title={`Grant the role ${role.name}`} isOpen={gives} onClose={() => setGives(false)}>
+        {gives ? <GrantRole role={role.name} onClose={() => setGives(false)} /> : null}
+      </Dialog>
+      <Confirm question={question} onClose={() => ask(undefined)} />
+    </Panel>
+  )
+}
+
+function Members({ query, role }: { query: ReturnType<typeof useBindings>; role: string | undefined }) {
+  const { q = '', where = '' } = useSearch({ from: '/admin/roles' })
+  const navigate = useNavigate({ from: '/admin/roles' })
+  const [question, ask] = useState<Question>()
+  const [gives, setGives] = useState(false)
+  const set = (change: Record<string, string | undefined>) =>
+    void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
+  const places = [...new Set((query.data ?? []).map((b) => b.namespace))].sort()
+  const shown = (query.data ?? []).filter(
+    (b) =>
+      (!role || b.role === role) &&
+      (where === '' || b.namespace === where) &&
+      b.user.includes(q.toLowerCase()),
+  )
+  return (
+    <Panel
+      title={role ? `Who has the role ${role}` : 'Who has which role'}
+      count={query.data ? shown.length : undefined}
+      actions={
+        <div className="row">
+          <input
+            data-filter
+            className="input"
+            type="search"
+            placeholder="Filter by user"
+            aria-label="Filter by user"
+            value={q}
+            onChange={(e) => set({ q: e.target.value || undefined })}
+          />
+          <select
+            className="select"
+            aria-label="Namespace of the roles"
+            value={where}
+            onChange={(e) => set({ where: e.target.value || undefined })}
+          >
+            <option value="">wherever</option>
+            {places.map((p) => (
+              <option key={p} value={p}>
+                {p === '*' ? 'all namespaces' : p}
+              </option>
+            ))}
+          </select>
+          <Button icon="plus" onPress={() => setGives(true)}>
+            Grant a role
+          </Button>
+        </div>
+      }
+    >
+      <Loaded
+        query={query}
+        isEmpty={() => shown.length === 0}
+        empty={q || where ? 'Nobody fits the filter.' : `Nobody has ${role ? 'this' : 'a'} role yet.`}
+      >
+        {() => (
+          <Some of={shown}>
+            {(some) => (
+              <div className="scroll" tabIndex={0}>
+                <table>
+                  <thead>
+                    <tr>
+                      <th>User</th>
+                      <th>Role</th>
+                      <th>Where</th>
+                      <th>Expires</th>
+                      <th>Granted</th>
+                      <th>By</th>
+                      <th>
+                        <span className="hidden-text">Verbs</span>
+                      </th>
+                    </tr>
+                  </thead>
+                  <tbody>
+                    {some.map((b) => (
+                      <tr key={`${b.user} ${b.role} ${b.namespace}`}>
+                        <td>
+                          <Link to="/admin/users/$name" params={{ name: b.user }}>
+                            {b.user}
+                          </Link>
+                        </td>
+                        <td>{b.role}</td>
+                        <td>{whereOf(b.namespace)}</td>
+                        <td className="nowrap">
+                          {b.expires_at ? (
+                            <Clock time={b.expires_at} />
+                          ) : (
+                            <span className="muted">never</span>
+                          )}
+                        </td>
+                        <td className="nowrap sub">
+                          <Ago time={b.created_at} />
+                        </td>
+                        <td className="sub">{b.created_by}</td>
+                        <td className="num">
+                          <VerbButton
+                            verb="member.write"
+                            namespace={b.namespace}
+                            kind="quiet"
+                            onPress={() => ask(revokeQuestion(b.user, b))}
+                          >
+                            Revoke
+                          </VerbButton>
+                        </td>
+                      </tr>
+                    ))}
+                  </tbody>
+                </table>
+              </div>
+            )}
+          </Some>
+        )}
+      </Loaded>
+      <Dialog title="Grant a role" isOpen={gives} onClose={() => setGives(false)}>
+        {gives ? <GrantRole {...(role ? { role } : {})} onClose={() => setGives(false)} /> : null}
+      </Dialog>
+      <Confirm question={question} onClose={() => ask(undefined)} />
+    </Panel>
+  )
+}

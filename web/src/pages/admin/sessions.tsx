@@ -1,0 +1,165 @@
+// Sessions: where people are signed in.
+import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import { path, send } from '../../api/client'
+import { allows, useMe } from '../../api/me'
+import type { Session } from '../../api/types'
+import { useLeave } from '../../app/leave'
+import { plural } from '../../kit/format'
+import { Loaded, Panel } from '../../kit/panel'
+import { Ago, Button } from '../../kit/parts'
+import { Confirm, type Question } from '../../kit/verbs'
+import { agentOf, inOrder, useSessions } from './data'
+import { AdminTop, Some } from './parts'
+
+const end = (s: Session) => send(path('sessions', s.id), { method: 'DELETE' })
+
+export function Sessions() {
+  const { q = '' } = useSearch({ from: '/admin/sessions' })
+  const navigate = useNavigate({ from: '/admin/sessions' })
+  const me = useMe()
+  const query = useSessions()
+  const [question, ask] = useState<Question>()
+  const everybody = me !== undefined && allows(me, 'user.write', '*')
+  const all = inOrder(query.data?.items ?? [])
+  const text = q.toLowerCase()
+  const shown = all.filter((s) =>
+    [s.user, s.address, agentOf(s.agent)].some((part) => part.toLowerCase().includes(text)),
+  )
+  const current = all.find((s) => s.current)
+  const others = current ? all.filter((s) => s.user === current.user && !s.current) : []
+  return (
+    <>
+      <AdminTop
+        here="/admin/sessions"
+        title="Sessions"
+        actions={
+          others.length > 0 ? (
+            <Button
+              onPress={() =>
+                ask({
+                  title: 'End your other sessions',
+                  text: (
+                    <p>
+                      {plural(others.length, 'session')} of yours on other browsers will end. This one stays.
+                    </p>
+                  ),
+                  answer: 'End them',
+                  danger: true,
+                  act: () => Promise.all(others.map(end)),
+                  done: 'Your other sessions have ended.',
+                })
+              }
+            >
+              End my other sessions
+            </Button>
+          ) : null
+        }
+      >
+        A session ends after 8 hours without use, and after 24 hours.
+        {me && !everybody ? ' You see yours. To see those of others you need a role with user.write.' : ''}
+      </AdminTop>
+      <div className="row">
+        <input
+          data-filter
+          className="input"
+          type="search"
+          placeholder="Filter by user or address"
+          aria-label="Filter by user or address"
+          value={q}
+          onChange={(e) =>
+            void navigate({ search: (old) => ({ ...old, q: e.target.value || undefined }), replace: true })
+          }
+        />
+      </div>
+      <Panel title={everybody ? 'Everybody' : 'Yours'} count={query.data ? shown.length : undefined}>
+        <Loaded
+          query={query}
+          isEmpty={() => shown.length === 0}
+          empty={
+            q === ''
+              ? 'Nobody is signed in. You call this server with a token, or from its own machine.'
+              : 'No session fits the filter.'
+          }
+        >
+          {() => <Some of={shown}>{(some) => <SessionTable sessions={some} />}</Some>}
+        </Loaded>
+      </Panel>
+      <Confirm question={question} onClose={() => ask(undefined)} />
+    </>
+  )
+}
+
+export function SessionTable({ sessions }: { sessions: Session[] }) {
+  const [question, ask] = useState<Question>()
+  const { leave, leaving } = useLeave()
+  const ends = (s: Session) =>
+    ask({
+      title: `End a session of ${s.user}`,
+      text: (
+        <p>
+          The browser ({agentOf(s.agent)}, {s.address}) must sign in again. What it has not saved stays in its
+          form until then.
+        </p>
+      ),
+      answer: 'End the session',
+      danger: true,
+      act: () => end(s),
+      done: `A session of ${s.user} has ended.`,
+    })
+  return (
+    <div className="scroll" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th>User</th>
+            <th>Browser</th>
+            <th>Address</th>
+            <th>Signed in</th>
+            <th>Last use</th>
+            <th>Ends</th>
+            <th>
+              <span className="hidden-text">Verbs</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {sessions.map((s) => (
+            <tr key={s.id}>
+              <td>
+                {s.user}
+                {s.current ? <span className="sub"> this browser</span> : null}
+              </td>
+              <td className="nowrap" title={s.agent}>
+                {agentOf(s.agent)}
+              </td>
+              <td className="mono">{s.address}</td>
+              <td className="nowrap sub">
+                <Ago time={s.created_at} />
+              </td>
+              <td className="nowrap sub">
+                <Ago time={s.used_at} />
+              </td>
+              <td className="nowrap sub">
+                <Ago time={s.expires_at} />
+              </td>
+              <td className="num">
+                {s.current ? (
+                  <Button kind="quiet" onPress={leave}>
+                    Sign out
+                  </Button>
+                ) : (
+                  <Button kind="quiet" aria-label={`End the session of ${s.user}`} onPress={() => ends(s)}>
+                    End
+                  </Button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <Confirm question={question} onClose={() => ask(undefined)} />
+      {leaving}
+    </div>
+  )
+}

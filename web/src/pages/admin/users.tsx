@@ -1,0 +1,188 @@
+// Users and services: who may call the server, and with which roles.
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useMemo, useState } from 'react'
+import { useCan, useMe } from '../../api/me'
+import type { User } from '../../api/types'
+import { Dialog } from '../../kit/dialog'
+import { plural } from '../../kit/format'
+import { Loaded, Panel } from '../../kit/panel'
+import { Ago, Command, State } from '../../kit/parts'
+import { VerbButton } from '../../kit/verbs'
+import { useRowKeys } from '../rowkeys'
+import { roleText, useUsers } from './data'
+import { NewUser } from './newuser'
+import { AdminTop, Lacks, Refused, Some } from './parts'
+
+export function Users() {
+  const { q = '', state = '', kind = '' } = useSearch({ from: '/admin/users' })
+  const navigate = useNavigate({ from: '/admin/users' })
+  const me = useMe()
+  const reads = useCan()('user.read', '*')
+  const query = useUsers(me !== undefined && reads)
+  const [adds, setAdds] = useState(false)
+  const shown = useMemo(() => {
+    const text = q.toLowerCase()
+    return (query.data ?? []).filter(
+      (u) =>
+        (state === '' || u.state === state) &&
+        (kind === '' || u.kind === kind) &&
+        (u.name.includes(text) || (u.roles ?? []).some((r) => roleText(r).includes(text))),
+    )
+  }, [query.data, q, state, kind])
+  const keys = useRowKeys(shown.length, (i) => {
+    const u = shown[i]
+    if (u) void navigate({ to: '/admin/users/$name', params: { name: u.name } })
+  })
+  const set = (change: Record<string, string | undefined>) =>
+    void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
+  const filtered = q !== '' || state !== '' || kind !== ''
+  return (
+    <>
+      <AdminTop
+        here="/admin/users"
+        title="Users"
+        actions={
+          <VerbButton
+            verb="user.write"
+            namespace="*"
+            kind="primary"
+            icon="plus"
+            onPress={() => setAdds(true)}
+          >
+            New user
+          </VerbButton>
+        }
+      >
+        People sign in with a name and a password. Services are programs: they show tokens.
+      </AdminTop>
+      <Lacks verb="user.write" what="change users" />
+      {reads ? (
+        <>
+          <div className="row">
+            <input
+              data-filter
+              className="input"
+              type="search"
+              placeholder="Filter by name or role"
+              aria-label="Filter by name or role"
+              value={q}
+              onChange={(e) => set({ q: e.target.value || undefined })}
+            />
+            {(['', 'active', 'disabled'] as const).map((s) => (
+              <button
+                key={s}
+                type="button"
+                className="chip"
+                aria-pressed={state === s}
+                onClick={() => set({ state: s || undefined })}
+              >
+                {s === '' ? 'All' : <State state={s} />}
+              </button>
+            ))}
+            <select
+              className="select"
+              aria-label="Kind"
+              value={kind}
+              onChange={(e) => set({ kind: e.target.value || undefined })}
+            >
+              <option value="">users and services</option>
+              <option value="user">users</option>
+              <option value="service">services</option>
+            </select>
+          </div>
+          <Panel title="Users and services" count={query.data ? shown.length : undefined}>
+            <Loaded
+              query={query}
+              rows={8}
+              isEmpty={() => shown.length === 0}
+              empty={
+                filtered ? (
+                  <p>No user fits the filter.</p>
+                ) : (
+                  <>
+                    <p>There is no user yet. Create the first one here, or on the machine of the server:</p>
+                    <Command text="skein user create NAME --role cluster" />
+                  </>
+                )
+              }
+            >
+              {() => (
+                <Some of={shown}>
+                  {(some) => <Table users={some} at={keys.at} mine={me?.kind === 'user' ? me.name : ''} />}
+                </Some>
+              )}
+            </Loaded>
+          </Panel>
+        </>
+      ) : (
+        <Panel>
+          <Refused what="the users" verb="user.read" />
+        </Panel>
+      )}
+      <Dialog title="New user" isOpen={adds} onClose={() => setAdds(false)}>
+        {adds ? <NewUser onClose={() => setAdds(false)} /> : null}
+      </Dialog>
+    </>
+  )
+}
+
+function Table({ users, at, mine }: { users: User[]; at: number; mine: string }) {
+  return (
+    <div className="scroll" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th>State</th>
+            <th>Name</th>
+            <th>Kind</th>
+            <th>Roles</th>
+            <th>Created</th>
+            <th>By</th>
+          </tr>
+        </thead>
+        <tbody>
+          {users.map((u, i) => (
+            <tr key={u.name} data-current={i === at || undefined}>
+              <td>
+                <State state={u.state} />
+              </td>
+              <td>
+                <Link to="/admin/users/$name" params={{ name: u.name }}>
+                  {u.name}
+                </Link>
+                {u.name === mine ? <span className="sub"> you</span> : null}
+              </td>
+              <td className="sub">{u.kind}</td>
+              <td>
+                <RolesOf user={u} />
+              </td>
+              <td className="nowrap sub">
+                <Ago time={u.created_at} />
+              </td>
+              <td className="sub">{u.created_by}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+const rolesMax = 3
+
+function RolesOf({ user }: { user: User }) {
+  const roles = user.roles ?? []
+  if (roles.length === 0) return <span className="muted">none</span>
+  const rest = roles.slice(rolesMax)
+  return (
+    <>
+      {roles.slice(0, rolesMax).map(roleText).join(', ')}
+      {rest.length > 0 ? (
+        <span className="sub" title={rest.map(roleText).join(', ')}>
+          {' '}
+          and {plural(rest.length, 'more', 'more')}
+        </span>
+      ) : null}
+    </>
+  )
+}

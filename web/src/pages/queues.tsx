@@ -1,0 +1,416 @@
+// Queues, one queue, and locks: what is taken, who waits, and the verbs that free it.
+import { useQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { get, path } from '../api/client'
+import { useQueues, useRuns } from '../api/queries'
+import type { ListLock, Queue, QueueTasksOf, Run } from '../api/types'
+import { plainVerb } from '../api/verbs'
+import { count } from '../kit/format'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, Clock, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
+import { Confirm, type Question, Toggle, VerbButton } from '../kit/verbs'
+import { useWatch } from '../live/live'
+import { Head } from './head'
+import { lineOf, shareOf, waitersOf } from './queuedata'
+import { QueueForm } from './queueform'
+
+const tabs = [
+  ['/queues', 'Queues'],
+  ['/locks', 'Locks'],
+] as const
+
+function QueueTop({ here }: { here: string }) {
+  return (
+    <>
+      <Head title="Queues" label={here === '/locks' ? 'Locks' : 'Queues'} />
+      <nav className="tabs" aria-label="Queues and locks">
+        {tabs.map(([to, label]) => (
+          <Link key={to} to={to} aria-current={to === here ? 'page' : undefined}>
+            {label}
+          </Link>
+        ))}
+      </nav>
+    </>
+  )
+}
+
+function QueueVerb({ name, state }: { name: string; state: string }) {
+  const is = { where: path('queues', name), verb: 'queue.write' }
+  return state === 'active' ? (
+    <Toggle
+      {...is}
+      does="pause"
+      undoes="resume"
+      label="Pause"
+      done={`${name} is paused: it grants no slot, and new runs wait.`}
+    />
+  ) : (
+    <Toggle {...is} does="resume" undoes="pause" label="Resume" done={`${name} is active again.`} />
+  )
+}
+
+/** The places that are taken, as a bar against the limit. */
+function Places({ held, limit, perKey }: { held: number; limit: number | null; perKey: boolean }) {
+  const share = perKey ? undefined : shareOf(held, limit)
+  return (
+    <span className="row places">
+      {share === undefined ? null : (
+        <span className="bar" data-tone={share === 1 ? 'warn' : 'busy'} aria-hidden="true">
+          <i style={{ width: `${100 * share}%` }} />
+        </span>
+      )}
+      <span className="num">
+        {count(held)}
+        {limit === null || perKey ? '' : ` of ${count(limit)}`}
+      </span>
+    </span>
+  )
+}
+
+/** Who paused a queue or drains it, why, and until when. */
+function Why({ q }: { q: Queue }) {
+  if (q.state === 'active') return null
+  return (
+    <>
+      {q.user ? `by ${q.user}` : ''}
+      {q.reason ? `: ${q.reason}` : ''}
+      {q.until ? (
+        <>
+          {' until '}
+          <Clock time={q.until} />
+        </>
+      ) : null}
+    </>
+  )
+}
+
+export function Queues() {
+  const queues = useQueues()
+  return (
+    <>
+      <QueueTop here="/queues" />
+      <Panel title="Queues" count={queues.data?.items.length}>
+        <Loaded query={queues} isEmpty={(d) => d.items.length === 0} empty="No workflow uses a named queue.">
+          {({ items }) => (
+            <div className="scroll" tabIndex={0}>
+              <table>
+                <thead>
+                  <tr>
+                    <th>State</th>
+                    <th>Queue</th>
+                    <th>Held by runs</th>
+                    <th>Held by tasks</th>
+                    <th className="num">Waiting</th>
+                    <th>Order</th>
+                    <th>Why</th>
+                    <th>
+                      <span className="hidden-text">Verbs</span>
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {items.map((q) => (
+                    <tr key={q.name}>
+                      <td>
+                        <State state={q.state} />
+                      </td>
+                      <td className="nowrap">
+                        <Link to="/q/$name" params={{ name: q.name }}>
+                          {q.name}
+                        </Link>
+                      </td>
+                      <td>
+                        <Places held={q.held} limit={q.limit} perKey={q.per_key !== null} />
+                      </td>
+                      <td>
+                        <Places held={q.tasks.held} limit={q.limit} perKey={q.per_key !== null} />
+                      </td>
+                      <td className="num nowrap">{waitersOf(q)}</td>
+                      <td>{q.order}</td>
+                      <td className="sub">
+                        <Why q={q} />
+                      </td>
+                      <td className="num">
+                        <QueueVerb name={q.name} state={q.state} />
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+        </Loaded>
+      </Panel>
+    </>
+  )
+}
+
+const drainOf = (name: string): Question => ({
+  title: `Drain ${name}`,
+  text: `The runs that wait in ${name} are still admitted. New runs are refused until you resume the queue.`,
+  answer: 'Drain the queue',
+  danger: true,
+  reason: 'optional',
+  act: (reason) => plainVerb(`${path('queues', name)}:drain`, reason ? { reason } : {}, false),
+  done: `${name} is draining.`,
+})
+
+const pauseOf = (name: string): Question => ({
+  title: `Pause ${name}`,
+  text: `The queue grants no slot until you resume it. New runs and tasks wait. What runs now goes on.`,
+  answer: 'Pause the queue',
+  reason: 'optional',
+  act: (reason) => plainVerb(`${path('queues', name)}:pause`, reason ? { reason } : {}, false),
+  done: `${name} is paused.`,
+  undo: () => void plainVerb(`${path('queues', name)}:resume`, undefined, false),
+})
+
+/** One queue: its limit, who has its places, and the line. The open dialog is in the address. */
+export function QueuePage() {
+  const { name } = useParams({ from: '/q/$name' })
+  const { ask } = useSearch({ from: '/q/$name' })
+  const navigate = useNavigate({ from: '/q/$name' })
+  const open = (what?: string) => void navigate({ search: (old) => ({ ...old, ask: what }), replace: true })
+  useWatch()
+  const query = useQuery({
+    queryKey: ['queues', name],
+    queryFn: ({ signal }) => get<Queue>(path('queues', name), {}, signal),
+    refetchInterval: 2_000,
+  })
+  const waiting = useRuns({ state: 'waiting', limit: 1000 })
+  const inLine = lineOf(waiting.data?.items ?? [], name)
+  const q = query.data
+  const question = ask === 'drain' ? drainOf(name) : ask === 'pause' ? pauseOf(name) : undefined
+  return (
+    <>
+      <Head
+        title={name}
+        label={`Queue ${name}`}
+        actions={
+          q ? (
+            <>
+              <VerbButton verb="queue.write" namespace="" onPress={() => open('set')}>
+                Change…
+              </VerbButton>
+              {q.state === 'active' ? (
+                <VerbButton verb="queue.write" namespace="" onPress={() => open('pause')}>
+                  Pause…
+                </VerbButton>
+              ) : (
+                <QueueVerb name={name} state={q.state} />
+              )}
+              {q.state === 'draining' ? null : (
+                <VerbButton verb="queue.write" namespace="" onPress={() => open('drain')}>
+                  Drain…
+                </VerbButton>
+              )}
+            </>
+          ) : null
+        }
+      >
+        {q ? (
+          <p className="row facts-line">
+            <State state={q.state} />
+            <span className="sub">
+              <Why q={q} />
+            </span>
+          </p>
+        ) : null}
+      </Head>
+      <Loaded query={query} rows={6}>
+        {(one) => (
+          <>
+            <Panel title="Places">
+              <dl className="facts pad">
+                <Field label="Limit">
+                  {one.limit === null ? 'none' : count(one.limit)}
+                  {one.per_key ? (
+                    <>
+                      {' for each value of '}
+                      <code>{one.per_key}</code>
+                    </>
+                  ) : null}
+                </Field>
+                <Field label="Held by runs">
+                  <Places held={one.held} limit={one.limit} perKey={one.per_key !== null} />
+                </Field>
+                <Field label="Held by tasks">
+                  <Places held={one.tasks.held} limit={one.limit} perKey={one.per_key !== null} />
+                </Field>
+                <Field label="Waiting">{waitersOf(one)}</Field>
+                <Field label="Order">{one.order}</Field>
+                <Field label="Rate">{one.rate ?? 'none'}</Field>
+                <Field label="If it is full">{overflow[one.overflow] ?? one.overflow}</Field>
+                <Field label="Changed">
+                  <Ago time={one.modified_at} />
+                </Field>
+              </dl>
+            </Panel>
+            <Panel title="Tasks by run" count={one.tasks.runs?.length ?? 0}>
+              {one.tasks.runs?.length ? (
+                <Crews runs={one.tasks.runs} />
+              ) : (
+                <p className="empty">No task holds a place of this queue or waits for one.</p>
+              )}
+            </Panel>
+            <Panel title="Runs in line" count={inLine.length}>
+              {inLine.length > 0 ? (
+                <InLine runs={inLine} />
+              ) : (
+                <p className="empty">No run waits for a place of this queue.</p>
+              )}
+            </Panel>
+            <QueueForm queue={one} isOpen={ask === 'set'} onClose={() => open()} />
+          </>
+        )}
+      </Loaded>
+      <Confirm question={question} onClose={() => open()} />
+    </>
+  )
+}
+
+const overflow: Record<string, string> = {
+  wait: 'a new run waits',
+  skip: 'a new run is skipped',
+  fail: 'a new run fails',
+}
+
+function Crews({ runs }: { runs: QueueTasksOf[] }) {
+  return (
+    <div className="scroll" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th>Run</th>
+            <th>Key</th>
+            <th className="num">Held</th>
+            <th>Running</th>
+            <th className="num">Waiting</th>
+            <th>Next to run</th>
+            <th>Waits since</th>
+          </tr>
+        </thead>
+        <tbody>
+          {runs.map((r) => (
+            <tr key={r.run}>
+              <td>
+                <RunLink id={r.run} />
+              </td>
+              <td>{r.key ?? <span className="muted">–</span>}</td>
+              <td className="num">{count(r.held)}</td>
+              <td>
+                <Tasks run={r.run} names={r.running} of={r.held} />
+              </td>
+              <td className="num">{count(r.waiting)}</td>
+              <td>
+                <Tasks run={r.run} names={r.ready} of={r.waiting} />
+              </td>
+              <td className="nowrap">
+                <Ago time={r.since} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function Tasks({ run, names, of }: { run: string; names: string[] | null; of: number }) {
+  const shown = names?.slice(0, 3) ?? []
+  if (shown.length === 0) return <span className="muted">–</span>
+  return (
+    <span className="row">
+      {shown.map((task) => (
+        <RunLink key={task} id={run} task={task}>
+          {task}
+        </RunLink>
+      ))}
+      {of > shown.length ? <span className="sub">and {count(of - shown.length)} more</span> : null}
+    </span>
+  )
+}
+
+function InLine({ runs }: { runs: Run[] }) {
+  return (
+    <div className="scroll" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th className="num">Place</th>
+            <th>Workflow</th>
+            <th>Run</th>
+            <th>Priority</th>
+            <th className="num">Waits for</th>
+          </tr>
+        </thead>
+        <tbody>
+          {runs.map((r) => (
+            <tr key={r.id}>
+              <td className="num">{r.position?.number ?? '–'}</td>
+              <td>
+                <WorkflowLink name={r.workflow} />
+              </td>
+              <td>
+                <RunLink id={r.id} />
+              </td>
+              <td>{r.priority}</td>
+              <td className="num">
+                <Span from={r.created_at} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+export function Locks() {
+  const locks = useQuery({
+    queryKey: ['locks'],
+    queryFn: ({ signal }) => get<ListLock>('/locks', {}, signal),
+    refetchInterval: 5_000,
+  })
+  return (
+    <>
+      <QueueTop here="/locks" />
+      <Panel title="Locks" count={locks.data?.items.length}>
+        <Loaded
+          query={locks}
+          isEmpty={(d) => d.items.length === 0}
+          empty="No run holds a lock. A workflow with the key locks takes them before its first task starts."
+        >
+          {({ items }) => (
+            <div className="scroll" tabIndex={0}>
+              <table>
+                <thead>
+                  <tr>
+                    <th>Lock</th>
+                    <th>Held by run</th>
+                    <th>Since</th>
+                    <th className="num">Fencing token</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {items.map((l) => (
+                    <tr key={l.name}>
+                      <td>{l.name}</td>
+                      <td>
+                        <RunLink id={l.run} />
+                      </td>
+                      <td className="nowrap">
+                        <Ago time={l.since} />
+                      </td>
+                      <td className="num">{l.token}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+        </Loaded>
+      </Panel>
+    </>
+  )
+}
