@@ -19,7 +19,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/datadir"
 )
 
 // chaosShort is how long faults are injected in an ordinary test; SKEIN_CHAOS sets another span,
@@ -112,7 +112,7 @@ func (c *chaos) join() {
 	p := newTap(c.t, c.pg.Addr)
 	wall := newTap(c.t, func() string {
 		if m := is.Load(); m != nil {
-			if held, err := app.FindHolder(c.t.Context(), m.home.data()); err == nil && held != nil {
+			if held, err := datadir.Find(c.t.Context(), m.home.data()); err == nil && held != nil {
 				_, address, _ := strings.Cut(held.Address, "://")
 				return address
 			}

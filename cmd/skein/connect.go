@@ -14,6 +14,7 @@ import (
 
 	skein "skein.dev/skein"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/local"
 )
 
@@ -133,7 +134,7 @@ func refused(c *cli, err error, server string) error {
 
 // holder connects to the server that holds the data folder. It returns nil if none does.
 func (c *cli) holder(ctx context.Context) (*session, error) {
-	h, err := app.FindHolder(ctx, c.cfg.Data)
+	h, err := datadir.Find(ctx, c.cfg.Data)
 	if err != nil || h == nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func (c *cli) forWriting(ctx context.Context, hold bool) (*session, error) {
 			return s, err
 		}
 		s, err := c.inProcess(ctx, hold)
-		var locked *app.LockedError
+		var locked *datadir.LockedError
 		if errors.As(err, &locked) && try < connectTries {
 			continue // another process was first: connect to it
 		}

@@ -17,6 +17,7 @@ import (
 	skein "skein.dev/skein"
 	"skein.dev/skein/examples"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/importer"
 )
 
@@ -51,7 +52,7 @@ func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) 
 	opening, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	node, err := c.openNode(opening, giveUp, &cfg, sig)
-	var locked *app.LockedError
+	var locked *datadir.LockedError
 	if errors.As(err, &locked) {
 		return c.alreadyHeld(ctx, locked)
 	}
@@ -139,8 +140,8 @@ func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *app.Config, sig 
 }
 
 // alreadyHeld names the process that holds the data folder, with its address.
-func (c *cli) alreadyHeld(ctx context.Context, locked *app.LockedError) error {
-	if h, err := app.FindHolder(ctx, locked.Data); err == nil && h != nil {
+func (c *cli) alreadyHeld(ctx context.Context, locked *datadir.LockedError) error {
+	if h, err := datadir.Find(ctx, locked.Data); err == nil && h != nil {
 		locked = h
 	}
 	next := "take another data folder: --data DIR"

@@ -18,7 +18,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/store"
 )
 
@@ -88,7 +88,7 @@ func (h *home) server() (*exec.Cmd, *skein.Client) {
 		}
 		_ = cmd.Process.Kill() // most have ended by then
 	})
-	var held *app.LockedError
+	var held *datadir.LockedError
 	for began := time.Now(); held == nil || held.PID != cmd.Process.Pid || held.Address == ""; time.Sleep(2 * time.Millisecond) {
 		ended := hasEnded(cmd.Process.Pid)
 		if ended || time.Since(began) > awaitMax {
@@ -96,7 +96,7 @@ func (h *home) server() (*exec.Cmd, *skein.Client) {
 			_ = cmd.Wait()
 			h.t.Fatalf("a server does not answer, ended by itself: %v, holder %+v; it said:\n%s", ended, held, said)
 		}
-		held, _ = app.FindHolder(h.t.Context(), h.data())
+		held, _ = datadir.Find(h.t.Context(), h.data())
 	}
 	return cmd, h.client(held.Address)
 }

@@ -10,6 +10,7 @@ import (
 
 	skein "skein.dev/skein"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -105,7 +106,7 @@ func exits() []struct {
 func exitCode(err error) int {
 	var end *errEnd
 	var setting *app.SettingError
-	var locked *app.LockedError
+	var locked *datadir.LockedError
 	var faults workflow.Errors
 	switch {
 	case err == nil:

@@ -17,6 +17,7 @@ import (
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/local"
 )
 
@@ -77,7 +78,7 @@ func loginServers(ctx context.Context, c *cli, args []string) ([]string, error) 
 		urls = args
 	}
 	if len(urls) == 0 {
-		h, err := app.FindHolder(ctx, c.cfg.Data)
+		h, err := datadir.Find(ctx, c.cfg.Data)
 		if err != nil {
 			return nil, err
 		}

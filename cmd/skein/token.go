@@ -13,6 +13,7 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -209,7 +210,7 @@ A node that other machines can reach has none.`,
 func localToken(ctx context.Context, c *cli) error {
 	urls := c.servers()
 	if len(urls) == 0 {
-		h, err := app.FindHolder(ctx, c.cfg.Data)
+		h, err := datadir.Find(ctx, c.cfg.Data)
 		if err != nil {
 			return err
 		}

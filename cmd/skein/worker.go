@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/datadir"
 )
 
 func (c *cli) workerCmd() *cobra.Command {
@@ -63,7 +64,7 @@ func (c *cli) work(ctx context.Context) error {
 			if errors.Is(err, app.ErrNoServer) {
 				return usage("%v", err)
 			}
-			var locked *app.LockedError
+			var locked *datadir.LockedError
 			if errors.As(err, &locked) {
 				return c.alreadyHeld(ctx, locked)
 			}

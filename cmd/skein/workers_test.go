@@ -18,7 +18,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/store"
 )
 
@@ -44,7 +44,7 @@ func (w *hand) start() {
 	w.f.t.Helper()
 	var urls []string
 	for _, m := range w.f.members {
-		if held, err := app.FindHolder(w.f.t.Context(), m.home.data()); err == nil && held != nil {
+		if held, err := datadir.Find(w.f.t.Context(), m.home.data()); err == nil && held != nil {
 			urls = append(urls, held.Address)
 		}
 	}

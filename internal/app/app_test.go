@@ -17,6 +17,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/store"
 )
 
@@ -149,11 +150,11 @@ func TestOneNode(t *testing.T) {
 	if info, err := os.Stat(c.Data); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("data folder: %v, %v", info.Mode(), err)
 	}
-	held, err := FindHolder(t.Context(), c.Data)
+	held, err := datadir.Find(t.Context(), c.Data)
 	if err != nil || held == nil || held.PID != os.Getpid() || held.Address != n.URL() {
 		t.Errorf("holder %+v, %v", held, err)
 	}
-	var locked *LockedError
+	var locked *datadir.LockedError
 	if _, err := Open(t.Context(), c, slog.New(slog.DiscardHandler)); !errors.As(err, &locked) || locked.Address != n.URL() {
 		t.Errorf("a second node: %v", err)
 	}
@@ -167,7 +168,7 @@ func TestOneNode(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if held, err := FindHolder(t.Context(), c.Data); held != nil || err != nil {
+	if held, err := datadir.Find(t.Context(), c.Data); held != nil || err != nil {
 		t.Errorf("after the end: %+v, %v", held, err)
 	}
 	if found, err := Verify(t.Context(), c); len(found) > 0 || err != nil {

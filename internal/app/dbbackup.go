@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"time"
 
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
@@ -52,7 +54,7 @@ func BackupDB(ctx context.Context, cfg *Config, file string, force bool) (res Ba
 	// On the disk of the file, so that the last step is a rename.
 	dir, err := os.MkdirTemp(filepath.Dir(res.File), ".skein-backup-")
 	if err != nil {
-		return res, fmt.Errorf("backup to %s: %w", res.File, reason(err))
+		return res, fmt.Errorf("backup to %s: %w", res.File, reasonOf(err))
 	}
 	defer os.RemoveAll(dir)
 	whole := filepath.Join(dir, "whole")
@@ -94,6 +96,15 @@ func (c *Config) copyOut(ctx context.Context, path string) error {
 	return errors.Join(err, dst.Close())
 }
 
+// reasonOf is the kernel's word without the path that the sentence names already.
+func reasonOf(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
 // settle gives a finished file its name and makes that durable.
 func settle(from, to string, replace bool) error {
 	move := os.Link // fails if the name is taken meanwhile
@@ -101,7 +112,7 @@ func settle(from, to string, replace bool) error {
 		move = os.Rename
 	}
 	if err := move(from, to); err != nil {
-		return fmt.Errorf("write %s: %w", to, reason(err))
+		return fmt.Errorf("write %s: %w", to, reasonOf(err))
 	}
 	dir, err := os.Open(filepath.Dir(to))
 	if err != nil {
@@ -185,14 +196,14 @@ func (r *RestoreResult) intoPostgres(ctx context.Context, cfg *Config, o CopyOpt
 }
 
 func (r *RestoreResult) intoFolder(ctx context.Context, cfg *Config, force bool, o CopyOptions) error {
-	if err := prepareData(cfg.Data); err != nil {
+	if err := datadir.Prepare(cfg.Data); err != nil {
 		return err
 	}
-	l, err := takeLock(cfg.Data)
+	l, err := datadir.Take(cfg.Data)
 	if err != nil {
 		return err
 	}
-	defer l.release()
+	defer l.Release()
 	to := cfg.dbPath()
 	if sameFile(to, r.File) {
 		return fmt.Errorf("%s is the database itself", r.File)
@@ -209,7 +220,7 @@ func (r *RestoreResult) intoFolder(ctx context.Context, cfg *Config, force bool,
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(to), ".skein-restore-")
 	if err != nil {
-		return fmt.Errorf("restore to %s: %w", to, reason(err))
+		return fmt.Errorf("restore to %s: %w", to, reasonOf(err))
 	}
 	defer os.RemoveAll(dir)
 	mine := filepath.Join(dir, "skein.db")

@@ -15,6 +15,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
@@ -59,7 +60,7 @@ func TestCopyToPostgres(t *testing.T) {
 	if _, err := k.FireSchedule(t.Context(), "w7", "t", "by hand"); err != nil {
 		t.Fatal(err)
 	}
-	var locked *LockedError
+	var locked *datadir.LockedError
 	if _, err := CopyDB(t.Context(), c, "sqlite:"+c.dbPath(), address, quietCopy()); !errors.As(err, &locked) {
 		t.Errorf("copied under a running node: %v", err)
 	}

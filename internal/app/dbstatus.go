@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
 	"skein.dev/skein/internal/store/sqlite"
@@ -74,7 +75,7 @@ func StatusDB(ctx context.Context, cfg *Config) (DBStatus, error) {
 		return s, err
 	}
 	if cfg.Postgres == "" {
-		if h, held, err := look(cfg.Data); err == nil && held {
+		if h, err := datadir.Look(cfg.Data); err == nil && h != nil {
 			s.Holder = fmt.Sprintf("pid %d at %s", h.PID, h.Address)
 		}
 	}
@@ -138,14 +139,14 @@ func MigrateDB(ctx context.Context, cfg *Config) (Migration, error) {
 		return m, err
 	}
 	if cfg.Postgres == "" {
-		if err := prepareData(cfg.Data); err != nil {
+		if err := datadir.Prepare(cfg.Data); err != nil {
 			return m, err
 		}
-		l, err := takeLock(cfg.Data)
+		l, err := datadir.Take(cfg.Data)
 		if err != nil {
 			return m, err
 		}
-		defer l.release()
+		defer l.Release()
 	}
 	st, err := openStore(ctx, cfg, nil) // says what is wrong with a format that is too new
 	if err != nil {
@@ -194,12 +195,12 @@ func hold(cfg *Config) (release func(), err error) {
 		return release, nil
 	}
 	dir := folderOf(cfg)
-	if _, err := os.Stat(lockPath(dir)); err == nil {
-		l, err := takeLock(dir)
+	if datadir.Is(dir) {
+		l, err := datadir.Take(dir)
 		if err != nil {
 			return release, err
 		}
-		release = func() { _ = l.release() }
+		release = func() { _ = l.Release() }
 	}
 	if _, err := os.Stat(cfg.dbPath()); errors.Is(err, os.ErrNotExist) {
 		return release, nil

@@ -12,6 +12,7 @@ import (
 
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
@@ -48,7 +49,7 @@ func Doctor(ctx context.Context, cfg *Config) []Check {
 
 func checkFolder(cfg *Config) Check {
 	c := Check{Name: "data folder", State: CheckGood, Found: cfg.Data}
-	if err := prepareData(cfg.Data); err != nil {
+	if err := datadir.Prepare(cfg.Data); err != nil {
 		c.State, c.Found, c.Remedy = CheckBad, err.Error(), "choose a folder that this user may write: --data DIR"
 		if errors.Is(err, secret.ErrOpen) {
 			c.Remedy = "run the command that closes it, or choose another folder: --data DIR"
@@ -186,7 +187,7 @@ func checkProcesses(ctx context.Context, cfg *Config) []Check {
 
 func checkPort(ctx context.Context, cfg *Config) Check {
 	c := Check{Name: "port", State: CheckGood, Found: cfg.Listen + " is free"}
-	if h, err := FindHolder(ctx, cfg.Data); err == nil && h != nil {
+	if h, err := datadir.Find(ctx, cfg.Data); err == nil && h != nil {
 		c.Found = h.Error()
 		return c
 	}

@@ -29,6 +29,7 @@ import (
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/store"
@@ -151,7 +152,7 @@ func (o *openNode) url(path string) string {
 
 func openDatabase(t *testing.T, c *Config) (store.Store, error) {
 	t.Helper()
-	if err := prepareData(c.Data); err != nil {
+	if err := datadir.Prepare(c.Data); err != nil {
 		return nil, err
 	}
 	return openStore(t.Context(), c, nil)

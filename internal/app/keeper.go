@@ -56,7 +56,7 @@ func (n *Node) connect(ctx context.Context) <-chan connected {
 	got := make(chan connected, 1)
 	go func() {
 		var c connected
-		c.link, c.adopted, c.err = worker.Connect(ctx, worker.LinkConfig{Lease: n.cfg.lease(), Lock: n.lock.file, Config: worker.Config{DataDir: n.cfg.Data,
+		c.link, c.adopted, c.err = worker.Connect(ctx, worker.LinkConfig{Lease: n.cfg.lease(), Lock: n.lock.File, Config: worker.Config{DataDir: n.cfg.Data,
 			Slots: n.cfg.Slots, PassEnv: n.cfg.PassEnv, Isolation: n.cfg.Isolation, Protected: n.cfg.protected(), Log: n.log, Report: func(rs ...worker.Result) { n.executor.Ended(rs...) },
 			Started: func(k worker.Key, at time.Time) { n.executor.Started(k, at) }, Room: func(why string) { n.executor.Room(why) }}})
 		got <- c

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/secret"
 )
@@ -72,7 +73,7 @@ func newOwnToken(cfg *Config) (*ownToken, error) {
 		err = local.WriteFile(o.file, []byte(o.secret+"\n"))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: write the local token: %w", ErrData, err)
+		return nil, fmt.Errorf("%w: write the local token: %w", datadir.ErrUnusable, err)
 	}
 	return o, nil
 }
@@ -112,7 +113,7 @@ func (o *ownToken) remove() error {
 func announce(n *Node) error {
 	warnOpen(n.cfg, n.log)
 	n.own.record(n.cfg, n.URL(), n.log)
-	return n.lock.announce(n.URL())
+	return n.lock.Announce(n.URL())
 }
 
 // ErrNoLocalToken says that no node of this machine has a local token for this user.
@@ -121,7 +122,7 @@ var ErrNoLocalToken = errors.New("no node of this user is found on this machine"
 // LocalToken returns the token of the node at a URL, which this user runs on this machine: the one of the
 // data folder, if the node holds that, or the one that the node has recorded.
 func LocalToken(data, address string) (string, error) {
-	if h, held, err := look(data); err == nil && held && h.Address == address && h.Address != "" {
+	if h, err := datadir.Look(data); err == nil && h != nil && h.Address == address && h.Address != "" {
 		text, err := secret.File(localTokenFile(data))
 		if err == nil {
 			return strings.TrimSpace(string(text)), nil

@@ -20,6 +20,7 @@ import (
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/dispatch"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/engine"
@@ -37,7 +38,7 @@ import (
 type Node struct {
 	cfg      *Config
 	log      *slog.Logger
-	lock     *lock
+	lock     *datadir.Lock
 	listener net.Listener
 	store    store.Store
 	worker   *worker.Link
@@ -96,13 +97,13 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if cfg, err = slotless(cfg); err != nil {
 		return nil, err
 	}
-	if err := prepareData(cfg.Data); err != nil {
+	if err := datadir.Prepare(cfg.Data); err != nil {
 		return nil, err
 	}
 	n = &Node{upkeep: upkeep{began: time.Now()}, cfg: cfg, log: log, life: uuid.NewString(), stopRenewals: func() {}, ready: make(chan struct{}), hurry: make(chan struct{}), stopMax: stopMax, rekept: make(chan struct{}, 1)}
 	n.settled = newSettled(cfg, log)
 	n.settled.apply = n.apply
-	if n.lock, err = takeLock(cfg.Data); err != nil {
+	if n.lock, err = datadir.Take(cfg.Data); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -541,7 +542,7 @@ func (n *Node) release() error {
 		_ = n.listener.Close() // the HTTP server has closed it already
 	}
 	if n.lock != nil {
-		errs = append(errs, n.own.remove(), n.lock.release())
+		errs = append(errs, n.own.remove(), n.lock.Release())
 	}
 	return errors.Join(errs...)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/datadir"
 )
 
 // TestStuckNodeEnds: a shutdown ends although the writer never completes its turn again.
@@ -31,8 +32,8 @@ func TestStuckNodeEnds(t *testing.T) {
 	close(free)
 	<-asked
 	eventually(t, "the stuck part of the node ends, too", func() bool {
-		l, err := takeLock(n.cfg.Data)
-		return err == nil && l.release() == nil
+		l, err := datadir.Take(n.cfg.Data)
+		return err == nil && l.Release() == nil
 	})
 }
 

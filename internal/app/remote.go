@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/remote"
@@ -33,19 +34,19 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 		return err
 	}
 	defer health.close()
-	if err := prepareData(cfg.Data); err != nil {
+	if err := datadir.Prepare(cfg.Data); err != nil {
 		return err
 	}
-	lock, err := takeLock(cfg.Data)
+	held, err := datadir.Take(cfg.Data)
 	if err != nil {
 		return err
 	}
-	if err := lock.say(holder{Worker: true}); err != nil {
-		return errors.Join(err, lock.release())
+	if err := held.AnnounceWorker(); err != nil {
+		return errors.Join(err, held.Release())
 	}
 	rt, err := Transport(cfg)
 	if err != nil {
-		return errors.Join(err, lock.release())
+		return errors.Join(err, held.Release())
 	}
 	rt.MaxIdleConnsPerHost = 8
 	var renewed func() (string, error)
@@ -60,10 +61,10 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	if cfg.APIToken == "" { // a node of this user on this machine has recorded its token, anew at each start
 		through = local.Transport(rt)
 	}
-	w, err := remote.New(ctx, remote.Config{Egress: limits, Renewed: renewed, Lease: cfg.Lease, Lock: lock.file, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
+	w, err := remote.New(ctx, remote.Config{Egress: limits, Renewed: renewed, Lease: cfg.Lease, Lock: held.File, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Protected: cfg.protected(), Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
-		return errors.Join(err, lock.release())
+		return errors.Join(err, held.Release())
 	}
 	for _, server := range servers {
 		if u, err := url.Parse(server); err == nil && u.Scheme == "http" && cfg.APIToken != "" && !cfg.Plaintext && !isLoopback(u.Hostname()) {
@@ -79,7 +80,7 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	defer settled.follow(reload)()
 	log.Info("the worker has started", "code", "worker_started", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
 	d := deadline{drain: cfg.Drain, most: stopMax, hurry: hurry, log: log}
-	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), lock.release()) })
+	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), held.Release()) })
 }
 
 // nodesOf returns the nodes that a worker was given. It refuses an invalid address, because the worker

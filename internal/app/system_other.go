@@ -4,23 +4,12 @@ package app
 
 import (
 	"math"
-	"os"
 
 	"skein.dev/skein/internal/worker"
 )
 
 // noLimit means that the system sets no limit.
 const noLimit = math.MaxUint64
-
-// flock lets readers look, and locks nothing: no server runs on this system.
-func flock(_ *os.File, alone bool) error {
-	if alone {
-		return worker.ErrSystem
-	}
-	return nil
-}
-
-func writable(string) error { return nil }
 
 // diskFree is not known on this system.
 func diskFree(string) (int64, error) { return 0, worker.ErrSystem }

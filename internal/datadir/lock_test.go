@@ -1,4 +1,4 @@
-package app
+package datadir
 
 import (
 	"context"
@@ -11,29 +11,29 @@ import (
 func TestLockOfAWorker(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l, err := takeLock(dir)
+	l, err := Take(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // so one that has no address yet is not waited for
-	if h, err := FindHolder(ctx, dir); err != nil || h == nil || h.Worker || h.Address != "" {
+	if h, err := Find(ctx, dir); err != nil || h == nil || h.Worker || h.Address != "" {
 		t.Errorf("of a process that begins: %v, %v", h, err)
 	}
-	if err := l.say(holder{Worker: true}); err != nil {
+	if err := l.AnnounceWorker(); err != nil {
 		t.Fatal(err)
 	}
-	h, err := FindHolder(t.Context(), dir)
+	h, err := Find(t.Context(), dir)
 	if err != nil || h == nil || !h.Worker || !strings.Contains(h.Error(), "worker") {
 		t.Errorf("of a worker: %v, %v", h, err)
 	}
-	if _, err := takeLock(dir); err == nil || !strings.Contains(err.Error(), "a skein worker") {
+	if _, err := Take(dir); err == nil || !strings.Contains(err.Error(), "a skein worker") {
 		t.Errorf("a second holder: %v", err)
 	}
-	if err := l.release(); err != nil {
+	if err := l.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if h, err := FindHolder(t.Context(), dir); h != nil || err != nil {
+	if h, err := Find(t.Context(), dir); h != nil || err != nil {
 		t.Errorf("of nobody: %v, %v", h, err)
 	}
 }

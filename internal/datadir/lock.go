@@ -1,4 +1,4 @@
-package app
+package datadir
 
 import (
 	"context"
@@ -16,7 +16,7 @@ type LockedError struct {
 	Data    string
 	Address string // URL; "" if it does not say (yet)
 	PID     int
-	Worker  bool // it is a worker, which answers nobody
+	Worker  bool // it is a worker, which takes no requests
 }
 
 func (e *LockedError) Error() string {
@@ -45,18 +45,26 @@ func (h holder) error(data string) *LockedError {
 	return &LockedError{Data: data, Address: h.Address, PID: h.PID, Worker: h.Worker}
 }
 
-// lock is the held lock of a data folder. The kernel gives it back when the process ends, however it ends,
+// Lock is the held lock of a data folder. The kernel gives it back when the process ends, however it ends,
 // so what the file says counts only while the lock is held.
-type lock struct{ file *os.File }
+type Lock struct {
+	File *os.File // the lock is held while it is open, in this process or in one that inherited it
+}
 
 func lockPath(data string) string { return filepath.Join(data, "lock") }
 
-// takeLock locks a data folder, or returns a *LockedError. A process that only looks (see [FindHolder])
-// holds a shared lock for an instant, so takeLock tries a few times.
-func takeLock(data string) (*lock, error) {
+// Is reports whether a folder is, or was, the data folder of a process.
+func Is(dir string) bool {
+	_, err := os.Stat(lockPath(dir))
+	return err == nil
+}
+
+// Take locks a data folder, or returns a *LockedError. A process that only looks (see [Find])
+// holds a shared lock for an instant, so Take tries a few times.
+func Take(data string) (*Lock, error) {
 	file, err := os.OpenFile(lockPath(data), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("%w %s: lock it: %w", ErrData, data, reason(err))
+		return nil, fmt.Errorf("%w %s: lock it: %w", ErrUnusable, data, reason(err))
 	}
 	for try := 0; ; try++ {
 		err = flock(file, true)
@@ -70,38 +78,41 @@ func takeLock(data string) (*lock, error) {
 		_ = file.Close()
 		return nil, h.error(data)
 	}
-	l := &lock{file: file}
+	l := &Lock{File: file}
 	if err == nil {
 		err = l.say(holder{})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w %s: lock it: %w", ErrData, data, errors.Join(err, file.Close()))
+		return nil, fmt.Errorf("%w %s: lock it: %w", ErrUnusable, data, errors.Join(err, file.Close()))
 	}
 	return l, nil
 }
 
-// announce writes where the holder answers.
-func (l *lock) announce(address string) error { return l.say(holder{Address: address}) }
+// Announce writes where the holder answers.
+func (l *Lock) Announce(address string) error { return l.say(holder{Address: address}) }
+
+// AnnounceWorker writes that the holder is a worker, which takes no requests.
+func (l *Lock) AnnounceWorker() error { return l.say(holder{Worker: true}) }
 
 // say writes the holder into the lock file.
-func (l *lock) say(h holder) error {
+func (l *Lock) say(h holder) error {
 	h.PID = os.Getpid()
 	line, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
 	// A reader in between sees a cut text, takes it for "no address yet", and looks again.
-	if err := l.file.Truncate(0); err != nil {
+	if err := l.File.Truncate(0); err != nil {
 		return err
 	}
-	_, err = l.file.WriteAt(append(line, '\n'), 0)
+	_, err = l.File.WriteAt(append(line, '\n'), 0)
 	return err
 }
 
-// release empties the file and gives the lock back.
-func (l *lock) release() error {
-	_ = l.file.Truncate(0) // a stale address would only mislead people: the lock itself is what counts
-	return l.file.Close()
+// Release empties the file and gives the lock back.
+func (l *Lock) Release() error {
+	_ = l.File.Truncate(0) // a stale address would only mislead people: the lock itself is what counts
+	return l.File.Close()
 }
 
 func readHolder(file *os.File) holder {
@@ -123,19 +134,15 @@ const (
 	lockTries = 10
 )
 
-// FindHolder finds the process that holds a data folder, and waits until it has an address, unless it is a
+// Find finds the process that holds a data folder, and waits until it has an address, unless it is a
 // worker, which has none. It returns nil if there is no holder.
-func FindHolder(ctx context.Context, data string) (*LockedError, error) {
+func Find(ctx context.Context, data string) (*LockedError, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	for {
-		h, held, err := look(data)
-		if err != nil || !held {
-			return nil, err
-		}
-		found := h.error(data)
-		if h.Address != "" || h.Worker {
-			return found, nil
+		found, err := Look(data)
+		if err != nil || found == nil || found.Address != "" || found.Worker {
+			return found, err
 		}
 		select {
 		case <-ctx.Done():
@@ -145,22 +152,23 @@ func FindHolder(ctx context.Context, data string) (*LockedError, error) {
 	}
 }
 
-// look reads the lock file and asks the kernel whether a process holds the lock.
-func look(data string) (h holder, held bool, err error) {
+// Look finds the process that holds a data folder, as Find does, but does not wait for its address. It
+// reads the lock file and asks the kernel whether a process holds the lock.
+func Look(data string) (*LockedError, error) {
 	file, err := os.Open(lockPath(data))
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return h, false, nil // whoever wants the folder says what is wrong with it
+		return nil, nil // a process that needs the folder names the fault, see Prepare
 	}
 	if err != nil {
-		return h, false, fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrData, data, reason(err))
+		return nil, fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrUnusable, data, reason(err))
 	}
 	defer file.Close() // gives a shared lock back
 	switch err := flock(file, false); {
 	case err == nil:
-		return h, false, nil
+		return nil, nil
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		return readHolder(file), true, nil
+		return readHolder(file).error(data), nil
 	default:
-		return h, false, fmt.Errorf("%w %s: look at its lock: %w", ErrData, data, err)
+		return nil, fmt.Errorf("%w %s: look at its lock: %w", ErrUnusable, data, err)
 	}
 }
