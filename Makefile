@@ -5,7 +5,7 @@ BIN     := bin/skein
 # Concurrent packages are tested with the race detector; the others are pure or covered by these.
 # In store/postgres the database is what is concurrent, so its suite runs without; the engine's is with.
 RACED   := ./internal/store ./internal/store/memory ./internal/engine/... ./internal/cluster/... ./internal/peer/... \
-           ./internal/dispatch ./internal/trigger/... ./internal/worker/... ./internal/server/... ./internal/app/... ./internal/auth ./internal/inspect .
+           ./internal/dispatch ./internal/config ./internal/trigger/... ./internal/worker/... ./internal/server/... ./internal/app/... ./internal/auth ./internal/inspect .
 # SQLite is C translated to Go, and its memory is outside of Go's, where the race detector sees nothing: it only makes
 # it thirty times as slow. So it is compiled without; the code around it is watched.
 RACE    := -race -gcflags='modernc.org/...=-race=false'
@@ -179,7 +179,7 @@ generate: ## make the code of api/worker/v1 from its .proto again (fetches its t
 docs: ## make the reference pages of docs/ again
 	$(GO) test ./internal/metric -run 'TestDocument$$' -count 1 -update
 	$(GO) test ./internal/arch -run 'TestErrorsPage$$' -count 1 -update
-	$(GO) test ./internal/app -run 'TestConfigPage$$' -count 1 -update
+	$(GO) test ./internal/config -run 'TestConfigPage$$' -count 1 -update
 	$(GO) test ./cmd/skein -run 'TestCommandPage$$' -count 1 -update-docs
 
 .PHONY: bench

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -38,9 +38,9 @@ type cli struct {
 	noInput    bool
 	flags      *pflag.FlagSet // of the command, once it has begun
 
-	cfg *app.Config // once a command has begun
+	cfg *config.Config // once a command has begun
 	// load reads the settings again, with the flags of this call.
-	load func() (*app.Config, error)
+	load func() (*config.Config, error)
 }
 
 func newCLI(in, out, errs *os.File) *cli {
@@ -151,7 +151,7 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 			c.noInput = true
 		}
 		flags := changedFlags(cmd)
-		c.load = app.Loader(flags, c.configFile)
+		c.load = config.Loader(flags, c.configFile)
 		var err error
 		if c.cfg, err = c.load(); err != nil {
 			return err
@@ -227,7 +227,7 @@ func nodeFlags(cmd *cobra.Command) {
 }
 
 func listenFlag(cmd *cobra.Command) {
-	cmd.Flags().String("listen", "", "HOST:PORT (default "+app.ListenDefault+", or the next free port)")
+	cmd.Flags().String("listen", "", "HOST:PORT (default "+config.ListenDefault+", or the next free port)")
 }
 
 // say writes a line for people: progress, hints.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	skein "skein.dev/skein"
-	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -112,7 +112,7 @@ func (c *cli) offers(list func(context.Context, *session) []cobra.Completion, fi
 		ctx, cancel := context.WithTimeout(context.Background(), completeWait)
 		defer cancel()
 		var err error
-		if c.cfg, err = app.Load(changedFlags(cmd), c.configFile); err != nil {
+		if c.cfg, err = config.Load(changedFlags(cmd), c.configFile); err != nil {
 			return nil, files
 		}
 		s, err := c.forReading(ctx)

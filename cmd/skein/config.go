@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/config"
 )
 
 func (c *cli) configCmd() *cobra.Command {
@@ -27,14 +27,14 @@ else from the config file ($XDG_CONFIG_HOME/skein/config.yaml or --config), else
 		Example: "  skein config view --origin\n  SKEIN_SLOTS=8 skein config view -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(context.Context, []string) error {
-			cols := []column[app.Value]{
-				{head: "SETTING", get: func(v app.Value) string { return v.Name }},
-				{head: "VALUE", get: func(v app.Value) string { return v.Value }},
+			cols := []column[config.Value]{
+				{head: "SETTING", get: func(v config.Value) string { return v.Name }},
+				{head: "VALUE", get: func(v config.Value) string { return v.Value }},
 			}
 			if origin {
-				cols = append(cols, column[app.Value]{head: "ORIGIN", get: func(v app.Value) string { return v.Origin }})
+				cols = append(cols, column[config.Value]{head: "ORIGIN", get: func(v config.Value) string { return v.Origin }})
 			}
-			return show(c, c.cfg.Values, func(v app.Value) string { return v.Name }, cols)
+			return show(c, c.cfg.Values, func(v config.Value) string { return v.Name }, cols)
 		}),
 	}
 	cmd.Flags().BoolVar(&origin, "origin", false, "say where each value came from")

@@ -14,6 +14,7 @@ import (
 
 	skein "skein.dev/skein"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/local"
 )
@@ -77,7 +78,7 @@ func (c *cli) servers() []string {
 // private refuses to send a token, a session or a password over a connection that others can read on its way.
 func (c *cli) private(server string, secret bool) error {
 	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "http" || !secret || c.cfg.Plaintext || app.IsLoopback(u.Hostname()) {
+	if err != nil || u.Scheme != "http" || !secret || c.cfg.Plaintext || local.Loopback(u.Hostname()) {
 		return nil // the place of use reports an invalid URL
 	}
 	return hint(usage("--server %s: what proves who you are would pass in plain text to another machine, and anyone who reads it can use it", server),
@@ -180,7 +181,7 @@ func (c *cli) forReading(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := c.newClient("http://"+app.ListenDefault, skein.WithHandler(o.Handler()))
+	k, err := c.newClient("http://"+config.ListenDefault, skein.WithHandler(o.Handler()))
 	if err != nil {
 		return nil, errors.Join(err, o.Close())
 	}
@@ -252,14 +253,14 @@ func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 }
 
 // quietLog is for a node inside a command: its ordinary lines would only be in the way.
-func (c *cli) quietLog(cfg *app.Config) *slog.Logger {
+func (c *cli) quietLog(cfg *config.Config) *slog.Logger {
 	quiet := *cfg
 	for _, v := range cfg.Values {
 		if v.Name == "log_level" && v.Origin == "default" {
 			quiet.LogLevel = "error"
 		}
 	}
-	return app.NewLog(&quiet, c.err)
+	return config.NewLog(&quiet, c.err)
 }
 
 const (

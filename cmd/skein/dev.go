@@ -17,6 +17,7 @@ import (
 	skein "skein.dev/skein"
 	"skein.dev/skein/examples"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/importer"
 )
@@ -112,7 +113,7 @@ func serverSignals(dev bool) (end, reload <-chan os.Signal, stop func()) {
 const openMax = 10 * time.Second
 
 // openNode opens a node, unless a signal comes first: opening may wait for a database.
-func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *app.Config, sig <-chan os.Signal) (*app.Node, error) {
+func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *config.Config, sig <-chan os.Signal) (*app.Node, error) {
 	type outcome struct {
 		node *app.Node
 		err  error
@@ -120,7 +121,7 @@ func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *app.Config, sig 
 	paceHeap()
 	opened := make(chan outcome, 1) // so that the goroutine ends when it is late
 	go func() {
-		node, err := app.Open(ctx, cfg, app.NewLog(cfg, c.err))
+		node, err := app.Open(ctx, cfg, config.NewLog(cfg, c.err))
 		opened <- outcome{node, err}
 	}()
 	select {

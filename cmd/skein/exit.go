@@ -10,6 +10,7 @@ import (
 
 	skein "skein.dev/skein"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/workflow"
 )
@@ -88,7 +89,7 @@ func exits() []struct {
 		{app.ErrUnreachable, exitUnreachable},
 		{skein.ErrNotFound, exitNotFound},
 		{skein.ErrNotAllowed, exitNotAllowed},
-		{app.ErrNotAllowed, exitNotAllowed},
+		{config.ErrNotAllowed, exitNotAllowed},
 		{fs.ErrPermission, exitNotAllowed},
 		{skein.ErrConflict, exitConflict},
 		{app.ErrListen, exitConflict},
@@ -105,7 +106,7 @@ func exits() []struct {
 // exitCode returns the exit code of the process.
 func exitCode(err error) int {
 	var end *errEnd
-	var setting *app.SettingError
+	var setting *config.SettingError
 	var locked *datadir.LockedError
 	var faults workflow.Errors
 	switch {

@@ -7,12 +7,13 @@ import (
 	"runtime"
 
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/threads"
 )
 
 func main() {
 	_ = threads.Calm() // if the kernel refuses, short tasks cost more, and skein doctor says how much
-	args, err := app.HideSecrets(os.Args[1:])
+	args, err := config.HideSecrets(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "skein:", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 )
 
@@ -52,12 +53,12 @@ func (c *cli) work(ctx context.Context) error {
 	defer stopSignals()
 	hup, stopHangups := hangups()
 	defer stopHangups()
-	reload := make(chan func() (*app.Config, error), 1)
+	reload := make(chan func() (*config.Config, error), 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	hurry := make(chan struct{})
 	ended := make(chan error, 1)
-	go func() { ended <- app.RunWorker(ctx, c.cfg, app.NewLog(c.cfg, c.err), hurry, reload) }()
+	go func() { ended <- app.RunWorker(ctx, c.cfg, config.NewLog(c.cfg, c.err), hurry, reload) }()
 	for n := 0; ; {
 		select {
 		case err := <-ended:

@@ -3,13 +3,10 @@ package app
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +14,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/store"
 )
@@ -43,7 +41,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 // testConfig is a node on a free port over a folder of its own.
-func testConfig(t *testing.T, flags map[string]string) *Config {
+func testConfig(t *testing.T, flags map[string]string) *config.Config {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
@@ -51,7 +49,7 @@ func testConfig(t *testing.T, flags map[string]string) *Config {
 	for name, v := range flags {
 		all[name] = v
 	}
-	c, err := Load(all, "")
+	c, err := config.Load(all, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +57,7 @@ func testConfig(t *testing.T, flags map[string]string) *Config {
 }
 
 // startNode runs a node; stop ends it and gives what Run gave.
-func startNode(t *testing.T, c *Config) (n *Node, k *skein.Client, stop func() error) {
+func startNode(t *testing.T, c *config.Config) (n *Node, k *skein.Client, stop func() error) {
 	t.Helper()
 	n, err := Open(t.Context(), c, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -256,75 +254,5 @@ func TestUnresolvable(t *testing.T) {
 	}
 	if causes["nan"] != "expression" || causes["far"] != "start" {
 		t.Errorf("causes %v", causes)
-	}
-}
-
-func TestConfigOrigins(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", dir)
-	t.Setenv("XDG_DATA_HOME", dir)
-	t.Setenv("SKEIN_SLOTS", "7")
-	t.Setenv("SKEIN_DRAIN", "5s")
-	path := filepath.Join(dir, "skein", "config.yaml")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("slots: 3\nname: box\npass_env: [A, B]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := Load(map[string]string{"drain": "9s", "output": "json"}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Drain != 9*time.Second || c.Slots != 7 || c.Name != "box" || len(c.PassEnv) != 2 || c.Data != filepath.Join(dir, "skein") || c.ListenChosen {
-		t.Errorf("%+v", c)
-	}
-	origins := map[string]string{}
-	for _, v := range c.Values {
-		origins[v.Name] = v.Origin
-	}
-	for name, want := range map[string]string{"drain": "flag --drain", "slots": "environment SKEIN_SLOTS", "name": "file " + path, "listen": "default"} {
-		if origins[name] != want {
-			t.Errorf("%s comes from %q, want %q", name, origins[name], want)
-		}
-	}
-	for file, says := range map[string]string{"slotz: 3\n": "slotz", "slots: [": "config.yaml", "drain: soon\n": "drain"} {
-		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv("SKEIN_DRAIN", "")
-		if _, err := Load(nil, ""); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q gave %v", file, err)
-		}
-	}
-	if _, err := Load(nil, filepath.Join(dir, "nowhere.yaml")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a chosen file that is not there: %v", err)
-	}
-}
-
-func TestListen(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	address := taken.Addr().String()
-	if l, err := listen(&Config{Listen: address, ListenChosen: true}); !errors.Is(err, ErrListen) || !strings.Contains(err.Error(), address) {
-		t.Errorf("a chosen port in use: %v, %v", l, err)
-	}
-	l, err := listen(&Config{Listen: address})
-	if err != nil || l.Addr().String() == address {
-		t.Errorf("nobody's choice: %v, %v", l, err)
-	}
-	_ = l.Close()
-	for _, wide := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.org:0"} {
-		if err := checkListen(&Config{Listen: wide, ListenChosen: true}); !errors.Is(err, ErrNotAllowed) {
-			t.Errorf("%s: %v", wide, err)
-		}
-	}
-	for _, bad := range []string{"", "8080", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000"} {
-		if err := checkListen(&Config{Listen: bad, ListenChosen: true}); err == nil || errors.Is(err, ErrNotAllowed) {
-			t.Errorf("%q: %v", bad, err)
-		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
@@ -19,13 +20,12 @@ import (
 
 // checkArtifacts looks whether the folder is there in which the artifacts of all nodes are kept, if there
 // is one.
-func checkArtifacts(cfg *Config) error {
+func checkArtifacts(cfg *config.Config) error {
 	if cfg.Artifacts == "" {
 		return nil
 	}
 	if info, err := os.Stat(cfg.Artifacts); err != nil || !info.IsDir() {
-		return &SettingError{Name: "artifacts", Origin: cfg.origin("artifacts"),
-			Err: fmt.Errorf("%s is not a folder: make it, or mount it, on every node", cfg.Artifacts)}
+		return cfg.Wrong("artifacts", fmt.Errorf("%s is not a folder: make it, or mount it, on every node", cfg.Artifacts))
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ type artifactSource struct{ stores []artifact.Folder }
 
 var _ server.ArtifactSource = artifactSource{}
 
-func newArtifactSource(cfg *Config) artifactSource {
+func newArtifactSource(cfg *config.Config) artifactSource {
 	s := artifactSource{stores: []artifact.Folder{{Path: cfg.Data}}}
 	if cfg.Artifacts != "" {
 		s.stores = append([]artifact.Folder{{Path: cfg.Artifacts}}, s.stores...)

@@ -10,6 +10,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/bench"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/store"
 )
 
@@ -32,15 +33,14 @@ const doorWorkflow = "name: bench\ntasks:\n  nothing: {run: \"true\", if: \"fals
 
 // BenchHTTP measures calls to a whole node over its listener, with a token, in turn with a route that does
 // nothing.
-func BenchHTTP(ctx context.Context, cfg *Config, c DoorConfig) (bench.Door, error) {
+func BenchHTTP(ctx context.Context, cfg *config.Config, c DoorConfig) (bench.Door, error) {
 	door := bench.Door{Store: c.At.Engine()}
 	limits, err := bench.Measure(ctx, c.Dir, c.At)
 	if err != nil {
 		return door, err
 	}
 	door.FdatasyncP50 = limits.FdatasyncP50
-	own := *cfg
-	if err := setDB(&own, c.At.Database()); err != nil {
+	if cfg, err = cfg.At(c.At.Database()); err != nil {
 		return door, err
 	}
 	if c.Make == nil {
@@ -49,7 +49,7 @@ func BenchHTTP(ctx context.Context, cfg *Config, c DoorConfig) (bench.Door, erro
 	if c.Runs == 0 {
 		c.Runs = doorRounds
 	}
-	err = benchNode(ctx, &own, c.Dir, doorWorkflow, func(n *Node) error {
+	err = benchNode(ctx, cfg, c.Dir, doorWorkflow, func(n *Node) error {
 		secret := auth.NewSecret(store.TokenAPI)
 		hash, err := auth.HashSecret(secret)
 		if err != nil {

@@ -11,11 +11,12 @@ import (
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/bench"
+	"skein.dev/skein/internal/config"
 )
 
 // BenchShell runs tasks `run: true` as real processes through a whole node. For comparison it runs fork and
 // exec of the same command, with the same concurrency. c says where; its shape is the shape of the load.
-func BenchShell(ctx context.Context, cfg *Config, c bench.Config) (bench.Result, error) {
+func BenchShell(ctx context.Context, cfg *config.Config, c bench.Config) (bench.Result, error) {
 	shape, runs := c.Shape, max(c.Runs, 1)
 	// The limits of disk and store, and the hop, as for every other shape.
 	chain, err := bench.ParseShape("chain:100")
@@ -26,12 +27,11 @@ func BenchShell(ctx context.Context, cfg *Config, c bench.Config) (bench.Result,
 	if err != nil {
 		return res, err
 	}
-	own := *cfg
-	cfg = &own
-	if err := setDB(cfg, c.At.Database()); err != nil {
+	chosen := !cfg.Default("slots")
+	if cfg, err = cfg.At(c.At.Database()); err != nil {
 		return res, err
 	}
-	if !cfg.chosen("slots") {
+	if !chosen {
 		cfg.Slots = shellSlotsPerCore * runtime.NumCPU()
 	}
 	limits := bench.Limits{FdatasyncP50: res.FdatasyncP50, RawRowsPerS: res.RawRowsPerS}
@@ -66,7 +66,7 @@ func floor(ctx context.Context, n, slots int) (float64, error) {
 }
 
 // shellLoad runs the load on a node of its own and gives how long it took and the rows it wrote.
-func shellLoad(ctx context.Context, cfg *Config, dir string, tasks, runs int) (seconds float64, rows int64, err error) {
+func shellLoad(ctx context.Context, cfg *config.Config, dir string, tasks, runs int) (seconds float64, rows int64, err error) {
 	var source strings.Builder
 	source.WriteString("name: bench\ntasks:\n")
 	for i := range tasks {
@@ -98,7 +98,7 @@ func shellLoad(ctx context.Context, cfg *Config, dir string, tasks, runs int) (s
 }
 
 // benchNode has a node of its own work in a folder, with a workflow bench, for as long as f takes.
-func benchNode(ctx context.Context, cfg *Config, dir, source string, f func(*Node) error) (err error) {
+func benchNode(ctx context.Context, cfg *config.Config, dir, source string, f func(*Node) error) (err error) {
 	own := *cfg
 	own.Data, own.Listen, own.ListenChosen, own.Drain = dir, "127.0.0.1:0", true, 0
 	node, err := Open(ctx, &own, slog.New(slog.DiscardHandler))

@@ -13,6 +13,7 @@ import (
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/cluster"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
@@ -37,14 +38,14 @@ type membership struct {
 }
 
 // member is made before the engine, which needs the peers.
-func newMembership(ctx context.Context, cfg *Config, st store.Store, log *slog.Logger) (*membership, error) {
+func newMembership(ctx context.Context, cfg *config.Config, st store.Store, log *slog.Logger) (*membership, error) {
 	shared, ok := st.(store.Cluster)
 	if !ok {
 		return nil, nil
 	}
-	if cfg.open() && cfg.APIToken == "" {
+	if cfg.Exposed() && cfg.APIToken == "" {
 		return nil, fmt.Errorf("%w on %s: the other nodes of the cluster will ask this one for a token; make one (skein token create --kind node) "+
-			"and give it with --token-file FILE, or in SKEIN_API_TOKEN", ErrNotAllowed, cfg.Listen)
+			"and give it with --token-file FILE, or in SKEIN_API_TOKEN", config.ErrNotAllowed, cfg.Listen)
 	}
 	rt, err := Transport(cfg)
 	if err != nil {
@@ -132,7 +133,7 @@ func (m *membership) connect(n *Node, info store.Info) {
 	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
 		Store: n.store.(store.Cluster), Owner: reborn{n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: m.peers.Blind, Look: func() cluster.Compare { return n.past.Look() }, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
 		Self: store.Member{Handler: h.ID, UUID: n.life, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Known,
-			Slots: int32(n.cfg.Slots), Started: h.Started, Traits: n.cfg.traits()},
+			Slots: int32(n.cfg.Slots), Started: h.Started, Traits: traitsOf(n.cfg)},
 		Used: func() dag.Need { _, used := n.engine.Room(); return used },
 		Full: func() bool { return n.engine.IsShut() != "" },
 		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
@@ -226,7 +227,7 @@ func (m *membership) handler(n *Node, next http.Handler) (http.Handler, error) {
 	if err := mux.Err(func(of access.Of) bool { return of == access.OfNode }); err != nil {
 		return nil, err
 	}
-	calls := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(mux))
+	calls := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), peer.OnlyJSON(mux))
 	outer := peer.Gateway(next, m.node, m.rt, m.channel.Vouch, n.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		row, _ := access.Match(r)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/store"
 )
 
@@ -16,15 +17,15 @@ func TestPatiently(t *testing.T) {
 	gone, wrong := fmt.Errorf("register: %w: connection refused", store.ErrUnavailable), errors.New("a setting is wrong")
 	for _, c := range []struct {
 		name   string
-		cfg    Config
+		cfg    config.Config
 		says   []error // one after the other
 		asked  int
 		wanted error
 	}{
-		{"it comes back", Config{Postgres: "postgres://x"}, []error{gone, gone, nil}, 3, nil},
-		{"it will not pass", Config{Postgres: "postgres://x"}, []error{gone, wrong, nil}, 2, wrong},
-		{"a command", Config{Postgres: "postgres://x", ByHand: true}, []error{gone, nil}, 1, gone},
-		{"a file", Config{}, []error{gone, nil}, 1, gone},
+		{"it comes back", config.Config{Postgres: "postgres://x"}, []error{gone, gone, nil}, 3, nil},
+		{"it will not pass", config.Config{Postgres: "postgres://x"}, []error{gone, wrong, nil}, 2, wrong},
+		{"a command", config.Config{Postgres: "postgres://x", ByHand: true}, []error{gone, nil}, 1, gone},
+		{"a file", config.Config{}, []error{gone, nil}, 1, gone},
 	} {
 		asked := 0
 		n := &Node{cfg: &c.cfg, log: slog.New(slog.DiscardHandler)}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
@@ -32,9 +33,9 @@ type BackupResult struct {
 
 // BackupDB writes the content of a database at one moment into an SQLite file, from any engine. Nodes may
 // work on the database meanwhile. The file is complete and synced, or it does not exist.
-func BackupDB(ctx context.Context, cfg *Config, file string, force bool) (res BackupResult, err error) {
+func BackupDB(ctx context.Context, cfg *config.Config, file string, force bool) (res BackupResult, err error) {
 	began := time.Now()
-	res = BackupResult{From: cfg.dbName()}
+	res = BackupResult{From: cfg.DBName()}
 	if res.File, err = filepath.Abs(file); err != nil {
 		return res, err
 	}
@@ -42,10 +43,10 @@ func BackupDB(ctx context.Context, cfg *Config, file string, force bool) (res Ba
 		return res, fmt.Errorf("%s %w", res.File, ErrExists)
 	}
 	if cfg.Postgres == "" {
-		if _, err := os.Stat(cfg.dbPath()); err != nil {
-			return res, fmt.Errorf("%w: there is no database %s", ErrNoData, cfg.dbPath())
+		if _, err := os.Stat(cfg.DBPath()); err != nil {
+			return res, fmt.Errorf("%w: there is no database %s", ErrNoData, cfg.DBPath())
 		}
-		if sameFile(cfg.dbPath(), res.File) {
+		if sameFile(cfg.DBPath(), res.File) {
 			return res, fmt.Errorf("%s is the database itself", res.File)
 		}
 	} else {
@@ -58,10 +59,10 @@ func BackupDB(ctx context.Context, cfg *Config, file string, force bool) (res Ba
 	}
 	defer os.RemoveAll(dir)
 	whole := filepath.Join(dir, "whole")
-	source := cfg.dbPath()
+	source := cfg.DBPath()
 	if cfg.Postgres != "" {
 		source = filepath.Join(dir, "copy")
-		if err := cfg.copyOut(ctx, source); err != nil {
+		if err := copyOut(ctx, cfg, source); err != nil {
 			return res, err
 		}
 	}
@@ -80,8 +81,8 @@ func BackupDB(ctx context.Context, cfg *Config, file string, force bool) (res Ba
 }
 
 // copyOut copies a PostgreSQL into a new SQLite file, from one snapshot.
-func (c *Config) copyOut(ctx context.Context, path string) error {
-	src, err := openSource(ctx, c)
+func copyOut(ctx context.Context, cfg *config.Config, path string) error {
+	src, err := openSource(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (c *Config) copyOut(ctx context.Context, path string) error {
 		return err
 	}
 	var r CopyResult
-	r.From, r.To = c.dbName(), path
+	r.From, r.To = cfg.DBName(), path
 	err = r.move(ctx, src.(store.Portable), dst, CopyOptions{})
 	return errors.Join(err, dst.Close())
 }
@@ -145,7 +146,8 @@ func pgDump(address string) string {
 	if schema == "" {
 		schema = postgres.SchemaDefault
 	}
-	return fmt.Sprintf("pg_dump --format=custom --schema=%s --file=skein.dump '%s'", schema, withoutPassword(o.URL))
+	shown := config.Config{Postgres: o.URL}
+	return fmt.Sprintf("pg_dump --format=custom --schema=%s --file=skein.dump '%s'", schema, shown.DBName())
 }
 
 // RestoreResult is the output of `skein db restore`.
@@ -161,8 +163,8 @@ type RestoreResult struct {
 // RestoreDB makes a backup the database of the settings. No process may use that database. RestoreDB
 // refuses a backup in which verify finds violations, and refuses to replace a database, unless force is
 // set. Then it keeps the old database under another name.
-func RestoreDB(ctx context.Context, cfg *Config, file string, force bool, o CopyOptions) (RestoreResult, error) {
-	res := RestoreResult{To: cfg.dbName(), Runs: map[string]int64{}, Violations: []inspect.Violation{}}
+func RestoreDB(ctx context.Context, cfg *config.Config, file string, force bool, o CopyOptions) (RestoreResult, error) {
+	res := RestoreResult{To: cfg.DBName(), Runs: map[string]int64{}, Violations: []inspect.Violation{}}
 	var err error
 	if res.File, err = filepath.Abs(file); err != nil {
 		return res, err
@@ -180,7 +182,7 @@ func RestoreDB(ctx context.Context, cfg *Config, file string, force bool, o Copy
 	return res, res.intoFolder(ctx, cfg, force, o)
 }
 
-func (r *RestoreResult) intoPostgres(ctx context.Context, cfg *Config, o CopyOptions) error {
+func (r *RestoreResult) intoPostgres(ctx context.Context, cfg *config.Config, o CopyOptions) error {
 	dir, err := os.MkdirTemp("", "skein-restore-")
 	if err != nil {
 		return err
@@ -190,12 +192,12 @@ func (r *RestoreResult) intoPostgres(ctx context.Context, cfg *Config, o CopyOpt
 	if err := r.prepare(ctx, cfg, mine, o); err != nil {
 		return err
 	}
-	c, err := CopyDB(ctx, cfg, sqliteScheme+mine, cfg.Postgres, o)
+	c, err := CopyDB(ctx, cfg, "sqlite:"+mine, cfg.Postgres, o)
 	r.Violations = append([]inspect.Violation{}, c.Violations...)
 	return err
 }
 
-func (r *RestoreResult) intoFolder(ctx context.Context, cfg *Config, force bool, o CopyOptions) error {
+func (r *RestoreResult) intoFolder(ctx context.Context, cfg *config.Config, force bool, o CopyOptions) error {
 	if err := datadir.Prepare(cfg.Data); err != nil {
 		return err
 	}
@@ -204,7 +206,7 @@ func (r *RestoreResult) intoFolder(ctx context.Context, cfg *Config, force bool,
 		return err
 	}
 	defer l.Release()
-	to := cfg.dbPath()
+	to := cfg.DBPath()
 	if sameFile(to, r.File) {
 		return fmt.Errorf("%s is the database itself", r.File)
 	}
@@ -243,7 +245,7 @@ func (r *RestoreResult) intoFolder(ctx context.Context, cfg *Config, force bool,
 
 // prepare makes a copy of the backup in the newest format and in an era of its own, closed and on
 // the disk, and verifies it.
-func (r *RestoreResult) prepare(ctx context.Context, cfg *Config, path string, o CopyOptions) error {
+func (r *RestoreResult) prepare(ctx context.Context, cfg *config.Config, path string, o CopyOptions) error {
 	if err := sqlite.Backup(ctx, r.File, path); err != nil {
 		return err
 	}

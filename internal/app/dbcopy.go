@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
@@ -49,32 +50,20 @@ type CopyResult struct {
 	Seconds    float64             `json:"seconds"`
 }
 
-// at gives settings that point to another database, in the form of the setting db.
-func (c *Config) at(db string) (*Config, error) {
-	own := *c
-	if db == "" {
-		return nil, &SettingError{Name: "db", Origin: originFlag + "db", Err: errors.New("it is empty")}
-	}
-	if err := setDB(&own, db); err != nil {
-		return nil, &SettingError{Name: "db", Origin: originFlag + "db", Err: err}
-	}
-	return &own, nil
-}
-
 // CopyDB copies a whole database into an empty one: everything or nothing. No node may use either of them.
-func CopyDB(ctx context.Context, cfg *Config, from, to string, o CopyOptions) (CopyResult, error) {
+func CopyDB(ctx context.Context, cfg *config.Config, from, to string, o CopyOptions) (CopyResult, error) {
 	began := time.Now()
 	res := CopyResult{Rows: map[string]int64{}, LeftOut: map[string]int64{}, Bad: []string{}, Quarantined: []string{}, Violations: []inspect.Violation{}}
-	source, err := cfg.at(from)
+	source, err := cfg.At(from)
 	if err != nil {
 		return res, err
 	}
-	target, err := cfg.at(to)
+	target, err := cfg.At(to)
 	if err != nil {
 		return res, err
 	}
-	res.From, res.To = source.dbName(), target.dbName()
-	for _, c := range []*Config{source, target} {
+	res.From, res.To = source.DBName(), target.DBName()
+	for _, c := range []*config.Config{source, target} {
 		release, err := hold(c)
 		if err != nil {
 			return res, err
@@ -107,42 +96,34 @@ func CopyDB(ctx context.Context, cfg *Config, from, to string, o CopyOptions) (C
 
 // openSource opens the database to copy. It must have the format of this program, because the copy does not
 // change it.
-func openSource(ctx context.Context, cfg *Config) (store.Store, error) {
+func openSource(ctx context.Context, cfg *config.Config) (store.Store, error) {
 	seen, _, err := lookAt(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	if seen.Format == 0 {
-		return nil, fmt.Errorf("%w: there is no database %s", ErrNoData, cfg.dbName())
+		return nil, fmt.Errorf("%w: there is no database %s", ErrNoData, cfg.DBName())
 	}
 	if seen.Format < seen.Known {
 		return nil, fmt.Errorf("database %s: %w: it has format %d and this program copies format %d; bring it up to date first: skein db migrate --db %s",
-			cfg.dbName(), store.ErrFormat, seen.Format, seen.Known, cfg.dbSetting())
+			cfg.DBName(), store.ErrFormat, seen.Format, seen.Known, cfg.DBSetting())
 	}
 	return readStore(ctx, cfg)
 }
 
-// dbSetting is the database in the form of the setting db, without a password.
-func (c *Config) dbSetting() string {
-	if c.Postgres != "" {
-		return "'" + c.dbName() + "'"
-	}
-	return sqliteScheme + c.dbPath()
-}
-
 // openTarget opens or makes the target of the copy. discard removes a file that it made.
-func openTarget(ctx context.Context, cfg *Config) (st store.Store, discard func(), err error) {
+func openTarget(ctx context.Context, cfg *config.Config) (st store.Store, discard func(), err error) {
 	discard = func() {}
 	if cfg.Postgres == "" {
-		if _, err := os.Stat(cfg.dbPath()); errors.Is(err, os.ErrNotExist) {
-			if err := os.MkdirAll(filepath.Dir(cfg.dbPath()), 0o700); err != nil {
-				return nil, discard, fmt.Errorf("database %s: %w", cfg.dbName(), err)
+		if _, err := os.Stat(cfg.DBPath()); errors.Is(err, os.ErrNotExist) {
+			if err := os.MkdirAll(filepath.Dir(cfg.DBPath()), 0o700); err != nil {
+				return nil, discard, fmt.Errorf("database %s: %w", cfg.DBName(), err)
 			}
 			discard = func() {
 				if st != nil {
 					_ = st.Close()
 				}
-				removeDB(cfg.dbPath())
+				removeDB(cfg.DBPath())
 			}
 		}
 	}

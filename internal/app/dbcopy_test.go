@@ -15,6 +15,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
@@ -61,7 +62,7 @@ func TestCopyToPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	var locked *datadir.LockedError
-	if _, err := CopyDB(t.Context(), c, "sqlite:"+c.dbPath(), address, quietCopy()); !errors.As(err, &locked) {
+	if _, err := CopyDB(t.Context(), c, "sqlite:"+c.DBPath(), address, quietCopy()); !errors.As(err, &locked) {
 		t.Errorf("copied under a running node: %v", err)
 	}
 	n.Hurry()
@@ -69,9 +70,9 @@ func TestCopyToPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := history(t, c, ended)
-	spoil(t, c.dbPath(), damaged)
+	spoil(t, c.DBPath(), damaged)
 
-	res, err := CopyDB(t.Context(), c, "sqlite:"+c.dbPath(), address, quietCopy())
+	res, err := CopyDB(t.Context(), c, "sqlite:"+c.DBPath(), address, quietCopy())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,26 +82,26 @@ func TestCopyToPostgres(t *testing.T) {
 	if len(res.Quarantined) != 1 || !strings.HasPrefix(res.Quarantined[0], damaged) {
 		t.Errorf("quarantined: %q", res.Quarantined)
 	}
-	if _, err := CopyDB(t.Context(), c, "sqlite:"+c.dbPath(), address, quietCopy()); !errors.Is(err, ErrNotEmpty) {
+	if _, err := CopyDB(t.Context(), c, "sqlite:"+c.DBPath(), address, quietCopy()); !errors.Is(err, ErrNotEmpty) {
 		t.Errorf("copied twice: %v", err)
 	}
 
-	there := *c
-	if err := setDB(&there, address); err != nil {
+	there, err := c.At(address)
+	if err != nil {
 		t.Fatal(err)
 	}
-	after := history(t, &there, ended)
+	after := history(t, there, ended)
 	if !slices.Equal(before, after) {
 		t.Errorf("the history of a run is another one:\n%v\n%v", before, after)
 	}
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	goesOn(t, &there, paused, running)
-	if found, err := Verify(t.Context(), &there); err != nil || len(found) != 1 || found[0].Run != damaged {
+	goesOn(t, there, paused, running)
+	if found, err := Verify(t.Context(), there); err != nil || len(found) != 1 || found[0].Run != damaged {
 		t.Errorf("%v, %v", found, err)
 	}
-	backAndForth(t, &there, damaged)
+	backAndForth(t, there, damaged)
 }
 
 // beginAt starts a run that waits until a file is there, and waits until it does.
@@ -128,7 +129,7 @@ func spoil(t *testing.T, path, run string) {
 }
 
 // history returns the history of a run, without a node.
-func history(t *testing.T, c *Config, run string) (lines []string) {
+func history(t *testing.T, c *config.Config, run string) (lines []string) {
 	t.Helper()
 	o, err := Observe(t.Context(), c)
 	if err != nil {
@@ -159,7 +160,7 @@ func history(t *testing.T, c *Config, run string) (lines []string) {
 }
 
 // goesOn: a node over the copy ends the unfinished runs, and knows the triggers.
-func goesOn(t *testing.T, c *Config, paused, running string) {
+func goesOn(t *testing.T, c *config.Config, paused, running string) {
 	t.Helper()
 	_, k, stop := startNode(t, c)
 	if run := end(t, k, running); run.State != "succeeded" || len(run.Tasks[0].Attempts) != 2 {
@@ -191,36 +192,36 @@ func goesOn(t *testing.T, c *Config, paused, running string) {
 }
 
 // backAndForth: a backup of a PostgreSQL is a database of its own, which can be restored.
-func backAndForth(t *testing.T, c *Config, damaged string) {
+func backAndForth(t *testing.T, c *config.Config, damaged string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "backup.db")
 	b, err := BackupDB(t.Context(), c, file, false)
 	if err != nil || b.Bytes == 0 || !strings.Contains(b.PgDump, "--schema=moved") {
 		t.Fatalf("%+v, %v", b, err)
 	}
-	saved := *c
-	if err := setDB(&saved, "sqlite:"+file); err != nil {
+	saved, err := c.At("sqlite:" + file)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if found, err := Verify(t.Context(), &saved); err != nil || len(found) != 1 {
+	if found, err := Verify(t.Context(), saved); err != nil || len(found) != 1 {
 		t.Errorf("%v, %v", found, err)
 	}
-	other := *c
-	if err := setDB(&other, strings.Replace(c.Postgres, "schema=moved", "schema=again", 1)); err != nil {
+	other, err := c.At(strings.Replace(c.Postgres, "schema=moved", "schema=again", 1))
+	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := RestoreDB(t.Context(), &other, file, false, quietCopy())
+	r, err := RestoreDB(t.Context(), other, file, false, quietCopy())
 	if err != nil || r.Runs["succeeded"] == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if a, b := history(t, c, damagedNeighbour(t, c, damaged)), history(t, &other, damagedNeighbour(t, c, damaged)); !slices.Equal(a, b) {
+	if a, b := history(t, c, damagedNeighbour(t, c, damaged)), history(t, other, damagedNeighbour(t, c, damaged)); !slices.Equal(a, b) {
 		t.Errorf("%v\n%v", a, b)
 	}
 	folder := testConfig(t, nil)
 	if _, err := RestoreDB(t.Context(), folder, file, false, quietCopy()); err == nil || !strings.Contains(err.Error(), "nothing was restored") {
 		t.Errorf("a backup with a violation was restored: %v", err)
 	}
-	if _, err := os.Stat(folder.dbPath()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(folder.DBPath()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 	if r, err := RestoreDB(t.Context(), folder, file, true, quietCopy()); err != nil || len(r.Violations) != 1 {
@@ -229,7 +230,7 @@ func backAndForth(t *testing.T, c *Config, damaged string) {
 }
 
 // damagedNeighbour is the newest run but the damaged one.
-func damagedNeighbour(t *testing.T, c *Config, damaged string) string {
+func damagedNeighbour(t *testing.T, c *config.Config, damaged string) string {
 	t.Helper()
 	o, err := Observe(t.Context(), c)
 	if err != nil {

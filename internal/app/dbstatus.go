@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/store"
@@ -47,9 +49,9 @@ type DBMember struct {
 }
 
 // lookAt looks at the database of the settings without making or changing anything.
-func lookAt(ctx context.Context, cfg *Config) (seen store.Seen, engine string, err error) {
+func lookAt(ctx context.Context, cfg *config.Config) (seen store.Seen, engine string, err error) {
 	if cfg.Postgres == "" {
-		seen, err = sqlite.Inspect(cfg.dbPath())
+		seen, err = sqlite.Inspect(cfg.DBPath())
 		return seen, "sqlite", named(cfg, err)
 	}
 	o, err := postgres.ParseAddress(cfg.Postgres)
@@ -59,17 +61,17 @@ func lookAt(ctx context.Context, cfg *Config) (seen store.Seen, engine string, e
 	return seen, "postgres", named(cfg, err)
 }
 
-func named(cfg *Config, err error) error {
+func named(cfg *config.Config, err error) error {
 	if err != nil {
-		return fmt.Errorf("database %s: %w", cfg.dbName(), err)
+		return fmt.Errorf("database %s: %w", cfg.DBName(), err)
 	}
 	return nil
 }
 
 // StatusDB looks at a database, whatever its format; it changes nothing.
-func StatusDB(ctx context.Context, cfg *Config) (DBStatus, error) {
+func StatusDB(ctx context.Context, cfg *config.Config) (DBStatus, error) {
 	seen, engine, err := lookAt(ctx, cfg)
-	s := DBStatus{Engine: engine, Location: cfg.dbName(), Format: seen.Format, Known: seen.Known,
+	s := DBStatus{Engine: engine, Location: cfg.DBName(), Format: seen.Format, Known: seen.Known,
 		Applied: append([]string{}, seen.Applied...), Pending: append([]string{}, seen.Pending...), Members: []DBMember{}, Runs: map[string]int64{}}
 	if err != nil {
 		return s, err
@@ -132,9 +134,9 @@ type Migration struct {
 
 // MigrateDB brings a database to the format of this program, or creates it. Nodes on PostgreSQL may
 // continue meanwhile. An SQLite file that needs a migration must not be in use.
-func MigrateDB(ctx context.Context, cfg *Config) (Migration, error) {
+func MigrateDB(ctx context.Context, cfg *config.Config) (Migration, error) {
 	seen, _, err := lookAt(ctx, cfg)
-	m := Migration{Location: cfg.dbName(), From: seen.Format, To: max(seen.Known, seen.Format), Known: seen.Known, Applied: append([]string{}, seen.Pending...)}
+	m := Migration{Location: cfg.DBName(), From: seen.Format, To: max(seen.Known, seen.Format), Known: seen.Known, Applied: append([]string{}, seen.Pending...)}
 	if err != nil || seen.Format == seen.Known {
 		return m, err
 	}
@@ -165,7 +167,7 @@ func MigrateDB(ctx context.Context, cfg *Config) (Migration, error) {
 var ErrInUse = errors.New("the database is in use")
 
 // nobodyWorks finds out whether a node works on an open database. Only members of a cluster can be found.
-func nobodyWorks(ctx context.Context, cfg *Config, st store.Store) error {
+func nobodyWorks(ctx context.Context, cfg *config.Config, st store.Store) error {
 	c, ok := st.(store.Cluster)
 	if !ok {
 		return nil
@@ -181,7 +183,7 @@ func nobodyWorks(ctx context.Context, cfg *Config, st store.Store) error {
 	for _, m := range members {
 		if silent := time.Duration(now-m.Seen) * time.Microsecond; silent < cfg.Lag {
 			return fmt.Errorf("%w: node %s (%s) works on %s and was heard of %s ago; stop it first (one that was killed counts as gone after %s)",
-				ErrInUse, m.Name, m.Address, cfg.dbName(), silent.Round(100*time.Millisecond), cfg.Lag)
+				ErrInUse, m.Name, m.Address, cfg.DBName(), silent.Round(100*time.Millisecond), cfg.Lag)
 		}
 	}
 	return nil
@@ -189,12 +191,12 @@ func nobodyWorks(ctx context.Context, cfg *Config, st store.Store) error {
 
 // hold keeps nodes on this machine from using an SQLite file. It takes the lock of the file's folder, if
 // that is a data folder, and checks that no process has the file open at this moment.
-func hold(cfg *Config) (release func(), err error) {
+func hold(cfg *config.Config) (release func(), err error) {
 	release = func() {}
 	if cfg.Postgres != "" {
 		return release, nil
 	}
-	dir := folderOf(cfg)
+	dir := filepath.Dir(cfg.DBPath())
 	if datadir.Is(dir) {
 		l, err := datadir.Take(dir)
 		if err != nil {
@@ -202,13 +204,13 @@ func hold(cfg *Config) (release func(), err error) {
 		}
 		release = func() { _ = l.Release() }
 	}
-	if _, err := os.Stat(cfg.dbPath()); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(cfg.DBPath()); errors.Is(err, os.ErrNotExist) {
 		return release, nil
 	}
-	if err := sqlite.Alone(cfg.dbPath()); err != nil {
+	if err := sqlite.Alone(cfg.DBPath()); err != nil {
 		release()
 		if errors.Is(err, sqlite.ErrInUse) {
-			err = fmt.Errorf("%w: another process has %s open; end it first", ErrInUse, cfg.dbPath())
+			err = fmt.Errorf("%w: another process has %s open; end it first", ErrInUse, cfg.DBPath())
 		}
 		return func() {}, err
 	}

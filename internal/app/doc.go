@@ -1,5 +1,5 @@
-// Package app is the one place where everything meets: it reads the settings, locks the data folder,
-// opens the store, starts the worker, the engine and the server, and takes them down again in order.
+// Package app is the one place where everything meets: by the settings (package config) it locks the data
+// folder, opens the store, starts the worker, the engine and the server, and takes them down again in order.
 // Nothing else wires anything.
 //
 // A [Node] is one process over one data folder:
@@ -10,6 +10,6 @@
 //	<data>/work/…     what attempts need while they run (package worker)
 //
 // Start-up: data folder → lock → listen → store → worker → engine → server. The address goes into the
-// lock file once requests are answered, so whoever finds the folder locked finds the node too.
+// lock file once requests are answered, so a process that finds the folder locked finds the node too.
 // Shutdown is the reverse, with the drain in between: see [Node.Run].
 package app

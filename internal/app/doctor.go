@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/secret"
@@ -36,7 +37,7 @@ type Check struct {
 
 // Doctor checks whether a node can work here. It makes the data folder if it is missing, and changes nothing
 // else.
-func Doctor(ctx context.Context, cfg *Config) []Check {
+func Doctor(ctx context.Context, cfg *config.Config) []Check {
 	folder := checkFolder(cfg)
 	checks := []Check{folder}
 	if folder.State != CheckBad {
@@ -47,7 +48,7 @@ func Doctor(ctx context.Context, cfg *Config) []Check {
 	return append(checks, checkPort(ctx, cfg), checkLoopback(cfg), checkLimits(cfg), checkThreads(), checkClock())
 }
 
-func checkFolder(cfg *Config) Check {
+func checkFolder(cfg *config.Config) Check {
 	c := Check{Name: "data folder", State: CheckGood, Found: cfg.Data}
 	if err := datadir.Prepare(cfg.Data); err != nil {
 		c.State, c.Found, c.Remedy = CheckBad, err.Error(), "choose a folder that this user may write: --data DIR"
@@ -71,7 +72,7 @@ const (
 	diskNone = 64 << 20
 )
 
-func checkDisk(cfg *Config) Check {
+func checkDisk(cfg *config.Config) Check {
 	c := Check{Name: "disk", State: CheckGood}
 	free, err := diskFree(cfg.Data)
 	if err != nil {
@@ -87,18 +88,18 @@ func checkDisk(cfg *Config) Check {
 	return c
 }
 
-func checkStore(ctx context.Context, cfg *Config) []Check {
+func checkStore(ctx context.Context, cfg *config.Config) []Check {
 	c := Check{Name: "store", State: CheckGood}
 	db, err := readStore(ctx, cfg)
 	if errors.Is(err, os.ErrNotExist) {
-		c.Found = cfg.dbName() + " (not made yet)"
+		c.Found = cfg.DBName() + " (not made yet)"
 		return []Check{c}
 	}
 	var more []Check
 	if err == nil {
 		defer db.Close()
 		info, e := db.Info(ctx)
-		c.Found = fmt.Sprintf("%s, format %d, %d MiB", cfg.dbName(), info.Format, info.Bytes>>20)
+		c.Found = fmt.Sprintf("%s, format %d, %d MiB", cfg.DBName(), info.Format, info.Bytes>>20)
 		err = e
 		if tokens, ok := db.(store.Tokens); ok && err == nil {
 			more = append(more, checkTokens(ctx, tokens)...)
@@ -175,7 +176,7 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 const tokensTold = 10
 
 // checkProcesses looks how processes are held together and killed, in a folder of its own.
-func checkProcesses(ctx context.Context, cfg *Config) []Check {
+func checkProcesses(ctx context.Context, cfg *config.Config) []Check {
 	dir, err := os.MkdirTemp("", "skein-doctor-")
 	if err != nil {
 		return []Check{{Name: "keeper", State: CheckWarn, Found: err.Error()}}
@@ -185,15 +186,15 @@ func checkProcesses(ctx context.Context, cfg *Config) []Check {
 	return []Check{containment, keeper, checkIsolation(cfg)}
 }
 
-func checkPort(ctx context.Context, cfg *Config) Check {
+func checkPort(ctx context.Context, cfg *config.Config) Check {
 	c := Check{Name: "port", State: CheckGood, Found: cfg.Listen + " is free"}
 	if h, err := datadir.Find(ctx, cfg.Data); err == nil && h != nil {
 		c.Found = h.Error()
 		return c
 	}
-	_, _, err := splitAddress(cfg.Listen)
+	_, _, err := cfg.ListenAddress()
 	if err == nil {
-		err = mayOpen(cfg)
+		err = cfg.MayListen()
 	}
 	if err != nil {
 		return Check{Name: c.Name, State: CheckBad, Found: err.Error()}
@@ -216,7 +217,7 @@ const (
 	filesElse    = 256
 )
 
-func checkLimits(cfg *Config) Check {
+func checkLimits(cfg *config.Config) Check {
 	c := Check{Name: "limits", State: CheckGood}
 	files, procs, err := processLimits()
 	if err != nil {

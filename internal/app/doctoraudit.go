@@ -10,6 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"skein.dev/skein/internal/audit"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/store"
 )
 
@@ -17,7 +18,7 @@ import (
 const auditLate = time.Minute
 
 // checkAudit looks how far the audit log is, and what this node has signed last.
-func checkAudit(ctx context.Context, cfg *Config, db store.Store) Check {
+func checkAudit(ctx context.Context, cfg *config.Config, db store.Store) Check {
 	c := Check{Name: "audit log", State: CheckGood}
 	failed := func(err error) Check { return Check{Name: c.Name, State: CheckWarn, Found: err.Error()} }
 	info, err := db.Info(ctx)
@@ -60,7 +61,7 @@ func checkAudit(ctx context.Context, cfg *Config, db store.Store) Check {
 }
 
 // lastCheckpoint reads what this node has signed last. found is false if it has no file or no key yet.
-func lastCheckpoint(cfg *Config, origin string) (last audit.Checkpoint, found bool, err error) {
+func lastCheckpoint(cfg *config.Config, origin string) (last audit.Checkpoint, found bool, err error) {
 	key, err := audit.PublicKey(cfg.AuditKey() + audit.PublicSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return last, false, nil

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/identity"
 )
 
@@ -12,11 +13,11 @@ import (
 const identityCheckMax = 20 * time.Second
 
 // checkIdentity asks each identity provider of the settings whether people can sign in by it.
-func checkIdentity(ctx context.Context, cfg *Config) (all []Check) {
-	if d := directoryOf(cfg, slog.New(slog.DiscardHandler)); d != nil {
+func checkIdentity(ctx context.Context, cfg *config.Config) (all []Check) {
+	if d := cfg.Directory(slog.New(slog.DiscardHandler)); d != nil {
 		all = append(all, checkDirectory(ctx, d))
 	}
-	providers, err := identityProviders(cfg, slog.New(slog.DiscardHandler))
+	providers, err := cfg.Providers(slog.New(slog.DiscardHandler))
 	if err != nil {
 		return append(all, Check{Name: "sign-in", State: CheckBad, Found: err.Error(), Remedy: "correct ca_cert"})
 	}
@@ -53,10 +54,10 @@ func checkDirectory(ctx context.Context, d *identity.Directory) Check {
 }
 
 // redirectOf is where a provider sends people back; "": it depends on a setting that is missing.
-func redirectOf(cfg *Config, provider string) string {
+func redirectOf(cfg *config.Config, provider string) string {
 	base := cfg.PublicURL
 	if base == "" {
-		if cfg.open() {
+		if cfg.Exposed() {
 			return ""
 		}
 		base = "http://" + cfg.Listen

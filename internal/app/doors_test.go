@@ -29,6 +29,7 @@ import (
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/peer"
@@ -150,7 +151,7 @@ func (o *openNode) url(path string) string {
 	return "https://" + o.host + path
 }
 
-func openDatabase(t *testing.T, c *Config) (store.Store, error) {
+func openDatabase(t *testing.T, c *config.Config) (store.Store, error) {
 	t.Helper()
 	if err := datadir.Prepare(c.Data); err != nil {
 		return nil, err

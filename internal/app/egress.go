@@ -3,50 +3,13 @@ package app
 import (
 	"fmt"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/store/postgres"
 )
 
-// egressSettings are the settings of outgoing calls.
-func egressSettings() []setting {
-	return []setting{
-		{name: "egress", def: text(""), set: setEgress},
-		{name: "egress_proxy", def: text(""), set: setEgressProxy, shown: withoutPassword},
-	}
-}
-
-// setEgress checks which addresses requests may reach.
-func setEgress(c *Config, v string) error {
-	if c.Egress = v; v == "" {
-		return nil
-	}
-	_, err := egress.ParsePolicy(v)
-	return err
-}
-
-// setEgressProxy checks which proxy requests go through.
-func setEgressProxy(c *Config, v string) error {
-	if c.EgressProxy = v; v == "" || v == egress.Environment {
-		return nil
-	}
-	_, err := egress.ParseProxy(v)
-	return err
-}
-
-// egressPolicy returns the addresses that requests may reach: all of them on a node that only this machine
-// can reach, unless the setting says otherwise.
-func (c *Config) egressPolicy() string {
-	switch {
-	case c.Egress != "":
-		return c.Egress
-	case c.open():
-		return egress.Public
-	}
-	return egress.Any
-}
-
 // ownDatabase are the addresses of the database.
-func ownDatabase(c *Config) ([]egress.Own, error) {
+func ownDatabase(c *config.Config) ([]egress.Own, error) {
 	if c.Postgres == "" {
 		return nil, nil
 	}
@@ -56,7 +19,7 @@ func ownDatabase(c *Config) ([]egress.Own, error) {
 	}
 	addresses, err := o.Addresses()
 	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", c.dbName(), err)
+		return nil, fmt.Errorf("database %s: %w", c.DBName(), err)
 	}
 	var all []egress.Own
 	for _, a := range addresses {
@@ -68,7 +31,7 @@ func ownDatabase(c *Config) ([]egress.Own, error) {
 // egressRules returns the rules for the requests of tasks on every machine, from the nodes that are known
 // now.
 func (n *Node) egressRules(database []egress.Own) egress.Rules {
-	rules := egress.Rules{Policies: []string{n.cfg.egressPolicy()}, Own: append([]egress.Own(nil), database...)}
+	rules := egress.Rules{Policies: []string{n.cfg.EgressPolicy()}, Own: append([]egress.Own(nil), database...)}
 	add := func(address string) {
 		if own, ok := egress.OwnURL("node", address); ok {
 			rules.Own = append(rules.Own, own)

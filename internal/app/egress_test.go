@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"skein.dev/skein/internal/egress"
 )
 
 // TestRequestsToTheNode: a task cannot make a token by a request to its own node, by whatever name of its address; another
@@ -44,24 +42,6 @@ func TestRequestsToTheNode(t *testing.T) {
 	}
 	if tokens, err := k.Tokens(t.Context()); err != nil || len(tokens.Items) > 0 {
 		t.Errorf("there are tokens: %v, %v", tokens, err)
-	}
-}
-
-func TestEgressDefault(t *testing.T) {
-	for _, c := range []struct {
-		flags map[string]string
-		want  string
-	}{
-		{map[string]string{}, egress.Any},
-		{map[string]string{"listen": "[::1]:0"}, egress.Any},
-		{map[string]string{"listen": "0.0.0.0:8080"}, egress.Public},
-		{map[string]string{"listen": "node-1:8080"}, egress.Public},
-		{map[string]string{"listen": "0.0.0.0:8080", "egress": "public,10.0.0.0/8"}, "public,10.0.0.0/8"},
-		{map[string]string{"egress": "public"}, egress.Public},
-	} {
-		if got := testConfig(t, c.flags).egressPolicy(); got != c.want {
-			t.Errorf("%v: %s, want %s", c.flags, got, c.want)
-		}
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/remote"
 )
@@ -26,26 +26,6 @@ const (
 	healthTimeout   = 10 * time.Second
 	healthHeaderMax = 8 << 10
 )
-
-func healthSettings() []setting {
-	return []setting{{name: "health_listen", def: text(""), set: setHealthListen}}
-}
-
-// setHealthListen takes an address whose host is loopback unless another one is named.
-func setHealthListen(c *Config, v string) error {
-	if c.HealthListen = ""; v == "" {
-		return nil
-	}
-	host, port, err := splitAddress(v)
-	if err != nil {
-		return err
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	c.HealthListen = net.JoinHostPort(host, strconv.Itoa(port))
-	return nil
-}
 
 // healthHandler answers /livez, /readyz and /metrics of a worker.
 func healthHandler(w *remote.Worker) http.Handler {
@@ -79,13 +59,13 @@ func showWorker(p *metric.Page, w *remote.Worker) {
 // health is the health listener of a worker. It is nil if there is none.
 type health struct{ l net.Listener }
 
-func listenHealth(cfg *Config) (*health, error) {
+func listenHealth(cfg *config.Config) (*health, error) {
 	if cfg.HealthListen == "" {
 		return nil, nil
 	}
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", cfg.HealthListen)
 	if err != nil {
-		return nil, &SettingError{Name: "health_listen", Origin: cfg.origin("health_listen"), Err: err}
+		return nil, cfg.Wrong("health_listen", err)
 	}
 	return &health{l}, nil
 }

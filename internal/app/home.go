@@ -7,6 +7,7 @@ import (
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/metric"
@@ -27,7 +28,7 @@ func (n *Node) newHome(info store.Info) *home.Home {
 	}
 	return home.New(home.Config{Boot: worker.Boot, Logs: sink, Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
 		Store: n.store.(store.Cluster), Register: n.store.Register, Caller: n.member.peers, Jobs: n.executor.Jobs(), Executor: n.executor,
-		Slots: n.cfg.Slots, Traits: n.cfg.traits(), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed,
+		Slots: n.cfg.Slots, Traits: traitsOf(n.cfg), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed,
 		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Version: Version(), Format: info.Known,
 		Strategy: n.cfg.Dispatch, Log: n.log,
 	})
@@ -44,13 +45,13 @@ func (m *membership) metrics(p *metric.Page) {
 	}
 }
 
-// traits are the properties by which tasks choose this process.
-func (c *Config) traits() store.Traits {
-	return store.Traits{Groups: c.Groups, Labels: c.Labels, Room: c.Room}
+// traitsOf are the properties by which tasks choose this process.
+func traitsOf(cfg *config.Config) store.Traits {
+	return store.Traits{Groups: cfg.Groups, Labels: cfg.Labels, Room: cfg.Room}
 }
 
 // slotless gives a node without the role worker no slots.
-func slotless(cfg *Config) (*Config, error) {
+func slotless(cfg *config.Config) (*config.Config, error) {
 	if !cfg.NoWorker {
 		return cfg, nil
 	}
@@ -73,7 +74,7 @@ func (n *Node) withWorkers(others http.Handler) (http.Handler, error) {
 	if err := routes.Err(func(of access.Of) bool { return of == access.OfWorker }); err != nil {
 		return nil, err
 	}
-	workers := server.Guarded(n.listener.Addr().String(), n.cfg.open(), n.member.workers())
+	workers := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), n.member.workers())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if row, _ := access.Match(r); row.Of == access.OfWorker {
 			workers.ServeHTTP(w, r)

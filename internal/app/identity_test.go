@@ -479,7 +479,7 @@ func (w *oidcWorld) people(t *testing.T) {
 
 // doctor checks both providers: one is right, the other one does not know the redirect address.
 func (w *oidcWorld) doctor(t *testing.T) {
-	if secret := w.n.cfg.Auth.OIDC[0].ClientSecretFile; !slices.Contains(w.n.cfg.protected(), secret) {
+	if secret := w.n.cfg.Auth.OIDC[0].ClientSecretFile; !slices.Contains(w.n.cfg.Protected(), secret) {
 		t.Errorf("an isolated task can read %s", secret)
 	}
 	is := func(public, provider, state, found string) {

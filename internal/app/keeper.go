@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -56,8 +57,8 @@ func (n *Node) connect(ctx context.Context) <-chan connected {
 	got := make(chan connected, 1)
 	go func() {
 		var c connected
-		c.link, c.adopted, c.err = worker.Connect(ctx, worker.LinkConfig{Lease: n.cfg.lease(), Lock: n.lock.File, Config: worker.Config{DataDir: n.cfg.Data,
-			Slots: n.cfg.Slots, PassEnv: n.cfg.PassEnv, Isolation: n.cfg.Isolation, Protected: n.cfg.protected(), Log: n.log, Report: func(rs ...worker.Result) { n.executor.Ended(rs...) },
+		c.link, c.adopted, c.err = worker.Connect(ctx, worker.LinkConfig{Lease: leaseOf(n.cfg), Lock: n.lock.File, Config: worker.Config{DataDir: n.cfg.Data,
+			Slots: n.cfg.Slots, PassEnv: n.cfg.PassEnv, Isolation: n.cfg.Isolation, Protected: n.cfg.Protected(), Log: n.log, Report: func(rs ...worker.Result) { n.executor.Ended(rs...) },
 			Started: func(k worker.Key, at time.Time) { n.executor.Started(k, at) }, Room: func(why string) { n.executor.Room(why) }}})
 		got <- c
 	}()
@@ -74,7 +75,7 @@ func (n *Node) goOn(ctx context.Context, a *worker.Adopted) (*engine.Life, error
 	if json.Unmarshal([]byte(a.Tag), &t) == nil && t.Handler != 0 {
 		found, err := n.store.Handlers(ctx, []dag.HandlerID{t.Handler})
 		if err != nil {
-			return nil, fmt.Errorf("database %s: %w", n.cfg.dbName(), err)
+			return nil, fmt.Errorf("database %s: %w", n.cfg.DBName(), err)
 		}
 		if len(found) == 1 && found[0].UUID == t.UUID {
 			life := &engine.Life{Handler: found[0], Held: n.executor.Adopt(a)}
@@ -119,12 +120,12 @@ func (n *Node) renew(ctx context.Context) {
 // leasePerLag: a node's attempts must be gone before the others may take it for dead.
 const leasePerLagNum, leasePerLagDen = 3, 4
 
-// lease is how long attempts outlive the last renewal.
-func (c *Config) lease() time.Duration {
-	if c.Postgres == "" {
-		return c.Lease
+// leaseOf is how long attempts outlive the last renewal.
+func leaseOf(cfg *config.Config) time.Duration {
+	if cfg.Postgres == "" {
+		return cfg.Lease
 	}
-	return min(c.Lease, c.Lag*leasePerLagNum/leasePerLagDen)
+	return min(cfg.Lease, cfg.Lag*leasePerLagNum/leasePerLagDen)
 }
 
 // reborn has the keeper know under which handler a node lives that was taken for dead.

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"syscall"
+
+	"skein.dev/skein/internal/config"
 )
 
 // ErrListen is an address on which the process cannot listen. Its text names the address, the reason and
@@ -15,37 +17,10 @@ var ErrListen = errors.New("cannot listen")
 // portsMax is how many ports after the usual one are tried.
 const portsMax = 100
 
-// checkListen refuses an address before anything is done for it.
-func checkListen(c *Config) error {
-	host, _, err := splitAddress(c.Listen)
-	if err != nil {
-		return err
-	}
-	if err := mayOpen(c); err != nil {
-		return err
-	}
-	return reachable(c, host)
-}
-
-// reachable refuses a node of a cluster that tells the others no address that leads to it.
-func reachable(c *Config, host string) error {
-	ip := net.ParseIP(host)
-	if c.Postgres == "" || c.Advertise != "" || host != "" && (ip == nil || !ip.IsUnspecified()) {
-		return nil
-	}
-	scheme := "http"
-	if c.TLSCert != "" {
-		scheme = "https"
-	}
-	return &SettingError{Name: "listen", Origin: c.origin("listen"),
-		Err: fmt.Errorf("the other nodes of the cluster cannot reach this one at %s; name an address that they can reach: "+
-			"--advertise %s://HOST:PORT", c.Listen, scheme)}
-}
-
 // listen opens the node's address. The default address moves to the next free port if its port is taken. An
 // address that was set is used as it is, or refused.
-func listen(c *Config) (net.Listener, error) {
-	host, port, err := splitAddress(c.Listen)
+func listen(c *config.Config) (net.Listener, error) {
+	host, port, err := c.ListenAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -64,17 +39,3 @@ func listen(c *Config) (net.Listener, error) {
 		}
 	}
 }
-
-func splitAddress(address string) (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(address)
-	if err == nil {
-		port, err = strconv.Atoi(text)
-	}
-	if err != nil || port < 0 || port > 65535 {
-		return "", 0, fmt.Errorf("%q is not HOST:PORT, such as %s", address, ListenDefault)
-	}
-	return host, port, nil
-}
-
-// ErrNotAllowed is something that is refused for safety.
-var ErrNotAllowed = errors.New("not allowed to listen")

@@ -11,35 +11,25 @@ import (
 	"strings"
 
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/secret"
 )
 
-// loopbackSetting says whether a node on loopback answers programs that show no token.
-func loopbackSetting() setting {
-	return setting{name: "loopback", def: text("token"), set: func(c *Config, v string) error {
-		c.LoopbackOpen = v == "open"
-		return oneOf(v, "open", "token")
-	}}
-}
-
-// loopbackOpen reports whether every caller on a node's port counts as its user.
-func (c *Config) loopbackOpen() bool { return c.LoopbackOpen && !c.open() }
-
 // warnOpen logs at each start that the node requires no token.
-func warnOpen(cfg *Config, log *slog.Logger) {
-	if cfg.loopbackOpen() {
+func warnOpen(cfg *config.Config, log *slog.Logger) {
+	if cfg.TokenFree() {
 		log.Warn("every user of this machine can run commands as the user of this node; the next version has no loopback: open",
 			"code", "loopback_open", "listen", cfg.Listen, "remedy", "remove the setting loopback: commands, workers and Go clients of your user find the token by themselves")
 	}
 }
 
 // checkLoopback says who may call the node.
-func checkLoopback(cfg *Config) Check {
+func checkLoopback(cfg *config.Config) Check {
 	c := Check{Name: "loopback", State: CheckGood, Found: "callers show a token; programs of this user find it by themselves"}
 	switch {
-	case cfg.open():
+	case cfg.Exposed():
 		c.Found = "the node listens beyond loopback; callers show a token"
 	case cfg.LoopbackOpen:
 		c.State, c.Found = CheckWarn, "loopback is open: every user of this machine can run commands as the user of the node; the next version has no such setting"
@@ -61,9 +51,9 @@ type ownToken struct {
 func localTokenFile(data string) string { return filepath.Join(data, "access", "local.token") }
 
 // newOwnToken makes the token and writes it into the data folder, in place of an earlier one.
-func newOwnToken(cfg *Config) (*ownToken, error) {
+func newOwnToken(cfg *config.Config) (*ownToken, error) {
 	o := &ownToken{file: localTokenFile(cfg.Data), forget: func() {}}
-	if cfg.open() { // a node on loopback that was killed here may have left one
+	if cfg.Exposed() { // a node on loopback that was killed here may have left one
 		_ = os.Remove(o.file)
 		return o, nil
 	}
@@ -80,7 +70,7 @@ func newOwnToken(cfg *Config) (*ownToken, error) {
 
 // record tells programs that know only the address where the token is. Commands find the node of a data
 // folder by that folder, so a command that is a node needs no record.
-func (o *ownToken) record(cfg *Config, address string, log *slog.Logger) {
+func (o *ownToken) record(cfg *config.Config, address string, log *slog.Logger) {
 	if o.secret == "" || cfg.ByHand {
 		return
 	}

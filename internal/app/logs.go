@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/server"
@@ -16,11 +17,10 @@ import (
 
 // openLogs opens the common store of logs, which is used in addition to the files of each node: the shared
 // folder if there is one, else the database of a cluster. It returns nil if there is neither.
-func openLogs(cfg *Config, st store.Store) (logs.Store, error) {
+func openLogs(cfg *config.Config, st store.Store) (logs.Store, error) {
 	if cfg.Logs != "" {
 		if info, err := os.Stat(cfg.Logs); err != nil || !info.IsDir() {
-			return nil, &SettingError{Name: "logs", Origin: cfg.origin("logs"),
-				Err: fmt.Errorf("%s is not a folder: make it, or mount it, on every node", cfg.Logs)}
+			return nil, cfg.Wrong("logs", fmt.Errorf("%s is not a folder: make it, or mount it, on every node", cfg.Logs))
 		}
 		return logs.Folder{Path: cfg.Logs}, nil
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 )
+
+var update = flag.Bool("update", false, "write testdata/matrix.txt")
 
 // TestMatrix calls every route of every listener as each kind of caller, through the gate and the guard of a node, and
 // compares the answers with the table that people review. 204 is a call that reached its handler.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/dispatch"
@@ -36,7 +38,7 @@ import (
 
 // Node is one process over one data folder: store, worker, engine, server. Open it, Run it once.
 type Node struct {
-	cfg      *Config
+	cfg      *config.Config
 	log      *slog.Logger
 	lock     *datadir.Lock
 	listener net.Listener
@@ -64,10 +66,12 @@ type Node struct {
 	auditor      *audit.Keeper
 	upkeep       upkeep
 
-	settled *settled
+	// settings are those that hold now, but for what newer says. tls is nil if the node listens in plain text.
+	settings *config.Live
+	tls      *tls.Config
 	// newer are the settings of the last reload, of which those of retention count; nil: there was none. rekept
 	// tells that they changed.
-	newer  atomic.Pointer[Config]
+	newer  atomic.Pointer[config.Config]
 	rekept chan struct{} // cap 1
 
 	leaving atomic.Bool // nothing new is accepted
@@ -87,11 +91,11 @@ type Node struct {
 
 // Open takes the data folder and makes everything, but starts nothing. It gives a *LockedError if another
 // process holds the folder.
-func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err error) {
+func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (n *Node, err error) {
 	if err := worker.Supported(); err != nil {
 		return nil, err
 	}
-	if err := checkListen(cfg); err != nil {
+	if err := cfg.CheckListen(); err != nil {
 		return nil, err
 	}
 	if cfg, err = slotless(cfg); err != nil {
@@ -101,8 +105,6 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 		return nil, err
 	}
 	n = &Node{upkeep: upkeep{began: time.Now()}, cfg: cfg, log: log, life: uuid.NewString(), stopRenewals: func() {}, ready: make(chan struct{}), hurry: make(chan struct{}), stopMax: stopMax, rekept: make(chan struct{}, 1)}
-	n.settled = newSettled(cfg, log)
-	n.settled.apply = n.apply
 	if n.lock, err = datadir.Take(cfg.Data); err != nil {
 		return nil, err
 	}
@@ -156,7 +158,7 @@ func (n *Node) open(ctx context.Context) error {
 	var info store.Info
 	err = n.patiently(ctx, func() (err error) {
 		if info, err = n.store.Info(ctx); err != nil {
-			return fmt.Errorf("database %s: %w", cfg.dbName(), err)
+			return fmt.Errorf("database %s: %w", cfg.DBName(), err)
 		}
 		life, err = n.goOn(ctx, n.adopted)
 		return err
@@ -175,9 +177,9 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.planner = trigger.New(n.store)
 	n.declared = func() { n.watch.Changed() }
-	config := engineConfig(n, life)
+	parts := engineConfig(n, life)
 	err = n.patiently(ctx, func() (err error) {
-		n.engine, err = engine.New(ctx, config)
+		n.engine, err = engine.New(ctx, parts)
 		return err
 	})
 	if err != nil {
@@ -188,12 +190,17 @@ func (n *Node) open(ctx context.Context) error {
 	if cfg.Hold {
 		n.engine.Drain()
 	}
-	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log, Protected: cfg.unwatched(),
+	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log, Protected: cfg.Unwatched(),
 		Past: func(ctx context.Context, k store.TriggerKey) (dag.Micros, error) { return forgotten(ctx, n.store, k) }})
 	if n.auditor, err = newAuditor(n, info.Cluster); err != nil {
 		return err
 	}
-	own := face{n.listener.Addr().String(), n.leaving.Load, func() workflow.Retention { return n.keeping().retention() }, n.settled}
+	var reread func(*config.Config) error
+	if n.tls, reread, err = serverTLS(cfg, log); err != nil {
+		return err
+	}
+	n.settings = config.NewLive(cfg, log, config.Rules{Read: reread, Apply: n.apply})
+	own := face{n.listener.Addr().String(), n.leaving.Load, func() workflow.Retention { return n.keeping().Retention() }, n.settings}
 	srv, err := newServer(cfg, n.engine, log, own, n.neighbours())
 	if err != nil {
 		return err
@@ -214,7 +221,7 @@ func engineConfig(n *Node, life *engine.Life) engine.Config {
 		Past:      n.past,
 		Peers:     n.member.enginePeers(),
 		Market:    n.member.market(),
-		Traits:    n.cfg.traits(),
+		Traits:    traitsOf(n.cfg),
 		Helpers:   n.member.helpers(),
 		Unclaimed: n.cfg.Unclaimed,
 		Executor:  n.executor,
@@ -236,7 +243,7 @@ func engineConfig(n *Node, life *engine.Life) engine.Config {
 // n.engine must be set before worker.Link.Begin.
 func (n *Node) resolve(database []egress.Own) {
 	running := func() *engine.Engine { return n.engine }
-	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Book: n.cfg.book(n.store), Artifacts: n.cfg.Artifacts, Engine: running,
+	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Book: bookOf(n.cfg, n.store), Artifacts: n.cfg.Artifacts, Engine: running,
 		Kept:   &keptFiles{own: newArtifactSource(n.cfg), member: func() *membership { return n.member }},
 		Egress: func() egress.Rules { return n.egressRules(database) }, Here: n.egressHere})
 	n.executor = dispatch.NewExecutor(dispatch.ExecutorConfig{Resolver: n.resolver, Worker: n.worker, Shipper: n.shipper, Engine: running,

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dispatch"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -25,10 +26,10 @@ type Observer struct {
 var ErrNoData = errors.New("there is nothing yet")
 
 // Observe opens a data folder for reading.
-func Observe(ctx context.Context, cfg *Config) (*Observer, error) {
+func Observe(ctx context.Context, cfg *config.Config) (*Observer, error) {
 	db, err := readStore(ctx, cfg)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w in the data folder %s", ErrNoData, filepath.Dir(cfg.dbPath()))
+		return nil, fmt.Errorf("%w in the data folder %s", ErrNoData, filepath.Dir(cfg.DBPath()))
 	}
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func Observe(ctx context.Context, cfg *Config) (*Observer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: ListenDefault, retention: cfg.retention}, neighboursOf(db, nil, shared))
+	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: config.ListenDefault, retention: cfg.Retention}, neighboursOf(db, nil, shared))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

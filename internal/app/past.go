@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/past"
@@ -14,17 +14,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// pastFile is the file in which a node remembers the progress of its database.
-func pastFile(cfg *Config) string { return filepath.Join(cfg.Data, "past.json") }
-
 // remember compares the database with the progress that it had confirmed when this node ran last, and
 // raises the era if the database has gone back.
 func (n *Node) remember(ctx context.Context, info store.Info) error {
-	n.past = past.Open(past.Config{Store: n.store, Cluster: info.Cluster, Node: n.cfg.Name, File: pastFile(n.cfg), Letter: letterOf,
+	n.past = past.Open(past.Config{Store: n.store, Cluster: info.Cluster, Node: n.cfg.Name, File: n.cfg.PastFile(), Letter: letterOf,
 		Back: n.back, Sure: n.sureOf, Log: n.log})
 	return n.patiently(ctx, func() error {
 		if _, err := n.past.Check(ctx); err != nil {
-			return fmt.Errorf("database %s: %w", n.cfg.dbName(), err)
+			return fmt.Errorf("database %s: %w", n.cfg.DBName(), err)
 		}
 		return nil
 	})
@@ -76,8 +73,8 @@ type Recovered struct {
 
 // RecoveredDB raises the era of a database that was recovered or restored by other means than
 // Skein's. Nodes over PostgreSQL may run; an SQLite file must not be in use.
-func RecoveredDB(ctx context.Context, cfg *Config) (r Recovered, err error) {
-	r.Location = cfg.dbName()
+func RecoveredDB(ctx context.Context, cfg *config.Config) (r Recovered, err error) {
+	r.Location = cfg.DBName()
 	if cfg.Postgres == "" {
 		release, err := hold(cfg)
 		if err != nil {
@@ -96,24 +93,24 @@ func RecoveredDB(ctx context.Context, cfg *Config) (r Recovered, err error) {
 	if err == nil {
 		c := past.Config{Store: st, Cluster: info.Cluster, Node: cfg.Name, Letter: letterOf}
 		if cfg.Postgres == "" {
-			c.File = pastFile(cfg) // nodes of a cluster notice the era and write their own files
+			c.File = cfg.PastFile() // nodes of a cluster notice the era and write their own files
 		}
 		r.Era, err = past.Open(c).Raise(ctx, "skein db recovered said that the database was recovered to an earlier state")
 	}
 	return r, errors.Join(err, st.Close())
 }
 
-func noDatabase(format int, cfg *Config) error {
+func noDatabase(format int, cfg *config.Config) error {
 	if format != 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrNoData, cfg.dbName())
+	return fmt.Errorf("%w: %s", ErrNoData, cfg.DBName())
 }
 
 // raiseRestored begins an era in a restored copy that is later than the eras of the copy and of the
 // database that it replaces.
-func raiseRestored(ctx context.Context, cfg *Config, st store.Store) error {
-	known, err := past.EraKnown(pastFile(cfg))
+func raiseRestored(ctx context.Context, cfg *config.Config, st store.Store) error {
+	known, err := past.EraKnown(cfg.PastFile())
 	if err != nil {
 		known = 0 // the file is damaged: the node that starts says so
 	}
@@ -137,18 +134,18 @@ func raiseRestored(ctx context.Context, cfg *Config, st store.Store) error {
 }
 
 // checkPast reports whether the database has gone back to an earlier state, as far as this node knows.
-func checkPast(ctx context.Context, cfg *Config, st store.Store) Check {
+func checkPast(ctx context.Context, cfg *config.Config, st store.Store) Check {
 	c := Check{Name: "history", State: CheckGood}
 	marks, err := st.Marks(ctx)
 	if err != nil {
 		return Check{Name: "history", State: CheckWarn, Found: err.Error()}
 	}
-	known, there, err := past.Known(pastFile(cfg))
+	known, there, err := past.Known(cfg.PastFile())
 	era := store.EraOf(marks)
 	c.Found = fmt.Sprintf("era %d", era)
 	switch {
 	case err != nil:
-		c.State, c.Found = CheckWarn, fmt.Sprintf("%s; %s cannot be read: %v", c.Found, pastFile(cfg), err)
+		c.State, c.Found = CheckWarn, fmt.Sprintf("%s; %s cannot be read: %v", c.Found, cfg.PastFile(), err)
 		c.Remedy = "remove the file; if the database was recovered to an earlier state since this node ran: skein db recovered"
 	case len(known) > 0:
 		r := known[0]

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"skein.dev/skein/internal/config"
 )
 
 // TestReloadOfACertificateAtANewPath: the pair is read where the new settings say, also if the former file is
@@ -17,7 +19,7 @@ func TestReloadOfACertificateAtANewPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := c.pair
-	to := &Config{TLSCert: filepath.Join(dir, "new.pem"), TLSKey: filepath.Join(dir, "new.key")}
+	to := &config.Config{TLSCert: filepath.Join(dir, "new.pem"), TLSKey: filepath.Join(dir, "new.key")}
 	if err := c.reload(to); err == nil || c.pair != first || c.cert != cert || c.key != key {
 		t.Errorf("a pair that is not there: %v, now at %s", err, c.cert)
 	}
@@ -29,14 +31,14 @@ func TestReloadOfACertificateAtANewPath(t *testing.T) {
 	if err := c.reload(to); err != nil || c.pair == first || c.cert != to.TLSCert {
 		t.Errorf("the new path: %v", err)
 	}
-	if err := c.reload(&Config{}); err != nil || c.cert != to.TLSCert {
+	if err := c.reload(&config.Config{}); err != nil || c.cert != to.TLSCert {
 		t.Errorf("settings without a certificate: %v", err)
 	}
-	n := &Node{cfg: &Config{TLSCert: cert}}
-	if !n.apply("tls_cert", to) || !n.apply("tls_key", to) || n.apply("tls_cert", &Config{}) {
+	n := &Node{cfg: &config.Config{TLSCert: cert}}
+	if !n.apply("tls_cert", to) || !n.apply("tls_key", to) || n.apply("tls_cert", &config.Config{}) {
 		t.Error("a new path needs no restart, to have none does")
 	}
-	if n.cfg = (&Config{}); n.apply("tls_cert", to) {
+	if n.cfg = (&config.Config{}); n.apply("tls_cert", to) {
 		t.Error("a node of plain text needs a restart")
 	}
 }

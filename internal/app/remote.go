@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/local"
@@ -21,7 +22,7 @@ var ErrNoServer = errors.New("a worker needs the URL of a node: --server http://
 
 // RunWorker runs a worker that is no node until ctx ends and the worker has drained. hurry ends the drain.
 // For each load that comes from reload, the worker reads its settings again with it.
-func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan struct{}, reload <-chan func() (*Config, error)) error {
+func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry <-chan struct{}, reload <-chan func() (*config.Config, error)) error {
 	if err := worker.Supported(); err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	rt.MaxIdleConnsPerHost = 8
 	var renewed func() (string, error)
 	if cfg.TokenFile != "" {
-		renewed = func() (string, error) { return readToken(cfg.TokenFile) }
+		renewed = func() (string, error) { return cfg.ReadToken() }
 	}
 	limits := egress.Rules{Proxy: cfg.EgressProxy}
 	if cfg.Egress != "" {
@@ -62,22 +63,21 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 		through = local.Transport(rt)
 	}
 	w, err := remote.New(ctx, remote.Config{Egress: limits, Renewed: renewed, Lease: cfg.Lease, Lock: held.File, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
-		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Protected: cfg.protected(), Drain: cfg.Drain, Version: Version(), Log: log})
+		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Protected: cfg.Protected(), Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, held.Release())
 	}
 	for _, server := range servers {
-		if u, err := url.Parse(server); err == nil && u.Scheme == "http" && cfg.APIToken != "" && !cfg.Plaintext && !isLoopback(u.Hostname()) {
+		if u, err := url.Parse(server); err == nil && u.Scheme == "http" && cfg.APIToken != "" && !cfg.Plaintext && !local.Loopback(u.Hostname()) {
 			log.Warn("the token passes in plain text: ask the node by its address with https://", "code", "token_in_plaintext", "server", server)
 		}
 	}
 	defer health.serve(w, log)()
-	settled := newSettled(cfg, log)
-	settled.ignored = []string{"api_token"} // the worker reads the file again when a node refuses the token
-	settled.apply = func(name string, to *Config) bool {
-		return name == levelSetting || name == "pass_env" && w.PassEnv(to.PassEnv)
-	}
-	defer settled.follow(reload)()
+	live := config.NewLive(cfg, log, config.Rules{
+		Apply:   func(name string, to *config.Config) bool { return name == "pass_env" && w.PassEnv(to.PassEnv) },
+		Ignored: []string{"api_token"}, // the worker reads the file again when a node refuses the token
+	})
+	defer live.Follow(reload)()
 	log.Info("the worker has started", "code", "worker_started", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
 	d := deadline{drain: cfg.Drain, most: stopMax, hurry: hurry, log: log}
 	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), held.Release()) })
@@ -85,7 +85,7 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 
 // nodesOf returns the nodes that a worker was given. It refuses an invalid address, because the worker
 // would try it for ever.
-func nodesOf(cfg *Config) (all []string, err error) {
+func nodesOf(cfg *config.Config) (all []string, err error) {
 	for _, given := range cfg.Server {
 		text := given
 		if !strings.Contains(text, "://") {
@@ -93,7 +93,7 @@ func nodesOf(cfg *Config) (all []string, err error) {
 		}
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-			return nil, &SettingError{Name: "server", Origin: cfg.origin("server"), Err: fmt.Errorf("%q is not a URL such as http://node-1:8080", given)}
+			return nil, cfg.Wrong("server", fmt.Errorf("%q is not a URL such as http://node-1:8080", given))
 		}
 		all = append(all, strings.TrimSuffix(text, "/"))
 	}

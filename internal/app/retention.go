@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/retention"
@@ -28,7 +29,7 @@ func (n *Node) retention() retention.Config {
 }
 
 // fileRoots are the folders that have a folder of each namespace.
-func fileRoots(cfg *Config) (all []string) {
+func fileRoots(cfg *config.Config) (all []string) {
 	for _, root := range []string{cfg.Data, cfg.Logs, cfg.Artifacts} {
 		if root != "" {
 			all = append(all, filepath.Join(root, "logs"), filepath.Join(root, "artifacts"))

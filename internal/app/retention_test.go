@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,21 +92,6 @@ func TestRetention(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestRetentionSettings(t *testing.T) {
-	c := testConfig(t, map[string]string{"retention-age": "0", "retention-runs": "7"})
-	if c.RetentionAge != 0 || c.RetentionRuns != 7 {
-		t.Errorf("%v %d", c.RetentionAge, c.RetentionRuns)
-	}
-	if c = testConfig(t, nil); c.RetentionAge != 90*24*time.Hour || c.RetentionRuns != 1000 {
-		t.Errorf("%v %d", c.RetentionAge, c.RetentionRuns)
-	}
-	for name, v := range map[string]string{"retention-runs": "0", "retention-age": "-1d"} {
-		if _, err := Load(map[string]string{name: v}, ""); err == nil {
-			t.Error(fmt.Sprintf("%s %s was taken", name, v))
-		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/logs"
@@ -25,9 +26,9 @@ type face struct {
 	log       server.LogLevel // nil: the process has none
 }
 
-func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near neighbours) (*server.Server, error) {
+func newServer(cfg *config.Config, e *engine.Engine, log *slog.Logger, own face, near neighbours) (*server.Server, error) {
 	page, err := webPage(cfg)
-	providers, failed := identityProviders(cfg, log)
+	providers, failed := cfg.Providers(log)
 	if err = errors.Join(err, failed); err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near n
 		Tokens:        near.tokens,
 		Sessions:      near.sessions,
 		Providers:     providers,
-		Directory:     directoryOf(cfg, log),
+		Directory:     cfg.Directory(log),
 		PublicURL:     cfg.PublicURL,
 		Access:        near.access,
 		Passwords:     people.New(near.access),
@@ -55,20 +56,20 @@ func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near n
 		Cluster:       near.cluster,
 		Logs:          logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs, giver: near.giver},
 		Artifacts:     newArtifactSource(cfg),
-		Sealed:        cfg.book(near.secrets),
+		Sealed:        bookOf(cfg, near.secrets),
 		Secrets:       secret.Folder{Path: filepath.Join(cfg.Data, "secrets")},
 		TasksMax:      cfg.TasksMax,
-		Protected:     cfg.unwatched(),
+		Protected:     cfg.Unwatched(),
 		Retention:     own.retention,
 		LogLevel:      own.log,
 		Version:       Version(),
 		Listen:        own.address,
 		UI:            page,
-		AnyHost:       cfg.open(),
+		AnyHost:       cfg.Exposed(),
 		Metrics:       near.metrics,
 		SlotsStuckFor: near.stuck,
 		Log:           log,
-		Node:          server.Node{Name: cfg.Name, Roles: cfg.roles(), Started: time.Now()},
+		Node:          server.Node{Name: cfg.Name, Roles: cfg.Roles(), Started: time.Now()},
 		Leaving:       own.leaving,
 	})
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"skein.dev/skein/internal/config"
 )
 
 // certificate is the one that a node shows. It is read again when its file has changed, so that a
@@ -47,7 +49,7 @@ func (c *certificate) read() error {
 
 // reload reads the pair that the settings name now at once, without waiting for certLook. Settings without a
 // certificate need a restart, so the pair before counts on.
-func (c *certificate) reload(to *Config) error {
+func (c *certificate) reload(to *config.Config) error {
 	if to.TLSCert == "" {
 		return nil
 	}
@@ -78,7 +80,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // serverTLS makes the TLS settings that a node listens with, and a function that reads its certificate again.
 // Both are nil for plain text.
-func serverTLS(cfg *Config, log *slog.Logger) (*tls.Config, func(*Config) error, error) {
+func serverTLS(cfg *config.Config, log *slog.Logger) (*tls.Config, func(*config.Config) error, error) {
 	if cfg.TLSCert == "" {
 		return nil, nil, nil
 	}
@@ -91,13 +93,13 @@ func serverTLS(cfg *Config, log *slog.Logger) (*tls.Config, func(*Config) error,
 
 // Transport is the transport of this process for calls to servers and nodes: the default one, which also
 // trusts --ca-cert.
-func Transport(cfg *Config) (*http.Transport, error) {
+func Transport(cfg *config.Config) (*http.Transport, error) {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return nil, errors.New("the process has a transport of its own")
 	}
 	t = t.Clone()
-	pool, err := trustedRoots(cfg)
+	pool, err := cfg.Roots()
 	if err != nil || pool == nil {
 		return t, err
 	}

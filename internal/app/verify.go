@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
@@ -13,7 +14,7 @@ import (
 )
 
 // Verify recounts every invariant of a database, with or without a running node.
-func Verify(ctx context.Context, cfg *Config) ([]inspect.Violation, error) {
+func Verify(ctx context.Context, cfg *config.Config) ([]inspect.Violation, error) {
 	db, err := readStore(ctx, cfg)
 	if err != nil {
 		return nil, err

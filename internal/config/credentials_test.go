@@ -1,16 +1,10 @@
-package app
+package config
 
 import (
-	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/store"
 )
 
 // TestSecretsFromFiles: the address of the database and the token come from files that are named, or that the service
@@ -118,52 +112,5 @@ func TestSecretsInMemory(t *testing.T) {
 		if got := cut(text, passwordsIn([]byte(text))); got != want {
 			t.Errorf("%q becomes %q", text, got)
 		}
-	}
-}
-
-// TestDoctorLooksAtTheDataFolder: a data folder into which others can write is a fault with a remedy.
-func TestDoctorLooksAtTheDataFolder(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o770); err != nil {
-		t.Fatal(err)
-	}
-	if c := checkFolder(&Config{Data: dir}); c.State != CheckBad || !strings.Contains(c.Remedy, "closes it") {
-		t.Errorf("%+v", c)
-	}
-}
-
-// someTokens is a store that has nothing else.
-type someTokens struct {
-	store.Tokens
-	all []store.Token
-}
-
-func (s someTokens) TokenList(context.Context) ([]store.Token, error) { return s.all, nil }
-
-// TestTokensThatExpire: doctor names valid tokens before they end.
-func TestTokensThatExpire(t *testing.T) {
-	in := func(d time.Duration) dag.Micros { return dag.Micros(time.Now().Add(d).UnixMicro()) }
-	const day = 24 * time.Hour
-	far := store.Token{Name: "far", Kind: "api", Expires: in(60 * day)}
-	for name, c := range map[string]struct {
-		all         []store.Token
-		state, says string
-	}{
-		"good": {[]store.Token{far, {Name: "never", Kind: "node"}}, CheckGood, "2 are valid"},
-		"soon": {[]store.Token{far, {Name: "rack", Kind: "worker", Expires: in(3 * day)}}, CheckWarn, "rack (worker, "},
-		"over": {[]store.Token{{Name: "old", Expires: in(-day)}, {Name: "gone", Expires: in(day), Revoked: 1}}, CheckGood, "0 are valid"},
-		"many": {slices.Repeat([]store.Token{{Name: "rack", Kind: "worker", Expires: in(3 * day)}}, tokensTold+2), CheckWarn, ") and 2 more"},
-		"ten":  {slices.Repeat([]store.Token{{Name: "rack", Kind: "worker", Expires: in(3 * day)}}, tokensTold), CheckWarn, "rack (worker, "},
-	} {
-		got := checkTokens(t.Context(), someTokens{all: c.all})
-		if len(got) != 1 || got[0].State != c.state || !strings.Contains(got[0].Found, c.says) {
-			t.Errorf("%s: %+v", name, got)
-		}
-		if len(c.all) <= tokensTold && strings.Contains(got[0].Found, "more") {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-	if got := checkTokens(t.Context(), someTokens{}); got != nil {
-		t.Errorf("without tokens: %+v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package config
 
 import (
 	"reflect"
@@ -43,10 +43,10 @@ func TestSecretFilesAreProtected(t *testing.T) {
 		t.Errorf("only %q are files of settings", want)
 	}
 	c.Data = "/data-of-the-node"
-	if watched := c.unwatched(); !slices.Contains(watched, c.Data) || !slices.Contains(watched, want[0]) {
+	if watched := c.Unwatched(); !slices.Contains(watched, c.Data) || !slices.Contains(watched, want[0]) {
 		t.Errorf("triggers may watch all but %q", watched)
 	}
-	has := c.protected()
+	has := c.Protected()
 	for _, file := range want {
 		if !slices.Contains(has, file) {
 			t.Errorf("%s is not protected", file)

@@ -1,4 +1,4 @@
-package app
+package config
 
 import (
 	"errors"
@@ -10,15 +10,15 @@ import (
 // TestReloadDoesNotWait: the caller of a reload handles signals, so a file that does not answer must not hold it up.
 func TestReloadDoesNotWait(t *testing.T) {
 	var said strings.Builder
-	s := newSettled(&Config{}, slog.New(slog.NewTextHandler(&said, nil)))
+	s := NewLive(&Config{}, slog.New(slog.NewTextHandler(&said, nil)), Rules{})
 	blocked, ended := make(chan struct{}), make(chan struct{})
-	s.reload(func() (*Config, error) {
+	s.Reload(func() (*Config, error) {
 		defer close(ended)
 		<-blocked
 		return nil, errors.New("the disk is away")
 	})
 	s.SetLevel("warn", "ada") // answers while the file does not
-	s.reload(func() (*Config, error) { t.Error("two reloads at a time"); return nil, errors.New("no") })
+	s.Reload(func() (*Config, error) { t.Error("two reloads at a time"); return nil, errors.New("no") })
 	if got := s.Level(); got != "warn" {
 		t.Errorf("level %s", got)
 	}

@@ -1,8 +1,7 @@
-package app
+package config
 
 import (
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -44,46 +43,37 @@ func setPublicURL(c *Config, v string) error {
 	return nil
 }
 
-// structured gives a value of the config file that is no text and no list as JSON.
-func structured(value any) (string, bool) {
-	if _, is := value.(map[string]any); !is {
-		return "", false
-	}
-	text, err := json.Marshal(value)
-	return string(text), err == nil
-}
-
-// identityProviders are those of the settings. They are asked at each sign-in.
-func identityProviders(cfg *Config, log *slog.Logger) ([]*identity.Provider, error) {
-	if len(cfg.Auth.OIDC) == 0 {
+// Providers returns the identity providers of the settings, which are asked at each sign-in.
+func (c *Config) Providers(log *slog.Logger) ([]*identity.Provider, error) {
+	if len(c.Auth.OIDC) == 0 {
 		return nil, nil
 	}
-	roots, err := trustedRoots(cfg)
+	roots, err := c.Roots()
 	if err != nil {
 		return nil, err
 	}
 	client := identity.NewClient(roots)
-	all := make([]*identity.Provider, len(cfg.Auth.OIDC))
-	for i := range cfg.Auth.OIDC {
-		all[i] = identity.NewProvider(cfg.Auth.OIDC[i], client, secret.File, log)
+	all := make([]*identity.Provider, len(c.Auth.OIDC))
+	for i := range c.Auth.OIDC {
+		all[i] = identity.NewProvider(c.Auth.OIDC[i], client, secret.File, log)
 	}
 	return all, nil
 }
 
-// directoryOf is the directory of the settings; nil: there is none. It is asked at each sign-in.
-func directoryOf(cfg *Config, log *slog.Logger) *identity.Directory {
-	if cfg.Auth.LDAP == nil {
+// Directory returns the directory of the settings, which is asked at each sign-in; nil: there is none.
+func (c *Config) Directory(log *slog.Logger) *identity.Directory {
+	if c.Auth.LDAP == nil {
 		return nil
 	}
-	return identity.NewDirectory(*cfg.Auth.LDAP, secret.File, log)
+	return identity.NewDirectory(*c.Auth.LDAP, secret.File, log)
 }
 
-// trustedRoots are the authorities of the system, and that of ca_cert; nil: those of the system alone.
-func trustedRoots(cfg *Config) (*x509.CertPool, error) {
-	if cfg.CACert == "" {
+// Roots returns the authorities of the system, and that of ca_cert; nil: those of the system alone.
+func (c *Config) Roots() (*x509.CertPool, error) {
+	if c.CACert == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(cfg.CACert)
+	text, err := os.ReadFile(c.CACert)
 	if err != nil {
 		return nil, fmt.Errorf("certificate authority: %w", err)
 	}
@@ -92,7 +82,7 @@ func trustedRoots(cfg *Config) (*x509.CertPool, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("certificate authority: %s holds no certificate in PEM", cfg.CACert)
+		return nil, fmt.Errorf("certificate authority: %s holds no certificate in PEM", c.CACert)
 	}
 	return pool, nil
 }

@@ -1,9 +1,8 @@
-package app
+package config
 
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -12,11 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
-
-	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/v2"
 
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
@@ -32,8 +27,8 @@ type Config struct {
 	Data      string            // data folder, absolute
 	DB        string            // path of the SQLite file; "": <data>/skein.db
 	Postgres  string            // URL of the database of a cluster; "": SQLite
-	Listen    string            // host:port; a Listen that nobody chose moves to the next free port
-	Server    []string          // URLs of servers to talk to; empty: whoever holds the data folder
+	Listen    string            // host:port; if it is the default, it moves to the next free port
+	Server    []string          // URLs of servers to talk to; empty: that of the process that holds the data folder
 	Name      string            // stable name of this node
 	Slots     int               // attempts that run at once
 	PassEnv   []string          // further variables of this process that tasks get
@@ -74,7 +69,7 @@ type Config struct {
 	// Connections bounds the connections of one address that have shown no valid credential.
 	Connections int
 
-	// Egress says which addresses the requests of tasks may reach; for "" see egressPolicy. EgressProxy is the
+	// Egress says which addresses the requests of tasks may reach; for "" see EgressPolicy. EgressProxy is the
 	// proxy of these requests; "" means none.
 	Egress, EgressProxy string
 	HealthListen        string // where a worker answers /livez, /readyz and /metrics; "": nowhere
@@ -109,7 +104,7 @@ type Config struct {
 
 	// SecretKeyFile holds the keys of secrets. "": a node on SQLite makes one, on PostgreSQL it has none.
 	SecretKeyFile string
-	Audit         AuditConfig
+	Audit         Audit
 }
 
 // Value is one setting, as text, and where it came from.
@@ -306,8 +301,8 @@ func setRoles(c *Config, v string) error {
 	return nil
 }
 
-// roles returns the roles of a server.
-func (c *Config) roles() []string {
+// Roles returns the roles of a server.
+func (c *Config) Roles() []string {
 	if c.NoWorker {
 		return []string{"api", "scheduler"}
 	}
@@ -318,7 +313,7 @@ func (c *Config) roles() []string {
 const nameMax = 100
 
 func setName(c *Config, v string) error {
-	odd := func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\?#%"'<>`, r) } // it stands in addresses
+	odd := func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\?#%"'<>`, r) } // a name is a part of addresses
 	if v == "" || v == "." || v == ".." || len(v) > nameMax || strings.ContainsFunc(v, odd) {
 		return fmt.Errorf("%q is not a name: 1 to %d letters, digits and the like; no spaces, quotes or slashes", v, nameMax)
 	}
@@ -408,193 +403,9 @@ func dataDefault() string {
 	return filepath.Join(home, ".local", "share", "skein")
 }
 
-// configDefault is where the config file is looked for; "" if nowhere.
-func configDefault() string {
-	dir := os.Getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(dir) {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		dir = filepath.Join(home, ".config")
-	}
-	return filepath.Join(dir, "skein", "config.yaml")
-}
-
 func nameDefault() string {
 	if name, err := os.Hostname(); err == nil && name != "" {
 		return name
 	}
 	return "node"
-}
-
-// SettingError is a setting with a value that cannot be.
-type SettingError struct {
-	Name, Origin string
-	Err          error
-}
-
-func (e *SettingError) Error() string {
-	return fmt.Sprintf("setting %s (%s): %v", e.Name, e.Origin, e.Err)
-}
-
-// Unwrap returns the fault of the value.
-func (e *SettingError) Unwrap() error { return e.Err }
-
-// IsFlag reports whether the value was typed on the command line.
-func (e *SettingError) IsFlag() bool { return strings.HasPrefix(e.Origin, originFlag) }
-
-// Default reports whether a setting has its default.
-func (c *Config) Default(name string) bool {
-	return slices.ContainsFunc(c.Values, func(v Value) bool { return v.Name == name && v.Origin == originDefault })
-}
-
-// ByFlag reports whether a setting was given on the command line.
-func (c *Config) ByFlag(name string) bool {
-	return slices.ContainsFunc(c.Values, func(v Value) bool { return v.Name == name && strings.HasPrefix(v.Origin, originFlag) })
-}
-
-const (
-	originFlag       = "flag --"
-	originCredential = "credential "
-	originFile       = "file "
-	originDefault    = "default"
-)
-
-// Load reads the settings: flag, else environment, else config file, else credential of the service, else
-// default. flags holds the flags that were given, by name; path is the config file, "" for the usual place,
-// where it may be missing.
-func Load(flags map[string]string, path string) (*Config, error) {
-	return load(flags, path, &configText{})
-}
-
-// Loader returns a function that loads the settings at each call, as Load does. A pipe, and any other path
-// that is no regular file, can be read only once: later calls use the text of the first one.
-func Loader(flags map[string]string, path string) func() (*Config, error) {
-	kept := &configText{}
-	return func() (*Config, error) { return load(flags, path, kept) }
-}
-
-func load(flags map[string]string, path string, text *configText) (*Config, error) {
-	inFile, path, err := readFile(path, text)
-	if err != nil {
-		return nil, err
-	}
-	c := &Config{}
-	table := settings()
-	for i := range table {
-		s := &table[i]
-		v := Value{Name: s.name, Value: s.def(), Origin: originDefault}
-		if file := credential(s.credential); file != "" {
-			v.Value, v.Origin = file, originCredential+s.credential
-		}
-		if inFile.Exists(s.name) {
-			v.Value, v.Origin = fileText(inFile, s.name), originFile+path
-		}
-		if env, ok := os.LookupEnv(s.env()); ok && env != "" {
-			v.Value, v.Origin = env, "environment "+s.env()
-		}
-		if flag, ok := flags[s.flag()]; ok {
-			v.Value, v.Origin = flag, originFlag+s.flag()
-		}
-		if s.outranked(c, v.Origin) {
-			v.Value, v.Origin = s.def(), originDefault
-		}
-		if err := s.set(c, v.Value); err != nil {
-			return nil, &SettingError{Name: s.name, Origin: v.Origin, Err: err}
-		}
-		if s.name == "listen" {
-			c.ListenChosen = v.Origin != originDefault
-		}
-		if v.Value != "" && s.shown != nil {
-			v.Value = s.shown(v.Value)
-		}
-		c.Values = append(c.Values, v)
-	}
-	return c, c.checkSpans()
-}
-
-const (
-	// beatsPerLag: with fewer heartbeats a node is taken for dead because one came late.
-	beatsPerLag = 4
-	// beatsPerLease: an attempt must outlive the longest time between two renewals, plus one renewal that comes
-	// late. A renewal counts from the time at which it was sent.
-	beatsPerLease = 3
-)
-
-// checkSpans refuses times that do not fit together in a cluster: healthy nodes would be deposed, or would
-// end their attempts.
-func (c *Config) checkSpans() error {
-	if c.Postgres == "" {
-		return nil
-	}
-	for _, s := range []struct {
-		name  string
-		is    time.Duration
-		beats time.Duration
-	}{{"lag", c.Lag, beatsPerLag}, {"lease", c.Lease, beatsPerLease}} {
-		if least := s.beats * c.Heartbeat; s.is < least {
-			return &SettingError{Name: s.name, Origin: c.origin(s.name), Err: fmt.Errorf("%v is shorter than %d heartbeats of %v: set it to at least %v, or heartbeat to at most %v",
-				workflow.Duration(s.is), s.beats, workflow.Duration(c.Heartbeat), workflow.Duration(least), workflow.Duration((s.is / s.beats).Truncate(time.Millisecond)))}
-		}
-	}
-	return nil
-}
-
-// origin tells where a setting came from.
-func (c *Config) origin(name string) string {
-	if i := slices.IndexFunc(c.Values, func(v Value) bool { return v.Name == name }); i >= 0 {
-		return c.Values[i].Origin
-	}
-	return originDefault
-}
-
-// chosen reports whether a setting was set explicitly.
-func (c *Config) chosen(name string) bool {
-	return c.origin(name) != originDefault
-}
-
-// readFile reads the config file and refuses unknown keys: a typo must not be silent.
-func readFile(path string, text *configText) (*koanf.Koanf, string, error) {
-	k := koanf.New(".")
-	chosen := path != ""
-	if !chosen {
-		path = configDefault()
-	}
-	if path == "" {
-		return k, "", nil
-	}
-	if err := k.Load(text.at(path), yaml.Parser()); err != nil {
-		var access *fs.PathError
-		isAccess := errors.As(err, &access)
-		switch {
-		case !chosen && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
-			return k, "", nil
-		case isAccess:
-			return nil, "", fmt.Errorf("read the config file %s: %w", path, access.Err)
-		}
-		return nil, "", &SettingError{Name: "config", Origin: "file " + path, Err: err}
-	}
-	var known []string
-	for _, s := range settings() {
-		known = append(known, s.name)
-	}
-	for name := range k.Raw() {
-		if !slices.Contains(known, name) {
-			return nil, "", &SettingError{Name: name, Origin: "file " + path,
-				Err: fmt.Errorf("there is no such setting; there are %s", strings.Join(known, ", "))}
-		}
-	}
-	return k, path, nil
-}
-
-// fileText gives a value of the config file as text; a list becomes "a,b", a map JSON.
-func fileText(k *koanf.Koanf, name string) string {
-	if text, is := structured(k.Raw()[name]); is {
-		return text
-	}
-	if _, isList := k.Get(name).([]any); isList {
-		return strings.Join(k.Strings(name), ",")
-	}
-	return k.String(name)
 }

@@ -1,4 +1,4 @@
-package app
+package config
 
 import (
 	"errors"
@@ -83,7 +83,7 @@ func TestReachable(t *testing.T) {
 		{Config{Listen: "127.0.0.1:0", Postgres: "postgres://db"}, "127.0.0.1", true},
 		{Config{Listen: "localhost:0", Postgres: "postgres://db"}, "localhost", true},
 	} {
-		err := reachable(&c.cfg, c.host)
+		err := c.cfg.reachable(c.host)
 		if (err == nil) != c.ok || err != nil && (!errors.As(err, new(*SettingError)) || !strings.Contains(err.Error(), "--advertise")) {
 			t.Errorf("%+v: %v", c.cfg, err)
 		}

@@ -1,4 +1,4 @@
-package app
+package config
 
 import (
 	"time"
@@ -36,4 +36,9 @@ func boundSettings() []setting {
 		age("retention_records_age", "400d", func(c *Config) *time.Duration { return &c.Bounds.RecordsAge }),
 		number("retention_records", "10000", func(c *Config) *int { return &c.Bounds.Records }),
 	}
+}
+
+// Retention is the retention of runs whose workflow has none.
+func (c *Config) Retention() workflow.Retention {
+	return workflow.Retention{Age: workflow.Duration(c.RetentionAge), Runs: int64(c.RetentionRuns)}
 }

@@ -1,4 +1,4 @@
-package app
+package config
 
 import (
 	"bytes"
@@ -31,13 +31,15 @@ func setTokenFile(c *Config, v string) error {
 	if v == "" {
 		return nil
 	}
-	token, err := readToken(v)
-	c.APIToken, c.TokenFile = token, v
+	c.TokenFile = v
+	var err error
+	c.APIToken, err = c.ReadToken()
 	return err
 }
 
-func readToken(file string) (string, error) {
-	return readCredential(file, "make a token with: skein token create --kind api|worker|node --out FILE")
+// ReadToken reads the token from TokenFile, which may have a newer one than at the start.
+func (c *Config) ReadToken() (string, error) {
+	return readCredential(c.TokenFile, "make a token with: skein token create --kind api|worker|node --out FILE")
 }
 
 // setDBFile reads from a file what the setting db says. It is read once, at the start.

@@ -1,0 +1,43 @@
+package config
+
+import (
+	"path/filepath"
+	"time"
+
+	"skein.dev/skein/internal/workflow"
+)
+
+// Audit are the settings of the audit log.
+type Audit struct {
+	KeyFile     string        // signs the checkpoints; "": in the data folder
+	Checkpoints string        // the file of checkpoints; "": in the data folder
+	Age         time.Duration // after which rows are deleted; 0: never
+}
+
+func auditSettings() []setting {
+	return []setting{
+		{name: "audit_key_file", def: text(""), set: func(c *Config, v string) error { return setPath(&c.Audit.KeyFile, v) }},
+		{name: "audit_checkpoints", def: text(""), set: func(c *Config, v string) error { return setPath(&c.Audit.Checkpoints, v) }},
+		{name: "retention_audit", def: text("400d"), set: func(c *Config, v string) error {
+			d, err := workflow.ParseDuration(v)
+			c.Audit.Age = time.Duration(d)
+			return err
+		}},
+	}
+}
+
+// AuditKey returns the file of the key that signs checkpoints. The public key is next to it.
+func (c *Config) AuditKey() string {
+	if c.Audit.KeyFile != "" {
+		return c.Audit.KeyFile
+	}
+	return filepath.Join(c.Data, "audit", "key")
+}
+
+// AuditCheckpoints returns the file of checkpoints.
+func (c *Config) AuditCheckpoints() string {
+	if c.Audit.Checkpoints != "" {
+		return c.Audit.Checkpoints
+	}
+	return filepath.Join(c.Data, "audit", "checkpoints")
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+)
+
+// sqliteScheme begins a setting db that is a file; else it is an address of PostgreSQL.
+const sqliteScheme = "sqlite:"
+
+func setDB(c *Config, v string) error {
+	path, isFile := strings.CutPrefix(v, sqliteScheme)
+	switch {
+	case v == "":
+		c.DB, c.Postgres = "", ""
+		return nil
+	case isFile && path != "":
+		var err error
+		c.Postgres = ""
+		c.DB, err = filepath.Abs(path)
+		return err
+	case strings.HasPrefix(v, "postgres://") || strings.HasPrefix(v, "postgresql://"):
+		if _, err := url.Parse(v); err != nil {
+			return errors.New("it is no URL such as postgres://user@host:5432/database") // the text may hold a password
+		}
+		c.DB, c.Postgres = "", v
+		return nil
+	}
+	return fmt.Errorf("%q is neither sqlite:PATH nor postgres://user@host:5432/database", shownDB(v))
+}
+
+// shownDB returns the setting db without its password.
+func shownDB(v string) string {
+	switch {
+	case strings.HasPrefix(v, "postgres://") || strings.HasPrefix(v, "postgresql://"):
+		return withoutPassword(v)
+	case strings.HasPrefix(v, sqliteScheme) || !strings.ContainsAny(v, "@="):
+		return v
+	}
+	return "…" // perhaps an address that was mistyped
+}
+
+// DBPath is where the SQLite file is.
+func (c *Config) DBPath() string {
+	if c.DB != "" {
+		return c.DB
+	}
+	return filepath.Join(c.Data, "skein.db")
+}
+
+// DBName names the database for people, without a password.
+func (c *Config) DBName() string {
+	if c.Postgres == "" {
+		return c.DBPath()
+	}
+	return withoutPassword(c.Postgres)
+}
+
+func withoutPassword(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "postgres://…"
+	}
+	q := u.Query()
+	for _, name := range []string{"password", "sslpassword"} {
+		if q.Has(name) {
+			q.Set(name, "xxxxx")
+			u.RawQuery = q.Encode()
+		}
+	}
+	return u.Redacted()
+}
+
+// At gives settings that point to another database, in the form of the setting db.
+func (c *Config) At(db string) (*Config, error) {
+	own := *c
+	if db == "" {
+		return nil, &SettingError{Name: "db", Origin: originFlag + "db", Err: errors.New("it is empty")}
+	}
+	if err := setDB(&own, db); err != nil {
+		return nil, &SettingError{Name: "db", Origin: originFlag + "db", Err: err}
+	}
+	return &own, nil
+}
+
+// DBSetting is the database in the form of the setting db, without a password.
+func (c *Config) DBSetting() string {
+	if c.Postgres != "" {
+		return "'" + c.DBName() + "'"
+	}
+	return sqliteScheme + c.DBPath()
+}

@@ -1,0 +1,182 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/v2"
+)
+
+// configDefault is where the config file is looked for; "" if nowhere.
+func configDefault() string {
+	dir := os.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, "skein", "config.yaml")
+}
+
+// SettingError is a setting with a value that cannot be.
+type SettingError struct {
+	Name, Origin string
+	Err          error
+}
+
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("setting %s (%s): %v", e.Name, e.Origin, e.Err)
+}
+
+// Unwrap returns the fault of the value.
+func (e *SettingError) Unwrap() error { return e.Err }
+
+// IsFlag reports whether the value was typed on the command line.
+func (e *SettingError) IsFlag() bool { return strings.HasPrefix(e.Origin, originFlag) }
+
+// Default reports whether a setting has its default.
+func (c *Config) Default(name string) bool {
+	return slices.ContainsFunc(c.Values, func(v Value) bool { return v.Name == name && v.Origin == originDefault })
+}
+
+// ByFlag reports whether a setting was given on the command line.
+func (c *Config) ByFlag(name string) bool {
+	return slices.ContainsFunc(c.Values, func(v Value) bool { return v.Name == name && strings.HasPrefix(v.Origin, originFlag) })
+}
+
+const (
+	originFlag       = "flag --"
+	originCredential = "credential "
+	originFile       = "file "
+	originDefault    = "default"
+)
+
+// Load reads the settings: flag, else environment, else config file, else credential of the service, else
+// default. flags holds the flags that were given, by name; path is the config file, "" for the usual place,
+// where it may be missing.
+func Load(flags map[string]string, path string) (*Config, error) {
+	return load(flags, path, &configText{})
+}
+
+// Loader returns a function that loads the settings at each call, as Load does. A pipe, and any other path
+// that is no regular file, can be read only once: later calls use the text of the first one.
+func Loader(flags map[string]string, path string) func() (*Config, error) {
+	kept := &configText{}
+	return func() (*Config, error) { return load(flags, path, kept) }
+}
+
+func load(flags map[string]string, path string, text *configText) (*Config, error) {
+	inFile, path, err := readFile(path, text)
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{}
+	table := settings()
+	for i := range table {
+		s := &table[i]
+		v := Value{Name: s.name, Value: s.def(), Origin: originDefault}
+		if file := credential(s.credential); file != "" {
+			v.Value, v.Origin = file, originCredential+s.credential
+		}
+		if inFile.Exists(s.name) {
+			v.Value, v.Origin = fileText(inFile, s.name), originFile+path
+		}
+		if env, ok := os.LookupEnv(s.env()); ok && env != "" {
+			v.Value, v.Origin = env, "environment "+s.env()
+		}
+		if flag, ok := flags[s.flag()]; ok {
+			v.Value, v.Origin = flag, originFlag+s.flag()
+		}
+		if s.outranked(c, v.Origin) {
+			v.Value, v.Origin = s.def(), originDefault
+		}
+		if err := s.set(c, v.Value); err != nil {
+			return nil, &SettingError{Name: s.name, Origin: v.Origin, Err: err}
+		}
+		if s.name == "listen" {
+			c.ListenChosen = v.Origin != originDefault
+		}
+		if v.Value != "" && s.shown != nil {
+			v.Value = s.shown(v.Value)
+		}
+		c.Values = append(c.Values, v)
+	}
+	return c, c.checkSpans()
+}
+
+// origin tells where a setting came from.
+func (c *Config) origin(name string) string {
+	if i := slices.IndexFunc(c.Values, func(v Value) bool { return v.Name == name }); i >= 0 {
+		return c.Values[i].Origin
+	}
+	return originDefault
+}
+
+// Wrong returns the error of a setting whose value cannot be used.
+func (c *Config) Wrong(name string, err error) *SettingError {
+	return &SettingError{Name: name, Origin: c.origin(name), Err: err}
+}
+
+// readFile reads the config file and refuses unknown keys: a typo must not be silent.
+func readFile(path string, text *configText) (*koanf.Koanf, string, error) {
+	k := koanf.New(".")
+	chosen := path != ""
+	if !chosen {
+		path = configDefault()
+	}
+	if path == "" {
+		return k, "", nil
+	}
+	if err := k.Load(text.at(path), yaml.Parser()); err != nil {
+		var access *fs.PathError
+		isAccess := errors.As(err, &access)
+		switch {
+		case !chosen && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
+			return k, "", nil
+		case isAccess:
+			return nil, "", fmt.Errorf("read the config file %s: %w", path, access.Err)
+		}
+		return nil, "", &SettingError{Name: "config", Origin: "file " + path, Err: err}
+	}
+	var known []string
+	for _, s := range settings() {
+		known = append(known, s.name)
+	}
+	for name := range k.Raw() {
+		if !slices.Contains(known, name) {
+			return nil, "", &SettingError{Name: name, Origin: "file " + path,
+				Err: fmt.Errorf("there is no such setting; there are %s", strings.Join(known, ", "))}
+		}
+	}
+	return k, path, nil
+}
+
+// fileText gives a value of the config file as text; a list becomes "a,b", a map JSON.
+func fileText(k *koanf.Koanf, name string) string {
+	if text, is := structured(k.Raw()[name]); is {
+		return text
+	}
+	if _, isList := k.Get(name).([]any); isList {
+		return strings.Join(k.Strings(name), ",")
+	}
+	return k.String(name)
+}
+
+// structured gives a value of the config file that is no text and no list as JSON.
+func structured(value any) (string, bool) {
+	if _, is := value.(map[string]any); !is {
+		return "", false
+	}
+	text, err := json.Marshal(value)
+	return string(text), err == nil
+}

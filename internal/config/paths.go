@@ -1,0 +1,83 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"skein.dev/skein/internal/local"
+	"skein.dev/skein/internal/worker"
+)
+
+func setIsolation(c *Config, v string) error {
+	c.Isolation = v
+	return oneOf(v, worker.IsolationNone, worker.IsolationFence)
+}
+
+// Protected returns the absolute paths that no isolated task may reach, in addition to the data folder:
+// settings, keys, tokens, the database, and the artifacts of other tasks.
+func (c *Config) Protected() (paths []string) {
+	add := func(path string) {
+		if at, err := filepath.Abs(path); path != "" && err == nil {
+			paths = append(paths, at)
+		}
+	}
+	add(c.TLSKey)
+	add(c.TokenFile)
+	add(c.SecretKeyFile)
+	add(c.Audit.KeyFile)
+	add(c.Audit.Checkpoints)
+	for i := range c.Auth.OIDC {
+		add(c.Auth.OIDC[i].ClientSecretFile)
+	}
+	if l := c.Auth.LDAP; l != nil {
+		add(l.BindPasswordFile)
+	}
+	add(c.Logs)
+	add(c.Artifacts)
+	if c.DB != "" {
+		for _, end := range [...]string{"", "-wal", "-shm"} {
+			add(c.DB + end)
+		}
+	}
+	for _, v := range c.Values {
+		if file, ok := strings.CutPrefix(v.Origin, originFile); ok {
+			add(file)
+		}
+		if v.Name == "db_file" {
+			add(v.Value)
+		}
+	}
+	add(os.Getenv("CREDENTIALS_DIRECTORY"))
+	if nodes := local.Folder(); nodes != "" {
+		add(filepath.Dir(nodes)) // also where sessions of the command line are
+	}
+	return paths
+}
+
+// Unwatched returns the absolute paths that no trigger may watch: those that no isolated task may reach.
+func (c *Config) Unwatched() []string {
+	paths := append(c.Protected(), "/etc/skein")
+	if data, err := filepath.Abs(c.Data); c.Data != "" && err == nil {
+		paths = append(paths, data)
+	}
+	return paths
+}
+
+// secretKeySetting names the file with the keys of the secrets.
+func secretKeySetting() setting {
+	return setting{name: "secret_key_file", def: text(""), credential: "secret-key",
+		set: func(c *Config, v string) error { return setPath(&c.SecretKeyFile, v) }}
+}
+
+// SecretKey returns the file of the key that secrets are sealed with; "": there is none. made reports whether
+// this node makes the key.
+func (c *Config) SecretKey() (file string, made bool) {
+	if c.SecretKeyFile == "" && c.Postgres == "" {
+		return filepath.Join(c.Data, "access", "secret.key"), true
+	}
+	return c.SecretKeyFile, false
+}
+
+// PastFile is the file in which a node remembers the progress of its database.
+func (c *Config) PastFile() string { return filepath.Join(c.Data, "past.json") }

@@ -1,0 +1,35 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"skein.dev/skein/internal/workflow"
+)
+
+const (
+	// beatsPerLag: with fewer heartbeats a node is taken for dead because one came late.
+	beatsPerLag = 4
+	// beatsPerLease: an attempt must outlive the longest time between two renewals, plus one renewal that comes
+	// late. A renewal counts from the time at which it was sent.
+	beatsPerLease = 3
+)
+
+// checkSpans refuses times that do not fit together in a cluster: healthy nodes would be deposed, or would
+// end their attempts.
+func (c *Config) checkSpans() error {
+	if c.Postgres == "" {
+		return nil
+	}
+	for _, s := range []struct {
+		name  string
+		is    time.Duration
+		beats time.Duration
+	}{{"lag", c.Lag, beatsPerLag}, {"lease", c.Lease, beatsPerLease}} {
+		if least := s.beats * c.Heartbeat; s.is < least {
+			return c.Wrong(s.name, fmt.Errorf("%v is shorter than %d heartbeats of %v: set it to at least %v, or heartbeat to at most %v",
+				workflow.Duration(s.is), s.beats, workflow.Duration(c.Heartbeat), workflow.Duration(least), workflow.Duration((s.is/s.beats).Truncate(time.Millisecond))))
+		}
+	}
+	return nil
+}
