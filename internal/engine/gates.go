@@ -43,10 +43,15 @@ func (g *gates) forget() {
 	g.of, g.open = map[store.TriggerKey]*gate{}, map[store.TriggerKey]bool{}
 }
 
-// reopen marks all limits with waiting runs to be tried again. The transaction that tried them, and the
-// limits that it read, are undone.
+// reopen makes all waiting runs pass their limits again, from the first on, as after a reload. The
+// transaction that tried the limits, and the limits that it read, are undone. If that transaction took a run
+// from its trigger's limit to its workflow's, the row of the run did not change, so only memory has the
+// place to give back.
 func (g *gates) reopen() {
 	for k, is := range g.of {
+		if k.Name != "" {
+			g.takeBack(is)
+		}
 		if is.waiting.Len() > 0 {
 			g.open[k] = true
 		}
@@ -210,17 +215,23 @@ func (l *limits) exit(r *dag.Run) {
 // changed. A reload does the same with all waiting runs.
 func (l *limits) again(k store.TriggerKey) {
 	l.gates.open[k] = true
-	g := l.gates.of[k]
-	if g == nil {
-		return
+	if g := l.gates.of[k]; g != nil {
+		l.gates.takeBack(g)
 	}
-	for _, r := range g.members {
-		if r.Gate == atWorkflow {
-			l.gate(workflowGate(r)).waiting.Remove(r)
-			g.past--
-			r.Gate = atTrigger
-			g.waiting.Put(r)
+}
+
+// takeBack makes the runs of a trigger that wait at their workflow's limit wait at the trigger's limit again.
+func (g *gates) takeBack(at *gate) {
+	for _, r := range at.members {
+		if r.Gate != atWorkflow {
+			continue
 		}
+		if of := g.of[workflowGate(r)]; of != nil { // a read that failed may have left r in no queue
+			of.waiting.Remove(r)
+		}
+		at.past--
+		r.Gate = atTrigger
+		at.waiting.Put(r)
 	}
 }
 

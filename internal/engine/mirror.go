@@ -190,15 +190,22 @@ func (l *limits) gatesDiff() string {
 }
 
 // gateStuck names a limit at which a run waits although there is room, and which the writer is not going to
-// try.
+// try. It also names a trigger's limit that is exceeded while a run that has passed it has not begun: a lower
+// limit takes these runs back.
 func (l *limits) gateStuck() string {
 	for k, g := range l.gates.of {
-		if l.gates.open[k] { // as after a reload: the transaction being made lets them through
+		limit, err := l.limit(k)
+		if err != nil {
 			continue
 		}
-		limit, err := l.limit(k)
-		if err == nil && g.waiting.Len() > 0 && (limit == 0 || g.past < limit) {
+		stuck := g.waiting.Len() > 0 && (limit == 0 || g.past < limit)
+		if stuck && !l.gates.open[k] { // as after a reload: the transaction being made lets them through
 			return fmt.Sprintf("gate %v: %d wait, %d of %d are through", k, g.waiting.Len(), g.past, limit)
+		}
+		for id, r := range g.members {
+			if limit > 0 && g.past > limit && r.Gate == atWorkflow {
+				return fmt.Sprintf("gate %v: %d of %d are through, and run %s is one of them and has not begun", k, g.past, limit, id)
+			}
 		}
 	}
 	return ""

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/storetest"
 )
 
 // states tells how many runs of a workflow are in which state: "2 running, 3 waiting".
@@ -90,6 +92,36 @@ func TestTriggerLimit(t *testing.T) {
 		pass(0)
 		x.statesAre(w, "3 running, 3 succeeded, 1 waiting")
 		x.set("w", "")
+		x.rest()
+	})
+}
+
+// TestLimitOfARefusedEdit refuses an edit that removes the limit of a trigger, one of whose runs waits. The
+// run waits at the workflow's limit in that transaction. It must not begin afterwards, because the trigger
+// still has its limit.
+func TestLimitOfARefusedEdit(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		x.slow.Store(int64(20 * time.Second))
+		const head = "max_concurrent_runs: 3\n"
+		w := x.set("w", head, "name: t, every: 1s, overlap: queue, max_concurrent_runs: 2")
+		x.submit(w)
+		until(3500 * time.Millisecond) // the first two of t run, the third waits at the trigger's limit
+		x.pause(w, "t", false)
+		x.statesAre(w, "3 running, 1 waiting")
+		x.st.fails(func(b *store.Batch) storetest.Fault {
+			if len(b.WorkflowUpdates) > 0 {
+				return storetest.Refused
+			}
+			return storetest.NoFault
+		})
+		if _, _, err := x.Apply(t.Context(), flow(t, "w", head, "name: t, every: 1s, overlap: allow")); !errors.Is(err, store.ErrRefused) {
+			t.Fatalf("the edit: %v", err)
+		}
+		x.whole()
+		until(20500 * time.Millisecond) // the workflow has room, the trigger has not
+		x.statesAre(w, "2 running, 1 succeeded, 1 waiting")
+		until(21500 * time.Millisecond)
+		x.statesAre(w, "2 running, 2 succeeded")
 		x.rest()
 	})
 }
