@@ -16,6 +16,7 @@ import (
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/local"
 )
 
@@ -175,7 +176,7 @@ func (c *cli) forReading(ctx context.Context) (*session, error) {
 		return s, err
 	}
 	o, err := app.Observe(ctx, c.cfg)
-	if errors.Is(err, app.ErrNoData) {
+	if errors.Is(err, dbadmin.ErrNoData) {
 		return nil, hint(&said{errNoData, err.Error()}, "run something: skein run FILE")
 	}
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/dbadmin"
 )
 
 func (c *cli) dbCmd() *cobra.Command {
@@ -34,7 +34,7 @@ func (c *cli) dbStatusCmd() *cobra.Command {
 		RunE: c.do(func(ctx context.Context, _ []string) error {
 			ctx, stop := interruptible(ctx)
 			defer stop()
-			s, err := app.StatusDB(ctx, c.cfg)
+			s, err := dbadmin.ReadStatus(ctx, c.cfg)
 			if err != nil {
 				return dbHint(err)
 			}
@@ -43,7 +43,7 @@ func (c *cli) dbStatusCmd() *cobra.Command {
 	}
 }
 
-func (c *cli) dbCard(s *app.DBStatus) error {
+func (c *cli) dbCard(s *dbadmin.Status) error {
 	format := fmt.Sprintf("%d (this program knows up to %d)", s.Format, s.Known)
 	switch {
 	case s.Format == 0:
@@ -93,7 +93,7 @@ func orNone(s string) string {
 	return s
 }
 
-func shardsText(s *app.DBStatus) string {
+func shardsText(s *dbadmin.Status) string {
 	if s.Engine != "postgres" {
 		return strconv.Itoa(s.Shards)
 	}
@@ -140,7 +140,7 @@ rises when all nodes that are listed know the new one. An SQLite file is migrate
 		RunE: c.do(func(ctx context.Context, _ []string) error {
 			ctx, stop := interruptible(ctx)
 			defer stop()
-			m, err := app.MigrateDB(ctx, c.cfg)
+			m, err := dbadmin.Migrate(ctx, c.cfg)
 			if err != nil {
 				return dbHint(err)
 			}
@@ -172,7 +172,7 @@ archiving its log; the command line is shown.`,
 		RunE: c.do(func(ctx context.Context, args []string) error {
 			ctx, stop := interruptible(ctx)
 			defer stop()
-			b, err := app.BackupDB(ctx, c.cfg, args[0], force)
+			b, err := dbadmin.Backup(ctx, c.cfg, args[0], force)
 			if err != nil {
 				return dbHint(err)
 			}
@@ -202,7 +202,7 @@ did after the backup was taken they do again, under new tokens.`,
 		RunE: c.do(func(ctx context.Context, args []string) error {
 			ctx, stop := interruptible(ctx)
 			defer stop()
-			r, err := app.RestoreDB(ctx, c.cfg, args[0], force, app.CopyOptions{Progress: c.copied(), Say: c.say})
+			r, err := dbadmin.Restore(ctx, c.cfg, args[0], force, dbadmin.CopyOptions{Progress: c.copied(), Say: c.say})
 			for _, v := range r.Violations {
 				c.say("  %s", strings.TrimSpace(fmt.Sprintf("%s %s: %s", v.Run, v.Rule, v.What)))
 			}
@@ -235,7 +235,7 @@ file must not be in use.`,
 		RunE: c.do(func(ctx context.Context, _ []string) error {
 			ctx, stop := interruptible(ctx)
 			defer stop()
-			r, err := app.RecoveredDB(ctx, c.cfg)
+			r, err := dbadmin.Recover(ctx, c.cfg)
 			if err != nil {
 				return dbHint(err)
 			}
@@ -250,11 +250,11 @@ file must not be in use.`,
 // dbHint adds the remedy for an obstacle, and gives the error the exit code of a conflict.
 func dbHint(err error) error {
 	switch {
-	case errors.Is(err, app.ErrExists):
+	case errors.Is(err, dbadmin.ErrExists):
 		return hint(&said{errConflict, err.Error()}, "choose another one, or replace it: --force")
-	case errors.Is(err, app.ErrInUse):
+	case errors.Is(err, dbadmin.ErrInUse):
 		return &said{errConflict, err.Error()}
-	case errors.Is(err, app.ErrNoData):
+	case errors.Is(err, dbadmin.ErrNoData):
 		return &said{errNoData, err.Error()}
 	}
 	return err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/dbadmin"
 )
 
 // copyNamed bounds the rows that are named for people; -o json has more.
@@ -32,7 +32,7 @@ are verified and their rows counted. Unfinished runs go on when a node starts on
 		RunE: c.do(func(ctx context.Context, args []string) error {
 			ctx, stop := interruptible(ctx)
 			defer stop()
-			r, err := app.CopyDB(ctx, c.cfg, args[0], args[1], app.CopyOptions{LeaveOut: leaveOut, Progress: c.copied(), Say: c.say})
+			r, err := dbadmin.Copy(ctx, c.cfg, args[0], args[1], dbadmin.CopyOptions{LeaveOut: leaveOut, Progress: c.copied(), Say: c.say})
 			c.copyWarnings(&r)
 			if err != nil {
 				return copyHint(err)
@@ -60,7 +60,7 @@ func (c *cli) copied() func(table string, rows int64, done bool) {
 
 // copyWarnings names the rows that the target cannot hold, the quarantined runs, and the violations that both
 // databases have.
-func (c *cli) copyWarnings(r *app.CopyResult) {
+func (c *cli) copyWarnings(r *dbadmin.CopyResult) {
 	list := func(head string, lines []string) {
 		if len(lines) == 0 {
 			return
@@ -82,7 +82,7 @@ func (c *cli) copyWarnings(r *app.CopyResult) {
 	list("verify finds in the copy what it finds in the source", found)
 }
 
-func (c *cli) copyCard(r *app.CopyResult) error {
+func (c *cli) copyCard(r *dbadmin.CopyResult) error {
 	rows := [][]string{{"from", r.From}, {"to", r.To}}
 	for _, table := range slices.Sorted(maps.Keys(r.Rows)) {
 		text := fmt.Sprint(r.Rows[table])
@@ -99,9 +99,9 @@ func (c *cli) copyCard(r *app.CopyResult) error {
 // copyHint adds the remedy.
 func copyHint(err error) error {
 	switch {
-	case errors.Is(err, app.ErrIncomplete):
+	case errors.Is(err, dbadmin.ErrIncomplete):
 		return hint(&said{errInvalid, err.Error()}, "look at them: skein verify; or copy the others: --leave-out")
-	case errors.Is(err, app.ErrNotEmpty):
+	case errors.Is(err, dbadmin.ErrNotEmpty):
 		return hint(&said{errConflict, err.Error()}, "choose another file, or another schema: …?schema=NAME")
 	}
 	return dbHint(err)

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/errkind"
 )
 
@@ -26,7 +26,7 @@ Rows that cannot be decoded are named under "damage"; the rest is shown all the 
 			if err != nil {
 				return usage("%q is no id of a run: %v", args[0], err)
 			}
-			rows, err := app.ShowRun(ctx, c.cfg, id)
+			rows, err := dbadmin.ShowRun(ctx, c.cfg, id)
 			if errors.Is(err, errkind.ErrNotFound) {
 				return &said{errNotFound, "the database has no run " + id.String()}
 			}

@@ -12,6 +12,7 @@ import (
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -86,7 +87,7 @@ func exits() []struct {
 		{errConflict, exitConflict},
 		{errInvalid, exitInvalid},
 		{errUnreachable, exitUnreachable},
-		{app.ErrUnreachable, exitUnreachable},
+		{dbadmin.ErrUnreachable, exitUnreachable},
 		{skein.ErrNotFound, exitNotFound},
 		{skein.ErrNotAllowed, exitNotAllowed},
 		{config.ErrNotAllowed, exitNotAllowed},

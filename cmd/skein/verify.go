@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/dbadmin"
 )
 
 func (c *cli) verifyCmd() *cobra.Command {
@@ -48,7 +48,7 @@ func (c *cli) verification(ctx context.Context) (v api.Verification, err error) 
 		defer s.close()
 		return s.Verify(ctx)
 	}
-	found, err := app.Verify(ctx, c.cfg)
+	found, err := dbadmin.Verify(ctx, c.cfg)
 	v.Violations = make([]api.Violation, len(found))
 	for i := range found {
 		v.Violations[i] = api.Violation(found[i])

@@ -16,6 +16,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/store"
 )
 
@@ -169,7 +170,7 @@ func TestOneNode(t *testing.T) {
 	if held, err := datadir.Find(t.Context(), c.Data); held != nil || err != nil {
 		t.Errorf("after the end: %+v, %v", held, err)
 	}
-	if found, err := Verify(t.Context(), c); len(found) > 0 || err != nil {
+	if found, err := dbadmin.Verify(t.Context(), c); len(found) > 0 || err != nil {
 		t.Errorf("%v, %v", found, err)
 	}
 	o, err := Observe(t.Context(), c)

@@ -19,6 +19,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/audit"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 )
@@ -274,7 +275,7 @@ func TestAuditedSignIns(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	db, err := readStore(t.Context(), c)
+	db, err := dbadmin.OpenReadOnly(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,99 +2,11 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"os"
-	"time"
 
-	"skein.dev/skein/internal/config"
-	"skein.dev/skein/internal/store"
-	"skein.dev/skein/internal/store/postgres"
-	"skein.dev/skein/internal/store/sqlite"
+	"skein.dev/skein/internal/dbadmin"
 )
 
-// startPatience is how long a server waits at its start for a database that does not answer: after a power
-// cut, or when both are started again, the database may need longer.
-const (
-	startPatience = time.Minute
-	startPause    = 250 * time.Millisecond // between two tries
-)
-
-// openStore opens the database to work on it. With a log, a server's, it is waited for; a command says at
-// once that it is away.
-func openStore(ctx context.Context, cfg *config.Config, log *slog.Logger) (st store.Store, err error) {
-	if cfg.Postgres == "" {
-		st, err = sqlite.Open(cfg.DBPath())
-	} else {
-		st, err = openPostgres(ctx, cfg, func(o *postgres.Options) {
-			if log != nil {
-				o.Patience = startPatience
-				o.Waiting = func(why error) {
-					log.Warn("the database does not answer; the node tries again", "code", "database_unreachable", "for", startPatience, "db", cfg.DBName(), "err", why)
-				}
-			}
-		})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", cfg.DBName(), err)
-	}
-	return st, nil
-}
-
-// patiently asks the store until it answers, for as long as a start waits. The database may be gone again
-// just after it was opened, for example while PostgreSQL recovers. A command does not wait: it fails at
-// once, because a person waits for it.
+// patiently asks the store until it answers, for as long as a start waits.
 func (n *Node) patiently(ctx context.Context, ask func() error) error {
-	for began := time.Now(); ; {
-		err := ask()
-		if err == nil || n.patient() == nil || n.cfg.Postgres == "" || !postgres.Passes(err) || time.Since(began) >= startPatience {
-			return err
-		}
-		n.log.Warn("the database does not answer; the node tries again", "code", "database_unreachable", "for", startPatience, "db", n.cfg.DBName(), "err", err)
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(startPause):
-		}
-	}
-}
-
-// readStore opens the database for reading. It returns os.ErrNotExist if there is none.
-func readStore(ctx context.Context, cfg *config.Config) (st store.Store, err error) {
-	if cfg.Postgres != "" {
-		st, err = openPostgres(ctx, cfg, func(*postgres.Options) {})
-	} else if _, err = os.Stat(cfg.DBPath()); err == nil || !errors.Is(err, os.ErrNotExist) {
-		st, err = sqlite.OpenReadOnly(cfg.DBPath())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", cfg.DBName(), err)
-	}
-	return st, nil
-}
-
-// ErrUnreachable says that a database does not answer now.
-var ErrUnreachable = errors.New("the database does not answer")
-
-// unanswered is an ErrUnreachable with the text of another error.
-type unanswered struct{ error }
-
-func (u unanswered) Is(target error) bool { return target == ErrUnreachable }
-func (u unanswered) Unwrap() error        { return u.error }
-
-func openPostgres(ctx context.Context, cfg *config.Config, how func(*postgres.Options)) (store.Store, error) {
-	o, err := postgres.ParseAddress(cfg.Postgres)
-	if err != nil {
-		return nil, err
-	}
-	o.Application = "skein " + cfg.Name
-	how(&o)
-	db, err := postgres.Open(ctx, o)
-	if err != nil && postgres.Passes(err) {
-		return nil, unanswered{err}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return db, nil
+	return dbadmin.WaitFor(ctx, n.cfg, n.patient(), ask)
 }

@@ -17,11 +17,12 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
 // quietCopy reports nothing.
-func quietCopy() CopyOptions { return CopyOptions{Say: func(string, ...any) {}} }
+func quietCopy() dbadmin.CopyOptions { return dbadmin.CopyOptions{Say: func(string, ...any) {}} }
 
 // TestCopyToPostgres: a database with runs in all states is copied to a real PostgreSQL. Finished runs are
 // unchanged there, and unfinished runs continue.
@@ -62,7 +63,7 @@ func TestCopyToPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	var locked *datadir.LockedError
-	if _, err := CopyDB(t.Context(), c, "sqlite:"+c.DBPath(), address, quietCopy()); !errors.As(err, &locked) {
+	if _, err := dbadmin.Copy(t.Context(), c, "sqlite:"+c.DBPath(), address, quietCopy()); !errors.As(err, &locked) {
 		t.Errorf("copied under a running node: %v", err)
 	}
 	n.Hurry()
@@ -72,7 +73,7 @@ func TestCopyToPostgres(t *testing.T) {
 	before := history(t, c, ended)
 	spoil(t, c.DBPath(), damaged)
 
-	res, err := CopyDB(t.Context(), c, "sqlite:"+c.DBPath(), address, quietCopy())
+	res, err := dbadmin.Copy(t.Context(), c, "sqlite:"+c.DBPath(), address, quietCopy())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestCopyToPostgres(t *testing.T) {
 	if len(res.Quarantined) != 1 || !strings.HasPrefix(res.Quarantined[0], damaged) {
 		t.Errorf("quarantined: %q", res.Quarantined)
 	}
-	if _, err := CopyDB(t.Context(), c, "sqlite:"+c.DBPath(), address, quietCopy()); !errors.Is(err, ErrNotEmpty) {
+	if _, err := dbadmin.Copy(t.Context(), c, "sqlite:"+c.DBPath(), address, quietCopy()); !errors.Is(err, dbadmin.ErrNotEmpty) {
 		t.Errorf("copied twice: %v", err)
 	}
 
@@ -98,7 +99,7 @@ func TestCopyToPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	goesOn(t, there, paused, running)
-	if found, err := Verify(t.Context(), there); err != nil || len(found) != 1 || found[0].Run != damaged {
+	if found, err := dbadmin.Verify(t.Context(), there); err != nil || len(found) != 1 || found[0].Run != damaged {
 		t.Errorf("%v, %v", found, err)
 	}
 	backAndForth(t, there, damaged)
@@ -179,11 +180,11 @@ func goesOn(t *testing.T, c *config.Config, paused, running string) {
 	if s, err := k.Schedule(t.Context(), "w7", "t"); err != nil || s.State != "active" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	st, err := StatusDB(t.Context(), c)
+	st, err := dbadmin.ReadStatus(t.Context(), c)
 	if err != nil || len(st.Members) != 1 || len(st.Members[0].Shards) != st.Shards || st.Runs["succeeded"] < 4 {
 		t.Errorf("%+v, %v", st, err)
 	}
-	if _, err := CopyDB(t.Context(), c, c.Postgres, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), quietCopy()); !errors.Is(err, ErrInUse) {
+	if _, err := dbadmin.Copy(t.Context(), c, c.Postgres, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), quietCopy()); !errors.Is(err, dbadmin.ErrInUse) {
 		t.Errorf("copied under a running node: %v", err)
 	}
 	if err := stop(); err != nil {
@@ -195,7 +196,7 @@ func goesOn(t *testing.T, c *config.Config, paused, running string) {
 func backAndForth(t *testing.T, c *config.Config, damaged string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "backup.db")
-	b, err := BackupDB(t.Context(), c, file, false)
+	b, err := dbadmin.Backup(t.Context(), c, file, false)
 	if err != nil || b.Bytes == 0 || !strings.Contains(b.PgDump, "--schema=moved") {
 		t.Fatalf("%+v, %v", b, err)
 	}
@@ -203,14 +204,14 @@ func backAndForth(t *testing.T, c *config.Config, damaged string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found, err := Verify(t.Context(), saved); err != nil || len(found) != 1 {
+	if found, err := dbadmin.Verify(t.Context(), saved); err != nil || len(found) != 1 {
 		t.Errorf("%v, %v", found, err)
 	}
 	other, err := c.At(strings.Replace(c.Postgres, "schema=moved", "schema=again", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := RestoreDB(t.Context(), other, file, false, quietCopy())
+	r, err := dbadmin.Restore(t.Context(), other, file, false, quietCopy())
 	if err != nil || r.Runs["succeeded"] == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -218,13 +219,13 @@ func backAndForth(t *testing.T, c *config.Config, damaged string) {
 		t.Errorf("%v\n%v", a, b)
 	}
 	folder := testConfig(t, nil)
-	if _, err := RestoreDB(t.Context(), folder, file, false, quietCopy()); err == nil || !strings.Contains(err.Error(), "nothing was restored") {
+	if _, err := dbadmin.Restore(t.Context(), folder, file, false, quietCopy()); err == nil || !strings.Contains(err.Error(), "nothing was restored") {
 		t.Errorf("a backup with a violation was restored: %v", err)
 	}
 	if _, err := os.Stat(folder.DBPath()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
-	if r, err := RestoreDB(t.Context(), folder, file, true, quietCopy()); err != nil || len(r.Violations) != 1 {
+	if r, err := dbadmin.Restore(t.Context(), folder, file, true, quietCopy()); err != nil || len(r.Violations) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/datadir"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
@@ -90,7 +91,7 @@ func checkDisk(cfg *config.Config) Check {
 
 func checkStore(ctx context.Context, cfg *config.Config) []Check {
 	c := Check{Name: "store", State: CheckGood}
-	db, err := readStore(ctx, cfg)
+	db, err := dbadmin.OpenReadOnly(ctx, cfg)
 	if errors.Is(err, os.ErrNotExist) {
 		c.Found = cfg.DBName() + " (not made yet)"
 		return []Check{c}
@@ -118,7 +119,7 @@ func checkStore(ctx context.Context, cfg *config.Config) []Check {
 	if err != nil {
 		c.State, c.Found, c.Remedy = CheckBad, err.Error(), "restore a backup, or choose another data folder: --data DIR"
 		switch {
-		case errors.Is(err, ErrUnreachable):
+		case errors.Is(err, dbadmin.ErrUnreachable):
 			c.Remedy = "start the database, or name another: --db"
 		case errors.Is(err, store.ErrFormat):
 			c.Remedy = "use the skein that wrote it, " + c.Remedy

@@ -31,6 +31,7 @@ import (
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/store"
@@ -156,7 +157,7 @@ func openDatabase(t *testing.T, c *config.Config) (store.Store, error) {
 	if err := datadir.Prepare(c.Data); err != nil {
 		return nil, err
 	}
-	return openStore(t.Context(), c, nil)
+	return dbadmin.Open(t.Context(), c, nil)
 }
 
 // endpoint is one method of one path, with the kind of token that it asks for.

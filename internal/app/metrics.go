@@ -3,15 +3,13 @@ package app
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
@@ -22,8 +20,6 @@ const (
 	sizesEvery, sizesMax = time.Minute, time.Second
 	// topPlaces bounds the pairs of groups and kinds of workers with label values of their own.
 	topPlaces = 200
-	// backupName is the file in the data folder whose time is that of the last backup.
-	backupName = "last-backup"
 )
 
 // upkeep counts the work that a node does for itself.
@@ -71,8 +67,8 @@ func (n *Node) showUpkeep(p *metric.Page) {
 		p.Set("log_lag_bytes", float64(lag))
 		p.Set("log_dropped_bytes_total", float64(dropped))
 	}
-	if info, err := os.Stat(filepath.Join(n.cfg.Data, backupName)); err == nil {
-		p.Duration("backup_age_seconds", time.Since(info.ModTime()))
+	if at, ok := dbadmin.LastBackup(n.cfg.Data); ok {
+		p.Duration("backup_age_seconds", time.Since(at))
 	}
 	if n.upkeep.certificate != nil {
 		if pair, err := n.upkeep.certificate(nil); err == nil && pair.Leaf != nil {
@@ -84,16 +80,6 @@ func (n *Node) showUpkeep(p *metric.Page) {
 		p.Set("store_pool_waiting", float64(c.Waiting))
 		p.Set("store_reconnects_total", float64(c.Failed))
 	}
-}
-
-// noteBackup notes in the data folder that a backup was made now, if there is a data folder.
-func noteBackup(data string, now time.Time) error {
-	path := filepath.Join(data, backupName)
-	err := os.WriteFile(path, []byte(now.UTC().Format(time.RFC3339)+"\n"), 0o600)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // showSlots shows the slots of all workers and nodes of the cluster, and its members.

@@ -18,6 +18,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
@@ -103,7 +104,7 @@ func TestMetrics(t *testing.T) {
 	end(t, k, begin(t, k, "  a: {run: 'true'}\n"))
 	r := httptest.NewRequest(http.MethodPost, "http://localhost/api/v1/hooks/default/flow/none", strings.NewReader("{}"))
 	n.Handler().ServeHTTP(httptest.NewRecorder(), r)
-	if _, err := BackupDB(ctx, c, filepath.Join(t.TempDir(), "backup"), false); err != nil {
+	if _, err := dbadmin.Backup(ctx, c, filepath.Join(t.TempDir(), "backup"), false); err != nil {
 		t.Fatal(err)
 	}
 

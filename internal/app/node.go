@@ -23,6 +23,7 @@ import (
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/datadir"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/dispatch"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/engine"
@@ -117,7 +118,7 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (n *Node, e
 		return n, err
 	}
 	connecting := n.connect(ctx)
-	n.store, err = openStore(ctx, cfg, n.patient())
+	n.store, err = dbadmin.Open(ctx, cfg, n.patient())
 	if err == nil {
 		err = n.patiently(ctx, func() error { return someToken(ctx, cfg, n.store) })
 	}
@@ -191,7 +192,9 @@ func (n *Node) open(ctx context.Context) error {
 		n.engine.Drain()
 	}
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log, Protected: cfg.Unwatched(),
-		Past: func(ctx context.Context, k store.TriggerKey) (dag.Micros, error) { return forgotten(ctx, n.store, k) }})
+		Past: func(ctx context.Context, k store.TriggerKey) (dag.Micros, error) {
+			return trigger.Forgotten(ctx, n.store, k)
+		}})
 	if n.auditor, err = newAuditor(n, info.Cluster); err != nil {
 		return err
 	}
@@ -243,7 +246,7 @@ func engineConfig(n *Node, life *engine.Life) engine.Config {
 // n.engine must be set before worker.Link.Begin.
 func (n *Node) resolve(database []egress.Own) {
 	running := func() *engine.Engine { return n.engine }
-	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Book: bookOf(n.cfg, n.store), Artifacts: n.cfg.Artifacts, Engine: running,
+	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Book: dbadmin.Secrets(n.cfg, n.store), Artifacts: n.cfg.Artifacts, Engine: running,
 		Kept:   &keptFiles{own: newArtifactSource(n.cfg), member: func() *membership { return n.member }},
 		Egress: func() egress.Rules { return n.egressRules(database) }, Here: n.egressHere})
 	n.executor = dispatch.NewExecutor(dispatch.ExecutorConfig{Resolver: n.resolver, Worker: n.worker, Shipper: n.shipper, Engine: running,

@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/dispatch"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -22,14 +23,11 @@ type Observer struct {
 	handler http.Handler
 }
 
-// ErrNoData says that a data folder holds no database yet.
-var ErrNoData = errors.New("there is nothing yet")
-
 // Observe opens a data folder for reading.
 func Observe(ctx context.Context, cfg *config.Config) (*Observer, error) {
-	db, err := readStore(ctx, cfg)
+	db, err := dbadmin.OpenReadOnly(ctx, cfg)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w in the data folder %s", ErrNoData, filepath.Dir(cfg.DBPath()))
+		return nil, fmt.Errorf("%w in the data folder %s", dbadmin.ErrNoData, filepath.Dir(cfg.DBPath()))
 	}
 	if err != nil {
 		return nil, err

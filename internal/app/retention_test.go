@@ -12,6 +12,7 @@ import (
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
@@ -178,14 +179,14 @@ func TestForgottenFires(t *testing.T) {
 	if found := trigger.Verify(&row, after, 0); len(found) == 0 {
 		t.Error("no instant is missing from the lines that are left")
 	}
-	if found, err := verifyStore(t.Context(), n.store); err != nil || len(found) > 0 {
+	if found, err := dbadmin.Verify(t.Context(), n.cfg); err != nil || len(found) > 0 {
 		t.Errorf("verify: %v %v", found, err)
 	}
 	days, err := k.ScheduleDays(t.Context(), "w", "often", "", 0)
 	if err != nil || len(days.Items) == 0 || days.Items[0].Fired+days.Items[0].Late == 0 {
 		t.Errorf("days: %+v %v", days, err)
 	}
-	if at, err := forgotten(t.Context(), n.store, key); err != nil || at == 0 {
+	if at, err := trigger.Forgotten(t.Context(), n.store, key); err != nil || at == 0 {
 		t.Errorf("forgotten up to %v, %v", at, err)
 	}
 }

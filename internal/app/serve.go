@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/logs"
@@ -41,7 +42,7 @@ func newServer(cfg *config.Config, e *engine.Engine, log *slog.Logger, own face,
 		Auditor:       auditor,
 		Audits:        near.audits,
 		AuditKeep:     near.keeping,
-		Verify:        func(ctx context.Context) ([]inspect.Violation, error) { return Verify(ctx, cfg) },
+		Verify:        func(ctx context.Context) ([]inspect.Violation, error) { return dbadmin.Verify(ctx, cfg) },
 		Tokens:        near.tokens,
 		Sessions:      near.sessions,
 		Providers:     providers,
@@ -56,7 +57,7 @@ func newServer(cfg *config.Config, e *engine.Engine, log *slog.Logger, own face,
 		Cluster:       near.cluster,
 		Logs:          logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs, giver: near.giver},
 		Artifacts:     newArtifactSource(cfg),
-		Sealed:        bookOf(cfg, near.secrets),
+		Sealed:        dbadmin.Secrets(cfg, near.secrets),
 		Secrets:       secret.Folder{Path: filepath.Join(cfg.Data, "secrets")},
 		TasksMax:      cfg.TasksMax,
 		Protected:     cfg.Unwatched(),

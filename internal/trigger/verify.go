@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -141,4 +142,14 @@ func (v *audit) line(l *store.Fire) {
 	case v.declared.next(l.At-1) != l.At || v.last(l.Last) != l.Last:
 		v.fail(ruleInstant, "the line from %s to %s does not begin and end at instants of the schedule", clock(l.At), clock(l.Last))
 	}
+}
+
+// Forgotten returns the instant up to which lines of a trigger may have been deleted. It returns 0 if none
+// was. Lines that were read before this call are complete after that instant.
+func Forgotten(ctx context.Context, st store.Schedules, k store.TriggerKey) (dag.Micros, error) {
+	days, err := st.FireDays(ctx, k, 0, 1)
+	if err != nil || len(days) == 0 {
+		return 0, err
+	}
+	return days[0].Until, nil
 }

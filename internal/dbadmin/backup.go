@@ -1,4 +1,4 @@
-package app
+package dbadmin
 
 import (
 	"context"
@@ -31,9 +31,9 @@ type BackupResult struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// BackupDB writes the content of a database at one moment into an SQLite file, from any engine. Nodes may
+// Backup writes the content of a database at one moment into an SQLite file, from any engine. Nodes may
 // work on the database meanwhile. The file is complete and synced, or it does not exist.
-func BackupDB(ctx context.Context, cfg *config.Config, file string, force bool) (res BackupResult, err error) {
+func Backup(ctx context.Context, cfg *config.Config, file string, force bool) (res BackupResult, err error) {
 	began := time.Now()
 	res = BackupResult{From: cfg.DBName()}
 	if res.File, err = filepath.Abs(file); err != nil {
@@ -160,10 +160,10 @@ type RestoreResult struct {
 	Violations []inspect.Violation `json:"violations"`
 }
 
-// RestoreDB makes a backup the database of the settings. No process may use that database. RestoreDB
+// Restore makes a backup the database of the settings. No process may use that database. Restore
 // refuses a backup in which verify finds violations, and refuses to replace a database, unless force is
 // set. Then it keeps the old database under another name.
-func RestoreDB(ctx context.Context, cfg *config.Config, file string, force bool, o CopyOptions) (RestoreResult, error) {
+func Restore(ctx context.Context, cfg *config.Config, file string, force bool, o CopyOptions) (RestoreResult, error) {
 	res := RestoreResult{To: cfg.DBName(), Runs: map[string]int64{}, Violations: []inspect.Violation{}}
 	var err error
 	if res.File, err = filepath.Abs(file); err != nil {
@@ -192,7 +192,7 @@ func (r *RestoreResult) intoPostgres(ctx context.Context, cfg *config.Config, o 
 	if err := r.prepare(ctx, cfg, mine, o); err != nil {
 		return err
 	}
-	c, err := CopyDB(ctx, cfg, "sqlite:"+mine, cfg.Postgres, o)
+	c, err := Copy(ctx, cfg, "sqlite:"+mine, cfg.Postgres, o)
 	r.Violations = append([]inspect.Violation{}, c.Violations...)
 	return err
 }
@@ -293,4 +293,27 @@ func endSessions(ctx context.Context, st store.Sessions) error {
 		}
 	}
 	return nil
+}
+
+// backupName is the file in the data folder whose time is that of the last backup.
+const backupName = "last-backup"
+
+// LastBackup returns the time of the last backup that was made with a data folder. ok is false if there is
+// none.
+func LastBackup(data string) (at time.Time, ok bool) {
+	info, err := os.Stat(filepath.Join(data, backupName))
+	if err != nil {
+		return at, false
+	}
+	return info.ModTime(), true
+}
+
+// noteBackup notes in the data folder that a backup was made now, if there is a data folder.
+func noteBackup(data string, now time.Time) error {
+	path := filepath.Join(data, backupName)
+	err := os.WriteFile(path, []byte(now.UTC().Format(time.RFC3339)+"\n"), 0o600)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
 }

@@ -1,4 +1,4 @@
-package app
+package dbadmin
 
 import (
 	"context"
@@ -50,8 +50,8 @@ type CopyResult struct {
 	Seconds    float64             `json:"seconds"`
 }
 
-// CopyDB copies a whole database into an empty one: everything or nothing. No node may use either of them.
-func CopyDB(ctx context.Context, cfg *config.Config, from, to string, o CopyOptions) (CopyResult, error) {
+// Copy copies a whole database into an empty one: everything or nothing. No node may use either of them.
+func Copy(ctx context.Context, cfg *config.Config, from, to string, o CopyOptions) (CopyResult, error) {
 	began := time.Now()
 	res := CopyResult{Rows: map[string]int64{}, LeftOut: map[string]int64{}, Bad: []string{}, Quarantined: []string{}, Violations: []inspect.Violation{}}
 	source, err := cfg.At(from)
@@ -108,7 +108,7 @@ func openSource(ctx context.Context, cfg *config.Config) (store.Store, error) {
 		return nil, fmt.Errorf("database %s: %w: it has format %d and this program copies format %d; bring it up to date first: skein db migrate --db %s",
 			cfg.DBName(), store.ErrFormat, seen.Format, seen.Known, cfg.DBSetting())
 	}
-	return readStore(ctx, cfg)
+	return OpenReadOnly(ctx, cfg)
 }
 
 // openTarget opens or makes the target of the copy. discard removes a file that it made.
@@ -127,7 +127,7 @@ func openTarget(ctx context.Context, cfg *config.Config) (st store.Store, discar
 			}
 		}
 	}
-	st, err = openStore(ctx, cfg, nil)
+	st, err = Open(ctx, cfg, nil)
 	return st, discard, err
 }
 

@@ -1,4 +1,4 @@
-package app
+package dbadmin
 
 import (
 	"context"
@@ -11,11 +11,12 @@ import (
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
+	"skein.dev/skein/internal/workflow"
 )
 
 // Verify recounts every invariant of a database, with or without a running node.
 func Verify(ctx context.Context, cfg *config.Config) ([]inspect.Violation, error) {
-	db, err := readStore(ctx, cfg)
+	db, err := OpenReadOnly(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +26,7 @@ func Verify(ctx context.Context, cfg *config.Config) ([]inspect.Violation, error
 
 // verifyStore recounts an open database.
 func verifyStore(ctx context.Context, db store.Store) ([]inspect.Violation, error) {
-	found, err := inspect.Verify(ctx, db, compiler())
+	found, err := inspect.Verify(ctx, db, new(workflow.Compiler).Condition)
 	if err != nil {
 		return found, err
 	}
@@ -95,7 +96,7 @@ func lines(ctx context.Context, st store.Schedules, t *store.Trigger) (all []sto
 		}
 		all = append(all, page...)
 		if len(page) < q.Limit {
-			from, err := forgotten(ctx, st, store.TriggerKey{Workflow: t.Workflow, Name: t.Name})
+			from, err := trigger.Forgotten(ctx, st, store.TriggerKey{Workflow: t.Workflow, Name: t.Name})
 			return all, from, err
 		}
 		last := &page[len(page)-1]
@@ -104,14 +105,4 @@ func lines(ctx context.Context, st store.Schedules, t *store.Trigger) (all []sto
 	// Lines are ordered by the time of their decision, which rises with their instants.
 	oldest := slices.MinFunc(all, func(a, b store.Fire) int { return int(a.Decided - b.Decided) })
 	return all, oldest.Decided, nil
-}
-
-// forgotten returns the instant up to which lines of a trigger may have been deleted. It returns 0 if none
-// was. Lines that were read before this call are complete after that instant.
-func forgotten(ctx context.Context, st store.Schedules, k store.TriggerKey) (dag.Micros, error) {
-	days, err := st.FireDays(ctx, k, 0, 1)
-	if err != nil || len(days) == 0 {
-		return 0, err
-	}
-	return days[0].Until, nil
 }

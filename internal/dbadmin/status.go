@@ -1,4 +1,4 @@
-package app
+package dbadmin
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"skein.dev/skein/internal/store/sqlite"
 )
 
-// DBStatus is the output of `skein db status`.
-type DBStatus struct {
+// Status is the output of `skein db status`.
+type Status struct {
 	Engine   string `json:"engine"`
 	Location string `json:"location"` // without a password
 	// Format is that of the database, 0 if it is not made yet; Known the newest of this program.
@@ -28,14 +28,14 @@ type DBStatus struct {
 	Cluster string           `json:"cluster"`
 	Bytes   int64            `json:"bytes"`
 	Shards  int              `json:"shards"`
-	Free    int              `json:"free_shards"` // that nobody owns; always 0 on SQLite
-	Members []DBMember       `json:"members"`
+	Free    int              `json:"free_shards"` // without an owner; always 0 on SQLite
+	Members []Member         `json:"members"`
 	Holder  string           `json:"holder"` // the process that holds the data folder; "": none, or not SQLite
 	Runs    map[string]int64 `json:"runs"`   // all of them, by state
 }
 
-// DBMember is a node of a cluster as its database sees it.
-type DBMember struct {
+// Member is a node of a cluster as its database sees it.
+type Member struct {
 	Name    string    `json:"name"`
 	Handler int64     `json:"handler"`
 	Address string    `json:"address"`
@@ -68,11 +68,11 @@ func named(cfg *config.Config, err error) error {
 	return nil
 }
 
-// StatusDB looks at a database, whatever its format; it changes nothing.
-func StatusDB(ctx context.Context, cfg *config.Config) (DBStatus, error) {
+// ReadStatus looks at a database, whatever its format; it changes nothing.
+func ReadStatus(ctx context.Context, cfg *config.Config) (Status, error) {
 	seen, engine, err := lookAt(ctx, cfg)
-	s := DBStatus{Engine: engine, Location: cfg.DBName(), Format: seen.Format, Known: seen.Known,
-		Applied: append([]string{}, seen.Applied...), Pending: append([]string{}, seen.Pending...), Members: []DBMember{}, Runs: map[string]int64{}}
+	s := Status{Engine: engine, Location: cfg.DBName(), Format: seen.Format, Known: seen.Known,
+		Applied: append([]string{}, seen.Applied...), Pending: append([]string{}, seen.Pending...), Members: []Member{}, Runs: map[string]int64{}}
 	if err != nil {
 		return s, err
 	}
@@ -84,7 +84,7 @@ func StatusDB(ctx context.Context, cfg *config.Config) (DBStatus, error) {
 	if seen.Format == 0 || seen.Format > seen.Known || len(seen.Pending) > 0 {
 		return s, nil // opening it would bring it to another format, or fail
 	}
-	st, err := readStore(ctx, cfg)
+	st, err := OpenReadOnly(ctx, cfg)
 	if err != nil {
 		return s, err
 	}
@@ -102,7 +102,7 @@ func StatusDB(ctx context.Context, cfg *config.Config) (DBStatus, error) {
 	return s, named(cfg, s.members(ctx, st))
 }
 
-func (s *DBStatus) members(ctx context.Context, st store.Store) error {
+func (s *Status) members(ctx context.Context, st store.Store) error {
 	c, ok := st.(store.Cluster)
 	if !ok {
 		return nil
@@ -117,7 +117,7 @@ func (s *DBStatus) members(ctx context.Context, st store.Store) error {
 	}
 	s.Free = len(owned[0])
 	for _, m := range members {
-		s.Members = append(s.Members, DBMember{Name: m.Name, Handler: int64(m.Handler), Address: m.Address, Version: m.Version, Known: m.Format,
+		s.Members = append(s.Members, Member{Name: m.Name, Handler: int64(m.Handler), Address: m.Address, Version: m.Version, Known: m.Format,
 			State: m.State, Slots: int(m.Slots), Busy: int(m.Busy), Seen: m.Seen.Time(), Shards: append([]int{}, owned[m.Handler]...)})
 	}
 	return nil
@@ -132,9 +132,9 @@ type Migration struct {
 	Applied  []string `json:"applied"`
 }
 
-// MigrateDB brings a database to the format of this program, or creates it. Nodes on PostgreSQL may
+// Migrate brings a database to the format of this program, or creates it. Nodes on PostgreSQL may
 // continue meanwhile. An SQLite file that needs a migration must not be in use.
-func MigrateDB(ctx context.Context, cfg *config.Config) (Migration, error) {
+func Migrate(ctx context.Context, cfg *config.Config) (Migration, error) {
 	seen, _, err := lookAt(ctx, cfg)
 	m := Migration{Location: cfg.DBName(), From: seen.Format, To: max(seen.Known, seen.Format), Known: seen.Known, Applied: append([]string{}, seen.Pending...)}
 	if err != nil || seen.Format == seen.Known {
@@ -150,7 +150,7 @@ func MigrateDB(ctx context.Context, cfg *config.Config) (Migration, error) {
 		}
 		defer l.Release()
 	}
-	st, err := openStore(ctx, cfg, nil) // says what is wrong with a format that is too new
+	st, err := Open(ctx, cfg, nil) // says what is wrong with a format that is too new
 	if err != nil {
 		return m, err
 	}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/past"
+	"skein.dev/skein/internal/store"
+)
+
+// checkPast reports whether the database has gone back to an earlier state, as far as this node knows.
+func checkPast(ctx context.Context, cfg *config.Config, st store.Store) Check {
+	c := Check{Name: "history", State: CheckGood}
+	marks, err := st.Marks(ctx)
+	if err != nil {
+		return Check{Name: "history", State: CheckWarn, Found: err.Error()}
+	}
+	known, there, err := past.Known(cfg.PastFile())
+	era := store.EraOf(marks)
+	c.Found = fmt.Sprintf("era %d", era)
+	switch {
+	case err != nil:
+		c.State, c.Found = CheckWarn, fmt.Sprintf("%s; %s cannot be read: %v", c.Found, cfg.PastFile(), err)
+		c.Remedy = "remove the file; if the database was recovered to an earlier state since this node ran: skein db recovered"
+	case len(known) > 0:
+		r := known[0]
+		c.State = CheckWarn
+		c.Found += fmt.Sprintf("; %s: the database went back to an earlier state when era %d began at %s: %s", past.Code, r.Era, r.At.Format(time.RFC3339), r.Why)
+		c.Remedy = "look for what was lost (the guide, \"When the database goes back\"); with a synchronous standby nothing is lost"
+	case !there:
+		c.Found += "; this node has not written yet how far the database has come: if it was recovered to an earlier state, only skein db recovered can tell"
+	}
+	return c
+}

@@ -1,0 +1,104 @@
+package dbadmin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+	"skein.dev/skein/internal/store/sqlite"
+)
+
+// startPatience is how long a server waits at its start for a database that does not answer: after a power
+// cut, or when both are started again, the database may need longer.
+const (
+	startPatience = time.Minute
+	startPause    = 250 * time.Millisecond // between two tries
+)
+
+// WaitFor asks an open database until it answers, for as long as a start waits. The database may be gone
+// again just after it was opened, for example while PostgreSQL recovers. Without a log, WaitFor does not wait: a
+// command fails at once, because a person waits for it.
+func WaitFor(ctx context.Context, cfg *config.Config, log *slog.Logger, ask func() error) error {
+	for began := time.Now(); ; {
+		err := ask()
+		if err == nil || log == nil || cfg.Postgres == "" || !postgres.Passes(err) || time.Since(began) >= startPatience {
+			return err
+		}
+		log.Warn("the database does not answer; the node tries again", "code", "database_unreachable", "for", startPatience, "db", cfg.DBName(), "err", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(startPause):
+		}
+	}
+}
+
+// Open opens the database of the settings to work on it. With a log, it waits for a database that does not
+// answer, as a server does. Without one, it returns ErrUnreachable at once.
+func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (st store.Store, err error) {
+	if cfg.Postgres == "" {
+		st, err = sqlite.Open(cfg.DBPath())
+	} else {
+		st, err = openPostgres(ctx, cfg, func(o *postgres.Options) {
+			if log != nil {
+				o.Patience = startPatience
+				o.Waiting = func(why error) {
+					log.Warn("the database does not answer; the node tries again", "code", "database_unreachable", "for", startPatience, "db", cfg.DBName(), "err", why)
+				}
+			}
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", cfg.DBName(), err)
+	}
+	return st, nil
+}
+
+// OpenReadOnly opens the database for reading. It returns os.ErrNotExist if there is none.
+func OpenReadOnly(ctx context.Context, cfg *config.Config) (st store.Store, err error) {
+	if cfg.Postgres != "" {
+		st, err = openPostgres(ctx, cfg, func(*postgres.Options) {})
+	} else if _, err = os.Stat(cfg.DBPath()); err == nil || !errors.Is(err, os.ErrNotExist) {
+		st, err = sqlite.OpenReadOnly(cfg.DBPath())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", cfg.DBName(), err)
+	}
+	return st, nil
+}
+
+// ErrUnreachable says that a database does not answer now.
+var ErrUnreachable = errors.New("the database does not answer")
+
+// unanswered is an ErrUnreachable with the text of another error.
+type unanswered struct{ error }
+
+func (u unanswered) Is(target error) bool { return target == ErrUnreachable }
+
+func (u unanswered) Unwrap() error { return u.error }
+
+func openPostgres(ctx context.Context, cfg *config.Config, how func(*postgres.Options)) (store.Store, error) {
+	o, err := postgres.ParseAddress(cfg.Postgres)
+	if err != nil {
+		return nil, err
+	}
+	o.Application = "skein " + cfg.Name
+	how(&o)
+	db, err := postgres.Open(ctx, o)
+	if err != nil && postgres.Passes(err) {
+		return nil, unanswered{err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// ErrNoData says that a data folder holds no database yet.
+var ErrNoData = errors.New("there is nothing yet")
