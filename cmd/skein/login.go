@@ -71,7 +71,8 @@ func logoutCmd(c *cli) *cobra.Command {
 	}
 }
 
-// loginServers returns the addresses that one session is for: nodes of one cluster know each other's sessions.
+// loginServers returns the addresses that one session is for. Nodes of one cluster know the sessions of
+// each other.
 func loginServers(ctx context.Context, c *cli, args []string) ([]string, error) {
 	urls := c.servers()
 	if len(args) > 0 {
