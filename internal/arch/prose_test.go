@@ -15,7 +15,7 @@ import (
 // says how to write, and how each pattern is written in plain English.
 const (
 	dialectBlocksMax = 53 // comment blocks that hold a pattern of dialect
-	longCommentsMax  = 6  // comment lines with more than commentWidth characters
+	longCommentsMax  = 5  // comment lines with more than commentWidth characters
 	commentWidth     = 110
 )
 
