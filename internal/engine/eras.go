@@ -82,11 +82,18 @@ func endHeld(w *writer) {
 	}
 }
 
-// compared holds shards that were just taken against what was confirmed before.
-func compared(ctx context.Context, look func(context.Context, []store.Fence) (bool, error), got []store.Acquired) error {
-	marks := make([]store.Fence, len(got))
-	for i := range got {
-		marks[i] = got[i].Fence
+// compared compares the store with its confirmed states after a claim of shards. It returns errBack if the
+// store has gone back. It reads all shards, because a claim leaves out the shards of other owners, and a
+// store that has gone back may name an earlier owner. It begins after the claim, so that it includes the
+// states that this node has read while the claim waited.
+func compared(ctx context.Context, e *Engine) error {
+	if _, none := e.cfg.Past.(forgetful); none {
+		return nil
+	}
+	look := e.cfg.Past.Look()
+	marks, err := e.store.Marks(ctx)
+	if err != nil {
+		return err
 	}
 	back, err := look(ctx, marks)
 	if err == nil && back {

@@ -77,14 +77,13 @@ func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
 	w.fences = nil
 	var got []store.Acquired
 	var err error
-	look := w.e.cfg.Past.Look()
 	if w.e.cluster == nil {
 		got, err = w.e.store.Acquire(ctx, w.e.me().ID, w.want)
 	} else { // what another has got meanwhile stays with it
 		got, err = w.claim(ctx)
 	}
 	if err == nil {
-		err = compared(ctx, look, got)
+		err = compared(ctx, w.e)
 	}
 	if err != nil {
 		return nil, err

@@ -158,10 +158,9 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	if len(take) == 0 {
 		return nil
 	}
-	look := w.e.cfg.Past.Look()
 	got, err := w.e.cluster.Claim(ctx, w.e.me().ID, take)
 	if err == nil {
-		err = compared(ctx, look, got)
+		err = compared(ctx, w.e)
 	}
 	if errors.Is(err, errBack) {
 		w.unsure = errors.Join(w.unsure, err)

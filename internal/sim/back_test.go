@@ -3,7 +3,7 @@ package sim
 import "testing"
 
 // foundBack are seeds that once showed a violation, with a store that goes back.
-var foundBack = []uint64{61115465}
+var foundBack = []uint64{61115465, 62026355}
 
 // TestGoesBack: the store goes back to an earlier state, as after a failover that lost commits, while other
 // faults happen, too. No token is given twice, and everything that the store still knows ends.
