@@ -1,8 +1,8 @@
 // The editor of a workflow: text and graph in step, the form of a task, problems, and the apply.
 import './editor.css'
 import { useQuery } from '@tanstack/react-query'
-import { useBlocker, useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useMemo, useRef, useState } from 'react'
 import type { FileError } from '../api/types'
 import { useKeys } from '../app/keys'
 import { type DropPlace, taskType } from '../canvas/editgraph'
@@ -12,7 +12,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Button } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { VerbButton } from '../kit/verbs'
-import { type Draft, dropDraft, readDraft, saveDraft } from '../text/drafts'
+import { readDraft } from '../text/drafts'
 import { type EditorHandle, TextEditor } from '../text/editor'
 import { useHold } from '../text/hold'
 import { type File, namesByLine, readFile } from '../text/outline'
@@ -21,11 +21,10 @@ import { renameTask } from '../text/rename'
 import type { Value } from '../text/values'
 import { ApplyDialog } from './applydialog'
 import { type Base, fixOf, nothing, placeOf, readBase, template, useCheck, useSchema } from './editordata'
+import { useDraft } from './editordraft'
 import { Graph, type GraphActs, isShort, useSettled } from './editorgraph'
 import { Head } from './head'
 import { Inspector } from './inspector'
-
-const saveEvery = 1000
 
 type Opened = { base: Base; text: string; savedAt: number | undefined }
 
@@ -91,6 +90,13 @@ function Elsewhere({ take }: { take: () => void }) {
   )
 }
 
+/** What the page says about a text that is equal to its version. The draft before it must not come back. */
+const unchanged = {
+  no: ', unchanged',
+  asked: '; the browser deletes the draft…',
+  failed: '; the browser could not delete the draft',
+}
+
 type DeskProps = {
   ns: string
   name: string
@@ -105,6 +111,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   const workflow = ns === 'default' ? name : `${ns}/${name}`
   const [base, setBase] = useState(opened.base)
   const [text, setText] = useState(opened.text)
+  const typed = useRef(opened.text)
   const [applying, setApplying] = useState(false)
   const editor = useRef<EditorHandle>(null)
   const settled = useSettled(text)
@@ -121,7 +128,14 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   const navigate = useNavigate({ from: '/edit/$ns/$name' })
   const select = (t: string | undefined) =>
     void navigate({ search: (old) => ({ ...old, task: t }), replace: true })
-  const { saved, drop, flush } = useDraft(workflow, base, text, opened.savedAt, isHeld)
+  const { saved, dropping, drop, flush } = useDraft({
+    workflow,
+    base,
+    text,
+    savedAt: opened.savedAt,
+    isHeld,
+    typed,
+  })
   onFlush.current = flush
   const edits = useEdits(editor, select)
   const chosen = file?.tasks.find((t) => t.name === task)
@@ -166,7 +180,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
             ? 'not applied yet'
             : changed
               ? `draft of v${base.version}`
-              : `v${base.version}, unchanged`}
+              : `v${base.version}${unchanged[dropping]}`}
           {changed && saved ? ` · saved in this browser at ${clock(saved)}` : ''}
         </p>
       </Head>
@@ -176,7 +190,10 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
             handle={editor}
             initial={opened.text}
             label={`Source of ${workflow}`}
-            onChange={setText}
+            onChange={(now) => {
+              typed.current = now
+              setText(now)
+            }}
             onApply={() => setApplying(true)}
             problems={check.errors}
             schema={schema}
@@ -242,67 +259,6 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
       ) : null}
     </>
   )
-}
-
-/**
- * Saves the draft in this browser at most a second after a change, and when the page is hidden or left. A draft that is
- * equal to its version is dropped. drop forgets the draft. If the browser keeps no drafts, leaving the page asks first.
- * A tab that does not hold the draft saves and drops nothing.
- */
-function useDraft(workflow: string, base: Base, text: string, savedAt: number | undefined, isHeld: boolean) {
-  const [saved, setSaved] = useState(savedAt)
-  const unsaved = useRef<Draft>(undefined)
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
-  const lost = useRef(false)
-  const take = useCallback(() => {
-    clearTimeout(timer.current)
-    timer.current = undefined
-    const draft = unsaved.current
-    unsaved.current = undefined
-    return draft
-  }, [])
-  const flush = useCallback(() => {
-    const draft = take()
-    if (!draft) return
-    void saveDraft(draft).then((kept) => {
-      lost.current = !kept
-      setSaved(kept ? draft.savedAt : undefined)
-    })
-  }, [take])
-  const drop = useCallback(() => {
-    take()
-    lost.current = false
-    setSaved(undefined)
-    return dropDraft(workflow)
-  }, [take, workflow])
-  useEffect(() => {
-    if (!isHeld) return
-    if (text === base.source) {
-      void drop()
-      return
-    }
-    const { revision, version, source } = base
-    unsaved.current = { workflow, text, revision, version, base: source, savedAt: Date.now() }
-    timer.current ??= setTimeout(flush, saveEvery)
-  }, [workflow, base, text, isHeld, flush, drop])
-  useEffect(() => {
-    const hidden = () => {
-      if (document.visibilityState === 'hidden') flush()
-    }
-    document.addEventListener('visibilitychange', hidden)
-    return () => {
-      document.removeEventListener('visibilitychange', hidden)
-      flush()
-    }
-  }, [flush])
-  useBlocker({
-    shouldBlockFn: ({ current, next }) =>
-      lost.current &&
-      current.pathname !== next.pathname &&
-      !window.confirm('This browser keeps no drafts. Do you leave the page and lose your change?'),
-    enableBeforeUnload: () => lost.current,
-  })
-  return { saved, drop, flush }
 }
 
 function useNextProblem(errors: FileError[], go: (p: FileError) => void) {

@@ -22,20 +22,59 @@ async function inStore<T>(mode: IDBTransactionMode, act: (s: IDBObjectStore) => 
   const db = await open()
   try {
     return await new Promise((done, fail) => {
-      const request = act(db.transaction('drafts', mode).objectStore('drafts'))
-      request.onsuccess = () => done(request.result)
-      request.onerror = () => fail(request.error)
+      const all = db.transaction('drafts', mode)
+      const request = act(all.objectStore('drafts'))
+      // Not at the success of the request: a page that ends before the commit takes the write with it.
+      all.oncomplete = () => done(request.result)
+      all.onabort = () => fail(all.error)
     })
   } finally {
     db.close()
   }
 }
 
+/** The last word about the draft of a workflow: what is to be kept, or that nothing is. */
+type Word = { draft: Draft | null }
+
+/** The words that IndexedDB has not confirmed yet. */
+const pending = new Map<string, Word>()
+
+// IndexedDB answers later, and a page that is left has no later. So the words that are pending when the page is hidden
+// or left are noted in localStorage, which is written at once. A note is newer than what IndexedDB has, and stays until
+// a later write is confirmed.
+const notePrefix = 'skein.draft '
+
+function inNotes<T>(act: (notes: Storage) => T): T | undefined {
+  try {
+    return act(localStorage)
+  } catch {
+    return undefined // The browser keeps nothing for this page, or has no room.
+  }
+}
+
+const noteOf = (workflow: string): Word | undefined =>
+  inNotes((notes) => JSON.parse(notes.getItem(notePrefix + workflow) ?? 'null') as Word | null) ?? undefined
+
+const forgetNote = (workflow: string) => inNotes((notes) => notes.removeItem(notePrefix + workflow))
+
+const noteKeys = (): string[] =>
+  inNotes((notes) => Object.keys(notes).filter((key) => key.startsWith(notePrefix))) ?? []
+
+/** Notes what is not confirmed yet. A page calls it when it is hidden or left, after its last writes. */
+export function noteDrafts() {
+  for (const [workflow, word] of pending)
+    inNotes((notes) => notes.setItem(notePrefix + workflow, JSON.stringify(word)))
+}
+
 let lastWrite: Promise<unknown> = Promise.resolve()
 
 /** Reads the draft of a workflow after the earlier writes. A browser that keeps nothing has none. */
-export const readDraft = (workflow: string): Promise<Draft | undefined> =>
-  lastWrite.then(() => inStore<Draft | undefined>('readonly', (s) => s.get(workflow))).catch(() => undefined)
+export async function readDraft(workflow: string): Promise<Draft | undefined> {
+  await lastWrite
+  const note = noteOf(workflow)
+  if (note) return note.draft ?? undefined
+  return inStore<Draft | undefined>('readonly', (s) => s.get(workflow)).catch(() => undefined)
+}
 
 /** Writes after the earlier writes, so that a draft that was dropped does not come back. */
 function write<T>(act: (s: IDBObjectStore) => IDBRequest<T>): Promise<boolean> {
@@ -49,20 +88,35 @@ function write<T>(act: (s: IDBObjectStore) => IDBRequest<T>): Promise<boolean> {
   return done
 }
 
+async function writeWord(workflow: string, word: Word): Promise<boolean> {
+  const { draft } = word
+  pending.set(workflow, word)
+  const isKept = await (draft ? write((s) => s.put(draft)) : write((s) => s.delete(workflow)))
+  // A later word has its own end, and the note may be of that one.
+  if (pending.get(workflow) !== word) return isKept
+  pending.delete(workflow)
+  if (isKept) forgetNote(workflow)
+  return isKept
+}
+
 let closed = false
 
 /** Saves a draft and reports whether the browser kept it. After a sign-out it keeps none. */
 export const saveDraft = (draft: Draft): Promise<boolean> =>
-  closed ? Promise.resolve(false) : write((s) => s.put(draft))
+  closed ? Promise.resolve(false) : writeWord(draft.workflow, { draft })
 
 /** The workflows that have a draft. */
-export const draftNames = (): Promise<string[]> =>
-  lastWrite
-    .then(() => inStore('readonly', (s) => s.getAllKeys()))
-    .then(
-      (keys) => keys.map(String),
-      () => [],
-    )
+export async function draftNames(): Promise<string[]> {
+  await lastWrite
+  const stored = await inStore('readonly', (s) => s.getAllKeys()).catch(() => [])
+  const names = new Set(stored.map(String))
+  for (const key of noteKeys()) {
+    const workflow = key.slice(notePrefix.length)
+    if (noteOf(workflow)?.draft) names.add(workflow)
+    else names.delete(workflow)
+  }
+  return [...names]
+}
 
 /**
  * Deletes all drafts: the person who wrote them has left this browser. What an editor saves while it is taken
@@ -70,6 +124,8 @@ export const draftNames = (): Promise<string[]> =>
  */
 export function forgetDrafts(): Promise<boolean> {
   closed = true
+  pending.clear()
+  for (const key of noteKeys()) inNotes((notes) => notes.removeItem(key))
   return write((s) => s.clear())
 }
 
@@ -78,7 +134,9 @@ export function openDrafts() {
   closed = false
 }
 
-export const dropDraft = (workflow: string): Promise<boolean> => write((s) => s.delete(workflow))
+/** Deletes the draft of a workflow and reports whether the browser did. After a sign-out there is none. */
+export const dropDraft = (workflow: string): Promise<boolean> =>
+  closed ? Promise.resolve(true) : writeWord(workflow, { draft: null })
 
 /** Waits until the drafts that this tab saved so far are written. */
 export const draftsWritten = (): Promise<unknown> => lastWrite

@@ -267,6 +267,48 @@ test('a draft is saved when the page is left at once, and is gone when all is un
   await page.close()
 })
 
+test('a page that is left before the browser has written its draft brings back what it showed', async () => {
+  await apply(server.base, 'slow', 'name: slow\ntasks:\n  a: {run: "true"}\n')
+  const page = await context.newPage()
+  // From now on the browser opens no database: each write of this page begins and does not end.
+  const stuck = () =>
+    page.evaluate(() => {
+      IDBFactory.prototype.open = () => ({}) as IDBOpenDBRequest
+    })
+  const loaded = async () => {
+    await graph(page, 1)
+    await page.locator('.editor:not([inert])').waitFor()
+    await textOf(page).click()
+    await page.keyboard.press('Control+End')
+  }
+  await page.goto(`${server.base}/edit/default/slow`)
+  await loaded()
+  await page.keyboard.type('# kept')
+  await page.getByText('saved in this browser').waitFor()
+  await stuck()
+  await page.keyboard.type(', too')
+  await textOf(page).getByText('# kept, too').waitFor()
+  await page.reload()
+  await page.getByText('draft of v1').waitFor()
+  await textOf(page).getByText('# kept, too').waitFor()
+  await loaded()
+  await stuck()
+  for (const _ of '# kept, too') await page.keyboard.press('Backspace')
+  // A draft that is still there could come back, if this tab crashed now.
+  await page.getByText('v1; the browser deletes the draft').waitFor()
+  await page.reload()
+  await page.getByText('v1, unchanged').waitFor()
+  await loaded()
+  expect(await textOf(page).textContent()).not.toContain('kept')
+  // The database follows what was noted.
+  const note = () => page.evaluate(() => localStorage.getItem('skein.draft slow'))
+  await expect.poll(note).toBe(null)
+  await page.reload()
+  await page.getByText('v1, unchanged').waitFor()
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
 test('the answer to an apply that was left does not replace what is typed since', async () => {
   const first = 'name: late\ntasks:\n  a: {run: "true"}\n'
   await apply(server.base, 'late', first)
