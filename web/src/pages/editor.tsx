@@ -55,7 +55,7 @@ export function Editor() {
   })
   // A background read must not replace the editor. The editor starts again only after Discard.
   const [round, setRound] = useState(0)
-  const again = () => void opened.refetch().then(() => setRound((n) => n + 1))
+  const again = () => opened.refetch().then(() => setRound((n) => n + 1))
   const flush = useRef(() => {})
   const hold = useHold(workflow, { lose: () => flush.current(), taken: again })
   return (
@@ -101,7 +101,7 @@ type DeskProps = {
   ns: string
   name: string
   opened: Opened
-  again: () => void
+  again: () => Promise<unknown>
   /** Whether this tab has the draft. If not, it changes nothing. */
   isHeld: boolean
   onFlush: { current: () => void }

@@ -16,8 +16,8 @@ export type Hold = {
 type Events = {
   /** Another tab asks for the draft: it must be saved now. */
   lose: () => void
-  /** The draft was another tab's before: it must be read again. */
-  taken: () => void
+  /** The draft was another tab's before: it must be read again, and nothing may be typed until it is. */
+  taken: () => Promise<unknown>
   state: (state: Hold['state']) => void
 }
 
@@ -29,6 +29,8 @@ class Holder {
   private channel: BroadcastChannel
   private waiting: AbortController | undefined
   private holding: Promise<unknown> | undefined
+  /** The lock that another tab has asked for. */
+  private giving: Promise<unknown> | undefined
   private release = () => {}
   private late: ReturnType<typeof setTimeout> | undefined
   private closed = false
@@ -78,8 +80,10 @@ class Holder {
       this.holding = held
       clearTimeout(this.late)
       this.late = undefined
-      this.on.state('held')
-      if (isLater) this.on.taken()
+      // What is typed before the draft is read again would be lost with the old text.
+      const isMine = () => this.holding === held && this.giving !== held
+      if (isLater) void this.on.taken().then(() => isMine() && this.on.state('held'))
+      else this.on.state('held')
       return new Promise<void>((done) => {
         this.release = done
       })
@@ -99,6 +103,7 @@ class Holder {
   /** Another tab asks for the draft. A tab that waits, too, lets it go first. */
   private async asked() {
     if (this.holding) {
+      this.giving = this.holding
       this.on.lose()
       this.on.state('elsewhere')
       await draftsWritten()

@@ -379,8 +379,19 @@ test('of two tabs only one edits a draft; the other one can take it over with it
   }
   // Taken at once: the first tab saves its draft before it lets go.
   await add(one, '# one')
+  let answer = () => {}
+  const held = new Promise<void>((go) => {
+    answer = go
+  })
+  const path = '/api/v1/workflows/default/two-tabs'
+  await two.route(`**${path}`, (route) => void held.then(() => route.continue()))
+  const asked = two.waitForRequest((r) => r.url().endsWith(path))
   await two.getByRole('button', { name: 'Edit in this tab' }).click()
   await elsewhere(one).waitFor()
+  await asked
+  // Until the text of the first tab is read, nothing can be typed that it would replace.
+  expect(await two.locator('.editor[inert]').count()).toBe(1)
+  answer()
   await elsewhere(two).waitFor({ state: 'detached' })
   await textOf(two).getByText('# one').waitFor()
   await add(two, ' two')
