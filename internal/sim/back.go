@@ -77,7 +77,7 @@ func (w *World) back(to *saved) {
 
 // remembers returns the past that all nodes share. In a real cluster, other nodes read a confirmed state
 // half a second later. The simulator leaves out that half second.
-func (w *World) remembers() *past.Past {
+func (w *World) remembers() comparing {
 	if w.past == nil {
 		w.past = past.Open(past.Config{Store: nowStore{w}, Node: "n",
 			Letter: func(r past.Regress) []byte { return engine.LetterOfEra(r.Era, r.By, r.Why) },
@@ -89,7 +89,7 @@ func (w *World) remembers() *past.Past {
 				}
 			}})
 	}
-	return w.past
+	return comparing{w.past, w}
 }
 
 // pastSeen reports whether every node has had enough time to notice that the store went back.
@@ -106,7 +106,7 @@ func (w *World) watchPast(l *life) {
 	w.spawn(l, "past", func() {
 		for !l.dead && l.ctx.Err() == nil {
 			l.Await(l.ctx, nil, pastEvery)
-			_, _ = w.remembers().Check(l.ctx)
+			_ = w.remembers().Check(l.ctx)
 		}
 	})
 }
@@ -137,13 +137,58 @@ func (v *view) Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.
 	return v.Store.Raise(ctx, from, to, letter)
 }
 
+// begun is the beginning of an attempt: its worker, and how often the store had gone back.
+type begun struct {
+	by    *life
+	backs int
+}
+
 // begins judges the beginning of an attempt. No token begins twice, even if the store has lost transactions
-// in between.
-func (v *witness) begins(k attemptKey) {
-	if before, given := v.given[k]; given && before != v.w.backs {
+// in between. There is one exception: a node that was silent in the lost time can write under its epoch from
+// before, when no node has compared the store with the confirmed states. It gives the token of another node
+// again. No node could have noticed by then.
+func (v *witness) begins(l *life, k attemptKey) {
+	switch before, given := v.given[k]; {
+	case !given || before.backs == v.w.backs:
+	case v.compared < v.w.backs && l.claimed < v.w.backs && before.by != l:
+		v.w.count("token given again before any node compared")
+		v.w.tell("%s begins again, and no node has compared yet", v.w.name(k))
+	default:
 		v.w.violate("token given twice", "attempt %s begins, and had begun before the store went back", v.w.name(k))
 	}
-	v.given[k] = v.w.backs
+	v.given[k] = begun{l, v.w.backs}
+}
+
+// comparing is the past of a node. It tells the witness when a comparison has ended.
+type comparing struct {
+	*past.Past
+	w *World
+}
+
+// Look implements engine.Past.
+func (c comparing) Look() func(context.Context, []store.Fence) (bool, error) {
+	backs, look := c.w.backs, c.Past.Look()
+	return func(ctx context.Context, read []store.Fence) (bool, error) {
+		back, err := look(ctx, read)
+		c.ended(backs, err)
+		return back, err
+	}
+}
+
+// Check is past.Past.Check.
+func (c comparing) Check(ctx context.Context) error {
+	backs := c.w.backs
+	_, err := c.Past.Check(ctx)
+	c.ended(backs, err)
+	return err
+}
+
+// ended notes a comparison that began when the store had gone back that number of times. After an error the
+// node has to compare again.
+func (c comparing) ended(backs int, err error) {
+	if err == nil {
+		c.w.witness.compared = max(c.w.witness.compared, backs)
+	}
 }
 
 // raised notes that an era has begun, and reports whether it has.

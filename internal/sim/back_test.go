@@ -3,7 +3,7 @@ package sim
 import "testing"
 
 // foundBack are seeds that once showed a violation, with a store that goes back.
-var foundBack = []uint64{61115465, 62026355}
+var foundBack = []uint64{61115465, 62026355, 62027997}
 
 // TestGoesBack: the store goes back to an earlier state, as after a failover that lost commits, while other
 // faults happen, too. No token is given twice, and everything that the store still knows ends.
@@ -26,5 +26,32 @@ func TestGoesBack(t *testing.T) {
 	}
 	if back < 100 {
 		t.Errorf("the store went back %d times", back)
+	}
+}
+
+// TestTokenGivenAgain: a token that begins again after the store went back is a fault, unless another node
+// gives it before any node has compared.
+func TestTokenGivenAgain(t *testing.T) {
+	one, two, claimer := &life{node: 0}, &life{node: 1}, &life{node: 2, claimed: 1}
+	for name, c := range map[string]struct {
+		backs, compared int
+		by              *life
+		fault           bool
+	}{
+		"the store never went back":                     {0, 0, two, false},
+		"another node, and no node has compared":        {1, 0, two, false},
+		"another node, and a node has compared":         {1, 1, two, true},
+		"another node, which has taken the shard since": {1, 0, claimer, true},
+		"the same node, which knows its own commits":    {1, 0, one, true},
+		"a node compared before the second regress":     {2, 1, two, false},
+	} {
+		w := &World{Faults: map[string]int{}}
+		w.witness.w, w.witness.given = w, map[attemptKey]begun{}
+		w.witness.begins(one, attemptKey{})
+		w.backs, w.witness.compared = c.backs, c.compared
+		w.witness.begins(c.by, attemptKey{})
+		if fault := len(w.Found) > 0; fault != c.fault {
+			t.Errorf("%s: %v", name, w.Found)
+		}
 	}
 }

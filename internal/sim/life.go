@@ -39,6 +39,7 @@ type life struct {
 	cut          bool     // the process cannot reach the database
 	leaving      bool
 	renewed      int64 // time of the last renewal of its row
+	claimed      int   // how often the store had gone back when this life last took shards
 }
 
 func (l *life) String() string { return fmt.Sprintf("n%d.%d", l.node, l.number) }
@@ -156,7 +157,7 @@ func (l *life) main() {
 	if w.stage.Back {
 		p := w.remembers()
 		cfg.Past, look = p, func() cluster.Compare { return p.Look() }
-		for _, err := p.Check(l.ctx); err != nil; _, err = p.Check(l.ctx) {
+		for p.Check(l.ctx) != nil {
 			if l.Await(l.ctx, nil, bootPause); l.ctx.Err() != nil || l.dead {
 				return
 			}

@@ -29,8 +29,10 @@ type witness struct {
 	moved   int64                           // time of the last change of a run or an attempt
 	active  map[dag.WorkflowID][2]int32     // active runs and their limit; a limit of 0 means none
 	Commits int
-	backs   int                // count of the times the store went back
-	given   map[attemptKey]int // by attempt that has begun, in any history: the count of the times the store had gone back
+	backs   int                  // count of the times the store went back
+	given   map[attemptKey]begun // attempts that have begun, in any history
+	// compared is the greatest count of regresses after which a node has begun and ended a comparison.
+	compared int
 }
 
 // pulse is the counter of a member, and the time of its last move.
@@ -58,7 +60,7 @@ func (v *witness) open(w *World) {
 	v.taker = map[dag.ShardID]dag.HandlerID{}
 	v.members, v.runs = map[dag.HandlerID]pulse{}, map[dag.RunID]*shadow{}
 	v.keys, v.said = map[string]dag.RunID{}, map[attemptKey]dag.AttemptState{}
-	v.given = map[attemptKey]int{}
+	v.given = map[attemptKey]begun{}
 	v.once, v.active = map[string]bool{}, map[dag.WorkflowID][2]int32{}
 	for _, s := range w.allShards() {
 		v.epoch[s] = 1 // the epoch of the set-up
@@ -71,6 +73,9 @@ func (v *witness) after(l *life, op memory.Op) {
 	w.aside++
 	defer func() { w.aside-- }()
 	v.latest = max(v.latest, w.clock())
+	if op.Kind == memory.AcquireAfter || op.Kind == memory.ClaimAfter {
+		l.claimed = w.backs
+	}
 	switch op.Kind {
 	case memory.CommitAfter:
 		v.commit(l, op.Batch)

@@ -58,7 +58,7 @@ func (wk *worker) Start(as []engine.Assignment) {
 		at := &attempt{attemptKey: k, handler: wk.life.handler}
 		wk.live[k] = at
 		w.tell("%s runs %s", wk.life, w.name(k))
-		w.witness.begins(k)
+		w.witness.begins(wk.life, k)
 		if len(wk.live) > w.swarm.slots {
 			w.violate("slots", "%s runs %d attempts at once, it has %d slots", wk.life, len(wk.live), w.swarm.slots)
 		}
