@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/doctor"
 )
 
 func (c *cli) doctorCmd() *cobra.Command {
@@ -16,11 +16,11 @@ func (c *cli) doctorCmd() *cobra.Command {
 		Example: "  skein doctor\n  skein doctor -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {
-			checks := app.Doctor(ctx, c.cfg)
-			err := show(c, checks, func(k app.Check) string { return k.Name }, []column[app.Check]{
-				{head: "CHECK", get: func(k app.Check) string { return k.Name }},
-				{head: "STATE", get: func(k app.Check) string { return c.checkState(k.State) }},
-				{head: "FOUND", get: func(k app.Check) string { return k.Found }},
+			checks := doctor.Run(ctx, c.cfg)
+			err := show(c, checks, func(k doctor.Check) string { return k.Name }, []column[doctor.Check]{
+				{head: "CHECK", get: func(k doctor.Check) string { return k.Name }},
+				{head: "STATE", get: func(k doctor.Check) string { return c.checkState(k.State) }},
+				{head: "FOUND", get: func(k doctor.Check) string { return k.Found }},
 			})
 			if err != nil {
 				return err
@@ -30,7 +30,7 @@ func (c *cli) doctorCmd() *cobra.Command {
 				if k.Remedy != "" {
 					c.say("%s → %s", k.Name, k.Remedy)
 				}
-				if k.State == app.CheckBad {
+				if k.State == doctor.Bad {
 					bad++
 				}
 			}
@@ -49,6 +49,6 @@ func (c *cli) checkState(s string) string {
 	if !c.outTTY {
 		return s
 	}
-	look := map[string][2]string{app.CheckGood: {"✓", green}, app.CheckWarn: {"!", yellow}, app.CheckBad: {"✗", red}}[s]
+	look := map[string][2]string{doctor.Good: {"✓", green}, doctor.Warning: {"!", yellow}, doctor.Bad: {"✗", red}}[s]
 	return c.paint(look[1], look[0]+" "+s)
 }

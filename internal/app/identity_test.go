@@ -32,6 +32,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/doctor"
 )
 
 // idp is a real OpenID provider behind a proxy that can make its answers wrong.
@@ -486,16 +487,16 @@ func (w *oidcWorld) doctor(t *testing.T) {
 		t.Helper()
 		config := *w.n.cfg
 		config.PublicURL = public
-		for _, c := range checkIdentity(t.Context(), &config) {
+		for _, c := range doctor.Run(t.Context(), &config) {
 			if c.Name == "sign-in by "+provider && (c.State != state || !strings.Contains(c.Found, found)) {
 				t.Errorf("%+v, want %s with %q", c, state, found)
 			}
 		}
 	}
-	is(w.n.URL(), "corp", CheckGood, "/auth/corp/callback")
-	is("https://other.example", "corp", CheckWarn, "answers 400 Bad Request; so do providers that do not know the client skein or the redirect address https://other.example/auth/corp/callback")
+	is(w.n.URL(), "corp", doctor.Good, "/auth/corp/callback")
+	is("https://other.example", "corp", doctor.Warning, "answers 400 Bad Request; so do providers that do not know the client skein or the redirect address https://other.example/auth/corp/callback")
 	w.two.set(func() { w.two.away = true })
-	is(w.n.URL(), "two", CheckWarn, "its description")
+	is(w.n.URL(), "two", doctor.Warning, "its description")
 }
 
 // faults: each wrong answer is refused, and nobody is signed in.

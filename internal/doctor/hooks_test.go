@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -45,13 +45,13 @@ func TestDoctorLooksAtWebhooks(t *testing.T) {
 	}
 	add("new", workflow.KindWebhook, `{"name":"new","webhook":{"secret":"s"}}`)
 	add("never", workflow.KindWebhook, `{"name":"never","webhook":{"secret":"s"}}`)
-	if got := checkHooks(t.Context(), h); len(got) != 1 || got[0].State != CheckGood || got[0].Remedy != "" {
+	if got := checkHooks(t.Context(), h); len(got) != 1 || got[0].State != Good || got[0].Remedy != "" {
 		t.Errorf("good ones: %+v", got)
 	}
 	add("old", workflow.KindWebhook, `{"name":"old","webhook":{"secret":"s"}}`)
 	add("loose", workflow.KindWebhook, `{"name":"loose","webhook":{"secret":"s","unsigned":["headers.x-github-event"]}}`)
 	got := checkHooks(t.Context(), h)
-	if len(got) != 1 || got[0].State != CheckWarn || got[0].Remedy == "" {
+	if len(got) != 1 || got[0].State != Warning || got[0].Remedy == "" {
 		t.Fatalf("%+v", got)
 	}
 	for _, say := range []string{"4 are active", "or v1: default/w/old;", "default/w/loose (headers.x-github-event)"} {

@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -23,12 +23,12 @@ import (
 
 // States of a Check.
 const (
-	CheckGood = "good"
-	CheckWarn = "warning"
-	CheckBad  = "bad"
+	Good    = "good"
+	Warning = "warning"
+	Bad     = "bad"
 )
 
-// Check is one thing that Doctor looked at.
+// Check is one thing that Run looked at.
 type Check struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
@@ -36,12 +36,12 @@ type Check struct {
 	Remedy string `json:"remedy"` // what to do; "": nothing
 }
 
-// Doctor checks whether a node can work here. It makes the data folder if it is missing, and changes nothing
+// Run checks whether a node can work here. It makes the data folder if it is missing, and changes nothing
 // else.
-func Doctor(ctx context.Context, cfg *config.Config) []Check {
+func Run(ctx context.Context, cfg *config.Config) []Check {
 	folder := checkFolder(cfg)
 	checks := []Check{folder}
-	if folder.State != CheckBad {
+	if folder.State != Bad {
 		checks = append(append(checks, checkDisk(cfg)), checkStore(ctx, cfg)...)
 		checks = append(checks, checkProcesses(ctx, cfg)...)
 	}
@@ -50,9 +50,9 @@ func Doctor(ctx context.Context, cfg *config.Config) []Check {
 }
 
 func checkFolder(cfg *config.Config) Check {
-	c := Check{Name: "data folder", State: CheckGood, Found: cfg.Data}
+	c := Check{Name: "data folder", State: Good, Found: cfg.Data}
 	if err := datadir.Prepare(cfg.Data); err != nil {
-		c.State, c.Found, c.Remedy = CheckBad, err.Error(), "choose a folder that this user may write: --data DIR"
+		c.State, c.Found, c.Remedy = Bad, err.Error(), "choose a folder that this user may write: --data DIR"
 		if errors.Is(err, secret.ErrOpen) {
 			c.Remedy = "run the command that closes it, or choose another folder: --data DIR"
 		}
@@ -60,7 +60,7 @@ func checkFolder(cfg *config.Config) Check {
 	}
 	info, err := os.Stat(cfg.Data)
 	if err == nil && info.Mode().Perm()&0o077 != 0 {
-		c.State = CheckWarn
+		c.State = Warning
 		c.Found += fmt.Sprintf(" (mode %o: others can read logs and parameters)", info.Mode().Perm())
 		c.Remedy = "chmod 700 " + cfg.Data
 	}
@@ -74,23 +74,23 @@ const (
 )
 
 func checkDisk(cfg *config.Config) Check {
-	c := Check{Name: "disk", State: CheckGood}
+	c := Check{Name: "disk", State: Good}
 	free, err := diskFree(cfg.Data)
 	if err != nil {
-		return Check{Name: "disk", State: CheckWarn, Found: err.Error()}
+		return Check{Name: "disk", State: Warning, Found: err.Error()}
 	}
 	c.Found = fmt.Sprintf("%d MiB free", free>>20)
 	switch {
 	case free < diskNone:
-		c.State, c.Remedy = CheckBad, "make room, or choose another disk: --data DIR"
+		c.State, c.Remedy = Bad, "make room, or choose another disk: --data DIR"
 	case free < diskLow:
-		c.State, c.Remedy = CheckWarn, "make room: logs and the database grow"
+		c.State, c.Remedy = Warning, "make room: logs and the database grow"
 	}
 	return c
 }
 
 func checkStore(ctx context.Context, cfg *config.Config) []Check {
-	c := Check{Name: "store", State: CheckGood}
+	c := Check{Name: "store", State: Good}
 	db, err := dbadmin.OpenReadOnly(ctx, cfg)
 	if errors.Is(err, os.ErrNotExist) {
 		c.Found = cfg.DBName() + " (not made yet)"
@@ -117,7 +117,7 @@ func checkStore(ctx context.Context, cfg *config.Config) []Check {
 		}
 	}
 	if err != nil {
-		c.State, c.Found, c.Remedy = CheckBad, err.Error(), "restore a backup, or choose another data folder: --data DIR"
+		c.State, c.Found, c.Remedy = Bad, err.Error(), "restore a backup, or choose another data folder: --data DIR"
 		switch {
 		case errors.Is(err, dbadmin.ErrUnreachable):
 			c.Remedy = "start the database, or name another: --db"
@@ -135,7 +135,7 @@ const tokenSoon = 14 * 24 * time.Hour
 func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 	all, err := tokens.TokenList(ctx)
 	if err != nil {
-		return []Check{{Name: "tokens", State: CheckWarn, Found: err.Error()}}
+		return []Check{{Name: "tokens", State: Warning, Found: err.Error()}}
 	}
 	now, soon, valid := dag.Micros(time.Now().UnixMicro()), []string{}, 0
 	ended := map[int64]bool{}
@@ -144,7 +144,7 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 	}); ok {
 		rights, err := r.Rights(ctx)
 		if err != nil {
-			return []Check{{Name: "tokens", State: CheckWarn, Found: err.Error()}}
+			return []Check{{Name: "tokens", State: Warning, Found: err.Error()}}
 		}
 		ended = auth.Ended(all, &rights, now)
 	}
@@ -163,13 +163,13 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 	case len(all) == 0:
 		return nil
 	case len(soon) == 0:
-		return []Check{{Name: "tokens", State: CheckGood, Found: fmt.Sprintf("%d are valid", valid)}}
+		return []Check{{Name: "tokens", State: Good, Found: fmt.Sprintf("%d are valid", valid)}}
 	}
 	found := "these expire soon: " + strings.Join(soon[:min(len(soon), tokensTold)], ", ")
 	if more := len(soon) - tokensTold; more > 0 {
 		found += fmt.Sprintf(" and %d more", more)
 	}
-	return []Check{{Name: "tokens", State: CheckWarn, Found: found,
+	return []Check{{Name: "tokens", State: Warning, Found: found,
 		Remedy: "give their holders new ones: skein token create"}}
 }
 
@@ -180,7 +180,7 @@ const tokensTold = 10
 func checkProcesses(ctx context.Context, cfg *config.Config) []Check {
 	dir, err := os.MkdirTemp("", "skein-doctor-")
 	if err != nil {
-		return []Check{{Name: "keeper", State: CheckWarn, Found: err.Error()}}
+		return []Check{{Name: "keeper", State: Warning, Found: err.Error()}}
 	}
 	defer os.RemoveAll(dir)
 	containment, keeper := checkKeeper(ctx, dir)
@@ -188,7 +188,7 @@ func checkProcesses(ctx context.Context, cfg *config.Config) []Check {
 }
 
 func checkPort(ctx context.Context, cfg *config.Config) Check {
-	c := Check{Name: "port", State: CheckGood, Found: cfg.Listen + " is free"}
+	c := Check{Name: "port", State: Good, Found: cfg.Listen + " is free"}
 	if h, err := datadir.Find(ctx, cfg.Data); err == nil && h != nil {
 		c.Found = h.Error()
 		return c
@@ -198,13 +198,13 @@ func checkPort(ctx context.Context, cfg *config.Config) Check {
 		err = cfg.MayListen()
 	}
 	if err != nil {
-		return Check{Name: c.Name, State: CheckBad, Found: err.Error()}
+		return Check{Name: c.Name, State: Bad, Found: err.Error()}
 	}
 	l, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		c.Found = cfg.Listen + " is in use; the next free port will be taken"
 		if cfg.ListenChosen {
-			c.State, c.Found, c.Remedy = CheckBad, cfg.Listen+" is in use", "choose another one: --listen HOST:PORT"
+			c.State, c.Found, c.Remedy = Bad, cfg.Listen+" is in use", "choose another one: --listen HOST:PORT"
 		}
 		return c
 	}
@@ -219,17 +219,17 @@ const (
 )
 
 func checkLimits(cfg *config.Config) Check {
-	c := Check{Name: "limits", State: CheckGood}
+	c := Check{Name: "limits", State: Good}
 	files, procs, err := processLimits()
 	if err != nil {
-		return Check{Name: c.Name, State: CheckWarn, Found: err.Error()}
+		return Check{Name: c.Name, State: Warning, Found: err.Error()}
 	}
 	c.Found = fmt.Sprintf("%d open files, %s processes, for %d slots", files, limitText(procs), cfg.Slots)
 	if need := uint64(filesPerSlot*cfg.Slots + filesElse); files < need {
-		c.State, c.Remedy = CheckWarn, fmt.Sprintf("raise the limit of open files (ulimit -n %d), or use fewer --slots", need)
+		c.State, c.Remedy = Warning, fmt.Sprintf("raise the limit of open files (ulimit -n %d), or use fewer --slots", need)
 	}
 	if procs < uint64(4*cfg.Slots) {
-		c.State, c.Remedy = CheckWarn, fmt.Sprintf("raise the limit of processes (ulimit -u %d), or use fewer --slots", 16*cfg.Slots)
+		c.State, c.Remedy = Warning, fmt.Sprintf("raise the limit of processes (ulimit -u %d), or use fewer --slots", 16*cfg.Slots)
 	}
 	return c
 }
@@ -244,7 +244,7 @@ func limitText(n uint64) string {
 // checkThreads reports the processor time that short tasks cost on this machine. The check is always good:
 // a higher cost is no fault.
 func checkThreads() Check {
-	c := Check{Name: "threads", State: CheckGood, Found: "the runtime's monitor sleeps longer, so that short tasks take less processor time"}
+	c := Check{Name: "threads", State: Good, Found: "the runtime's monitor sleeps longer, so that short tasks take less processor time"}
 	if err := threads.Calm(); err != nil {
 		c.Found = "short tasks take a tenth more processor time than they would as root or with CAP_SYS_NICE: " + err.Error()
 	}
@@ -254,14 +254,14 @@ func checkThreads() Check {
 // checkClock finds a clock that was never set: instants are stored.
 func checkClock() Check {
 	now := time.Now()
-	c := Check{Name: "clock", State: CheckGood, Found: now.UTC().Format(time.RFC3339)}
+	c := Check{Name: "clock", State: Good, Found: now.UTC().Format(time.RFC3339)}
 	self, err := os.Executable()
 	if err != nil {
 		return c
 	}
 	info, err := os.Stat(filepath.Clean(self))
 	if err == nil && now.Add(24*time.Hour).Before(info.ModTime()) {
-		c.State, c.Found, c.Remedy = CheckBad, c.Found+": this program was made later than that", "set the clock (chrony, systemd-timesyncd)"
+		c.State, c.Found, c.Remedy = Bad, c.Found+": this program was made later than that", "set the clock (chrony, systemd-timesyncd)"
 	}
 	return c
 }

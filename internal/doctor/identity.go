@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -19,13 +19,13 @@ func checkIdentity(ctx context.Context, cfg *config.Config) (all []Check) {
 	}
 	providers, err := cfg.Providers(slog.New(slog.DiscardHandler))
 	if err != nil {
-		return append(all, Check{Name: "sign-in", State: CheckBad, Found: err.Error(), Remedy: "correct ca_cert"})
+		return append(all, Check{Name: "sign-in", State: Bad, Found: err.Error(), Remedy: "correct ca_cert"})
 	}
 	for _, p := range providers {
-		c := Check{Name: "sign-in by " + p.Name(), State: CheckGood, Found: p.Issuer()}
+		c := Check{Name: "sign-in by " + p.Name(), State: Good, Found: p.Issuer()}
 		redirect := redirectOf(cfg, p.Name())
 		if redirect == "" {
-			c.State, c.Found, c.Remedy = CheckBad, "the server does not know the address by which browsers reach it", "set public_url"
+			c.State, c.Found, c.Remedy = Bad, "the server does not know the address by which browsers reach it", "set public_url"
 			all = append(all, c)
 			continue
 		}
@@ -33,7 +33,7 @@ func checkIdentity(ctx context.Context, cfg *config.Config) (all []Check) {
 		err := p.Check(ctx, redirect)
 		cancel()
 		if c.Found += ", which sends people back to " + redirect; err != nil {
-			c.State, c.Found = CheckWarn, p.Issuer()+": "+err.Error()
+			c.State, c.Found = Warning, p.Issuer()+": "+err.Error()
 			c.Remedy = "people with local accounts can sign in; correct the setting auth, or the client at the provider, with the redirect address " + redirect
 		}
 		all = append(all, c)
@@ -45,9 +45,9 @@ func checkIdentity(ctx context.Context, cfg *config.Config) (all []Check) {
 func checkDirectory(ctx context.Context, d *identity.Directory) Check {
 	ctx, cancel := context.WithTimeout(ctx, identityCheckMax)
 	defer cancel()
-	c := Check{Name: "sign-in by " + d.Name(), State: CheckGood, Found: d.URL()}
+	c := Check{Name: "sign-in by " + d.Name(), State: Good, Found: d.URL()}
 	if err := d.Check(ctx); err != nil {
-		c.State, c.Found = CheckWarn, d.URL()+": "+err.Error()
+		c.State, c.Found = Warning, d.URL()+": "+err.Error()
 		c.Remedy = "people with local accounts can sign in; correct the setting auth, or the directory"
 	}
 	return c

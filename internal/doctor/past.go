@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -12,21 +12,21 @@ import (
 
 // checkPast reports whether the database has gone back to an earlier state, as far as this node knows.
 func checkPast(ctx context.Context, cfg *config.Config, st store.Store) Check {
-	c := Check{Name: "history", State: CheckGood}
+	c := Check{Name: "history", State: Good}
 	marks, err := st.Marks(ctx)
 	if err != nil {
-		return Check{Name: "history", State: CheckWarn, Found: err.Error()}
+		return Check{Name: "history", State: Warning, Found: err.Error()}
 	}
 	known, there, err := past.Known(cfg.PastFile())
 	era := store.EraOf(marks)
 	c.Found = fmt.Sprintf("era %d", era)
 	switch {
 	case err != nil:
-		c.State, c.Found = CheckWarn, fmt.Sprintf("%s; %s cannot be read: %v", c.Found, cfg.PastFile(), err)
+		c.State, c.Found = Warning, fmt.Sprintf("%s; %s cannot be read: %v", c.Found, cfg.PastFile(), err)
 		c.Remedy = "remove the file; if the database was recovered to an earlier state since this node ran: skein db recovered"
 	case len(known) > 0:
 		r := known[0]
-		c.State = CheckWarn
+		c.State = Warning
 		c.Found += fmt.Sprintf("; %s: the database went back to an earlier state when era %d began at %s: %s", past.Code, r.Era, r.At.Format(time.RFC3339), r.Why)
 		c.Remedy = "look for what was lost (the guide, \"When the database goes back\"); with a synchronous standby nothing is lost"
 	case !there:

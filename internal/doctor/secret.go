@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 
 // checkSecretKey says whether this node has the key of the secrets.
 func checkSecretKey(ctx context.Context, cfg *config.Config, st store.Secrets) Check {
-	c := Check{Name: "secrets", State: CheckGood}
+	c := Check{Name: "secrets", State: Good}
 	is, err := dbadmin.Secrets(cfg, st).Check(ctx)
 	switch {
 	case errors.Is(err, sealed.ErrKey):
-		c.State, c.Found, c.Remedy = CheckBad, err.Error(), "give this node the file with key "+is.ID+": --secret-key-file FILE; tasks that use a secret fail here until then"
+		c.State, c.Found, c.Remedy = Bad, err.Error(), "give this node the file with key "+is.ID+": --secret-key-file FILE; tasks that use a secret fail here until then"
 	case err != nil:
-		c.State, c.Found = CheckWarn, err.Error()
+		c.State, c.Found = Warning, err.Error()
 	case is.ID == "":
 		c.Found = "there is none yet"
 	default:

@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func TestDoctorLooksAtTheDataFolder(t *testing.T) {
 	if err := os.Chmod(dir, 0o770); err != nil {
 		t.Fatal(err)
 	}
-	if c := checkFolder(&config.Config{Data: dir}); c.State != CheckBad || !strings.Contains(c.Remedy, "closes it") {
+	if c := checkFolder(&config.Config{Data: dir}); c.State != Bad || !strings.Contains(c.Remedy, "closes it") {
 		t.Errorf("%+v", c)
 	}
 }
@@ -41,11 +41,11 @@ func TestTokensThatExpire(t *testing.T) {
 		all         []store.Token
 		state, says string
 	}{
-		"good": {[]store.Token{far, {Name: "never", Kind: "node"}}, CheckGood, "2 are valid"},
-		"soon": {[]store.Token{far, {Name: "rack", Kind: "worker", Expires: in(3 * day)}}, CheckWarn, "rack (worker, "},
-		"over": {[]store.Token{{Name: "old", Expires: in(-day)}, {Name: "gone", Expires: in(day), Revoked: 1}}, CheckGood, "0 are valid"},
-		"many": {slices.Repeat([]store.Token{{Name: "rack", Kind: "worker", Expires: in(3 * day)}}, tokensTold+2), CheckWarn, ") and 2 more"},
-		"ten":  {slices.Repeat([]store.Token{{Name: "rack", Kind: "worker", Expires: in(3 * day)}}, tokensTold), CheckWarn, "rack (worker, "},
+		"good": {[]store.Token{far, {Name: "never", Kind: "node"}}, Good, "2 are valid"},
+		"soon": {[]store.Token{far, {Name: "rack", Kind: "worker", Expires: in(3 * day)}}, Warning, "rack (worker, "},
+		"over": {[]store.Token{{Name: "old", Expires: in(-day)}, {Name: "gone", Expires: in(day), Revoked: 1}}, Good, "0 are valid"},
+		"many": {slices.Repeat([]store.Token{{Name: "rack", Kind: "worker", Expires: in(3 * day)}}, tokensTold+2), Warning, ") and 2 more"},
+		"ten":  {slices.Repeat([]store.Token{{Name: "rack", Kind: "worker", Expires: in(3 * day)}}, tokensTold), Warning, "rack (worker, "},
 	} {
 		got := checkTokens(t.Context(), someTokens{all: c.all})
 		if len(got) != 1 || got[0].State != c.state || !strings.Contains(got[0].Found, c.says) {

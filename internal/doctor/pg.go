@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -24,20 +24,20 @@ const (
 func checkPostgres(ctx context.Context, db *postgres.DB) []Check {
 	f, err := db.Facts(ctx)
 	if err != nil {
-		return []Check{{Name: "database server", State: CheckBad, Found: err.Error(), Remedy: "start the database, or name another: --db"}}
+		return []Check{{Name: "database server", State: Bad, Found: err.Error(), Remedy: "start the database, or name another: --db"}}
 	}
 	return []Check{serverCheck(&f), durabilityCheck(&f), poolerCheck(&f), connectionsCheck(&f), transactionsCheck(&f), databaseClockCheck(&f), indexCheck(&f)}
 }
 
 func serverCheck(f *postgres.Facts) Check {
-	c := Check{Name: "database server", State: CheckGood, Found: "PostgreSQL " + f.Version}
+	c := Check{Name: "database server", State: Good, Found: "PostgreSQL " + f.Version}
 	switch {
 	case f.Recovering:
-		c.State = CheckBad
+		c.State = Bad
 		c.Found += ", a standby: it takes no writes"
 		c.Remedy = "name all servers in --db, and add target_session_attrs=read-write, so that nodes find the primary"
 	case !f.Autovacuum:
-		c.State = CheckWarn
+		c.State = Warning
 		c.Found += ", autovacuum is off: tables only grow"
 		c.Remedy = "set autovacuum = on"
 	default:
@@ -48,20 +48,20 @@ func serverCheck(f *postgres.Facts) Check {
 
 // durabilityCheck reports the commits that a power cut and a failover would lose.
 func durabilityCheck(f *postgres.Facts) Check {
-	c := Check{Name: "database durability", State: CheckGood}
+	c := Check{Name: "database durability", State: Good}
 	said := []string{"synchronous_commit " + f.SynchronousCommit + " (Skein's sessions use on)"}
 	switch {
 	case f.Standbys == 0:
 		said = append(said, "no standby is connected")
 	case f.Synchronous == 0:
 		said = append(said, fmt.Sprintf("%d standbys, none of them synchronous: a failover loses the last commits", f.Standbys))
-		c.State, c.Remedy = CheckWarn, "set synchronous_standby_names (Patroni: synchronous_mode: true)"
+		c.State, c.Remedy = Warning, "set synchronous_standby_names (Patroni: synchronous_mode: true)"
 	default:
 		said = append(said, fmt.Sprintf("%d standbys, %d of them synchronous", f.Standbys, f.Synchronous))
 	}
 	if !f.Fsync {
 		said = append(said, "fsync is off: a power cut damages the database")
-		c.State, c.Remedy = CheckBad, "set fsync = on"
+		c.State, c.Remedy = Bad, "set fsync = on"
 	}
 	c.Found = strings.Join(said, "; ")
 	return c
@@ -69,7 +69,7 @@ func durabilityCheck(f *postgres.Facts) Check {
 
 // poolerCheck has only good news: a pooler that works by transaction is refused before.
 func poolerCheck(f *postgres.Facts) Check {
-	c := Check{Name: "database pooler", State: CheckGood, Found: "none"}
+	c := Check{Name: "database pooler", State: Good, Found: "none"}
 	if f.Pooler {
 		c.Found = "one in session mode"
 	}
@@ -78,9 +78,9 @@ func poolerCheck(f *postgres.Facts) Check {
 
 func connectionsCheck(f *postgres.Facts) Check {
 	left := f.ConnectionsMax - f.Connections
-	c := Check{Name: "database connections", State: CheckGood, Found: fmt.Sprintf("%d of %d in use, %d left", f.Connections, f.ConnectionsMax, left)}
+	c := Check{Name: "database connections", State: Good, Found: fmt.Sprintf("%d of %d in use, %d left", f.Connections, f.ConnectionsMax, left)}
 	if left < connectionsPerNode {
-		c.State = CheckWarn
+		c.State = Warning
 		c.Found += fmt.Sprintf("; a node takes up to %d", connectionsPerNode)
 		c.Remedy = "raise max_connections"
 	}
@@ -88,12 +88,12 @@ func connectionsCheck(f *postgres.Facts) Check {
 }
 
 func transactionsCheck(f *postgres.Facts) Check {
-	c := Check{Name: "database transactions", State: CheckGood, Found: "no transaction of another client is open"}
+	c := Check{Name: "database transactions", State: Good, Found: "no transaction of another client is open"}
 	if f.OldestTransaction > 0 {
 		c.Found = fmt.Sprintf("the oldest open one is %v old", f.OldestTransaction.Round(time.Second))
 	}
 	if f.OldestTransaction >= transactionOld {
-		c.State = CheckWarn
+		c.State = Warning
 		c.Found += "; until it ends, vacuum cannot clean up"
 		c.Remedy = "look for it in pg_stat_activity (xact_start), and end it"
 	}
@@ -102,9 +102,9 @@ func transactionsCheck(f *postgres.Facts) Check {
 
 func databaseClockCheck(f *postgres.Facts) Check {
 	apart := f.Ahead.Abs()
-	c := Check{Name: "database clock", State: CheckGood, Found: fmt.Sprintf("%v apart from this machine's", apart.Round(time.Millisecond))}
+	c := Check{Name: "database clock", State: Good, Found: fmt.Sprintf("%v apart from this machine's", apart.Round(time.Millisecond))}
 	if apart > clockOff+f.RoundTrip {
-		c.State = CheckWarn
+		c.State = Warning
 		c.Remedy = "set both clocks (chrony, systemd-timesyncd): Skein stores the database's time"
 	}
 	return c
@@ -113,12 +113,12 @@ func databaseClockCheck(f *postgres.Facts) Check {
 // indexCheck finds an index that no node could build. Until it is there, no answer under an idempotency key
 // and no remembered call of a webhook is deleted.
 func indexCheck(f *postgres.Facts) Check {
-	c := Check{Name: "database index", State: CheckGood, Found: "request_created is valid"}
+	c := Check{Name: "database index", State: Good, Found: "request_created is valid"}
 	switch f.RequestIndex {
 	case postgres.IndexMissing:
-		c.State, c.Found = CheckWarn, "request_created is missing"
+		c.State, c.Found = Warning, "request_created is missing"
 	case postgres.IndexInvalid:
-		c.State, c.Found = CheckWarn, "request_created is not valid: its build has failed, or is under way"
+		c.State, c.Found = Warning, "request_created is not valid: its build has failed, or is under way"
 	default:
 		return c
 	}

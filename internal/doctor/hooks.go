@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func checkHooks(ctx context.Context, db store.Store) []Check {
 	for range hookPagesMax {
 		page, err := db.Triggers(ctx, q)
 		if err != nil {
-			return []Check{{Name: name, State: CheckWarn, Found: err.Error()}}
+			return []Check{{Name: name, State: Warning, Found: err.Error()}}
 		}
 		for i := range page {
 			t := &page[i]
@@ -38,7 +38,7 @@ func checkHooks(ctx context.Context, db store.Store) []Check {
 			found++
 			is, err := hookSigns(ctx, db, t)
 			if err != nil {
-				return []Check{{Name: name, State: CheckWarn, Found: err.Error()}}
+				return []Check{{Name: name, State: Warning, Found: err.Error()}}
 			}
 			if is.old {
 				old = append(old, is.name)
@@ -54,14 +54,14 @@ func checkHooks(ctx context.Context, db store.Store) []Check {
 	if found == 0 {
 		return nil
 	}
-	c := Check{Name: name, State: CheckGood, Found: fmt.Sprintf("%d are active", found)}
+	c := Check{Name: name, State: Good, Found: fmt.Sprintf("%d are active", found)}
 	if len(old) > 0 {
-		c.State = CheckWarn
+		c.State = Warning
 		c.Found += "; called in an old form of signature, X-Hub-Signature-256 (without a time) or v1: " + firstOf(old)
 		c.Remedy = "sign with v3 or Standard Webhooks; where the sender cannot, give the webhook a secret of its own"
 	}
 	if len(loose) > 0 {
-		c.State = CheckWarn
+		c.State = Warning
 		c.Found += "; believe what no signature covers (unsigned): " + firstOf(loose)
 		c.Remedy = strings.TrimPrefix(c.Remedy+"; let no unsigned value decide what a run may do", "; ")
 	}

@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"skein.dev/skein/internal/config"
@@ -7,11 +7,11 @@ import (
 
 // checkIsolation says which level of isolation tasks have on this machine.
 func checkIsolation(cfg *config.Config) Check {
-	c := Check{Name: "isolation", State: CheckGood}
+	c := Check{Name: "isolation", State: Good}
 	has, err := worker.Fences()
 	switch {
 	case cfg.Isolation == worker.IsolationFence && err != nil:
-		c.State, c.Found = CheckBad, "the setting isolation is fence, and "+err.Error()
+		c.State, c.Found = Bad, "the setting isolation is fence, and "+err.Error()
 		c.Remedy = "run the node on another kernel, or set isolation to none"
 	case cfg.Isolation == worker.IsolationFence:
 		c.Found = "fence, by " + has

@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 
 // checkKeeper runs a task in a folder of its own, by a keeper of its own: the node's may be at work.
 func checkKeeper(ctx context.Context, dir string) (containment, keeper Check) {
-	containment, keeper = Check{Name: "containment", State: CheckGood}, Check{Name: "keeper", State: CheckGood}
+	containment, keeper = Check{Name: "containment", State: Good}, Check{Name: "keeper", State: Good}
 	ended := make(chan worker.Result, 1)
 	l, _, err := worker.Connect(ctx, worker.LinkConfig{Config: worker.Config{DataDir: dir, Slots: 1, Log: slog.New(slog.DiscardHandler),
 		Report: func(rs ...worker.Result) { ended <- rs[0] }}})
 	if err != nil {
-		keeper.State, keeper.Found = CheckBad, err.Error()
+		keeper.State, keeper.Found = Bad, err.Error()
 		keeper.Remedy = "a server needs to start a second process of this program, and a data folder on a file system with sockets"
-		containment.State, containment.Found = CheckWarn, "not known without a keeper"
+		containment.State, containment.Found = Warning, "not known without a keeper"
 		return containment, keeper
 	}
 	defer l.End()
@@ -26,7 +26,7 @@ func checkKeeper(ctx context.Context, dir string) (containment, keeper Check) {
 	r := <-ended
 	keeper.Found = "it runs tasks, and outlives the server"
 	if r.State != worker.Succeeded {
-		keeper.State, keeper.Found = CheckBad, "the program `true` "+r.State+": "+r.Message
+		keeper.State, keeper.Found = Bad, "the program `true` "+r.State+": "+r.Message
 	}
 	return containment, keeper
 }

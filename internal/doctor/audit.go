@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -19,8 +19,8 @@ const auditLate = time.Minute
 
 // checkAudit looks how far the audit log is, and what this node has signed last.
 func checkAudit(ctx context.Context, cfg *config.Config, db store.Store) Check {
-	c := Check{Name: "audit log", State: CheckGood}
-	failed := func(err error) Check { return Check{Name: c.Name, State: CheckWarn, Found: err.Error()} }
+	c := Check{Name: "audit log", State: Good}
+	failed := func(err error) Check { return Check{Name: c.Name, State: Warning, Found: err.Error()} }
 	info, err := db.Info(ctx)
 	if err != nil {
 		return failed(err)
@@ -51,9 +51,9 @@ func checkAudit(ctx context.Context, cfg *config.Config, db store.Store) Check {
 	}
 	switch {
 	case found && last.Size > tree.Size && last.Era >= tree.Era:
-		c.State, c.Remedy = CheckBad, "rows are missing: run skein audit verify, and compare the log with a copy"
+		c.State, c.Remedy = Bad, "rows are missing: run skein audit verify, and compare the log with a copy"
 	case len(fresh) > 0 && time.Duration(now-fresh[0].At)*time.Microsecond > auditLate:
-		c.State = CheckWarn
+		c.State = Warning
 		c.Found += ", behind: a row of " + fresh[0].At.Time().UTC().Format(time.RFC3339) + " has no place yet"
 		c.Remedy = "start a node if none works; otherwise look for audit_behind in its log"
 	}
