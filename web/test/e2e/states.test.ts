@@ -71,12 +71,20 @@ async function faked(url: RegExp, answer: (route: Route) => Promise<unknown>) {
   return { ...opened, page }
 }
 
-let shared: ReturnType<typeof contextOf> | undefined
+/** The tab of the tests that change nothing which the next one would see. */
+async function newTab() {
+  const opened = await contextOf(browser, server.base)
+  return { ...opened, page: await opened.context.newPage() }
+}
 
-/** The context of those tests that change nothing which the next one would see. */
-const sharedContext = () => {
-  shared ??= contextOf(browser, server.base)
-  return shared
+let shared: ReturnType<typeof newTab> | undefined
+
+async function sharedTab() {
+  shared ??= newTab()
+  const tab = await shared
+  await tab.page.unrouteAll({ behavior: 'ignoreErrors' })
+  tab.wrong.length = 0
+  return tab
 }
 
 const main = (page: Page) => page.locator('main')
@@ -92,12 +100,11 @@ beforeAll(async () => {
 
 type Answer = (route: Route) => Promise<unknown>
 
-// One tab of one context: its caches make the pages after the first one cheap.
+// In one tab: the caches of the browser make the pages after the first one cheap.
 test.each(pages)(
   '$path: loading shows its shape, an error its reason, empty what would be there, and the button reads again',
   async ({ path, reads, empty, full }) => {
-    const { context, wrong } = await sharedContext()
-    const page = await context.newPage()
+    const { page, wrong } = await sharedTab()
     let answer = (_: Answer) => {}
     let next = new Promise<Answer>((given) => {
       answer = given
@@ -125,7 +132,6 @@ test.each(pages)(
     await again(page)
     await main(page).getByText(full).first().waitFor()
     expect(wrong).toEqual([])
-    await page.close()
   },
 )
 
