@@ -127,6 +127,7 @@ function useEntries(): Entry[] {
       page('Tokens', '/admin/tokens', 'key'),
       page('Secrets', '/admin/secrets', 'key'),
       page('Sessions', '/admin/sessions', 'key'),
+      page('Audit log', '/admin/audit', 'key'),
       page('Queues', '/queues', 'queue'),
       page('Locks', '/locks', 'queue'),
       page('Cluster', '/cluster', 'cluster'),

@@ -183,6 +183,12 @@ const routes = [
   }),
   createRoute({
     getParentRoute: parent,
+    path: '/admin/audit',
+    validateSearch: only('principal', 'verb', 'since', 'cursor'),
+    component: lazyRouteComponent(() => import('../pages/admin/audit'), 'AuditLog'),
+  }),
+  createRoute({
+    getParentRoute: parent,
     path: '/queues',
     component: lazyRouteComponent(() => import('../pages/queues'), 'Queues'),
   }),

@@ -42,6 +42,7 @@ export const looks: Record<string, Look> = {
   valid: look('good', 'solid', 'check', 'Valid'),
   disabled: look('over', 'hatch', 'barred', 'Disabled'),
   expired: look('calm', 'outline', 'clock', 'Expired'),
+  refused: look('bad', 'outline', 'barred', 'Refused'),
   revoked: look('over', 'solid', 'stop', 'Revoked'),
 }
 

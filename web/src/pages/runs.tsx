@@ -1,8 +1,9 @@
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import { useEffect, useState } from 'react'
+import { useState } from 'react'
 import { useRuns } from '../api/queries'
 import type { Run } from '../api/types'
 import { useNamespace, within } from '../app/namespace'
+import { SinceSelect, sinceOf, TextFilter } from '../kit/filter'
 import { count, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Button, Command, RunLink, Span, State, WorkflowLink } from '../kit/parts'
@@ -23,21 +24,6 @@ const states = [
   'stopped',
   'skipped',
 ]
-const spans: [string, string][] = [
-  ['1h', 'last hour'],
-  ['24h', 'last 24 hours'],
-  ['7d', 'last 7 days'],
-  ['30d', 'last 30 days'],
-]
-const unit: Record<string, number> = { h: 3_600_000, d: 86_400_000 }
-
-/** Turns 24h into the instant that it begins with; an instant stays as it is. */
-export function sinceOf(text: string | undefined, now: number): string | undefined {
-  const m = text?.match(/^(\d+)([hd])$/)
-  if (!m) return text
-  return new Date(Math.floor(now / 60_000) * 60_000 - Number(m[1]) * (unit[m[2] ?? 'h'] ?? 0)).toISOString()
-}
-
 /** Reports whether the server's count is that of the list: without a filter it has the runs of the system, too. */
 const narrowed = (f: { workflow?: string | undefined; ns?: string | undefined }) =>
   Boolean(f.workflow || f.ns)
@@ -101,25 +87,16 @@ export function Runs() {
           ))}
         </div>
         <div className="row">
-          <Text name="workflow" label="Workflow" value={workflow} set={(v) => set({ workflow: v })} filter />
-          <Text name="user" label="User" value={user} set={(v) => set({ user: v })} />
-          <Text name="q" label="Id, key, user or message" value={q} set={(v) => set({ q: v })} />
-          <select
-            className="select"
-            aria-label="Created"
-            value={search.since ?? ''}
-            onChange={(e) => set({ since: e.target.value || undefined })}
-          >
-            <option value="">of any time</option>
-            {spans.map(([value, text]) => (
-              <option key={value} value={value}>
-                {text}
-              </option>
-            ))}
-            {search.since && !spans.some(([v]) => v === search.since) ? (
-              <option value={search.since}>since {search.since}</option>
-            ) : null}
-          </select>
+          <TextFilter
+            name="workflow"
+            label="Workflow"
+            value={workflow}
+            set={(v) => set({ workflow: v })}
+            filter
+          />
+          <TextFilter name="user" label="User" value={user} set={(v) => set({ user: v })} />
+          <TextFilter name="q" label="Id, key, user or message" value={q} set={(v) => set({ q: v })} />
+          <SinceSelect label="Created" value={search.since} set={(v) => set({ since: v })} />
           {backfill || trigger ? (
             <button
               type="button"
@@ -243,37 +220,6 @@ export function Runs() {
         onDone={() => setSelected(new Set())}
       />
     </>
-  )
-}
-
-function Text({
-  name,
-  label,
-  value = '',
-  set,
-  filter,
-}: {
-  name: string
-  label: string
-  value?: string | undefined
-  set: (v: string | undefined) => void
-  filter?: boolean
-}) {
-  const [text, setText] = useState(value)
-  useEffect(() => setText(value), [value])
-  return (
-    <input
-      className="input"
-      type="search"
-      name={name}
-      aria-label={label}
-      placeholder={label}
-      data-filter={filter || undefined}
-      value={text}
-      onChange={(e) => setText(e.target.value)}
-      onBlur={() => text !== value && set(text || undefined)}
-      onKeyDown={(e) => e.key === 'Enter' && set(text || undefined)}
-    />
   )
 }
 

@@ -56,6 +56,7 @@ const pages = [
   '/admin/tokens',
   '/admin/secrets',
   '/admin/sessions',
+  '/admin/audit',
   '/queues',
   '/q/system.recovery',
   '/locks',

@@ -266,3 +266,42 @@ test('a secret is set, set again and deleted, and its value is shown nowhere', a
   expect(wrong).toEqual([])
   await context.close()
 })
+
+test('the audit log: changes are found by user and verb, and the next page by its address', async () => {
+  await user('joe', { role: 'cluster' })
+  // The first secret of a node makes the key, too, which is a change of its own.
+  expect((await rest('PUT', '/secrets/default/OTHER', { value: 'a value of it' })).status).toBeLessThan(300)
+  const [context, page, wrong] = await as('joe', '/admin/audit')
+  const set = async (name: string) => {
+    const answer = await context.request.put(`${server.base}/api/v1/secrets/default/${name}`, {
+      data: { value: 'a value of it' },
+      headers: { Origin: server.base },
+    })
+    expect(answer.ok(), await answer.text()).toBe(true)
+  }
+  await set('FIRST')
+  await Promise.all(Array.from({ length: 100 }, (_, i) => set(`A${i}`)))
+  const rows = page.getByRole('row').filter({ hasText: 'set-secret' })
+  await page.getByLabel('User').fill('joe')
+  await page.getByLabel('User').press('Enter')
+  await page.getByLabel('Verb').selectOption('secret.write')
+  await expect.poll(() => rows.count()).toBe(100)
+  expect(await rows.filter({ hasText: 'FIRST' }).count()).toBe(0)
+  await page.getByRole('button', { name: 'Older' }).click()
+  await rows.getByText('FIRST').waitFor()
+  expect(await rows.count()).toBe(1)
+  await page.reload()
+  await rows.getByText('FIRST').waitFor()
+  await page.getByLabel('User').fill('nobody')
+  await page.getByLabel('User').press('Enter')
+  await page.getByText('No call fits the filter').waitFor()
+  const { searchParams } = new URL(page.url())
+  expect([searchParams.get('principal'), searchParams.get('verb')]).toEqual(['nobody', 'secret.write'])
+  expect(searchParams.has('cursor')).toBe(false)
+  await user('kim', { role: 'viewer' })
+  const [less, page2] = await as('kim', '/admin/audit')
+  await page2.getByText('You need a role with audit.read').waitFor()
+  await less.close()
+  expect(wrong).toEqual([])
+  await context.close()
+})

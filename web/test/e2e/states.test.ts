@@ -42,6 +42,7 @@ const pages: { path: string; reads: RegExp; empty: string; full: RegExp | string
   { path: '/admin/tokens', reads: /\/tokens/, empty: 'There is no token yet', full: /no token yet|Valid/ },
   { path: '/admin/secrets', reads: /\/secrets/, empty: 'There is no secret yet', full: 'no secret yet' },
   { path: '/admin/sessions', reads: /\/sessions/, empty: 'Nobody is signed in', full: /Nobody|this browser/ },
+  { path: '/admin/audit', reads: /\/audit\?/, empty: 'No call is recorded yet', full: 'start-run' },
   { path: '/queues', reads: /\/queues/, empty: 'No workflow uses a named queue', full: /none|Held/ },
   { path: '/locks', reads: /\/locks/, empty: 'No run holds a lock', full: 'No run holds a lock' },
   { path: '/cluster', reads: /\/nodes/, empty: 'No node has joined', full: 'n1' },

@@ -6,6 +6,7 @@ import { act, createElement } from 'react'
 import { createRoot } from 'react-dom/client'
 import { expect, test, vi } from 'vitest'
 import type { Me, Session, Token } from '../../src/api/types'
+import { placeOf, runOf } from '../../src/pages/admin/audit'
 import {
   agentOf,
   daysOn,
@@ -169,4 +170,22 @@ test('the source of a user names its identity provider', () => {
     'corp',
     'a:b',
   ])
+})
+
+test('a row of the audit log leads to its run, and says what the tree has of it', () => {
+  const id = '019300aa-0000-7000-8000-00000000abcd'
+  const of = (object: string) => runOf({ object })
+  expect([of(`/runs/${id}`), of(`/api/v1/runs/${id}/tasks/a:mark`), of(`/runs/${id}:stop`)]).toEqual([
+    id,
+    id,
+    id,
+  ])
+  expect([of('/secrets/default/A'), of('/runs'), of(`/runs/${id}0`)]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ])
+  expect(placeOf({ id: 7, index: 0 })).toBe('leaf 0')
+  expect(placeOf({ id: 7, index: null })).toBe('no place yet')
+  expect(placeOf({ id: 0, index: null })).toBe('the run is the record')
 })

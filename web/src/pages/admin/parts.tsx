@@ -14,6 +14,7 @@ const tabs = [
   ['/admin/tokens', 'Tokens'],
   ['/admin/secrets', 'Secrets'],
   ['/admin/sessions', 'Sessions'],
+  ['/admin/audit', 'Audit'],
 ] as const
 
 export function AdminTop({

@@ -1,0 +1,77 @@
+// The filters of lists whose server reads the filter: their values are in the address.
+import { useEffect, useState } from 'react'
+
+const spans: [string, string][] = [
+  ['1h', 'last hour'],
+  ['24h', 'last 24 hours'],
+  ['7d', 'last 7 days'],
+  ['30d', 'last 30 days'],
+]
+const unit: Record<string, number> = { h: 3_600_000, d: 86_400_000 }
+
+/** Turns 24h into the instant that it begins with; an instant stays as it is. */
+export function sinceOf(text: string | undefined, now: number): string | undefined {
+  const m = text?.match(/^(\d+)([hd])$/)
+  if (!m) return text
+  return new Date(Math.floor(now / 60_000) * 60_000 - Number(m[1]) * (unit[m[2] ?? 'h'] ?? 0)).toISOString()
+}
+
+/** A text that is given to the server when it is complete: at Enter, or when the field is left. */
+export function TextFilter({
+  name,
+  label,
+  value = '',
+  set,
+  filter,
+}: {
+  name: string
+  label: string
+  value?: string | undefined
+  set: (v: string | undefined) => void
+  filter?: boolean
+}) {
+  const [text, setText] = useState(value)
+  useEffect(() => setText(value), [value])
+  return (
+    <input
+      className="input"
+      type="search"
+      name={name}
+      aria-label={label}
+      placeholder={label}
+      data-filter={filter || undefined}
+      value={text}
+      onChange={(e) => setText(e.target.value)}
+      onBlur={() => text !== value && set(text || undefined)}
+      onKeyDown={(e) => e.key === 'Enter' && set(text || undefined)}
+    />
+  )
+}
+
+/** How far back a list goes. An instant of the address stays as it is. */
+export function SinceSelect({
+  label,
+  value = '',
+  set,
+}: {
+  label: string
+  value?: string | undefined
+  set: (v: string | undefined) => void
+}) {
+  return (
+    <select
+      className="select"
+      aria-label={label}
+      value={value}
+      onChange={(e) => set(e.target.value || undefined)}
+    >
+      <option value="">of any time</option>
+      {spans.map(([of, text]) => (
+        <option key={of} value={of}>
+          {text}
+        </option>
+      ))}
+      {value && !spans.some(([of]) => of === value) ? <option value={value}>since {value}</option> : null}
+    </select>
+  )
+}
