@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -37,9 +36,10 @@ type membership struct {
 	channel auth.Channel
 }
 
-// member is made before the engine, which needs the peers.
-func newMembership(ctx context.Context, cfg *config.Config, st store.Store, log *slog.Logger) (*membership, error) {
-	shared, ok := st.(store.Cluster)
+// newMembership makes the membership before the engine, which needs the peers.
+func newMembership(ctx context.Context, n *Node, info store.Info) (*membership, error) {
+	cfg := n.cfg
+	shared, ok := n.store.(store.Cluster)
 	if !ok {
 		return nil, nil
 	}
@@ -51,13 +51,13 @@ func newMembership(ctx context.Context, cfg *config.Config, st store.Store, log 
 	if err != nil {
 		return nil, err
 	}
-	channel, err := auth.NewKeyChannel(ctx, keyStore{shared, st})
+	channel, err := auth.NewKeyChannel(ctx, keyStore{shared, n.store})
 	if err != nil {
 		return nil, err
 	}
-	peers := peer.NewClient(rt, cfg.APIToken, log)
-	peers.Prove(func(r *http.Request, body []byte) error { return channel.Vouch(auth.AsNode(r), body) })
-	return &membership{peers: peers, rt: rt, channel: channel}, nil
+	vouch := func(r *http.Request, body []byte) error { return channel.Vouch(auth.AsNode(r), body) }
+	peers := peer.NewClient(rt, cfg.APIToken, vouch, n.log)
+	return &membership{peers: peers, rt: rt, channel: channel, home: newHome(n, shared, peers, info)}, nil
 }
 
 // keyStore is where the nodes have their key, and the clock that they share.

@@ -11,13 +11,14 @@ import (
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/metric"
+	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 )
 
 // newHome makes the home of the workers of a node of a cluster.
-func (n *Node) newHome(info store.Info) *home.Home {
+func newHome(n *Node, shared store.Cluster, peers *peer.Client, info store.Info) *home.Home {
 	var sink logs.Sink
 	if n.logs != nil {
 		sink = n.logs
@@ -27,7 +28,7 @@ func (n *Node) newHome(info store.Info) *home.Home {
 		kept = n.cfg.Artifacts
 	}
 	return home.New(home.Config{Boot: worker.Boot, Logs: sink, Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
-		Store: n.store.(store.Cluster), Register: n.store.Register, Caller: n.member.peers, Jobs: n.executor.Jobs(), Executor: n.executor,
+		Store: shared, Register: n.store.Register, Caller: peers, Jobs: n.executor.Jobs(), Executor: n.executor,
 		Slots: n.cfg.Slots, Traits: traitsOf(n.cfg), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed,
 		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Version: Version(), Format: info.Known,
 		Strategy: n.cfg.Dispatch, Log: n.log,

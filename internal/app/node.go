@@ -170,11 +170,8 @@ func (n *Node) open(ctx context.Context) error {
 	if err = n.remember(ctx, info); err != nil {
 		return err
 	}
-	if n.member, err = newMembership(ctx, cfg, n.store, log); err != nil {
+	if n.member, err = newMembership(ctx, n, info); err != nil {
 		return err
-	}
-	if n.member != nil {
-		n.member.home = n.newHome(info)
 	}
 	n.planner = trigger.New(n.store)
 	n.declared = func() { n.watch.Changed() }

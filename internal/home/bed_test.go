@@ -151,7 +151,7 @@ func (t *town) node(name string, change ...func(*home.Config)) *node {
 	n := &node{name: name}
 	mux := http.NewServeMux()
 	n.http = httptest.NewServer(mux)
-	peers := peer.NewClient(http.DefaultTransport, "", slog.New(slog.DiscardHandler))
+	peers := peer.NewClient(http.DefaultTransport, "", nil, slog.New(slog.DiscardHandler))
 	cfg := home.Config{Store: t.store, Register: t.store.Register, Caller: peers, Jobs: nothing{}, Logs: t.logs, Executor: nothing{},
 		Artifacts: &artifact.Keeper{Store: t.files, Limits: artifact.Limits{FileBytes: 10, RunBytes: 20, AttemptFiles: 2, RunFiles: 4}},
 		Boot:      boot, Beat: beat, Lag: lag, Version: "v1", Format: 1}

@@ -67,10 +67,11 @@ type question struct {
 
 var _ engine.Peers = (*Client)(nil)
 
-// NewClient makes a client; Run executes its requests. dir and e may be set later, before Run. rt carries
-// the calls; each shows the token, if there is one.
-func NewClient(rt http.RoundTripper, token string, log *slog.Logger) *Client {
-	return &Client{http: &http.Client{Transport: rt, Timeout: callTimeout, CheckRedirect: never}, token: token, log: log,
+// NewClient makes a client; Run executes its requests. Connect sets the members and the engine later, before
+// Run. rt carries the calls. Each shows the token, if there is one, or else the proof of vouch that it comes
+// from a node. vouch may be nil.
+func NewClient(rt http.RoundTripper, token string, vouch Vouch, log *slog.Logger) *Client {
+	return &Client{http: &http.Client{Transport: rt, Timeout: callTimeout, CheckRedirect: never}, token: token, vouch: vouch, log: log,
 		cancels: make(chan target, cancelsMax), checks: make(chan question, checksMax), nudges: make(chan dag.ShardID, cancelsMax), wake: make(chan struct{}, 1),
 		pending: map[engine.AttemptID]int{}}
 }
@@ -307,9 +308,6 @@ func (c *Client) sendNudge(ctx context.Context, s dag.ShardID) {
 func (c *Client) post(ctx context.Context, m store.Member, path string, body any) error {
 	return c.Call(ctx, m, path, body, nil)
 }
-
-// Prove makes calls carry a proof that they come from a node, if this node has no token.
-func (c *Client) Prove(vouch Vouch) { c.vouch = vouch }
 
 // authorize gives a call to another node the credential of this one.
 func (c *Client) authorize(r *http.Request) error {
