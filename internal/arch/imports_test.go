@@ -55,7 +55,7 @@ var allowed = map[string][]string{
 	"internal/identity/ldaptest":     {},
 	"internal/glob":                  {},
 	"internal/artifact":              {"internal/glob"},
-	"internal/auth":                  {"internal/access", "internal/dag", "internal/store", "internal/line", "api/v1"},
+	"internal/auth":                  {"internal/access", "internal/dag", "internal/local", "internal/store", "internal/line", "api/v1"},
 	"internal/trigger":               {"internal/lru", "internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow"},
 	"internal/output":                {},
 	"internal/mask":                  {},
@@ -64,7 +64,7 @@ var allowed = map[string][]string{
 	"internal/worker":                {"internal/mask", "internal/dag", "internal/artifact", "internal/output", "internal/threads", "internal/egress", "internal/fence"},
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},
 	"internal/home":                  {"internal/line", "internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "api/worker/v1", "api/worker/v1/workerv1connect"},
-	"internal/remote":                {"internal/dag", "internal/egress", "internal/artifact", "internal/logs", "internal/worker", "api/worker/v1", "api/worker/v1/workerv1connect"},
+	"internal/remote":                {"internal/dag", "internal/egress", "internal/local", "internal/artifact", "internal/logs", "internal/worker", "api/worker/v1", "api/worker/v1/workerv1connect"},
 	"api/worker/v1":                  {},
 	"api/worker/v1/workerv1connect":  {"api/worker/v1"},
 	"tools/protogen":                 {}, // a module of its own

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/local"
 )
 
 // headers are the headers of every answer, unless its handler sets them itself.
@@ -35,20 +36,19 @@ func SetHeaders(h http.Header, r *http.Request) {
 			h[one[0]] = []string{one[1]}
 		}
 	}
-	if r.TLS != nil && h["Strict-Transport-Security"] == nil && !local(r.Host) {
+	if r.TLS != nil && h["Strict-Transport-Security"] == nil && !ofThisMachine(r.Host) {
 		h["Strict-Transport-Security"] = []string{hstsYear}
 	}
 }
 
-// local reports whether a host is the caller's own machine. Other ports of such a host belong to other
-// programs.
-func local(hostport string) bool {
+// ofThisMachine reports whether a host is the caller's own machine. Other ports of such a host belong to
+// other programs.
+func ofThisMachine(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = strings.Trim(hostport, "[]")
 	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return local.Loopback(host)
 }
 
 // answer wraps the response writer of a request, outside of all handlers. It adds the headers of every

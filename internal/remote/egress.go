@@ -1,12 +1,12 @@
 package remote
 
 import (
-	"net"
 	"net/url"
 	"slices"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/local"
 )
 
 // wireOwn are addresses of Skein itself as they are sent.
@@ -40,10 +40,7 @@ func (r *Worker) rules(q *workerv1.Request) egress.Rules {
 func onLoopback(servers []string) bool {
 	for _, server := range servers {
 		u, err := url.Parse(server)
-		if err != nil {
-			return false
-		}
-		if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if err != nil || !local.Loopback(u.Hostname()) {
 			return false
 		}
 	}
