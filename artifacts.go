@@ -30,7 +30,7 @@ type ArtifactQuery struct {
 type Artifact struct {
 	io.ReadCloser
 	Attempt int
-	Size    int64  // of what comes; -1: unknown
+	Size    int64  // of the answer, in bytes; -1: unknown
 	SHA256  string // of the whole file
 }
 

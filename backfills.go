@@ -13,9 +13,8 @@ func backfillCall(method string, id int64, opts []CallOption, more ...string) *c
 	return newCall(method, opts, append([]string{"backfills", strconv.FormatInt(id, 10)}, more...)...)
 }
 
-// StartBackfill starts a backfill: when it returns, the backfill is durable. Started tells
-// whether this call made it; not so of a dry run and of an earlier one under the same key.
-// Options: [Key].
+// StartBackfill starts a backfill: when it returns, the backfill is durable. Started reports whether this
+// call made it. It is false for a dry run, and if an earlier call with the same key made it. Options: [Key].
 func (c *Client) StartBackfill(ctx context.Context, req api.BackfillRequest, opts ...CallOption) (b api.Backfill, started bool, err error) {
 	k := newCall(http.MethodPost, opts, "backfills")
 	k.body = req
@@ -70,7 +69,7 @@ func (c *Client) EachBackfillRun(ctx context.Context, id int64) iter.Seq2[api.Ba
 	})
 }
 
-// PauseBackfill has a backfill start nothing more until it is resumed. Options: [Key].
+// PauseBackfill makes a backfill start no further runs until it is resumed. Options: [Key].
 func (c *Client) PauseBackfill(ctx context.Context, id int64, opts ...CallOption) (api.Backfill, error) {
 	return c.backfillVerb(ctx, id, "pause", opts)
 }

@@ -90,7 +90,7 @@ func (t *TaskDef) Kind(kind string, with any) *TaskDef {
 	return t
 }
 
-// Run has the task execute a command: a text for sh -c, or a list of program and arguments.
+// Run makes the task execute a command: a text for sh -c, or a list of program and arguments.
 func (t *TaskDef) Run(command ...string) *TaskDef {
 	if len(command) == 1 {
 		return t.Set("run", command[0])
@@ -98,7 +98,7 @@ func (t *TaskDef) Run(command ...string) *TaskDef {
 	return t.Set("run", command)
 }
 
-// Needs names the tasks that must end before this one. Without any it changes nothing.
+// Needs names the tasks that must end before this one. A call without names changes nothing.
 func (t *TaskDef) Needs(tasks ...string) *TaskDef {
 	if len(tasks) == 0 {
 		return t
@@ -106,10 +106,11 @@ func (t *TaskDef) Needs(tasks ...string) *TaskDef {
 	return t.Set("needs", tasks)
 }
 
-// If is the condition under which the task runs once what it needs has ended, such as always().
+// If is a condition, such as always(). The task runs if the condition holds after the needed tasks have
+// ended.
 func (t *TaskDef) If(expression string) *TaskDef { return t.Set("if", expression) }
 
-// Retry has failed attempts tried again, up to n times, with a delay that doubles.
+// Retry repeats failed attempts, up to n times, with a delay that doubles.
 func (t *TaskDef) Retry(n int, delay time.Duration) *TaskDef {
 	return t.Set("retry", entries{{"max", n}, {"delay", delay.String()}, {"backoff", 2}})
 }
@@ -117,10 +118,11 @@ func (t *TaskDef) Retry(n int, delay time.Duration) *TaskDef {
 // Timeout bounds the execution of one attempt.
 func (t *TaskDef) Timeout(d time.Duration) *TaskDef { return t.Set("timeout", d.String()) }
 
-// Group has a worker of the group run the task.
+// Group makes a worker of the group run the task.
 func (t *TaskDef) Group(group string) *TaskDef { return t.Set("group", group) }
 
-// Queue has the task pass a named queue, which limits how many such tasks run at a time, of whatever run.
+// Queue names the queue of the task. The queue limits the number of such tasks that run at a time, in all
+// runs together.
 func (t *TaskDef) Queue(name string) *TaskDef { return t.Set("queue", name) }
 
 // Outputs declares what of the task's outputs expressions of other tasks may read, by the fields of a struct

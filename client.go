@@ -28,26 +28,26 @@ type Client struct {
 // Option changes how a Client is made.
 type Option func(*Client)
 
-// WithHTTPClient has requests go through c. It must have no Timeout: logs and events are
-// followed for as long as their context lives.
+// WithHTTPClient sends requests through c. It must have no Timeout, because logs and events are followed for
+// as long as their context lives.
 func WithHTTPClient(c *http.Client) Option { return func(k *Client) { k.http = c } }
 
-// WithTransport has requests go through rt.
+// WithTransport sends requests through rt.
 func WithTransport(rt http.RoundTripper) Option {
 	return func(k *Client) { k.http = newHTTPClient(rt) }
 }
 
-// WithHandler has requests answered by h in this process, without a socket. The base URL
-// only has to be one that h takes for its own.
+// WithHandler answers requests by h in this process, without a socket. The base URL only has to be one that h
+// accepts as its own.
 func WithHandler(h http.Handler) Option { return WithTransport(handlerTransport{h}) }
 
-// WithUser names the user of a program that shows no token. Servers show it as claimed_by and decide nothing
-// by it.
+// WithUser names the user of a program that shows no token. Servers show the name as claimed_by, and base no
+// decision on it.
 func WithUser(name string) Option { return func(k *Client) { k.user = name } }
 
-// WithTraceparent sends a W3C trace context with every request, such as that of the environment variable
-// TRACEPARENT: the runs that the client starts belong to that trace. A transport may replace it. A text that
-// no header can hold is no trace context and is left out.
+// WithTraceparent sends a W3C trace context with every request, such as the value of the environment variable
+// TRACEPARENT. The runs that the client starts belong to that trace. A transport may replace the header. The
+// client leaves out a text that no header can hold.
 func WithTraceparent(text string) Option {
 	return func(k *Client) {
 		if sendable(text) {
@@ -67,13 +67,14 @@ func sendable(text string) bool {
 // token of the node that this user runs there.
 func WithToken(token string) Option { return func(k *Client) { k.token = token } }
 
-// WithSession calls by a session: the cookie that POST /session has set. A token counts more. nil: none.
+// WithSession authenticates calls by a session: the cookie that POST /session has set. A token takes
+// precedence. nil: no session.
 func WithSession(cookie *http.Cookie) Option { return func(k *Client) { k.session = cookie } }
 
-// WithPatience has the client send a request again, for up to d, that the server could not answer just then
-// (503, and it says when to try again): a node of the cluster has died and its work is not yet another's, the
-// database is away. waiting, if not nil, hears of the first refusal of a request. Each POST gets an
-// idempotency key, unless it has one.
+// WithPatience makes the client repeat a request for up to d if the server answers 503 with Retry-After: a
+// node of the cluster has died and no other node owns its shards yet, or the database does not answer. The
+// client calls waiting, if it is not nil, at the first refusal of a request. Each POST gets an idempotency
+// key, unless it has one.
 func WithPatience(d time.Duration, waiting func(*Error)) Option {
 	return func(k *Client) { k.patience, k.waiting = d, waiting }
 }
@@ -118,11 +119,11 @@ func ownNodes(next http.RoundTripper) http.RoundTripper {
 	return local.Transport(next)
 }
 
-// newTransport is the ordinary one with a bound on the first byte of an answer, which may
-// wait for the end of a run.
+// newTransport is the ordinary transport with a bound on the time to the first byte of an answer. An answer
+// may wait for the end of a run.
 func newTransport() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
-	if !ok { // the program replaced it: use theirs
+	if !ok { // the program replaced the default transport: use that one
 		return http.DefaultTransport
 	}
 	t = t.Clone()
@@ -130,7 +131,7 @@ func newTransport() http.RoundTripper {
 	return t
 }
 
-// waitMax is how long a server waits at most for the end of a run in one request.
+// waitMax bounds the time for which one request waits at the server for the end of a run.
 const waitMax = 5 * time.Minute
 
 // Close gives idle connections back.

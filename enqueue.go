@@ -9,18 +9,19 @@ import (
 	"strings"
 )
 
-// Enqueue is a run to be started by the transaction of a program that keeps its own data in the
-// PostgreSQL of a cluster. The zero fields but Workflow may be left out.
+// Enqueue is a run that the transaction of a program starts. The program keeps its own data in the PostgreSQL
+// of a cluster. Only Workflow is required.
 type Enqueue struct {
 	Workflow string // NAME or NAMESPACE/NAME
 	Params   any    // a value that encodes to a JSON object: a map, a struct, a json.RawMessage
 	Key      string // the same key with the same request is the same run
-	Priority string // highest, high, medium, low, lowest; "": the workflow's
+	Priority string // highest, high, medium, low, lowest; "": the priority of the workflow
 	User     string // "": the role of the connection
 	Schema   string // where Skein's tables are; "": skein
-	// Traceparent is the W3C trace context, of version 00, that the tasks of the run belong to, such as
+	// Traceparent is the W3C trace context, of version 00, to which the tasks of the run belong, such as
 	// "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01". It becomes the setting skein.traceparent of the
-	// transaction, so it also holds for a later start of the transaction that has none. "": that of the setting.
+	// transaction, so it also applies to a later start of the transaction without a Traceparent. "": the setting
+	// that the transaction has.
 	Traceparent string
 }
 
@@ -32,13 +33,13 @@ type Tx[R Row] interface {
 	QueryRow(ctx context.Context, query string, args ...any) R
 }
 
-// EnqueueTx starts a run inside the transaction of the caller: there is a run if and only if it
-// commits, and then it begins within about a second. The result is the run's id, or that of the run
-// which the key has made before; while another open transaction has used the key, it waits for that.
-//
-// It only executes SELECT skein.skein_enqueue(…), for which the role needs USAGE on the schema and
-// EXECUTE on the function. An error spoils the transaction, as every failed statement does; its kind is
-// [ErrNotFound], [ErrConflict] or [ErrInvalid]. Parameters that the workflow does not take fail the run.
+// EnqueueTx starts a run inside the transaction of the caller. The run exists if and only if the transaction
+// commits. It begins within about a second after the commit. The result is the run's id. If an earlier run
+// has the same key, the result is the id of that run. If another open transaction has used the key, the call
+// waits for that transaction. EnqueueTx only executes SELECT skein.skein_enqueue(…), for which the role needs
+// USAGE on the schema and EXECUTE on the function. An error aborts the transaction, as every failed statement
+// does. The kind of the error is [ErrNotFound], [ErrConflict] or [ErrInvalid]. The run fails if the workflow
+// does not accept its parameters.
 func EnqueueTx[R Row](ctx context.Context, tx Tx[R], e Enqueue) (run string, err error) {
 	query, args, err := e.statement()
 	if err != nil {
@@ -75,7 +76,7 @@ func (e *Enqueue) statement() (query string, args []any, err error) {
 	}
 	query = `SELECT "` + strings.ReplaceAll(schema, `"`, `""`) + `".skein_enqueue($1::text, $2::text::jsonb, $3::text, $4::text, $5::text)::text`
 	args = []any{e.Workflow, string(params), orNull(e.Key), orNull(e.Priority), orNull(e.User)}
-	if e.Traceparent != "" { // the condition has the setting come first
+	if e.Traceparent != "" { // the condition makes the setting come first
 		query += ` FROM (SELECT set_config('skein.traceparent', $6::text, true) AS trace OFFSET 0) AS caller WHERE trace IS NOT NULL`
 		args = append(args, e.Traceparent)
 	}

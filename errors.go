@@ -24,13 +24,13 @@ var (
 	ErrSpeaksTLS = fmt.Errorf("%w: the server speaks TLS, and its address says http://", ErrUnreachable)
 )
 
-// Error is a server's refusal.
+// Error is an error that a server answered.
 type Error struct {
 	Problem    api.Problem
 	RetryAfter time.Duration // 0: the server does not say
 }
 
-// Error is the server's sentence.
+// Error returns the text of the server.
 func (e *Error) Error() string { return e.Problem.Error() }
 
 // Code returns the stable code of the refusal, such as "not_found" or "idempotency_conflict". Compare it
@@ -39,7 +39,7 @@ func (e *Error) Code() string {
 	if e.Problem.Code != "" {
 		return e.Problem.Code
 	}
-	return api.CodeOf(e.Problem.Type) // of a server that sends no code yet
+	return api.CodeOf(e.Problem.Type) // the answer of a server that does not send codes yet
 }
 
 // Unwrap gives the problem, so that errors.As finds it.

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// handlerTransport answers requests by a handler in this process. Streams work as over a
-// socket: what the handler writes is read as it is written.
+// handlerTransport answers requests by a handler in this process. Streams work as over a socket: the client
+// reads each part when the handler writes it.
 type handlerTransport struct{ h http.Handler }
 
 func (t handlerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -97,7 +97,7 @@ type pipeBody struct {
 func (b *pipeBody) Read(p []byte) (int, error) {
 	n, err := b.PipeReader.Read(p)
 	if err == io.EOF && b.ctx.Err() != nil {
-		err = b.ctx.Err() // the handler left because its caller did: not the end
+		err = b.ctx.Err() // the handler left because its caller did: this is not the end of the stream
 	}
 	return n, err
 }

@@ -32,7 +32,7 @@ func (c *Client) Cordon(ctx context.Context, name string) (api.Node, error) {
 	return c.orderNode(ctx, name, "cordon")
 }
 
-// Uncordon gives a node shards again.
+// Uncordon allows a node to get shards again.
 func (c *Client) Uncordon(ctx context.Context, name string) (api.Node, error) {
 	return c.orderNode(ctx, name, "uncordon")
 }
@@ -59,12 +59,12 @@ func (c *Client) SetLogLevel(ctx context.Context, node, level string) (l api.Log
 	return l, err
 }
 
-// MoveShard has a node own a shard; "-": whichever node it is needed on.
+// MoveShard makes a node own a shard; "-": any node.
 func (c *Client) MoveShard(ctx context.Context, id int32, node string) (api.Shard, error) {
 	return c.move(ctx, node, "shards", strconv.Itoa(int(id)))
 }
 
-// MoveWorkflow has a node own the shard of a workflow; "-": whichever node it is needed on.
+// MoveWorkflow makes a node own the shard of a workflow; "-": any node.
 func (c *Client) MoveWorkflow(ctx context.Context, name, node string) (api.Shard, error) {
 	namespace, short := splitName(name)
 	return c.move(ctx, node, "workflows", namespace, short)
@@ -77,18 +77,18 @@ func (c *Client) move(ctx context.Context, node string, path ...string) (s api.S
 	return s, err
 }
 
-// Scheduler tells where runs are not advanced.
+// Scheduler returns the nodes and the parts of the cluster where runs are not advanced.
 func (c *Client) Scheduler(ctx context.Context) (s api.Scheduler, err error) {
 	_, err = c.do(ctx, newCall(http.MethodGet, nil, "admin", "scheduler"), &s)
 	return s, err
 }
 
-// StopScheduler has a node advance no run; node "": the whole cluster.
+// StopScheduler stops a node from advancing runs; node "": the whole cluster.
 func (c *Client) StopScheduler(ctx context.Context, node string) (api.Scheduler, error) {
 	return c.scheduler(ctx, node, "stop")
 }
 
-// StartScheduler has a node advance runs again; node "": the whole cluster.
+// StartScheduler makes a node advance runs again; node "": the whole cluster.
 func (c *Client) StartScheduler(ctx context.Context, node string) (api.Scheduler, error) {
 	return c.scheduler(ctx, node, "start")
 }
@@ -112,7 +112,7 @@ func (c *Client) Status(ctx context.Context, opts ...CallOption) (s api.Status, 
 	return s, err
 }
 
-// Verify has the server recount every invariant from all that is stored, which may take long.
+// Verify makes the server recount every invariant from all stored rows, which may take long.
 func (c *Client) Verify(ctx context.Context) (v api.Verification, err error) {
 	_, err = c.do(ctx, newCall(http.MethodGet, nil, "verify"), &v)
 	return v, err
@@ -126,7 +126,7 @@ func (c *Client) ServerVersion(ctx context.Context) (v api.ServerVersion, err er
 	return v, err
 }
 
-// Ready asks whether the server takes submissions; the error says why not.
+// Ready asks whether the server accepts submissions. The error is the reason if it does not.
 func (c *Client) Ready(ctx context.Context) error {
 	k := newCall(http.MethodGet, nil, "readyz")
 	k.root = true

@@ -13,7 +13,7 @@ type People struct{ c *Client }
 // NewPeople returns the People of a client's server.
 func NewPeople(c *Client) People { return People{c} }
 
-// Me tells who the caller is to the server, and its verbs by namespace.
+// Me returns the caller as the server knows it, and its verbs by namespace.
 func (p People) Me(ctx context.Context) (me api.Me, err error) {
 	_, err = p.c.do(ctx, newCall(http.MethodGet, nil, "me"), &me)
 	return me, err
@@ -39,7 +39,7 @@ func (p People) CreateUser(ctx context.Context, req api.UserRequest) (u api.User
 	return u, err
 }
 
-// SetPassword changes a password. That of the caller needs the old one.
+// SetPassword changes a password. A change of the caller's own password needs the old one.
 func (p People) SetPassword(ctx context.Context, name string, req api.PasswordRequest) error {
 	return p.post(ctx, req, nil, "password", "users", name)
 }
@@ -83,7 +83,7 @@ func (p People) DeleteRole(ctx context.Context, name string) error {
 // BindingFilter selects from the bindings; an empty field selects all.
 type BindingFilter struct{ Namespace, User string }
 
-// Bindings lists a page of who has which role where.
+// Bindings lists a page of bindings: principal, role and namespace.
 func (p People) Bindings(ctx context.Context, f BindingFilter, cursor string, limit int) (page api.List[api.Binding], err error) {
 	k := newCall(http.MethodGet, nil, "bindings")
 	k.query = pageQuery(cursor, limit)

@@ -11,10 +11,10 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// CallOption adds to one request.
+// CallOption changes one request.
 type CallOption func(*call)
 
-// Wait has the server wait for the end of the run, up to d, before it answers.
+// Wait makes the server wait for the end of the run, up to d, before it answers.
 func Wait(d time.Duration) CallOption {
 	return func(c *call) {
 		if s := int(min(d, waitMax) / time.Second); s > 0 {
@@ -29,12 +29,12 @@ func WithTasks() CallOption { return func(c *call) { c.query.Set("include", "tas
 // WithSystem counts the runs of the program's own workflows (namespace system), too.
 func WithSystem() CallOption { return func(c *call) { c.query.Set("system", "true") } }
 
-// Key makes a POST happen once: the same key with the same body gets the same answer.
+// Key makes a POST happen once: requests with the same key and the same body get the same answer.
 func Key(key string) CallOption {
 	return func(c *call) { c.header.Set(api.HeaderIdempotencyKey, key) }
 }
 
-// IfRevision refuses a change of a workflow whose revision is another.
+// IfRevision makes the server refuse a change of a workflow that has another revision.
 func IfRevision(revision int64) CallOption {
 	return func(c *call) { c.header.Set("If-Match", strconv.Quote(strconv.FormatInt(revision, 10))) }
 }
@@ -44,7 +44,7 @@ type RunsQuery struct {
 	Workflow  string // NAME or NS/NAME
 	Namespace string
 	State     string   // a state, or "active"
-	States    []string // any of these, besides State
+	States    []string // any of these, in addition to State
 	User      string
 	Origin    string
 	Trigger   string // the name of the trigger that started them
@@ -55,7 +55,7 @@ type RunsQuery struct {
 	Text      string // part of their id, workflow, key, user, cause or message
 	Since     time.Time
 	Until     time.Time
-	Params    bool // with their parameters, which lists leave out
+	Params    bool // with their parameters, which lists usually leave out
 	Count     bool // with Total
 	Limit     int
 	Cursor    string
@@ -88,8 +88,8 @@ func (q RunsQuery) values() url.Values {
 	return v
 }
 
-// Start starts a run: when it returns, the run is durable. Started tells whether this call
-// made it, or an earlier one with its key.
+// Start starts a run. When it returns, the run is durable. Started reports whether this call made the run. If
+// it is false, an earlier call with the same key did.
 func (c *Client) Start(ctx context.Context, req api.RunRequest, opts ...CallOption) (run api.Run, started bool, err error) {
 	k := newCall(http.MethodPost, opts, "runs")
 	k.body = req
@@ -148,7 +148,7 @@ func (c *Client) ResumeRun(ctx context.Context, id, reason string, opts ...CallO
 	return c.verb(ctx, id, "resume", reason, opts)
 }
 
-// Recover brings a run back after its end. The zero request does again what failed.
+// Recover continues a run after its end. The zero request repeats the failed tasks.
 func (c *Client) Recover(ctx context.Context, id string, req api.RecoverRequest, opts ...CallOption) (run api.Run, err error) {
 	k := newCall(http.MethodPost, opts, "runs", id)
 	k.verb, k.body = "recover", req
@@ -170,7 +170,7 @@ func (c *Client) VerbRuns(ctx context.Context, verb string, req api.BulkVerb, op
 	return c.bulk(ctx, verb, req, opts)
 }
 
-// RecoverRuns brings several runs back after their end.
+// RecoverRuns continues several runs after their end.
 func (c *Client) RecoverRuns(ctx context.Context, req api.BulkRecover, opts ...CallOption) (api.BulkResult, error) {
 	return c.bulk(ctx, "recover", req, opts)
 }
@@ -197,12 +197,12 @@ func (c *Client) RetryTask(ctx context.Context, run, task, reason string, opts .
 	return c.taskVerb(ctx, run, task, "retry", api.VerbRequest{Reason: reason}, opts)
 }
 
-// SkipTask has a task count as skipped.
+// SkipTask makes a task count as skipped.
 func (c *Client) SkipTask(ctx context.Context, run, task, reason string, opts ...CallOption) (api.Task, error) {
 	return c.taskVerb(ctx, run, task, "skip", api.VerbRequest{Reason: reason}, opts)
 }
 
-// MarkTask says how a task ended.
+// MarkTask sets the end of a task.
 func (c *Client) MarkTask(ctx context.Context, run, task string, req api.MarkRequest, opts ...CallOption) (api.Task, error) {
 	return c.taskVerb(ctx, run, task, "mark", req, opts)
 }

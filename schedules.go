@@ -34,7 +34,7 @@ type SchedulesQuery struct {
 	Workflow  string // NAME or NS/NAME
 	State     string // active, paused or ended
 	Kind      string // cron, every, webhook …
-	System    bool   // with those that come with the program
+	System    bool   // with the triggers of the built-in workflows
 	Limit     int
 	Cursor    string
 }
@@ -81,7 +81,7 @@ type NextQuery struct {
 	From      time.Time // instants strictly after it; zero: the instants that are not decided yet
 	Namespace string    // only of NextFires of all triggers
 	Workflow  string    // only of NextFires of all triggers: NAME or NS/NAME
-	System    bool      // only of NextFires of all triggers: with those that come with the program
+	System    bool      // only of NextFires of all triggers: with the triggers of the built-in workflows
 }
 
 func (q *NextQuery) values() url.Values {
@@ -91,7 +91,7 @@ func (q *NextQuery) values() url.Values {
 	return v
 }
 
-// NextFires tells when one trigger of a workflow (NAME or NS/NAME) will fire.
+// NextFires returns the next fires of one trigger of a workflow (NAME or NS/NAME).
 func (c *Client) NextFires(ctx context.Context, workflow, trigger string, q NextQuery) (n api.NextFires, err error) {
 	k := scheduleCall(http.MethodGet, workflow, trigger, nil, "next")
 	k.query = q.values()
@@ -152,7 +152,7 @@ func (c *Client) PauseSchedule(ctx context.Context, workflow, trigger, reason st
 	return c.scheduleVerb(ctx, scheduleCall(http.MethodPost, workflow, trigger, opts), "pause", reason)
 }
 
-// ResumeSchedule lets a trigger fire again: from now on, never for the past. Options: [Key].
+// ResumeSchedule lets a trigger fire again, for instants after this call only. Options: [Key].
 func (c *Client) ResumeSchedule(ctx context.Context, workflow, trigger, reason string, opts ...CallOption) (api.Schedule, error) {
 	return c.scheduleVerb(ctx, scheduleCall(http.MethodPost, workflow, trigger, opts), "resume", reason)
 }
@@ -163,8 +163,7 @@ func (c *Client) scheduleVerb(ctx context.Context, k *call, verb, reason string)
 	return s, err
 }
 
-// FireSchedule has a trigger fire now, by hand, also if it is paused. Options: [Key], under
-// which it fires once.
+// FireSchedule makes a trigger fire now, even if it is paused. Options: [Key], under which it fires once.
 func (c *Client) FireSchedule(ctx context.Context, workflow, trigger, reason string, opts ...CallOption) (o api.Occurrence, err error) {
 	k := scheduleCall(http.MethodPost, workflow, trigger, opts)
 	k.verb, k.body = "trigger", api.VerbRequest{Reason: reason}

@@ -16,7 +16,7 @@ type Split[P any] struct {
 	With json.RawMessage
 }
 
-// splitInput is the input of a kind that splits.
+// splitInput is the input of a kind for splitters.
 type splitInput[P any] struct {
 	Params  P               `json:"params"`
 	Version int             `json:"version"`
@@ -57,5 +57,5 @@ func HandleSplitter[P any](w *Worker, kind string, split func(ctx context.Contex
 	})
 }
 
-// NewTask begins a task that belongs to no workflow yet: one that a splitter gives.
+// NewTask begins a task that belongs to no workflow yet, for the result of a splitter.
 func NewTask(name string) *TaskDef { return &TaskDef{w: &Workflow{name: "of a splitter"}, name: name} }

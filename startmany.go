@@ -17,7 +17,7 @@ const (
 	// manyStarts and manyBytes bound one call of StartMany.
 	manyStarts = 1000
 	manyBytes  = 8 << 20
-	// manyPause is the wait before starts that the server refused for now are sent again.
+	// manyPause is the pause before starts are repeated that the server has refused for now.
 	manyPause = time.Second
 )
 
@@ -56,10 +56,10 @@ func startBatch(ctx context.Context, c *Client, starts []json.RawMessage, opts [
 	return res, err
 }
 
-// StartMany starts all runs of the sequence, up to 1,000 with one call, and yields a verdict on each, in
-// their order. A start without an idempotency key gets one. A refusal of one start is a verdict; an error
-// is the last pair, and ends it. Starts that the server refuses for now (429, 503) are sent again while
-// [WithPatience] allows.
+// StartMany starts all runs of the sequence, up to 1,000 with one call. It yields a verdict on each, in their
+// order. A start without an idempotency key gets one. The refusal of one start is a verdict. An error is the
+// last pair, and ends the sequence. If the server refuses starts for now (429, 503), they are repeated within
+// [WithPatience].
 func (c *Client) StartMany(ctx context.Context, starts iter.Seq[api.RunRequest], opts ...CallOption) iter.Seq2[api.StartVerdict, error] {
 	return func(yield func(api.StartVerdict, error) bool) {
 		var chunk []json.RawMessage
@@ -98,7 +98,7 @@ func (c *Client) StartMany(ctx context.Context, starts iter.Seq[api.RunRequest],
 	}
 }
 
-// startPatiently sends starts again that the server refused for now.
+// startPatiently repeats starts that the server has refused for now.
 func startPatiently(ctx context.Context, c *Client, starts []json.RawMessage, opts []CallOption) ([]api.StartVerdict, error) {
 	res, err := startBatch(ctx, c, starts, opts)
 	if err != nil {

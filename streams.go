@@ -14,8 +14,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// LogQuery says which bytes of which attempt. Attempt 0 is the newest. Offset counts from
-// the start, or from the end if it is negative; Limit 0 is all.
+// LogQuery selects bytes of the log of an attempt. Attempt 0 is the newest. Offset counts from the start, or
+// from the end if it is negative; Limit 0 is all.
 type LogQuery struct {
 	Attempt int
 	Offset  int64
@@ -49,12 +49,12 @@ func (c *Client) Logs(ctx context.Context, run, task string, q LogQuery) (*Log, 
 	return l, nil
 }
 
-// WatchQuery selects what to watch: the runs and the workflows named, or everything.
+// WatchQuery selects the objects to watch: the named runs and workflows, or everything.
 type WatchQuery struct {
 	Runs      []string
 	Workflows []string // NAME or NS/NAME
-	After     string   // Change.ID of the last one seen; "": from now on
-	System    bool     // with the program's own runs (namespace system)
+	After     string   // Change.ID of the last change that was received; "": changes from now on
+	System    bool     // with the runs of the built-in workflows (namespace system)
 }
 
 // Watcher receives changes as they are committed. Close it.
@@ -62,8 +62,8 @@ type Watcher struct {
 	body io.ReadCloser
 }
 
-// Watch subscribes. When it returns, the subscription stands: read what you watch after
-// it, and no change is missed.
+// Watch subscribes. When it returns, the subscription is active. If the caller reads the watched objects
+// after that, it misses no change.
 func (c *Client) Watch(ctx context.Context, q WatchQuery) (*Watcher, error) {
 	k := newCall(http.MethodGet, nil, "events")
 	for _, r := range q.Runs {
@@ -122,7 +122,7 @@ type sseEvent struct {
 	data     strings.Builder
 }
 
-// line takes one line; true: the event is complete.
+// line processes one line. It returns true if the event is complete.
 func (e *sseEvent) line(s string) bool {
 	if s == "" {
 		return true

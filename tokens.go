@@ -14,7 +14,7 @@ func (c *Client) Tokens(ctx context.Context) (page api.List[api.Token], err erro
 	return page, err
 }
 
-// CreateToken makes a token. What its holder shows is told once, here.
+// CreateToken makes a token. Only this answer contains its secret.
 func (c *Client) CreateToken(ctx context.Context, req api.TokenRequest) (t api.NewToken, err error) {
 	k := newCall(http.MethodPost, nil, "tokens")
 	k.body = req
@@ -30,8 +30,8 @@ func (c *Client) RevokeToken(ctx context.Context, id int64) (t api.Token, err er
 	return t, err
 }
 
-// RotateToken makes the successor of a token. What its holder shows is told once, here. The old token counts
-// until the end that the answer says.
+// RotateToken makes the successor of a token. Only this answer contains the secret of the successor. The old
+// token stays valid until the end that the answer gives.
 func RotateToken(ctx context.Context, c *Client, id int64, req api.RotateRequest) (t api.RotatedToken, err error) {
 	k := newCall(http.MethodPost, nil, "tokens", strconv.FormatInt(id, 10))
 	k.verb, k.body = "rotate", req

@@ -27,13 +27,13 @@ const pageMax = 1000
 // answerMax bounds what is read of one JSON answer.
 const answerMax = 1 << 30
 
-// call is one request on its way.
+// call is one request.
 type call struct {
 	method string
 	path   []string // segments, not yet escaped
 	verb   string   // after a colon
 	root   bool     // not below api.Prefix
-	at     *url.URL // the whole address, instead of path, verb, root and query; nil: none
+	at     *url.URL // the whole address, in place of path, verb, root and query; nil: none
 	query  url.Values
 	header http.Header
 	body   any // nil: none; rawBody: sent as it is
@@ -93,8 +93,8 @@ func (c *Client) url(k *call) *url.URL {
 	return &u
 }
 
-// send sends a request, with patience again; the caller closes the body of an answer below 300. Any other is
-// an error.
+// send sends a request. With patience it repeats the request. The caller closes the body of an answer below
+// 300. Any other answer is an error.
 func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 	body, raw := k.body.(rawBody)
 	if k.body != nil && !raw {
@@ -104,7 +104,7 @@ func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 		}
 		k.header.Set("Content-Type", "application/json")
 	}
-	// A caller of Call may give the key in the body, which must then be the only one.
+	// A caller of Call may put the key into the body. In this case the header must not have one.
 	if k.at == nil && c.patience > 0 && k.method == http.MethodPost && k.header.Get(api.HeaderIdempotencyKey) == "" {
 		k.header.Set(api.HeaderIdempotencyKey, api.KeyOnce+uuid.NewString())
 	}
@@ -121,7 +121,7 @@ func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(e.RetryAfter + rand.N(e.RetryAfter/4)): // so that who was refused together does not come back in step
+		case <-time.After(e.RetryAfter + rand.N(e.RetryAfter/4)): // random, so that callers which were refused together do not come back together
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (c *Client) sendOnce(ctx context.Context, k *call, body []byte) (*http.Resp
 	return resp, nil
 }
 
-// notTLS is the plain-text answer of a Go server that speaks TLS to a client that does not.
+// notTLS is the answer in plain text of a Go server that speaks TLS to a client that does not.
 const notTLS = "Client sent an HTTP request to an HTTPS server."
 
 // do sends a request and reads its JSON answer into out, if that is not nil.
@@ -178,7 +178,7 @@ func (c *Client) do(ctx context.Context, k *call, out any) (status int, err erro
 	}
 	defer resp.Body.Close()
 	if out == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, answerMax)) // so that the connection is used again
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, answerMax)) // so that the connection can be used again
 		return resp.StatusCode, nil
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))
@@ -215,7 +215,7 @@ func refusal(resp *http.Response) *Error {
 	return e
 }
 
-// each goes through pages.
+// each reads all pages.
 func each[T any](cursor string, page func(cursor string) (api.List[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for {

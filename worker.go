@@ -22,24 +22,24 @@ import (
 
 // WorkerOptions describes a worker. The zero value works.
 type WorkerOptions struct {
-	Name   string            // of this worker in the cluster; "": host and process. A worker that starts under a listed name replaces it
-	Slots  int               // handlers that run at once; 0: four per core
+	Name   string            // of this worker in the cluster; "": host and process. It replaces a listed worker of the same name
+	Slots  int               // task functions that run at the same time; 0: four per core
 	Groups []string          // worker groups that it belongs to
 	Labels map[string]string // what tasks may ask of it
-	Token  string            // of the kind worker, where nodes ask for one
+	Token  string            // of the kind worker, if the nodes require one
 	Drain  time.Duration     // how long handlers may go on when the worker is to end; 0: a minute
 	Log    *slog.Logger      // what the worker itself has to say; nil: slog.Default
 	// Transport carries its calls; nil: HTTP with kept connections.
 	Transport http.RoundTripper
 }
 
-// Worker runs handlers of this program for tasks of the kinds that were registered with [Handle]. It is
-// attached to one node of a cluster, and goes to another when that is gone.
+// Worker runs task functions of this program for tasks of the kinds that were registered with [Handle]. It is
+// attached to one node of a cluster. If the node is lost, the worker attaches to another one.
 type Worker struct {
 	urls     []string
 	o        WorkerOptions
 	handlers map[string]handler
-	err      error // of its making; Run says it
+	err      error // the error of NewWorker, which Run returns
 }
 
 // handler runs one attempt: input in, outputs out, both JSON.
@@ -123,7 +123,7 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// Permanent marks an error of a handler as one that no other try would cure: the task is not tried again.
+// Permanent marks an error of a task function for which a retry cannot help: the task is not tried again.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -131,15 +131,15 @@ func Permanent(err error) error {
 	return permanent{err}
 }
 
-// Why the context of a handler has ended: context.Cause of it.
+// The reasons why the context of a task function has ended: context.Cause of it.
 var (
 	ErrStopped  = errors.New("the attempt was ordered to stop")
 	ErrTimedOut = errors.New("the attempt has run for as long as its timeout")
 	// ErrFenced: the attempt is another worker's by now. Whatever the handler returns is discarded.
 	ErrFenced = errors.New("the attempt was taken from this worker")
-	// ErrCutOff: no node has answered for as long as the worker's lease.
+	// ErrCutOff: no node has answered for the length of the worker's lease.
 	ErrCutOff = errors.New("the worker has lost the cluster")
-	// ErrDraining: the worker ends, and the time to drain is over. The attempt will be done again.
+	// ErrDraining: the worker ends, and its time to drain has passed. The attempt will be repeated.
 	ErrDraining = errors.New("the worker ends")
 )
 
@@ -159,7 +159,7 @@ type Task struct {
 	// IdempotencyKey is the same for all attempts of the task, until the run is recovered or started again.
 	IdempotencyKey string
 	// Traceparent is the W3C trace context of the program that started the run; "": it gave none. Make the spans
-	// of the task children of it.
+	// of the task its children.
 	Traceparent string
 	LockToken   int64     // rises with every grant of the run's locks; 0: it holds none
 	Instant     time.Time // that the run is for: trigger.time
@@ -193,7 +193,7 @@ func (t *Task) Progress(done, of int64, what string) error {
 
 // Run works until ctx ends. Then it accepts no new tasks, waits for its task functions up to
 // WorkerOptions.Drain, and leaves the cluster. Another worker repeats the tasks that have not ended by then.
-// Run returns only errors that no wait would cure.
+// Run returns only errors that do not end by themselves.
 func (w *Worker) Run(ctx context.Context) error {
 	switch {
 	case w.err != nil:

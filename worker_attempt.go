@@ -34,7 +34,7 @@ type attempt struct {
 	orphaned bool             // its result is not wanted any more
 }
 
-// Words of results that the server knows.
+// The words of results, as the server knows them.
 const (
 	stateSucceeded = "succeeded"
 	stateFailed    = "failed"
@@ -106,13 +106,14 @@ func (a *attempt) call(ctx context.Context, h handler) (raw []byte, err error) {
 	return h(ctx, t, a.job.Input)
 }
 
-// errGoexit is for a handler that called runtime.Goexit, or a function of package testing that does.
+// errGoexit is the error of a task function that called runtime.Goexit, or a function of package testing that
+// does.
 var errGoexit = &failure{"panic", errors.New("the handler has ended its goroutine")}
 
 // messageMax bounds the sentence of a result, in bytes.
 const messageMax = 2000
 
-// plain is a text as every database takes it.
+// plain returns a text in a form that every database accepts.
 func plain(s string) string {
 	if len(s) > messageMax {
 		s = s[:messageMax] + "…"

@@ -16,20 +16,20 @@ import (
 	"skein.dev/skein/internal/local"
 )
 
-// lines are the kept connections over which a worker reports while it does so often. The session's mutex
-// protects them.
+// lines are the kept connections over which a worker sends reports while reports are frequent. The session's
+// mutex protects them.
 type lines struct {
-	via    *http.Transport // nil: the transport of this worker makes none
+	via    *http.Transport // nil: the transport of this worker makes no lines
 	home   string          // whose they are
 	idle   []*line.Line
-	n      int       // idle, in use, or asked for
+	n      int       // the number of lines that are idle, in use, or requested
 	before time.Time // the report before
-	pause  time.Time // until then none is asked for
+	pause  time.Time // the time until which no line is requested
 }
 
 const (
-	// lineWithin: a line is requested when two reports come within that time. A worker that reports less often
-	// has no use for it.
+	// lineWithin is the time between two reports within which a line is requested. A worker that reports less
+	// often does not need one.
 	lineWithin = time.Second
 	// lineAgain is when a home that serves no lines is asked again: it may be of a newer version by then.
 	lineAgain = time.Minute
@@ -46,7 +46,7 @@ func newLines(t http.RoundTripper) (l lines) {
 	return l
 }
 
-// report brings results to the home, over a line if there is one.
+// report sends results to the home, over a line if there is one.
 func (s *session) report(ctx context.Context, home string, in *workerv1.ReportRequest) (*workerv1.ReportResponse, error) {
 	if l := s.takeLine(home); l != nil {
 		out, err := overLine(ctx, l, in)
@@ -155,7 +155,7 @@ func (s *session) wantLine(home string) {
 	})
 }
 
-// endLines closes them; none is in use.
+// endLines closes the lines. None may be in use.
 func (s *session) endLines() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ const (
 	logKeep = 1 << 20
 	// logsEvery is how often logs are sent while handlers run.
 	logsEvery = time.Second
-	// logsMax bounds one call, in bytes; logsOpenMax how many logs of ended attempts wait while no node takes
-	// them.
+	// logsMax bounds one call, in bytes. logsOpenMax bounds the logs of ended attempts that wait while no node
+	// accepts them.
 	logsMax     = 4 << 20
 	logsOpenMax = 10_000
 )
@@ -27,7 +27,7 @@ type attemptLog struct {
 	mu       sync.Mutex // protects following fields
 	buf      []byte
 	offset   int64 // of the first byte of buf
-	cut      bool  // the bytes before it are left out
+	cut      bool  // the bytes before it were left out
 	listed   bool
 	over     bool
 	progress time.Time
@@ -38,7 +38,7 @@ func (l *attemptLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	l.buf = append(l.buf, p...)
 	if more := len(l.buf) - logKeep; more > 0 {
-		more = max(more, logKeep/4) // not a little at every line
+		more = max(more, logKeep/4) // so that not every line drops a little
 		l.buf = append([]byte(nil), l.buf[more:]...)
 		l.offset += int64(more)
 		l.cut = true
@@ -52,7 +52,7 @@ func (l *attemptLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// due reports whether progress is to be written down now.
+// due reports whether progress is to be logged now.
 func (l *attemptLog) due(now time.Time, last bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,8 +74,8 @@ func (l *attemptLog) end() {
 	}
 }
 
-// chunk returns the next chunk to send, or nil if there is none. The buffer is not changed meanwhile: Write
-// appends to it or makes another.
+// chunk returns the next chunk to send, or nil if there is none. The buffer does not change in the meantime:
+// Write appends to it or makes another.
 func (l *attemptLog) chunk() *workerv1.LogChunk {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +113,7 @@ func newLogs() *logs { return &logs{wake: make(chan struct{}, 1), open: map[*att
 func (s *logs) list(l *attemptLog) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.open) < logsOpenMax { // else the cluster has taken none for long
+	if len(s.open) < logsOpenMax { // otherwise no node has accepted any for a long time
 		s.open[l] = true
 	}
 }
@@ -143,7 +143,7 @@ func (s *session) sendLogs(ctx context.Context) {
 	}
 }
 
-// flushLogs sends what there is now.
+// flushLogs sends the present content of all logs.
 func (s *session) flushLogs(ctx context.Context) error {
 	s.logs.mu.Lock()
 	all := make([]*attemptLog, 0, len(s.logs.open))

@@ -10,7 +10,7 @@ import (
 // pastMax bounds the attempts with acknowledged results that are remembered. They are not started again.
 const pastMax = 16 << 10
 
-// past remembers the attempts that were done last.
+// past remembers the attempts that ended last.
 type past struct {
 	names []attemptName
 	next  int
@@ -85,11 +85,11 @@ func (s *session) refute(name attemptName, j *workerv1.Job) {
 // causeDone is why an attempt is lost that is given out again after its result was taken.
 const causeDone = "it has ended at this worker before"
 
-// runnerIdleMax is for how long a goroutine waits for its next handler: its stack has grown as handlers want
-// it.
+// runnerIdleMax is the time for which a goroutine waits for its next task function. Its stack has already
+// grown to the size that task functions need.
 const runnerIdleMax = time.Second
 
-// dispatch runs a handler on a goroutine of its own: one that waits, or another one.
+// dispatch runs a task function on a goroutine of its own: a waiting one, or a new one.
 func (s *session) dispatch(handle func()) {
 	select {
 	case s.handlers <- handle:
@@ -153,8 +153,8 @@ func (s *session) finish(a *attempt, result *workerv1.Result) {
 	}
 }
 
-// flushHere sends the only result of a worker that is idle now at once, on the goroutine of its handler;
-// false: too many reports are under way, or the session is over.
+// flushHere sends the only result of an idle worker at once, on the goroutine of its task function. It
+// returns false if too many reports are under way, or the session has ended.
 func (s *session) flushHere() bool {
 	select {
 	case s.room <- struct{}{}:
@@ -175,7 +175,7 @@ func (k unknownKind) Error() string {
 	return "this worker has no handler of kind " + string(k)
 }
 
-// stop tells the handler of an attempt to end.
+// stop orders the task function of an attempt to end.
 func (s *session) stop(name attemptName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +202,7 @@ func (s *session) disown(a *attempt) {
 	}
 }
 
-// cancelAll tells all handlers to end.
+// cancelAll orders all task functions to end.
 func (s *session) cancelAll(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,12 +230,12 @@ func (s *session) stir() {
 }
 
 const (
-	// reportsMax bounds the concurrent reports. Results that come meanwhile share the next one.
+	// reportsMax bounds the concurrent reports. Results that arrive in the meantime share the next report.
 	reportsMax = 4
 	// resultsMax bounds the results of one report.
 	resultsMax = 500
-	// startedAfter is the age at which an attempt is reported as started. A shorter attempt ends before the news
-	// is of use.
+	// startedAfter is the age at which an attempt is reported as started. A shorter attempt has ended before the
+	// report is useful.
 	startedAfter = time.Second
 )
 
@@ -306,8 +306,8 @@ func (s *session) flush(ctx context.Context) {
 	}
 }
 
-// acknowledge takes the verdict on a result. It returns false if the result must be sent again. The caller
-// holds the mutex.
+// acknowledge processes the verdict on a result. It returns false if the result must be sent again. The
+// caller holds the mutex.
 func (s *session) acknowledge(a *attempt, v workerv1.Verdict) bool {
 	name := nameOf(a.job.Attempt)
 	if s.has[name] != a {
@@ -325,7 +325,7 @@ func (s *session) acknowledge(a *attempt, v workerv1.Verdict) bool {
 	return true
 }
 
-// tellStarted says of the attempts that have run for a while that they do.
+// tellStarted reports as started the attempts that have run for a while.
 func (s *session) tellStarted(ctx context.Context) {
 	s.mu.Lock()
 	in, home := &workerv1.ReportRequest{Handler: s.handler, Lease: s.lease, Uuid: s.uuid}, s.home

@@ -28,11 +28,11 @@ type session struct {
 	http *http.Client
 	logs *logs
 	kick chan struct{} // cap 1: there is something to report
-	idle chan struct{} // cap 1: something ended, or was acknowledged
+	idle chan struct{} // cap 1: an attempt has ended, or its end was acknowledged
 	asks sync.WaitGroup
 	life context.Context // of its background goroutines; set by run
-	room chan struct{}   // cap reportsMax: one for each report that is under way
-	// handlers are for goroutines that wait for one, until over is closed.
+	room chan struct{}   // cap reportsMax: one for each report under way
+	// handlers holds task functions for the goroutines that wait for one, until over is closed.
 	handlers chan func()
 	over     chan struct{}
 
@@ -40,7 +40,7 @@ type session struct {
 	clients  map[string]workerv1connect.WorkersClient
 	has      map[attemptName]*attempt
 	running  int        // task functions that run, also those whose result is not wanted any more
-	ended    []*attempt // with a result that is not on its way
+	ended    []*attempt // attempts with a result that is not on its way
 	lines    lines
 	past     past
 	handler  int64
@@ -48,13 +48,13 @@ type session struct {
 	lease    int64 // 0: not attached
 	home     string
 	nodes    []string
-	heard    time.Time // when the newest answered Poll or Register was sent that the store backs
+	heard    time.Time // when the newest answered Poll or Register was sent that the store has confirmed
 	lag      time.Duration
 	poll     time.Duration
 	ack      int64
 	draining bool
 	again    bool               // attempts may have been sent that did not arrive, or had no slot: the next Poll says so
-	asking   bool               // the Poll that is open does
+	asking   bool               // whether the open Poll has asked for that
 	hangUp   context.CancelFunc // of that
 	hungUp   bool               // it was
 	logsKept bool
@@ -76,7 +76,7 @@ func workerTransport(o *WorkerOptions) http.RoundTripper {
 const (
 	pauseMin = 50 * time.Millisecond
 	pauseMax = 2 * time.Second
-	// lostPause is before a worker that has lost its home registers again.
+	// lostPause is the pause before a worker that has lost its home registers again.
 	lostPause = 200 * time.Millisecond
 	// comeAgainMax bounds what a node may ask for: far less than a lease.
 	comeAgainMax = 5 * time.Second
@@ -84,7 +84,7 @@ const (
 	callMax      = 10 * time.Second
 	// answerBytesMax bounds what a node says in one answer.
 	answerBytesMax = 64 << 20
-	// lastMax bounds the time that task functions may take to end after the worker has ordered them to end.
+	// lastMax bounds the time in which task functions may end after the worker has ordered it.
 	lastMax = 10 * time.Second
 )
 
@@ -97,7 +97,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// comeAgain returns the pause that a busy node asks a worker for. It returns 0 for other errors.
+// comeAgain returns the pause that a busy node requests. It returns 0 for other errors.
 func comeAgain(err error) time.Duration {
 	var is *connect.Error
 	if !errors.As(err, &is) {
@@ -150,7 +150,7 @@ const (
 	reasonTooMany   = "TOO_MANY"
 )
 
-// final reports whether no waiting cures a rejection.
+// final reports whether a rejection does not end by itself.
 func final(err error) bool {
 	switch reason(err) {
 	case reasonNameTaken, reasonAlone, reasonMalformed:
@@ -186,7 +186,7 @@ func (s *session) run(ctx context.Context) error {
 		err = fmt.Errorf("worker %s: %w", s.w.o.Name, err)
 	}
 	detach()
-	<-over // or it would attach again
+	<-over // otherwise it would attach again
 	s.leave()
 	end()
 	wg.Wait()
@@ -196,7 +196,7 @@ func (s *session) run(ctx context.Context) error {
 	return err
 }
 
-// sessions attaches to one home after another. Its error is one that no waiting will cure.
+// sessions attaches to one home after another. It returns only errors that do not end by themselves.
 func (s *session) sessions(ctx context.Context) error {
 	pause, told := pauseMin, ""
 	for ctx.Err() == nil {
@@ -230,7 +230,7 @@ func (s *session) sessions(ctx context.Context) error {
 			s.mu.Lock()
 			s.lease = 0
 			s.mu.Unlock()
-			wait(ctx, lostPause) // others have lost it, too: they are not to come back in step
+			wait(ctx, lostPause) // random, because other workers have lost the same home
 		}
 	}
 	return nil
@@ -242,10 +242,10 @@ func (s *session) attached() bool {
 	return s.lease != 0
 }
 
-// attach registers with the first node that takes it, beginning with the home of before.
+// attach registers with the first node that accepts the worker, beginning with the previous home.
 func (s *session) attach(ctx context.Context) error {
 	s.mu.Lock()
-	if s.uuid == "" { // kept until an answer comes: the first one may have been lost
+	if s.uuid == "" { // kept until an answer arrives: the first answer may have been lost
 		s.uuid = uuid.NewString()
 	}
 	o := &s.w.o
@@ -303,7 +303,7 @@ func (s *session) learn(nodes []string) {
 	s.nodes = all
 }
 
-// lists are the attempts that it has, and those whose end it cannot get rid of.
+// lists returns the attempts that the worker has, and the ended attempts whose reports were not accepted.
 func (s *session) lists() (running, ended []*workerv1.Attempt) {
 	for _, a := range s.has {
 		switch {
@@ -356,7 +356,7 @@ func (s *session) turn(ctx context.Context) error {
 	return nil
 }
 
-// pollAnew ends the Poll that is open, because there is something to say. The mutex is held.
+// pollAnew ends the open Poll, because the worker has news. The caller holds the mutex.
 func (s *session) pollAnew() {
 	if s.hangUp != nil {
 		s.hungUp = true
@@ -372,7 +372,7 @@ func (s *session) missed() {
 	}
 }
 
-// hear notes when the store had last heard of this worker, but for a heartbeat; s.mu is held.
+// hear notes when the store last heard of this worker, to within a heartbeat. The caller holds s.mu.
 func (s *session) hear(at time.Time) {
 	if at.After(s.heard) {
 		s.heard = at
@@ -383,8 +383,8 @@ func (s *session) hear(at time.Time) {
 // may have been renewed up to a quarter of the lag before the answer to the worker.
 const leasePerLagNum, leasePerLagDen = 3, 4
 
-// watch orders the task functions to end when no node has answered this worker for the length of its lease:
-// their attempts have been given to other workers by then.
+// watch orders the task functions to end if no node has answered this worker for the length of its lease. By
+// then, other workers have got their attempts.
 func (s *session) watch(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -431,7 +431,7 @@ func (s *session) begone(ctx context.Context) {
 	s.handler, s.uuid, s.lease, s.ack = 0, "", 0, 0
 }
 
-// drain takes no new attempts. It waits until the running ones have ended and their results are taken.
+// drain takes no new attempts. It waits until the running ones have ended and their results are accepted.
 func (s *session) drain() {
 	s.mu.Lock()
 	s.draining = true
@@ -451,8 +451,8 @@ func (s *session) drain() {
 	}
 }
 
-// quiet waits until no attempt runs and everything is acknowledged. It returns false if that took longer
-// than d.
+// quiet waits until no attempt runs and everything is acknowledged. It returns false if that took longer than
+// d.
 func (s *session) quiet(d time.Duration) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()

@@ -10,7 +10,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// splitName takes NAME or NS/NAME apart.
+// splitName splits NAME or NS/NAME.
 func splitName(workflow string) (namespace, name string) {
 	if ns, n, ok := strings.Cut(workflow, "/"); ok {
 		return ns, n
@@ -26,7 +26,7 @@ func workflowCall(method, workflow string, opts []CallOption, more ...string) *c
 // WorkflowsQuery selects workflows. Zero fields select everything but the built-in workflows.
 type WorkflowsQuery struct {
 	Namespace string
-	System    bool // with those that come with the program
+	System    bool // with the built-in workflows
 	Limit     int  // 0: the server's
 	Cursor    string
 }

@@ -10,13 +10,13 @@ package api
 // Prefix is where the routes of this version begin.
 const Prefix = "/api/v1"
 
-// APIVersion is that of the interface. It rises when fields or routes are added.
+// APIVersion is the version of the interface. It rises when fields or routes are added.
 const APIVersion = "1.1"
 
 // NamespaceDefault is the namespace of a workflow that names none.
 const NamespaceDefault = "default"
 
-// Headers of the interface in addition to those of HTTP itself.
+// Headers that the interface adds to those of HTTP.
 const (
 	// HeaderClaimedBy names the user of a program that shows no token. It is shown with runs and events, and
 	// decides nothing.
@@ -38,7 +38,7 @@ type List[T any] struct {
 	Total *Total  `json:"total,omitempty" doc:"Of lists that can count: only if it was asked for."`
 }
 
-// Total is how many items a list selects, over all of its pages.
+// Total is the number of items that a list selects, over all of its pages.
 type Total struct {
 	N     int64 `json:"n"`
 	Exact bool  `json:"exact" doc:"false: there are at least n."`

@@ -19,8 +19,8 @@ type LayoutNode struct {
 	Y    float64 `json:"y" doc:"Upper edge, in pixels."`
 }
 
-// TaskStates is the state of every task of a run at one moment, as spans of equal ones in the order of the
-// graph.
+// TaskStates is the state of every task of a run at one moment, as spans of tasks with the same state, in the
+// order of the graph.
 type TaskStates struct {
 	Run       string         `json:"run"`
 	State     string         `json:"state" doc:"Of the run."`

@@ -56,7 +56,7 @@ type Scheduler struct {
 	StoppedAt *Time    `json:"stopped_at" format:"date-time"`
 }
 
-// Slots is how many attempts run at once.
+// Slots is the number of attempts that run at the same time.
 type Slots struct {
 	Total int `json:"total"`
 	Busy  int `json:"busy"`
@@ -123,7 +123,7 @@ type ServerVersion struct {
 	GoVersion string `json:"go_version"`
 }
 
-// LogLevel is how much a node logs.
+// LogLevel is the least level of the lines that a node logs.
 type LogLevel struct {
 	Node  string `json:"node"`
 	Level string `json:"level" enum:"debug,info,warn,error"`

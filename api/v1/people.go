@@ -9,7 +9,7 @@ type User struct {
 	CreatedAt Time      `json:"created_at" format:"date-time"`
 	CreatedBy string    `json:"created_by"`
 	Source    string    `json:"source" doc:"How the user signs in: local, or the identity provider as oidc:NAME."`
-	// HasPassword is told of one user, not in lists.
+	// HasPassword is set in answers about one user, not in lists.
 	HasPassword *bool `json:"has_password,omitempty" doc:"Whether the user can sign in with a password. Lists do not tell it."`
 }
 

@@ -107,7 +107,7 @@ type RunRequest struct {
 	// Idempotency-Key is the same; given both, they must agree.
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255"`
 	Origin         string `json:"origin,omitempty" enum:"manual,api" doc:"manual: a person asked for it. Absent: api."`
-	// Traceparent comes before the header traceparent, which holds for all starts of a batch.
+	// Traceparent takes precedence over the header traceparent, which applies to all starts of a batch.
 	Traceparent string `json:"traceparent,omitempty" maxLength:"512" doc:"The W3C trace context of the caller, if it is not that of the header traceparent. One that is not valid is ignored."`
 }
 

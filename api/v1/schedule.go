@@ -55,7 +55,7 @@ type FireDay struct {
 	Missed  int64  `json:"missed"`
 }
 
-// Instant is when a trigger will fire.
+// Instant is an instant at which a trigger will fire.
 type Instant struct {
 	Workflow  string `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
 	Namespace string `json:"namespace"`
@@ -96,13 +96,13 @@ type Occurrence struct {
 	Existing  bool    `json:"existing" doc:"It came before; this is what became of it then."`
 }
 
-// SimulateRequest asks what a span of time will bring.
+// SimulateRequest asks for a forecast of a span of time.
 type SimulateRequest struct {
 	From      *Time  `json:"from,omitempty" format:"date-time" doc:"Absent: now."`
 	To        Time   `json:"to" format:"date-time" doc:"At most 366 days after from."`
 	Workflow  string `json:"workflow,omitempty" maxLength:"127" doc:"NAME or NAMESPACE/NAME: only its triggers. Absent: all."`
 	Namespace string `json:"namespace,omitempty" maxLength:"63" doc:"Only the triggers of this namespace. Absent: all."`
-	// With is an edit: its workflows replace those of the same name.
+	// With is an edit: its workflows replace the current ones of the same name.
 	With *ApplyRequest `json:"with,omitempty"`
 }
 

@@ -1,6 +1,6 @@
 package api
 
-// SignIn is what a person shows to sign in: a token, a one-time code, or a name with its password.
+// SignIn is the credential of a sign-in: a token, a one-time code, or a name with its password.
 type SignIn struct {
 	Token    string `json:"token,omitempty" maxLength:"200" doc:"Of the kind api."`
 	Code     string `json:"code,omitempty" maxLength:"200" doc:"One that skein open, or the start of a node, has printed. It counts once."`

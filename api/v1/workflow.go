@@ -38,7 +38,7 @@ type Param struct {
 	Enum        []any   `json:"enum" nullable:"true"`
 }
 
-// Applied is a workflow after PUT. Changed: a version was made; otherwise the newest was
+// Applied is a workflow after PUT. Changed reports whether a version was made. If not, the newest version was
 // the same already.
 type Applied struct {
 	Workflow

@@ -73,8 +73,8 @@ func checkTogether(ctx context.Context, s *session, defs []*definition) error {
 	return faults.Err()
 }
 
-// together is a whole file, with the calendars that its workflows name; no other files of theirs are looked
-// at.
+// together returns a whole file with the calendars that its workflows name. It reads no other files of the
+// workflows.
 func together(defs []*definition) api.ApplyRequest {
 	req := api.ApplyRequest{Source: string(defs[0].whole), File: defs[0].request.File, Dir: defs[0].request.Dir}
 	have := map[string]bool{}

@@ -207,7 +207,7 @@ func auditVerify(c *cli, f *auditFiles, export io.Reader) error {
 	return auditReport(c, &report, invalid)
 }
 
-// auditReport shows what was found.
+// auditReport prints the result of a check.
 func auditReport(c *cli, r *audit.Report, invalid int) error {
 	err := show(c, r.Findings, func(f audit.Finding) string { return f.Kind }, []column[audit.Finding]{
 		{head: "KIND", get: func(f audit.Finding) string { return f.Kind }},

@@ -30,7 +30,7 @@ func (c *cli) backfillCmd() *cobra.Command {
 	return cmd
 }
 
-// backfillTable is how backfills are listed everywhere.
+// backfillTable lays out every list of backfills.
 func (c *cli) backfillTable(all []api.Backfill) error {
 	return show(c, all, backfillName, []column[api.Backfill]{
 		{head: "BACKFILL", get: backfillName},
@@ -97,7 +97,7 @@ func (c *cli) backfillListCmd() *cobra.Command {
 	return cmd
 }
 
-// findBackfill finds the backfill that a person means.
+// findBackfill finds the backfill that the argument names.
 func findBackfill(ctx context.Context, s *session, ref string) (int64, error) {
 	name, which, named := strings.Cut(ref, "@")
 	if !named {

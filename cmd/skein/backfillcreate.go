@@ -71,7 +71,7 @@ in a backfill, whatever happens to the server meanwhile. The trigger itself fire
 	return cmd
 }
 
-// request checks what the command line can see by itself; the instants are filled in later.
+// request checks the parts of the command line that need no server. The instants are filled in later.
 func (f *backfillFlags) request(workflow string) (api.BackfillRequest, error) {
 	req := api.BackfillRequest{Workflow: workflow, Trigger: f.trigger, Parallel: f.parallel, Priority: f.priority}
 	switch f.order {
@@ -251,7 +251,8 @@ func zoneOf(all []api.Schedule, trigger string) (zone string) {
 	return zone
 }
 
-// sendBackfill makes the backfill; one of many runs is counted first, and asked for.
+// sendBackfill makes the backfill. If it has many runs, the command first counts them and asks for a
+// confirmation.
 func (c *cli) sendBackfill(ctx context.Context, s *session, req api.BackfillRequest, f *backfillFlags) (api.Backfill, error) {
 	req.DryRun = true
 	if f.dryRun || !f.yes {
@@ -270,7 +271,7 @@ func (c *cli) sendBackfill(ctx context.Context, s *session, req api.BackfillRequ
 	return b, noBackfill(ctx, s, &req, err)
 }
 
-// noBackfill adds to a refusal what the person may have meant.
+// noBackfill adds a proposal to a refusal: the backfill that the user may have meant.
 func noBackfill(ctx context.Context, s *session, req *api.BackfillRequest, err error) error {
 	if errors.Is(err, skein.ErrNotFound) && req.Trigger != "" {
 		return noSuchTrigger(ctx, s, triggerRef{req.Workflow, req.Trigger}, err)

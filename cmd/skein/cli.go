@@ -30,7 +30,7 @@ type cli struct {
 	errTTY         bool // stderr is a terminal: progress may move
 	colour         bool // of stdout
 	entered        bool // the command line was understood
-	patient        bool // what a server cannot do just now is tried again for a while
+	patient        bool // repeat a request for a while if the server cannot answer it now
 
 	// Flags that every command has.
 	configFile string
@@ -56,7 +56,7 @@ func newCLI(in, out, errs *os.File) *cli {
 	return c
 }
 
-// set reports whether an environment variable says yes.
+// set reports whether an environment variable is set to a true value.
 func set(name string) bool {
 	v := os.Getenv(name)
 	return v != "" && v != "0" && v != "false"
@@ -133,7 +133,7 @@ func (c *cli) knownTopics(root *cobra.Command) {
 	}
 }
 
-// do makes a RunE: the command line was understood, settings are read, then f.
+// do makes a RunE: it notes that the command line was understood, reads the settings, and calls f.
 func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c.entered = true
@@ -141,10 +141,10 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 			return err
 		}
 		c.flags = cmd.Flags()
-		if d, err := c.flags.GetDuration("timeout"); err == nil && d < 0 { // 0 is no bound; this would be none, too
+		if d, err := c.flags.GetDuration("timeout"); err == nil && d < 0 { // 0 means no bound; without this check it would mean no time
 			return usage("--timeout %v: want a length of time such as 30s", d)
 		}
-		if i := slices.Index(args, ""); i >= 0 { // most likely a variable that is not set, and no name at all
+		if i := slices.Index(args, ""); i >= 0 { // most likely a variable that is not set, so it is not a name
 			return hint(usage("%s: argument %d is empty", words(cmd), i+1), "see: "+cmd.CommandPath()+" --help")
 		}
 		if set("CI") {
@@ -268,7 +268,7 @@ func (c *cli) complain(err error) {
 	}
 }
 
-// asTyped names the flag that was typed where the API names the field of the request that it became.
+// asTyped replaces the field of a request that an error of the API names by the flag that the user typed.
 func (c *cli) asTyped(text string) string {
 	if c.flags != nil {
 		c.flags.Visit(func(f *pflag.Flag) {
@@ -306,7 +306,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// me is on whose behalf requests are made until there are accounts: the operating system's user.
+// me is the user in whose name requests are made: the user of the operating system.
 func me() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username

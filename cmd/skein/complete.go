@@ -25,7 +25,8 @@ const (
 
 type completion = func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective)
 
-// completions gives every command below cmd what a Tab offers, by the words of its usage: FILE, NAME, RUN.
+// completions gives every command below cmd its completions. The words of its usage decide which: FILE, NAME,
+// RUN.
 func (c *cli) completions(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		c.completions(sub)
@@ -63,7 +64,7 @@ func (c *cli) completions(cmd *cobra.Command) {
 	})
 }
 
-// The states that lists can be held to, in the order of a life.
+// The states by which lists can be filtered, in the order of a life.
 var (
 	runStates = []string{"active", "submitted", "waiting", "splitting", "running", "suspended", "paused", "finalising", "succeeded", "failed",
 		"stopped", "skipped"}

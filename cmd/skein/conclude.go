@@ -78,7 +78,7 @@ func sayConditions(ctx context.Context, s *session, run string, tasks []api.Task
 	return nil
 }
 
-// explainFailure says which tasks failed, why, and what to type next.
+// explainFailure prints which tasks failed, why, and the next command to type.
 func (c *cli) explainFailure(ctx context.Context, s *session, run *api.Run) {
 	if run.Message != nil && run.Counts["failed"] == 0 {
 		c.say("run %s failed: %s", run.ID, *run.Message)
@@ -111,7 +111,7 @@ func (c *cli) explainFailure(ctx context.Context, s *session, run *api.Run) {
 	}
 }
 
-// taskFailure is why a task failed, in a few words.
+// taskFailure returns the reason of a task's failure in a few words.
 func taskFailure(t *api.Task) string {
 	why := text(t.Cause)
 	if m := text(t.Message); m != "" {

@@ -53,7 +53,7 @@ func readSource(path string) ([]byte, error) {
 	return src, nil
 }
 
-// unreadable is a file that is not there or cannot be read: for the exit code that is the same.
+// unreadable is the error of a file that is missing or cannot be read. Both have the same exit code.
 func unreadable(path string, err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -177,7 +177,7 @@ func (d *definition) fullName() string {
 func (d *definition) apply(ctx context.Context, s *session) (api.Applied, error) {
 	a, err := s.Apply(ctx, d.fullName(), d.request)
 	var p *api.Problem
-	if d.above > 0 && errors.As(err, &p) { // the server has seen the document alone
+	if d.above > 0 && errors.As(err, &p) { // the server has only seen the document, not the file
 		for i := range p.Errors {
 			f := &p.Errors[i]
 			if f.File == "" {

@@ -41,7 +41,7 @@ terminal, unless you start it with nohup.`,
 // them, and the third makes the process leave at once.
 func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) error) error {
 	cfg := *c.cfg
-	if ready != nil { // people read this terminal: only what they should know
+	if ready != nil { // people read this terminal, so it shows only the important lines
 		for _, v := range cfg.Values {
 			if v.Name == "log_level" && v.Origin == "default" {
 				cfg.LogLevel = "warn"
@@ -210,8 +210,8 @@ func real(path string) string {
 	return path
 }
 
-// loadExamples applies every example: those of the checkout in the working folder, else the copies in this
-// program.
+// loadExamples applies every example. It reads the examples of the checkout in the working folder. If there
+// is no checkout, it uses the copies in this program.
 func (c *cli) loadExamples(ctx context.Context, s *session) (names []string, err error) {
 	folder := "examples"
 	if _, err := os.Stat(filepath.Join(folder, "hello", "workflow.yaml")); err != nil {
@@ -239,8 +239,8 @@ func (c *cli) loadExamples(ctx context.Context, s *session) (names []string, err
 	return names, errors.Join(errs...)
 }
 
-// unpack writes missing files and those of another version. It does not touch the files that runs have
-// written there.
+// unpack writes the files that are missing or belong to another version. It does not touch the files that
+// runs have written there.
 func unpack(from fs.FS, folder string) error {
 	return fs.WalkDir(from, ".", func(path string, entry fs.DirEntry, err error) error {
 		to := filepath.Join(folder, path)

@@ -130,7 +130,7 @@ func (c *cli) fireTable(fires []api.Fire, unfired bool) error {
 	return show(c, fires, func(f api.Fire) string { return f.At.String() }, cols)
 }
 
-// lastOf is the end of a line that is longer than one instant.
+// lastOf is the last instant of a line that covers several instants.
 func lastOf(f api.Fire, form string) string {
 	if f.Count < 2 {
 		return ""
@@ -138,7 +138,7 @@ func lastOf(f api.Fire, form string) string {
 	return f.Last.UTC().Format(form)
 }
 
-// fireWhy is the reason; of an event also which one it was.
+// fireWhy is the reason of an outcome. For an event it also names the event.
 func fireWhy(f api.Fire) string {
 	why := text(f.Reason)
 	if f.Key != nil {

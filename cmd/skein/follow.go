@@ -71,7 +71,7 @@ func (f *follower) copy(ctx context.Context, s *session, id logID) {
 			f.print(id.task, printable(string(line)))
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return // the end, or a server that went away: the watch says so
+			return // the end of the log, or of the server: the watch reports it
 		}
 	}
 }

@@ -42,7 +42,7 @@ type imported struct {
 	*importer.Result
 	Written []string      `json:"written"`
 	Applied []api.Applied `json:"applied"`
-	done    []string      // what became of each workflow, for people
+	done    []string      // the result for each workflow, for people
 }
 
 func (c *cli) importCrontabCmd() *cobra.Command {
@@ -259,8 +259,8 @@ func (i *imported) write(f importFlags) error {
 	return nil
 }
 
-// compare says of each workflow whether the server has it. Without --force a different workflow of that name
-// is refused, because it may be another person's work.
+// compare reports for each workflow whether the server has it. Without --force it refuses to replace a
+// different workflow of the same name, because that may be another person's work.
 func (i *imported) compare(ctx context.Context, s *session, f importFlags) error {
 	for n, w := range i.Workflows {
 		there, err := s.Workflow(ctx, w.Namespace+"/"+w.Name)

@@ -58,7 +58,7 @@ func foldedLine(of string, total int, counts map[string]int) api.Task {
 	for _, state := range inOrder {
 		if n := counts[state]; n > 0 {
 			if t.State == "" {
-				t.State = state // the one that matters most
+				t.State = state // the most important state of the instances
 			}
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}

@@ -20,8 +20,8 @@ func main() {
 	if len(args) > 0 && args[0] == "keeper" { // no command for people: a server starts it
 		os.Exit(app.KeeperMain(args[1:]))
 	}
-	// A fork holds one of the runtime's processors without using it, until the child has called exec. With one
-	// per core, all other work waits for that.
+	// A fork occupies one of the runtime's processors without using it, until the child has called exec. If there
+	// were only one for each core, all other work would wait for the forks.
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(2 * runtime.NumCPU())
 	}

@@ -65,8 +65,8 @@ func (m moments) refuse(flag, text string) error {
 	return usage("%s %s: want an instant such as 2027-03-28T02:30:00Z, a date such as 2027-03-28, now, +36h or -2d", flag, text)
 }
 
-// firstOf returns the first instant at which the clocks of a zone have reached a day, which is given as its
-// midnight in UTC. On some days a zone has no midnight, or has it twice.
+// firstOf returns the first instant at which the clocks of a zone show a given day. The day is given as its
+// midnight in UTC. On some days, a zone has no midnight, or has it twice.
 func firstOf(day time.Time, loc *time.Location) time.Time {
 	const widest = 26 * time.Hour // more than any offset from UTC
 	for t := day.Add(-widest).In(loc); ; {

@@ -29,7 +29,7 @@ func (c *cli) nodeCmd() *cobra.Command {
 	return cmd
 }
 
-// nodeTable is how nodes are listed everywhere.
+// nodeTable lays out every list of nodes.
 func (c *cli) nodeTable(all []api.Node) error {
 	return show(c, all, nodeName, []column[api.Node]{
 		{head: "NODE", get: nodeName},

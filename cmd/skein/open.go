@@ -50,7 +50,7 @@ address holds a code that counts once, within a minute. It is behind the # of th
 	return cmd
 }
 
-// signedInAddress asks a running server for the address at which its page is signed in.
+// signedInAddress asks a running server for an address that opens its page and signs the browser in.
 func signedInAddress(ctx context.Context, c *cli) (string, error) {
 	s, err := running(ctx, c)
 	if err != nil {
@@ -81,8 +81,8 @@ func running(ctx context.Context, c *cli) (*session, error) {
 	return s, err
 }
 
-// browse has the desktop open an address. Each user of the machine sees the arguments of a program, so the
-// address is in a file that only this user can read.
+// browse makes the desktop open an address. Each user of the machine can see the arguments of a program. So
+// the address is in a file that only this user can read.
 func browse(ctx context.Context, address string) error {
 	name := map[string]string{"darwin": "open", "linux": "xdg-open"}[runtime.GOOS]
 	dir, err := os.UserCacheDir()

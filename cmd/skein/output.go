@@ -32,8 +32,8 @@ type column[T any] struct {
 	plain func(T) string
 }
 
-// show writes a list in the format that was asked for: on a terminal a table, in a pipe the same columns
-// separated by tabs, without heads, colour or truncation. An empty list is [].
+// show writes a list in the requested format: on a terminal a table, in a pipe the same columns separated by
+// tabs, without heads, colour or truncation. An empty list is [].
 func show[T any](c *cli, items []T, name func(T) string, cols []column[T]) error {
 	switch c.format {
 	case "json":

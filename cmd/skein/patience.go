@@ -45,8 +45,7 @@ func (w *waiter) within(ctx context.Context, timeout time.Duration) (context.Con
 	return context.WithTimeoutCause(ctx, timeout, errTimedOut)
 }
 
-// late is err, or if the time is over that the command may take, that it is: whatever failed did so because
-// of it.
+// late replaces err if the time of the command is over. The deadline is then the cause of every failure.
 func (w *waiter) late(ctx context.Context, err error) error {
 	var told *said
 	switch {

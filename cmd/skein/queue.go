@@ -26,7 +26,7 @@ func (c *cli) queueCmd() *cobra.Command {
 	return cmd
 }
 
-// queueTable is how queues are listed everywhere.
+// queueTable lays out every list of queues.
 func (c *cli) queueTable(all []api.Queue) error {
 	return show(c, all, queueName, []column[api.Queue]{
 		{head: "QUEUE", get: queueName},
@@ -82,7 +82,7 @@ func queueLimit(q api.Queue) string {
 	return strconv.Itoa(int(*q.Limit))
 }
 
-// queueWhy says by whom and why the queue was paused, and until when.
+// queueWhy returns who paused the queue, why, and until when.
 func (c *cli) queueWhy(q *api.Queue) string {
 	why := text(q.Reason)
 	if by := text(q.User); by != "" {

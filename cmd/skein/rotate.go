@@ -53,7 +53,7 @@ func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out strin
 		if file, out, err = local.Beside(out); err != nil {
 			return err
 		}
-		defer os.Remove(file.Name()) // it is gone if it took the place of the old one
+		defer os.Remove(file.Name()) // the file is gone if it has replaced the old one
 		defer file.Close()
 	}
 	t, err := skein.RotateToken(ctx, s.Client, old.ID, api.RotateRequest{Grace: grace})
@@ -89,8 +89,8 @@ func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out strin
 	}), failed)
 }
 
-// put writes a token to a file, which then takes a path. A reader of the path sees the old token or the new
-// one.
+// put writes a token to a new file and renames it to a path. So a reader of the path sees the old token or
+// the new one.
 func put(file *os.File, path, token string) error {
 	_, err := file.WriteString(token + "\n")
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
@@ -113,7 +113,7 @@ func madeWith(all []api.Token, id int64) (n int) {
 	return n
 }
 
-// tokensOf returns the tokens of a name as tokensNamed does.
+// tokensOf returns the tokens of a name, as tokensNamed does.
 func tokensOf(ctx context.Context, s *session, name string) ([]api.Token, error) {
 	page, err := s.Tokens(ctx)
 	if err != nil {

@@ -127,7 +127,7 @@ func absent(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// noSuchName adds to an error that a workflow is not there what the person may have meant.
+// noSuchName adds a proposal to the error for a missing workflow: the name that the user may have meant.
 func noSuchName(err error, arg string) error {
 	switch {
 	case !errors.Is(err, skein.ErrNotFound):
@@ -226,7 +226,7 @@ func (c *cli) detached(ctx context.Context, w *waiter, run *api.Run) error {
 // pairShown bounds the part of an argument that an error repeats.
 const pairShown = 80
 
-// splitPairs takes apart what a flag that may be repeated was given as name=value.
+// splitPairs splits the values of a flag that may be repeated, each of the form name=value.
 func splitPairs(flag string, pairs []string) (map[string]string, error) {
 	given := make(map[string]string, len(pairs))
 	for _, p := range pairs {

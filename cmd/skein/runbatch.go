@@ -27,7 +27,7 @@ const (
 	batchSaid = 10_000
 )
 
-// batchLine is a line of the file: what POST /runs takes, but for the workflow.
+// batchLine is a line of the file: the body of POST /runs without the workflow.
 type batchLine struct {
 	Params         api.Params `json:"params"`
 	IdempotencyKey string     `json:"idempotency_key"`

@@ -14,7 +14,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// runTable is how runs are listed everywhere.
+// runTable lays out every list of runs.
 func (c *cli) runTable(runs []api.Run) error {
 	return show(c, runs, func(r api.Run) string { return r.ID }, []column[api.Run]{
 		{head: "RUN", get: func(r api.Run) string { return r.ID }},

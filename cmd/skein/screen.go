@@ -10,8 +10,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// screen is the moving part of a terminal: a few lines at the bottom that are drawn again, with other lines
-// running past above. Without a terminal it only prints.
+// screen is the live part of a terminal: a few lines at the bottom that are drawn again. Other lines scroll
+// past above them. Without a terminal, screen only prints.
 type screen struct {
 	c     *cli
 	moves bool
@@ -103,10 +103,10 @@ type runView struct {
 	running map[string]time.Time
 	attempt map[string]int32  // newest that ended, by task
 	lost    map[string]int32  // newest that was lost
-	failed  map[string]string // tasks that have failed for good, and why; "" beyond those that are shown
-	shown   []string          // those of failed that are shown, in the order in which they failed
+	failed  map[string]string // the tasks that have finally failed, with the reason; "" for tasks that are not shown
+	shown   []string          // the tasks of failed that are shown, in the order in which they failed
 
-	decided map[string]time.Time // when a task failed without an attempt, and that was said
+	decided map[string]time.Time // when a task failed without an attempt; it has been reported
 	// message returns the message of an attempt, for the first asksMax of them. It is nil if there is no server
 	// to ask.
 	message func(task string, attempt int32) string
@@ -120,7 +120,7 @@ func newRunView(c *cli) *runView {
 	return &runView{c: c, running: map[string]time.Time{}, attempt: map[string]int32{}, lost: map[string]int32{}, failed: map[string]string{}, decided: map[string]time.Time{}}
 }
 
-// event takes one line of the history; it gives a sentence if a person should know.
+// event processes one line of the history. It returns a sentence if the user should see one.
 func (v *runView) event(ev *api.Event) string {
 	if ev.Task == nil {
 		return ""
@@ -130,7 +130,7 @@ func (v *runView) event(ev *api.Event) string {
 	}
 	task, n := *ev.Task, *ev.Attempt
 	if v.attempt[task] >= n {
-		return "" // known: the past and the present overlap
+		return "" // known already: the past and the present overlap
 	}
 	switch ev.Kind {
 	case "assigned", "started", "deferred":
@@ -138,13 +138,13 @@ func (v *runView) event(ev *api.Event) string {
 		if ev.Kind != "deferred" && (v.running[task].IsZero() || ev.Kind == "started") {
 			v.running[task] = ev.At.Time
 		}
-	case "marked": // an operator's word, or a deadline
+	case "marked": // a decision of an operator, or a deadline
 		v.attempt[task] = n
 		v.absolve(task)
 		if text(ev.State) == "failed" {
 			return v.fails(task, reasonOf(ev))
 		}
-	case "lost": // its end or its next assignment decides
+	case "lost": // the end of the attempt or the next assignment decides
 		delete(v.running, task)
 		if v.lost[task] < n {
 			v.lost[task] = n
@@ -167,7 +167,7 @@ func (v *runView) withoutAttempt(ev *api.Event) string {
 	return v.fails(*ev.Task, reasonOf(ev))
 }
 
-// fails notes a task that has failed for good.
+// fails notes a task that has finally failed.
 func (v *runView) fails(task, why string) string {
 	v.absolve(task) // of a failure before
 	if len(v.shown) == shownMax {
@@ -229,7 +229,7 @@ func reasonOf(ev *api.Event) string {
 	return "no reason given"
 }
 
-// lines is the moving part for a run: readable whatever its size.
+// lines returns the live part for a run. It is readable for runs of any size.
 func (v *runView) lines(run *api.Run) []string {
 	p := painter{colour: v.c.errTTY && !set("NO_COLOR")}
 	total, done := 0, 0
@@ -255,7 +255,7 @@ func (v *runView) lines(run *api.Run) []string {
 	for task := range v.running {
 		names = append(names, task)
 	}
-	slices.SortFunc(names, func(a, b string) int { // those that run longest first
+	slices.SortFunc(names, func(a, b string) int { // the tasks that have run longest come first
 		if d := v.running[a].Compare(v.running[b]); d != 0 {
 			return d
 		}

@@ -14,7 +14,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// secretBytesMax bounds what is read as a secret, in bytes. The server says which values it takes.
+// secretBytesMax bounds the input for a secret, in bytes. The server decides which values are valid.
 const secretBytesMax = 64 << 10
 
 func secretCmd(c *cli) *cobra.Command {

@@ -171,7 +171,7 @@ func (c *cli) topCmd() *cobra.Command {
 				screen.draw(lines)
 				select {
 				case <-ctx.Done():
-					return nil // Ctrl-C is how one leaves it
+					return nil // Ctrl-C is the usual way to leave this view
 				case <-tick.C:
 				}
 			}

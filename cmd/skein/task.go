@@ -38,7 +38,7 @@ func needsVerb(cmd *cobra.Command) {
 	}
 }
 
-// taskTable is how tasks are listed everywhere.
+// taskTable lays out every list of tasks.
 func (c *cli) taskTable(tasks []api.Task) error {
 	return show(c, tasks, func(t api.Task) string { return t.Name }, []column[api.Task]{
 		{head: "TASK", get: func(t api.Task) string { return t.Name }},

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// shown writes to a terminal what may be text of others: names, reasons, logs. Such text must not move the
-// cursor, set the title, write the clipboard or answer in the user's name. Of all escape sequences only
-// colours pass. Control characters are left out, but for line feed and tab; a carriage return becomes a
-// line feed.
+// shown writes text to a terminal that other people may have chosen: names, reasons, logs. Such text must not
+// move the cursor, set the title, write the clipboard or send input in the user's name. Colours are the only
+// escape sequences that pass. Line feed and tab are the only control characters that pass. A carriage return
+// becomes a line feed.
 type shown struct {
 	to  io.Writer
 	sgr *regexp.Regexp // the colours that pass, without ESC
@@ -24,7 +24,7 @@ type shown struct {
 
 // The colours that pass.
 var (
-	ownColours = regexp.MustCompile(`^\[(0|1|2|31|32|33|34)m$`) // those of this program
+	ownColours = regexp.MustCompile(`^\[(0|1|2|31|32|33|34)m$`) // the colours that this program writes
 	allColours = regexp.MustCompile(`^\[[0-9;:]*m$`)            // of logs
 )
 
@@ -41,7 +41,7 @@ const (
 // sequenceMax bounds a sequence that passes.
 const sequenceMax = 64
 
-// Fd is that of the terminal behind it.
+// Fd returns the descriptor of the terminal that this writer writes to.
 func (t *shown) Fd() uintptr {
 	if f, ok := t.to.(interface{ Fd() uintptr }); ok {
 		return f.Fd()

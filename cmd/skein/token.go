@@ -83,7 +83,7 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 		}
 		req.Expires = &api.Time{Time: time.Now().UTC().Add(time.Duration(d))}
 	} else {
-		req.NeverExpires = f.kind == "api" // the others never expire by default
+		req.NeverExpires = f.kind == "api" // tokens of the other kinds never expire by default
 	}
 	if f.out != "" { // before the token exists, so that none is lost
 		file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -115,7 +115,7 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 	})
 }
 
-// until says how long a token counts.
+// until says how long a token stays valid.
 func until(end *api.Time) string {
 	if end == nil {
 		return ", until it is revoked"
@@ -171,12 +171,12 @@ those that it has replaced and that count still; an ID means that one.`,
 			var failed []error
 			for i, is := range slices.Backward(all) {
 				last := i == len(all)-1
-				if is.State == "expired" && !last { // it was replaced and has ended
+				if is.State == "expired" && !last { // the token was replaced and has ended
 					continue
 				}
 				t, err := s.RevokeToken(ctx, is.ID)
 				switch {
-				case err != nil: // the others are revoked all the same
+				case err != nil: // the other tokens are revoked nevertheless
 					failed = append(failed, fmt.Errorf("token %s (%d): %w", is.Name, is.ID, err))
 				case last:
 					newest = t

@@ -31,7 +31,8 @@ func userCmd(c *cli) *cobra.Command {
 	return cmd
 }
 
-// argument offers nothing for the names of users and roles: without it, NAME offers workflows.
+// argument offers no completion for names of users and roles. Without it, completion would offer workflows
+// for NAME.
 func argument(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
@@ -160,7 +161,7 @@ func askHidden(ctx context.Context, c *cli, question string) (string, error) {
 
 func userName(u api.User) string { return u.Name }
 
-// rolesText is how roles are written on one line.
+// rolesText writes roles on one line.
 func rolesText(roles []api.RoleRef) string {
 	all := make([]string, len(roles))
 	for i, r := range roles {
@@ -308,10 +309,10 @@ made. The last user that can administer everything cannot be removed.`,
 	}
 }
 
-// rightsRow is where a caller has some verbs.
+// rightsRow names a part of the cluster and the verbs that a caller has there.
 type rightsRow struct{ namespace, verbs string }
 
-// identity is the caller of a server, and what proves it.
+// identity is the caller as a server knows it, with the credential that proves it.
 type identity struct {
 	api.Me
 	Server string `json:"server"`

@@ -38,7 +38,7 @@ func (c *cli) verifyCmd() *cobra.Command {
 	}
 }
 
-// verification has the servers that were named look, or looks itself.
+// verification makes a named server verify its database. Without one, this process does.
 func (c *cli) verification(ctx context.Context) (v api.Verification, err error) {
 	if len(c.servers()) > 0 {
 		s, err := c.remote(ctx)

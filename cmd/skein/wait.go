@@ -25,11 +25,11 @@ type waiter struct {
 	logs        *follower // nil: logs are not followed
 
 	interrupts int
-	met        bool      // a server has answered
-	alone      time.Time // since when the server that this waited on is away; zero: it is there
+	met        bool      // a server has answered at least once
+	alone      time.Time // since when the server that this process waited on does not answer; zero: it answers
 	pause      time.Duration
 	what       string // the present state as a sentence; "": it is not known yet
-	again      string // what looks at it again
+	again      string // the command that looks at it again
 }
 
 func (c *cli) newWaiter(follow bool) *waiter {
@@ -81,7 +81,7 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 	}
 }
 
-// away says why a server is tried again.
+// away returns the reason for which a server is tried again.
 func away(err error) string {
 	var e *skein.Error
 	if errors.As(err, &e) {
@@ -118,7 +118,7 @@ func (w *waiter) disconnect() {
 	}
 }
 
-// leave ends the waiting; a node in this process stays for the runs of others.
+// leave ends the waiting. A node in this process stays for the runs of other processes.
 func (w *waiter) leave(ctx context.Context) {
 	w.screen.clear()
 	if w.s == nil {
@@ -164,7 +164,7 @@ func (w *waiter) await(ctx context.Context, id string) error {
 const (
 	// drawEvery bounds how often the server is asked for counts, and the screen is drawn.
 	drawEvery = 200 * time.Millisecond
-	// drawAnyway is how often without news: clocks run on.
+	// drawAnyway is the interval at which the screen is drawn without news, because it shows running clocks.
 	drawAnyway = time.Second
 	// askShare: counting a large run costs the server time; it may take at most one part in askShare of the time.
 	askShare = 10
@@ -220,7 +220,7 @@ func (w *waiter) watch(ctx context.Context, id string) (run api.Run, err error) 
 	return run, nil
 }
 
-// subscribe gives the run's changes as they are committed. lost ends the watch.
+// subscribe delivers the changes of the run as they are committed. lost ends the watch.
 func (w *waiter) subscribe(ctx context.Context, id string) (chan api.Change, chan error, error) {
 	stream, err := w.s.Watch(ctx, skein.WatchQuery{Runs: []string{id}})
 	if err != nil {
@@ -248,9 +248,9 @@ func (w *waiter) subscribe(ctx context.Context, id string) (chan api.Change, cha
 // catchUpMax bounds the events that are read of a run's past: enough for the screen.
 const catchUpMax = 5000
 
-// catchUp takes what happened before the subscription.
+// catchUp processes the events before the subscription.
 func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
-	n, past, failures := 0, []string(nil), map[string]int{} // of the sentences the newest that says that a task has failed
+	n, past, failures := 0, []string(nil), map[string]int{} // the newest of the sentences that say that a task has failed
 	for ev, err := range w.s.EachEvent(ctx, run.ID) {
 		if err != nil {
 			return err
@@ -266,7 +266,7 @@ func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
 			past = append(past, line)
 		}
 		if n++; n == catchUpMax {
-			// Later events may have ended tasks that count as running here. The present state tells.
+			// Later events may have ended tasks that count as running here. The present state decides.
 			clear(w.view.running)
 			break
 		}
@@ -283,7 +283,7 @@ func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
 	return nil
 }
 
-// take takes a change. It returns true if the run itself changed, so that the caller looks at once.
+// take processes a change. It returns true if the run itself changed, so that the caller reads it at once.
 func (w *waiter) take(ctx context.Context, id string, ch api.Change) (now bool) {
 	if ch.Reset {
 		return true
@@ -295,14 +295,14 @@ func (w *waiter) take(ctx context.Context, id string, ch api.Change) (now bool) 
 	return now
 }
 
-// tell says a sentence, if there is one, where no screen shows it.
+// tell prints a sentence, if there is one, unless a screen shows it.
 func (w *waiter) tell(line string) {
 	if line != "" && !w.screen.moves {
 		w.screen.print("%s", line)
 	}
 }
 
-// event takes what happened; it gives a sentence if a person should know.
+// event processes an event. It returns a sentence if the user should see one.
 func (w *waiter) event(ctx context.Context, run string, ev *api.Event) string {
 	w.view.message = func(task string, attempt int32) string { return w.message(ctx, run, task, attempt) }
 	line := w.view.event(ev)

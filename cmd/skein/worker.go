@@ -46,8 +46,8 @@ elsewhere. A second signal ends the waiting. HUP reads log_level and pass_env ag
 	return cmd
 }
 
-// work is a worker until a signal: the first lets running attempts finish, the second ends them, the third
-// leaves at once.
+// work runs a worker until a signal. The first signal lets running attempts finish, the second ends them, and
+// the third makes the process leave at once.
 func (c *cli) work(ctx context.Context) error {
 	sig, stopSignals := signals()
 	defer stopSignals()

@@ -41,7 +41,7 @@ var prices = map[string]int{"bread": 320, "butter": 275}
 func price(_ context.Context, t *skein.Task, o Order) (Price, error) {
 	each, ok := prices[o.Item]
 	if !ok {
-		return Price{}, skein.Permanent(fmt.Errorf("%s is not for sale", o.Item)) // no other try would find it
+		return Price{}, skein.Permanent(fmt.Errorf("%s is not for sale", o.Item)) // a retry would not find it either
 	}
 	t.Logger().Info("priced", "item", o.Item, "attempt", t.Attempt, "key", t.IdempotencyKey)
 	return Price{each * o.Count, fmt.Sprintf("%d × %s", o.Count, o.Item)}, nil
@@ -51,7 +51,7 @@ func invoice(_ context.Context, t *skein.Task, in Invoice) (Total, error) {
 	var sum Total
 	for i, cents := range in.Cents {
 		if err := t.Progress(int64(i+1), int64(len(in.Cents)), in.Lines[i]); err != nil {
-			return sum, err // the attempt is to end
+			return sum, err // the attempt must end
 		}
 		sum.Cents += cents
 	}

@@ -19,7 +19,7 @@ const (
 	Service
 	Worker // calls the protocol of workers, nothing else
 	Node   // calls the other nodes of the cluster, nothing else
-	Local  // a program on the node's machine that calls without a token: it may also do what workers and nodes may
+	Local  // a program on the node's machine that calls without a token: it also has the verbs of workers and nodes
 )
 
 var kindNames = [...]string{"none", "user", "service", "worker", "node", "local"}
@@ -53,10 +53,10 @@ type Binding struct {
 // Scope narrows the rights of a principal to those of one of its tokens. The zero Scope has no rights.
 type Scope struct {
 	Verbs      Verbs
-	Namespaces []string // Everywhere among them: all
+	Namespaces []string // all namespaces if Everywhere is among them
 }
 
-// Whole is the scope of a token that may do all that its principal may.
+// Whole is the scope of a token with all rights of its principal.
 func Whole() Scope { return Scope{Verbs: assignable, Namespaces: []string{Everywhere}} }
 
 // grant is a set of verbs that counts until an instant.
@@ -77,12 +77,12 @@ const BindingsMax = 1000
 type Principal struct {
 	Name string
 	Kind Kind
-	all  []grant // in all namespaces and for the cluster
+	all  []grant // valid in all namespaces and for the cluster
 	in   map[string][]grant
-	by   *Principal // without its rights this one has none; nil: it is not bound to another one
+	by   *Principal // limits this principal to rights that by also has; nil: no limit
 }
 
-// Under returns the principal with only those rights that by has too. If by is nil, it has none. A principal
+// Under returns the principal with only the rights that by also has. If by is nil, it has none. A principal
 // that is under another one already stays under that one, too.
 func (p *Principal) Under(by *Principal) *Principal {
 	under := *p

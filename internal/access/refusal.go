@@ -7,13 +7,13 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Refusal is why a call is refused.
+// Refusal is the reason for which a call is refused.
 type Refusal struct {
 	// Verb is the one that is missing, in Namespace (Everywhere: for the cluster).
 	Verb      Verb
 	Namespace string
-	// Hidden: the caller may not know that the object exists. The answer is the one for an object that is not
-	// there.
+	// Hidden: the caller may not know that the object exists. The answer is the same as for an object that does
+	// not exist.
 	Hidden bool
 	// Roles have the verb.
 	Roles []string
@@ -37,7 +37,7 @@ type Need struct {
 	Verb Verb
 	// See is the verb that shows the object. Zero means that every caller may know of the object.
 	See Verb
-	// Namespace is the object's; Everywhere: the object belongs to the cluster.
+	// Namespace is the namespace of the object. Everywhere: the object belongs to the cluster.
 	Namespace string
 }
 

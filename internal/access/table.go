@@ -13,12 +13,12 @@ import (
 // Of says how the object of a call is found, and so in which namespace the call needs its verb.
 type Of uint8
 
-// The kinds of objects. The zero Of is no kind; no row has it.
+// The kinds of objects. The zero Of is no kind, and no row has it.
 const (
 	_           Of = iota
-	OfPublic       // none: the row says why every caller may
+	OfPublic       // no object: the row says why every caller may call
 	OfSelf         // the caller
-	OfList         // each item's namespace: the list shows those that the caller may see
+	OfList         // the namespace of each item: the list shows the items that the caller may see
 	OfRun          // the run in the path, in the namespace of its workflow
 	OfWorkflow     // the workflow in the path
 	OfSchedule     // the trigger in the path
@@ -60,7 +60,7 @@ type Row struct {
 // Table returns every route of every listener.
 func Table() []Row { return slices.Clone(rows) }
 
-// routes finds rows, as they are written and by requests.
+// routes finds rows by the paths of the table and by requests.
 var routes = index(rows)
 
 type table struct {
@@ -70,7 +70,7 @@ type table struct {
 	verbs map[string]map[string]*Row // pattern of the mux → verb in the last segment → row
 }
 
-// verbPath is a path that ends with a verb behind a name. The mux has no pattern for that.
+// verbPath is a path that ends with a name, a colon and a verb. The patterns of the mux cannot express this.
 var verbPath = regexp.MustCompile(`^(.*)\{([a-z]+)\}:([a-z-]+)$`)
 
 func index(rows []Row) *table {
@@ -107,7 +107,8 @@ func RowOf(method, path string) Row {
 	return Row{}
 }
 
-// unknown is the row of requests that match no route. A known caller learns that; any other learns nothing.
+// unknown is the row of requests that match no route. A known caller learns that there is no such route. Any
+// other caller learns nothing.
 var unknown = Row{Verb: Self, Of: OfSelf}
 
 // anyPage is the row of all addresses of the page.

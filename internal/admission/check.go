@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Rows are what the store says of claims, when no message is on its way.
+// Rows are the claims as the store has them, when no message between shards is under way.
 type Rows struct {
 	Claims map[dag.RunID]*dag.Claim // of the runs that hold something
 	Shares map[CrewKey]dag.Share
@@ -101,7 +101,8 @@ type Backlog struct {
 	Oldest map[string]dag.Micros // by queue: since when the first run or crew waits
 }
 
-// Backlog looks at no more than most lines and wait lists, and at no run behind the first ones.
+// Backlog counts what waits. It looks at no more than most lines and wait lists, and in each only at the
+// first runs.
 func (s *State) Backlog(most int) Backlog {
 	b := Backlog{Tasks: map[string]int64{}, Oldest: map[string]dag.Micros{}}
 	asked := func(queue string, at dag.Micros) {

@@ -21,7 +21,7 @@ type Shell interface {
 	FullForTasks() bool
 	// Spend counts a slot of a task against the room of the transaction.
 	Spend()
-	// Paced writes down until when a queue's rate is used up.
+	// Paced stores the time until which a queue's rate is used up.
 	Paced(queue string, until dag.Micros)
 	// Grant tells a run that it has its claim. It returns false if the run no longer asks for it.
 	Grant(c *Claimant) (asks bool, err error)
@@ -99,8 +99,8 @@ func (s *State) AskAgain(c *Claimant) {
 	}
 }
 
-// Leave takes from a run what it holds by this request, or by an earlier one. The state may have found that
-// the run no longer asks, without taking in the last request.
+// Leave takes back everything that a run holds by this request or by an earlier one. The state may have found
+// that the run no longer asks before it received the last request.
 func (s *State) Leave(run dag.RunID, asked dag.Micros) {
 	if c := s.of[run]; c != nil && c.Claim.Asked <= asked {
 		s.leave(c)
@@ -113,7 +113,7 @@ func (s *State) Lend(run dag.RunID, asked dag.Micros) {
 	if c == nil || c.Claim.Asked != asked || c.Claim.Stage != dag.ClaimGranted {
 		return
 	}
-	next := *c.Claim // the one it has is its run's
+	next := *c.Claim // the current claim belongs to the run: do not change it
 	next.Stage = dag.ClaimLent
 	c.Claim = &next
 	if c.slot {
@@ -123,8 +123,9 @@ func (s *State) Lend(run dag.RunID, asked dag.Micros) {
 	}
 }
 
-// Expect prepares for a request that is repeated. It returns false if the run has its claim already. If the
-// run is known from its row only, Expect forgets it: only the request shows whether it may wait.
+// Expect prepares for a repeated request. It returns false if the run has its claim already. If the state
+// knows the run from its row only, Expect removes it, because only the request shows whether the run may
+// wait.
 func (s *State) Expect(run dag.RunID, asked dag.Micros) bool {
 	was := s.of[run]
 	if was == nil || was.Claim.Asked != asked {
@@ -180,8 +181,8 @@ func (s *State) lockedBy(c *Claimant) string {
 	return "its locks are taken"
 }
 
-// give grants a claimant what it claims: it has the locks, and there is a slot. The claim that it has is
-// changed.
+// give grants a claimant its claim: it has its locks, and a slot is free. It changes the claimant's claim in
+// place.
 func (s *State) give(c *Claimant, now dag.Micros, out Shell) {
 	l := c.line
 	if c.Claim.Stage == dag.ClaimAgain {
@@ -207,7 +208,7 @@ func (s *State) give(c *Claimant, now dag.Micros, out Shell) {
 // grants rise.
 const grantBits = 13
 
-// Tick takes note of the time: rates and pauses that are over let runs and tasks pass.
+// Tick notes the time: rates and pauses that have ended let runs and tasks pass.
 func (s *State) Tick(now dag.Micros) {
 	if s.wake == 0 || s.wake > now {
 		return
@@ -224,7 +225,7 @@ func (s *State) Tick(now dag.Micros) {
 // RunsMayPass reports whether Serve has something to look at.
 func (s *State) RunsMayPass() bool { return len(s.open)+len(s.freed) > 0 }
 
-// Serve lets through every run that can be, after locks and queue slots have become free.
+// Serve lets every run pass that can pass, after locks and queue slots have become free.
 func (s *State) Serve(now dag.Micros, out Shell) error {
 	for s.RunsMayPass() && !out.Full() {
 		for _, name := range slices.Sorted(maps.Keys(s.freed)) {
@@ -246,7 +247,7 @@ func (s *State) Serve(now dag.Micros, out Shell) error {
 			s.tidy(l)
 		}
 		if done == 0 && len(s.freed) == 0 {
-			return nil // windows are to be filled first, or the transaction is full
+			return nil // windows must be filled first, or the transaction is full
 		}
 	}
 	return nil
@@ -282,13 +283,13 @@ func (s *State) inTurn(now dag.Micros) []*line {
 func (s *State) serveLine(l *line, now dag.Micros, out Shell) (more bool, err error) {
 	for {
 		if out.Full() {
-			return true, nil // the next transaction goes on
+			return true, nil // the next transaction continues
 		}
 		c := l.head(now, s.Ageing)
 		if c == nil {
 			return l.thin(), nil
 		}
-		if l.q == nil && c.Claim.Queue != "" { // it was removed while the run asked for it
+		if l.q == nil && c.Claim.Queue != "" { // the queue was removed while the run asked for it
 			if err := s.deny(c, &Denial{Cause: dag.CauseQueue, Why: NoQueue(c.Claim.Queue, "")}, out); err != nil {
 				return false, err
 			}
@@ -298,7 +299,7 @@ func (s *State) serveLine(l *line, now dag.Micros, out Shell) (more bool, err er
 			s.wakeAt(later)
 			return false, nil
 		}
-		next := *c.Claim // the one it has is its run's, and may be on its way to the store
+		next := *c.Claim // the current claim belongs to the run, and may be under way to the store
 		c.Claim = &next
 		s.give(c, now, out)
 		asks, err := out.Grant(c)
@@ -314,7 +315,7 @@ func (s *State) serveLine(l *line, now dag.Micros, out Shell) (more bool, err er
 	}
 }
 
-// wakeAt notes that time alone brings something. 0: nothing.
+// wakeAt notes the time at which something can pass without an event. 0: never.
 func (s *State) wakeAt(at dag.Micros) {
 	if at != 0 && (s.wake == 0 || at < s.wake) {
 		s.wake = at
@@ -338,7 +339,7 @@ func (s *State) serveLock(name string, now dag.Micros, out Shell) error {
 		return nil
 	}
 	for _, c := range slices.Clone(k.wants) {
-		if s.of[c.Run] != c { // denied meanwhile, as the youngest of a circle
+		if s.of[c.Run] != c { // denied in the meantime, as the youngest of a circle
 			continue
 		}
 		if !s.turn(k, c) && (len(k.has) == 0 || k.family != c.family()) {
@@ -365,7 +366,7 @@ func (s *State) serveLock(name string, now dag.Micros, out Shell) error {
 	return nil
 }
 
-// deny takes a claimant off everything and tells its run.
+// deny removes a claimant from all lines and locks, and denies its claim.
 func (s *State) deny(c *Claimant, d *Denial, out Shell) error {
 	s.leave(c)
 	return out.Deny(c, d)
@@ -378,7 +379,7 @@ func (s *State) circle(from *Claimant, out Shell) (*Denial, error) {
 	if s.kin == 0 {
 		return nil, nil
 	}
-	var path []*Claimant // those that wait, each for the family of the next
+	var path []*Claimant // waiting claimants, each of which waits for the family of the next
 	seen := map[dag.RunID]bool{}
 	var visit func(c *Claimant) bool
 	visit = func(c *Claimant) bool {

@@ -10,19 +10,19 @@ import (
 // How a state is filled from rows. The order matters: AddQueue for all queues, Promise for each grant that is
 // on its way, Enroll and Adopt for all runs that hold something, AddLine for all lines; then Loaded is set.
 
-// AddQueue takes in the definition of a queue.
+// AddQueue adds the definition of a queue.
 func (s *State) AddQueue(q *store.Queue) {
 	s.queues[q.Name] = &queue{Queue: *q, lines: map[string]*line{}}
 }
 
-// Promise takes in a grant that is on its way: the row of its run does not say so yet.
+// Promise adds a grant that is under way: the row of its run does not have it yet.
 func (s *State) Promise(c *Claimant) {
 	if s.of[c.Run] == nil {
 		s.take(c)
 	}
 }
 
-// Adopt takes in a claimant as its row has it, unless a grant to it is on its way.
+// Adopt takes over a claimant as its row describes it, unless a grant to it is under way.
 func (s *State) Adopt(c *Claimant) {
 	switch {
 	case s.of[c.Run] != nil:
@@ -62,8 +62,8 @@ type Window struct {
 	Limit int        // at most this number
 }
 
-// Fill has read called for each open line whose window in memory is nearly empty, and takes in the waiting
-// runs that read returns. It must be called when the store knows every waiting run.
+// Fill calls read for each open line whose window in memory is nearly empty, and adds the waiting runs that
+// read returns. It must be called when the store knows every waiting run.
 func (s *State) Fill(read func(Window) ([]store.Claimant, error)) error {
 	for name := range s.open {
 		l := s.lines[name]
@@ -87,17 +87,17 @@ func (s *State) Fill(read func(Window) ([]store.Claimant, error)) error {
 	return nil
 }
 
-// addPage takes in a page of waiting runs.
+// addPage adds a page of waiting runs.
 func (s *State) addPage(l *line, at Window, page []store.Claimant) {
 	for i := range page {
-		if s.of[page[i].Run] != nil { // or its grant is on its way
+		if s.of[page[i].Run] != nil { // or its grant is under way
 			continue
 		}
 		if !s.stand(NewClaimant(&page[i])) {
 			continue
 		}
 		for _, name := range page[i].Claim.Locks {
-			s.freed[name] = true // whether it is free is seen when all are there
+			s.freed[name] = true // whether the lock is free is decided when all runs are known
 		}
 	}
 	s.onward(l, at.Level, page, len(page) == at.Limit)

@@ -12,7 +12,7 @@ import (
 
 // State is what the admission owner knows. Make one with New. A State that is not Loaded knows nothing.
 type State struct {
-	Loaded bool       // it was filled from rows: every run that holds something is known
+	Loaded bool       // filled from the rows: every run that holds something is known
 	Ageing dag.Micros // the wait that raises a run in a queue by priority by one level; 0: none
 
 	queues map[string]*queue
@@ -21,12 +21,12 @@ type State struct {
 	lines  map[string]*line
 	open   map[string]bool      // lines in which a run may now get through that could not before
 	freed  map[string]bool      // locks, likewise
-	kin    int                  // claimants that wait for locks and use those of ancestors: only they wait in circles
+	kin    int                  // claimants that wait for locks and may use the locks of ancestors: only these can wait in circles
 	grants int64                // in the present transaction
 	crews  map[CrewKey]*crew    // tasks that have queue slots, want one, or had one
 	waits  map[string]*waitList // of crews, by queue and key
 	dirty  map[string]bool      // wait lists in which a task may now get a slot that could not before
-	// wake is the time at which a rate or a pause lets a run pass. It is 0 if no run waits for that.
+	// wake is the time at which a rate or a pause lets a run pass. It is 0 if no run waits for such a time.
 	wake dag.Micros
 }
 
@@ -59,8 +59,8 @@ type Claimant struct {
 	Run   dag.RunID
 	Shard dag.ShardID
 	Claim *dag.Claim // as in the row of its run, now or after this transaction: a change makes another one
-	locks bool       // they are set aside for it, or held
-	slot  bool       // it has a slot of its queue
+	locks bool       // its locks are reserved for it, or held by it
+	slot  bool       // has a slot of its queue
 	line  *line
 }
 
@@ -68,7 +68,7 @@ type Claimant struct {
 // first lock.
 type line struct {
 	name   string
-	q      *queue // nil: there is none
+	q      *queue // nil: the line has no queue
 	past   int    // queue slots in use
 	wait   int    // runs that wait for locks
 	again  []*Claimant
@@ -82,10 +82,10 @@ type line struct {
 // lock holds the runs that have a lock and those that want it.
 type lock struct {
 	name   string
-	family dag.RunID // whose members have it
+	family dag.RunID // the family that has it
 	has    map[dag.RunID]*Claimant
 	wants  []*Claimant // by Asked
-	// more says where to find further runs that want the lock and are only in the store: those that asked at
+	// more says where to find further runs that want the lock and are only in the store: the runs that asked at
 	// that instant or later.
 	more map[stand]dag.Micros
 }
@@ -115,10 +115,10 @@ func insertAsked(list []*Claimant, c *Claimant) []*Claimant {
 func removeAsked(list []*Claimant, c *Claimant) []*Claimant {
 	if i, found := slices.BinarySearchFunc(list, c, byAsked); found {
 		switch {
-		case len(list) == 1: // its room is used again
+		case len(list) == 1: // the array is used again
 			list[0] = nil
 			return list[:0]
-		case i == 0: // the head is removed without a move of the others
+		case i == 0: // removes the head without moving the others
 			list[0] = nil
 			return list[1:]
 		}
@@ -216,8 +216,8 @@ func (s *State) hold(k *lock, c *Claimant) {
 	k.has[c.Run] = c
 }
 
-// leave takes a claimant off everything. It does nothing if the claimant has left: a denial may reach a run
-// that is the youngest of the circle that it closes.
+// leave removes a claimant from all lines and locks. It does nothing if the claimant has left: a denial may
+// reach a run that is the youngest of the circle that it closes.
 func (s *State) leave(c *Claimant) {
 	if s.of[c.Run] != c {
 		return
@@ -284,7 +284,7 @@ func (s *State) turn(k *lock, c *Claimant) bool {
 	return true
 }
 
-// lockAll sets all locks of a claimant aside for it, in one step, or none.
+// lockAll reserves all locks of a claimant for it, in one step, or none.
 func (s *State) lockAll(c *Claimant) bool {
 	if c.locks {
 		return true
@@ -301,7 +301,7 @@ func (s *State) lockAll(c *Claimant) bool {
 		k := s.lockOf(name)
 		k.wants = removeAsked(k.wants, c)
 		s.hold(k, c)
-		s.freed[name] = true // kin of it may come in, too
+		s.freed[name] = true // other members of its family may get the lock, too
 	}
 	c.locks = true
 	c.line.wait--
@@ -313,8 +313,8 @@ func (s *State) lockAll(c *Claimant) bool {
 // state is the present state of the queue: a state that was set for a time ends by itself.
 func (q *queue) state(now dag.Micros) string { return QueueState(&q.Queue, now) }
 
-// room reports whether the line lets another through now; later is when it may, if time alone
-// brings that.
+// room reports whether the line lets another run pass now. later is the time at which it may, if only time is
+// missing.
 func (l *line) room(now dag.Micros) (ok bool, later dag.Micros) {
 	switch q := l.q; {
 	case q == nil:

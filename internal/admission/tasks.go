@@ -9,11 +9,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Queue slots of tasks go to crews. What a crew has, wants and gave back are totals in the row of its run
-// (dag.Share), so this memory is made of rows, and of what was given and is on its way.
-//
-// Slots of runs and slots of tasks are counted apart, each up to the limit: a task that has a queue slot
-// waits only for a worker, so no two can wait for each other's.
+// Queue slots of tasks go to crews. The row of a crew's run (dag.Share) has three totals: the slots that the
+// crew has, wants and gave back. This memory consists of these rows and of the grants under way. Slots of
+// runs and slots of tasks are counted separately, each up to the limit. A task with a queue slot waits only
+// for a worker, so no two tasks wait for each other's slots.
 
 // CrewKey names a crew.
 type CrewKey struct {
@@ -23,21 +22,21 @@ type CrewKey struct {
 
 // crew is the admission owner's knowledge of one crew.
 type crew struct {
-	Crew   // Share.Got is what was given, though its run may not know it yet
+	Crew   // Share.Got counts the granted slots, including grants that have not reached the run
 	wait   *waitList
-	listed bool // it wants a queue slot and is in its wait list
+	listed bool // the crew wants a queue slot and is in its wait list
 }
 
 func (c *crew) key() CrewKey { return CrewKey{c.Run, c.Share.Queue} }
 
-// waitList holds the crews that name one key of a queue. A crew that got a slot moves behind the others, so
-// that a run with many tasks keeps no other run out.
+// waitList holds the crews that wait for one key of a queue. A crew that got a slot moves behind the others,
+// so that a run with many tasks does not block the other runs.
 type waitList struct {
 	name   string
 	queue  string
 	past   int64               // queue slots in use
-	crews  int                 // that are of this list
-	levels [dag.Levels][]*crew // those that want one; by Asked
+	crews  int                 // the number of crews in this list
+	levels [dag.Levels][]*crew // the crews that want a slot, in the order of Asked
 }
 
 func byTurn(a, b *crew) int { return ByTurn(&a.Crew, &b.Crew) }
@@ -94,14 +93,14 @@ func (t *waitList) room(q *queue, now dag.Micros) (ok bool, later dag.Micros) {
 	return true, 0
 }
 
-// Enroll takes in what the run of a crew says of it: the newest counts. If the crew was given more than its
-// run knows, the given number stays.
+// Enroll takes over the newest totals of a crew, as its run reports them. If the crew was granted more than
+// its run knows, the granted number stays.
 func (s *State) Enroll(is Crew) {
 	run := &crew{Crew: is}
 	k := run.key()
 	c := s.crews[k]
 	if c != nil && c.Share.Life < run.Share.Life {
-		s.dismiss(c) // its run has begun again since
+		s.dismiss(c) // its run has begun again in the meantime
 		c = nil
 	}
 	switch {
@@ -229,8 +228,8 @@ func (s *State) serveList(t *waitList, now dag.Micros, given *[]*crew, out Shell
 		case c == nil:
 			return false
 		case out.FullForTasks():
-			return true // the next transaction goes on
-		case q == nil: // it was removed while the tasks asked for it
+			return true // the next transaction continues
+		case q == nil: // the queue was removed while the tasks asked for it
 			t.unlist(c)
 			c.Share.Need = c.Share.Got
 			out.Refuse(&c.Crew, NoQueue(c.Share.Queue, "a task"))

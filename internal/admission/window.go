@@ -7,8 +7,8 @@ import (
 
 // window holds the first waiting runs of one level.
 type window struct {
-	list []*Claimant // those that have their locks, or name none; by Asked
-	more bool        // the store may have others, who asked at from or later
+	list []*Claimant // runs that have their locks, or need none, in the order of Asked
+	more bool        // the store may have more runs, which asked at from or later
 	from dag.Micros
 	page int // how many are read next; 0: windowFill
 	// far is the point that reading had reached before it began again for the locks in again.
@@ -29,8 +29,8 @@ const (
 	knownMax   = 20_000
 )
 
-// stand puts a claimant where it waits: at its locks, or in its line. It returns false if the claimant need
-// not be known before a lock is free.
+// stand adds a claimant to the lists of its locks, or to its line. It returns false if the claimant need not
+// be known before a lock is free.
 func (s *State) stand(c *Claimant) bool {
 	if c.line == nil {
 		c.line = s.lineOf(c.Claim)
@@ -81,7 +81,7 @@ func (s *State) crowded(c *Claimant) bool {
 	return false
 }
 
-// recall reads further runs that want a lock from the store, when few known ones are left.
+// recall reads further runs that want a lock from the store, when few known runs are left.
 func (s *State) recall(k *lock) {
 	if len(k.wants) >= windowThin {
 		return
@@ -105,18 +105,18 @@ func (s *State) recall(k *lock) {
 	k.more = nil
 }
 
-// endOfTime is later than every asking.
+// endOfTime is later than the time of any request.
 const endOfTime = dag.Micros(1<<63 - 1)
 
-// onward moves a window on after a page was read. What lies between here and the point to which it was read
-// before is known, except for runs that want a lock for which reading began again. If enough of those are
-// found, reading goes on at that point.
+// onward moves the end of a window after a page was read. The runs between this point and the former end are
+// known, except runs that want a lock whose list is being read again. If enough of those are found, reading
+// continues at the former end.
 func (s *State) onward(l *line, level dag.Priority, page []store.Claimant, full bool) {
 	v := &l.levels[level]
 	switch n := len(page); {
 	case !full:
 		v.more, v.page = false, 0
-	case page[n-1].Claim.Asked == v.from: // a page of one instant
+	case page[n-1].Claim.Asked == v.from: // all runs of the page asked at one instant
 		v.page = 2 * max(v.page, windowFill)
 	default:
 		v.from, v.page = page[n-1].Claim.Asked, 0

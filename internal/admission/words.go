@@ -14,7 +14,7 @@ const (
 	PerHour              = 60 * PerMinute
 )
 
-// Because adds the reason that a person gave. It returns "" if there is none.
+// Because returns the reason that a person gave, as the end of a sentence. It returns "" if there is none.
 func Because(reason string) string {
 	if reason == "" {
 		return ""
@@ -48,7 +48,7 @@ func each(period dag.Micros) string {
 	return "an hour"
 }
 
-// WhyHeld explains why a queue gives the tasks of a run no more slots. has counts the slots in use.
+// WhyHeld explains why a queue gives the tasks of a run no further slots. has counts the slots in use.
 func WhyHeld(q *store.Queue, s *dag.Share, has int64, now dag.Micros) (what, unblocks string, expected dag.Micros) {
 	switch state := QueueState(q, now); {
 	case state != store.QueueActive:

@@ -33,7 +33,7 @@ var _ Store = Folder{}
 const (
 	indexName = "index.json"
 	filesName = "files"
-	tempMark  = ".new-" // what begins with it is being written, or was when its node died
+	tempMark  = ".new-" // a name that begins with it belongs to a file that is being written, or to one whose writer has died
 	// indexMax bounds the list of one attempt, in bytes.
 	indexMax = 16 << 20
 )
@@ -43,7 +43,7 @@ type index struct {
 	Items []Info `json:"items"`
 }
 
-// plain refuses names that cannot be those of a run: they may come from a request.
+// plain refuses names that no run can have, because the names may come from a request.
 func plain(names ...string) error {
 	for _, name := range names {
 		if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, `/\`) || name[0] == '.' {
@@ -76,7 +76,7 @@ func (f Folder) Begin(_ context.Context, ref Ref) (Deposit, error) {
 	}
 	temp := filepath.Join(filepath.Dir(at), tempMark+filepath.Base(at)+"-"+rand.Text()[:8])
 	err = os.MkdirAll(filepath.Join(temp, filesName), 0o700)
-	for try := 0; errors.Is(err, fs.ErrNotExist) && try < forgets; try++ { // Forget of another attempt removed the run's folder
+	for try := 0; errors.Is(err, fs.ErrNotExist) && try < forgets; try++ { // Forget for another attempt removed the run's folder
 		err = os.MkdirAll(filepath.Join(temp, filesName), 0o700)
 	}
 	if err != nil {

@@ -41,7 +41,7 @@ func Export(ctx context.Context, h Head, log store.AuditLog, to io.Writer) error
 		}
 		if rows[0].Index > at {
 			var since store.AuditTree
-			if since, err = log.AuditTree(ctx); err == nil && since.First > at { // otherwise it would look like tampering
+			if since, err = log.AuditTree(ctx); err == nil && since.First > at { // without this reading, it would look like tampering
 				err = errors.New("retention has deleted rows meanwhile; export again")
 			}
 		}
@@ -49,7 +49,7 @@ func Export(ctx context.Context, h Head, log store.AuditLog, to io.Writer) error
 			if rows[i].Index >= h.Tree.Size {
 				var since store.AuditTree
 				if since, err = log.AuditTree(ctx); err != nil || rows[i].Index < since.Size {
-					break // it came since, and belongs to a later export
+					break // the row was added after this export had begun, and belongs to a later export
 				}
 			}
 			err = lines.Encode(rows[i])

@@ -115,7 +115,7 @@ func readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Last returns the last checkpoint of a log. It cuts off what a crash has left of an unfinished one.
+// Last returns the last checkpoint of a log. It cuts off an unfinished checkpoint that a crash has left.
 func (f *File) Last(origin string) (last Checkpoint, found bool, err error) {
 	data, err := readFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -189,8 +189,8 @@ func (f *File) replace(data []byte) error {
 	return nil
 }
 
-// replaceFile writes a file next to its place, and moves it there when it is whole and on the disk. A process
-// that dies meanwhile leaves the file as it was, so that the next start does not find a part of a key.
+// replaceFile writes a file under another name and renames it when it is complete and on the disk. If the
+// process dies in between, the old file is unchanged, so the next start does not find a part of a key.
 func replaceFile(path string, data []byte, mode os.FileMode) error {
 	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {

@@ -30,7 +30,7 @@ type Fold struct {
 	filled dag.Micros   // when room was counted
 }
 
-// foldKind is what refused calls of one row have in common.
+// foldKind identifies the refused calls that one row counts.
 type foldKind struct {
 	principal, address, verb, action string
 }

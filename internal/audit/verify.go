@@ -13,14 +13,14 @@ import (
 
 // The kinds of findings.
 const (
-	Changed  = "changed"  // a row is not what its hash says
+	Changed  = "changed"  // the content of a row does not match its hash
 	Removed  = "removed"  // rows in the middle, or the oldest ones before their time
 	Inserted = "inserted" // a row has the index of another one
 	CutOff   = "cut_off"  // the newest rows
 	Replaced = "replaced" // rows fit their hashes, but not the checkpoints
 	Late     = "late"     // a row says that it is older than a checkpoint that does not cover it
 	Damaged  = "damaged"  // the state of the tree itself
-	Untold   = "untold"   // the database has gone back, and no node has noticed it
+	Untold   = "untold"   // the database has gone back, and no node has noticed that
 )
 
 // lateMax is the time for which a row may wait for its index. Clocks of nodes and database may differ
@@ -31,8 +31,8 @@ const lateMax = 10 * time.Minute
 type Finding struct {
 	Kind     string
 	From, To int64 // the rows: indexes, To is not part of it
-	// Since is the time of the first checkpoint that covers the rows as they were: the change came after
-	// it. It is zero if no checkpoint covers them.
+	// Since is the time of the first checkpoint that covers the unchanged rows: the change came after it. It is
+	// zero if no checkpoint covers them.
 	Since time.Time
 	// Before is the time of the last checkpoint that does not cover the rows yet.
 	Before time.Time
@@ -47,11 +47,11 @@ type Regress struct {
 	At       time.Time
 }
 
-// Report is what Verify finds.
+// Report is the result of Verify.
 type Report struct {
 	First, Size int64 // the rows that were looked at: indexes
 	Covered     int64 // rows below this index are covered by a checkpoint
-	Checkpoints int   // that were compared with the rows
+	Checkpoints int   // the number of checkpoints that were compared with the rows
 	Older       int   // checkpoints of rows that retention has deleted
 	Fresh       int   // rows without an index yet
 	Findings    []Finding
@@ -73,7 +73,7 @@ type Verifier struct {
 	next  int   // of all
 	good  int   // of all: the last one that fitted, or -1
 	lost  bool  // rows are missing, so no later root can be computed
-	wrong bool  // a checkpoint did not fit, so no later one does
+	wrong bool  // a checkpoint did not match, so no later one can
 	at    int64 // the index that is expected
 }
 
@@ -129,7 +129,7 @@ func (v *Verifier) sort(checkpoints []Checkpoint) {
 		}
 	}, func(a, b Checkpoint) int { return cmp.Compare(a.Era, b.Era) })
 	for _, c := range all {
-		// The rows from the base of a later era on are others than this checkpoint covers.
+		// This checkpoint covers other rows than those that follow the base of a later era.
 		lost := false
 		for _, e := range eras {
 			lost = lost || e.Era > c.Era && c.Size > e.Base
@@ -236,8 +236,8 @@ func (v *Verifier) Row(r *store.Audit) error {
 		v.find(Finding{Kind: Late, From: r.Index, To: r.Index + 1, Since: since, Before: before,
 			Text: fmt.Sprintf("row %d says that it is of %s, but the checkpoint of %s does not cover it: %s", r.Index, stamp(r.Last.Time()), stamp(before), words(r))})
 	}
-	// The tree goes on with the hash in the row: a changed row is named by itself, and later rows can be
-	// proved.
+	// The tree continues with the hash in the row. So a changed row is reported alone, and later rows can still
+	// be proved.
 	if len(r.Hash) != store.AuditHashBytes {
 		r.Hash = hash
 	}
@@ -249,7 +249,7 @@ func (v *Verifier) Row(r *store.Audit) error {
 	return nil
 }
 
-// missing notes that the rows before an index are not there. Without their hashes no later root can be
+// missing notes that the rows before an index do not exist. Without their hashes no later root can be
 // computed.
 func (v *Verifier) missing(until int64) {
 	since, before := v.around(v.at)
@@ -289,7 +289,7 @@ func rowsNamed(from, to int64) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// words says in short what a row is about.
+// words describes in a few words the subject of a row.
 func words(r *store.Audit) string {
 	return fmt.Sprintf("%s %s %s %s by %s", stamp(r.At.Time()), r.Outcome, r.Action, r.Object, cmp.Or(r.Principal, "an unknown caller"))
 }

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// freshFor is how long the tokens in memory count without another reading. After staleAfter a call waits
-	// for that reading. So every node refuses a revoked token after at most staleAfter. A stream ends within
-	// staleAfter plus recheckEach, which is less than 5 s.
+	// freshFor is the age up to which the tokens in memory are used without another reading. After staleAfter, a
+	// call waits for that reading. So every node refuses a revoked token after at most staleAfter. A stream ends
+	// within staleAfter plus recheckEach, which is less than 5 s.
 	freshFor   = 1250 * time.Millisecond
 	staleAfter = 2500 * time.Millisecond
 	// recheckEach is the time between two checks of a call that lasts.
@@ -36,9 +36,9 @@ var (
 	errAway      = errors.New("the last reading of the tokens failed")
 )
 
-// book holds the tokens of the store in memory. The store keeps at most store.TokensMax of them, so one
-// reading gets all. An unknown token takes no memory and evicts no known token. Calls with unknown tokens
-// cost at most one reading each readGap, however many they are.
+// book holds the tokens of the store in memory. The store has at most store.TokensMax of them, so one reading
+// gets all. An unknown token takes no memory and evicts no known token. Calls with unknown tokens cause at
+// most one reading each readGap.
 type book struct {
 	store Store
 	log   *slog.Logger
@@ -51,7 +51,7 @@ type book struct {
 	sessions  map[int64]store.Session // by session number
 	read      time.Time               // start of the last reading; zero: none yet
 	clock     dag.Micros              // time of the store at that start
-	outdated  bool                    // this node has changed something since
+	outdated  bool                    // this node has changed the tokens since the last reading
 	tried     time.Time               // end of the last reading
 	err       error                   // of the last reading
 	flight    chan struct{}

@@ -44,8 +44,8 @@ type Channel interface {
 const (
 	// passedMax is how long a proof is valid, by the store's clock.
 	passedMax = 30 * time.Second
-	// keyFresh is how long the key and the clock in memory count without another reading. A failed reading is
-	// repeated after keyRetry. A reading takes at most keyReadMax.
+	// keyFresh is the age up to which the key and the clock in memory are used without another reading. A failed
+	// reading is repeated after keyRetry. A reading takes at most keyReadMax.
 	keyFresh   = time.Minute
 	keyRetry   = 5 * time.Second
 	keyReadMax = 5 * time.Second
@@ -175,8 +175,8 @@ func (p *Principal) fits(digest []byte) bool {
 	return subtle.ConstantTimeCompare(p.Digest[:], digest) == 1
 }
 
-// dropOutside removes the headers that count only between nodes. The number of hops stays, because it can
-// only end a detour early. The signature of a webhook stays, because it is the caller's own.
+// dropOutside removes the headers that count only between nodes. It leaves the number of hops, which can only
+// end a detour early. It leaves the signature of a webhook, which the caller has made.
 func dropOutside(h http.Header) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Skein-") && name != "X-Skein-Hops" && name != "X-Skein-Signature" {

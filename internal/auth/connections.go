@@ -228,7 +228,7 @@ func (c *Connections) end(k *conn) {
 	c.uncount(k, connClosed)
 	c.tidy(k.address)
 	c.closed.Add(1)
-	_ = k.Conn.Close() // its client opens another one
+	_ = k.Conn.Close() // the client opens another connection
 }
 
 func (s *strangers) unidle(k *conn) {

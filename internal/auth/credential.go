@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// credential is what a call shows, and the token that it stands for.
+// credential is the credential of a call, and the token for which it stands.
 type credential struct {
 	token   store.Token
 	session *Session // nil: the call showed a token

@@ -129,7 +129,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	passed := g.passed(a)
 	if passed != nil && passed.Remote != "" {
 		r = r.WithContext(r.Context())
-		r.RemoteAddr = passed.Remote // what the other node has seen
+		r.RemoteAddr = passed.Remote // the address that the other node has seen
 		a.r = r
 	}
 	c, held, ok := g.admit(a, route, passed)

@@ -13,7 +13,7 @@ const (
 	addressesMax = 10_000
 )
 
-// addressPrefix identifies what counts as one caller.
+// addressPrefix is the length of the IPv6 prefix that counts as one caller.
 type addressPrefix = netip.Prefix
 
 func newCounts() map[addressPrefix]*refused { return map[addressPrefix]*refused{} }

@@ -41,7 +41,7 @@ func NewLocal() (secret string, hash []byte) {
 // LocalName is the name of a caller without a token.
 const LocalName = "local"
 
-// AsLocal gives calls all rights: calls of this process itself, and calls about which another node has
+// AsLocal gives all rights to a call: a call of this process itself, or a call about which another node has
 // decided.
 func AsLocal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, holding(r, localToken)) })
@@ -163,7 +163,7 @@ func principals(tokens []store.Token, r *store.Rights) rights {
 	return rights{all, users}
 }
 
-// within keeps the rights of a token within those of its parent. It has none if its parent has none.
+// within limits the rights of a token to the rights of its parent. It has none if its parent has none.
 func within(p *access.Principal, t *store.Token, all map[int64]*access.Principal) *access.Principal {
 	if p == nil || t.Parent == 0 {
 		return p
@@ -174,9 +174,9 @@ func within(p *access.Principal, t *store.Token, all map[int64]*access.Principal
 	return nil
 }
 
-// Ended returns the valid tokens that every node refuses all the same: a token above one has ended, the
-// principal behind an API token is disabled or gone, or the maker of a worker's or node's token no longer has
-// every verb everywhere.
+// Ended returns the valid tokens that every node refuses nevertheless. There are three reasons: an ancestor
+// of the token has ended; the principal of an API token is disabled or deleted; the maker of a worker's or
+// node's token no longer has every verb everywhere.
 func Ended(tokens []store.Token, r *store.Rights, now dag.Micros) map[int64]bool {
 	of, family, ended := principals(tokens, r).tokens, store.FamilyOf(tokens), map[int64]bool{}
 	for i := range tokens {

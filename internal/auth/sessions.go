@@ -78,7 +78,7 @@ func NewSessions(st SessionStore) *Sessions {
 	return &Sessions{store: st, local: map[string]*store.Session{}, codes: map[string]time.Time{}, noted: map[int64]dag.Micros{}}
 }
 
-// Place is where a person signs in from.
+// Place is the origin of a sign-in.
 type Place struct {
 	Remote string // address and port
 	Agent  string // name of the client program

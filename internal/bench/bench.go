@@ -22,8 +22,8 @@ import (
 type Config struct {
 	Shape     Shape
 	Runs      int    // 0: the shape's usual number
-	Workflows int    // over how many workflows the runs are spread
-	Nodes     int    // over how many schedulers: more than one only over a shared database
+	Workflows int    // the number of workflows over which the runs are spread
+	Nodes     int    // the number of schedulers; more than one only over a shared database
 	History   int    // finished tasks in the database before the measurement
 	Cold      bool   // measure the first runs of a new process, with none before them
 	Dir       string // an empty folder on the disk to measure
@@ -51,7 +51,7 @@ type Result struct {
 	RowsPerTask  float64 `json:"rows_per_task"`
 	LimitPerS    float64 `json:"limit_tasks_per_s"`
 	Ratio        float64 `json:"ratio"`
-	// History is how many finished tasks the database held before.
+	// History is the number of finished tasks that the database held before.
 	History int `json:"history,omitempty"`
 	Nodes   int `json:"nodes,omitempty"` // schedulers, if more than one
 	// WarmUpTasks is the number of tasks that ran before the measurement: none if Cold.
@@ -60,7 +60,8 @@ type Result struct {
 	FloorPerS *float64 `json:"floor_tasks_per_s,omitempty"`
 }
 
-// slots is how many no-op tasks run at once: enough that the executor never is the limit.
+// slots is the number of no-op tasks that run at the same time. It is so large that the executor is never the
+// limit.
 const slots = 1 << 16
 
 // hopTasks is the length of the idle chain in which hops are measured.
@@ -148,7 +149,7 @@ func (b *bench) stop() error {
 // memory yet. The raw limit writes for longer than it needs to warm up.
 const warmUpTasks = 20_000
 
-// measure runs the load, then, with nothing else going on, the chain of hops.
+// measure runs the load, and afterwards the chain of hops, with no other load.
 func (f fleet) measure(ctx context.Context, c Config) (Result, error) {
 	specs := c.Shape.Tasks()
 	if c.Runs == 0 {
@@ -168,7 +169,7 @@ func (f fleet) measure(ctx context.Context, c Config) (Result, error) {
 			return Result{}, err
 		}
 	}
-	runtime.GC() // of what came before
+	runtime.GC() // garbage of the preparation
 	written := func(s *engine.Stats) *atomic.Int64 { return &s.Rows }
 	rows := f.sum(written)
 	began := time.Now()
@@ -216,7 +217,7 @@ func (f fleet) past(ctx context.Context, tasks int) error {
 const historyFan = 100
 
 const (
-	// submitChunk is how many runs are started together.
+	// submitChunk is the number of runs that are started together.
 	submitChunk = 500
 	// endPoll is the pause between two looks whether all runs have ended.
 	endPoll = 200 * time.Microsecond
@@ -226,7 +227,7 @@ const (
 func (f fleet) drive(ctx context.Context, targets []target, runs int) error {
 	ended := func(s *engine.Stats) *atomic.Int64 { return &s.RunsEnded }
 	goal := f.sum(ended) + int64(runs)
-	// As many submitters as workflows: one alone would wait for its own commits.
+	// There are as many submitters as workflows. A single one would wait for its own commits.
 	errs := make(chan error, len(targets))
 	for i := range targets {
 		share := runs / len(targets)

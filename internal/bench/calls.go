@@ -122,7 +122,7 @@ type DoorLine struct {
 // Make runs the calls, in this process or in another one.
 type Make func(context.Context, Calls) (CallTally, error)
 
-// Beside measures calls in turn with calls to a bare route, in the given number of rounds. each is the
+// Beside measures calls alternately with calls to a bare route, in the given number of rounds. each is the
 // number of starts or rows of one call.
 func Beside(ctx context.Context, make Make, calls, bare Calls, each, rounds int) (DoorLine, error) {
 	line := DoorLine{Connections: calls.Connections, Rounds: rounds}

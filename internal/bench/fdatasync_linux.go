@@ -6,5 +6,5 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// datasync writes what the kernel holds of a file's content to the disk.
+// datasync writes to the disk the part of a file's content that only the kernel has.
 func datasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }

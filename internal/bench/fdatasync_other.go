@@ -4,6 +4,6 @@ package bench
 
 import "os"
 
-// datasync writes what the kernel holds of a file to the disk. Other systems than Linux have no form of it
-// that leaves the file's metadata out.
+// datasync writes to the disk the part of a file that only the kernel has. Systems other than Linux cannot
+// leave out the file's metadata.
 func datasync(f *os.File) error { return f.Sync() }

@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// fleet is the schedulers under load. Over a shared database each owns a share of the shards, as the nodes of
-// a cluster do, also if it is alone: workflows spread over the shards.
+// fleet is the schedulers under load. Over a shared database each owns a part of the shards, as the nodes of
+// a cluster do, even if it is alone, because workflows spread over the shards.
 type fleet []*bench
 
 // target is a workflow to start runs of, and the scheduler that owns it.
@@ -23,7 +23,7 @@ type target struct {
 	at *bench
 }
 
-// own has the schedulers of a shared database take their shares of the shards, as its members.
+// own makes the schedulers of a shared database members, which take their parts of the shards.
 func (f fleet) own(ctx context.Context) error {
 	for i, b := range f {
 		cluster, is := b.store.(store.Cluster)
@@ -77,7 +77,7 @@ func (f fleet) apply(ctx context.Context, name string, n int, specs []dag.TaskSp
 	return all, nil
 }
 
-// sum adds up what the schedulers count.
+// sum adds the counters of the schedulers.
 func (f fleet) sum(of func(*engine.Stats) *atomic.Int64) (n int64) {
 	for _, b := range f {
 		n += of(b.engine.Stats()).Load()
@@ -85,7 +85,7 @@ func (f fleet) sum(of func(*engine.Stats) *atomic.Int64) (n int64) {
 	return n
 }
 
-// stop ends them, the last first.
+// stop ends the schedulers, the last one first.
 func (f fleet) stop() (err error) {
 	for _, b := range slices.Backward(f) {
 		err = errors.Join(err, b.stop())

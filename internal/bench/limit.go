@@ -85,7 +85,8 @@ type rawWriter interface {
 	transaction(ctx context.Context) error
 }
 
-// rate is how many rows per second writers write, all at once, a number of transactions each.
+// rate returns the rows per second of several writers that write at the same time, a number of transactions
+// each.
 func rate(ctx context.Context, writers []rawWriter, txs int) (float64, error) {
 	for _, w := range writers {
 		if err := w.transaction(ctx); err != nil { // the first does not count

@@ -22,7 +22,7 @@ type noop struct {
 	samples []time.Duration // report of a task → start of the one that needed it
 }
 
-// queueMax is how many hand-overs may wait; the writer must not.
+// queueMax bounds the waiting assignments, because the writer must not wait.
 const queueMax = 1 << 16
 
 func newNoop() *noop {
@@ -70,7 +70,7 @@ func (x *noop) close() {
 // Cancel has nothing to end.
 func (x *noop) Cancel([]dag.Cancel) {}
 
-// Running says no: attempts end as they begin.
+// Running returns nothing, because attempts end when they begin.
 func (x *noop) Running(dag.RunID, dag.TaskID, dag.Token) bool { return false }
 func (x *noop) Live(dag.RunID, dag.TaskID, dag.Token) bool    { return false }
 
@@ -88,7 +88,7 @@ func (x *noop) hops() (p50, p99 float64) {
 	return percentile(x.samples, 50), percentile(x.samples, 99)
 }
 
-// percentile is in microseconds; it sorts what it gets.
+// percentile returns microseconds. It sorts its argument.
 func percentile(d []time.Duration, p int) float64 {
 	if len(d) == 0 {
 		return 0

@@ -16,8 +16,8 @@ type Place interface {
 	Database() string
 	// Open opens the database; the first time it is empty.
 	Open(ctx context.Context) (store.Store, error)
-	// rawRows is how many rows per second the database writes when nothing but rows is written,
-	// from a number of transactions.
+	// rawRows is the number of rows per second that the database writes without other work, over a number of
+	// transactions.
 	rawRows(ctx context.Context, txs int) (float64, error)
 	Close() error
 }

@@ -20,8 +20,8 @@ type schema struct {
 	options postgres.Options
 }
 
-// InSchema makes a schema in a PostgreSQL database, given as in the setting db: whatever schema
-// that names is left alone. Close drops it.
+// InSchema makes a schema in a PostgreSQL database, which is given in the form of the setting db. A schema
+// that the setting names is not touched. Close drops the new schema.
 func InSchema(ctx context.Context, address string) (Place, error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -80,7 +80,7 @@ func (s *schema) connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// run runs one statement. All that goes into it is a name that was made here.
+// run runs one statement. The only text in it is a name that was made here.
 func (s *schema) run(ctx context.Context, sql string) error {
 	conn, err := s.connect(ctx)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 //go:embed raw_postgres.sql
 var rawPostgresSQL string
 
-// rawConnections: one connection keeps one core of the server busy, and its client in turns
-// with it. The limit is that of the number that does better.
+// rawConnections: a connection and its client keep one core of the server busy, in turns. The limit is the
+// better of these numbers.
 var rawConnections = [...]int{1, 2}
 
-// rawRows: arrays of columns, a statement for each table and kind, all of a transaction sent
-// at once.
+// rawRows writes arrays of columns, with a statement for each table and kind. All statements of a transaction
+// are sent at once.
 func (s *schema) rawRows(ctx context.Context, txs int) (best float64, err error) {
 	sql := map[string]string{}
 	for _, part := range strings.Split(rawPostgresSQL, "-- name: ")[1:] {
@@ -59,8 +59,8 @@ func (s *schema) rawRate(ctx context.Context, sql map[string]string, connections
 type rawPostgres struct {
 	conn *pgx.Conn
 	sql  map[string]string
-	rows int64   // of each table, so far, from a start of its own
-	last []int64 // those of the transaction before
+	rows int64   // of each table so far, counted from 0
+	last []int64 // the ids of the transaction before
 }
 
 // transaction inserts a quarter of its rows into each table, and updates the rows of the transaction

@@ -22,7 +22,7 @@ var rawSQL string
 // rawCopyEvery is the number of transactions between two checkpoints: 40,000 rows, as in the product.
 const rawCopyEvery = 10
 
-// rawSQLite is how many rows per second an SQLite file takes, with the product's pragmas.
+// rawSQLite is the number of rows per second that an SQLite file takes, with the product's pragmas.
 func rawSQLite(ctx context.Context, path string, txs int) (float64, error) {
 	defer func() {
 		for _, suffix := range []string{"", "-wal", "-shm"} {

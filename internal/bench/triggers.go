@@ -38,7 +38,7 @@ type TriggersResult struct {
 	MemoryMB   float64 `json:"memory_mb"` // resident, after the start
 	// IdleCPUMS is the processor time of a minute in which nothing is due, from 20 seconds of it.
 	IdleCPUMS float64 `json:"idle_cpu_ms_per_minute"`
-	// Lags from the instant to the run's acceptance, and to the end of the last of its tasks.
+	// Lags are measured from the instant to the acceptance of the run, and to the end of its last task.
 	LagP50MS float64 `json:"lag_p50_ms"`
 	LagP99MS float64 `json:"lag_p99_ms"`
 	DoneP99  float64 `json:"done_p99_ms"`
@@ -47,7 +47,7 @@ type TriggersResult struct {
 const (
 	triggerWorkflows = 1000
 	idleSpan         = 20 * time.Second
-	// dueAhead is how long after the start the triggers are due.
+	// dueAhead is the time between the start and the due instant of the triggers.
 	dueAhead = idleSpan + 5*time.Second
 	fillRows = 2000
 )
@@ -111,8 +111,8 @@ func (r *TriggersResult) lags(ctx context.Context, st store.Store) error {
 	return err
 }
 
-// fill writes workflows and triggers as an owner would, the due ones for dueAhead from the end. It
-// gives the size of the database then.
+// fill writes workflows and triggers as an owner would. The due triggers are due at dueAhead after the end of
+// fill. It returns the size of the database at that time.
 func fill(ctx context.Context, c TriggersConfig) (megabytes float64, err error) {
 	st, err := c.At.Open(ctx)
 	if err != nil {
@@ -214,7 +214,7 @@ func (f *filling) insert(ctx context.Context, from, to int, declare func(int) wo
 	return nil
 }
 
-// scheduledDef is the definition of the workflows: the planner reads their parameters from it.
+// scheduledDef is the definition of the workflows. The planner reads their parameters from it.
 func scheduledDef() []byte {
 	def, err := json.Marshal(workflow.Workflow{Namespace: "bench", Name: "scheduled"})
 	if err != nil {

@@ -50,7 +50,7 @@ type Config struct {
 	// Look, if not nil, is called before the shards are read. The function that it returns is called with the
 	// rows that were read: see past.Past.
 	Look func() Compare
-	Full func() bool   // the disk has no room, so the node takes no attempts; nil: never
+	Full func() bool   // reports whether the disk is full, so that the node takes no attempts; nil: never
 	Busy func() int    // attempts that run or whose end is not reported yet; nil: unknown
 	Beat time.Duration // between two renewals; 0: BeatDefault
 	Lag  time.Duration // silence after which a member counts as dead; 0: LagDefault
@@ -137,7 +137,7 @@ func (n *Node) Run(ctx context.Context) error {
 		if ctx.Err() == nil {
 			return err
 		}
-		n.leave() // it may be listed nevertheless
+		n.leave() // the row of the member may exist nevertheless
 		return nil
 	}
 	var beats sync.WaitGroup

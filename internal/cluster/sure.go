@@ -7,9 +7,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Sure returns an instant on the boot clock. No node can declare this one dead until a lag after it. It is
-// the later of two instants. The first is when this node sent the last confirmed renewal. The second is
-// when it began to ask the other nodes and all of them were blind, too. It is 0 if there is none.
+// Sure returns an instant on the boot clock. No node can declare this one dead until a lag after this
+// instant. It is the later of two instants: the time at which this node sent the last confirmed renewal, and
+// the last time at which it began to ask the other nodes and all of them were blind, too. It is 0 if there is
+// none.
 func (n *Node) Sure() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -67,7 +67,7 @@ func (c *dates) addItem(item string) error {
 	case aYearly:
 		c.addYearly(a, b)
 	case aWeekday:
-		length := (b.day-a.day+7)%7 + 1 // it may go over the end of the week, as sat/sun does
+		length := (b.day-a.day+7)%7 + 1 // a range may go past the end of the week, as sat/sun does
 		for day := floorMod(a.day-weekday(0), 7) - 7; day < dayMax; day += 7 {
 			c.add(day, day+length-1)
 		}
@@ -188,7 +188,7 @@ func calendarSize(data []byte) error {
 	return nil
 }
 
-// atLine says in an error which line of a file is meant.
+// atLine adds the line of a file to an error.
 func atLine(err error, line int) error {
 	if e, ok := err.(*Error); ok {
 		e.Reason = fmt.Sprintf("line %d: %s", line, e.Reason)

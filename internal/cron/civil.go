@@ -2,8 +2,8 @@ package cron
 
 import "time"
 
-// The calendar of this package: years whose days and instants exist for it. The end keeps
-// every search bounded; the tz database itself promises nothing for so far a future.
+// The calendar of this package: the years whose days and instants exist for it. The end bounds every search.
+// The tz database itself makes no statement about years so far in the future.
 const (
 	yearMin = 1970
 	yearMax = 2199

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// This file says schedules in English. It reads the sets and not the text, so that the
-// words are about what will happen.
+// This file describes schedules in English. It reads the sets and not the text, so that the words describe
+// the instants of the schedule.
 
-// and joins words as people do.
+// and joins words with commas and "and".
 func and(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
@@ -84,7 +84,7 @@ func runs(set uint64) []run {
 	return all
 }
 
-// listSet says a set by its runs: "1, 5 to 9 and 12".
+// listSet describes a set by its runs: "1, 5 to 9 and 12".
 func listSet(set uint64, say func(int) string) string {
 	var words []string
 	for _, r := range runs(set) {
@@ -125,7 +125,7 @@ func evenly(set uint64, size int) (start, step int) {
 // spokenMax limits how many times of day are listed one by one.
 const spokenMax = 6
 
-// describe says the times of day.
+// describe describes the times of day in words.
 func (c *clocks) describe() string {
 	if c.list != nil || c.total() <= spokenMax {
 		var at []string
@@ -165,7 +165,7 @@ func evenMinutes(set uint64) string {
 	return ""
 }
 
-// unitWords says seconds or minutes.
+// unitWords describes the seconds or minutes in words.
 func unitWords(set uint64, unit string, within bool) string {
 	start, step := evenly(set, 60)
 	switch {
@@ -285,7 +285,7 @@ func (r *dayRule) dowWords() string {
 // "Friday to Sunday" are runs.
 func monday(dow uint8) uint64 { return uint64(dow&^1) | uint64(dow&1)<<7 }
 
-// describe says times, days and years without the zone.
+// describe describes times, days and years without the zone.
 func (w *wall) describe() string {
 	times, days, years := w.times.clocks.describe(), w.times.days.describe(), w.times.days.years.describe()
 	if days == "every day" && w.times.clocks.hours == 1<<24-1 {
@@ -294,7 +294,7 @@ func (w *wall) describe() string {
 	return times + " " + days + years
 }
 
-// describe says the years, "" for all.
+// describe describes the years in words; "" for all years.
 func (y *years) describe() string {
 	if *y == everyYear() {
 		return ""

@@ -12,7 +12,7 @@ var (
 	ErrBad = errors.New("bad schedule")
 	// ErrImpossible is a schedule that is well formed and never fires.
 	ErrImpossible = errors.New("schedule that never fires")
-	// ErrReboot is @reboot, which is an event and not a time: the caller's to handle.
+	// ErrReboot is @reboot, which is an event and not a time. The caller has to handle it.
 	ErrReboot = errors.New("@reboot is not a time")
 )
 
@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 // Unwrap gives the kind: [ErrBad], [ErrImpossible] or [ErrReboot].
 func (e *Error) Unwrap() error { return e.kind }
 
-// clip keeps a message readable whatever was pasted into the expression.
+// clip keeps a message readable if a long text was pasted into the expression.
 func clip(s string) string {
 	const max = 80
 	if len(s) <= max {

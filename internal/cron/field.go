@@ -26,7 +26,7 @@ const (
 	fields
 )
 
-// specs is never changed. The day of the week reads 7 as 0 before it looks here.
+// specs is never changed. For the day of the week, 7 is replaced by 0 before specs is used.
 var specs = [fields]field{
 	{name: "second", hi: 59},
 	{name: "minute", hi: 59},

@@ -50,7 +50,7 @@ func Every(d time.Duration, anchor time.Time) (*Schedule, error) {
 	return s, nil
 }
 
-// placeOf is the zone of an instant; the machine's own is taken for UTC, so that a schedule
+// placeOf is the zone of an instant. The local zone of the machine is replaced by UTC, so that a schedule
 // means the same everywhere.
 func placeOf(t time.Time) *time.Location {
 	if loc := t.Location(); loc.String() != "Local" {
@@ -87,8 +87,8 @@ func (e *every) prev(before int64) (int64, bool) {
 	}
 }
 
-// day gives the stretch of instants around t with one local date and one offset, and whether
-// the filter has that date. Without a filter nothing has to be looked up.
+// day gives the span of instants around t with one local date and one offset, and whether the filter contains
+// that date. Without a filter it looks up nothing.
 func (e *every) day(t int64) (start, end int64, ok bool) {
 	if e.only.none() {
 		return always, never, true

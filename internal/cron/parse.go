@@ -18,7 +18,7 @@ type Options struct {
 	Seed     string // what H is hashed from: namespace, workflow and trigger
 }
 
-// place is the zone that the options mean.
+// place is the zone that the options name.
 func (o *Options) place() (*time.Location, error) {
 	switch o.Location {
 	case nil:
@@ -341,7 +341,7 @@ func (p *parser) specialDow(item string) (string, bool, error) {
 	return "", false, nil
 }
 
-// impossible says why nothing ever fires.
+// impossible returns the reason for which a schedule never fires.
 func (p *parser) impossible(w *wall, words []word) error {
 	e := &Error{Expr: p.expr, Field: specs[fDom].name, Hint: "change the day, the month or the year", kind: ErrImpossible}
 	if len(words) == fields {

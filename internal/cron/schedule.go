@@ -122,8 +122,8 @@ func (s *Schedule) countDay(after, until int64) int64 {
 	return all.count()
 }
 
-// lay marks the instants of a part in (after, until], which is inside one day; bit 0 is the
-// second that follows after.
+// lay marks the instants of a part in (after, until], which is inside one day. Bit 0 is the second after the
+// instant after.
 func (p *part) lay(all *dayBits, after, until int64) {
 	const fewMax = 64 // as many steps cost about as much as laying out a day
 	lo, hi := max(p.lo, after+1), min(p.hi, until)
@@ -141,14 +141,14 @@ func (p *part) lay(all *dayBits, after, until int64) {
 	}
 }
 
-// Zone is where the schedule's days and wall times are.
+// Zone is the zone of the schedule's days and wall times.
 func (s *Schedule) Zone() *time.Location { return s.zone }
 
 // String is the canonical text. That of [Parse] can be parsed again and means the same, if
 // the policies for clock changes, which are not part of it, are given again.
 func (s *Schedule) String() string { return s.text }
 
-// Describe says the schedule in plain English, such as "at 02:15 every day, Europe/Berlin".
+// Describe describes the schedule in plain English, such as "at 02:15 every day, Europe/Berlin".
 func (s *Schedule) Describe() string { return s.words }
 
 // Between keeps the instants from start to end, both included; a zero time is no limit. It
@@ -200,7 +200,7 @@ func (s *Schedule) On(include, exclude Calendar) *Schedule {
 	return cut
 }
 
-// daysOf is a calendar in words: its own, if it has some.
+// daysOf describes a calendar in words: in its own words, if it has some.
 func daysOf(c Calendar) string {
 	if named, ok := c.(interface{ String() string }); ok {
 		return named.String()

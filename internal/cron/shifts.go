@@ -10,7 +10,7 @@ import (
 type Shift struct {
 	At       time.Time     // the first instant of the new offset
 	From, To time.Duration // offsets from UTC, east is positive, before and after
-	Effect   string        // what the schedule makes of it, in English
+	Effect   string        // the effect on the schedule, in English
 }
 
 // shiftsMax bounds one answer; two changes in each of 230 years are fewer.

@@ -10,7 +10,7 @@ const (
 	RunBefore            // at the last whole minute (second, if the form has seconds) before the change
 )
 
-// gapNames and repeatNames are how the workflow file spells the policies.
+// gapNames and repeatNames are the names of the policies in the workflow file.
 var (
 	gapNames    = [...]string{"run_after", "skip", "run_before"}
 	repeatNames = [...]string{"once", "second", "both"}

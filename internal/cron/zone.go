@@ -45,8 +45,8 @@ func (z zone) at(sec int64) span {
 		s.end = end.Unix()
 	}
 	if s.end <= sec {
-		// Past the last explicit change package time takes every year for 365 days, and on
-		// 31 December of a leap year it names an end that has gone by.
+		// For the years after the last explicit change, package time assumes 365 days. On 31 December of a leap
+		// year, it names an end that is in the past.
 		day, _ := split(sec)
 		s.end = join(day+1, 0)
 	}
@@ -83,7 +83,7 @@ func (z zone) after(s span) span {
 	return n
 }
 
-// walls is the wall-clock interval that a span shows.
+// walls is the wall-clock interval that the clocks show during a span.
 func (s span) walls() interval { return interval{s.start + s.off, s.end + s.off} }
 
 // interval is [lo, hi) in seconds.
@@ -107,8 +107,8 @@ func minus(from []interval, hole interval) []interval {
 	return kept
 }
 
-// minusBefore takes out what earlier spans show too, minusAfter what later ones do. A span
-// farther than reach shows no wall time of this one.
+// minusBefore removes the times that earlier spans also show. minusAfter removes the times that later spans
+// also show. A span farther away than reach shows no wall time of this one.
 func (z zone) minusBefore(walls []interval, s span) []interval {
 	for p := s; p.start > always && s.start-p.start < reach; {
 		p = z.before(p)
@@ -152,7 +152,7 @@ const zoneNameMax = 64
 
 func quote(s string) string { return `"` + s + `"` }
 
-// zoneHint proposes what may have been meant.
+// zoneHint proposes the zone that may have been meant.
 func zoneHint(name string) string {
 	const what = "a zone is an IANA name such as Europe/Berlin or UTC"
 	if name == "Local" {
@@ -212,7 +212,8 @@ func zoneKey(s string) string {
 	}, strings.ToLower(s))
 }
 
-// slipsTo returns the number of edits between two names; enough if their lengths alone differ by that much.
+// slipsTo returns the number of edits between two names. It returns enough if their lengths alone differ by
+// that much.
 func slipsTo(a, b string, enough int) int {
 	if len(a)-len(b) >= enough || len(b)-len(a) >= enough {
 		return enough

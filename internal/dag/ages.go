@@ -125,8 +125,8 @@ func (r *Run) awaits(by int32) {
 	r.approvals += by
 }
 
-// Waited returns for how long a ready task of the list has waited, up to 24 days. After a reload it counts
-// from there.
+// Waited returns how long a ready task of the list has waited, up to 24 days. After a reload, the time begins
+// again.
 func (r *Run) Waited(t TaskID, now Micros) time.Duration {
 	if t == LeaderTask {
 		return 0

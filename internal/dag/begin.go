@@ -5,8 +5,8 @@ import "fmt"
 // Rules for runs that were not started by hand: they may have to begin by an instant, and may not be
 // resubmitted.
 
-// watchStart asks for a timer at the instant by which the run must have begun. The instant is one of the
-// calendar, so the time that is left follows the wall clock, however long the run has waited before.
+// watchStart sets a timer for the instant by which the run must have begun. The instant is a date on the
+// calendar, so the remaining time follows the wall clock, however long the run has waited before.
 func (r *Run) watchStart(now Now, fx *Effects) {
 	if r.Fire == nil || r.Fire.StartBy == 0 || r.begun() {
 		return
@@ -15,8 +15,8 @@ func (r *Run) watchStart(now Now, fx *Effects) {
 	fx.Timers = append(fx.Timers, Timer{Due: now.Mono + micros(left), Run: r.ID, Kind: TimerStartBy, Task: LeaderTask})
 }
 
-// begun reports whether the run is past the point up to which it may end skipped: some
-// task was given to a handler, or ended without one.
+// begun reports whether the run is past the point up to which it may end as skipped: a handler got one of its
+// tasks, or a task ended without a handler.
 func (r *Run) begun() bool {
 	if r.State.Terminal() || r.Generation > 1 {
 		return true
@@ -32,7 +32,7 @@ func (r *Run) begun() bool {
 // AwaitsStart reports whether the run still has to begin by an instant.
 func (r *Run) AwaitsStart() bool { return r.Fire != nil && r.Fire.StartBy != 0 && !r.begun() }
 
-// tooLate ends a run that did not begin in time: nothing of it has happened, nothing will.
+// tooLate ends a run that did not begin in time. None of its tasks has started, and none will.
 func (r *Run) tooLate(now Now) Verdict {
 	if !r.AwaitsStart() || r.Intent >= IntentStop {
 		return Stale
@@ -47,7 +47,7 @@ func (r *Run) tooLate(now Now) Verdict {
 	return Accepted
 }
 
-// unbegun is the state of the tasks that had not begun, or would not be tried again, when the run ended.
+// unbegun is the state that a task gets if it had not begun, or would not be retried, when the run ended.
 func (r *RunRow) unbegun() TaskState {
 	switch {
 	case r.State == RunSkipped:
@@ -58,8 +58,8 @@ func (r *RunRow) unbegun() TaskState {
 	return Stopped
 }
 
-// Denied reports whether a run failed because it did not get its claim. The states of its tasks do not tell:
-// an operator may have marked all tasks of a recovered run as succeeded while it was queued.
+// Denied reports whether a run failed because it did not get its claim. The states of its tasks do not show
+// this: an operator may have marked all tasks of a recovered run as succeeded while it was queued.
 func (r *RunRow) Denied() bool {
 	return r.Cause == CauseQueue || r.Cause == CauseLock || r.Cause == CauseCycle
 }

@@ -43,16 +43,16 @@ func NewGraph(spec GraphSpec) (*Graph, error) {
 // errorsMax bounds the errors that an invalid graph can cause.
 const errorsMax = 100
 
-// walkMax bounds the steps taken to check what conditions read; without it 100,000
-// conditions that look far back would cost a product of tasks and edges.
+// walkMax bounds the steps of the check of what conditions read. Without it, 100,000 conditions that look far
+// back would cost the product of tasks and edges.
 const walkMax = 20_000_000
 
 type builder struct {
 	spec GraphSpec
 	g    *Graph
 	errs GraphErrors
-	// The walks of ancestor: needs looked at in all, the number of this walk, and by task
-	// the walk that last saw it.
+	// The walks of ancestor: the number of needs that were looked at, the number of this walk, and, by task, the
+	// last walk that saw it.
 	walk  int
 	round int32
 	seen  []int32
@@ -126,8 +126,8 @@ func (b *builder) reverse() {
 	g.deps = adjacency{off, ids}
 }
 
-// sort orders the tasks so that each follows what it needs; what cannot be ordered is on
-// a cycle or behind one.
+// sort orders the tasks so that each follows its needs. A task that cannot be ordered is on a cycle or
+// depends on one.
 func (b *builder) sort() {
 	g, n := b.g, len(b.g.names)
 	left := make([]int32, n)
@@ -198,7 +198,7 @@ func (b *builder) conditions() {
 	}
 }
 
-// reads notes what a condition of t looks at.
+// reads notes the tasks that a condition of t reads.
 func (b *builder) reads(t TaskID, c Condition) {
 	g, reads := b.g, c.Reads()
 	g.params = g.params || reads.Params

@@ -10,12 +10,12 @@ type ClaimStage uint8
 
 // The stages. Their numbers are stored: only append.
 const (
-	ClaimNone    ClaimStage = iota // it asks for nothing now, and has nothing
+	ClaimNone    ClaimStage = iota // asks for nothing now, and has nothing
 	ClaimAsked                     // it is queued
 	ClaimGranted                   // it has everything
-	ClaimLent                      // it is suspended: it has its locks, and has given back its place in the queue
-	ClaimAgain                     // it has its locks, and asks for its place again
-	ClaimOver                      // it has ended, and has nothing
+	ClaimLent                      // suspended: it has its locks, and has given back its queue slot
+	ClaimAgain                     // has its locks, and asks for a queue slot again
+	ClaimOver                      // has ended, and has nothing
 	claimStages
 )
 
@@ -25,7 +25,7 @@ func (s ClaimStage) String() string { return claimStageNames[s] }
 
 // Bounds of a claim.
 const (
-	ClaimLocksMax = 16  // locks of one run
+	ClaimLocksMax = 16  // number of locks of one run
 	ClaimNameMax  = 200 // bytes of the name of a lock, and of a key
 )
 
@@ -35,20 +35,20 @@ type Claim struct {
 	Queue string   `json:"queue,omitempty"`
 	Key   string   `json:"key,omitempty"` // of the queue's per_key
 	Locks []string `json:"locks,omitempty"`
-	Fail  bool     `json:"fail,omitempty"` // a lock that another has fails the run
+	Fail  bool     `json:"fail,omitempty"` // fail the run if another run has a lock
 	// Level is the run's level in its queue: its priority, even if the queue's order ignores it now. 0: it names
 	// no queue.
 	Kept  bool `json:"kept,omitempty"`
 	Stage ClaimStage
-	// Level is the run's in its line: its priority, whether the queue's order heeds it now or not. 0: it names no
-	// queue.
+	// Level is the run's level in its line: its priority, even if the queue's order ignores it now. 0: it names
+	// no queue.
 	Level Priority `json:"level,omitempty"`
-	// Asked is the time since which it is queued. Each asking gets another one.
+	// Asked is the time since which it is queued. Each request gets a new one.
 	Asked Micros
-	// Grant is the number of the grant: each is greater than all before.
+	// Grant is the number of the grant. It is greater than the numbers of all earlier grants.
 	Grant   int64  `json:"grant,omitempty"`
 	Granted Micros `json:"granted,omitempty"`
-	Limit   int32  `json:"limit,omitempty"` // what the queue let through when it was granted; 0: any number
+	Limit   int32  `json:"limit,omitempty"` // the limit of the queue at the grant; 0: any number
 	// Family is the first ancestor of a run that another run has started. The run uses the locks of its family.
 	Family RunID
 }
@@ -64,16 +64,16 @@ func (c *Claim) place() *Claim {
 	return nil
 }
 
-// Holds reports whether it has anything that others may wait for.
+// Holds reports whether it has anything for which others may wait.
 func (c *Claim) Holds() bool {
 	return c != nil && (c.Stage == ClaimGranted || c.Stage == ClaimLent || c.Stage == ClaimAgain)
 }
 
-// Slot reports whether it has a place in its queue.
+// Slot reports whether it has a slot of its queue.
 func (c *Claim) Slot() bool { return c != nil && c.Queue != "" && c.Stage == ClaimGranted }
 
-// Line is the name of the line in which it waits: that of its queue and key, or of its
-// first lock.
+// Line is the name of the line in which it waits: the line of its queue and key, or the line of its first
+// lock.
 func (c *Claim) Line() string {
 	if c.Queue == "" {
 		return "/" + c.Locks[0]
@@ -99,7 +99,7 @@ func (c *Claim) What() string {
 	return strings.Join(parts, " and ")
 }
 
-// Aside reports whether it waits in a line and its owner need not know it until then.
+// Aside reports whether it waits in a line and need not be in its owner's memory until it is granted.
 func (c *Claim) Aside() bool { return c.InLine() && !c.Kept }
 
 const (
@@ -154,7 +154,7 @@ func PackNames(names ...string) []byte {
 	return w.b
 }
 
-// unpackClaim reads what Pack wrote.
+// unpackClaim reads the form that Pack writes.
 func unpackClaim(b []byte) (*Claim, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -207,9 +207,9 @@ func (r *Run) deny(ev *Event, now Now) Verdict {
 	return Accepted
 }
 
-// await has an admitted run wait on, for something else.
+// await makes an admitted run wait again, for something else.
 func (r *Run) await(ev *Event) Verdict {
-	for i := 0; i < len(r.stirred); i++ { // nothing begins, but what has been decided has ended its instances, too
+	for i := 0; i < len(r.stirred); i++ { // no task begins, but a decided foreach task has ended its instances, too
 		r.endWith(r.stirred[i])
 	}
 	r.record(Record{Kind: RecWaiting, Task: LeaderTask, Text: ev.Wait})

@@ -5,9 +5,8 @@ package dag
 type Condition interface {
 	// Source is the text that the condition was compiled from. The text is stored.
 	Source() string
-	// Handles reports whether it names failure(), always() or a task's status. Such a
-	// task waits until everything it needs is terminal, failed or not. Any other
-	// condition is implicitly success() && itself.
+	// Handles reports whether it names failure(), always() or a task's status. Such a task waits until all of its
+	// needs are terminal, failed or not. Any other condition implicitly means success() && itself.
 	Handles() bool
 	// Reads returns the states, outputs and parameters that the condition reads, so that nothing else is kept
 	// in memory.
@@ -28,7 +27,7 @@ type View struct {
 	Success bool   // no need failed and at least one succeeded, or there are no needs
 	Failure bool   // some need failed or is upstream_failed
 	Params  []byte // a JSON object; nil if the condition does not read parameters
-	Light   bool   // it is evaluated inside of a step: see StepCostMax
+	Light   bool   // evaluated inside of a step: see StepCostMax
 	// Task gives the state of a task that Reads named and its outputs, a JSON object or
 	// nil. Only tasks that are terminal are ever asked for.
 	Task func(name string) (TaskState, []byte)

@@ -1,8 +1,8 @@
 package dag
 
-// cycles finds the cycles among the tasks that could not be ordered; left counts the needs of each that
-// were not ordered. Tasks that all reach each other form one knot, which is reported by one path. The order
-// is that of the first task of each knot.
+// cycles finds the cycles among the tasks that could not be ordered. left counts, for each task, the needs
+// that were not ordered. Tasks that all reach each other form one knot, and one path is reported for each
+// knot. The order of the paths follows the first task of each knot.
 func (b *builder) cycles(left []int32) {
 	k := knots{g: b.g, left: left, seen: make([]int32, len(left)), low: make([]int32, len(left)), of: make([]TaskID, len(left))}
 	for t := range left {
@@ -35,11 +35,11 @@ type knots struct {
 	g     *Graph
 	left  []int32
 	count int32
-	seen  []int32 // when a task was met; 0: not yet
-	low   []int32 // the earliest that is reached from it
+	seen  []int32 // the number of the visit of each task; 0: not visited yet
+	low   []int32 // the lowest number that can be reached from it
 	of    []TaskID
 	size  map[TaskID]int
-	open  []TaskID // met, and of no knot yet
+	open  []TaskID // visited, and not part of a knot yet
 }
 
 // visit is a task whose needs are being looked at.
@@ -98,9 +98,9 @@ func (k *knots) close(t TaskID) {
 	}
 }
 
-// path is a shortest way from a task of a knot back to itself.
+// path is a shortest path from a task of a knot back to itself.
 func (k *knots) path(start TaskID) []string {
-	after := map[TaskID]TaskID{} // by task, the one that needs it on the way
+	after := map[TaskID]TaskID{} // for each task, the next task on the path that needs it
 	queue := []TaskID{start}
 	for i := 0; i < len(queue); i++ {
 		at := queue[i]
@@ -117,7 +117,7 @@ func (k *knots) path(start TaskID) []string {
 	return nil
 }
 
-// names lists the way from start to its last task, and start again.
+// names lists the path from start to its last task, and start again.
 func (k *knots) names(after map[TaskID]TaskID, start, last TaskID) []string {
 	way := []string{k.g.names[start]}
 	for at := last; at != start; at = after[at] {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A start deadline counts from the instant at which a task became ready to its hand-over. The
-// instant is in the rows: the end of the last task that it needs, or of its own last attempt.
+// A start deadline bounds the time between the instant at which a task became ready and its assignment. The
+// instant is in the rows: it is the end of the last need, or of the task's own last attempt.
 
-// watchReady asks for the timers of the tasks that became ready in this step.
+// watchReady sets timers for the tasks that became ready in this step.
 func (r *Run) watchReady(now Now, fx *Effects) {
 	for _, t := range r.limited {
 		if p := &r.tasks[t]; p.state == Ready {
@@ -22,8 +22,8 @@ func (r *Run) watchStartOf(t TaskID, due time.Duration, fx *Effects) {
 	fx.Timers = append(fx.Timers, Timer{Due: due, Run: r.ID, Kind: TimerStart, Task: t, Token: r.tasks[t].token})
 }
 
-// startLate acts on a task that was not assigned in time. The task fails; if a timeout only warns, the
-// warning is given once.
+// startLate acts on a task that was not assigned in time. The task fails. If its deadline only warns, the
+// warning is recorded once.
 func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 	if ev.Task < 0 || int(ev.Task) >= len(r.tasks) {
 		return NoSuchTask
@@ -51,7 +51,7 @@ func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// watchLoaded asks again for the start deadlines of ready tasks, with the time that is left.
+// watchLoaded sets the start deadlines of ready tasks again, with the time that is left.
 func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *Effects) {
 	w := readiness{g: r.Graph, begun: r.StartedAt, views: views, attempts: attempts}
 	for t := range r.tasks {
@@ -65,8 +65,8 @@ func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *
 type StartBy struct {
 	Due   Micros
 	Limit time.Duration // counted from ready
-	Warns bool          // to be late is only recorded
-	Said  bool          // that it is late was recorded
+	Warns bool          // lateness is only recorded
+	Said  bool          // the lateness was recorded
 }
 
 // StartsBy returns the start deadlines of the ready tasks among some tasks.
@@ -75,14 +75,14 @@ func StartsBy(g *Graph, row *RunRow, views []TaskView, attempts []AttemptRow) fu
 	return w.startBy
 }
 
-// readiness tells from the rows of a run since when its tasks are ready.
+// readiness finds in the rows of a run since when its tasks are ready.
 type readiness struct {
 	g        *Graph
 	begun    Micros
 	views    []TaskView
 	attempts []AttemptRow
 
-	since  []Micros // by task, when it was settled; computed on first use
+	since  []Micros // by task: when it was settled; computed on first use
 	newest map[TaskID]*AttemptRow
 }
 
@@ -90,7 +90,7 @@ func (w *readiness) startBy(t TaskID) (StartBy, bool) {
 	p := w.g.Policy(t)
 	d := StartBy{Limit: p.StartDeadline, Warns: p.WarnOnTimeout}
 	if d.Limit == 0 || w.views[t].State != Ready || w.g.Logic(t) != nil {
-		return d, false // or it is never handed over: that of a foreach is its instances'
+		return d, false // or it is never assigned: the deadline of a foreach task applies to its instances
 	}
 	if w.since == nil {
 		w.settledAt()

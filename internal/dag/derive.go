@@ -11,10 +11,10 @@ import (
 type TaskView struct {
 	State   TaskState
 	Token   Token // newest attempt; 0: none
-	Retries int32 // tries in this generation that are, or were, to be followed by another
+	Retries int32 // tries in this generation that have, or had, to be followed by another
 	Losses  int32 // in this generation
-	Own     bool  // State comes from the newest attempt, or did when a generation before kept it
-	Halted  bool  // stopped for itself, not with its run
+	Own     bool  // State is the state of the newest attempt, or was when an earlier generation kept it
+	Halted  bool  // stopped by itself, not with its run
 }
 
 // Derive computes the state of every task from the graph and the rows of a run: the attempts of any
@@ -30,7 +30,7 @@ func Derive(g *Graph, run *RunRow, attempts []AttemptRow) ([]TaskView, error) {
 	return d.views, err
 }
 
-// derived is Derive. If fx is not nil, it says which conditions are not to be evaluated now, and collects
+// derived is Derive. If fx is not nil, it names the conditions that are not to be evaluated now, and collects
 // them.
 func derived(g *Graph, run *RunRow, attempts []AttemptRow, fx *Effects) (*deriver, error) {
 	views := make([]TaskView, g.Len())
@@ -114,7 +114,7 @@ func (d *deriver) derive() error {
 	return nil
 }
 
-// unpack takes states as a row has them; others than may be there mean that it is damaged.
+// unpack reads states as a row has them. A state that a row cannot have means that the row is damaged.
 func (d *deriver) unpack(what string, packed []byte, take func(TaskID, TaskState) bool) error {
 	odd := false
 	err := unpackStates(packed, d.g.Len(), func(t TaskID, s TaskState) { odd = !take(t, s) || odd })
@@ -346,10 +346,10 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 		switch {
 		case p.state.Held():
 			r.adoptAttempt(p, a)
-			if a.Cause == CauseHalted { // the telling may have been lost
+			if a.Cause == CauseHalted { // the order to the holder may have been lost
 				r.cancelTask(a, fx)
 			}
-			if p.state == Running && a.Cause != CauseTimeout { // or it was warned of
+			if p.state == Running && a.Cause != CauseTimeout { // or its holder was warned
 				ran := Now{Wall: now.Wall, Mono: now.Mono - clamp(now.Wall-a.Started, r.Graph.Policy(a.Task).Timeout)}
 				r.watch(a.Task, a.Token, ran, fx)
 			}
@@ -359,10 +359,10 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 			}
 			r.adoptAttempt(p, a)
 			r.expect(a, now, fx)
-			if sp := r.spreads[a.Task]; sp != nil && sp.left == 0 && a.Started != 0 { // its outputs are to be read
+			if sp := r.spreads[a.Task]; sp != nil && sp.left == 0 && a.Started != 0 { // the outputs of its instances have to be read
 				fx.Prepares = append(fx.Prepares, Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: Foreach})
 			}
-		case p.state == RetryWait && a.State == AttemptLost && a.Cause == CauseAsk: // it waits for an operator
+		case p.state == RetryWait && a.State == AttemptLost && a.Cause == CauseAsk: // the task waits for an operator
 		case p.state == RetryWait:
 			fx.Timers = append(fx.Timers, Timer{Due: now.Mono + clamp(a.RetryAt-now.Wall, a.RetryWait),
 				Run: r.ID, Kind: TimerRetry, Task: a.Task, Token: a.Token})

@@ -57,7 +57,7 @@ func headOf(r *Run) runHead {
 	h := runHead{r.State, r.Intent, r.Generation, r.Cause, r.Message, [4]Micros{r.SplitAt, r.StartedAt, r.FinishedAt, r.LeaderAt},
 		r.Leader, [5]int32{r.left, r.failed, r.active, r.deferred, r.fanning}, r.leader, string(r.base), string(r.own), len(r.tasks), string(PackClaims(r.Claim, r.Shares()))}
 	h.Task.slot = 0
-	if r.State != RunSplitting { // how Leader work ended is its row's
+	if r.State != RunSplitting { // the end of Leader work is in the row of its attempt
 		h.Task.state = Pending
 	}
 	return h

@@ -12,17 +12,17 @@ const (
 	EvAssign                         // a slot was booked: Task goes to Handler
 	EvStarted                        // the attempt is known to run, since At
 	EvReport                         // the attempt ended: Result
-	EvLost                           // the attempt's handler is gone, or has not got it (Here)
+	EvLost                           // the handler of the attempt is gone, or does not have the attempt (Here)
 	EvTimer                          // a timer that Step asked for is due
 	EvIntent                         // an operator wants Intent
-	EvRecover                        // an operator wants what failed to be tried again
-	EvCheck                          // check everything again; repairs a run that stands still
-	EvAdmit                          // what a waiting run waited for is there: like EvSubmit
+	EvRecover                        // an operator wants a retry of the failed tasks
+	EvCheck                          // the run is checked again; a run that stands still is repaired
+	EvAdmit                          // the condition of a waiting run is met: like EvSubmit
 	EvMark                           // an operator decides about one task: Mark
 	EvArm                            // a deferred task is prepared: Due, Child
-	EvSettle                         // what a deferred task waited for is there: Result
-	EvDeny                           // a waiting run does not get what it claims: it ends with Cause and Reason
-	EvRefuse                         // tasks that wait for a place in Queue do not get one: they fail with Reason
+	EvSettle                         // the condition of a deferred task is met: Result
+	EvDeny                           // a waiting run is denied its claim: it ends with Cause and Reason
+	EvRefuse                         // tasks that wait for a slot of Queue do not get one: they fail with Reason
 	EvEvaluated                      // conditions were evaluated: Evaluated, of Generation
 )
 
@@ -30,7 +30,7 @@ var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "e
 
 func (k EventKind) String() string { return eventNames[k] }
 
-// Event is one thing that happened to a run; which fields count depends on Kind.
+// Event is one event of a run. Its Kind decides which fields are used.
 type Event struct {
 	Kind    EventKind
 	Task    TaskID
@@ -41,24 +41,24 @@ type Event struct {
 	Timer   TimerKind
 	Intent  Intent
 	Graph   *Graph // EvSubmit, EvAdmit (nil: Leader work splits), EvSplit
-	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: what the run must wait for; "": nothing
+	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: why the run must wait; "": it need not
 	Cause   Cause  // EvDeny
 	Queue   string // EvRefuse
 	Skip    bool   // EvDeny: the run ends skipped, not failed
 	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run
-	Err     string // EvSplit: why it cannot be split
-	Params  []byte // EvSplit of a run whose parameters were raw: the completed ones
-	Scope   Scope  // EvRecover: what of the run; with any but the failed tasks, from Task
+	Err     string // EvSplit: the reason for which it cannot be split
+	Params  []byte // EvSplit of a run with raw parameters: the completed parameters
+	Scope   Scope  // EvRecover: the part of the run; other parts than the failed tasks begin at Task
 	Mark    Mark
 	Outputs []byte // EvMark with MarkSucceeded: a JSON object, or nil
-	Actor   string // EvIntent, EvRecover, EvMark, EvSettle: who
-	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvDeny, EvRefuse, EvCheck with Fault: why
-	Here    bool   // EvLost: whose attempt it was is there, and has not got it: no node is gone
-	Of      Kind   // EvArm, EvSettle: what the task must be
+	Actor   string // EvIntent, EvRecover, EvMark, EvSettle: the person or service
+	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvDeny, EvRefuse, EvCheck with Fault: the reason
+	Here    bool   // EvLost: the handler is alive and does not have the attempt: no node is gone
+	Of      Kind   // EvArm, EvSettle: the required kind of the task
 	Due     Micros // EvArm: the instant that it waits for; 0: none
 	Child   Child  // EvArm, EvSettle of a call: the run that it started; EvSettle of a foreach: the generation that was read
 	Items   *Items // EvArm of a foreach
-	Fault   string // EvCheck: what recovery found and repairs with this; "": it only looks
+	Fault   string // EvCheck: the fault that recovery found and wants repaired; "": only a check
 
 	Generation int32       // EvEvaluated
 	Evaluated  []Evaluated // EvEvaluated
@@ -73,7 +73,7 @@ type Result struct {
 	Signal   string // the signal's name, if one ended it
 	Message  string // one sentence for a person
 	Outputs  []byte // a JSON object, or nil
-	TimedOut bool   // ran past its cap although it was let go on (on_timeout: warn)
+	TimedOut bool   // ran past its timeout, and continued (on_timeout: warn)
 	Started  Micros // 0: never started
 	Finished Micros
 }
@@ -87,36 +87,36 @@ type Cause string
 // The causes that the domain knows; workers add their own (signal, start).
 const (
 	CauseExit      Cause = "exit"      // exit code other than 0
-	CauseOutput    Cause = "output"    // what it left behind cannot be taken
+	CauseOutput    Cause = "output"    // its outputs or artifacts cannot be accepted
 	CauseTimeout   Cause = "timeout"   // execution cap
-	CausePermanent Cause = "permanent" // its handler says that another try would be in vain
-	CauseOverdue   Cause = "overdue"   // execution cap, and its holder did not report
-	CauseCondition Cause = "condition" // its if could not be evaluated
+	CausePermanent Cause = "permanent" // its handler says that a retry cannot succeed
+	CauseOverdue   Cause = "overdue"   // the timeout and the grace have passed, and the holder did not report
+	CauseCondition Cause = "condition" // its condition (if) could not be evaluated
 	CauseLost      Cause = "lost"      // its handler is gone
 	CauseNodeGone  Cause = "node_gone" // its handler is gone, and the task may run nowhere else
 	CausePoison    Cause = "poison"    // lost too often
-	CauseNoRetake  Cause = "if_lost"   // lost, and its trigger says: fail
-	CauseOnLost    Cause = "on_lost"   // lost, and the task says: fail
-	CauseAsk       Cause = "ask"       // lost, and the task says: ask an operator
+	CauseNoRetake  Cause = "if_lost"   // lost, and the trigger has if_lost: fail
+	CauseOnLost    Cause = "on_lost"   // lost, and the task has on_lost: fail
+	CauseAsk       Cause = "ask"       // lost, and the task has on_lost: ask
 	CauseDeadline  Cause = "start_deadline"
-	CauseMarked    Cause = "marked"       // an operator says how it ended
-	CauseSkip      Cause = "skipped"      // an operator says that it is not to run
-	CauseRetry     Cause = "retry"        // an operator says that it is to run now
-	CauseFrom      Cause = "start_from"   // its run begins at it
+	CauseMarked    Cause = "marked"       // an operator decided how it ended
+	CauseSkip      Cause = "skipped"      // an operator decided that it does not run
+	CauseRetry     Cause = "retry"        // an operator decided that it runs now
+	CauseFrom      Cause = "start_from"   // the run begins at this task
 	CauseHalted    Cause = "task_stopped" // an operator stopped it, not its run
 	CauseMissed    Cause = "missed"       // of a run: it did not begin in time
 	CauseStopped   Cause = "stopped"
 	CauseKilled    Cause = "killed"
 	CauseTask      Cause = "task_failed" // of a run: some task failed
-	CauseSplit     Cause = "split"       // of a run: the Leader could not make tasks of it
+	CauseSplit     Cause = "split"       // of a run: the Leader could not make its tasks
 	CauseCorrupt   Cause = "corrupt"     // of a run: quarantined
 	CauseChild     Cause = "child"       // of a call: its run did not succeed
 	CauseRejected  Cause = "rejected"    // of an approval
-	CausePrepare   Cause = "prepare"     // of a logical task: what it is to wait for cannot be
+	CausePrepare   Cause = "prepare"     // of a logical task: its definition or its target cannot be resolved
 	CauseInstances Cause = "instances"   // of a foreach: some of its instances failed
-	CauseQueue     Cause = "queue"       // of a run or a task: its queue is not there, or does not let it wait
+	CauseQueue     Cause = "queue"       // of a run or a task: its queue does not exist, or does not let it wait
 	CauseLock      Cause = "lock"        // of a run: it cannot have its locks
-	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, by way of others
+	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, through other runs
 )
 
 // Causes lists the causes that the domain sets, and those that processes report.
@@ -136,17 +136,17 @@ type TimerKind uint8
 // The timers of a run.
 const (
 	TimerRetry      TimerKind = iota + 1 // a failed task is due again
-	TimerTimeout                         // an attempt's cap has passed (on_timeout: warn)
-	TimerOverdue                         // its holder should have reported long ago
-	TimerRunTimeout                      // the run's cap has passed
+	TimerTimeout                         // the timeout of an attempt has passed (on_timeout: warn)
+	TimerOverdue                         // the holder should have reported long ago
+	TimerRunTimeout                      // the timeout of the run has passed
 	TimerStartBy                         // the run should have begun
-	TimerStart                           // a ready task should have been handed over
-	TimerDeferred                        // a deferred task is due, or has waited for as long as it may
-	TimerLook                            // of the owner: what a deferred task waits for is looked at again
+	TimerStart                           // a ready task should have been assigned
+	TimerDeferred                        // a deferred task is due, or has waited for its longest time
+	TimerLook                            // of the owner: it checks the condition of a deferred task again
 )
 
-// overdueAfter is how long past its cap and grace an attempt may be silent before the
-// run settles it without its holder.
+// overdueAfter is the time after the timeout and grace of an attempt for which it may be silent. Then the run
+// settles the attempt without its holder.
 const overdueAfter = 10 * time.Second
 
 // Timer asks for an event when Due (on the Mono clock) is reached. Timers are never cancelled: Step ignores
@@ -174,25 +174,25 @@ type Cancel struct {
 type Effects struct {
 	Timers  []Timer
 	Cancels []Cancel
-	// Prepares are deferred tasks whose owner has to find out what they wait for.
+	// Prepares are deferred tasks. The owner has to find out what they wait for.
 	Prepares []Prepare
-	// Orders are messages to child runs. Unlike all other effects they belong into the transaction, because they
-	// are not asked for again.
+	// Orders are messages to child runs. Unlike all other effects they belong in the transaction, because a
+	// reload does not ask for them again.
 	Orders []Order
 	// Poisoned are tasks that failed because they were lost too often. The owner reports them to an operator.
 	Poisoned []Poisoned
 	// Evaluations are conditions that were not evaluated inside of the step: their owner answers with
 	// EvEvaluated.
 	Evaluations []Evaluation
-	// Evaluate is set by the owner. It evaluates a condition inside a step, or returns ErrCostly. If it is nil,
-	// each condition that costs at most StepCostMax is evaluated there.
+	// Evaluate evaluates a condition inside a step, or returns ErrCostly. The owner sets it. If it is nil, each
+	// condition that costs at most StepCostMax is evaluated inside the step.
 	Evaluate func(Condition, View) (bool, error)
 }
 
-// Poisoned is a task that is suspected to end whatever runs it.
+// Poisoned is a task that is suspected to end every worker that runs it.
 type Poisoned struct {
 	Run  RunID
-	Task string // its name; "": the splitting
+	Task string // the name of the task; "": the splitting
 }
 
 // Reset empties it for the next transaction.
@@ -206,18 +206,18 @@ func (fx *Effects) Reset() {
 	fx.Evaluations = fx.Evaluations[:0]
 }
 
-// Verdict is the answer to an event. Everything but Accepted changed nothing; its text
-// is the named rejection that the sender gets.
+// Verdict is the answer to an event. Only Accepted means that the event changed something. The text of any
+// other verdict is the rejection that the sender gets.
 type Verdict uint8
 
 // The verdicts.
 const (
 	Accepted  Verdict = iota
-	Duplicate         // it had happened already; the sender may forget it
-	Stale             // token or holder are not the task's newest
-	RunEnded          // the run is over
+	Duplicate         // the event had already happened; the sender may forget it
+	Stale             // the token or the holder is not the newest of the task
+	RunEnded          // the run has ended
 	NoSuchTask
-	WrongState // the verb does not fit the state
+	WrongState // the state does not allow the verb
 )
 
 var verdictNames = [...]string{"accepted", "duplicate", "fenced", "run_ended", "no_such_task", "wrong_state"}

@@ -6,24 +6,24 @@ import "fmt"
 type Fire struct {
 	Trigger  string // its name in the workflow
 	Instant  Micros // the logical instant: trigger.time
-	StartBy  Micros // not begun by then, the run ends skipped; 0: whenever
+	StartBy  Micros // if the run has not begun by then, it ends as skipped; 0: no limit
 	Backfill int64  // the backfill that it is part of; 0: none
 	Key      string // of an event: its id
 	Of       RunID  // the run that it repeats; zero: none
 	From     string // the task that it begins at; "": the first
-	// FailLost: a task that loses its handler fails the run, nothing is submitted again.
+	// FailLost: if one task loses its handler, the run fails, and no task is assigned again.
 	FailLost bool
 	Parent   *Parent // the call that started it
 	Trace    string  // the trace context of its caller, as ParseTrace returns it; "": none
 }
 
-// Alone reports whether a run has to do with no trigger and no other run. f may be nil.
+// Alone reports whether a run belongs to no trigger and to no other run. f may be nil.
 func (f *Fire) Alone() bool {
 	return f == nil || f.Trigger == "" && f.Key == "" && f.Instant == 0 && f.StartBy == 0 && f.Backfill == 0 && f.Of.IsZero() &&
 		f.From == "" && !f.FailLost && f.Parent == nil
 }
 
-// Parent is the call that started a run, and the line that it descends from.
+// Parent is the call that started a run, and the ancestors of the run.
 type Parent struct {
 	Task TaskID
 	Line []Ancestor // from the first to the parent: never empty
@@ -35,7 +35,7 @@ type Ancestor struct {
 	Workflow WorkflowID
 }
 
-// Up is the run whose call it was.
+// Up is the run that made the call.
 func (p *Parent) Up() Ancestor { return p.Line[len(p.Line)-1] }
 
 // Parent returns the call that started the run. It returns nil if there is none.
@@ -69,7 +69,8 @@ func (h *Header) Trace() string {
 	return withFlags(h.Fire.Trace, flags&traceSampled)
 }
 
-// Instant is the logical instant of a run: its trigger's, or when it was submitted.
+// Instant is the logical instant of a run: the instant of its trigger. A run without a trigger has the time
+// of its submission.
 func (h *Header) Instant() Micros {
 	if h.Fire != nil && h.Fire.Instant != 0 {
 		return h.Fire.Instant
@@ -120,7 +121,7 @@ func (f *Fire) Pack() []byte {
 	return w.b
 }
 
-// UnpackFire reads what Pack wrote.
+// UnpackFire reads the form that Pack writes.
 func UnpackFire(b []byte) (*Fire, error) {
 	if len(b) == 0 {
 		return nil, nil

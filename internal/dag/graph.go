@@ -9,7 +9,7 @@ import (
 // TasksMax is the default bound on the tasks of one graph.
 const TasksMax = 100_000
 
-// Priority orders runs and tasks: the smaller, the sooner.
+// Priority orders runs and tasks. A smaller value comes sooner.
 type Priority uint8
 
 // The five levels, best first.
@@ -51,14 +51,14 @@ type Retry struct {
 	OnExit   []int32       // retry only these exit codes; empty: any failure
 }
 
-// Policy is how one task is run. Many tasks share one.
+// Policy says how a task is run. Many tasks share one.
 type Policy struct {
 	Retry         Retry
-	Timeout       time.Duration // execution cap of one attempt; 0: none
+	Timeout       time.Duration // bound of the time of one attempt; 0: none
 	KillGrace     time.Duration // between TERM and KILL
 	WarnOnTimeout bool          // a timeout is only recorded
-	OnLost        OnLost        // what becomes of it when its handler is gone
-	StartDeadline time.Duration // from ready to the hand-over; 0: none
+	OnLost        OnLost        // what happens to the task when its handler is gone
+	StartDeadline time.Duration // from ready to the assignment; 0: none
 	Priority      Priority
 	Place         Place // where it may run
 	// Queue is the named queue that limits the number of concurrent attempts of such tasks, in all runs. ""
@@ -79,7 +79,7 @@ type TaskSpec struct {
 type GraphSpec struct {
 	Tasks        []TaskSpec
 	EndOnFailure bool          // on_failure: end
-	Timeout      time.Duration // execution cap of the run; 0: none
+	Timeout      time.Duration // bound of the time of the run; 0: none
 	TasksMax     int           // 0 means TasksMax
 }
 
@@ -93,7 +93,7 @@ type Graph struct {
 	index    map[string]TaskID
 	needs    adjacency
 	deps     adjacency
-	topo     []TaskID // every task after all it needs
+	topo     []TaskID // every task after all of its needs
 	policies []Policy // distinct ones
 	policy   []uint32 // by task
 	conds    map[TaskID]Condition
@@ -125,8 +125,8 @@ func (a *adjacency) of(t TaskID) []TaskID {
 // Len is the number of tasks.
 func (g *Graph) Len() int { return len(g.names) + len(g.grown) }
 
-// Order is every task after all it needs; instances, which need nothing by themselves, are not in it. It must
-// not be changed.
+// Order lists every task after all of its needs. It does not contain instances, which have no needs of their
+// own. It must not be changed.
 func (g *Graph) Order() []TaskID { return g.topo }
 
 // Edges is the number of needs.
@@ -152,13 +152,13 @@ func (g *Graph) Find(name string) (TaskID, bool) {
 	return t, ok
 }
 
-// Needs lists what t waits for; the slice is the graph's.
+// Needs lists the tasks that t waits for. The slice belongs to the graph.
 func (g *Graph) Needs(t TaskID) []TaskID { return g.needs.of(t) }
 
-// Dependents lists what waits for t; the slice is the graph's.
+// Dependents lists the tasks that wait for t. The slice belongs to the graph.
 func (g *Graph) Dependents(t TaskID) []TaskID { return g.deps.of(t) }
 
-// Policy tells how t is run.
+// Policy returns the policy of t.
 func (g *Graph) Policy(t TaskID) *Policy {
 	if int(t) >= len(g.names) {
 		t = g.grown[int(t)-len(g.names)].of
@@ -172,7 +172,7 @@ func (g *Graph) Queued() bool { return g.queued }
 // Condition is the task's condition; nil means success().
 func (g *Graph) Condition(t TaskID) Condition { return g.conds[t] }
 
-// handles reports whether t is decided only when everything it needs is terminal.
+// handles reports whether t is decided only when all of its needs are terminal.
 func (g *Graph) handles(t TaskID) bool {
 	if len(g.conds) == 0 {
 		return false
@@ -193,9 +193,9 @@ const (
 	DuplicateNeed
 	SelfLoop
 	Cycle
-	FarRead   // a condition that names a status reads a task that it does not need directly
+	FarRead   // a condition that names a status reads a task that is no direct need of its task
 	FarBranch // a switch names a task that does not need it
-	BadLogic  // a logical task that makes no sense
+	BadLogic  // a logical task that is invalid
 )
 
 // GraphError is one fault of a graph. Task is where it is; Other is the second name, if
@@ -233,7 +233,7 @@ func (e *GraphError) Error() string {
 	return "the tasks wait for each other in a circle: " + circle(e.Path)
 }
 
-// circleMax is how many tasks of a cycle are named; the rest is in Path.
+// circleMax bounds the tasks of a cycle that the message names. Path has all of them.
 const circleMax = 20
 
 func circle(path []string) string {

@@ -80,8 +80,8 @@ func (t Token) Number() int32 { return int32(t % TokensOfEra) }
 // Era is the era in which the attempt was assigned.
 func (t Token) Era() Era { return Era(t / TokensOfEra) }
 
-// Is reports whether a number that a person or a program gave names this attempt: its token does, and so does
-// its number, which no two attempts that the database knows share.
+// Is reports whether a number from a person or a program names this attempt. The number may be its token or
+// its number: no two attempts in the database have the same number.
 func (t Token) Is(n int64) bool { return int64(t) == n || n < TokensOfEra && int64(t.Number()) == n }
 
 // Next returns the token of the next attempt, or of the first one, if it is assigned in an era. The era of
@@ -114,10 +114,10 @@ func (m Micros) Time() time.Time {
 
 // Now is the pair of clocks that a step sees.
 type Now struct {
-	// Wall is the store's clock: for instants that are stored and shown.
+	// Wall is the clock of the store, for instants that are stored and shown.
 	Wall Micros
-	// Mono is the time elapsed in this ownership: for durations, so that no jump of the
-	// wall clock shortens a retry or holds it for an hour.
+	// Mono is the time elapsed in this ownership. It measures durations, so that no jump of the wall clock
+	// shortens a retry or delays it for an hour.
 	Mono time.Duration
 	// Era is the era of the database. New tokens are of this era, and attempts under an older era are lost.
 	Era Era

@@ -89,7 +89,7 @@ func CountInstants(b []byte) (int, error) {
 	return int(total), nil
 }
 
-// divisor is the greatest number that divides both; 0 is divided by everything.
+// divisor is the greatest common divisor. Every number divides 0.
 func divisor(a, b int64) int64 {
 	if b < 0 {
 		b = -b

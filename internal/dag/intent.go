@@ -49,8 +49,8 @@ func (r *Run) resume(ev *Event) {
 	}
 }
 
-// raise sets the stop or kill that verb asks for and tells the holders. The first cause
-// stays: a kill after a failed run's stop does not make it a stopped one.
+// raise sets the stop or kill of the verb and informs the holders. The first cause stays: if a failed run is
+// being stopped and then killed, its cause stays the failure.
 func (r *Run) raise(verb *Event, cause Cause, now Now, fx *Effects) {
 	if r.Intent < IntentStop {
 		r.Cause = cause
@@ -76,20 +76,20 @@ func (r *Run) dropLeader(now Now) {
 	r.leader.state = Stopped
 }
 
-// cancelHeld tells every holder to end its attempt; used when the intent rises and, since
-// the telling may be lost, again by every reload.
+// cancelHeld orders every holder to end its attempt. It is called when the intent rises. Every reload calls
+// it again, because the order may have been lost.
 func (r *Run) cancelHeld(fx *Effects) {
 	r.Held(func(a *AttemptRow) {
 		fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: r.Intent == IntentKill})
 	})
 }
 
-// runTimer asks for the end of the run's cap; its token is the generation it is for.
+// runTimer sets a timer for the timeout of the run. The token of the timer is the generation of the run.
 func (r *Run) runTimer(due time.Duration) Timer {
 	return Timer{Due: due, Run: r.ID, Kind: TimerRunTimeout, Task: LeaderTask, Token: Token(r.Generation)}
 }
 
-// runTimeout is the execution cap of the run.
+// runTimeout is the bound of the time of the run.
 func (r *Run) runTimeout(ev *Event, now Now, fx *Effects) Verdict {
 	if r.Intent >= IntentStop || r.Graph == nil || ev.Token != Token(r.Generation) {
 		return Stale

@@ -46,21 +46,20 @@ func (l *Logic) Name() string {
 	return l.Kind.String()
 }
 
-// Logic is the rule of a logical task. Data that only its owner needs is in the definition: who may
-// approve, which workflow is called.
+// waits until its owner sees that something is so: a run of another workflow, a condition
 type Logic struct {
 	Kind     Kind
-	For      time.Duration // Wait: for how long; 0: until an instant that its owner finds out. Dependent: how often a condition is looked at; 0: it needs another run
+	For      time.Duration // Wait: how long; 0: until an instant that its owner computes. Dependent: the pause between two checks
 	Branches []Branch      // Switch: the first that holds
-	Parallel int32         // Foreach: most instances at one time; 0: all
-	Collect  bool          // Foreach: its outputs are the list of theirs
+	Parallel int32         // Foreach: the largest number of instances at one time; 0: all
+	Collect  bool          // Foreach: its outputs are the list of its instances' outputs
 	Each     *Logic        // Foreach: what an instance does, a Call; nil: a worker runs it
 }
 
 // Branch is a choice of a switch.
 type Branch struct {
 	If   Condition // nil: else
-	Then string    // the task that goes on
+	Then string    // the task that continues
 }
 
 // prepared reports whether the owner has to find out what such a task waits for.
@@ -78,7 +77,7 @@ type Prepare struct {
 	Kind  Kind
 }
 
-// Order is a request to the child run of a call: the parent's intent.
+// Order is an order to the child run of a call: the intent of the parent.
 type Order struct {
 	Run    RunID // the parent
 	Task   TaskID
@@ -92,7 +91,7 @@ type Order struct {
 type Child struct {
 	Run        RunID
 	Generation int32
-	Workflow   WorkflowID // of the run: it says where the run is
+	Workflow   WorkflowID // the workflow of the run: its shard follows from it
 }
 
 // String is the stored form; "" of no child.
@@ -141,7 +140,7 @@ func (g *Graph) Logic(t TaskID) *Logic {
 	return g.logic[t]
 }
 
-// Kind tells how a task is carried out.
+// Kind returns the kind of a task.
 func (g *Graph) Kind(t TaskID) Kind {
 	if l := g.Logic(t); l != nil {
 		return l.Kind
@@ -152,8 +151,8 @@ func (g *Graph) Kind(t TaskID) Kind {
 // BranchOutputs returns the outputs of a switch: the task that it chose, "" if none.
 func BranchOutputs(then string) []byte { return []byte(`{"branch":` + strconv.Quote(then) + `}`) }
 
-// picked reports whether no switch has decided against t. A switch that did not succeed
-// decided nothing: its end is like that of any other need.
+// picked reports whether no switch has decided against t. A switch that did not succeed has decided nothing:
+// it counts like any other ended need.
 func (g *Graph) picked(t TaskID, k known) bool {
 	for _, s := range g.switches[t] {
 		if k.stateOf(s) == Succeeded && string(k.outputOf(s)) != string(BranchOutputs(g.names[t])) {
@@ -163,7 +162,7 @@ func (g *Graph) picked(t TaskID, k known) bool {
 	return true
 }
 
-// choosable reports whether everything that the branches of a switch read has ended.
+// choosable reports whether all tasks that the branches of a switch read have ended.
 func (g *Graph) choosable(t TaskID, k known) bool {
 	l := g.logic[t]
 	for i := 0; l != nil && i < len(l.Branches); i++ {
@@ -182,7 +181,7 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 		return false
 	}
 	p := &r.tasks[t]
-	if p.state != Ready { // settled by an operator meanwhile
+	if p.state != Ready { // an operator has settled it in the meantime
 		return true
 	}
 	l := r.Graph.Logic(t)
@@ -190,21 +189,21 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	r.hold(t, p, 0, now)
 	a := &r.slots[p.slot-1]
 	a.State, p.revoked = AttemptDeferred, true
-	r.active-- // it has no holder
+	r.active-- // the attempt has no holder
 	r.record(Record{Kind: RecDeferred, Task: t, Token: p.token, Text: l.Name()})
 	wait := l.For
 	switch {
 	case l.Kind == Switch:
 		r.choose(t, p, to, now)
 		return true
-	case l.Kind == Foreach: // its policy is that of its instances
+	case l.Kind == Foreach: // the policy applies to its instances
 	case l.Kind != Wait:
 		wait = r.Graph.Policy(t).Timeout
 	}
 	if wait > 0 {
 		a.RetryAt, a.RetryWait = now.Wall+Micros(wait.Microseconds()), wait
 	}
-	if f := r.Graph.fans[t]; !l.prepared() || f != nil && !f.stale { // of a generation before
+	if f := r.Graph.fans[t]; !l.prepared() || f != nil && !f.stale { // the instances of an earlier generation
 		a.Started = now.Wall
 	}
 	if r.spreads[t] != nil {
@@ -218,7 +217,7 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 // repeats waits for the tasks that it reads, if they are repeated, too. A switch whose conditions are
 // evaluated outside the step waits for their results.
 func (r *Run) nextLogical() (t TaskID, to choice, any bool) {
-	if r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting { // recovered, it has not yet what it claims
+	if r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting { // a recovered run does not have its claim yet
 		return 0, to, false
 	}
 	for i, t := range r.logical {
@@ -231,7 +230,7 @@ func (r *Run) nextLogical() (t TaskID, to choice, any bool) {
 				continue
 			}
 		}
-		if i == 0 { // nearly always: of many, none has to make room
+		if i == 0 { // nearly always: even if there are many, none has to be moved
 			r.logical = r.logical[1:]
 		} else {
 			r.logical = slices.Delete(r.logical, i, i+1)
@@ -244,12 +243,12 @@ func (r *Run) nextLogical() (t TaskID, to choice, any bool) {
 	return 0, to, false
 }
 
-// expect asks for the timer or the preparation with which a deferred attempt continues.
+// expect sets the timer, or asks for the preparation, with which a deferred attempt continues.
 func (r *Run) expect(a *AttemptRow, now Now, fx *Effects) {
 	if l := r.Graph.Logic(a.Task); l != nil && l.prepared() && (a.Started == 0 || l.Kind == Call || l.Kind == Dependent) {
 		fx.Prepares = append(fx.Prepares, Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: l.Kind})
 	}
-	if a.RetryAt != 0 && a.Cause != CauseTimeout { // or it was told already
+	if a.RetryAt != 0 && a.Cause != CauseTimeout { // or the timer has fired already
 		fx.Timers = append(fx.Timers, Timer{Due: now.Mono + clamp(a.RetryAt-now.Wall, a.RetryWait),
 			Run: r.ID, Kind: TimerDeferred, Task: a.Task, Token: a.Token})
 	}
@@ -278,7 +277,8 @@ func (r *Run) endLogical(p *task, now Now) *attempt {
 	return a
 }
 
-// failLogical fails a logical task for good: only what it waits for could be tried again.
+// failLogical fails a logical task finally. There is no retry, because only the thing that it waits for could
+// be repeated.
 func (r *Run) failLogical(t TaskID, a *attempt, cause Cause, why string) {
 	a.State, a.Cause, a.Message = AttemptFailed, cause, why
 	r.recordEnd(a, Failed)
@@ -306,7 +306,7 @@ func (r *Run) fenceDeferred(ev *Event) (*task, Verdict) {
 	return nil, WrongState
 }
 
-// arm takes down what a deferred task waits for.
+// arm stores the event that a deferred task waits for.
 func (r *Run) arm(ev *Event, now Now, fx *Effects) Verdict {
 	p, v := r.fenceDeferred(ev)
 	if v != Accepted {
@@ -333,7 +333,7 @@ func (r *Run) arm(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// conclude settles a deferred task: its event has come, or can never come.
+// conclude settles a deferred task: its event has happened, or can never happen.
 func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 	p, v := r.fenceDeferred(ev)
 	if v != Accepted {
@@ -343,7 +343,7 @@ func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 		return Stale
 	}
 	a := &r.slots[p.slot-1]
-	if ev.Of == Call && a.Started != 0 { // only the child that it has
+	if ev.Of == Call && a.Started != 0 { // only the child run that it has
 		if is, ok := ChildOf(&a.AttemptRow); !ok || is.Run != ev.Child.Run || ev.Child.Generation < is.Generation {
 			return Stale
 		}
@@ -394,7 +394,7 @@ func (r *Run) deferredDue(t TaskID, p *task, now Now, fx *Effects) bool {
 	if pol.WarnOnTimeout || started {
 		a.Cause = CauseTimeout
 		r.touch(p.slot - 1)
-		if !pol.WarnOnTimeout { // it fails when its child has ended
+		if !pol.WarnOnTimeout { // the task fails when its child has ended
 			child, _ := ChildOf(&a.AttemptRow)
 			fx.Orders = append(fx.Orders, Order{Run: r.ID, Task: t, Child: child, Intent: IntentStop, Reason: "timeout of task " + r.Graph.Name(t)})
 		}
@@ -411,7 +411,7 @@ func (r *Run) deferredDue(t TaskID, p *task, now Now, fx *Effects) bool {
 
 // stopLogical gives a deferred task the end that a stop brings.
 func (r *Run) stopLogical(t TaskID, a *attempt) {
-	if r.Cause == CauseNoRetake { // the run leaves none but failed
+	if r.Cause == CauseNoRetake { // the run leaves only failed tasks
 		a.State, a.Cause = AttemptFailed, CauseNoRetake
 		r.recordEnd(a, Failed)
 		r.failTask(t)
@@ -491,8 +491,8 @@ func (r *Run) tell(a *AttemptRow, why string, fx *Effects) {
 	fx.Orders = append(fx.Orders, Order{Run: r.ID, Task: a.Task, Child: child, Intent: r.Intent, Reason: why})
 }
 
-// suspend keeps running and suspended apart: a run is suspended while nothing of it runs,
-// nothing is ready, and no failed task is to be tried again.
+// suspend distinguishes running and suspended. A run is suspended while none of its tasks runs or is ready,
+// and no failed task waits for a retry.
 func (r *Run) suspend(yes bool) {
 	switch {
 	case yes && r.State == RunRunning:

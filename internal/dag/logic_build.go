@@ -55,11 +55,11 @@ func (b *builder) logic() {
 	}
 }
 
-// works reports whether the task is a foreach whose instances run on workers: its settings of attempts then
+// works reports whether the task is a foreach whose instances run on workers. Its settings for attempts then
 // apply to the instances.
 func (l *Logic) works() bool { return l.Kind == Foreach && l.Each == nil }
 
-// isCall reports whether it is a call, and says nothing else.
+// isCall reports whether the task is a call with no other field of a logical task.
 func (l *Logic) isCall() bool {
 	return l.Kind == Call && l.For == 0 && l.Branches == nil && l.Parallel == 0 && !l.Collect && l.Each == nil
 }

@@ -7,19 +7,19 @@ type OnLost uint8
 
 // The policies.
 const (
-	LostResubmit OnLost = iota // it is handed to another
+	LostResubmit OnLost = iota // assigned again, to another handler
 	LostFail                   // it failed
-	LostAsk                    // it waits for an operator
+	LostAsk                    // waits for an operator
 	lostPolicies
 )
 
-// afterLosses is the pause before a task that has lost its handler more than once is dispatched again. A task
-// that crashes every worker takes all tasks with it that run there. The pauses separate them, so that the
-// others end before the crashing task has reached its last loss.
+// afterLosses is the pause before a task that has lost its handler more than once is dispatched again. If a
+// task crashes every worker, all other tasks on these workers are lost with it. The pauses separate the
+// crashes, so that the other tasks end before the crashing task has reached its last loss.
 var afterLosses = Retry{Delay: time.Second, Backoff: 2, Jitter: 0.5}
 
-// afterLoss applies the policy of a task that lost its handler, not too often yet. If whose attempt it was is
-// there, a task that may run nowhere else runs there again.
+// afterLoss applies the policy of a task that lost its handler, if it was not lost too often. If the handler
+// is alive, a task that may run on no other worker runs there again.
 func (r *Run) afterLoss(ev *Event, p *task, a *attempt, now Now, fx *Effects) {
 	t, again := ev.Task, p.losses > 1 && a.Generation == r.Generation
 	policy := r.Graph.Policy(t).OnLost

@@ -10,11 +10,11 @@ type Mark uint8
 
 // The decisions.
 const (
-	MarkSucceeded Mark = iota + 1 // it counts as succeeded
-	MarkFailed                    // it counts as failed
-	MarkSkip                      // it is not to run
-	MarkRetry                     // it is to run (again), now
-	MarkStop                      // it is not to go on, although its run does
+	MarkSucceeded Mark = iota + 1 // counts as succeeded
+	MarkFailed                    // counts as failed
+	MarkSkip                      // does not run
+	MarkRetry                     // runs (again), now
+	MarkStop                      // stops, although its run continues
 	marks
 )
 
@@ -37,10 +37,10 @@ func (m Mark) end() (TaskState, AttemptState, Cause) {
 	return Stopped, AttemptStopped, CauseHalted
 }
 
-// mark carries out an operator's decision about a task. The decision is a row like an attempt, without a
-// holder, so that Derive and a reload give the same state. A terminal state does not change within its
-// generation. So a decision about an ended task begins a new generation: everything else keeps its state, and
-// only the tasks without a result of their own are decided again.
+// mark applies an operator's decision about a task. The decision is a row like an attempt, without a holder,
+// so that Derive and a reload give the same state. A terminal state does not change within its generation. So
+// a decision about an ended task begins a new generation. All other tasks keep their states, and only the
+// tasks without a result of their own are decided again.
 func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 	v, _ := r.markable(ev)
 	if v != Accepted {
@@ -51,13 +51,13 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 	case p.state.Held():
 		r.haltHeld(ev, p, fx)
 		return Accepted
-	case p.state == Deferred && r.Graph.Kind(t) == Foreach && r.armed(t): // MarkStop: nothing else fits
+	case p.state == Deferred && r.Graph.Kind(t) == Foreach && r.armed(t): // MarkStop: no other mark fits
 		r.stopInstances(ev, now, fx)
 		r.settleRun(now, fx)
 		return Accepted
 	}
 	revised, to := p.state.Terminal(), RunRunning
-	anew := r.State.Terminal() && ev.Wait != "" // it asks for its claim again
+	anew := r.State.Terminal() && ev.Wait != "" // the run asks for its claim again
 	if anew {
 		to = RunWaiting
 	}
@@ -93,7 +93,7 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// haltHeld has the holder of a task end it.
+// haltHeld orders the holder of a task to end it.
 func (r *Run) haltHeld(ev *Event, p *task, fx *Effects) {
 	a := &r.slots[p.slot-1]
 	a.Cause, a.Message = CauseHalted, byOperator("stopped", ev)
@@ -111,7 +111,7 @@ func (r *Run) decree(ev *Event, p *task, now Now) {
 			return // its turn comes
 		}
 		if natural, _ := judge(r.Graph, r.Params, t, true, r); natural == Ready {
-			r.makeReady(t) // as it would be by itself: no row is needed
+			r.makeReady(t) // the task would be ready by itself: no row is needed
 			return
 		}
 	}
@@ -133,7 +133,7 @@ func (r *Run) decree(ev *Event, p *task, now Now) {
 	}
 	r.moveTask(t, state)
 	p.halted = state == Stopped
-	if f := r.Graph.fans[t]; f != nil { // its instances end with it, also in a run that waits
+	if f := r.Graph.fans[t]; f != nil { // its instances end with it, even in a run that waits
 		if of := ending(state, p.halted); of.Terminal() {
 			r.endInstances(f, r.recountSpread(t), of)
 		}
@@ -172,9 +172,9 @@ func (r *Run) put(row *AttemptRow, p *task, now Now) {
 	r.touch(i)
 }
 
-// following returns the task and the tasks that depend on its end, if they have no result of their own and
-// are not under way. Of these, a ready task waits for its needs again and is decided again, even if an
-// operator has made it ready.
+// following returns the task and the tasks that depend on its end, unless they have a result of their own or
+// are under way. A ready task among them waits for its needs again and is decided again, even if an operator
+// has made it ready.
 func (r *Run) following(t TaskID) []bool {
 	again := make([]bool, len(r.tasks))
 	again[t] = true
@@ -186,7 +186,7 @@ func (r *Run) following(t TaskID) []bool {
 			again[of] = true
 			work = append(work, of)
 		}
-		if f := r.Graph.fans[t]; f != nil { // those that had no turn
+		if f := r.Graph.fans[t]; f != nil { // the instances that have not started
 			for _, i := range f.all {
 				again[i] = again[i] || !r.tasks[i].own
 			}
@@ -203,7 +203,7 @@ func (r *Run) following(t TaskID) []bool {
 	return again
 }
 
-// readers are the tasks whose conditions read each task; they need not need it.
+// readers are the tasks whose conditions read each task. They need not depend on it.
 func (g *Graph) readers() map[TaskID][]TaskID {
 	if len(g.kept) == 0 {
 		return nil
@@ -223,7 +223,7 @@ func (g *Graph) readers() map[TaskID][]TaskID {
 	return all
 }
 
-// markable says whether a decision fits the state of the task, and if not, why.
+// markable reports whether a decision is allowed in the state of the task. If not, it returns the reason.
 func (r *Run) markable(ev *Event) (Verdict, string) {
 	switch {
 	case ev.Mark == 0 || ev.Mark >= marks:
@@ -278,7 +278,7 @@ func (m Mark) already(p *task, ev *Event) bool {
 	return p.state == Stopped
 }
 
-// markTable says which decision fits which state of a task.
+// markTable lists the decisions that each state of a task allows.
 var markTable = [marks][taskStates]bool{
 	MarkSucceeded: {Pending: true, Ready: true, RetryWait: true, Deferred: true, Succeeded: true, Failed: true, UpstreamFailed: true, Stopped: true, Skipped: true},
 	MarkFailed:    {Pending: true, Ready: true, RetryWait: true, Deferred: true, Succeeded: true, UpstreamFailed: true, Stopped: true, Skipped: true},
@@ -319,7 +319,7 @@ func (g *Graph) missing(t TaskID, stands func(TaskID) (settled, fails bool)) (Ta
 	return 0, false
 }
 
-// Refusal says why a verb does not fit, and which one would.
+// Refusal returns the reason why a verb is not allowed, and names the verb that is.
 func (r *Run) Refusal(ev *Event) string {
 	why := ""
 	switch ev.Kind {
@@ -331,10 +331,10 @@ func (r *Run) Refusal(ev *Event) string {
 	return why
 }
 
-// halting reports whether the attempt that is held is being stopped for itself.
+// halting reports whether the held attempt is being stopped without its run.
 func (r *Run) halting(p *task) bool { return p.slot != 0 && r.slots[p.slot-1].Cause == CauseHalted }
 
-// halt ends a task whose attempt was stopped for itself.
+// halt ends a task whose attempt was stopped without its run.
 func (r *Run) halt(t TaskID, a *attempt) {
 	a.Cause = CauseHalted
 	r.recordEnd(a, Stopped)
@@ -353,7 +353,7 @@ func (r *Run) noteHalt(t TaskID) {
 	}
 }
 
-// cancelTask tells one holder to end its attempt; a reload tells it again.
+// cancelTask orders one holder to end its attempt. A reload repeats the order.
 func (r *Run) cancelTask(a *AttemptRow, fx *Effects) {
 	fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Handler: a.Handler})
 }
@@ -362,7 +362,7 @@ func (r *Run) cancelTask(a *AttemptRow, fx *Effects) {
 // a logical one.
 func (a *AttemptRow) byOperator() bool { return a.Handler == 0 && a.Task != LeaderTask }
 
-// halted reports whether it ended because its task was stopped for itself.
+// halted reports whether it ended because its task was stopped without its run.
 func (a *AttemptRow) halted() bool {
 	return a.Cause == CauseHalted && (a.State == AttemptStopped || a.State == AttemptLost)
 }

@@ -16,16 +16,16 @@ type Need struct {
 // IsZero reports whether the need is empty.
 func (n Need) IsZero() bool { return n == Need{} }
 
-// Within reports whether a worker that has so much can have it.
+// Within reports whether a worker with the given free resources has enough for the need.
 func (n Need) Within(has Need) bool {
 	return n.CPU <= max(has.CPU, 0) && n.Memory <= max(has.Memory, 0)
 }
 
-// Plus and Minus are for counting.
+// Plus and Minus return the sum and the difference of two needs.
 func (n Need) Plus(o Need) Need  { return Need{n.CPU + o.CPU, n.Memory + o.Memory} }
 func (n Need) Minus(o Need) Need { return Need{n.CPU - o.CPU, n.Memory - o.Memory} }
 
-// String says it for a person.
+// String describes the need for people.
 func (n Need) String() string {
 	var parts []string
 	if n.CPU != 0 {

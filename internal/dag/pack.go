@@ -154,8 +154,8 @@ func (g *Graph) Pack() []byte {
 	return w.b
 }
 
-// UnpackGraph reads what Pack wrote. It checks everything that NewGraph checks: a damaged
-// row is an error, never a graph that hangs a run.
+// UnpackGraph reads the form that Pack writes. It checks everything that NewGraph checks. So a damaged row is
+// an error, and never a graph that makes a run hang.
 func UnpackGraph(b []byte, compile Compiler) (*Graph, error) {
 	u := unpacker{b: b}
 	format := u.byte()
@@ -254,7 +254,7 @@ func (w *packer) policy(p *Policy) {
 	}
 }
 
-// unpacker reads with bounds; once something is wrong it is bad and yields zeroes.
+// unpacker reads within bounds. After a fault, bad is set and all further reads return zero.
 type unpacker struct {
 	b   []byte
 	bad bool
@@ -283,7 +283,8 @@ func (u *unpacker) uint() uint64 {
 	return v
 }
 
-// count reads a length that the rest must have room for, each item at least size bytes.
+// count reads a number of items. The rest of the bytes must have room for them, each with at least size
+// bytes.
 func (u *unpacker) count(size int) int {
 	n := u.uint()
 	if n > uint64(len(u.b)/size) {

@@ -10,7 +10,7 @@ import (
 // and With make places.
 type Place string
 
-// Anywhere: every worker that runs processes will do.
+// Anywhere: every worker that runs processes fits.
 const Anywhere Place = ""
 
 // The parts of a place. A part is a letter for its kind, then the text, then the end mark, which no text
@@ -34,11 +34,11 @@ type Traits struct {
 	// Room is the cpu and memory that it has for tasks, Used what attempts take of that.
 	Room Need `json:"room,omitzero"`
 	Used Need `json:"used,omitzero"`
-	// Full says that the worker's disk has no room for attempts. It takes none until there is room.
+	// Full reports whether the worker's disk has no room for attempts. The worker takes none until there is room.
 	Full bool `json:"full,omitzero"`
 }
 
-// NewPlace makes a place. Empty texts ask for nothing.
+// NewPlace makes a place. An empty text requires nothing.
 func NewPlace(node, group string, labels map[string]string) Place {
 	var b strings.Builder
 	part := func(kind byte, text string) {
@@ -93,7 +93,7 @@ func (p Place) Group() (group string) {
 	return group
 }
 
-// each calls f for the parts of p, until it says false.
+// each calls f for the parts of p, until f returns false.
 func (p Place) each(f func(kind byte, text string) bool) {
 	for part := range strings.SplitSeq(string(p), placeEnd) {
 		if part != "" && !f(part[0], part[1:]) {
@@ -102,7 +102,7 @@ func (p Place) each(f func(kind byte, text string) bool) {
 	}
 }
 
-// Parts are places that ask for one thing each.
+// Parts are places with one requirement each.
 func (p Place) Parts() (parts []Place) {
 	for part := range strings.SplitSeq(string(p), placeEnd) {
 		if part != "" {

@@ -14,14 +14,14 @@ type readyList struct {
 	n      int32
 }
 
-// line is the ready tasks of a run that only some workers may run.
+// line is the ready tasks of a run for one place.
 type line struct {
 	place Place
 	list  readyList
 	seat  seat
 }
 
-// lineAt finds the list of a place, and makes it if it is to.
+// lineAt finds the list of a place. If make is set, it makes a missing one.
 func (r *Run) lineAt(p Place, make bool) *line {
 	for _, l := range r.placed {
 		if l.place == p {
@@ -83,7 +83,7 @@ func (r *Run) number(t TaskID) {
 // goes first.
 type Rank struct {
 	Level Priority `json:"level,omitempty"`
-	Turn  int32    `json:"turn,omitempty"` // in the order in which they became ready
+	Turn  int32    `json:"turn,omitempty"` // the order in which the tasks became ready
 }
 
 // Compare orders ranks.
@@ -155,13 +155,14 @@ func (r *Run) listed() bool {
 	return some
 }
 
-// held reports whether nothing may start: by the run's intent, or because it has not what it claims.
+// held reports whether no task may start: because of the run's intent, or because the run does not have its
+// claim.
 func (r *Run) held() bool {
 	return r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting || r.Claim != nil && r.Claim.Stage != ClaimGranted
 }
 
-// Ready is the number of tasks that any worker may run and that wait for nothing but a slot,
-// Leader work included; 0 while the run's intent lets nothing start, or while it has not what it claims.
+// Ready is the number of tasks that any worker may run and that only wait for a slot, Leader work included. It
+// is 0 while the run's intent allows no start, or while the run does not have its claim.
 func (r *Run) Ready() int { return r.ReadyAt(Anywhere) }
 
 // ReadyAt is the number of tasks of a place that wait for nothing but a slot there.
@@ -255,7 +256,7 @@ type Board struct {
 	approvals          int // tasks that wait for one
 }
 
-// Update puts a run where its ready tasks say.
+// Update moves a run to the queues that its ready tasks require.
 func (b *Board) Update(r *Run) {
 	b.any.Ageing = b.Ageing
 	b.any.Update(r)
@@ -284,7 +285,7 @@ func (b *Board) Update(r *Run) {
 	}
 }
 
-// Remove takes a run out.
+// Remove removes a run.
 func (b *Board) Remove(r *Run) {
 	b.any.Remove(r)
 	b.gone(r)
@@ -302,8 +303,7 @@ func (b *Board) drop(p Place) {
 	}
 }
 
-// Len is the number of runs with ready tasks; one that has some at several places counts at
-// each.
+// Len is the number of runs with ready tasks. A run with ready tasks at several places counts at each.
 func (b *Board) Len() int {
 	n := b.any.Len()
 	for _, q := range b.placed {
@@ -334,7 +334,7 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	if len(b.placed) == 0 {
 		return best, at
 	}
-	for p, q := range b.placed { // the order of a map does not matter: (level, run, rank) is total
+	for p, q := range b.placed { // the order of the map does not matter: (level, run, rank) is a total order
 		if !open(p) {
 			continue
 		}
@@ -345,8 +345,8 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	return best, at
 }
 
-// Ahead counts the ready tasks of the run that go before one of them, among tasks of shared places. It
-// counts up to most.
+// Ahead counts the ready tasks of the run that come before one of them, at places for which shared is true.
+// It counts up to most.
 func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	than := r.rank(t)
 	count := func(p Place, l *readyList) {
@@ -356,7 +356,7 @@ func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 		for i := range l.levels[:than.Level+1] {
 			for at := l.levels[i].first; at != 0 && n < most; at = r.tasks[at-1].blockers {
 				if TaskID(at-1) == t || r.rank(TaskID(at-1)).Compare(than) > 0 {
-					break // the list is in the order of their turns
+					break // the list is in the order in which the tasks became ready
 				}
 				n++
 			}
@@ -368,7 +368,7 @@ func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	}
 	for _, s := range r.shares {
 		for _, l := range s.lists {
-			if s.free() > 0 { // the others wait for what only they wait for
+			if s.free() > 0 { // without a free queue slot, the tasks wait for the queue
 				count(l.place, &l.list)
 			}
 		}
@@ -410,13 +410,11 @@ func (b *Board) Places(f func(p Place, q *Queue)) {
 	}
 }
 
-// Queue orders the runs of one owner that have ready tasks: effective priority of the
-// run, then submission; the tasks of a run by their own priority, then in the order in
-// which they became ready. A run's effective level is one better for each full ageing
-// that it has waited since its submission, so that nothing starves.
-//
-// Within one level the oldest run has aged most, so a heap per level by submission is
-// the exact order: the best of the five heads is the best of all.
+// Queue orders the ready tasks of all runs of one owner: by the effective priority of the run, then by its
+// submission. The tasks of a run are ordered by their own priority, then by the time at which they became
+// ready. A run's effective level is one better for each full ageing that it has waited since its submission,
+// so that no run starves. Within one level, the oldest run has aged most. So a heap per level by submission
+// gives the exact order: the best of the five heads is the best of all.
 type Queue struct {
 	Ageing time.Duration // 0: never
 	levels [Levels]runHeap
@@ -438,7 +436,7 @@ func (q *Queue) counted(s *seat, n int) {
 // Len is the number of runs with ready tasks.
 func (q *Queue) Len() int { return q.n }
 
-// seat is a run's place in a queue.
+// seat is the position of a run in a Queue.
 type seat struct {
 	run   *Run
 	queue *Queue // nil: none
@@ -459,7 +457,7 @@ func (q *Queue) Update(r *Run) {
 	q.counted(&r.seat, n)
 }
 
-// Put puts a run in whatever its tasks are: a queue of runs that wait as a whole.
+// Put adds a run whatever its tasks are, for a queue of runs that wait as a whole.
 func (q *Queue) Put(r *Run) { q.put(&r.seat, r) }
 
 func (q *Queue) put(s *seat, r *Run) {
@@ -468,7 +466,7 @@ func (q *Queue) put(s *seat, r *Run) {
 	q.n++
 }
 
-// Remove takes a run out, if it is in this queue.
+// Remove removes a run, if it is in this queue.
 func (q *Queue) Remove(r *Run) { q.remove(&r.seat) }
 
 func (q *Queue) remove(s *seat) {
@@ -489,7 +487,7 @@ func (q *Queue) Level(r *Run, now Micros) int64 {
 	return max(level, 0)
 }
 
-// Sooner reports whether the tasks of a come before those of b.
+// Sooner reports whether the tasks of a come before the tasks of b.
 func (q *Queue) Sooner(a, b *Run, now Micros) bool {
 	x, y := q.Level(a, now), q.Level(b, now)
 	return x < y || x == y && earlier(a, b)
@@ -502,7 +500,7 @@ func (q *Queue) before(r *Run, now Micros, f func(*Run) bool) {
 		for work := []int{0}; len(work) > 0; {
 			i := work[len(work)-1]
 			work = work[:len(work)-1]
-			if i >= len(h) || h[i].run == r || !q.Sooner(h[i].run, r, now) { // then no run below it is, either
+			if i >= len(h) || h[i].run == r || !q.Sooner(h[i].run, r, now) { // then no run below it comes before r either
 				continue
 			}
 			if !f(h[i].run) {

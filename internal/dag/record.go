@@ -98,7 +98,7 @@ func appendRecord(b []byte, r *Record) []byte {
 	return w.b
 }
 
-// fields tells which optional fields a packed record has.
+// fields returns the optional fields that a packed record has.
 func (r *Record) fields() byte {
 	var has byte
 	for bit, set := range [...]bool{r.Token != 0, r.Handler != 0, r.Exited, r.Count != 0,
@@ -110,7 +110,7 @@ func (r *Record) fields() byte {
 	return has
 }
 
-// UnpackRecords reads what PackRecords wrote.
+// UnpackRecords reads the form that PackRecords writes.
 func UnpackRecords(b []byte) ([]Record, error) {
 	u := unpacker{b: b}
 	var recs []Record

@@ -7,15 +7,15 @@ type Scope uint8
 
 // The scopes. The first is the ordinary one; the others start from Event.Task.
 const (
-	ScopeFailed Scope = iota // all that did not succeed, and what depends on it
-	ScopeFrom                // that, the task, and all that depends on the task
-	ScopeOnly                // the task; with the flags also what is before and after it; nothing else
+	ScopeFailed Scope = iota // all tasks that did not succeed, and their dependents
+	ScopeFrom                // the tasks of ScopeFailed, the named task, and all its dependents
+	ScopeOnly                // the named task; with the flags also the tasks before and after it; no other task
 
-	ScopeUpstream   Scope = 1 << 4 // with ScopeOnly: all that the task needs, directly or not
-	ScopeDependents Scope = 1 << 5 // with ScopeOnly: all that needs the task, directly or not
+	ScopeUpstream   Scope = 1 << 4 // with ScopeOnly: all needs of the task, direct or not
+	ScopeDependents Scope = 1 << 5 // with ScopeOnly: all dependents of the task, direct or not
 )
 
-// named is the task that is to be done again itself, if any.
+// named is the task that the operator has named to be repeated, if any.
 func (ev *Event) named() TaskID {
 	if ev.Kind == EvRecover && ev.Scope.base() == ScopeFailed || ev.Kind == EvMark && ev.Mark != MarkRetry {
 		return LeaderTask
@@ -42,7 +42,7 @@ func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
 		rec.Task = ev.Task
 	}
 	to := RunRunning
-	if ev.Wait != "" { // it asks for its claim again
+	if ev.Wait != "" { // the run asks for its claim again
 		to = RunWaiting
 	}
 	r.witherFans(r.closeFans(again, ev.named()))
@@ -58,7 +58,7 @@ func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// recoverable says which tasks a recover does again, or why it does not fit.
+// recoverable returns the tasks that a recover repeats, or the reason why the recover is not allowed.
 func (r *Run) recoverable(ev *Event) (again []bool, v Verdict, why string) {
 	switch {
 	case !r.State.Terminal():
@@ -108,7 +108,7 @@ func (r *Run) recoverable(ev *Event) (again []bool, v Verdict, why string) {
 	if r.State == RunSucceeded {
 		return nil, WrongState, "the run has succeeded: nothing of it failed; recover it from a task, or start it again with rerun"
 	}
-	return again, Accepted, "" // a stopped run whose last task succeeded after all has its end set right
+	return again, Accepted, "" // a stopped run whose last task has succeeded only gets another end
 }
 
 // addUnsuccessful marks the tasks that did not succeed and were not skipped by rule, and the tasks that
@@ -123,7 +123,7 @@ func (r *Run) addUnsuccessful(again []bool) {
 	}
 }
 
-// After tells which tasks are t, or need it, directly or not.
+// After reports, for each task, whether it is t or depends on t, directly or not.
 func (g *Graph) After(t TaskID) []bool {
 	set := make([]bool, g.Len())
 	set[t] = true
@@ -131,7 +131,7 @@ func (g *Graph) After(t TaskID) []bool {
 	return set
 }
 
-// spread closes a set of tasks over a direction of the graph.
+// spread adds to a set all tasks that can be reached in one direction of the graph.
 func (g *Graph) spread(set []bool, way *adjacency, backwards bool) {
 	topo := g.topo
 	for i := range topo {
@@ -165,9 +165,9 @@ func (r *Run) unstartable(ev *Event, again []bool) string {
 	return ""
 }
 
-// regenerate begins a new generation, of an ended run or of a live one. The tasks in again become pending.
-// All others keep their states, and running ones continue. The caller may decide about a task before it
-// calls recount.
+// regenerate begins a new generation of a run, whether the run has ended or not. The tasks in again become
+// pending. All others keep their states, and running ones continue. The caller may decide about a task before
+// it calls recount.
 func (r *Run) regenerate(again []bool, rec *Record, to RunState, now Now, fx *Effects) {
 	r.base = append([]byte{r.pastEnd()}, r.packKept(again)...)
 	r.Generation++
@@ -228,7 +228,7 @@ func (r *Run) recount() {
 			}
 		}
 	}
-	for _, t := range r.Graph.topo { // also those that an end that was kept decides
+	for _, t := range r.Graph.topo { // also tasks that follow from an end that was kept
 		if r.tasks[t].state == Pending {
 			r.decide(t)
 		}
@@ -240,8 +240,8 @@ func (r *Run) recount() {
 	}
 }
 
-// startFrom has a run begin at a task: what does not depend on it counts as skipped, as if a
-// generation before had left it so. The task itself is ready, whatever it needs.
+// startFrom makes a run begin at a task. Tasks that do not depend on it count as skipped, as if an earlier
+// generation had skipped them. The task itself is ready, whatever its needs.
 func (r *Run) startFrom(now Now) {
 	from, ok := r.first()
 	if !ok {
@@ -261,7 +261,7 @@ func (r *Run) startFrom(now Now) {
 	r.recount()
 }
 
-// first returns the task at which the run was asked to begin.
+// first returns the task at which the run was to begin.
 func (r *Run) first() (TaskID, bool) {
 	if r.Fire == nil || r.Fire.From == "" {
 		return 0, false
@@ -269,10 +269,10 @@ func (r *Run) first() (TaskID, bool) {
 	return r.Graph.Find(r.Fire.From)
 }
 
-// beginAt makes the task ready at which the run begins: what it needs was skipped for that.
+// beginAt makes the task ready at which the run begins. Its needs were skipped for that.
 func (r *Run) beginAt(t TaskID, now Now) {
 	if len(r.Graph.needs.of(t)) == 0 {
-		return // it is ready by itself
+		return // the task is ready by itself
 	}
 	p := &r.tasks[t]
 	r.put(&AttemptRow{Run: r.ID, Task: t, State: AttemptStopped, Cause: CauseFrom, Message: "the run begins here"}, p, now)
@@ -286,12 +286,12 @@ func (p *task) fails() bool { return p.state.fails() || p.halted }
 // settled reports whether the task counts as done for its dependents.
 func (p *task) settled() bool { return p.state.settled() || p.halted }
 
-// keptOwn marks in the packed states that a generation keeps that the task's newest attempt is
-// behind its state. With pending it is: whatever that attempt says, of any generation.
+// keptOwn marks a packed state that a generation keeps if the state comes from the task's newest attempt.
+// Together with pending, the newest attempt alone decides the state, whatever its generation.
 const keptOwn = 0x80
 
-// packKept packs the states that the next generation keeps: pending for tasks that are decided in it, the
-// ends of ended tasks, and a mark for tasks whose state is that of their newest attempt.
+// packKept packs the states that the next generation keeps. It writes pending for tasks that this generation
+// decides, the end of each ended task, and a mark for tasks whose state is the state of their newest attempt.
 func (r *Run) packKept(again []bool) []byte {
 	return packStates(len(r.tasks), func(t TaskID) TaskState {
 		p, s := &r.tasks[t], Pending
@@ -328,7 +328,7 @@ func EndedBefore(base []byte) (RunState, bool) {
 	return RunState(base[0] - 1), true
 }
 
-// EndedBefore tells how the run ended in the last generation before this one that did.
+// EndedBefore returns the end of the run in the last earlier generation that has ended.
 func (r *Run) EndedBefore() (RunState, bool) { return EndedBefore(r.base) }
 
 // eachKept calls f for the states that a generation keeps. It returns false if they are damaged.
@@ -336,7 +336,7 @@ func eachKept(base []byte, f func(s TaskState, count int)) bool {
 	return len(base) > 0 && base[0] <= byte(runStates) && eachPacked(base[1:], f)
 }
 
-// countFrozen counts the packed ends that make a run fail whatever happens in its generation.
+// countFrozen counts the packed ends that make a run fail, whatever the tasks of its present generation do.
 func countFrozen(base []byte) int32 {
 	n := int32(0)
 	eachKept(base, func(s TaskState, count int) {
@@ -347,7 +347,7 @@ func countFrozen(base []byte) int32 {
 	return n
 }
 
-// keep brings in the states that the generation before kept, and those that follow from the newest
+// keep restores the states that the earlier generation kept, and the states that follow from the newest
 // attempts.
 func (d *deriver) keep() error {
 	odd := false
@@ -372,7 +372,7 @@ func (d *deriver) keep() error {
 				t++
 			}
 		}) || t > len(d.views) || t < d.g.fixed() || odd
-		for ; t < len(d.views); t++ { // instances that are younger than the generation
+		for ; t < len(d.views); t++ { // instances that were added after the generation began
 			d.views[t].Own = own(TaskID(t))
 		}
 	}

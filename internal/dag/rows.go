@@ -19,8 +19,8 @@ type RunRow struct {
 	FinishedAt Micros
 	Leader     HandlerID
 	LeaderAt   Micros
-	Claim      *Claim  // of named things; nil: it names none
-	Shares     []Share // of places for its tasks; nil: they name no queue, or wanted none yet
+	Claim      *Claim  // on named things; nil: it names none
+	Shares     []Share // of queue slots for its tasks; nil: they name no queue, or have wanted no slot yet
 }
 
 // AttemptRow is an attempt as readers of the store get it. It changes at its assignment, at its end, and in
@@ -39,7 +39,7 @@ type AttemptRow struct {
 	Message    string
 	Exited     bool // ExitCode counts
 	ExitCode   int32
-	Signal     string // the signal that ended it; of a call its child run, see ChildOf
+	Signal     string // the signal that ended it; for a call its child run, see ChildOf
 	Outputs    []byte
 	Assigned   Micros
 	Started    Micros
@@ -52,18 +52,18 @@ type AttemptRow struct {
 	RetryWait time.Duration
 }
 
-// AttemptUpdate is a row to rewrite, and the state that it must be in for that. Invariant: a store writes it
-// only if the attempt is in state Was and held by Handler; else nothing of the transaction stays.
+// AttemptUpdate is a new version of a row, and the state that the row must have. Invariant: a store writes it
+// only if the attempt is in state Was and held by Handler. Otherwise the transaction changes nothing.
 type AttemptUpdate struct {
 	AttemptRow
 	Was AttemptState
-	// Plain: the attempt is never read alone, only with its whole run. A store may keep its end where that costs
-	// least.
+	// Plain: the attempt is never read alone, only with its whole run. A store may keep its end in the cheapest
+	// form.
 	Plain bool
 }
 
-// RunUpdate is a row to rewrite, and the state that it must be in for that. Invariant: a store writes it only
-// if the row is in state Was; else nothing of the transaction stays.
+// RunUpdate is a new version of a row, and the state that the row must have. Invariant: a store writes it
+// only if the row is in state Was. Otherwise the transaction changes nothing.
 type RunUpdate struct {
 	RunRow
 	Was RunState
@@ -82,7 +82,7 @@ type EventRow struct {
 	Records []byte
 }
 
-// Changes collects what one transaction writes for its runs.
+// Changes collects the rows that one transaction writes for its runs.
 type Changes struct {
 	RunInserts     []RunRow
 	RunUpdates     []RunUpdate
@@ -120,9 +120,9 @@ func (r *Run) Pending() int {
 	return n
 }
 
-// Flush moves everything that the steps since the last one changed into c: rows are images of memory, so
-// however many events a transaction carries, a row is written once. Afterwards memory counts as stored. If
-// the transaction may not have committed, the owner must forget the run and load it again.
+// Flush moves all changes of the steps since the last Flush into c. Rows are images of memory, so a row is
+// written once, however many events a transaction has. Afterwards memory counts as stored. If the transaction
+// may not have committed, the owner must forget the run and load it again.
 func (r *Run) Flush(c *Changes, now Micros) {
 	switch {
 	case !r.stored:
@@ -145,7 +145,7 @@ func (r *Run) Flush(c *Changes, now Micros) {
 		}
 	}
 	r.dirty = r.dirty[:0]
-	if len(r.free) == len(r.slots) { // a wide layer has ended, or the whole run: keep no room for it
+	if len(r.free) == len(r.slots) { // a wide layer, or the whole run, has ended: release the memory
 		r.slots, r.free, r.dirty = nil, nil, nil
 	}
 	if len(r.records) > 0 {
@@ -158,8 +158,9 @@ func (r *Run) Flush(c *Changes, now Micros) {
 }
 
 // plain reports whether an attempt is the first of an ordinary task and has succeeded without outputs. A
-// reader of the newest attempt of a task takes a missing row for such an end. Instances are excluded, because
-// their foreach reads them one by one, and tasks that wait for something else, because the waker reads them.
+// reader of the newest attempt of a task takes a missing row for such an end. Two kinds of tasks are
+// excluded: instances, which their foreach reads one by one, and logical tasks, which their owner reads one
+// by one.
 func (r *Run) plain(a *AttemptRow) bool {
 	if a.State != AttemptSucceeded || a.Outputs != nil || a.Token.Number() != 1 || a.Task == LeaderTask || r.Graph == nil {
 		return false

@@ -12,8 +12,8 @@ const (
 	OriginBackfill Origin = "backfill"
 	OriginParent   Origin = "parent"
 	OriginRecovery Origin = "recovery"
-	// OriginEnqueue: a transaction of a program inserted the run's row. Its parameters are as given, and are
-	// completed when it is split.
+	// OriginEnqueue: the transaction of a program inserted the run's row. The row has the parameters as the
+	// program gave them. They are completed when the run is split.
 	OriginEnqueue Origin = "enqueue"
 )
 
@@ -33,8 +33,8 @@ type Header struct {
 	Created  Micros
 }
 
-// Run is one execution in memory: what its shard's owner steps. Params is dropped from
-// the header after the first flush unless conditions read it.
+// Run is one execution in memory, which the owner of its shard steps. Params is dropped from the header after
+// the first flush unless conditions read it.
 type Run struct {
 	Header
 	Graph *Graph // nil until split
@@ -42,9 +42,9 @@ type Run struct {
 	State      RunState
 	Intent     Intent
 	Generation int32
-	Cause      Cause  // why it is being stopped, or ended otherwise than well
+	Cause      Cause  // the reason why it is being stopped, or did not succeed
 	Message    string // one sentence for a person
-	Claim      *Claim // of named things; nil: it names none. See PutClaim
+	Claim      *Claim // on named things; nil: it names none. See PutClaim
 	SplitAt    Micros
 	StartedAt  Micros
 	FinishedAt Micros
@@ -52,35 +52,35 @@ type Run struct {
 	LeaderAt   Micros
 
 	tasks  []task
-	left   int32 // tasks not terminal. Invariant: a split run ends in the step that makes it 0
+	left   int32 // tasks that are not terminal. Invariant: a split run ends in the step that makes it 0
 	failed int32 // tasks failed or upstream_failed
 	active int32 // attempts assigned or running, the Leader's included
 	leader task  // the pseudo task of Leader work
 	// base is the packed states that are kept from the generation before.
 	// Invariant: what an operator decided about a task is in base or in a row without a handler (mark.go).
 	base        []byte
-	own         []byte            // the packed graph, if it is not the version's
+	own         []byte            // the packed graph, if the run does not use the version's graph
 	outputs     map[TaskID][]byte // of succeeded tasks that conditions read
 	outputsSize int               // of them all, in bytes
-	frozen      int32             // tasks that an earlier generation leaves failed, upstream_failed or stopped
-	late        []TaskID          // pending with nothing to wait for but a task that their condition reads
+	frozen      int32             // tasks that an earlier generation has left failed, upstream_failed or stopped
+	late        []TaskID          // pending tasks whose needs have ended, and whose condition reads a task that has not
 	limited     []TaskID          // became ready in this step, and have a start deadline
 	// The tasks that wait for a retry, that wait for something outside the run, and that wait for instances.
 	retrying, deferred, fanning int32
 	spreads                     map[TaskID]*spread // by foreach task that has instances
-	stirred                     []TaskID           // foreach tasks that something happened to in this step
+	stirred                     []TaskID           // foreach tasks that this step has affected
 	logical                     []TaskID           // ready logical tasks: begun at the end of the step, unless the run is paused
 
 	questions map[TaskID][]question // conditions that are evaluated outside of the steps
-	asking    int32                 // those of them without an answer
+	asking    int32                 // the number of those without a result
 	fx        *Effects              // of the step or load that is under way
 	clock     Micros                // of the step or load that is under way
 
-	ready  readyList // those that any worker may run
-	placed []*line   // the others, by their place
-	shares []*share  // those that name queues, whatever their place
+	ready  readyList // ready tasks that any worker may run
+	placed []*line   // ready tasks for certain places
+	shares []*share  // ready tasks that name queues, whatever their place
 	turns  []int32   // by task: when it became ready last, if there was more than one list
-	turn   int32     // the last of them
+	turn   int32     // the last of these numbers
 	slots  []attempt // live attempts and those touched since the last flush
 	free   []int32
 
@@ -94,28 +94,28 @@ type Run struct {
 	was     RunState // the state that the row is known to have
 	claimed *Claim   // the claim in the row, if the run is queued
 	changed bool     // the row differs from memory
-	filled  bool     // so do its parameters
+	filled  bool     // its parameters differ, too
 	dirty   []int32
 	records []byte // packed: the history of this transaction
 	seat    seat   // in a queue
 
-	// Of the board: where the run is in its lists by age, and how many approvals it has counted.
+	// For the board: the positions of the run in its lists by age, and the number of counted approvals.
 	running, approving age
 	approvalsSeen      int32
 	approvals          int32  // tasks that wait for one
-	approvalSince      Micros // since when one does
+	approvalSince      Micros // since when one of them waits
 }
 
 // task is a task in memory: 32 bytes.
 type task struct {
 	state    TaskState
 	losses   uint8  // in this generation
-	revoked  bool   // its newest attempt was ended without its holder
-	listed   bool   // it is in the ready list
-	own      bool   // its state comes from its newest attempt, or did when a generation before kept it
-	halted   bool   // stopped for itself, not with its run: what needs it cannot run
+	revoked  bool   // the newest attempt was ended without its holder
+	listed   bool   // is in the ready list
+	own      bool   // its state is the state of its newest attempt, or was when an earlier generation kept it
+	halted   bool   // stopped by itself, not with its run: its dependents cannot run
 	token    Token  // of the newest attempt; it only rises. Invariant: only its holder's report counts (fence)
-	blockers int32  // while pending: needs not settled; while listed: the next of the list + 1
+	blockers int32  // while pending: the needs that are not settled; while listed: the next of the list + 1
 	slot     int32  // index in Run.slots + 1; 0: none
 	retries  int32  // in this generation
 	since    uint32 // while listed: when it became ready, in ms of the owner's clock, modulo 2^32
@@ -124,9 +124,9 @@ type task struct {
 // attempt is a try whose row is not final, or not yet flushed.
 type attempt struct {
 	AttemptRow
-	isNew bool // its row does not exist yet
+	isNew bool // the row does not exist yet
 	dirty bool // listed in Run.dirty
-	// was is the state that the row is known to have: the guard of its next update.
+	// was is the state that the row is known to have. It is the guard of the next update.
 	was AttemptState
 }
 
@@ -138,7 +138,7 @@ func NewRun(h Header) *Run {
 	return &Run{Header: h, State: RunSubmitted, Generation: 1}
 }
 
-// Task tells a task's state and newest token.
+// Task returns a task's state and newest token.
 func (r *Run) Task(t TaskID) (TaskState, Token) {
 	p := r.at(t)
 	return p.state, p.token
@@ -189,7 +189,7 @@ func (r *Run) Held(f func(a *AttemptRow)) {
 	}
 }
 
-// Views copies what memory knows of every task: what Derive makes of the rows.
+// Views copies the knowledge in memory about every task, which equals the result of Derive.
 func (r *Run) Views() []TaskView {
 	views := make([]TaskView, len(r.tasks))
 	for t := range r.tasks {
@@ -199,7 +199,7 @@ func (r *Run) Views() []TaskView {
 	return views
 }
 
-// Open copies the attempt that a task holds, also one that waits for something outside the run.
+// Open copies the attempt that a task holds, including an attempt that waits for something outside the run.
 // It returns false if the task holds none.
 func (r *Run) Open(t TaskID) (AttemptRow, bool) {
 	if !r.has(t) || r.at(t).slot == 0 {
@@ -208,7 +208,7 @@ func (r *Run) Open(t TaskID) (AttemptRow, bool) {
 	return r.slots[r.at(t).slot-1].AttemptRow, true
 }
 
-// Unfinished reports whether the run still moves: its owner keeps it in memory.
+// Unfinished reports whether the run has not ended. Its owner keeps it in memory.
 func (r *Run) Unfinished() bool { return !r.State.Terminal() }
 
 // hold opens an attempt for the task and lists it for the next flush.
@@ -224,7 +224,7 @@ func (r *Run) hold(t TaskID, p *task, h HandlerID, now Now) {
 	r.touch(i)
 }
 
-// slot gives room for one more attempt.
+// slot makes room for one more attempt.
 func (r *Run) slot() int32 {
 	if n := len(r.free); n > 0 {
 		i := r.free[n-1]
@@ -255,7 +255,7 @@ func (r *Run) end(p *task) *attempt {
 
 func (r *Run) record(rec Record) {
 	if r.records == nil {
-		r.records = make([]byte, 0, 48) // what a run of one task writes in one transaction
+		r.records = make([]byte, 0, 48) // the records that a run of one task writes in one transaction
 	}
 	r.records = appendRecord(r.records, &rec)
 }

@@ -22,7 +22,7 @@ func (r *Run) makeReady(t TaskID) {
 	}
 }
 
-// succeed settles a task and frees what waits for it.
+// succeed settles a task and releases the tasks that wait for it.
 func (r *Run) succeed(t TaskID, a *attempt) {
 	r.moveTask(t, Succeeded)
 	r.keepOutputs(t, a.Outputs)
@@ -33,7 +33,7 @@ func (r *Run) succeed(t TaskID, a *attempt) {
 // the run is active.
 const OutputsMax = 16 << 20
 
-// keepOutputs keeps what conditions read of a succeeded task.
+// keepOutputs keeps the outputs of a succeeded task that conditions read.
 func (r *Run) keepOutputs(t TaskID, outputs []byte) {
 	if !r.Graph.kept[t] || outputs == nil {
 		return
@@ -62,8 +62,8 @@ func (r *Run) bounded(t TaskID, res *Result) *Result {
 	return &failed
 }
 
-// settled tells the direct dependents of a settled task; what gets decided by it is
-// followed with a list instead of recursion, so a chain of 100,000 skips is a loop.
+// settled informs the direct dependents of a settled task. Tasks that are decided by that go into a list, not
+// into a recursion, so a chain of 100,000 skips is a loop.
 func (r *Run) settled(t TaskID) {
 	work := []TaskID(nil)
 	for {
@@ -89,8 +89,7 @@ func (r *Run) settled(t TaskID) {
 	}
 }
 
-// decide settles or readies one pending task whose needs are all settled, and whatever
-// follows from that.
+// decide settles or readies one pending task whose needs are all settled, and all tasks that this decides.
 func (r *Run) decide(t TaskID) {
 	if r.verdictOn(t, &r.tasks[t]) {
 		r.settled(t)
@@ -125,10 +124,10 @@ func (r *Run) stateOf(t TaskID) TaskState { return r.tasks[t].state }
 func (r *Run) failedAt(t TaskID) bool     { return r.tasks[t].fails() }
 func (r *Run) outputOf(t TaskID) []byte   { return r.outputs[t] }
 
-// known is where judge looks things up: memory, or rows.
+// known is the source from which judge reads states: memory, or rows.
 type known interface {
 	stateOf(TaskID) TaskState
-	failedAt(TaskID) bool // it makes what needs it upstream_failed
+	failedAt(TaskID) bool // the task makes its dependents upstream_failed
 	outputOf(TaskID) []byte
 	// holds evaluates a condition of a task. It returns ErrCostly if the result is not known yet.
 	holds(t TaskID, branch int32, c Condition, v View) (bool, error)
@@ -208,7 +207,7 @@ func readable(g *Graph, cond Condition, k known) bool {
 	return true
 }
 
-// revisit decides what waited only for a task that its condition reads.
+// revisit decides tasks that waited only for a task that their condition reads.
 func (r *Run) revisit() {
 	for moved := true; moved && len(r.late) > 0; {
 		late := r.late
@@ -241,7 +240,7 @@ func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	pol := r.Graph.Policy(t)
 	if r.Intent < IntentStop && p.retries < pol.Retry.Max && retryable(&pol.Retry, a) {
 		wait := pol.Retry.wait(p.retries+1, r.ID, t, a.Token)
-		if a.Generation == r.Generation { // one of the generation before is no try of this one
+		if a.Generation == r.Generation { // an attempt of an earlier generation is no try of this one
 			p.retries++
 		}
 		r.recordEnd(a, RetryWait)
@@ -264,7 +263,7 @@ func (r *Run) failFinally(t TaskID, a *attempt) {
 	r.failTask(t)
 }
 
-// noteFailure keeps the first failure as the run's sentence.
+// noteFailure keeps the first failure as the message of the run.
 func (r *Run) noteFailure(t TaskID, message string) {
 	if r.Message == "" {
 		r.changed = true
@@ -275,8 +274,7 @@ func (r *Run) noteFailure(t TaskID, message string) {
 	}
 }
 
-// failTask is the final failure of a task: everything that needs it, directly or not, is
-// settled in this same step.
+// failTask is the final failure of a task. All of its dependents, direct or not, are settled in this step.
 func (r *Run) failTask(t TaskID) {
 	r.moveTask(t, Failed)
 	r.failed++
@@ -316,16 +314,16 @@ func (p *Retry) wait(n int32, run RunID, t TaskID, token Token) time.Duration {
 		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(token)))
 		d *= 1 + p.Jitter*(float64(h.Sum64()>>11)/(1<<52)-1)
 	}
-	if d > most { // jitter spreads, but no pause is longer than the longest
+	if d > most { // the jitter never makes a pause longer than the bound
 		d = 2*most - d
 	}
-	if !(d > 0) { // also NaN, which only a damaged policy can make
+	if !(d > 0) { // also for NaN, which only a damaged policy can give
 		return 0
 	}
-	return time.Duration(d).Truncate(time.Microsecond) // what a row can hold
+	return time.Duration(d).Truncate(time.Microsecond) // the precision of a row
 }
 
-// retryWaitMax bounds a retry's pause whatever the backoff makes of it.
+// retryWaitMax bounds the pause before a retry, whatever the backoff is.
 const retryWaitMax = 30 * 24 * time.Hour
 
 // settleRun is the Leader's end: when nothing is left to do, it sets the outcome in the
@@ -338,9 +336,9 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 	for again := true; again; {
 		if r.failedEnough() {
 			r.raise(&Event{Intent: IntentStop, Reason: "on_failure: end"}, CauseTask, now, fx)
-			r.revisit() // conditions that read what this has ended
+			r.revisit() // conditions that read the tasks that this has ended
 		}
-		// Foreach tasks may have ended the run. Then nothing begins any more.
+		// Foreach tasks may have ended the run. Then no further task begins.
 		if again = r.fanOut(now, fx) || r.beginLogical(now, fx) || len(r.stirred) > 0 || r.failedEnough(); again {
 			r.revisit()
 		}
@@ -350,7 +348,7 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 	case r.active > 0:
 		r.suspend(false)
 	case r.Intent >= IntentStop:
-		if r.deferred > r.fanning { // calls: what they started ends first
+		if r.deferred > r.fanning { // calls: the runs that they started end first
 			r.suspend(false)
 			return
 		}
@@ -375,7 +373,7 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 	}
 }
 
-// failedEnough reports whether a failure of this generation is to end the run.
+// failedEnough reports whether a failure of this generation ends the run.
 func (r *Run) failedEnough() bool {
 	return r.failed > r.frozen && r.Intent < IntentStop && r.Graph.EndOnFailure && !r.State.Terminal()
 }

@@ -2,30 +2,30 @@ package dag
 
 import "fmt"
 
-// Share counts the queue slots that the tasks of a run have and want in a named queue that they name. Each
-// slot lets one attempt at a time be with a handler. The admission owner grants slots to the run, and the run
-// gives them to its best ready task. So the admission owner, on any shard, need not know tasks, and the rows
-// tell which task has a slot.
+// Share counts the queue slots that the tasks of a run have and want in one named queue. Each slot lets one
+// attempt at a time be with a handler. The admission owner grants slots to the run, and the run gives them to
+// its best ready task. So the admission owner, on any shard, need not know tasks, and the rows show which
+// task has a slot.
 //
 // All counts only rise, so a message that is repeated, late or out of order counts once.
 type Share struct {
 	Queue string `json:"queue"`
 	Key   string `json:"key,omitempty"` // of the queue's per_key
-	Life  int32  `json:"life"`          // the generation in which the run came by it: of one before, nothing counts
-	// Rev rises with everything that the gate has to hear of.
+	Life  int32  `json:"life"`          // the generation in which the run got it; a share of an earlier one does not count
+	// Rev rises with every change that the gate must know.
 	Rev  int64 `json:"rev"`
-	Got  int64 `json:"got"`  // places that were ever given
-	Back int64 `json:"back"` // of those, given back
-	Need int64 `json:"need"` // up to how many have to be given; never less than Got, once the run has looked
-	// Asked is since when it waits for the next one.
+	Got  int64 `json:"got"`  // slots that were ever granted
+	Back int64 `json:"back"` // granted slots that were given back
+	Need int64 `json:"need"` // the number of grants that are needed in all; never less than Got once the run has been looked at
+	// Asked is the time since which it waits for the next slot.
 	Asked Micros `json:"asked"`
-	Limit int32  `json:"limit,omitempty"` // what the queue let through when the newest was given; 0: any number
+	Limit int32  `json:"limit,omitempty"` // the limit of the queue at the newest grant; 0: any number
 }
 
-// Has is how many places it has.
+// Has is the number of queue slots that it has.
 func (s *Share) Has() int64 { return s.Got - s.Back }
 
-// Wants is how many more it waits for.
+// Wants is the number of further queue slots that it waits for.
 func (s *Share) Wants() int64 { return max(s.Need-s.Got, 0) }
 
 // Line is the name of the line in which the tasks wait.
@@ -39,12 +39,12 @@ func (s *Share) What() string {
 	return "queue " + s.Queue + " for " + s.Key
 }
 
-// share is one in memory.
+// share is a Share in memory.
 type share struct {
 	Share
 	used  int64 // tasks that a handler has
-	done  int64 // those that one had, since the run was looked at: their places are for others
-	ready int64 // tasks that wait for a place, or have one and wait for a slot
+	done  int64 // tasks that had a handler since the run was last looked at: their slots are free for others
+	ready int64 // tasks that wait for a queue slot, or have one and wait for a worker
 	lists []*spot
 }
 
@@ -54,7 +54,7 @@ type spot struct {
 	list  readyList
 }
 
-// free is how many places have no task with a handler.
+// free is the number of queue slots whose task has no handler.
 func (s *share) free() int64 { return max(s.Has()-s.used-s.done, 0) }
 
 func (s *share) at(p Place, make bool) *spot {
@@ -100,7 +100,7 @@ func (r *Run) tally(t TaskID, from, to TaskState) {
 	}
 }
 
-// loadShares brings back what the row says.
+// loadShares restores the shares from the row.
 func (r *Run) loadShares(rows []Share) {
 	r.shares = nil
 	for i := range rows {
@@ -122,7 +122,7 @@ func (r *Run) Shares() []Share {
 	return all
 }
 
-// NewShares are the queues whose places tasks want for the first time: the owner has to give each its
+// NewShares are the shares of queues that tasks use for the first time. The owner has to give each share its
 // key, see PutKey.
 func (r *Run) NewShares() (queues []string) {
 	for _, s := range r.shares {
@@ -136,8 +136,8 @@ func (r *Run) NewShares() (queues []string) {
 // PutKey notes the key of a new share.
 func (r *Run) PutKey(queue, key string) { r.shareOf(queue).Key = key }
 
-// PutShare takes in granted slots. It returns false if the run no longer has such a share: then the grant
-// is void.
+// PutShare adds granted slots. It returns false if the run no longer has such a share. Then the grant is
+// void.
 func (r *Run) PutShare(given *Share) bool {
 	for _, s := range r.shares {
 		if s.Queue != given.Queue || s.Life != given.Life || r.State.Terminal() {
@@ -152,10 +152,10 @@ func (r *Run) PutShare(given *Share) bool {
 	return false
 }
 
-// Balance asks for slots for the ready tasks, and gives back the slots of ended tasks and unused ones. It is
-// called after every step, and does nothing if that changed nothing. A paused or waiting run keeps only the
-// slots of its held attempts, so that no other run waits for a run that waits itself. Balance returns the
-// messages to the admission owner. For a run that has ended, they return all that it had.
+// Balance asks for slots for the ready tasks, and gives back slots of ended tasks and unused slots. It is
+// called after every step, and does nothing if the step changed nothing here. A paused or waiting run keeps
+// only the slots of its held attempts, so that no run waits for a run that itself waits. Balance returns the
+// messages to the admission owner. For a run that has ended, they return all of its slots.
 func (r *Run) Balance(now Micros) (told []Share, over bool) {
 	if len(r.shares) == 0 {
 		return nil, false
@@ -192,7 +192,7 @@ func (r *Run) Balance(now Micros) (told []Share, over bool) {
 	return told, false
 }
 
-// denyTasks fails the tasks that wait for a place in a queue that is not there.
+// denyTasks fails the tasks that wait for a slot of a queue that does not exist.
 func (r *Run) denyTasks(ev *Event, now Now, fx *Effects) Verdict {
 	var wait []TaskID
 	for _, s := range r.shares {
@@ -205,7 +205,7 @@ func (r *Run) denyTasks(ev *Event, now Now, fx *Effects) Verdict {
 	}
 	for _, t := range wait {
 		p := &r.tasks[t]
-		if p.state != Ready { // a task that failed before has ended it, too
+		if p.state != Ready { // the failure of a task before has ended this one, too
 			continue
 		}
 		r.unlist(t)
@@ -231,13 +231,13 @@ func (s *share) waiting(r *Run) (all []TaskID) {
 	return all
 }
 
-// PackClaims writes what a run claims: for itself, and for its tasks.
+// PackClaims writes the claims of a run: its own, and those of its tasks.
 func PackClaims(c *Claim, shares []Share) []byte {
 	if len(shares) == 0 {
 		return c.Pack()
 	}
 	w := packer{b: make([]byte, 0, 64)}
-	w.byte(2) // the form; 1 is that of a claim alone
+	w.byte(2) // the form; form 1 is a claim alone
 	w.text(string(c.Pack()))
 	w.uint(uint64(len(shares)))
 	for i := range shares {
@@ -261,7 +261,7 @@ func PackClaimsIn(room []byte, c *Claim, shares []Share) (packed, next []byte) {
 	return packed, packed
 }
 
-// UnpackClaims reads what PackClaims wrote.
+// UnpackClaims reads the form that PackClaims writes.
 func UnpackClaims(b []byte) (*Claim, []Share, error) {
 	if len(b) == 0 || b[0] != 2 {
 		c, err := unpackClaim(b)

@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-// The rules of a foreach task in its run. Its attempt is deferred until all instances have ended; it is armed
-// once the instances exist. Of the instances without an attempt the first are ready: the cap, less those that
-// are held or wait for a retry. So Derive gives the same from the rows.
+// The rules of a foreach task in its run. Its attempt is deferred until all instances have ended. The attempt
+// is armed once the instances exist. parallel bounds the instances that are held or wait for a retry. If
+// there is room, the first instances without an attempt are ready. So Derive gets the same result from the
+// rows.
 
 // spread counts the instances of one foreach task in memory.
 type spread struct {
 	left int32 // not ended
-	live int32 // ready, held, or to be tried again
-	next int32 // none before this place, in the order of the items, waits for its turn
+	live int32 // ready, held, or waiting for a retry
+	next int32 // no instance before this one, in the order of the items, waits for its turn
 }
 
-// goes reports whether an instance in this state counts against the cap.
+// goes reports whether an instance in this state counts for parallel.
 func goes(s TaskState) bool { return s != Pending && !s.Terminal() }
 
-// cap is the most instances at one time.
+// cap is the largest number of instances at one time.
 func (l *Logic) cap() int32 {
 	if l.Parallel <= 0 {
 		return math.MaxInt32
@@ -61,7 +62,7 @@ func (r *Run) moved(t TaskID, from, to TaskState) {
 	}
 }
 
-// stir has settleRun look at a foreach task.
+// stir makes settleRun look at a foreach task.
 func (r *Run) stir(of TaskID) {
 	if n := len(r.stirred); n == 0 || r.stirred[n-1] != of {
 		r.stirred = append(r.stirred, of)
@@ -125,7 +126,7 @@ func (r *Run) respread(of TaskID) {
 			r.moveTask(t, Skipped)
 		}
 	}
-	for _, t := range f.order { // an older one that goes again takes the turn of another
+	for _, t := range f.order { // an older instance that is repeated takes the turn of another one
 		p := &r.tasks[t]
 		if p.own || p.state != Pending && p.state != Ready {
 			continue
@@ -174,7 +175,7 @@ func (r *Run) endWith(of TaskID) {
 	}
 }
 
-// endInstances gives instances that wait the end that follows from that of their foreach task.
+// endInstances gives each waiting instance the end that follows from the end of its foreach task.
 func (r *Run) endInstances(f *fan, sp *spread, end TaskState) {
 	for i := 0; i < len(f.all) && sp.left > 0; i++ {
 		t, to := f.all[i], end
@@ -266,7 +267,7 @@ func (r *Run) splitForeach(ev *Event, p *task, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// joined reports whether an answer about the outputs of all instances is still about what is.
+// joined reports whether an answer about the outputs of all instances still matches the present instances.
 func (r *Run) joined(ev *Event) bool {
 	sp := r.spreads[ev.Task]
 	switch armed := r.armed(ev.Task); {
@@ -277,7 +278,7 @@ func (r *Run) joined(ev *Event) bool {
 	}
 }
 
-// stopFans ends the foreach tasks of a run that is being ended, when nothing of it runs any more.
+// stopFans ends the foreach tasks of a run that is being ended, when no attempt of the run runs.
 func (r *Run) stopFans(now Now) {
 	for t := 0; t < len(r.tasks) && r.fanning > 0; t++ {
 		if p := &r.tasks[t]; p.state == Deferred && r.Graph.Kind(TaskID(t)) == Foreach {
@@ -308,10 +309,10 @@ func (r *Run) stopInstances(ev *Event, now Now, fx *Effects) {
 	}
 }
 
-// closeFans completes the set of repeated tasks by the rule of foreach. If the foreach task was named itself,
-// or one of its needs is repeated, its items are found out again and all instances run. Otherwise the
-// instances stay, and only the chosen ones run. It returns the tasks whose items are found out again, in
-// their order.
+// closeFans completes the set of repeated tasks by the rule of foreach. If the foreach task itself was named,
+// or one of its needs is repeated, its items are computed again and all instances run. Otherwise the
+// instances stay, and only the chosen ones run. It returns the tasks whose items are computed again, in their
+// order.
 func (r *Run) closeFans(again []bool, named TaskID) (stale []TaskID) {
 	if len(r.Graph.fans) == 0 {
 		return nil
@@ -336,7 +337,7 @@ func (r *Run) closeFans(again []bool, named TaskID) (stale []TaskID) {
 	return stale
 }
 
-// witherFans stores which foreach tasks have to find out their items again.
+// witherFans stores which foreach tasks have to compute their items again.
 func (r *Run) witherFans(stale []TaskID) {
 	for _, t := range stale {
 		if r.Graph.fans[t].stale {
@@ -350,8 +351,8 @@ func (r *Run) witherFans(stale []TaskID) {
 	}
 }
 
-// unsuccessfulInstances marks the instances of a foreach task that did not succeed and are not
-// rightly skipped, and reports whether there is any.
+// unsuccessfulInstances marks the instances of a foreach task that neither succeeded nor were skipped by
+// rule. It reports whether there are any.
 func (r *Run) unsuccessfulInstances(again []bool, of TaskID) (any bool) {
 	for _, t := range r.Graph.Instances(of) {
 		if s := r.tasks[t].state; s != Succeeded && s != Skipped {
@@ -361,7 +362,7 @@ func (r *Run) unsuccessfulInstances(again []bool, of TaskID) (any bool) {
 	return any
 }
 
-// host is the task of the version that t is, or is an instance of.
+// host returns the task of the version for t: t itself, or the foreach task of which t is an instance.
 func (g *Graph) host(t TaskID) TaskID {
 	if of, ok := g.InstanceOf(t); ok {
 		return of
@@ -402,8 +403,8 @@ func (d *deriver) spreadOut(f *fan) {
 	}
 }
 
-// unmarkableForeach says why a decision does not fit a foreach task that has its instances, or a retired
-// instance. It returns "" if the decision may fit.
+// unmarkableForeach returns the reason why a foreach task that has its instances, or a retired instance,
+// cannot be marked. It returns "" if a mark may be allowed.
 func (r *Run) unmarkableForeach(ev *Event, p *task) string {
 	if f := r.Graph.fans[ev.Task]; f != nil && !f.stale && p.own {
 		if ev.Mark == MarkRetry && p.state.Terminal() || ev.Mark == MarkStop && p.state == Deferred {

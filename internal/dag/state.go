@@ -8,16 +8,16 @@ type TaskState uint8
 // The states of a task. Only assigned, running and the ends of attempts come from rows;
 // the others are derived.
 const (
-	Pending        TaskState = iota // waits for what it needs
+	Pending        TaskState = iota // waits for its needs
 	Ready                           // may run, waits for a slot
 	Assigned                        // given to a handler under a token
 	Running                         // known to have started
 	RetryWait                       // failed, and will be tried again
 	Succeeded                       // end
 	Failed                          // end
-	UpstreamFailed                  // end: something it needs failed
+	UpstreamFailed                  // end: one of its needs failed
 	Stopped                         // end
-	Skipped                         // end: its condition did not hold, or all it needs was skipped
+	Skipped                         // end: its condition did not hold, or all of its needs were skipped
 	Deferred                        // waits for something outside the run, and holds no slot
 	taskStates
 )
@@ -32,7 +32,7 @@ func TaskStates() []TaskState {
 	all := make([]TaskState, 0, taskStates)
 	for s := range taskStates {
 		switch s {
-		case Deferred: // its number is younger than its place
+		case Deferred: // its number is higher than its place in the order
 		case RetryWait:
 			all = append(all, RetryWait, Deferred)
 		default:
@@ -48,11 +48,11 @@ func (s TaskState) Terminal() bool { return s >= Succeeded && s != Deferred }
 // Held reports whether a handler holds the task.
 func (s TaskState) Held() bool { return s == Assigned || s == Running }
 
-// fails reports whether s makes the tasks that need it upstream_failed.
+// fails reports whether s makes the dependents of a task upstream_failed.
 func (s TaskState) fails() bool { return s == Failed || s == UpstreamFailed }
 
-// settled reports whether tasks that need s count it as done. Stopped is not: what waits
-// for a stopped task is decided with its run.
+// settled reports whether dependents count a task in state s as done. It is false for stopped: the end of the
+// run decides the dependents of a stopped task.
 func (s TaskState) settled() bool { return s.Terminal() && s != Stopped }
 
 // RunState is the state of a run.
@@ -62,10 +62,10 @@ type RunState uint8
 const (
 	RunSubmitted RunState = iota // accepted: the row exists
 	RunWaiting                   // a limit, a lock or an instant holds it back
-	RunSplitting                 // the Leader makes tasks of it
+	RunSplitting                 // the Leader makes its tasks
 	RunRunning
-	RunSuspended // nothing runs; it waits for children, approvals or timers
-	RunPaused    // nothing runs and nothing starts until it is resumed
+	RunSuspended // no task runs; the run waits for children, approvals or timers
+	RunPaused    // no task runs, and none starts until the run is resumed
 	RunFinalising
 	RunSucceeded
 	RunFailed
@@ -124,7 +124,7 @@ func ParseAttemptState(text string) (AttemptState, bool) {
 // Ended reports whether the attempt is over.
 func (s AttemptState) Ended() bool { return s >= AttemptSucceeded && s != AttemptDeferred }
 
-// Known reports whether s is a state at all.
+// Known reports whether s is a valid state.
 func (s AttemptState) Known() bool { return s < attemptStates }
 
 // Intent is the wish of an operator (or of a rule of the run) about a run. It is stored, and only rises,
@@ -134,9 +134,9 @@ type Intent uint8
 // The intents, in rising order.
 const (
 	IntentRun   Intent = iota
-	IntentPause        // what runs finishes, nothing new starts
-	IntentStop         // nothing new starts; what runs gets TERM, grace, KILL
-	IntentKill         // what runs gets KILL
+	IntentPause        // running attempts finish, no task starts
+	IntentStop         // no task starts; running attempts get TERM, grace, KILL
+	IntentKill         // running attempts get KILL
 	intents
 )
 
@@ -162,7 +162,7 @@ var taskMoves = [taskStates][]TaskState{
 	Running:   {Succeeded, Failed, RetryWait, Stopped, Ready},
 	RetryWait: {Ready, Stopped, Failed, Skipped, Succeeded},
 	Deferred:  {Succeeded, Failed, Stopped, Skipped},
-	// A new generation takes these back; see regenerate.
+	// A new generation reverses these; see regenerate.
 	Failed: {Pending}, UpstreamFailed: {Pending}, Stopped: {Pending}, Skipped: {Pending}, Succeeded: {Pending},
 }
 
@@ -214,7 +214,7 @@ func (r *Run) moveTask(t TaskID, to TaskState) {
 	}
 }
 
-// count keeps how many tasks are in the states by which a run is suspended.
+// count counts the tasks in the states that make a run suspended.
 func (r *Run) count(t TaskID, s TaskState, by int32) {
 	switch s {
 	case RetryWait:

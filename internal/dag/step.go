@@ -2,8 +2,8 @@ package dag
 
 import "fmt"
 
-// lossesMax is how many times a task may lose its handler before it is failed as poison:
-// a task that kills whatever runs it must not go round for ever.
+// lossesMax bounds the losses of a task. A task that was lost more often fails as poison, because a task that
+// kills its worker must not run again for ever.
 const lossesMax = 5
 
 // Step applies one event. It changes the run in memory and nothing else; what must be
@@ -54,7 +54,7 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 	case EvEvaluated:
 		return r.evaluated(ev, now, fx)
 	case EvCheck:
-		if ev.Fault != "" && !r.Evaluating() { // else it stands still for a good reason
+		if ev.Fault != "" && !r.Evaluating() { // otherwise it has a good reason to stand still
 			r.record(Record{Kind: RecRepaired, Task: LeaderTask, Actor: ev.Actor, Text: ev.Fault, Reason: ev.Reason})
 		}
 		r.settleRun(now, fx)
@@ -63,8 +63,8 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 	return WrongState
 }
 
-// fence lets only the holder of the newest attempt through. A repeated report of an ended attempt is a
-// duplicate: a sender repeats itself if the acknowledgement was lost, and so does the owner's inbox after a
+// fence accepts reports of the holder of the newest attempt only. A repeated report of an ended attempt is a
+// duplicate: a sender repeats a report if the acknowledgement was lost, and the owner's inbox does so after a
 // commit of unknown outcome. If the attempt was ended without its holder, the sender learns that it was
 // fenced.
 func (r *Run) fence(ev *Event, p *task) Verdict {
@@ -118,7 +118,7 @@ func (r *Run) admit(ev *Event, now Now, fx *Effects) Verdict {
 	return r.begin(ev, now, fx)
 }
 
-// begin has the Leader split the run.
+// begin makes the Leader split the run.
 func (r *Run) begin(ev *Event, now Now, fx *Effects) Verdict {
 	if ev.Graph == nil || r.Raw() {
 		r.moveRun(RunSplitting)
@@ -157,7 +157,7 @@ func (r *Run) split(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// instantiate makes the tasks of a graph and readies those that wait for nothing.
+// instantiate makes the tasks of a graph. Tasks without needs become ready.
 func (r *Run) instantiate(ev *Event, now Now, fx *Effects) {
 	g := ev.Graph
 	r.adopt(g)
@@ -195,7 +195,7 @@ func (r *Run) adopt(g *Graph) {
 	}
 }
 
-// assign books a slot for a ready task: the hand-over is a new attempt under a new token.
+// assign assigns a ready task to a booked slot. The assignment is a new attempt under a new token.
 func (r *Run) assign(ev *Event, now Now) Verdict {
 	if !r.has(ev.Task) {
 		return NoSuchTask
@@ -215,14 +215,13 @@ func (r *Run) assign(ev *Event, now Now) Verdict {
 	return Accepted
 }
 
-// eraOver is the reason why an attempt of an older era is lost, whatever end it reports: it may have begun
-// from rows that the database has lost.
+// eraOver is the reason for which an attempt of an older era is lost, whatever end it reports. The attempt
+// may have begun from rows that the database has lost.
 const eraOver = "the database went back to an earlier state while it ran"
 
-// heard takes what a holder says of its attempt; the token and the holder must be the
-// newest.
+// heard applies a report of a holder. The token and the holder must be the newest ones.
 func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
-	if !r.has(ev.Task) || ev.Task == LeaderTask && ev.Kind != EvLost { // its other news is EvSplit
+	if !r.has(ev.Task) || ev.Task == LeaderTask && ev.Kind != EvLost { // the other report about Leader work is EvSplit
 		return NoSuchTask
 	}
 	p := r.at(ev.Task)
@@ -243,7 +242,7 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 			r.report(ev, p, now, fx)
 			break
 		}
-		fallthrough // ended by its holder without a request: that is a loss
+		fallthrough // its holder has ended it without an order: that is a loss
 	default:
 		r.lost(ev, p, now, fx)
 	}
@@ -274,8 +273,8 @@ func onClock(told, earliest, now Micros) Micros {
 	return max(min(told, now), earliest)
 }
 
-// watch asks for the timers of a running attempt. The worker enforces the cap. These timers are for the
-// record, and for a worker that does not come back.
+// watch sets the timers of a running attempt. The worker enforces the timeout. These timers record it, and
+// end the attempt if the worker does not come back.
 func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
 	pol := r.Graph.Policy(t)
 	if pol.Timeout == 0 {
@@ -311,7 +310,7 @@ func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 		r.recordEnd(a, Succeeded)
 		r.succeed(ev.Task, a)
 	case AttemptStopped:
-		if r.Cause == CauseNoRetake { // stopped because another one was lost: the run leaves none but failed
+		if r.Cause == CauseNoRetake { // stopped because another task was lost: the run leaves only failed tasks
 			a.State, a.Cause = AttemptFailed, CauseNoRetake
 			r.recordEnd(a, Failed)
 			r.failTask(ev.Task)
@@ -325,7 +324,7 @@ func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 		r.moveTask(ev.Task, Stopped)
 	default:
 		a.State = AttemptFailed
-		if halted { // it ended by itself meanwhile, and is not to be tried again
+		if halted { // the attempt ended by itself in the meantime, and is not retried
 			r.failFinally(ev.Task, a)
 			return
 		}
@@ -360,7 +359,7 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 		r.finalise(RunFailed, now)
 	case ev.Task == LeaderTask:
 		p.state = Ready
-	case halted && r.Intent < IntentStop: // its outcome is unknown; it is not assigned again
+	case halted && r.Intent < IntentStop: // the outcome is unknown; the task is not assigned again
 		r.halt(ev.Task, a)
 	case poison:
 		a.Cause, a.Message = CausePoison, fmt.Sprintf("lost for the %dth time", p.losses)
@@ -376,7 +375,7 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 	}
 }
 
-// timer acts on a timer that is due, unless what it was for is over.
+// timer acts on a timer that is due, unless its reason no longer exists.
 func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
 	switch ev.Timer {
 	case TimerRunTimeout:
@@ -411,11 +410,11 @@ func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// warn marks an attempt that runs on past its cap, once; the mark is in its row, so that
-// a reload does not warn again.
+// warn marks an attempt that exceeds its timeout, once. The mark is in its row, so that a reload does not
+// warn again.
 func (r *Run) warn(p *task) bool {
 	a := &r.slots[p.slot-1]
-	if a.Cause != "" { // warned of, or being stopped
+	if a.Cause != "" { // the warning was given, or the attempt is being stopped
 		return false
 	}
 	a.Cause = CauseTimeout
@@ -423,8 +422,8 @@ func (r *Run) warn(p *task) bool {
 	return true
 }
 
-// overdue settles an attempt whose holder is silent although its cap and the grace have passed. If the holder
-// lives, it is ordered to kill the attempt.
+// overdue settles an attempt whose holder is silent although the timeout and the grace have passed. If the
+// holder is alive, it is ordered to kill the attempt.
 func (r *Run) overdue(ev *Event, p *task, now Now, fx *Effects) {
 	a := r.end(p)
 	a.State, a.Cause, a.Finished = AttemptFailed, CauseOverdue, now.Wall

@@ -12,9 +12,9 @@ const traceBytes = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 // noTrace is a trace context that means none.
 const noTrace = "00-00000000000000000000000000000000-0000000000000000-00"
 
-// traceMark separates the key of an event from the trace context of its run in the stored form of a Fire.
-// Decoders that do not know trace contexts read both as the key. So nodes of two releases can share
-// a database.
+// traceMark separates the key of an event from the trace context of its run in the stored form of a Fire. A
+// program that does not know trace contexts reads both as the key. So nodes of two releases can share a
+// database.
 const traceMark = "\x1f"
 
 // traceHopsMax bounds the runs of one trace that follow one another by run_of. Without it a workflow that

@@ -69,7 +69,7 @@ func (x *Executor) Acknowledge(ctx context.Context, pending func(engine.AttemptI
 	}
 }
 
-// take acknowledges ends that are durable: those that were reported before a barrier and are not on their
+// take acknowledges the ends that are durable: ends that were reported before a barrier and are not on their
 // way to another node.
 func (x *Executor) take(ctx context.Context, pending func(engine.AttemptID) bool) {
 	x.mu.Lock()

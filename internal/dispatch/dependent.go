@@ -18,10 +18,10 @@ import (
 // Bounds of looking for the run that a task depends on.
 const (
 	dependentPages  = 10 // of 1,000 runs each
-	dependentRuns   = 20 // whose task is looked at
+	dependentRuns   = 20 // runs of which a task is read
 	lookSoon        = time.Second
 	lookLate        = 30 * time.Second
-	lookShareOfWait = 20 // the longer it waits, the rarer it looks
+	lookShareOfWait = 20 // the pause between two checks is this part of the wait so far
 )
 
 // condition checks the condition of a wait.
@@ -52,7 +52,7 @@ func (l logic) dependent(ctx context.Context, v *version, d *workflow.Needed, q 
 		return engine.Prepared{}, ofStore(err)
 	}
 	why := inspect.Reason{Kind: "dependent", Code: "wait_dependent", What: d.Words(target, from, until) + "; there is none yet", Unblocks: "such a run: skein run list --workflow " + target}
-	known := d.Task == "" // whether some run has the task
+	known := d.Task == "" // a run has the task
 	for i := range found {
 		o := &other{RunRow: &found[i], state: found[i].State.String(), has: true}
 		if d.Task != "" {
@@ -107,17 +107,17 @@ func (l logic) inSpan(ctx context.Context, id dag.WorkflowID, from, until dag.Mi
 	return found, nil
 }
 
-// other is a run that a task looks at.
+// other is a run that is checked for a dependent task.
 type other struct {
 	*dag.RunRow
-	state string // of the run, or of the task of it that is asked for; "": that is not there yet
-	has   bool   // it has that task, or will
+	state string // the state of the run, or of the wanted task; "": it does not exist yet
+	has   bool   // the run has that task, or will have it
 }
 
 // lookAt finds the state of a task of a run.
 func (l logic) lookAt(ctx context.Context, o *other, task string) error {
 	o.state = ""
-	if o.SplitAt == 0 { // its version tells what it will have
+	if o.SplitAt == 0 { // the version says which tasks the run will have
 		v, err := l.versions.Get(versionID{o.Workflow, o.Version})
 		if err == nil {
 			_, o.has = v.Find(task)
@@ -147,7 +147,7 @@ func (o *other) words(task string) string {
 	return fmt.Sprintf("%s is %s, its task %s is %s", run, o.State, task, o.state)
 }
 
-// remedy says how the waiting tasks can continue: by a verb that the run takes.
+// remedy returns a verb on the run that lets the waiting tasks continue.
 func (o *other) remedy(task string) string {
 	const another = "another run within that span"
 	switch {
@@ -155,7 +155,7 @@ func (o *other) remedy(task string) string {
 		return another
 	case !o.State.Terminal():
 		return "its end: skein explain " + o.ID.String()
-	case task != "" && (o.State == dag.RunSucceeded || o.state == dag.Skipped.String()): // a plain recover leaves it as it is
+	case task != "" && (o.State == dag.RunSucceeded || o.state == dag.Skipped.String()): // a plain recover does not change it
 		return "skein run recover " + o.ID.String() + " --from " + task + ", or " + another
 	}
 	return "skein run recover " + o.ID.String() + ", or " + another
@@ -173,7 +173,7 @@ func (l logic) taskToCome(row *store.Workflow, target, task string) error {
 	return errors.New(v.WithoutTask(target, task) + "; correct the name or apply that workflow with the task, then recover this run")
 }
 
-// find is a workflow that starts runs, or will.
+// find returns a workflow that starts runs now or later.
 func (l logic) find(ctx context.Context, name string) (store.Workflow, error) {
 	namespace, short, _ := strings.Cut(name, "/")
 	row, err := l.cfg.Store.Workflow(ctx, namespace, short)

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// ExecutorConfig is what an Executor needs.
+// ExecutorConfig holds the dependencies of an Executor.
 type ExecutorConfig struct {
 	Resolver *Resolver
 	Worker   *worker.Link
@@ -40,19 +40,19 @@ type Executor struct {
 	shipper  *logs.Shipper
 	over     func(dag.RunID, dag.TaskID, dag.Token) // may be nil
 
-	wg sync.WaitGroup // of those that resolve
+	wg sync.WaitGroup // of the goroutines that resolve
 
 	mu      sync.Mutex // protects following fields
 	live    map[engine.AttemptID]*handed
 	byKey   map[worker.ID]*handed
-	taken   []reported // not yet durable, as far as the keeper knows
+	taken   []reported // not durable yet, as far as the keeper knows
 	told    ring
 	ending  map[engine.AttemptID]bool // of telling
-	telling int                       // ends that are not with live any more, and not with the engine yet
-	holding bool                      // nothing new is started: this process is about to end
+	telling int                       // ends that have left live and have not reached the engine
+	holding bool                      // no attempt is started any more: this process is about to end
 	closed  bool
 	quiet   chan struct{} // closed when holding and nothing runs
-	fewer   chan struct{} // cap 1: an attempt was forgotten, or told
+	fewer   chan struct{} // cap 1: an attempt was forgotten or reported
 }
 
 // reported is an attempt whose end was reported to the engine.
@@ -65,10 +65,10 @@ type reported struct {
 type handed struct {
 	engine.Assignment
 	workflow string      // its name, once resolved
-	cancel   worker.Mode // wanted before the worker had it; 0: no
+	cancel   worker.Mode // requested before the worker had the attempt; 0: no
 	key      worker.Key
 	given    bool // to the worker
-	held     bool // never to be started in this life
+	held     bool // never started by this process
 	adopted  bool // an earlier process has started it
 }
 
@@ -113,7 +113,7 @@ func (x *Executor) launch(h *handed) {
 	case errors.Is(err, errUnwanted):
 		x.mu.Lock()
 		mode := h.cancel
-		h.held = mode == 0 // this process ends: the next one starts it
+		h.held = mode == 0 // this process ends: the next one starts the attempt
 		x.mu.Unlock()
 		if mode != 0 {
 			x.report(h, stoppedBefore(mode))
@@ -132,7 +132,7 @@ func (x *Executor) launch(h *handed) {
 		h.given = true
 		x.byKey[h.key.ID()] = h
 		x.shipper.Begin(h.logRef())
-		x.worker.Start(*job) // returns at once; its lock is below ours
+		x.worker.Start(*job) // returns at once; its lock is taken after ours
 	}
 	x.mu.Unlock()
 	if mode != 0 {
@@ -167,8 +167,8 @@ func (x *Executor) refuse(h *handed, err error) {
 	x.report(h, res)
 }
 
-// Ended is the worker's report. Ends that the worker reports together reach the engine together: that makes
-// one transaction.
+// Ended receives the report of the worker. Ends that the worker reports together reach the engine together,
+// in one transaction.
 func (x *Executor) Ended(rs ...worker.Result) {
 	var ends []ending
 	for i := range rs {
@@ -182,7 +182,7 @@ func (x *Executor) Ended(rs ...worker.Result) {
 		x.shipper.End(h.logRef(), r.LogBytes)
 		switch r.Cause {
 		case worker.CauseClosed:
-			// This process ends, and nothing is known of the task: the next life declares the attempt lost.
+			// This process ends and knows nothing of the task. The next life declares the attempt lost.
 			x.forget(h, false)
 		case worker.CauseLease, worker.CauseLost, worker.CauseRoom:
 			x.log.Warn("an attempt was lost", append(h.attrs(), "code", "attempt_lost", "cause", r.Cause)...)
@@ -202,7 +202,7 @@ type ending struct {
 	is engine.Report
 }
 
-// lostReasons say to people why an attempt was lost.
+// lostReasons describes the reasons of losses for people.
 var lostReasons = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died", worker.CauseRoom: dag.LostNoRoom}
 
 // result converts the result of a worker.
@@ -228,7 +228,7 @@ func result(r *worker.Result) dag.Result {
 // Room handles reports of the worker that the data folder has no room for attempts, or has room again.
 func (x *Executor) Room(why string) { x.engine().Shut(why) }
 
-// report tells the engine and forgets.
+// report gives the report to the engine and forgets the attempt.
 func (x *Executor) report(h *handed, res dag.Result) {
 	x.logEnd(h, &res)
 	x.tell(ending{h, engine.Report{Result: res}})
@@ -301,7 +301,7 @@ func (x *Executor) forget(h *handed, told bool) {
 	}
 }
 
-// lessen wakes the waiters for attempts to end.
+// lessen wakes callers that wait for attempts to end.
 func (x *Executor) lessen() {
 	select {
 	case x.fewer <- struct{}{}:
@@ -309,7 +309,7 @@ func (x *Executor) lessen() {
 	}
 }
 
-// Started is the worker's word that an attempt has run for a second.
+// Started receives the notice of the worker that an attempt has run for a second.
 func (x *Executor) Started(k worker.Key, at time.Time) {
 	x.mu.Lock()
 	h := x.byKey[k.ID()]
@@ -319,7 +319,7 @@ func (x *Executor) Started(k worker.Key, at time.Time) {
 	}
 }
 
-// Cancel ends attempts, also such that the worker does not have yet.
+// Cancel ends attempts, including attempts that the worker does not have yet.
 func (x *Executor) Cancel(cs []dag.Cancel) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -335,8 +335,8 @@ func (x *Executor) Cancel(cs []dag.Cancel) {
 		switch {
 		case h.given:
 			h.cancel = max(h.cancel, mode)
-			x.worker.Stop(h.key, mode) // its lock is below ours
-		case h.held: // it will not be launched
+			x.worker.Stop(h.key, mode) // the lock of the worker is taken after ours
+		case h.held: // the attempt will not be started
 			x.wg.Go(func() { x.report(h, stoppedBefore(mode)) })
 		default:
 			h.cancel = max(h.cancel, mode)
@@ -345,7 +345,7 @@ func (x *Executor) Cancel(cs []dag.Cancel) {
 }
 
 // Running reports whether an attempt is here, or was reported so recently that the report may not be on the
-// disk yet. To start it again would run one token twice.
+// disk yet. If such an attempt were started again, one token would run twice.
 func (x *Executor) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -353,7 +353,7 @@ func (x *Executor) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool
 	return x.live[id] != nil || x.told.has(id)
 }
 
-// Live reports whether an attempt is here, or its report is not with the engine yet.
+// Live reports whether an attempt is here, or the engine does not have its report yet.
 func (x *Executor) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -361,7 +361,7 @@ func (x *Executor) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	return x.live[id] != nil || x.ending[id]
 }
 
-// Hold starts nothing new after this call. Later assignments are left to the next life.
+// Hold stops new attempts. The next life starts later assignments.
 func (x *Executor) Hold() {
 	x.mu.Lock()
 	x.holding = true
@@ -372,7 +372,7 @@ func (x *Executor) Hold() {
 // Drained returns a channel that is closed when no attempt runs after Hold.
 func (x *Executor) Drained() <-chan struct{} { return x.quiet }
 
-// settle closes quiet when it is time.
+// settle closes quiet when nothing runs any more.
 func (x *Executor) settle() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -401,7 +401,7 @@ func (x *Executor) UnderWay() int {
 	return n
 }
 
-// Obeyed waits until the attempts that were cancelled have ended, or ctx has.
+// Obeyed waits until the cancelled attempts have ended, or until ctx ends.
 func (x *Executor) Obeyed(ctx context.Context) {
 	for {
 		x.mu.Lock()
@@ -431,7 +431,7 @@ func (h *handed) logRef() logs.Ref {
 	return logs.Ref{Namespace: h.key.Namespace, Workflow: h.key.Workflow, Run: h.Run, Task: h.Task, Name: h.key.Task, Token: h.Token}
 }
 
-// attrs are the words by which log lines about attempts are found.
+// attrs are the attributes by which log lines about attempts are found.
 func (h *handed) attrs() []any {
 	return []any{"workflow", h.workflow, "run", h.Run.String(), "task", h.Name, "attempt", int(h.Token)}
 }

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// sources returns the artifacts that a task gets of other tasks: those of their newest attempts that have
-// succeeded.
+// sources returns the artifacts of other tasks that a task gets: the artifacts of their newest attempts that
+// have succeeded.
 func (r *Resolver) sources(ctx context.Context, v *version, t int, run dag.RunID, g *dag.Graph) ([]artifact.Source, error) {
 	var all []artifact.Source
 	for i := range v.Tasks[t].Inputs {

@@ -19,7 +19,7 @@ type jobs struct{ x *Executor }
 
 var _ home.Jobs = jobs{}
 
-// Jobs returns what the home of workers elsewhere asks for their assignments.
+// Jobs returns the jobs that the home of other workers requests for their assignments.
 func (x *Executor) Jobs() home.Jobs { return jobs{x} }
 
 // Job implements home.Jobs.
@@ -92,7 +92,7 @@ func (j jobs) Files(_ context.Context, w dag.WorkflowID, version int32) ([]*work
 	return out, nil
 }
 
-// Left implements home.Jobs.
+// logic finds out what logical tasks wait for. It is the engine's Preparer.
 func (j jobs) Left(run dag.RunID) { j.x.resolver.leave(run) }
 
 // Inputs implements home.Jobs.

@@ -18,7 +18,7 @@ type secretsOf struct {
 	book      *sealed.Book // nil: there are none
 	namespace string
 	values    []string // each once
-	err       error    // why one of them cannot be had
+	err       error    // the reason for which one of them cannot be read
 }
 
 func (s *secretsOf) value(name string) (string, error) {
@@ -37,9 +37,9 @@ func (s *secretsOf) value(name string) (string, error) {
 	return string(value), nil
 }
 
-// hide returns why an attempt is not started, without the values of secrets. An error of an expression may
-// quote a part of a value, or what was made of it, which no mask finds: only its place is kept. A store that
-// does not answer is no fault of the task.
+// hide returns the reason for which an attempt is not started, without the values of secrets. An error of an
+// expression may quote a part or a changed form of a value, which no mask finds. So hide keeps only the
+// position of the expression. An outage of the store is no fault of the task.
 func (s *secretsOf) hide(err error) error {
 	switch {
 	case s.err != nil && errors.Is(s.err, store.ErrUnavailable):

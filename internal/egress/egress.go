@@ -62,7 +62,7 @@ const (
 // RefusedError is a call that the rules do not allow. Nothing was sent.
 type RefusedError struct {
 	Code    string
-	Address string // that was to be dialled
+	Address string // the address that the request wanted to dial
 	Why     string // the rule and the remedy
 }
 
@@ -83,7 +83,7 @@ const (
 type guard struct {
 	rules    Rules
 	policies []Policy
-	resolver *net.Resolver // nil: that of the process
+	resolver *net.Resolver // nil: the resolver of the process
 	// environment is the proxy that the variables of the process name for a request.
 	environment func(*http.Request) (*url.URL, error)
 
@@ -142,7 +142,7 @@ func ParseProxy(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// proxy chooses the proxy of a request. It refuses what the request names literally and the rules do not
+// proxy chooses the proxy of a request. It refuses a numeric address in the request that the rules do not
 // allow.
 func (g *guard) proxy(req *http.Request, choose func(*http.Request) (*url.URL, error)) (*url.URL, error) {
 	u, err := choose(req)
@@ -186,7 +186,7 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, address)
 }
 
-// check refuses an address that a rule does not allow. named is how the call named it.
+// check refuses an address that a rule does not allow. named is the address as the call gave it.
 func (g *guard) check(ctx context.Context, at netip.AddrPort, named string, policies []Policy) error {
 	a := plain(at.Addr())
 	shown := netip.AddrPortFrom(a, at.Port()).String()

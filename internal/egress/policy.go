@@ -124,8 +124,8 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 	return a, false
 }
 
-// plain is an address without the forms that mean the same: an IPv4 address within IPv6, a zone, and the
-// unspecified address, which leads to the loopback address.
+// plain returns the usual form of an address. It replaces an IPv4 address within IPv6, removes a zone, and
+// replaces the unspecified address, which leads to the loopback address.
 func plain(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	switch a {

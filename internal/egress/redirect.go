@@ -34,7 +34,7 @@ func Redirect(req *http.Request, via []*http.Request, named []string) error {
 	return nil
 }
 
-// PlainURL is an address without what may be secret in it: its user and its query.
+// PlainURL returns an address without the parts that may be secret: its user and its query.
 func PlainURL(u *url.URL) string {
 	plain := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if u.RawQuery != "" {

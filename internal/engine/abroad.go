@@ -31,7 +31,7 @@ func (b *abroad) add(id dag.RunID) {
 	b.runs[id] = true
 }
 
-// ask asks the other nodes if it is time. It drops the runs without attempts on other nodes.
+// ask asks the other nodes if it is time. It drops the runs that have no attempts on other nodes.
 func (b *abroad) ask(w *writer) {
 	if len(b.runs) == 0 || w.e.host.Now().Sub(b.asked) < abroadEvery {
 		return
@@ -65,8 +65,8 @@ func (b *abroad) ask(w *writer) {
 	askWorkers(w, old)
 }
 
-// carriedMax bounds the known reports on their way. An attempt that is forgotten here may run again, if its
-// shard comes back before its report.
+// carriedMax bounds the known reports on their way. If an attempt is forgotten here and its shard comes back
+// before its report, the attempt may run again.
 const carriedMax = 100_000
 
 // carried holds the attempts of this process whose reports the peers have, or had. If the shard of such an
@@ -98,15 +98,15 @@ func (c *carried) has(k dag.AttemptKey) bool {
 	return false
 }
 
-// Disown reports as lost those of these attempts that this process does not hold, although other nodes have
-// them down as held by its handler.
+// Disown reports as lost those of the given attempts that this process does not hold, although their rows
+// name its handler.
 func (e *Engine) Disown(ids []AttemptID) error {
 	return e.writer.inbox.put(item{op: func(w *writer) answer {
 		for _, id := range ids {
 			k := dag.KeyOf(id.Run, id.Task, id.Token)
-			// An attempt in a slot that was lent to its owner is not booked here. An attempt whose
-			// report is not written yet is booked, or carried, or in the list. Running would not do: the executor
-			// remembers reports that the database has lost since.
+			// If the slot of an attempt was lent to its owner, the attempt is not booked here. If the report of an
+			// attempt is not written yet, the attempt is booked, carried, or in the list. Running cannot decide
+			// this: the executor remembers reports that the database has lost since.
 			if e.slots.has(k) || w.carried.has(k) || e.cfg.Executor.Live(id.Run, id.Task, id.Token) || w.told()[k] {
 				continue
 			}

@@ -49,7 +49,7 @@ func (l *limits) loadAdmission(ctx context.Context) error {
 		l.aside += int(lines[i].Runs)
 	}
 	if g.Loaded = true; !l.alone {
-		l.aside = 0 // their owners are not known
+		l.aside = 0 // the owners of the runs aside are not known
 	} else {
 		for _, r := range l.inMemory() {
 			if r.Claim.InLine() {
@@ -60,8 +60,8 @@ func (l *limits) loadAdmission(ctx context.Context) error {
 	return nil
 }
 
-// loadHolders takes in the runs that hold something. A node that is alone finds them in memory, which has
-// all of them.
+// loadHolders adds the runs that hold something. A node that is alone finds them in memory, which has all of
+// them.
 func (l *limits) loadHolders(ctx context.Context, given map[admission.CrewKey]dag.Share) error {
 	g := &l.admission
 	enroll := func(c *store.Claimant) {
@@ -111,9 +111,9 @@ func (l *limits) fillWindows(ctx context.Context) error {
 	})
 }
 
-// loadGrants takes in the grants that are on their way: their runs' rows do not say so yet. It returns
-// the queue slots of tasks among them.
-// They are read before the rows: one that arrives in between is in the rows then.
+// loadGrants adds the grants that are under way: the rows of their runs do not have them yet. It returns the
+// queue slots of tasks among them. It is called before the rows are read, so a grant that arrives in between
+// is in the rows.
 func (l *limits) loadGrants(ctx context.Context) (given map[admission.CrewKey]dag.Share, err error) {
 	if l.alone {
 		return nil, nil
@@ -149,8 +149,8 @@ func (l *limits) loadGrants(ctx context.Context) (given map[admission.CrewKey]da
 	return given, nil
 }
 
-// loadGrant takes in a grant if its run still asks for it. A run that no longer asks has already said so,
-// perhaps to an earlier owner, and does not say it again.
+// loadGrant adds a grant if its run still asks for it. A run that no longer asks has already sent a message
+// about that, perhaps to an earlier owner, and does not repeat it.
 func (l *limits) loadGrant(ctx context.Context, g *word, s dag.ShardID) error {
 	row, err := l.store.Run(ctx, g.Run)
 	switch {
@@ -164,6 +164,6 @@ func (l *limits) loadGrant(ctx context.Context, g *word, s dag.ShardID) error {
 	return nil
 }
 
-// grantsMax bounds the messages that may wait for a shard when grants are looked for. An owner
-// takes in a hundred at a time, and no limit lets through as many.
+// grantsMax bounds the messages that may wait for a shard when grants are looked for. An owner receives a
+// hundred at a time, and no limit grants that number.
 const grantsMax = 1_000_000

@@ -16,17 +16,17 @@ import (
 //
 // A transaction made ahead must not read rows that the transaction under way changes. So the transaction
 // under way holds only runs without relations to others (see plain), or with relations that the admission
-// owner on this node has in memory. Only simple items are applied ahead.
-// The keys of submissions are looked for in both: in the store and in the transaction under way.
+// owner on this node has in memory. Only simple items are applied ahead. The keys of submissions are searched
+// in both: in the store and in the transaction under way.
 
-// aheadRowsDefault is from how many rows on a transaction is large.
+// aheadRowsDefault is the number of rows from which a transaction counts as large.
 const aheadRowsDefault = 400
 
-// flight is a transaction that the store is at work on.
+// flight is a transaction that the store is writing.
 type flight struct {
 	tx   *transaction
-	n    int           // of its items, the first of kept
-	done chan struct{} // has something when it is over
+	n    int           // the number of its items, the first of kept
+	done chan struct{} // receives a value when the flight has ended
 	over bool          // that was taken
 	took time.Duration
 	wall dag.Micros
@@ -42,7 +42,7 @@ func (w *writer) depart(items []item) *flight {
 	b := &w.tx.batch
 	w.stage()
 	f := &flight{tx: w.tx, n: len(items), done: make(chan struct{}, 1)}
-	for i := range b.Fences { // the transaction made ahead is numbered after it
+	for i := range b.Fences { // the transaction made ahead has the next number
 		w.held(b.Fences[i].Shard).Seq++
 	}
 	w.tx, w.spare, w.flying = w.spare, nil, w.tx
@@ -63,7 +63,7 @@ func (w *writer) departs(items []item) bool {
 	return rows >= w.e.cfg.AheadRows && rows == b.Rows() && b.Watermark == 0 && w.plain(items)
 }
 
-// stage has the store prepare for the transaction that is made, once.
+// stage makes the store prepare for the transaction being made, once.
 func (w *writer) stage() {
 	b := &w.tx.batch
 	if w.tx.staged {
@@ -76,9 +76,9 @@ func (w *writer) stage() {
 	w.tx.staged = true
 }
 
-// plain reports whether the transaction that was made of items is about runs that have to do with no
-// others, but through queues and locks that are granted here. While content that a store refuses is being
-// looked for, transactions go one by one.
+// plain reports whether the runs of a transaction, made of items, affect no other runs, except through queues
+// and locks that are granted here. While the writer searches for content that a store refuses, transactions
+// go one by one.
 func (w *writer) plain(items []item) bool {
 	if w.itemsMax < batchRowsMax || len(w.tx.letters) > 0 || len(w.tx.addressed) > 0 {
 		return false
@@ -173,8 +173,8 @@ func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 	return 0, nil
 }
 
-// onlyItems reports whether there is nothing to do but items: nothing that a transaction begins with a look
-// at the store for.
+// onlyItems reports whether the writer has only items to do: no work for which a transaction first reads the
+// store.
 func (w *writer) onlyItems() bool {
 	return w.itemsMax == batchRowsMax && len(w.schedule.backfills.open) == 0 && !w.limits.busy(w.clock.now().Wall)
 }

@@ -39,7 +39,7 @@ func (w *writer) apply(it *item) {
 	w.tx.answers = append(w.tx.answers, a)
 }
 
-// asked tells whether an item came before under its idempotency key.
+// asked reports whether an item came before under its idempotency key.
 func (w *writer) asked(it *item) (a answer, known bool) {
 	if it.req == nil {
 		return a, false
@@ -105,8 +105,9 @@ type keyOf struct {
 	key      string
 }
 
-// known finds the run that an earlier delivery of the submission has made: by its key, or by its id if the
-// caller chose the id, or if a transaction with an unknown outcome applied it.
+// known finds the run that an earlier delivery of the submission has made. It looks for the key. If the
+// caller chose the id, or a transaction with an unknown outcome may have applied the submission, it looks for
+// the id.
 func (w *writer) known(it *item) (answer, bool) {
 	s := it.submit
 	if r := w.runs[s.ID]; r != nil {
@@ -173,7 +174,7 @@ func (w *writer) lookForKeys(items []item) {
 	}
 }
 
-// sameRun answers a submission with the run that is there.
+// sameRun answers a submission with the existing run.
 func sameRun(s *Submission, was *dag.Header) answer {
 	a := answer{run: was.ID, existing: true, err: sameBody(was.KeyHash, s.KeyHash)}
 	if was.Workflow != s.Workflow.ID {
@@ -194,7 +195,7 @@ func (w *writer) event(it *item) answer {
 	ev := &it.ev
 	k := dag.KeyOf(it.run, ev.Task, ev.Token)
 	switch {
-	case ev.Kind == dag.EvReport || it.gone: // the attempt is over where it ran: its slot is free for this transaction
+	case ev.Kind == dag.EvReport || it.gone: // the attempt has ended where it ran: its slot is free for this transaction
 		w.e.slots.unbook(k)
 		delete(w.leading, k)
 	case ev.Kind == dag.EvSplit:
@@ -232,9 +233,9 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 	}
 	v := r.Step(ev, w.tx.now, &w.tx.fx)
 	if gated && v == dag.Accepted && r.State == dag.RunWaiting && r.Claim != nil {
-		r.PutClaim(nil) // it asks when it is through, as a new one does
+		r.PutClaim(nil) // it asks when it has passed the gate, as a new run does
 	}
-	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // it was revived, if only to end again
+	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // the run was revived, if only to end again
 		w.limits.count(r)
 	}
 	if it.again && v == dag.Stale {

@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// fetch returns a run that is in memory or stood aside, or nil. It loads the latter.
+// fetch returns a run that is in memory or stands aside, or nil. It loads a run that stands aside.
 func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
 	if r := w.runs[id]; r != nil || w.bad[id] != "" {
 		return r, nil
@@ -22,7 +22,7 @@ func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
 		return nil, nil
 	}
 	r, err := w.revived(&page[0], &w.tx.fx)
-	if errors.Is(err, errkind.ErrUnavailable) { // its graph could not be read: what the gate says is heard again
+	if errors.Is(err, errkind.ErrUnavailable) { // its graph could not be read: the answer of the gate is applied again
 		return nil, err
 	}
 	if err != nil {

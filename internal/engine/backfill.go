@@ -14,13 +14,13 @@ import (
 )
 
 // backfills holds the backfills that have not ended, as this owner knows them. One transaction writes the
-// cursor (Started), the run and its place in the backfill. So a crash cannot separate them, and no instant
-// is started twice.
+// cursor (Started), the run and its place in the backfill. So a crash cannot separate them, and no instant is
+// started twice.
 type backfills struct {
 	known    map[int64]*store.Backfill
 	instants map[int64][]dag.Micros // unpacked, of those that start some
 	open     map[int64]bool         // may start more
-	over     []int64                // nothing of them will happen any more
+	over     []int64                // ended: nothing more happens in them
 }
 
 func (b *backfills) forget() {
@@ -111,7 +111,7 @@ func (s *schedule) putBackfill(b store.Backfill) {
 		s.backfills.known[b.ID] = &b
 		return
 	}
-	b.Revision = s.backfills.known[b.ID].Revision // the caller's copy may be from before
+	b.Revision = s.backfills.known[b.ID].Revision // the caller's copy may be out of date
 	if i := slices.IndexFunc(batch.BackfillInserts, same); i >= 0 {
 		batch.BackfillInserts[i] = b
 	} else if i := slices.IndexFunc(batch.BackfillUpdates, same); i >= 0 {
@@ -124,7 +124,7 @@ func (s *schedule) putBackfill(b store.Backfill) {
 func (s *schedule) backfilled(r *dag.Run) error {
 	b, err := s.backfill(r.Fire.Backfill)
 	if errors.Is(err, errkind.ErrNotFound) {
-		return nil // it is no longer kept
+		return nil // the backfill is no longer kept
 	}
 	if err != nil {
 		return err
@@ -139,8 +139,8 @@ func (s *schedule) backfilled(r *dag.Run) error {
 	return nil
 }
 
-// counted counts the end of a run, and reports whether the backfill has changed. A run that had ended before
-// was counted then, and only its result may differ now.
+// counted counts the end of a run, and reports whether the backfill has changed. If the run had ended before,
+// it was counted then, and only its result may differ now.
 func counted(b *store.Backfill, again, wasGood, good bool) bool {
 	switch {
 	case again && good == wasGood:
@@ -157,8 +157,8 @@ func counted(b *store.Backfill, again, wasGood, good bool) bool {
 	return true
 }
 
-// buried counts, in the batch that ends a run whose rows make no sense, that it did; then is
-// to be called once the batch has committed.
+// buried counts the end of a run whose rows are damaged, in the batch that ends the run. The caller must call
+// then once the batch has committed.
 func (s *schedule) buried(r *dag.RunRow, batch *store.Batch) (then func(), err error) {
 	if r.Fire == nil || r.Fire.Backfill == 0 {
 		return func() {}, nil
@@ -185,7 +185,7 @@ func (s *schedule) buried(r *dag.RunRow, batch *store.Batch) (then func(), err e
 	}, nil
 }
 
-// finished ends a backfill of which nothing is left.
+// finished ends a backfill that has no work left.
 func finished(b *store.Backfill) {
 	if b.Ended == b.Total && (b.State == store.BackfillRunning || b.State == store.BackfillPaused) {
 		b.State = store.BackfillDone
@@ -202,14 +202,14 @@ func (s *schedule) over(b *store.Backfill) {
 	}
 }
 
-// refill starts what backfills may start now.
+// refill starts the runs that backfills may start now.
 func (s *schedule) refill() error {
 	if len(s.backfills.open) == 0 {
 		return nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.backfills.open)) {
 		if s.txn().rows >= takeMax*rowsPerItem {
-			return nil // the next transaction goes on
+			return nil // the next transaction continues
 		}
 		if err := s.refillOne(id); err != nil {
 			return err
@@ -229,7 +229,7 @@ func (s *schedule) refillOne(id int64) error {
 		return err
 	}
 	if wf.State != store.WorkflowActive {
-		return nil // resuming the workflow opens it again
+		return nil // resuming the workflow continues the backfill
 	}
 	at, err := s.instants(b)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *schedule) refillOne(id int64) error {
 			break
 		}
 		next.Started++
-		// The row comes first: it counts a run that ends in this transaction.
+		// The row comes first, because it counts a run that ends in this transaction.
 		s.putBackfill(next)
 		if err := s.backfillRun(&next, &wf, &pol, at[next.Started-1]); err != nil {
 			return err
@@ -254,7 +254,7 @@ func (s *schedule) refillOne(id int64) error {
 	return nil
 }
 
-// instants unpacks what a backfill starts, once.
+// instants unpacks the instants of a backfill, once.
 func (s *schedule) instants(b *store.Backfill) ([]dag.Micros, error) {
 	if at := s.backfills.instants[b.ID]; at != nil {
 		return at, nil
@@ -267,7 +267,7 @@ func (s *schedule) instants(b *store.Backfill) ([]dag.Micros, error) {
 	return at, err
 }
 
-// spoil cancels a backfill whose row makes no sense, so that nothing else waits for it.
+// spoil cancels a backfill whose row is invalid, so that nothing else waits for it.
 func (s *schedule) spoil(b store.Backfill, cause error) error {
 	s.log.Error("a backfill is cancelled, because its instants cannot be read", "code", "backfill_unreadable", "backfill", b.ID, "err", cause)
 	b.State = store.BackfillCancelled
@@ -282,7 +282,7 @@ func (s *schedule) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Polic
 	}
 	s.txn().rows += 2 * rowsPerItem
 	params, err := s.expr.plannedParams(ParamsQuery{Workflow: wf.ID, Version: version, Given: pol.Params, Instant: at})
-	if errors.Is(err, errkind.ErrInvalid) { // it has no run, and counts as failed
+	if errors.Is(err, errkind.ErrInvalid) { // the instant has no run, and counts as failed
 		s.log.Warn("the parameters of an instant of a backfill cannot be evaluated", "code", "backfill_params_invalid", "backfill", b.ID, "instant", at.Time(), "err", err)
 		next := *b
 		next.Ended++
@@ -344,13 +344,13 @@ func (s *schedule) stopWaiting(id int64, actor string) {
 	}
 }
 
-// StartBackfill begins a backfill: of b the workflow, trigger, spec, instants, counts, bound
-// and user count. It gives the row with its id.
+// StartBackfill begins a backfill. It uses these fields of b: workflow, trigger, spec, instants, counts,
+// bound and user. It returns the row with its id.
 func (e *Engine) StartBackfill(ctx context.Context, b store.Backfill, once *store.Request) (store.Backfill, error) {
 	if b.Total < 1 || b.Parallel < 1 {
 		return b, fmt.Errorf("%w: a backfill has %d instants and runs %d at a time; both are at least 1", errkind.ErrInvalid, b.Total, b.Parallel)
 	}
-	b.ID = e.host.Now().UnixMicro() // chosen here, so that applying it twice finds the same row
+	b.ID = e.host.Now().UnixMicro() // chosen here, so that a second application finds the same row
 	a, err := e.operated(ctx, once, func(w *writer) answer { return w.schedule.startBackfill(b) })
 	return a.backfill, err
 }

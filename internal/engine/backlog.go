@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// backlogEvery is how old the backlog on a page may be, backlogWait how long a scrape waits for it.
+	// backlogEvery is the age that the backlog on a page may have. backlogWait bounds the time that a scrape
+	// waits for it.
 	backlogEvery, backlogWait = 5 * time.Second, time.Second
-	// placesShown bounds the placements that are added up, lookMax the lines of queues that are looked at.
+	// placesShown bounds the placements that are added up. lookMax bounds the lines of queues that are counted.
 	placesShown, linesShown = 10_000, 20_000
-	// topQueues bounds the queues with label values of their own, topGroups the pairs of group and kind.
+	// topQueues bounds the queues with label values of their own. topGroups bounds the pairs of group and kind.
 	topQueues, topGroups = 200, 200
 )
 
@@ -70,7 +71,7 @@ func lookAtBacklog(ctx context.Context, e *Engine) (*backlog, error) {
 	return b, nil
 }
 
-// look reads the memory of the writer. It looks at placements, queues and lines, and at no run.
+// look reads the memory of the writer: placements, queues and lines, but no runs.
 func (b *backlog) look(w *writer) {
 	b.now = w.clock.now().Wall
 	left := placesShown

@@ -47,14 +47,15 @@ func (s *childStart) child() dag.Child {
 	return dag.Child{Run: s.Run, Generation: s.Generation, Workflow: s.Workflow}
 }
 
-// childOrder tells a child run what is wanted of its parent.
+// childOrder tells the owner of a child run to apply an order that the parent got: stop, kill, pause or
+// resume.
 type childOrder struct {
 	Run    dag.RunID  `json:"run"`
 	Intent dag.Intent `json:"intent"`
 	Reason string     `json:"reason"`
 }
 
-// childLook tells a parent that a child of it has ended.
+// childLook informs a parent that a child of it has ended.
 type childLook struct {
 	Run  dag.RunID  `json:"run"`
 	Task dag.TaskID `json:"task"`
@@ -132,7 +133,7 @@ func sameGiven(params []byte, is *Prepared) bool {
 	return !slices.ContainsFunc(is.Given, func(name string) bool { return !bytes.Equal(was[name], now[name]) })
 }
 
-// lineOf returns the ancestors of a child of the run. A workflow that is among them already would call
+// lineOf returns the ancestors of a child of the run. If a workflow is already among them, it would call
 // itself without end.
 func lineOf(row *dag.RunRow, is *Prepared) ([]dag.Ancestor, error) {
 	var line []dag.Ancestor
@@ -151,7 +152,7 @@ func lineOf(row *dag.RunRow, is *Prepared) ([]dag.Ancestor, error) {
 	return line, nil
 }
 
-// sendChild says something to the owner of a run: at once if it is owned here, else by letter.
+// sendChild sends a message to the owner of a run. If the run is owned here, the message is applied at once.
 func (c *calls) sendChild(l letter) error {
 	wf, err := c.defs.workflow(l.Child.Workflow)
 	if err != nil {
@@ -161,7 +162,7 @@ func (c *calls) sendChild(l letter) error {
 		c.txn().letters[wf.Shard] = append(c.txn().letters[wf.Shard], l)
 		return nil
 	}
-	if c.shardCount() > 1 { // a row that is missing here may exist at the shard's next owner: its fence tells
+	if c.shardCount() > 1 { // the next owner of the shard may have a row that is missing here: its fence decides
 		c.txn().addressed = append(c.txn().addressed, wf.Shard)
 	}
 	return c.hearChild(l.Child)
@@ -176,7 +177,7 @@ func (c *calls) hearChild(l *childLetter) error {
 		return c.startChild(l.Start)
 	case l.Order != nil:
 		it := item{run: l.Order.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)}}
-		return c.event(&it).err // like a verb of a person: it may have to ask for its claim again
+		return c.event(&it).err // as for a verb of a person: the run may have to ask for its claim again
 	case l.Look != nil:
 		if r := c.inMemory()[l.Look.Run]; r != nil {
 			if a := r.Attempt(l.Look.Task); a != nil {
@@ -187,7 +188,7 @@ func (c *calls) hearChild(l *childLetter) error {
 	return nil
 }
 
-// startChild makes the run of a call, unless it is there.
+// startChild makes the run of a call, unless the run exists.
 func (c *calls) startChild(s *childStart) error {
 	if c.inMemory()[s.Run] != nil {
 		return nil
@@ -214,10 +215,10 @@ func (c *calls) startChild(s *childStart) error {
 	return c.catchUp(r)
 }
 
-// catchUp makes a run that was started by a call follow its parent's present intent. An order may overtake
-// the start and find no run, because the start travels as a message if another node owned the child's shard.
-// An order is committed before it is delivered here, or its sender is in this memory. So the parent's state
-// answers for an order that came too early.
+// catchUp applies the parent's present intent to a run that a call has started. An order may overtake the
+// start and find no run, because the start travels as a message if another node owned the child's shard. An
+// order is committed before it is delivered here, or its sender is in this memory. So the state of the parent
+// replaces an order that came too early.
 func (c *calls) catchUp(r *dag.Run) error {
 	up, task := r.Parent().Up(), r.Parent().Task
 	intent, a := dag.IntentRun, (*dag.AttemptRow)(nil)
@@ -263,7 +264,7 @@ func (c *calls) recoverChild(s *childStart) error {
 			return nil
 		}
 	}
-	if r.State.Terminal() && r.Generation < s.Generation { // it asks for its claim again
+	if r.State.Terminal() && r.Generation < s.Generation { // the run asks for its claim again
 		it := item{run: s.Run, ev: dag.Event{Kind: dag.EvRecover, Task: dag.LeaderTask, Actor: "skein", Reason: "its parent was recovered"}}
 		if a := c.step(&it, r); a.err != nil {
 			return a.err
@@ -296,7 +297,7 @@ func (c *calls) orders() error {
 	return nil
 }
 
-// tellParent has the owner of the parent look at a child that has ended.
+// tellParent makes the owner of the parent look at a child that has ended.
 func (c *calls) tellParent(r *dag.Run) error {
 	p := r.Parent()
 	if p == nil {
@@ -312,7 +313,7 @@ func (c *calls) tellParent(r *dag.Run) error {
 func (c *calls) ended(ctx context.Context, p *dag.Prepare, child dag.Child, parent *dag.RunRow) (item, error) {
 	row, err := c.store.Run(ctx, child.Run)
 	if errors.Is(err, store.ErrNotFound) {
-		return item{}, nil // its start is on its way
+		return item{}, nil // the start of the run is under way
 	}
 	if err != nil {
 		return item{}, errkind.FromStore("read run "+child.Run.String(), err)
@@ -353,7 +354,8 @@ func endOf(row *dag.RunRow) string {
 	return what
 }
 
-// callOutputs returns the outputs of a call: those of the last tasks of its run, which no task needs.
+// callOutputs returns the outputs of a call: the outputs of the last tasks of its run. No other task needs a
+// last task.
 func (c *calls) callOutputs(ctx context.Context, p *dag.Prepare, parent, row *dag.RunRow) ([]byte, error) {
 	g, err := c.graphs.Of(row)
 	if err != nil {

@@ -28,7 +28,7 @@ type calls struct {
 	callsCore
 }
 
-// callsCore is what calls sees of the writer.
+// callsCore is the part of the writer that calls uses.
 type callsCore interface {
 	core
 	addRun(r *dag.Run, inline bool) error

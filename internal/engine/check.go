@@ -39,7 +39,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 		return false, nil
 	case s.Fault == FaultCircle:
 		return w.breakCircle(s)
-	case s.Fault == FaultUnsubmitted && before != nil && before.Queued(): // it waits for its turn
+	case s.Fault == FaultUnsubmitted && before != nil && before.Queued(): // the run waits for its turn
 		return false, nil
 	}
 	page, err := w.e.store.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{s.Run}})
@@ -59,7 +59,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 	var f found
 	r, err := w.takeUp(&page[0], &f)
 	if err != nil {
-		w.unsure = errors.Join(w.unsure, err) // the run is in no memory now
+		w.unsure = errors.Join(w.unsure, err) // the run is not in memory now
 		return false, err
 	}
 	if r == nil {
@@ -71,7 +71,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 		return false, err
 	}
 	fault, why := w.fault(s, before, r, &f)
-	if fault != "" { // its line first: what follows may end the run
+	if fault != "" { // its line comes first, because the next steps may end the run
 		w.todo.push(item{run: r.ID, ev: dag.Event{Kind: dag.EvCheck, Fault: fault, Actor: sweeper, Reason: why}})
 	}
 	for _, h := range s.Lost {
@@ -119,7 +119,7 @@ func holds(r *dag.Run, h *Held) bool {
 	return held && by == h.Handler && token == h.Token
 }
 
-// fault says what is wrong with a run that was just loaded. before is its earlier state in memory.
+// fault describes the fault of a run that was just loaded. before is its earlier state in memory.
 func (w *writer) fault(s *Suspect, before, r *dag.Run, f *found) (fault, why string) {
 	for i := range s.Lost {
 		if holds(r, &s.Lost[i]) {

@@ -10,8 +10,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The work of a run's owner for its claim. If this node is the admission owner too, it is done in the same
-// transaction. Otherwise the owner sends a message, and the answer comes as another one.
+// This file is the work of a run's owner for the run's claim. If this node is also the admission owner, the
+// work is done in the same transaction. Otherwise the owner sends a message, and the answer is another
+// message.
 
 // queueUp makes a run ask for its claim, after the limits of its trigger and its workflow. why says for
 // what it has to wait.
@@ -21,7 +22,7 @@ func (l *limits) queueUp(r *dag.Run) (why string, d *admission.Denial, err error
 		if c, d, err = l.claimOf(r); c == nil {
 			return "", d, err
 		}
-	} else { // it asks again: it was paused meanwhile, or is in a new generation
+	} else { // the run asks again: it was paused in the meantime, or is in a new generation
 		again := *r.Claim
 		c = &again
 	}
@@ -80,7 +81,7 @@ func (l *limits) released(r *dag.RunRow, b *store.Batch) {
 		Payload: envelope([]letter{{Word: &word{Kind: wordLeft, Run: r.ID, Claim: &over}}})})
 }
 
-// lend gives back the place in the queue of a run that is suspended. Its locks it keeps.
+// lend gives back the queue slot of a suspended run. The run keeps its locks.
 func (l *limits) lend(r *dag.Run) {
 	c := *r.Claim
 	c.Stage = dag.ClaimLent
@@ -133,7 +134,7 @@ func (l *limits) anew(r *dag.Run, ev *dag.Event) error {
 	return l.askFor(r)
 }
 
-// askFor asks, and does with the run what the answer says.
+// askFor asks for the claim of a run, and applies the answer to the run.
 func (l *limits) askFor(r *dag.Run) error {
 	why, d, err := l.queueUp(r)
 	switch {
@@ -159,7 +160,7 @@ func denial(d *admission.Denial) dag.Event {
 	return dag.Event{Kind: dag.EvDeny, Cause: d.Cause, Reason: d.Why, Skip: d.Skip}
 }
 
-// asking finds the run that is in the stage in which an answer of the gate finds it, or nil.
+// asking returns the run if it is in the stage that expects this answer of the gate, or nil.
 func (l *limits) asking(id dag.RunID, asked dag.Micros) (*dag.Run, error) {
 	r, err := l.fetch(id)
 	if err != nil || r == nil || !asks(r.Claim, asked) {
@@ -168,7 +169,7 @@ func (l *limits) asking(id dag.RunID, asked dag.Micros) (*dag.Run, error) {
 	return r, nil
 }
 
-// asks reports whether a run asks now, and this is the asking.
+// asks reports whether a run asks now, with this request.
 func asks(c *dag.Claim, asked dag.Micros) bool {
 	return c != nil && c.Asked == asked && (c.Stage == dag.ClaimAsked || c.Stage == dag.ClaimAgain)
 }
@@ -190,7 +191,7 @@ func (l *limits) goOn(id dag.RunID, granted *dag.Claim) (bool, error) {
 	return true, nil
 }
 
-// sendAway ends a run that is denied what it asked for.
+// sendAway ends a run that is denied its claim.
 func (l *limits) sendAway(id dag.RunID, asked *dag.Claim, d *admission.Denial) error {
 	r, err := l.asking(id, asked.Asked)
 	if r == nil {
@@ -200,14 +201,14 @@ func (l *limits) sendAway(id dag.RunID, asked *dag.Claim, d *admission.Denial) e
 	return nil
 }
 
-// listen takes in a word.
+// listen processes a word.
 func (l *limits) listen(said *word) error {
 	if done, err := l.listenShare(said); done || err != nil || said.Claim == nil {
 		return err
 	}
 	switch said.Kind {
 	case wordGrant:
-		_, err := l.goOn(said.Run, said.Claim) // a run that has left has sent its own message
+		_, err := l.goOn(said.Run, said.Claim) // if the run has left, it has sent a message of its own
 		return err
 	case wordDeny:
 		return l.sendAway(said.Run, said.Claim, &admission.Denial{Cause: said.Cause, Why: said.Why, Skip: said.Skip})

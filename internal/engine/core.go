@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// core is what a part of the writer sees of it: the runs in memory, and the transaction being
-// made. Its methods are called on the writer's goroutine.
+// core is the part of the writer that its components use: the runs in memory, and the transaction being made.
+// Its methods are called on the writer's goroutine.
 type core interface {
 	txn() *transaction
 	held(dag.ShardID) *store.Fence // nil: this writer does not own the shard
@@ -24,7 +24,7 @@ type core interface {
 	helper(func(context.Context)) // runs a function in a goroutine of its own, until the writer ends
 }
 
-// stepSelf does one event of the engine's own.
+// stepSelf applies an event of the engine itself.
 func (w *writer) stepSelf(r *dag.Run, ev dag.Event) {
 	w.tx.current = r
 	r.Step(&ev, w.tx.now, &w.tx.fx)
@@ -32,7 +32,7 @@ func (w *writer) stepSelf(r *dag.Run, ev dag.Event) {
 	w.tx.current = nil
 }
 
-// admit begins a run that is through.
+// admit begins a run that has passed its limits.
 func (w *writer) admit(r *dag.Run) {
 	w.tx.rows += rowsPerItem
 	w.tx.current = r

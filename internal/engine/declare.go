@@ -20,7 +20,7 @@ type triggers struct {
 	// touched are the triggers that were written, or given up, since the present look began. For any other
 	// trigger the row that the look has read is current.
 	touched map[store.TriggerKey]bool
-	// heard says of workflows whether a trigger listens to the ends of their runs.
+	// heard holds, by workflow, whether a trigger listens to the ends of its runs.
 	heard      map[dag.WorkflowID]bool
 	heardSince time.Time
 }
@@ -44,7 +44,7 @@ func (t *triggers) trim() {
 	}
 }
 
-// trigger gives a trigger as it is in the transaction being made, or nil.
+// trigger returns a trigger as it is in the transaction being made, or nil.
 func (s *schedule) trigger(k store.TriggerKey) (*store.Trigger, error) {
 	if t, ok := s.triggers.known[k]; ok {
 		return t, nil
@@ -74,7 +74,7 @@ func (s *schedule) putTrigger(t store.Trigger) {
 	same := func(o store.Trigger) bool { return o.Workflow == t.Workflow && o.Name == t.Name }
 	if s.txn().written[k] {
 		if is := s.triggers.known[k]; is != nil {
-			t.Revision = is.Revision // the caller's copy may be from before
+			t.Revision = is.Revision // the caller's copy may be out of date
 		}
 		if i := slices.IndexFunc(b.TriggerInserts, same); i >= 0 {
 			b.TriggerInserts[i] = t
@@ -95,7 +95,7 @@ func (s *schedule) insertTrigger(t store.Trigger) {
 	k := keyOfTrigger(&t)
 	t.Revision, t.Created, t.Modified = 1, s.txn().now.Wall, s.txn().now.Wall
 	s.txn().declared = true
-	s.limits.again(k) // runs of one of that name may be waiting
+	s.limits.again(k) // runs of a trigger of the same name may be waiting
 	if s.restored(t) {
 		return
 	}
@@ -105,8 +105,8 @@ func (s *schedule) insertTrigger(t store.Trigger) {
 	s.due.sooner(t.Next)
 }
 
-// restored makes a row that was deleted in this transaction, and is declared again in it, one
-// that is changed: an engine inserts before it deletes.
+// restored handles a row that is deleted and declared again in one transaction. It turns both into an update,
+// because an engine inserts before it deletes.
 func (s *schedule) restored(t store.Trigger) bool {
 	b := &s.txn().batch
 	i := slices.IndexFunc(b.TriggerDeletes, func(o store.Trigger) bool { return o.Workflow == t.Workflow && o.Name == t.Name })
@@ -124,11 +124,11 @@ func (s *schedule) deleteTrigger(t *store.Trigger) {
 	s.txn().declared = true
 	s.triggers.known[keyOfTrigger(t)] = nil
 	s.triggers.touch(keyOfTrigger(t))
-	s.limits.gates.open[keyOfTrigger(t)] = true // it has no limit any more
+	s.limits.gates.open[keyOfTrigger(t)] = true // the trigger has no limit any more
 }
 
-// settleChanged decides the instants that are due of the triggers that a declaration changes or drops, by
-// their old form. So an edit neither fires the past nor swallows it.
+// settleChanged decides the due instants of triggers that a declaration changes or drops, by their old form.
+// So an edit neither fires past instants nor loses them.
 func (s *schedule) settleChanged(wf *store.Workflow, d *Declaration) error {
 	is, err := s.triggersOf(wf.ID)
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *schedule) declareOne(was *store.Trigger, t store.Trigger, now dag.Micro
 	}
 	t.Revision, t.Created, t.Fired = was.Revision, was.Created, 0
 	if t.Kind == was.Kind {
-		t.Data, t.Since = was.Data, was.Since // Begin keeps of it what outlives an edit
+		t.Data, t.Since = was.Data, was.Since // Begin keeps the part that survives an edit
 	}
 	if err := s.planner.Begin(&t, now); err != nil {
 		return err
@@ -201,8 +201,8 @@ func (s *schedule) declareOne(was *store.Trigger, t store.Trigger, now dag.Micro
 	return nil
 }
 
-// settled decides what a trigger owes by now, or let pass while it was paused, and gives its
-// row after that.
+// settled decides the instants that a trigger has reached, or passed while it was paused, and returns its row
+// after that.
 func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, error) {
 	for t.State != store.TriggerEnded {
 		var plan Plan
@@ -217,7 +217,7 @@ func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, er
 		default:
 			plan, err = s.planner.Plan(t, now)
 		}
-		if err != nil { // a damaged row: its due instants cannot be computed, and it must be possible to replace it
+		if err != nil { // a damaged row: its due instants cannot be computed, and a person must be able to replace it
 			return t, s.undecided(t, now, err)
 		}
 		was := *t
@@ -234,8 +234,7 @@ func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, er
 	return t, nil
 }
 
-// undecided says in the ledger that a trigger whose row cannot be understood had something
-// due.
+// undecided writes to the ledger that instants of a trigger with an unreadable row were due.
 func (s *schedule) undecided(t *store.Trigger, now dag.Micros, cause error) error {
 	s.log.Error("the due fires of a trigger cannot be computed", "code", "trigger_plan_failed", "trigger", t.Name, "workflow", int64(t.Workflow), "err", cause)
 	if t.Next == 0 || t.Next > now {
@@ -299,7 +298,7 @@ func sortedNames(m map[string]*store.Trigger) []string {
 	return names
 }
 
-// PauseTrigger stops a trigger from firing, or lets it fire again. The instants that pass meanwhile are
+// PauseTrigger stops a trigger from firing, or lets it fire again. The instants that pass in between are
 // recorded as skipped, in one line. once is as in SetState.
 func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, once *store.Request) error {
 	if err := checkTexts("reason", p.Reason, "actor", p.Actor); err != nil {
@@ -315,7 +314,7 @@ func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, 
 	})
 }
 
-// Pause says by whom and why a trigger is paused or resumed.
+// Pause says who pauses or resumes a trigger, and why.
 type Pause struct {
 	Resume bool
 	Actor  string
@@ -334,19 +333,19 @@ func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {
 	case t.State == store.TriggerEnded:
 		return fmt.Errorf("%w: trigger %s has ended: %s", errkind.ErrConflict, k.Name, t.Reason)
 	case p.Resume == (t.State == store.TriggerActive):
-		return nil // it is so already
+		return nil // the trigger is in that state already
 	}
 	if _, err := s.planner.Policy(t); p.Resume && err != nil {
 		return fmt.Errorf("%w: its declaration cannot be read: %w", errkind.ErrConflict, err)
 	}
 	now := s.dueNow()
 	if t, err = s.settled(t, now); err != nil {
-		s.broken(err) // some of what was due may be decided in this transaction by now
+		s.broken(err) // some of the due instants may have been decided in this transaction
 		return err
 	}
 	next := *t
 	switch {
-	case t.State == store.TriggerEnded: // its last instant was due just now
+	case t.State == store.TriggerEnded: // its last instant has just been due
 		return nil
 	case !p.Resume:
 		next.State, next.Actor, next.Reason, next.Next = store.TriggerPaused, firstOf(p.Actor, "an operator"), p.Reason, 0
@@ -369,7 +368,7 @@ func firstOf(a, b string) string {
 	return b
 }
 
-// operate has the writer change triggers or backfills in its next transaction.
+// operate makes the writer change triggers or backfills in its next transaction.
 func (e *Engine) operate(ctx context.Context, once *store.Request, op func(w *writer) answer) error {
 	_, err := e.operated(ctx, once, op)
 	return err

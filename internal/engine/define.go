@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Definition is a workflow as it is applied: checked and compiled by the caller.
+// Definition is a workflow to be applied, checked and compiled by the caller.
 type Definition struct {
 	Namespace, Name string
 	Source, Def     []byte
@@ -25,7 +25,7 @@ type Definition struct {
 	Beside *dag.ShardID
 }
 
-// definition is a change of a workflow on its way through the writer.
+// definition is a change of a workflow that the writer applies.
 type definition struct {
 	id              dag.WorkflowID // 0: the one of that name, or a new one
 	namespace, name string
@@ -37,11 +37,11 @@ type definition struct {
 	beside          *dag.ShardID
 }
 
-// definitions are workflows as this owner knows them. It alone changes them, so what is
-// here is exact, while what a gateway has read may be out of date.
+// definitions holds the workflows of the owned shards. Only the owner changes them, so these copies are
+// exact, while a gateway may have read an older version.
 type definitions struct {
 	known  map[dag.WorkflowID]store.Workflow
-	names  *directory     // what the gateways keep of them
+	names  *directory     // the copies that the gateways keep
 	system dag.WorkflowID // whose tasks are carried out here, without a slot; 0: not known
 
 	limits   *limits
@@ -52,10 +52,10 @@ type definitions struct {
 	definitionsCore
 }
 
-// definitionsCore is what definitions see of the writer.
+// definitionsCore is the part of the writer that definitions uses.
 type definitionsCore interface {
 	core
-	here(dag.ShardID) error // says who owns the shard, if not this writer
+	here(dag.ShardID) error // returns who owns the shard, if this writer does not
 	firstShard() (dag.ShardID, bool)
 }
 
@@ -71,7 +71,8 @@ func (d *definitions) forget() {
 	d.names.forget()
 }
 
-// trim is called between transactions, because a transaction must find the definitions that it changed.
+// trim drops definitions. It is called between transactions, because a transaction must find the definitions
+// that it changed.
 func (d *definitions) trim() {
 	if len(d.known) > definitionsMax {
 		d.forget()
@@ -113,8 +114,9 @@ func (d *definitions) named(namespace, name string, beside *dag.ShardID) (store.
 	return d.workflow(wf.ID)
 }
 
-// fresh prepares a new workflow. Its shard is that of the given workflow, or the one with the fewest
-// workflows, so that they spread evenly. It returns Elsewhere if another node owns the shard.
+// fresh prepares a new workflow. The workflow joins the shard of the given workflow. Without one it joins the
+// shard with the fewest workflows, so that they spread evenly. fresh returns Elsewhere if another node owns
+// the shard.
 func (d *definitions) fresh(namespace, name string, beside *dag.ShardID) (store.Workflow, error) {
 	wf := store.Workflow{Namespace: namespace, Name: name}
 	first, owns := d.firstShard()
@@ -160,15 +162,15 @@ func emptiest(rows []store.ShardRow) dag.ShardID {
 	return rows[best].ID
 }
 
-// Apply makes a version of a definition, or finds that new runs get the same already;
-// created says which. If the newest version is the same but an older one is current, it is
-// made current again.
+// Apply makes a version of a definition. If new runs get the same definition already, it returns that
+// version, and created is false. If the newest version is the same but an older one is current, it is made
+// current again.
 func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, created bool, err error) {
 	is, err := e.store.Workflow(ctx, d.Namespace, d.Name)
 	switch {
 	case err == nil:
 		v, err := e.store.Version(ctx, is.ID, is.Version)
-		if err != nil && !errors.Is(err, store.ErrNotFound) { // retention may have met a rollback
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // retention may run at the same time as a rollback
 			return w, false, errkind.FromStore("read the current version", err)
 		}
 		if err == nil && bytes.Equal(v.Digest, d.Digest) && (d.Revision == 0 || d.Revision == is.Revision) {
@@ -182,8 +184,8 @@ func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, cre
 	return a.workflow, err == nil && !a.existing, err
 }
 
-// SetState pauses, resumes or deletes a workflow. once, if not nil, keeps the change under
-// an idempotency key: a repeat changes nothing and gives the workflow as it is.
+// SetState pauses, resumes or deletes a workflow. once, if not nil, keeps the change under an idempotency
+// key: a repeated call changes nothing and returns the workflow as it is.
 func (e *Engine) SetState(ctx context.Context, w store.Workflow, state string, revision int64, once *store.Request) (store.Workflow, error) {
 	switch state {
 	case store.WorkflowActive, store.WorkflowPaused, store.WorkflowDeleted:
@@ -233,7 +235,7 @@ func (e *Engine) change(ctx context.Context, it item) (answer, error) {
 	return a, err
 }
 
-// define applies a change; ids and version numbers are given here, by the only writer.
+// define applies a change. It assigns ids and version numbers, because it is the only writer.
 func (d *definitions) define(ch *definition) answer {
 	d.schedule.goBy(ch.clock)
 	wf, err := d.defined(ch)
@@ -270,7 +272,7 @@ func (d *definitions) define(ch *definition) answer {
 	}
 	if decl != nil {
 		next.MaxRuns = decl.MaxRuns
-		if err := d.schedule.settleChanged(&wf, decl); err != nil { // by the version that they were due under
+		if err := d.schedule.settleChanged(&wf, decl); err != nil { // by the version under which they were due
 			d.broken(err)
 			return answer{err: err}
 		}
@@ -344,15 +346,14 @@ func (d *definitions) defined(ch *definition) (store.Workflow, error) {
 	return d.named(ch.namespace, ch.name, ch.beside)
 }
 
-// numbered gives the number of the version with a digest: the current one, the newest, or
-// one more.
+// numbered returns the number of the version with a digest: the current one, the newest, or the next number.
 func (d *definitions) numbered(wf *store.Workflow, digest []byte) (int32, error) {
 	for _, n := range [...]int32{wf.Version, wf.Latest} {
 		if n == 0 {
 			break
 		}
 		is, err := d.digest(wf.ID, n)
-		if errors.Is(err, errkind.ErrNotFound) { // retention has met a rollback to it
+		if errors.Is(err, errkind.ErrNotFound) { // retention may have deleted it during the rollback
 			continue
 		}
 		if err != nil {
@@ -381,8 +382,8 @@ func (d *definitions) version(id dag.WorkflowID, version int32) (store.Version, 
 	return v, errkind.FromStore(fmt.Sprintf("read version %d", version), err)
 }
 
-// newWorkflowID makes an id that no other owner makes: the instant of the only writer. It
-// fits in 53 bits, so that it survives a JSON number.
+// newWorkflowID makes an id that no other owner makes. It is the time of the only writer. It fits into 53
+// bits, so that a JSON number can hold it.
 func (d *definitions) newWorkflowID() (dag.WorkflowID, error) {
 	for id := dag.WorkflowID(d.txn().now.Wall); ; id++ {
 		_, err := d.workflow(id)

@@ -14,9 +14,10 @@ import (
 // under its key.
 const depositTries = 3
 
-// Deposit starts a run whose owner cannot be reached, or whose shard has no owner. It writes the run's row as
-// submitted, and the next owner of the shard finds it there. When it returns without an error, the run is
-// durable. The same submission may also reach the owner directly: its id and its key make the two meet.
+// Deposit stores a run whose owner cannot be reached, or whose shard has no owner. It writes the run's row as
+// submitted, and the next owner of the shard finds the row. When it returns without an error, the run is
+// durable. The same submission may also reach the owner directly. Both lead to one run, because they have the
+// same id and key.
 func (e *Engine) Deposit(ctx context.Context, s Submission) (Accepted, error) {
 	if e.cluster == nil {
 		return Accepted{}, fmt.Errorf("%w: this node is alone and owns every shard", errkind.ErrUnavailable)
@@ -60,7 +61,7 @@ func (e *Engine) deposited(ctx context.Context, s *Submission) (Accepted, bool, 
 		return Accepted{}, false, errkind.FromStore("look for the run", err)
 	}
 	a := sameRun(s, &row.Header)
-	// Under its id it is this submission that made it, by another way.
+	// The run has the id of this submission, so this submission made it by another way.
 	return Accepted{Run: a.run, Existing: row.ID != s.ID}, true, a.err
 }
 

@@ -7,9 +7,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// directory keeps workflows of owned shards by their names, for starts: a start needs its workflow, and
-// would read it each time. Only the owner of a shard changes its workflows. So a kept one is exact unless
-// the shard has been lost unnoticed, and then no transaction here commits any more.
+// directory keeps the workflows of owned shards by their names. Each start needs its workflow, and would
+// otherwise read it from the store. Only the owner of a shard changes its workflows. So a copy is exact
+// unless the shard was lost unnoticed. In that case no transaction commits here any more.
 type directory struct {
 	mu      sync.Mutex // protects following fields
 	known   map[workflowName]store.Workflow
@@ -18,7 +18,7 @@ type directory struct {
 
 type workflowName struct{ namespace, name string }
 
-// directoryMax bounds the directory; a full one starts over.
+// directoryMax bounds the directory. When it is full, it is emptied.
 const directoryMax = 10_000
 
 func (d *directory) get(n workflowName) (wf store.Workflow, changes uint64, ok bool) {
@@ -28,7 +28,7 @@ func (d *directory) get(n workflowName) (wf store.Workflow, changes uint64, ok b
 	return wf, d.changes, ok
 }
 
-// put keeps what was read when the directory had changed so often.
+// put keeps a workflow, if the directory has not changed since the workflow was read.
 func (d *directory) put(n workflowName, wf store.Workflow, changes uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,8 +48,8 @@ func (d *directory) forget() {
 	d.changes++
 }
 
-// Startable finds a workflow by its name, as a start needs it. If it is kept, it may be out of date where
-// Submit then says Elsewhere: read it again, by Workflow.
+// Startable finds a workflow by its name for a start. A kept copy may be out of date if Submit then returns
+// Elsewhere. In this case the caller reads the workflow again, by Workflow.
 func (e *Engine) Startable(ctx context.Context, namespace, name string) (wf store.Workflow, kept bool, err error) {
 	n := workflowName{namespace, name}
 	wf, changes, ok := e.directory.get(n)

@@ -24,7 +24,7 @@ type Assignment struct {
 	Handler    dag.HandlerID // whose it is
 	Place      dag.Place
 	Graph      *dag.Graph `json:"-"` // nil: it came from another node
-	// LockToken is the number under which the run was granted its locks. It is 0 if it has none.
+	// LockToken is the number of the grant of the run's locks. It is 0 if the run has none.
 	LockToken int64
 }
 
@@ -37,16 +37,16 @@ type AttemptID struct {
 	Token dag.Token
 }
 
-// Executor runs attempts. Workers are behind it: in this process, in its keeper, or on other machines.
+// Executor runs attempts. Its workers are in this process, in its keeper, or on other machines.
 type Executor interface {
-	// Start runs attempts. It does not block for them, and the slice is the engine's again
-	// when it returns; every attempt is reported once by Engine.Report. One that is
-	// running already under the same token is left alone.
+	// Start runs attempts. It does not block for them, and the slice belongs to the engine again when it returns.
+	// Every attempt is reported once by Engine.Report. If an attempt runs already under the same token, Start
+	// leaves it alone.
 	Start(as []Assignment)
-	// Cancel ends attempts; unknown ones are ignored. The slice is the engine's.
+	// Cancel ends attempts and ignores unknown ones. The slice belongs to the engine.
 	Cancel(cs []dag.Cancel)
 	// Running reports whether the executor has the attempt: from Start until Engine.Report of its end has
-	// returned. An attempt that it does not have is started again under the same token.
+	// returned. If it does not have an attempt, the engine starts the attempt again under the same token.
 	Running(run dag.RunID, task dag.TaskID, token dag.Token) bool
 	// Live reports whether an attempt runs, or has ended and Engine.Report of its end has not returned yet.
 	Live(run dag.RunID, task dag.TaskID, token dag.Token) bool
@@ -63,7 +63,7 @@ func (w *writer) fill(most int) {
 		}
 		h, ok := w.e.slots.take(place)
 		if !ok {
-			break // the slot was just lent to another owner; its return wakes the writer
+			break // another owner has just taken the slot; its return wakes the writer
 		}
 		w.tx.current = r
 		w.tx.tried++
@@ -119,8 +119,8 @@ func assignment(r *dag.Run, is *dag.AttemptRow) Assignment {
 	return a
 }
 
-// touch lists a run for the flush, puts it at the place that its ready tasks require, and starts its Leader
-// work, which needs no slot.
+// touch lists a run for the flush, updates its position among the ready runs, and starts its Leader work,
+// which needs no slot.
 func (w *writer) touch(r *dag.Run) {
 	if w.tx.mark(r) {
 		w.tx.touched = append(w.tx.touched, r)
@@ -145,8 +145,8 @@ func (w *writer) touch(r *dag.Run) {
 // leadPauseMax bounds the pause between two tries to read a version.
 const leadPauseMax = time.Second
 
-// lead does Leader work in a goroutine of its own: the graph of a large version, or of one that is not in
-// memory yet. If the store does not answer, the run is not at fault, and the store is asked again.
+// lead does Leader work in a goroutine of its own. The work reads the graph of a large version, or of one
+// that is not in memory yet. If the store does not answer, lead asks again, because the run is not at fault.
 func (w *writer) lead(a Assignment) {
 	if w.leading[a.key()] {
 		return

@@ -13,13 +13,13 @@ import (
 const (
 	// duePage bounds the due triggers of one read.
 	duePage = 1000
-	// dueLook is how often the store's clock is read although nothing is known to be due:
-	// a clock that was set, or a machine that slept, is noticed after that long.
+	// dueLook is the interval at which the store's clock is read although no instant is known to be due. So a
+	// changed clock, or a machine that has slept, is noticed within this time.
 	dueLook = 15 * time.Second
-	// duePause is how long a trigger that cannot be decided holds back the next look.
+	// duePause is the time for which a trigger that cannot be decided delays the next look.
 	duePause = time.Second
-	// clockFresh is how long a reading of the store's clock may be used, with the time elapsed on this machine
-	// added.
+	// clockFresh is the age up to which a reading of the store's clock is used, with the elapsed time of this
+	// machine added.
 	clockFresh = time.Second
 	// clockBack is the jump of a clock backwards from which it is logged.
 	clockBack = 2 * time.Second
@@ -30,17 +30,17 @@ const (
 type due struct {
 	read    func() time.Time // the clock of this machine
 	next    dag.Micros       // the earliest instant not decided; 0: none
-	changed dag.Micros       // the earliest of those written since the last read of next began
+	changed dag.Micros       // the earliest instant written since the last read of next began
 	looked  time.Time
 	looking bool
-	// The store's clock as it was last read. Unlike the clock that stamps rows it follows
-	// the store backwards; the watermark keeps what was decided from coming again.
+	// The last reading of the store's clock. Unlike the clock that stamps rows, it follows the store backwards.
+	// The watermark ensures that decided instants do not fire again.
 	wall      dag.Micros
 	asOf      time.Time
 	watermark dag.Micros
 }
 
-// sooner notes an instant that a change of a trigger brings.
+// sooner notes the instant of a changed trigger.
 func (d *due) sooner(next dag.Micros) {
 	if next != 0 && (d.changed == 0 || next < d.changed) {
 		d.changed = next
@@ -67,8 +67,8 @@ type reading struct {
 	asOf time.Time
 }
 
-// readClock reads the store's clock for a caller that is about to decide what is due on request. The clock
-// may have been set back between two looks, and nothing may happen before its time.
+// readClock reads the store's clock for a request that decides due instants. The clock may have been set back
+// between two looks, and no instant may fire before its time.
 func (e *Engine) readClock(ctx context.Context) (reading, error) {
 	wall, err := e.store.Clock(ctx)
 	if err != nil {
@@ -77,12 +77,12 @@ func (e *Engine) readClock(ctx context.Context) (reading, error) {
 	return reading{wall, e.host.Now()}, nil
 }
 
-// goBy makes the instants follow a reading, if none is newer. If the process stood still and the reading is
-// old, goBy reads the clock again.
+// goBy makes the instants follow a reading, unless a newer one exists. If the process stood still and the
+// reading is old, goBy reads the clock again.
 func (s *schedule) goBy(r reading) {
 	d := &s.due
 	if d.read().Sub(r.asOf) > clockFresh {
-		if again, err := s.readClock(context.Background()); err == nil { // else nothing can be written, either
+		if again, err := s.readClock(context.Background()); err == nil { // if this fails, nothing can be written either
 			r = again
 		}
 	}
@@ -96,11 +96,11 @@ func (s *schedule) goBy(r reading) {
 	s.txn().due = max(d.now(), s.txn().batch.Watermark)
 }
 
-// dueNow is the instant up to which instants are due. In a transaction it is never before an instant that
-// the transaction has decided.
+// dueNow is the instant up to which instants are due. In a transaction it is never before an instant that the
+// transaction has decided.
 func (s *schedule) dueNow() dag.Micros { return s.txn().due }
 
-// wait is how long the writer may sleep before it has to look.
+// wait returns how long the writer may sleep before it has to look.
 func (d *due) wait() time.Duration {
 	if d.looking {
 		return waitMax
@@ -112,8 +112,8 @@ func (d *due) wait() time.Duration {
 	return max(until, 0)
 }
 
-// left is how long it is until the next instant is due: by the clock, which may be far behind
-// the watermark.
+// left returns the time until the next instant is due, by the clock. The clock may be far behind the
+// watermark.
 func (d *due) left() time.Duration {
 	if d.next <= d.watermark {
 		return 0
@@ -139,7 +139,7 @@ func (w *writer) look(ctx context.Context) {
 	})
 }
 
-// looked takes the result of a look.
+// looked processes the result of a look.
 func (s *schedule) looked(l *look) {
 	d := &s.due
 	d.looking, d.looked = false, d.read()
@@ -156,7 +156,7 @@ func (s *schedule) looked(l *look) {
 	}
 }
 
-// look is one pass over what is due.
+// look reads and decides all due triggers once.
 type look struct {
 	e         *Engine
 	shards    []dag.ShardID
@@ -268,12 +268,12 @@ func (s *schedule) setAside(was *store.Trigger, cause error) error {
 	return nil
 }
 
-// decide carries out a plan. If the trigger has changed since the plan was made, decide makes another plan:
-// an edit has decided what was due, but a mere event has not.
+// decide carries out a plan. If the trigger has changed since the plan was made, decide makes another plan.
+// An edit has already decided the due instants, but an event has not.
 func (s *schedule) decide(was *store.Trigger, p *Plan, until dag.Micros) answer {
 	k := keyOfTrigger(was)
 	if s.triggers.known[k] == nil && s.triggers.touched != nil && !s.triggers.touched[k] {
-		s.triggers.known[k] = was // this writer is the only one that writes it
+		s.triggers.known[k] = was // this writer is the only writer of the row
 	}
 	t, err := s.trigger(k)
 	switch {

@@ -21,8 +21,8 @@ import (
 type Config struct {
 	Store    store.Store
 	Executor Executor
-	Compile  dag.Compiler // conditions of stored graphs
-	Node     string       // stable name of this process
+	Compile  dag.Compiler // compiles conditions of stored graphs
+	Node     string       // the permanent name of this process
 	Slots    int          // attempts that run at once, ≥ 1
 	// Ageing is the time after which a waiting run's level counts as one better; 0: 10 minutes.
 	Ageing time.Duration
@@ -60,9 +60,9 @@ type Config struct {
 	// Peers makes this engine one of a cluster: it owns the shards that Own returns. The store must be a
 	// store.Cluster. If Peers is nil, the engine is alone and owns every shard.
 	Peers Peers
-	// Helpers is the way of a sweep to the other nodes. It is nil if there are none.
+	// Helpers lets a sweep reach the other nodes. It is nil if there are none.
 	Helpers Helpers
-	// Unclaimed bounds the time for which an attempt may be assigned without being known to run; 0: 5 minutes.
+	// Unclaimed bounds the time for which an assigned attempt may not be known to run; 0: 5 minutes.
 	Unclaimed time.Duration
 	// Market has slots of workers that are not in this process. It is nil if there are none. Slots may be 0
 	// with it.
@@ -103,7 +103,7 @@ type Engine struct {
 	stats     Stats
 	shards    []dag.ShardID                 // all there are
 	cluster   store.Cluster                 // nil: alone
-	holding   atomic.Pointer[[]dag.ShardID] // those that are owned, as of the last change
+	holding   atomic.Pointer[[]dag.ShardID] // the owned shards, as of the last change
 	writer    *writer
 	pulse     *pulse
 
@@ -118,7 +118,7 @@ type Stats struct {
 	RunsAccepted, RunsEnded atomic.Int64
 	AttemptsStarted         atomic.Int64
 	AttemptsEnded           atomic.Int64
-	Rejected                atomic.Int64 // reports of those who hold nothing any more
+	Rejected                atomic.Int64 // reports of senders that no longer hold the attempt
 	Lost, Repaired          atomic.Int64
 	RunsRevived             atomic.Int64 // runs that continued after their end: each ends again
 	Retaken, Quarantined    atomic.Int64
@@ -129,14 +129,14 @@ type Stats struct {
 	Sweeps                  atomic.Int64
 	Regressed               atomic.Int64         // times that the store went back to an earlier state
 	Evaluated               atomic.Int64         // conditions that were evaluated outside the writer's goroutine
-	Faults                  [faults]atomic.Int64 // what sweeps found and repaired, as Faults lists them
+	Faults                  [faults]atomic.Int64 // the faults that sweeps found and repaired, as Faults lists them
 
 	meter *Meter
 	store metric.Source
 	name  func(context.Context, dag.WorkflowID) string // of a workflow
 }
 
-// count takes note of a transaction.
+// count counts a transaction.
 func (s *Stats) count(rows int, took time.Duration) {
 	s.Rows.Add(int64(rows))
 	s.CommitNanos.Add(int64(took))
@@ -227,7 +227,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer e.host.Wait(&wg)
 	ctx, stop := context.WithCancel(ctx)
-	defer stop() // what lead does ends with the writer
+	defer stop() // everything that lead does ends with the writer
 	err := e.writer.run(ctx, &wg)
 	e.setState("stopped")
 	e.hub.close()
@@ -237,8 +237,8 @@ func (e *Engine) Run(ctx context.Context) error {
 // Ready is closed once every shard is owned and loaded: submissions are accepted.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// State says in a word what the engine does: starting, running, "retaking: <why>" while
-// the store does not take its transactions, stopped.
+// State returns the state of the engine in a word: starting, running, "retaking: <why>" while the store
+// accepts no transactions, or stopped.
 func (e *Engine) State() string { return *e.state.Load() }
 
 func (e *Engine) setState(s string) { e.state.Store(&s) }
@@ -257,10 +257,10 @@ const StateRunning = "running"
 // Stats gives the counters.
 func (e *Engine) Stats() *Stats { return &e.stats }
 
-// Handler is this life of the process.
+// Handler returns the handler of this process.
 func (e *Engine) Handler() store.Handler { return *e.handler.Load() }
 
-// me is Handler, for reading only.
+// me is Handler without a write.
 func (e *Engine) me() *store.Handler { return e.handler.Load() }
 
 // Idle reports whether no run is unfinished.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// evaluateMaxDefault is how long one transaction evaluates expressions.
+	// evaluateMaxDefault bounds the time for which one transaction evaluates expressions.
 	evaluateMaxDefault = 20 * time.Millisecond
 	// evaluatorsMax bounds the goroutines that evaluate conditions for the writer.
 	evaluatorsMax = 2
@@ -38,7 +38,7 @@ type evaluating struct {
 
 	mu      sync.Mutex // protects following fields
 	todo    map[dag.RunID][]dag.Evaluation
-	turns   []dag.RunID // runs with something to do that no helper has in hand
+	turns   []dag.RunID // runs with work that no helper is doing
 	helpers int
 	waits   atomic.Int64 // conditions in todo
 }
@@ -47,8 +47,8 @@ func (q *evaluating) set(e *Engine, w *writer) {
 	q.host, q.inbox, q.planner, q.stats, q.most, q.core = e.host, w.inbox, e.cfg.Planner, &e.stats, e.cfg.EvaluateMax, w
 }
 
-// evaluate evaluates a condition on the writer, unless it costs more than a step may, or this transaction
-// has evaluated for long enough. Where a condition is evaluated changes nothing about its result.
+// evaluate evaluates a condition on the writer, unless the condition costs more than a step may, or this
+// transaction has evaluated for its longest time. The place of the evaluation does not change the result.
 func (q *evaluating) evaluate(c dag.Condition, v dag.View) (holds bool, err error) {
 	if q.spent() {
 		return false, dag.ErrCostly
@@ -70,13 +70,13 @@ func (q *evaluating) plannedParams(of ParamsQuery) (params []byte, err error) {
 	return params, err
 }
 
-// spent reports whether this transaction has evaluated for as long as one may.
+// spent reports whether this transaction has evaluated for its longest time.
 func (q *evaluating) spent() bool { return q.txn().evaluated >= q.most }
 
-// full reports whether it takes no further items for that.
+// full reports whether it accepts no further items.
 func (q *evaluating) full() bool { return q.txn().evaluated > 0 && q.spent() }
 
-// evaluateBeside gives conditions to a few goroutines, which end when none is left.
+// evaluateBeside gives conditions to a few goroutines. They end when no condition is left.
 func (q *evaluating) evaluateBeside(es []dag.Evaluation) {
 	if len(es) == 0 {
 		return
@@ -121,7 +121,7 @@ func (q *evaluating) next(ctx context.Context) []dag.Evaluation {
 	return nil
 }
 
-// rest puts back what a turn has left, behind the other runs.
+// rest puts the unused part of a turn behind the other runs.
 func (q *evaluating) rest(es []dag.Evaluation) {
 	if len(es) == 0 {
 		return
@@ -152,7 +152,7 @@ func (q *evaluating) drop(id dag.RunID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waits.Add(-int64(len(q.todo[id])))
-	delete(q.todo, id) // next finds nothing at its turn
+	delete(q.todo, id) // next finds nothing when the turn of the run comes
 }
 
 // dropAll forgets everything: a load asks again.
@@ -192,7 +192,7 @@ func (q *evaluating) tellResults(ctx context.Context, run dag.RunID, ev dag.Even
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, preparePauseMax) {
 		_, err := q.inbox.send(ctx, it)
 		if ctx.Err() != nil || !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrBusy) {
-			return // the next owner asks again
+			return // the next owner evaluates again
 		}
 		q.host.Await(ctx, nil, pause)
 	}

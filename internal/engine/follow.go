@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/errkind"
 )
 
-// follow does, in the transaction in which runs ended, what their ends bring: lines of the
-// ledger, further runs of a backfill, what triggers make of it, and room at gates.
+// follow applies the consequences of ended runs in the transaction of their ends: lines of the ledger,
+// further runs of a backfill, reactions of triggers, and free places at gates.
 func (w *writer) follow() {
 	for done := 0; ; {
 		if err := w.calls.orders(); err != nil {
@@ -64,7 +64,7 @@ func (w *writer) followOne(r *dag.Run) error {
 // hearingMax bounds the triggers that may listen to one workflow.
 const hearingMax = 1000
 
-// tell has the triggers that listen to the run's workflow decide what its end means.
+// tell makes the triggers that listen to the run's workflow react to its end.
 func (s *schedule) tell(r *dag.Run) error {
 	if !s.alone && s.clock().Sub(s.triggers.heardSince) > heardFor {
 		clear(s.triggers.heard)
@@ -82,7 +82,7 @@ func (s *schedule) tell(r *dag.Run) error {
 	if err != nil {
 		return errkind.FromStore("read the followers of "+name, err)
 	}
-	if len(keys) > 0 || len(s.txn().written) == 0 { // the store does not know yet who begins to listen in this transaction
+	if len(keys) > 0 || len(s.txn().written) == 0 { // a trigger that begins to listen in this transaction is not in the store yet
 		s.triggers.heard[r.Workflow] = len(keys) > 0
 	}
 	for _, k := range keys {

@@ -16,7 +16,7 @@ const (
 	kindRunOf = "run_of"
 )
 
-// startPausedMax bounds the paused triggers that are gone through when the scheduler starts.
+// startPausedMax bounds the paused triggers that are processed when the scheduler starts.
 const startPausedMax = 10_000
 
 // Greet fires the triggers of kind start, of the owned shards, because the scheduler has started. life is the
@@ -45,7 +45,7 @@ func (e *Engine) greet(ctx context.Context, key string) error {
 	looked := 0
 	paused := func(after store.TriggerKey) ([]store.Trigger, error) {
 		if looked += loadPage; looked > startPausedMax {
-			return nil, nil // a line for each would cost more than the start
+			return nil, nil // a line for each trigger would cost more than the start
 		}
 		return e.store.Triggers(ctx, store.TriggerQuery{State: store.TriggerPaused, After: after, Limit: loadPage})
 	}
@@ -86,11 +86,11 @@ func (e *Engine) greetEach(ctx context.Context, key string, read func(after stor
 	}
 }
 
-// greeted gives the error for which greeting has to be tried again.
+// greeted returns the error after which Greet must try again.
 func (e *Engine) greeted(err error) error {
 	var elsewhere *errkind.Elsewhere
 	switch {
-	case err == nil || errors.As(err, &elsewhere): // its present owner greets it
+	case err == nil || errors.As(err, &elsewhere): // its present owner starts its trigger
 		return nil
 	case errors.Is(err, errkind.ErrUnavailable):
 		return err
@@ -99,7 +99,7 @@ func (e *Engine) greeted(err error) error {
 	return nil
 }
 
-// started decides what the start of the scheduler means for a trigger.
+// started decides how a trigger reacts to the start of the scheduler.
 func (s *schedule) started(k store.TriggerKey, key string) answer {
 	t, err := s.trigger(k)
 	switch {
@@ -126,7 +126,7 @@ func (s *schedule) started(k store.TriggerKey, key string) answer {
 	return answer{err: err}
 }
 
-// startPaused writes down what a paused trigger does not start.
+// startPaused records the starts that a paused trigger skips.
 func (s *schedule) startPaused(t *store.Trigger, p *Plan) error {
 	for i := range p.Starts {
 		is := &p.Starts[i]

@@ -11,12 +11,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// halve handles a transaction that was refused for its content, or that met a bug. It restores memory from
-// the rows. The next transaction tries half as many items, until the guilty item or assignment is alone.
+// halve handles a transaction whose content was refused, or that met a bug. It restores memory from the rows.
+// The next transaction has half as many items. This repeats until the guilty item or assignment is alone.
 func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	tried := w.tx.tried
 	w.e.log.Warn("a transaction was refused", "code", "transaction_refused", "tried", tried, "err", cause)
-	var guilty dag.RunID // of an assignment alone
+	var guilty dag.RunID // the run of an assignment that is alone
 	switch {
 	case w.tx.current != nil:
 		guilty = w.tx.current.ID
@@ -26,8 +26,8 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	if err := w.putBack(ctx); err != nil {
 		return w.retake(ctx, 0, err)
 	}
-	// It need not be a run that the items are about: the gate may have called it. If that does not help, they
-	// are looked at.
+	// The run may be one that the items do not name, because the gate may have stepped it. If this does not help,
+	// the items are searched.
 	if about := (*store.RunError)(nil); errors.As(cause, &about) && about.Run != w.blamed {
 		w.blamed = about.Run
 		if err := w.quarantine(about.Run, cause); err != nil {
@@ -64,10 +64,10 @@ func (w *writer) punish(cause error) error {
 	case !bug && it.ev.Kind == dag.EvReport && !it.stripped:
 		strip(it)
 		return nil
-	case !bug && it.submit != nil && !it.refused: // perhaps another node deposited it meanwhile: then it is found
+	case !bug && it.submit != nil && !it.refused: // another node may have deposited it in the meantime: then it is found
 		it.again, it.refused = true, true
 		return nil
-	case !bug && it.op != nil && it.mail == 0 && !it.refused: // perhaps another owner remembered the same call meanwhile
+	case !bug && it.op != nil && it.mail == 0 && !it.refused: // another owner may have stored the same call in the meantime
 		it.refused = true
 		return nil
 	case it.submit != nil || it.define != nil || it.ask != nil || it.op != nil || !bug && it.done != nil:
@@ -76,7 +76,7 @@ func (w *writer) punish(cause error) error {
 			return err
 		}
 	}
-	if it.mail != 0 { // it stays among what is being read: the next owner may fare better
+	if it.mail != 0 { // the message stays among the messages being read: the next owner may succeed
 		w.e.log.Error("a message between shards was refused; it stays in the store", "code", "message_refused", "message", it.mail, "err", cause)
 	}
 	it.reply(answer{run: it.run, err: err})
@@ -84,14 +84,14 @@ func (w *writer) punish(cause error) error {
 	return nil
 }
 
-// strip takes everything off a report that a store could refuse: the attempt ends, and
-// says why it has nothing to show.
+// strip removes from a report everything that a store could refuse. The attempt ends, and its message says
+// why it has no result.
 func strip(it *item) {
 	res := &it.ev.Result
 	it.stripped = true
 	it.ev.Result = dag.Result{State: res.State, Exited: res.Exited, ExitCode: res.ExitCode, TimedOut: res.TimedOut,
 		Started: res.Started, Finished: res.Finished, Message: "the store refused what the attempt reported"}
-	if res.State == dag.AttemptSucceeded { // without its outputs it is none
+	if res.State == dag.AttemptSucceeded { // a success without its outputs is no success
 		it.ev.Result.State = dag.AttemptFailed
 	}
 	if it.ev.Result.State == dag.AttemptFailed {
@@ -99,8 +99,8 @@ func strip(it *item) {
 	}
 }
 
-// putBack undoes, in memory, the transaction being made: the runs that it touched are
-// loaded again. The items stay.
+// putBack undoes, in memory, the transaction being made. The runs that it touched are loaded again. The items
+// stay.
 func (w *writer) putBack(ctx context.Context) error {
 	ids := make([]dag.RunID, 0, len(w.tx.touched)+1)
 	if r := w.tx.current; r != nil && !w.tx.touches(r) {
@@ -131,9 +131,9 @@ func (w *writer) putBack(ctx context.Context) error {
 	return w.reload(ctx, ids)
 }
 
-// quarantine ends a run whose rows or events make no sense, in a transaction of its own, so that everything
-// else continues. If even that is refused, the run is left alone until an operator looks at it. After an
-// error the shards must first be taken again.
+// quarantine ends a run whose rows or events are invalid, in a transaction of its own, so that the other runs
+// continue. If even that is refused, the run is left alone until an operator looks at it. After an error the
+// shards must first be taken again.
 func (w *writer) quarantine(id dag.RunID, cause error) error {
 	ctx := context.Background()
 	row, err := w.e.store.Run(ctx, id)
@@ -183,7 +183,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	return nil
 }
 
-// leave takes a run out of memory.
+// leave removes a run from memory.
 func (w *writer) leave(id dag.RunID) {
 	if r := w.runs[id]; r != nil {
 		w.queue.Remove(r)

@@ -16,7 +16,7 @@ type Notice struct {
 	Lost    bool
 }
 
-// noticesMax is how many notices a subscriber may be behind.
+// noticesMax bounds the notices that wait for a subscriber.
 const noticesMax = 1024
 
 // hub publishes committed changes to subscribers. It never holds up the writer: a subscriber that is too slow
@@ -37,8 +37,8 @@ type Subscription struct {
 	// that reads the store for it.
 	seq  int64
 	stop func()
-	// lost says that the last place of c holds a notice that is marked as lost. Until it has been read, it
-	// represents all dropped notices.
+	// lost reports whether the last place of c holds a notice that is marked as lost. Until that notice has been
+	// read, it represents all dropped notices.
 	lost bool
 }
 
@@ -75,7 +75,7 @@ func (s *Subscription) Close() {
 	}
 }
 
-// publish tells of events that were committed; their Seq is set.
+// publish sends the events that were committed. Their Seq is set.
 func (h *hub) publish(events []dag.EventRow) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,16 +101,16 @@ func (h *hub) publish(events []dag.EventRow) {
 	}
 }
 
-// push is the only sender, so that a place that is seen free stays free.
+// push is the only sender, so a place that was free stays free.
 func (s *Subscription) push(n Notice) {
 	if s.stop != nil {
 		if n.Seq <= s.seq {
-			return // the store told it
+			return // the reader of the store has sent it
 		}
 		s.seq = n.Seq
 	}
 	if s.lost && len(s.c) > 0 {
-		return // the mark is still to be read
+		return // the subscriber has not read the mark yet
 	}
 	s.lost = len(s.c) == cap(s.c)-1
 	n.Lost = s.lost

@@ -23,22 +23,22 @@ type item struct {
 	task   string // the task that a verb is about, by its name
 	submit *Submission
 	define *definition
-	// ask looks at memory, or replaces a run in it by its rows; it writes nothing and is
-	// the first of its transaction, so that nothing is half done when it looks.
+	// ask reads memory, or replaces a run in memory by its rows. It writes nothing. It is the first item of its
+	// transaction, so that it never sees a half-made one.
 	ask func(w *writer) error
 	// op changes triggers or backfills.
 	op     func(w *writer) answer
-	mail   int64          // op takes in this message
-	req    *store.Request // an answer to keep with the change
+	mail   int64          // op processes this message
+	req    *store.Request // the answer that is kept with the change
 	note   *store.Audit   // the audit row of the caller's change, or nil
 	done   func(answer)
-	behind bool // it waits behind all reports that came before it
+	behind bool // the item waits for all reports that came before it
 	// again: it was applied before, in a transaction whose outcome was unknown. Invariant: the second time
 	// changes nothing if the first time was committed.
 	again    bool
-	stripped bool // a report without what the store refused of it
-	refused  bool // the store refused this submission or change once: the writer looks again for what is there
-	gone     bool // of a loss: its holder says that it runs no more
+	stripped bool // a report without the content that the store refused
+	refused  bool // the store refused this submission or change once: the writer reads the present row again
+	gone     bool // a report of a loss: its holder says that the attempt does not run any more
 }
 
 // answer is the writer's answer to an item.
@@ -66,7 +66,7 @@ type inbox struct {
 	host  host.Host
 	pulse *pulse
 	wake  chan struct{} // cap 1: many wake-ups mean one look
-	since atomic.Int64  // when something came while nothing waited, as pulse counts
+	since atomic.Int64  // when an item arrived in an empty inbox, in the time of pulse
 
 	mu        sync.Mutex // protects following fields
 	events    fifo
@@ -80,8 +80,8 @@ func newInbox(h host.Host, p *pulse, submitMax int) *inbox {
 	return &inbox{host: h, pulse: p, wake: make(chan struct{}, 1), submitMax: submitMax}
 }
 
-// put gives items to the writer, all or none. Submissions beyond the bound are refused; a list that is
-// larger than the bound is taken if none waits.
+// put gives items to the writer, all or none. It refuses submissions beyond the bound. It takes a list that
+// is larger than the bound if no submission waits.
 func (b *inbox) put(items ...item) error {
 	submits := 0
 	for i := range items {
@@ -165,7 +165,7 @@ func (b *inbox) refuse(err error) {
 	}
 }
 
-// close refuses everything from now on.
+// close refuses all further items.
 func (b *inbox) close(err error) {
 	b.mu.Lock()
 	b.closed = true
@@ -181,7 +181,7 @@ func (b *inbox) close(err error) {
 func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 	var a answer
 	told := make(chan struct{}, 1)
-	if it.submit == nil && it.ask == nil { // the row of a run is the record of its start
+	if it.submit == nil && it.ask == nil { // the row of a run records its start
 		if row, ok := store.AuditOf(ctx); ok {
 			it.note = &row
 		}
@@ -193,7 +193,7 @@ func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 	if b.host.Await(ctx, told, host.Forever) {
 		return a, a.err
 	}
-	// It may yet be written: the caller's key tells when it tries again.
+	// The item may still be written. A retry with the caller's key finds out.
 	return answer{}, fmt.Errorf("%w: no answer yet, it may have been accepted: %w", errkind.ErrUnavailable, ctx.Err())
 }
 
@@ -204,7 +204,7 @@ func ask[T any](ctx context.Context, b *inbox, look func(w *writer) (T, error)) 
 	_, err := b.send(ctx, item{ask: func(w *writer) error {
 		seen, err := look(w)
 		select {
-		case <-said: // of a transaction before that failed; only the last look counts
+		case <-said: // of an earlier transaction that failed; only the last look counts
 		default:
 		}
 		said <- seen
@@ -228,7 +228,7 @@ type fifo struct {
 	head  int
 }
 
-// fifoKeep is how long an array an empty queue keeps after a flood.
+// fifoKeep bounds the array that an empty queue keeps after a flood.
 const fifoKeep = 4 * batchRowsMax
 
 func (q *fifo) len() int { return len(q.items) - q.head }

@@ -17,7 +17,7 @@ import (
 // memory and its transaction, too.
 type limits struct {
 	gates     gates
-	admission admission.State // what the admission owner knows; empty if another node is it
+	admission admission.State // the state of the admission owner; empty if another node is the owner
 	naming    naming
 	aside     int // queued runs that are not in memory
 	shell     shell
@@ -45,7 +45,7 @@ func (l *limits) forget() {
 	l.naming, l.aside = naming{}, 0
 }
 
-// forgetAdmission drops what is known of queues and locks. The next transaction loads it.
+// forgetAdmission drops the state of queues and locks. The next transaction loads it.
 func (l *limits) forgetAdmission() {
 	l.admission = admission.New(dag.Micros(l.ageing.Microseconds()))
 	l.shell.l = l

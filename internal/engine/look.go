@@ -17,7 +17,7 @@ func (e *Engine) reading() inspect.Config {
 	return c
 }
 
-// outside shows explanations what a Preparer finds out.
+// outside gives explanations the findings of a Preparer.
 type outside struct{ Preparer }
 
 func (o outside) Missing(ctx context.Context, row *dag.RunRow, g *dag.Graph, t dag.TaskID, token dag.Token) (inspect.Missing, error) {
@@ -25,7 +25,7 @@ func (o outside) Missing(ctx context.Context, row *dag.RunRow, g *dag.Graph, t d
 	return inspect.Missing{By: is.By, Message: is.Message, Later: is.Later, Why: is.Why}, err
 }
 
-// memory shows readers what the writer knows.
+// memory gives readers the knowledge of the writer.
 type memory struct{ e *Engine }
 
 func (m memory) Serving() bool {

@@ -13,9 +13,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Shards talk by messages: a row written in the sender's transaction, consumed and deleted in
-// the receiver's. All that one transaction says to one shard is one row. Within a node that
-// owns both shards nothing is sent.
+// Shards talk by messages. A message is a row that the sender's transaction writes and the receiver's
+// transaction deletes. All letters of one transaction to one shard are one row. Within a node that owns both
+// shards, no message is needed.
 
 // letter is one message to a shard.
 type letter struct {
@@ -24,18 +24,18 @@ type letter struct {
 	Ended   Ended            `json:"ended"`
 	// Child, if not nil, is about a run and the run that called it; the rest does not count.
 	Child *childLetter `json:"child,omitempty"`
-	Word  *word        `json:"word,omitempty"` // of what a run claims; then the others do not count
+	Word  *word        `json:"word,omitempty"` // about the claim of a run; if it is set, the other fields are not used
 	// Back says that the database has gone back; it is alone in its message.
 	Back *backWord `json:"back,omitempty"`
 	// Posted is a verb on a run; it is alone in its message.
 	Posted *posted `json:"posted,omitempty"`
 }
 
-// mailMax is how many messages of a shard are read at a time.
+// mailMax bounds the messages of a shard that are read at a time.
 const mailMax = 100
 
-// heardFor is how long a node of a cluster relies on its knowledge that no trigger follows a workflow. A new
-// one on another node is noticed after that time.
+// heardFor is the time for which a node of a cluster relies on its knowledge that no trigger follows a
+// workflow. A trigger that another node adds is noticed after that time.
 const heardFor = time.Second
 
 // post writes the letters of the transaction.
@@ -88,11 +88,11 @@ func (w *writer) unread() {
 	w.kept = slices.DeleteFunc(w.kept, func(it item) bool { return it.mail != 0 })
 }
 
-// receive takes in one message.
+// receive processes one message.
 func (w *writer) receive(m *store.Message) answer {
 	if w.held(m.To) == nil {
 		delete(w.reading, m.ID)
-		return answer{} // its next owner reads it
+		return answer{} // the next owner reads it
 	}
 	var letters []letter
 	if err := json.Unmarshal(m.Payload, &letters); err != nil {
@@ -105,7 +105,7 @@ func (w *writer) receive(m *store.Message) answer {
 			return answer{err: err}
 		}
 		if !done {
-			delete(w.reading, m.ID) // it is read again
+			delete(w.reading, m.ID) // it will be read again
 			return answer{}
 		}
 		letters = nil
@@ -117,7 +117,7 @@ func (w *writer) receive(m *store.Message) answer {
 			return answer{err: err}
 		}
 		if !done {
-			w.todo.push(item{mail: m.ID, op: func(w *writer) answer { return w.receive(m) }}) // for the runs after those
+			w.todo.push(item{mail: m.ID, op: func(w *writer) answer { return w.receive(m) }}) // after the messages for these runs
 			return answer{}
 		}
 		delete(w.telling, m.ID)
@@ -133,7 +133,7 @@ func (w *writer) receive(m *store.Message) answer {
 			}
 			continue
 		}
-		if letters[i].Child != nil { // its workflow may have moved: then it is sent on
+		if letters[i].Child != nil { // its workflow may have moved to another shard: then the letter is sent on
 			if err := w.calls.sendChild(letters[i]); err != nil {
 				w.broken(err)
 				return answer{err: err}
@@ -152,7 +152,7 @@ func (w *writer) receive(m *store.Message) answer {
 	return answer{}
 }
 
-// hear has a trigger decide what the end of a run means.
+// hear makes a trigger react to the end of a run.
 func (s *schedule) hear(t *store.Trigger, ended *Ended) error {
 	if t.State != store.TriggerActive {
 		return nil

@@ -8,19 +8,19 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Market is where an engine gets slots of workers that are not in its process. Its methods do
-// not block and may be called from any goroutine; Take and Back are the writer's.
+// Market supplies an engine with slots of workers that are outside of its process. Its methods do not block.
+// Any goroutine may call them, except Take and Back, which only the writer calls.
 type Market interface {
-	// Open reports whether Take would find a slot for a task of that place now. Between that
-	// and Take no slot is lost.
+	// Open reports whether Take would find a slot for a task of that place now. The slot stays available until
+	// Take.
 	Open(p dag.Place) bool
 	// Take uses a slot. The slot belongs to the attempt until the worker has released it.
 	Take(p dag.Place) (dag.HandlerID, bool)
 	// Back returns a slot that was taken for an attempt at that place, if the attempt was never assigned.
 	Back(h dag.HandlerID, p dag.Place)
-	// Want reports all demand for slots, each time in full. The slice is the engine's. The market calls
-	// Engine.Wake when slots have come. spare is the number of slots of this process for which the engine has no
-	// use.
+	// Want reports all demand for slots, each time in full. The slice belongs to the engine. The market calls
+	// Engine.Wake when slots have arrived. spare is the number of slots of this process that the engine does not
+	// need.
 	Want(ds []Demand, spare int)
 	// Send sends durable attempts, and repeats that until their handler has them or is gone. Attempts that the
 	// handler has already stay as they are. The engine owns the slice.
@@ -29,7 +29,7 @@ type Market interface {
 	// follows when they are answered. So a worker can get the answer and new attempts together.
 	Handed(as []Assignment)
 	Settled()
-	// Worker reports whether a handler is that of a worker that is no node.
+	// Worker reports whether a handler is a worker and no node.
 	Worker(h dag.HandlerID) bool
 	// Reset forgets every slot: this process has begun a new life.
 	Reset()
@@ -38,9 +38,9 @@ type Market interface {
 // Demand describes ready tasks of one place that found no slot.
 type Demand struct {
 	Place dag.Place
-	N     int // at least; bounded by demandMax
-	// The best of these tasks: the level, submission time and id of its run, and its rank in the run. The
-	// lowest is served first.
+	N     int // at least this number; bounded by demandMax
+	// The best of these tasks: the level, submission time and id of its run, and its rank in the run. The lowest
+	// is served first.
 	Level   int64
 	Created dag.Micros
 	Run     dag.RunID
@@ -78,7 +78,7 @@ func (h *slots) demand(queue *dag.Board, now func() dag.Micros) {
 	h.market.Want(ds, spare)
 }
 
-// Wake has the writer look for slots again.
+// Wake makes the writer look for slots again.
 func (e *Engine) Wake() { e.writer.inbox.poke() }
 
 // Lend takes a slot of this process, and room, for attempts of another owner. It returns false if none is
@@ -119,8 +119,8 @@ func (e *Engine) Resend(h dag.HandlerID) {
 	}})
 }
 
-// Holds reports whether the newest attempt of a task is that of a handler, under that token,
-// and has not ended.
+// Holds reports whether a handler holds the newest attempt of a task, under that token, and the attempt has
+// not ended.
 func (e *Engine) Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error) {
 	as, err := e.Begun(ctx, run, t)
 	if n := len(as); err == nil && (n == 0 || as[n-1].Token < token) {
@@ -133,11 +133,11 @@ func (e *Engine) Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t da
 	return last.Handler == h && last.Token == token && !last.State.Ended(), nil
 }
 
-// LateMax is the time after the end of an attempt for which it still counts as its handler's: its last
-// output may come late.
+// LateMax is the time after the end of an attempt for which it still counts as held by its handler, because
+// its last output may arrive late.
 const LateMax = time.Hour
 
-// Had reports whether an attempt is a handler's, or was until lately.
+// Had reports whether a handler holds an attempt, or has held it until recently.
 func (e *Engine) Had(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error) {
 	its := func(a dag.AttemptRow) bool { return a.Token == token && a.Handler == h }
 	as, err := e.Begun(ctx, run, t)

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// topWorkflows bounds the workflows that have label values of their own, topKinds the kinds of tasks.
+	// topWorkflows bounds the workflows with label values of their own. topKinds bounds the kinds of tasks with
+	// such values.
 	topWorkflows, topKinds = 200, 50
-	// topTurn is how often the workflows that are used most are chosen again.
+	// topTurn is the interval at which the most used workflows are chosen again.
 	topTurn = 5 * time.Minute
 )
 
@@ -85,7 +86,7 @@ func (d *draft) reset() {
 	*d = draft{attempts: d.attempts, fires: d.fires, runs: d.runs[:0]}
 }
 
-// flushed counts what one run adds to a transaction: the rows of c from the given numbers on.
+// flushed counts the rows that one run adds to a transaction: the rows of c from the given numbers on.
 func (d *draft) flushed(r *dag.Run, c *dag.Changes, inserts, updates, runs int) {
 	for i := range c.AttemptInserts[inserts:] {
 		if a := &c.AttemptInserts[inserts+i]; a.State.Ended() {
@@ -210,7 +211,7 @@ func addTo(m *map[end]int64, e end, n int64) {
 	(*m)[e] += n
 }
 
-// causes are the label values of causes. Workers name theirs freely, so others are bounded.
+// causes are the label values of causes. Workers choose causes freely, so other causes share one value.
 var causes = func() map[dag.Cause]bool {
 	all := map[dag.Cause]bool{}
 	for _, c := range dag.Causes() {
@@ -227,7 +228,7 @@ func known(c dag.Cause) dag.Cause {
 	return metric.Other
 }
 
-// show writes the counts on a page. name finds the name of a workflow. It returns "" if the name cannot be
+// show writes the counts to a page. name finds the name of a workflow. It returns "" if the name cannot be
 // found now.
 func (m *Meter) show(p *metric.Page, name func(context.Context, dag.WorkflowID) string) {
 	m.showing.Lock()
@@ -286,8 +287,8 @@ func (w *workflowMeter) show(p *metric.Page, label string) {
 	p.Histogram("run_seconds", &w.seconds, label)
 }
 
-// find names the workflows of the page, within findMax. It does not hold mu while it looks: the writer waits
-// for that.
+// find looks up the names of the page's workflows, for at most findMax. It does not hold mu during that time,
+// because the writer waits for mu.
 func (m *Meter) find(name func(context.Context, dag.WorkflowID) string) {
 	m.mu.Lock()
 	names := make(map[dag.WorkflowID]string, topWorkflows)

@@ -14,7 +14,7 @@ type Planner interface {
 	// Declared reads the triggers of a version's definition. It sets Name, Kind, Spec, MaxRuns and On of each;
 	// Begin sets the rest.
 	Declared(namespace, name string, def []byte) (Declaration, error)
-	// Begin completes the row of a trigger that is declared at now, for the first time or again: it sets Next,
+	// Begin completes the row of a trigger that is declared at now, for the first time or again. It sets Next,
 	// Decided, Since, State and Reason. No instant at or before now is due.
 	Begin(t *store.Trigger, now dag.Micros) error
 	// Plan works out what an active trigger owes at now: everything in (t.Decided, now].
@@ -22,8 +22,8 @@ type Planner interface {
 	// Passed decides the instants in (t.Decided, now] of a trigger that was paused in that time. Plan.Starts is
 	// empty.
 	Passed(t *store.Trigger, now dag.Micros, reason string) (Plan, error)
-	// Heard decides how a trigger reacts to the end of a run; its On names the run's workflow. A trigger of
-	// kind start hears of that. A Plan without Starts may still change the row.
+	// Heard decides how a trigger reacts to the end of a run of a workflow that its On names. A trigger of kind
+	// start reacts to the start of the scheduler. A Plan without Starts may still change the row.
 	Heard(t *store.Trigger, run *Ended, now dag.Micros) (Plan, error)
 	// Policy returns the rules by which the runs of a trigger are started. BackfillPolicy returns those of a
 	// backfill, of which only Priority and Params count.
@@ -50,23 +50,23 @@ type ParamsQuery struct {
 	Literal  bool   // the texts of Given are data: nothing in them is evaluated
 }
 
-// Plan is the set of fires that a trigger owes. Starts and Lines are in the order of their instants.
+// Plan is the decisions that a trigger has to make now. Starts and Lines are in the order of their instants.
 type Plan struct {
 	Starts []Start
 	// Lines are outcomes that need no run: At, Last, Count, Outcome and Reason count.
 	Lines []store.Fire
-	// The row from now on.
+	// The row after the plan.
 	Next, Decided dag.Micros
-	State, Reason string // "": as they are
-	Data          []byte // nil: as it is
+	State, Reason string // "": unchanged
+	Data          []byte // nil: unchanged
 }
 
-// Start is a run that a trigger owes.
+// Start is a run that a trigger has to start.
 type Start struct {
 	Instant dag.Micros // the logical instant: trigger.time
 	Key     string     // an event's id; "": an instant of the schedule
 	Late    bool       // the outcome is late, not fired
-	Reason  string     // why it is late, or what the event was
+	Reason  string     // the reason of the lateness, or a description of the event
 	StartBy dag.Micros // 0: whenever
 	Event   []byte     // a JSON value for trigger.event, or nil
 	Trace   string     // the trace context of what started it; "": none
@@ -81,12 +81,12 @@ type Occurrence struct {
 	Trace  string // the trace context of the caller, as dag.ParseTrace returns it; "": none
 	// Seen names the event across triggers: an event with a known Key fires one trigger only. Key may be empty.
 	Seen struct{ Scope, Key string }
-	// Filtered is the reason for which the trigger does not take the event. It starts nothing, now or later: only
-	// Seen is kept.
+	// Filtered is the reason for which the trigger refuses the event. The event starts nothing, now or later.
+	// Only Seen is kept.
 	Filtered string
 }
 
-// OutcomeFiltered is the outcome of an event that the trigger does not take. The ledger has no line of it.
+// OutcomeFiltered is the outcome of an event that the trigger refuses. The ledger has no line of it.
 const OutcomeFiltered = "filtered"
 
 // Occurred is the result of an occurrence.
@@ -99,13 +99,13 @@ type Occurred struct {
 
 // Overlap policies.
 const (
-	OverlapSkip   = "skip"  // no run while MaxRuns of the trigger's are active
-	OverlapQueue  = "queue" // it waits, up to QueueMax of them
+	OverlapSkip   = "skip"  // no run while MaxRuns of the trigger's runs are active
+	OverlapQueue  = "queue" // wait, up to QueueMax runs
 	OverlapCancel = "cancel_running"
-	OverlapAllow  = "allow" // waits only if MaxRuns are active
+	OverlapAllow  = "allow" // waits only if MaxRuns runs are active
 )
 
-// Policy is how the runs of a trigger are started.
+// Policy holds the rules for the runs of a trigger.
 type Policy struct {
 	Overlap  string
 	MaxRuns  int32 // 0: any number
@@ -115,16 +115,16 @@ type Policy struct {
 	Params   []byte // a JSON object, or nil; its texts may hold ${{ }}
 }
 
-// Ended is a run that has just ended, as sensors hear of it.
+// Ended is a run that has just ended, in the form that sensors get.
 type Ended struct {
-	// Start, if not empty, says that it is no run: the scheduler started, this is the event's
-	// id, and of the others only Finished counts.
+	// Start, if not empty, says that this is no run: the scheduler has started. Start is the id of that event. Of
+	// the other fields, only Finished counts.
 	Start     string
 	Run       dag.RunID
 	Workflow  string // namespace/name
 	State     dag.RunState
 	Instant   dag.Micros // its logical instant
 	Finished  dag.Micros
-	Successor bool   // it was started by the trigger that hears of it
+	Successor bool   // the trigger that reacts to it has started it
 	Trace     string `json:",omitempty"` // the trace context for a run of another workflow that it starts; "": none
 }

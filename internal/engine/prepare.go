@@ -15,7 +15,7 @@ import (
 // Preparer finds out what a logical task waits for. It reads definitions and outputs, so it works outside the
 // writer's goroutine. All its methods may be called from any goroutine.
 type Preparer interface {
-	// Prepare looks at one deferred task of a run. errkind.ErrUnavailable is asked again, any other
+	// Prepare looks at one deferred task of a run. After errkind.ErrUnavailable it is called again. Any other
 	// error fails the task.
 	Prepare(ctx context.Context, q PrepareQuery) (Prepared, error)
 	// Outputs makes the outputs of a call from the outputs of the last tasks of its run, which come in the
@@ -32,7 +32,7 @@ type PrepareQuery struct {
 	Token dag.Token
 }
 
-// Prepared describes what a deferred task waits for.
+// Prepared describes the event that a deferred task waits for.
 type Prepared struct {
 	Until   dag.Micros // of a wait: its instant
 	By      []string   // of an approval: the principals that may decide; nil: all
@@ -58,7 +58,7 @@ type Prepared struct {
 }
 
 const (
-	// preparesMax is how many deferred tasks are prepared at one time.
+	// preparesMax bounds the deferred tasks that are prepared at one time.
 	preparesMax = 4
 	// preparePauseMax bounds the pause between two tries to read the condition that a task waits for.
 	preparePauseMax = time.Second
@@ -68,11 +68,11 @@ const (
 type preparing struct {
 	mu      sync.Mutex // protects following fields
 	todo    []dag.Prepare
-	pending map[dag.AttemptKey]bool // waits, or is being prepared: true if it must be prepared again afterwards
+	pending map[dag.AttemptKey]bool // waits, or is being prepared; true if it must be prepared again afterwards
 	helpers int
 }
 
-// prepare has deferred tasks prepared, by a few goroutines that end when nothing is left.
+// prepare makes a few goroutines prepare deferred tasks. They end when no task is left.
 func (c *calls) prepare(ps []dag.Prepare) {
 	if len(ps) == 0 || c.preparer == nil {
 		return
@@ -122,10 +122,10 @@ func (c *calls) prepareOne(ctx context.Context, p *dag.Prepare) {
 			_, err = c.inbox.send(ctx, it)
 		}
 		if ctx.Err() != nil || err == nil || !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrBusy) {
-			if errors.Is(err, errkind.ErrInvalid) { // what it would start can be stored nowhere
+			if errors.Is(err, errkind.ErrInvalid) { // the run to be started cannot be stored
 				_ = c.inbox.put(failDeferred(p, err))
 			}
-			break // the next owner prepares again
+			break // the next owner prepares it again
 		}
 		c.host.Await(ctx, nil, pause)
 	}
@@ -134,7 +134,7 @@ func (c *calls) prepareOne(ctx context.Context, p *dag.Prepare) {
 	defer q.mu.Unlock()
 	if q.pending[k] {
 		q.pending[k] = false
-		q.todo = append(q.todo, *p) // for this helper, at the latest
+		q.todo = append(q.todo, *p) // this helper takes it, if no other does
 		return
 	}
 	delete(q.pending, k)
@@ -147,7 +147,8 @@ func failDeferred(p *dag.Prepare, cause error) item {
 	return item{op: func(w *writer) answer { return w.calls.stepOther(p.Run, &ev) }}
 }
 
-// prepared makes an item that describes what a task waits for. It makes none if the task no longer waits.
+// prepared makes an item that describes the event for which a task waits. It makes none if the task no longer
+// waits.
 func (c *calls) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 	row, err := c.store.Run(ctx, p.Run)
 	if err != nil {
@@ -234,7 +235,7 @@ func (c *calls) deferred(ctx context.Context, p *dag.Prepare) (*dag.AttemptRow, 
 	return nil, nil
 }
 
-// stepOther steps a run that is owned here, for something that came from outside it.
+// stepOther steps a run that is owned here, for an event from outside of the run.
 func (c *calls) stepOther(id dag.RunID, ev *dag.Event) answer {
 	r := c.inMemory()[id]
 	if r == nil {
@@ -254,14 +255,14 @@ type Decision struct {
 	Run     dag.RunID
 	Task    string
 	Reject  bool
-	Outputs []byte // a JSON object: who approved, and the comment
+	Outputs []byte // a JSON object: the approver and the comment
 	Actor   string
 	Comment string
-	// May tells whether the actor may decide about the task.
+	// May reports whether the actor may decide about the task.
 	May func(*dag.RunRow) error
 }
 
-// Decide approves or rejects; when it returns without an error, the decision is durable.
+// Decide approves or rejects a task. When it returns without an error, the decision is durable.
 func (e *Engine) Decide(ctx context.Context, d Decision) error {
 	if err := checkTexts("comment", d.Comment, "actor", d.Actor); err != nil {
 		return err

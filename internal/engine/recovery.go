@@ -22,7 +22,7 @@ const (
 	FaultUnfinalised = "not_finalised" // nothing is left to do, and the run has not ended
 	FaultUnsubmitted = "not_submitted" // something is to do, and no component does it
 	FaultCircle      = "wait_circle"   // runs wait for each other, in a circle
-	FaultCorrupt     = "corrupt"       // rows that make no sense
+	FaultCorrupt     = "corrupt"       // rows that are invalid
 	faults           = 7
 )
 
@@ -39,10 +39,9 @@ const (
 	// lookMax bounds the runs that one sweep reads completely: runs that do not move and have no open attempt.
 	// If there are more, each sweep takes others.
 	lookMax = 2000
-	// askMax is how many attempts a holder is asked for at a time.
+	// askMax bounds the attempts in one question to a holder.
 	askMax = 1000
-	// checkMax is how many runs an owner is asked to check at a time: its writer does nothing else
-	// meanwhile.
+	// checkMax bounds the runs in one check by an owner, because its writer does nothing else in that time.
 	checkMax = 20
 )
 
@@ -54,20 +53,20 @@ type Held struct {
 	Handler dag.HandlerID `json:"handler"`
 }
 
-// Suspect is a run that its owner should look at, and why.
+// Suspect is a run that its owner should look at, with the reason.
 type Suspect struct {
 	Run   dag.RunID `json:"run"`
 	Fault string    `json:"fault"`
-	// Lost are attempts that their holders, which are there, do not have.
+	// Lost are attempts that their holders do not have, although the holders are present.
 	Lost []Held `json:"lost,omitempty"`
 	// Since and Why describe a run that waits in a cycle.
 	Since dag.Micros `json:"since,omitempty"`
 	Why   string     `json:"why,omitempty"`
 }
 
-// Helpers is how a sweep reaches the other nodes of a cluster.
+// Helpers lets a sweep reach the other nodes of a cluster.
 type Helpers interface {
-	// Check has the owner of a shard check runs, and says how many it repaired.
+	// Check makes the owner of a shard check runs, and returns the number of repaired runs.
 	Check(ctx context.Context, s dag.ShardID, list []Suspect) (int, error)
 	// Missing asks another handler which of these attempts it does not have.
 	Missing(ctx context.Context, h dag.HandlerID, list []Held) ([]Held, error)
@@ -75,9 +74,9 @@ type Helpers interface {
 
 // Swept is the result of a sweep.
 type Swept struct {
-	Runs     int `json:"runs"`     // unfinished ones that were looked at
-	Checked  int `json:"checked"`  // those that their owners were asked to check
-	Repaired int `json:"repaired"` // those in which something was wrong
+	Runs     int `json:"runs"`     // unfinished runs that were looked at
+	Checked  int `json:"checked"`  // runs that their owners were asked to check
+	Repaired int `json:"repaired"` // runs with a fault that was repaired
 	Left     int `json:"left"`     // suspects that are left to the next sweep
 }
 
@@ -104,7 +103,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 	}
 	s.limits, s.waits = limits, inspect.NewWaits(now, limits)
 	var errs []error
-	first := s.minute() % len(e.shards) // another one each minute: none is always last
+	first := s.minute() % len(e.shards) // another shard each minute, so that none is always last
 	s.unread = len(e.shards)
 	for i := range e.shards {
 		if ctx.Err() != nil {
@@ -115,7 +114,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
-	if s.unread == 0 && ctx.Err() == nil { // circles can only be judged from a complete reading
+	if s.unread == 0 && ctx.Err() == nil { // circles can only be found in a complete reading
 		errs = append(errs, s.circles(ctx))
 	}
 	return s.done, errors.Join(append(errs, ctx.Err())...)
@@ -125,22 +124,22 @@ type sweep struct {
 	e      *Engine
 	now    dag.Micros
 	owner  map[dag.ShardID]dag.HandlerID
-	spare  map[dag.ShardID]bool // its owner had a free slot lately
+	spare  map[dag.ShardID]bool // the owner had a free slot recently
 	waits  *inspect.Waits
 	limits map[dag.WorkflowID]int32 // on concurrent runs
-	left   int                      // shards, with the one that is being looked at
-	// unread is how many shards were not read to their end.
+	left   int                      // shards that are left, including the present one
+	// unread is the number of shards that were not read to the end.
 	unread int
 	done   Swept
-	// looked is how many runs were looked at in whole.
+	// looked is the number of runs that were read completely.
 	looked int
 
-	// Of the shard that is being looked at.
+	// The fields below belong to the present shard.
 	found   []Suspect
 	held    map[dag.HandlerID][]Held     // attempts whose holders are asked
-	begun   map[dag.WorkflowID]bool      // some run is through its gates
-	waiting map[dag.WorkflowID]dag.RunID // the longest that waits
-	idle    [2][]dag.RunID               // runs that stand still without an open attempt; those that may wait for a good reason are in the second list
+	begun   map[dag.WorkflowID]bool      // whether a run has passed its gates
+	waiting map[dag.WorkflowID]dag.RunID // the run that has waited longest
+	idle    [2][]dag.RunID               // runs that stand still without an open attempt; the second list has those that may wait for a good reason
 }
 
 func (s *sweep) minute() int { return int(s.now / dag.Micros(inspect.Standstill.Microseconds())) }
@@ -183,14 +182,14 @@ func (s *sweep) shard(ctx context.Context, id dag.ShardID) error {
 	}
 	s.unread--
 	for wf, run := range s.waiting {
-		if !s.begun[wf] { // no run is through, so none need wait
+		if !s.begun[wf] { // no run has passed its gates, so none need wait
 			s.found = append(s.found, Suspect{Run: run, Fault: FaultUnsubmitted})
 		}
 	}
 	return errors.Join(s.lookAll(ctx, id), s.askHolders(ctx, id), s.askOwner(ctx, id))
 }
 
-// judge says what seems to be wrong with a run, by its rows alone.
+// judge returns the fault that a run seems to have, by its rows alone.
 func (s *sweep) judge(r *store.Standing, shard dag.ShardID) (fault string) {
 	if r.Bad != nil {
 		return FaultCorrupt
@@ -225,14 +224,14 @@ func (s *sweep) judge(r *store.Standing, shard dag.ShardID) (fault string) {
 		return ""
 	}
 	class := 0
-	if r.State == dag.RunSuspended || r.Later > s.now || !s.spare[shard] { // it says that it waits, or has no slot
+	if r.State == dag.RunSuspended || r.Later > s.now || !s.spare[shard] { // the run says that it waits, or its owner has no slot
 		class = 1
 	}
 	s.idle[class] = append(s.idle[class], r.Run)
 	return ""
 }
 
-// lookAll reads runs that do not move completely, for each shard up to its part of lookMax.
+// lookAll reads the runs that do not move completely, for each shard up to its part of lookMax.
 func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 	for class := range s.idle {
 		room := max(lookMax-s.looked, 0) / s.left
@@ -274,7 +273,7 @@ func (s *sweep) old(at dag.Micros, than time.Duration) bool {
 	return s.now-at > dag.Micros(than.Microseconds())
 }
 
-// still says what is wrong with a run without an open attempt.
+// still returns the fault of a run without an open attempt.
 func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	r := &rec.Run
 	switch {
@@ -285,7 +284,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	}
 	g, err := s.e.graphs.Of(r)
 	if err != nil {
-		return FaultCorrupt // its owner tells a row that is damaged from a store that is away
+		return FaultCorrupt // only its owner can distinguish a damaged row from an outage of the store
 	}
 	var views []dag.TaskView
 	if p := errkind.Guarded(func() { views, err = dag.Derive(g, r, rec.Attempts) }); p != nil || err != nil {
@@ -304,7 +303,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 			work = true
 		case st == dag.Pending:
 			left = true
-		default: // for a slot, for a place in a queue, for its time, for a person, or for what it was deferred for
+		default: // for a slot, a place in a queue, its time, a person, or the event of a deferred task
 			waits = true
 		}
 	}
@@ -323,12 +322,12 @@ func placed(g *dag.Graph, r *dag.RunRow, t dag.TaskID) bool {
 	return q == "" || slices.ContainsFunc(r.Shares, func(s dag.Share) bool { return s.Queue == q && s.Has() > 0 })
 }
 
-// askHolders asks handlers whether they still have the attempts that they have held for long.
+// askHolders asks handlers about attempts that they have held for a long time.
 func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
 	var errs []error
 	for h, list := range s.held {
 		if h != s.e.me().ID && (!s.e.alive(h) || s.e.cfg.Helpers == nil) {
-			continue // its runs are suspects already
+			continue // its runs are already suspected
 		}
 		missing, err := s.missing(ctx, h, list)
 		if err != nil {
@@ -336,7 +335,7 @@ func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
 		}
 		for _, m := range missing {
 			su := Suspect{Run: m.Run, Fault: FaultReportLost, Lost: []Held{m}}
-			if h == s.owner[shard] { // it hands it out again, under the same token
+			if h == s.owner[shard] { // the owner sends it again, under the same token
 				su = Suspect{Run: m.Run, Fault: FaultUnclaimed}
 			}
 			s.found = append(s.found, su)
@@ -414,7 +413,7 @@ func (s *sweep) suspects() []Suspect {
 	return list
 }
 
-// checkAt has the owner of a shard check runs; that may be this node.
+// checkAt makes the owner of a shard check runs. The owner may be this node.
 func (e *Engine) checkAt(ctx context.Context, shard dag.ShardID, list []Suspect) (int, error) {
 	fixed, err := e.CheckAll(ctx, list)
 	var moved *errkind.Elsewhere

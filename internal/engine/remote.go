@@ -11,7 +11,7 @@ import (
 // A node is not notified of commits on shards that it does not own, so the watchers of such runs poll the
 // store. Package remote, the worker on another machine, is another thing.
 
-// remotePoll is how often the store is read for a watcher.
+// remotePoll is the interval at which the store is read for a watcher.
 const remotePoll = 250 * time.Millisecond
 
 // readFor reads the store for a subscription until stop is called, which waits for it.
@@ -40,7 +40,7 @@ func (e *Engine) read(ctx context.Context, s *Subscription) {
 		case <-tick.C:
 		}
 		switch {
-		case err != nil: // the store was away
+		case err != nil: // the store did not answer
 			if row, err = e.store.Run(ctx, s.run); err == nil {
 				told = e.skip(ctx, s)
 			}
@@ -67,7 +67,7 @@ func (e *Engine) skip(ctx context.Context, s *Subscription) bool {
 	return true
 }
 
-// tellFromStore tells what the store has that the subscription has not heard of.
+// tellFromStore sends the subscription the news in the store that it does not have yet.
 func (e *Engine) tellFromStore(ctx context.Context, s *Subscription) {
 	e.eachEvent(ctx, s, func(row dag.EventRow) {
 		records, err := dag.UnpackRecords(row.Records)

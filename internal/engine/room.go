@@ -15,7 +15,7 @@ type room struct {
 	mu   sync.Mutex // protects following fields
 	free dag.Need
 	used dag.Need
-	// kept is whose room is not given to any other place. Only the writer changes it.
+	// kept is the placement for which room is kept. Only the writer changes it.
 	kept dag.Place
 }
 
@@ -71,7 +71,7 @@ func (r *room) note(k dag.AttemptKey, p dag.Place) {
 	}
 }
 
-// book takes room for an attempt that has it by its rows, even if there is not enough.
+// book reserves room for an attempt whose rows say that it has it, even if there is not enough.
 func (r *room) book(k dag.AttemptKey, p dag.Place) {
 	n := p.Need()
 	if _, in := r.booked[k]; in || n.IsZero() {
@@ -109,8 +109,7 @@ func (r *room) keep(p dag.Place) {
 	r.kept = p
 }
 
-// aged reports whether a run has waited for so long that its tasks are not overtaken any more by
-// smaller ones.
+// aged reports whether a run has waited for so long that smaller tasks may no longer overtake its tasks.
 func (h *slots) aged(r *dag.Run, now dag.Micros) bool {
 	return h.ageing > 0 && time.Duration(now-r.Created)*time.Microsecond >= h.ageing
 }

@@ -36,7 +36,7 @@ type schedule struct {
 	scheduleCore
 }
 
-// scheduleCore is what schedule sees of the writer.
+// scheduleCore is the part of the writer that schedule uses.
 type scheduleCore interface {
 	core
 	here(dag.ShardID) error // says who owns the shard, if not this writer
@@ -54,7 +54,7 @@ func newSchedule(e *Engine, w *writer) schedule {
 
 func (s *schedule) forget() {
 	s.triggers.forget()
-	s.triggers.touched = nil // another may have written
+	s.triggers.touched = nil // another owner may have written rows
 	s.backfills.forget()
 	s.due.looked = time.Time{}
 }

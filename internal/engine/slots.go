@@ -11,13 +11,15 @@ import (
 
 // slots books the slots of this process's executor. Package home is another thing: it lends slots between
 // workers and nodes. A slot is booked with the transaction that assigns the attempt. It is given back when
-// the report is taken, whether or not the report counts. Both are done by the attempt's name, so a repeated
-// message counts once. A slot is also lent to other nodes (see Engine.Lend), by other goroutines. Only the
-// writer may use booked. free, drained and shut are atomic, and room has its own lock.
+// the report is taken, whether or not the report counts. Both steps use the attempt's name, so a repeated
+// message counts once.
+//
+// A slot is also lent to other nodes (see Engine.Lend), by other goroutines. Only the writer may use booked.
+// free, drained and shut are atomic, and room has its own lock.
 //
 // An attempt has a second slot if the database has gone back unnoticed and its task is assigned under the
-// same token again. If that assignment is not written, only its own slot is given back: the first attempt
-// runs.
+// same token again. If that assignment is not written, only its own slot is given back, because the first
+// attempt runs.
 //
 // Invariant: free + the slots of booked + slots that are claimed or lent = slots of this process.
 type slots struct {
@@ -30,16 +32,16 @@ type slots struct {
 	ageing   time.Duration
 
 	free    atomic.Int64
-	drained atomic.Bool            // nothing is booked any more
-	shut    atomic.Pointer[string] // why nothing is booked for now; nil: it is
-	booked  map[dag.AttemptKey]int // how many slots an attempt has
+	drained atomic.Bool            // no slot is booked any more
+	shut    atomic.Pointer[string] // the reason why no slot is booked for now; nil: slots are booked
+	booked  map[dag.AttemptKey]int // the number of slots that an attempt has
 	room    room
 }
 
 // vacant reports whether a slot can be booked now.
 func (h *slots) vacant() bool { return h.free.Load() > 0 && h.taking() }
 
-// taking reports whether anything is booked at all.
+// taking reports whether slots may be booked at all.
 func (h *slots) taking() bool { return !h.drained.Load() && h.shut.Load() == nil }
 
 // has reports whether this process has assigned an attempt, or continues it, and has not taken its report.
@@ -64,7 +66,7 @@ func (h *slots) claim() bool {
 // note names the attempt for which a slot was claimed.
 func (h *slots) note(k dag.AttemptKey) { h.booked[k]++ }
 
-// book takes a slot for an attempt that has one by its rows, even if none is free.
+// book reserves a slot for an attempt whose rows say that it has one, even if none is free.
 func (h *slots) book(k dag.AttemptKey) {
 	if !h.has(k) {
 		h.booked[k] = 1
@@ -72,7 +74,7 @@ func (h *slots) book(k dag.AttemptKey) {
 	}
 }
 
-// unbook gives back all slots of an attempt, which is over.
+// unbook gives back all slots of an attempt that has ended.
 func (h *slots) unbook(k dag.AttemptKey) {
 	if n, in := h.booked[k]; in {
 		delete(h.booked, k)
@@ -121,13 +123,13 @@ func (h *slots) here(p dag.Place) bool {
 	return h.vacant() && (p == dag.Anywhere || p.Fits(h.node, h.traits) && h.room.has(p))
 }
 
-// take takes a slot for a task of a place: of this process first, where it costs least.
+// take takes a slot for a task of a place. It takes a slot of this process first, because that costs least.
 func (h *slots) take(p dag.Place) (dag.HandlerID, bool) {
 	if h.here(p) && h.claim() {
 		if p == dag.Anywhere || h.room.take(p) {
 			return h.me(), true
 		}
-		h.free.Add(1) // its room was lent this moment
+		h.free.Add(1) // its room has just been lent
 	}
 	if h.market == nil {
 		return 0, false
@@ -144,7 +146,7 @@ func (h *slots) giveBack(of dag.HandlerID, p dag.Place) {
 	}
 }
 
-// assigned names the attempt for which take took a slot. It reports whether the attempt is another node's.
+// assigned names the attempt for which take took a slot. It reports whether another node holds the attempt.
 func (h *slots) assigned(a *Assignment, p dag.Place) (abroad bool) {
 	if a.Handler != h.me() {
 		return !h.isWorker(a.Handler)
@@ -167,8 +169,8 @@ func (h *slots) unassign(a *Assignment) {
 // that it was sent. A node is asked for its attempts (see abroad).
 func (h *slots) isWorker(of dag.HandlerID) bool { return h.market != nil && h.market.Worker(of) }
 
-// send sends durable assignments: to this process by a call, to others by the market. abroad reports
-// whether there were some for others; then Market.Settled must follow.
+// send sends durable assignments: by a call to this process, by the market to others. abroad reports whether
+// there were assignments for others. In this case Market.Settled must follow.
 func (h *slots) send(as []Assignment) (abroad bool) {
 	me := h.me()
 	if !slices.ContainsFunc(as, func(a Assignment) bool { return a.Handler != me }) {
@@ -194,7 +196,7 @@ func (h *slots) send(as []Assignment) (abroad bool) {
 	return true
 }
 
-// cancel asks the holders of attempts to end them.
+// cancel orders the holders of attempts to end them.
 func (h *slots) cancel(cs []dag.Cancel) {
 	if h.peers == nil {
 		h.executor.Cancel(cs)

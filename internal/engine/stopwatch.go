@@ -32,7 +32,7 @@ type stopwatch struct {
 	times [ops]metric.Histogram
 }
 
-// timed counts the time of a call from when timed is called to when its result is.
+// timed counts the time from its call to the call of its result.
 func (s *stopwatch) timed(op int) func() {
 	began := s.host.Now()
 	return func() {
@@ -95,7 +95,8 @@ func (s *stopwatch) Clock(ctx context.Context) (dag.Micros, error) {
 }
 
 const (
-	// probeEvery is how often a scrape asks the store at most, probeMax how long it waits for that.
+	// probeEvery is the shortest interval at which scrapes ask the store. probeMax bounds the time for which a
+	// scrape waits for the answer.
 	probeEvery, probeMax = 5 * time.Second, time.Second
 )
 

@@ -27,15 +27,15 @@ type Submission struct {
 	KeyHash  []byte
 	Params   []byte     // a JSON object, or nil
 	Of       dag.RunID  // the run that it repeats; zero: none
-	Instant  dag.Micros // the logical instant of that; 0: now
-	From     string     // the task that it begins at; "": the first
+	Instant  dag.Micros // the logical instant of the repeated run; 0: now
+	From     string     // the task at which it begins; "": the first
 	Trace    string     `json:",omitempty"` // the trace context of the caller, as dag.ParseTrace returns it; "": none
 	View     bool       `json:"-"`          // the caller wants to see the run as it was accepted
 
-	named bool // the caller chose the ID: a run with it may be there
+	named bool // the caller chose the ID: a run with this ID may exist
 }
 
-// Accepted is a run that is on the disk.
+// Accepted is a run that is durable.
 type Accepted struct {
 	Run      dag.RunID
 	Existing bool // an earlier submission with this key made it
@@ -44,7 +44,7 @@ type Accepted struct {
 	View *inspect.RunView `json:"-"`
 }
 
-// NewRunID makes an id whose order is the order of making.
+// NewRunID makes an id. The order of ids is the order in which they are made.
 func NewRunID() dag.RunID { return dag.RunID(uuid.Must(uuid.NewV7())) }
 
 // Submit starts a run. When it returns without an error, the run is durable.
@@ -65,7 +65,7 @@ func (e *Engine) accepted(ctx context.Context, a *answer) Accepted {
 		failed := v.Counts[dag.Failed] > 0
 		switch {
 		case err != nil, v.Claim.InLine(), failed && v.Final == nil:
-			out.View = nil // the position in the queue and the names of failed tasks must be read from the store
+			out.View = nil // the store must be read for the position in the queue and the names of failed tasks
 		case failed:
 			v.Failed = e.FailedOf(&v.RunRow)
 		}
@@ -173,15 +173,15 @@ type Report struct {
 	Task    dag.TaskID
 	Token   dag.Token
 	Result  dag.Result
-	Started dag.Micros // a report that it runs, since then; Result does not count
-	Lost    string     // if not "": nothing is known of its end, and it runs no more, for this reason; Result does not count
+	Started dag.Micros // the attempt runs since then; Result is not used
+	Lost    string     // if not "", the attempt does not run any more and its end is unknown, for this reason; Result does not count
 }
 
-// Report takes the ends of attempts from the executor of this process. It never loses one while the process
-// lives: the reports of a failed transaction are applied again. Texts that no store can hold are made
-// harmless here, so that they cannot cost the run.
+// Report takes the ends of attempts from the executor of this process. While the process lives, no report is
+// lost: the reports of a failed transaction are applied again. Report removes the parts of texts that no
+// store can hold, so that they cannot cost the run.
 func (e *Engine) Report(rs ...Report) {
-	var one [1]item // which needs no allocation
+	var one [1]item // avoids an allocation
 	items := one[:0]
 	for i := range rs {
 		items = append(items, e.reported(e.me().ID, rs[i]))
@@ -240,7 +240,7 @@ func (w *writer) check(id dag.RunID) error {
 	}
 	var f found
 	if err := w.adopt(&page[0], &f); err != nil {
-		w.unsure = errors.Join(w.unsure, err) // the run is in no memory now
+		w.unsure = errors.Join(w.unsure, err) // the run is not in memory now
 		return err
 	}
 	if r := w.runs[id]; r != nil {

@@ -38,7 +38,7 @@ func (d *definitions) findSystem(ctx context.Context) error {
 	return nil
 }
 
-// noteSystem takes notice when that workflow is applied here.
+// noteSystem notes that this workflow was applied here.
 func (d *definitions) noteSystem(wf *store.Workflow) {
 	if wf.Namespace == SystemNamespace && wf.Name == RecoveryName {
 		d.system = wf.ID
@@ -50,7 +50,7 @@ func (w *writer) coalesced(id dag.WorkflowID) (waits *dag.Run) {
 	if id != w.defs.system {
 		return nil
 	}
-	for _, r := range w.runs { // it is kept in memory: see mustKeep
+	for _, r := range w.runs { // the run is kept in memory: see mustKeep
 		if r.Workflow == id && r.State == dag.RunWaiting && (waits == nil || bytes.Compare(r.ID[:], waits.ID[:]) < 0) {
 			waits = r
 		}

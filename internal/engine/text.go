@@ -13,7 +13,7 @@ const (
 	textMax = 4 << 10
 	// messageMax bounds a sentence about a run or an attempt, in bytes.
 	messageMax = 1 << 10
-	// outputsMax bounds the outputs of a task: what a reload brings back for conditions.
+	// outputsMax bounds the outputs of a task that a reload restores for conditions.
 	outputsMax = 64 << 10
 )
 

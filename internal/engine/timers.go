@@ -15,9 +15,9 @@ type timers struct {
 }
 
 const (
-	// waitMax is how long the writer sleeps when no timer is due earlier.
+	// waitMax bounds the sleep of the writer if no timer is due earlier.
 	waitMax = time.Hour
-	// pruneMin is a heap that is not worth pruning.
+	// pruneMin is the size up to which the heap is not pruned.
 	pruneMin = 4096
 )
 
@@ -120,7 +120,7 @@ func (w *writer) awaited(t *dag.Timer) bool {
 	return token == t.Token && (state == dag.Running || state == dag.RetryWait || state == dag.Deferred)
 }
 
-// arm takes timers over from effects.
+// arm adds timers from effects.
 func (w *writer) arm(fx *dag.Effects) {
 	for i := range fx.Timers {
 		w.timers.push(fx.Timers[i])
@@ -134,7 +134,7 @@ func (w *writer) arm(fx *dag.Effects) {
 func (w *writer) dueTimers(to []item, most int) []item {
 	for mono := w.clock.mono(); most > 0 && w.timers.due(mono); most-- {
 		t := w.timers.pop()
-		if t.Kind == dag.TimerLook { // it changes nothing by itself
+		if t.Kind == dag.TimerLook { // this timer changes nothing by itself
 			if w.awaited(&t) {
 				w.calls.prepare([]dag.Prepare{{Run: t.Run, Task: t.Task, Token: t.Token, Kind: dag.Dependent}})
 			}

@@ -16,7 +16,7 @@ type Command struct {
 	Run     dag.RunID
 	Intent  dag.Intent // run (resume), pause, stop, kill
 	Recover bool
-	Scope   dag.Scope // of Recover; any but the first is about Task
+	Scope   dag.Scope // of Recover; all but the first need Task
 	Mark    dag.Mark
 	Task    string // its name
 	Outputs []byte // of MarkSucceeded: a JSON object, or nil
@@ -27,11 +27,11 @@ type Command struct {
 }
 
 // scopeVerb is the scope of verbs without a key of their own. After a commit of unknown outcome, verbs are
-// applied again. An intent may be applied twice without harm. Other verbs may not, so this scope remembers
-// them.
+// applied again. An intent may be applied twice without harm, but other verbs may not. So their results are
+// stored under this scope.
 const scopeVerb = "verb"
 
-// item makes what the writer does of a command.
+// item makes an item that applies a command.
 func (e *Engine) item(c *Command) (item, error) {
 	if err := checkTexts("reason", c.Reason, "actor", c.Actor, "task", c.Task); err != nil {
 		return item{}, err
@@ -59,8 +59,8 @@ func (e *Engine) item(c *Command) (item, error) {
 	return it, nil
 }
 
-// Do carries a command out: when it returns without an error, what it asks for is durable.
-// A verb that has been done already is no error.
+// Do carries out a command. When it returns without an error, the effect of the command is durable. A verb
+// that has already been applied is no error.
 func (e *Engine) Do(ctx context.Context, c Command) error {
 	it, err := e.item(&c)
 	if err != nil {
@@ -73,7 +73,7 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 	if err != nil || a.verdict <= dag.Duplicate {
 		return err
 	}
-	row, err := e.store.Run(ctx, c.Run) // as it was when the verb came too late
+	row, err := e.store.Run(ctx, c.Run) // the state in which the late verb found the run
 	if err != nil {
 		return errkind.FromStore("run "+c.Run.String(), err)
 	}
@@ -81,7 +81,7 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 		return fmt.Errorf("%w: a run whose intent is %s cannot be told to %s", errkind.ErrConflict, row.Intent, verbs[c.Intent])
 	}
 	if row.Intent == c.Intent && c.Intent >= dag.IntentStop {
-		return nil // it ended by this very verb
+		return nil // this verb has ended the run
 	}
 	can := "recover, rerun"
 	if row.SplitAt == 0 {
@@ -92,7 +92,7 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 
 var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}
 
-// wanted finds the run that a verb is about, also one that has ended, and its task.
+// wanted finds the run of a verb, even one that has ended, and its task.
 func (w *writer) wanted(it *item) (r *dag.Run, revived bool, err error) {
 	if r = w.runs[it.run]; r == nil {
 		if why, bad := w.bad[it.run]; bad {
@@ -114,7 +114,7 @@ func (w *writer) wanted(it *item) (r *dag.Run, revived bool, err error) {
 	return r, revived, err
 }
 
-// noTask says that there is no such task, and suggests a similar one.
+// noTask returns the error for a missing task, and suggests a similar one.
 func noTask(r *dag.Run, name string) error {
 	near := r.Graph.Near(name)
 	if near == "" {
@@ -149,7 +149,7 @@ func (w *writer) revive(id dag.RunID) (*dag.Run, error) {
 		return nil, fmt.Errorf("%w: run %s is quarantined: %s", errkind.ErrConflict, id, row.Message)
 	}
 	w.runs[id] = r
-	if r.Claim.Aside() { // it is in no line of this memory's runs, and counts from now on
+	if r.Claim.Aside() { // the run was not in memory: the limits count it from now on
 		w.limits.count(r)
 		w.limits.aside = max(w.limits.aside-1, 0)
 	}
@@ -166,7 +166,7 @@ func (w *writer) endedNow(it *item) bool {
 	return r != nil && w.tx.touches(r) && !r.Unfinished()
 }
 
-// verb steps a run for a verb that may bring it back.
+// verb steps a run for a verb that may revive the run.
 func (w *writer) verb(it *item) answer {
 	r, revived, err := w.wanted(it)
 	a := answer{run: it.run, err: err}

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// batchRowsMax bounds a transaction, in rows; an item is never split.
+	// batchRowsMax bounds the rows of a transaction. An item is never split.
 	batchRowsMax = 4000
 	// rowsPerItem is the assumed number of rows of an item, before it is known.
 	rowsPerItem = 2
-	// takeMax bounds the items of a transaction. They leave a quarter of it to the filling of free slots, so
-	// that no flood of items keeps ready tasks waiting.
+	// takeMax bounds the items of a transaction. A quarter of the transaction is left for the filling of free
+	// slots, so that a flood of items does not delay ready tasks.
 	takeMax = batchRowsMax * 3 / 4 / rowsPerItem
 	// grantRowsMax bounds the rows up to which a transaction grants queue slots, so that a flood of items does
 	// not keep queued runs waiting.
@@ -33,7 +33,7 @@ const (
 type writer struct {
 	e     *Engine
 	inbox *inbox
-	todo  fifo // what a load found to be done
+	todo  fifo // the work that a load has found
 	// kept holds the items that were taken and are not yet in a committed transaction.
 	// Invariant: an item is answered without an error only after its commit.
 	kept []item
@@ -48,17 +48,17 @@ type writer struct {
 	// bad holds the runs that are quarantined for this ownership: their rows cannot be read. Invariant: a run is
 	// in at most one of runs and bad, so one bad run stops no other run.
 	bad    map[dag.RunID]string
-	blamed dag.RunID // of the last refusal that named a run
+	blamed dag.RunID // the run that the last refusal named
 	queue  dag.Board
 	timers timers
 	defs   definitions
 
 	limits   limits
 	schedule schedule
-	reading  map[int64]dag.ShardID // messages on their way to a transaction, and those that cannot be taken in
+	reading  map[int64]dag.ShardID // messages that wait for a transaction, and messages that cannot be processed
 	abroad   abroad
 	marks    []store.Fence       // room for confirmed
-	telling  map[int64]dag.RunID // by message: the last run that was told; see tellBack
+	telling  map[int64]dag.RunID // by message: the last run that was informed; see tellBack
 
 	leading map[dag.AttemptKey]bool // Leader work under way in other goroutines
 	carried carried
@@ -75,26 +75,26 @@ type writer struct {
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
 	// content, doubled when one commits. See halve.go.
 	itemsMax int
-	// unsure is set when the seq of the shards is unknown: nothing may be written until they are taken again.
+	// unsure is set when the seq of the shards is unknown. Nothing may be written until they are taken again.
 	unsure error
 
-	ctx context.Context // of run: what lead stops for
+	ctx context.Context // the context of run, at whose end lead stops
 	wg  *sync.WaitGroup
-	// pause is how long to wait before the shards are taken again; a commit resets it.
+	// pause is the time until the shards are taken again. A commit resets it.
 	pause time.Duration
 }
 
-// transaction is the one being made. Nothing in it counts until it has committed.
+// transaction is the transaction being made. Nothing in it counts until it has committed.
 type transaction struct {
 	side    int    // 0 or 1: which of the two
-	serial  uint64 // rises: it has been another one before
+	serial  uint64 // rises: a transaction is used again
 	batch   store.Batch
 	fx      dag.Effects
 	now     dag.Now
-	due     dag.Micros // instants up to here are due
+	due     dag.Micros // the instants up to here are due
 	touched []*dag.Run
-	ended   []*dag.Run   // those of touched that came to their end in it
-	current *dag.Run     // the one being stepped: a panic leaves it half changed
+	ended   []*dag.Run   // the runs of touched that ended in this transaction
+	current *dag.Run     // the run being stepped: a panic leaves it half changed
 	assigns []Assignment // to dispatch
 	splits  []Assignment // Leader work to dispatch
 	answers []answer     // by item
@@ -107,20 +107,20 @@ type transaction struct {
 	// messages it consumes, or to which it sends a message here.
 	letters   map[dag.ShardID][]letter
 	addressed []dag.ShardID
-	common    bool // what all shards share is looked at or changed
-	// declared: a trigger is another than it was, not only further on.
+	common    bool // queues or locks of all shards are read or changed
+	// declared: the declaration of a trigger has changed, not only its progress.
 	declared  bool
 	evaluated time.Duration // how long it has evaluated expressions
-	shown     int           // answers that show how their run stands
+	shown     int           // answers that show the state of their run
 	rows      int           // estimate
 	tried     int           // items and assignments begun
 	tally     tally
 	draft     draft        // of the metrics
-	staged    bool         // the store has taken its batch in. Invariant: a staged batch does not change
-	next      *transaction // made on top of it while it was under way, and not written yet; nil: none was
+	staged    bool         // the store has its batch. Invariant: a staged batch does not change
+	next      *transaction // the transaction made on top of it while it was under way, and not written yet; nil: none
 }
 
-// tally holds the amounts that the counters rise by when the transaction commits.
+// tally holds the amounts by which the counters rise when the transaction commits.
 type tally struct {
 	accepted, ended, attemptsEnded, rejected, lost, repaired, revived int64
 	faults                                                            [faults]int64
@@ -134,7 +134,7 @@ func newTransaction(side int) *transaction {
 	}
 }
 
-// mark notes that it touches a run, and reports whether it had not.
+// mark notes that the transaction touches a run. It reports whether this is the first time.
 func (t *transaction) mark(r *dag.Run) bool {
 	if t.touches(r) {
 		return false
@@ -225,13 +225,13 @@ func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
 	return nil
 }
 
-// wait is how long the writer may sleep without being woken.
+// wait bounds the sleep of the writer until something wakes it.
 func (w *writer) wait() time.Duration {
 	wait := w.timers.wait(w.clock.mono())
 	switch {
 	case w.e.cfg.Planner == nil:
 	case w.schedule.byHand():
-		wait = min(wait, dueLook) // it may say otherwise by then
+		wait = min(wait, dueLook) // the answer may be different by then
 	default:
 		wait = min(wait, w.schedule.due.wait())
 	}
@@ -241,7 +241,7 @@ func (w *writer) wait() time.Duration {
 	return wait
 }
 
-// abandon answers what is not going to be written by this process.
+// abandon answers the items that this process will not write.
 func (w *writer) abandon() {
 	not := fmt.Errorf("%w: the node stopped before it was written", errkind.ErrUnavailable)
 	w.inbox.close(not)
@@ -255,7 +255,7 @@ func (w *writer) abandon() {
 	w.drop(len(w.kept))
 }
 
-// busy reports whether there is work that waits for no other process.
+// busy reports whether there is work that does not wait for another process.
 func (w *writer) busy() bool {
 	return len(w.kept) > 0 || w.todo.len() > 0 || w.inbox.len() > 0 || w.timers.due(w.clock.mono()) ||
 		w.queue.Some(w.e.slots.open) || len(w.schedule.backfills.open) > 0 || w.limits.busy(w.clock.now().Wall)
@@ -280,9 +280,8 @@ func (w *writer) transact(ctx context.Context) error {
 	return nil
 }
 
-// take collects the items of the next transactions. Each source may have a share of the room before the
-// first one may have the rest, so a flood of one does not starve the others. New items come behind the kept
-// ones.
+// take collects the items of the next transactions. Each source may have a part of the room before the first
+// one may have the rest, so a flood of one does not starve the others. New items come behind the kept ones.
 func (w *writer) take() {
 	w.kept = append(w.base[:0], w.kept...)
 	until := len(w.kept) + takeMax
@@ -309,7 +308,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	err = errkind.Guarded(func() {
 		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem && (n == 0 || !w.evaluating.full()) {
 			if items[n].ask != nil && n > 0 {
-				break // it looks before anything is half done
+				break // the item looks before anything is half done
 			}
 			if w.endedNow(&items[n]) {
 				break
@@ -320,11 +319,11 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 			if items[n-1].ask == nil {
 				continue
 			}
-			if err := w.limits.loadAdmission(ctx); err != nil { // it may have taken, or given up, the shard
+			if err := w.limits.loadAdmission(ctx); err != nil { // the item may have taken or given up the admission owner's shard
 				w.unsure = errors.Join(w.unsure, err)
 				return
 			}
-			w.lookForKeys(items[n:min(len(items), w.itemsMax, takeMax)]) // it may have taken a shard
+			w.lookForKeys(items[n:min(len(items), w.itemsMax, takeMax)]) // the item may have taken a shard
 		}
 		w.follow()
 		w.fill(w.itemsMax - n)
@@ -344,7 +343,7 @@ func (w *writer) flush() {
 		r.Flush(c, w.tx.now.Wall)
 		w.tx.draft.flushed(r, c, inserts, updates, runs)
 		if f := w.held(r.Shard); f != nil && len(w.tx.batch.Events) > n {
-			w.tx.batch.Events[n].Seq = f.Seq + 1 // as the store will number it
+			w.tx.batch.Events[n].Seq = f.Seq + 1 // the number that the store will give it
 		}
 		if !r.Unfinished() {
 			w.tx.tally.ended++
@@ -405,7 +404,7 @@ func (w *writer) write(ctx context.Context, b *store.Batch) error {
 	return nil
 }
 
-// committed takes note of a transaction that committed when the store's clock said wall.
+// committed processes a transaction that committed at the time wall of the store's clock.
 func (w *writer) committed(wall dag.Micros) {
 	w.clock.set(wall)
 	w.schedule.due.setClock(wall)
@@ -413,8 +412,8 @@ func (w *writer) committed(wall dag.Micros) {
 	w.e.stats.Commits.Add(1)
 }
 
-// settle lets out the effects of a committed transaction of n items. It sends assignments before it answers
-// callers, because they take longer. It is not about the end of tasks, as dag/settle.go is.
+// settle releases the effects of a committed transaction of n items. It sends assignments before it answers
+// callers, because they take longer. It has nothing to do with settling tasks, as dag/settle.go has.
 func (w *writer) settle(n int) {
 	w.retire()
 	w.standAside()
@@ -461,13 +460,13 @@ func (w *writer) settle(n int) {
 	w.e.stats.InboxItems.Store(int64(w.inbox.len() + len(w.kept)))
 }
 
-// drop takes n answered items off the kept ones.
+// drop removes n answered items from the kept ones.
 func (w *writer) drop(n int) {
 	clear(w.kept[:n])
 	w.kept = w.kept[n:]
 }
 
-// retire forgets the runs that ended: their rows say it all.
+// retire forgets the runs that ended, because their rows contain everything.
 func (w *writer) retire() {
 	for _, r := range w.tx.touched {
 		if !r.Unfinished() {

@@ -19,15 +19,16 @@ import (
 // Spec lists the files that processes behind a fence may reach. Paths are absolute. A path that does not
 // exist is left out.
 type Spec struct {
-	// System and Devices are as Read and Write, for files that stay: Fresh does not look whether they were
+	// System and Devices are like Read and Write, for files that stay: Fresh does not check whether they were
 	// replaced.
 	System, Devices []string
 
 	Read  []string // folders and files that may be read and executed
 	Write []string // folders and files that may also be changed
-	Own   []string // as Write, also if they are below one of Shut
-	// Shut is never reached. If a folder of Read or Write contains a path of Shut, it is replaced by its other
-	// entries at the time when the fence is made. New files of that folder are then out of reach.
+	Own   []string // like Write, even if they are below a path of Shut
+	// Nothing below a path of Shut can be reached. If a folder of Read or Write contains such a path, the folder
+	// is replaced by its other entries at the time when the fence is made. New files of that folder are then out
+	// of reach.
 	Shut []string
 }
 
@@ -35,11 +36,11 @@ type Spec struct {
 // concurrently.
 type Fence struct {
 	ruleset int
-	opened  []look // the folders that were replaced by what is in them
+	opened  []look // the folders that were replaced by their entries
 	named   []face // of the paths that may be replaced
 }
 
-// look is how a folder was when its names were read.
+// look is the state of a folder when its names were read.
 type look struct {
 	path  string
 	ctime unix.Timespec
@@ -142,7 +143,7 @@ func New(s Spec) (*Fence, error) {
 }
 
 // realPaths follows links, so that a link does not lead around Shut. A path that does not exist stays as it
-// is: a file of that name may come.
+// is, because a file of that name may be made.
 func realPaths(paths []string) []string {
 	real := make([]string, len(paths))
 	for i, path := range paths {
@@ -184,12 +185,12 @@ func (f *Fence) allow(path string, rights uint64, shut []string) error {
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil // what we cannot read, a task of the same user cannot read
+		return nil // a task of the same user cannot read what this process cannot read
 	}
 	f.opened = append(f.opened, look{path, st.Ctim})
 	for _, entry := range entries {
 		if entry.Type()&fs.ModeSymlink != 0 {
-			continue // it leads to a place that has its own rule, or none
+			continue // the link leads to a path that has a rule of its own, or none
 		}
 		if err := f.allow(filepath.Join(path, entry.Name()), rights, shut); err != nil {
 			return err
@@ -202,7 +203,7 @@ func (f *Fence) allow(path string, rights uint64, shut []string) error {
 func (f *Fence) rule(path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil // it is not there, or this user cannot reach it
+		return nil // the path does not exist, or this user cannot reach it
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t

@@ -30,7 +30,7 @@ const supported = true
 
 // undoing are the capabilities by which a process of root gets around a fence, a bit for each. With
 // CAP_PERFMON or CAP_SYS_ADMIN, Linux 6.15 and later lets a process read the environment of any other one,
-// without asking Landlock. The others reach the memory of the kernel, or devices.
+// without asking Landlock. The other capabilities reach the memory of the kernel, or devices.
 const undoing = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF | 1<<unix.CAP_CHECKPOINT_RESTORE |
 	1<<unix.CAP_SYS_MODULE | 1<<unix.CAP_SYS_RAWIO | 1<<unix.CAP_SYS_BOOT | 1<<unix.CAP_SYSLOG | 1<<unix.CAP_MAC_ADMIN |
 	1<<unix.CAP_MAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_MKNOD
@@ -38,14 +38,14 @@ const undoing = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PER
 // enterFailed marks an error that came before the task's program was executed.
 const enterFailed = 0x10000
 
-// codeStart and codeEnd return where the code is.
+// codeStart and codeEnd return the addresses of the code.
 func codeStart() unsafe.Pointer
 func codeEnd() unsafe.Pointer
 
 // stub returns a descriptor of the program as an ELF file in memory.
 var stub = sync.OnceValues(func() (int, error) {
 	const (
-		base       = 0x400000 // where it is loaded
+		base       = 0x400000 // the address at which it is loaded
 		headerSize = 64
 		entrySize  = 56
 	)
@@ -84,10 +84,9 @@ var stub = sync.OnceValues(func() (int, error) {
 })
 
 // StartProcess starts a program behind the fence, as syscall.StartProcess does without one. attr.Files has
-// three files. The program and its children can never gain what the fence does not give, nor privileges by
-// a program with a set-user-ID bit. They have none of the capabilities by which root gets around a fence.
-// An error is an
-// *EnterError, or the one of the kernel.
+// three files. The program and its children can never gain a right that the fence does not give, nor
+// privileges by a program with a set-user-ID bit. They do not have the capabilities by which root gets around
+// a fence. An error is an *EnterError, or the error of the kernel.
 func (f *Fence) StartProcess(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
 	program, err := stub()
 	if err != nil {
@@ -116,7 +115,7 @@ func (f *Fence) StartProcess(path string, argv []string, attr *syscall.ProcAttr)
 	return pid, nil
 }
 
-// started waits until the task's program begins, or for the error why it does not.
+// started waits until the task's program begins, or returns the error why it does not.
 func started(pipe int) error {
 	var text [4]byte
 	for {

@@ -75,7 +75,7 @@ func (m *meeting) look(i, j int) bool {
 	restA, restB := len(m.a)-i, len(m.b)-j
 	switch {
 	case restA > 0 && m.a[i] == "**":
-		// At the end it is one name at least, elsewhere any number of folders.
+		// At the end, ** stands for at least one name. Elsewhere it stands for any number of folders.
 		return restA > 1 && m.from(i+1, j) || restA == 1 && restB == 1 || restB > 0 && m.from(i, j+1)
 	case restB > 0 && m.b[j] == "**":
 		return restB > 1 && m.from(i, j+1) || restA == 1 && restB == 1 || restA > 0 && m.from(i+1, j)
@@ -85,7 +85,7 @@ func (m *meeting) look(i, j int) bool {
 	return partsMeet(m.a[i], m.b[j]) && m.from(i+1, j+1)
 }
 
-// partsMeet compares what is fixed at both ends of two parts.
+// partsMeet compares the fixed beginnings and the fixed ends of two parts.
 func partsMeet(a, b string) bool {
 	switch {
 	case !Wild(a) && !Wild(b):

@@ -22,14 +22,14 @@ func keyOf(a *engine.Assignment) key { return key{a.Run, a.Task, a.Token} }
 
 // worker is a worker that is attached here, or this process. The type desk in rpc.go has its protocol.
 type worker struct {
-	seat   seat[*worker] // its element among the lenders
+	seat   seat[*worker] // its element in the list of lenders
 	turn   int           // value of Home.turn when it lent last
 	member store.Member
 	local  bool
 	since  time.Time // since when it is attached
-	// sure is when its row was last renewed, as confirmed by the store, on the boot clock.
+	// sure is the time of the last renewal of its row that the store has confirmed, on the boot clock.
 	sure  time.Duration
-	heard bool // it was heard since the last renewal
+	heard bool // it has called since the last renewal
 
 	used     int              // slots that are lent or have an attempt
 	room     dag.Need         // resources that these take
@@ -37,17 +37,17 @@ type worker struct {
 	waiting  []*holding       // delivered attempts for which no slot is free
 	accounts map[loan]*account
 	ended    ring // attempts whose end was reported
-	// echoes are attempts that were delivered after their end was reported, and before the report was taken.
-	// If the rows still have one after that, it is lost.
+	// echoes are attempts that were delivered after their end was reported, and before the report was taken. If
+	// the rows still show such an attempt as running after that, it is lost.
 	echoes   map[key]*delivery
-	settled  ring     // of ended, those whose report was taken: the rows have their end, unless the database lost it
+	settled  ring     // of ended, the attempts whose report was taken: the rows have their end, unless the database has lost it
 	names    register // names of attempts that it has or had
 	uploads  map[key]*upload
-	inputs   map[key][]artifact.Input  // inputs of attempts that were asked for them
+	inputs   map[key][]artifact.Input  // inputs of attempts for which they were requested
 	deposits bool                      // it sends artifacts
 	fetches  bool                      // it fetches inputs
 	masks    bool                      // it masks secrets
-	reader   bool                      // it sends pieces of logs
+	reader   bool                      // it can send pieces of logs
 	reads    map[string]*reading       // requested pieces, by ticket
 	turns    chan struct{}             // cap readsMax
 	doubts   map[key]bool              // attempts that it claims to have and that are being looked up
@@ -56,13 +56,13 @@ type worker struct {
 	fresh     []*holding      // attempts whose jobs must be made
 	preparing int             // goroutines that make them
 	out       map[key]*errand // attempts to start that it has not confirmed; nil: it is detached
-	ready     []key           // of out, those that it was not given yet
+	ready     []key           // of out, the attempts that the worker has not been given yet
 	takers    int             // reports whose answers take fresh or ready attempts now
 	stops     []stop
 	seq       int64 // of the newest answer
 	polls     int64 // number of polls: only the newest waits
 	draining  bool
-	full      bool          // its disk has no room
+	full      bool          // its disk is full
 	wake      chan struct{} // cap 1
 }
 
@@ -70,7 +70,7 @@ type worker struct {
 type holding struct {
 	engine.Assignment
 	known bool // Assignment is complete, not only a name
-	asked bool // its job was asked for
+	asked bool // its job was requested
 	// affirmed is the time at which the rows confirmed that the worker holds the attempt: see affirm. It is
 	// zero if they have not confirmed it, or if the attempt was cancelled afterwards.
 	// Invariant: a worker gets files and inputs only if the rows have confirmed it in the last affirmMax.
@@ -79,7 +79,7 @@ type holding struct {
 	confirmed bool      // the worker has confirmed that it holds it
 	sent      int64     // the first answer after the worker got it
 	missing   bool      // the worker no longer holds it
-	over      bool      // its end was reported and taken before it was delivered again: it is lost
+	over      bool      // its end was reported and accepted before it was delivered again: it is lost
 	at        time.Time // latest start
 }
 
@@ -88,7 +88,7 @@ type stop struct {
 	key   key
 	kill  bool
 	seq   int64
-	early bool // the attempt may not have arrived when the worker was told
+	early bool // the attempt may not have arrived when the worker got the order
 }
 
 // heeded drops the stops that have arrived. If the attempt of a stop has not arrived yet, the stop is sent
@@ -302,7 +302,7 @@ func (h *Home) accept(w *worker, d *delivery) {
 			h.begin(w, x)
 		case h.claim(w, n):
 			h.begin(w, x)
-		default: // its slot was lent by another home, or to an owner that is gone
+		default: // another home lent its slot, or its owner is gone
 			h.Stats.Held.Add(1)
 			w.waiting = append(w.waiting, x)
 			h.relist(w)

@@ -29,15 +29,16 @@ const (
 	LogPath     = PeerPrefix + "log"
 )
 
-// word is a worker's report on its way to the owner of its run. It carries the slots of that home that the
-// owner has been lent, because the next task can be ready in the transaction that settles this report.
+// word is a worker's report on its way to the owner of its run. It also carries the number of that home's
+// slots that were lent to the owner, because the next task can be ready in the transaction that settles this
+// report.
 type word struct {
 	Handler dag.HandlerID
 	Report  engine.Report
 	Lent    *lent
 }
 
-// heard is the owner's answer.
+// heard is the answer of the owner.
 type heard struct {
 	Verdict dag.Verdict
 	Lent    bool // the slots have been noted
@@ -247,7 +248,7 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 	h.mu.Unlock()
 	out, err := h.bring(ctx, owner, word{w.member.Handler, r, l})
 	if err != nil {
-		h.poke() // the owner is told about its slots nevertheless
+		h.poke() // the owner is informed about its slots nevertheless
 		return workerv1.Verdict_VERDICT_UNAVAILABLE
 	}
 	if out.Lent {
@@ -287,7 +288,7 @@ func (h *Home) bring(ctx context.Context, owner store.Member, x word) (out heard
 	return out, err
 }
 
-// Heard is the owner's side. It notes the slot first, so that the transaction finds it, and then the
+// Heard handles a word at the owner. It notes the slot first, so that the transaction finds it, and then the
 // report.
 func (h *Home) Heard(ctx context.Context, x *word) (out heard, err error) {
 	h.mu.Lock()

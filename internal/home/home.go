@@ -126,7 +126,7 @@ type Home struct {
 
 	mu      sync.Mutex // protects following fields
 	workers map[dag.HandlerID]*worker
-	local   *worker // this process as a lender
+	local   *worker // this process as a lender of slots
 	lenders roster[*worker]
 	owed    map[*worker]struct{} // workers with grants that their owners do not know of
 	wants   map[dag.HandlerID]*want
@@ -233,7 +233,7 @@ func (h *Home) look() {
 	v := h.there()
 	there := v.by
 	if there[h.self()] == nil {
-		return // it has not joined, or will begin a new life
+		return // the node has not joined, or will join under a new handler
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -271,7 +271,7 @@ func (h *Home) look() {
 		h.eng.Resend(id)
 	}
 	if gone {
-		// Bury comes only now, when no slot of these members can be taken any more. So it also finds attempts
+		// Bury follows only now, when no slot of these members can be used any more. So it also finds attempts
 		// that they got after the engine had learnt of their end.
 		h.eng.Bury(func(id dag.HandlerID) bool { _, alive := h.dir.Member(id); return !alive })
 	}
@@ -283,7 +283,7 @@ func (h *Home) look() {
 func (h *Home) misplaced() {
 	members := h.there().members
 	h.mu.Lock()
-	demands := h.purse.demands // it is replaced as a whole
+	demands := h.purse.demands // the slice is replaced as a whole, never changed
 	h.mu.Unlock()
 	said := make(map[dag.Place]bool, len(h.purse.unserved))
 	for i := range demands {
@@ -408,11 +408,11 @@ func (h *Home) Reset() {
 	h.mail.open = map[dag.HandlerID]*parcel{}
 }
 
-// ErrEnding means that this process ends and makes no more jobs. The attempt has not ended: its next home
-// makes the job.
+// ErrEnding means that this process ends and makes no more jobs. The attempt has not ended. The next home of
+// its worker makes the job.
 var ErrEnding = errors.New("this process ends")
 
-// errAway means that the worker is not attached here, or no longer under that lease.
+// errAway means that the worker is not attached here, or not under that lease any more.
 var errAway = errors.New("the worker is not attached to this node")
 
 // ErrAway reports whether an error says that a worker is attached elsewhere.

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/line"
 )
 
-// LinePath is where workers open a line. Report calls over a line need no requests of their own.
+// LinePath is the path at which workers open a line. Report calls over a line need no requests of their own.
 const LinePath = Prefix + line.Path
 
 // overLine answers a Report that came over a line.

@@ -25,8 +25,8 @@ type purse struct {
 	changed bool
 	said    time.Time
 	turn    int // number of used slots so far
-	// expected is the number of a worker's reports that the engine has. The slots that they free may be used
-	// in the transaction that settles them.
+	// expected is the number of a worker's reports that the engine has. The transaction that settles them may use
+	// the slots that they free.
 	expected map[dag.HandlerID]int
 	// unserved holds the wanted placements that no member has.
 	unserved map[dag.Place]bool
@@ -49,7 +49,7 @@ type credit struct {
 	turn     int // value of purse.turn when one of its slots was used last
 	home     dag.HandlerID
 	lease    int64
-	granted  int64 // as its home told last
+	granted  int64 // as last reported by its home
 	returned int64
 	told     int64 // returned slots that its home knows of
 	avail    int64

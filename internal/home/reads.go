@@ -16,7 +16,7 @@ const (
 	// readsMax bounds the log pieces that a worker is asked for at a time. A reader has at most one of them,
 	// so it also bounds the memory for logs.
 	readsMax = 4
-	// readDefault bounds the wait for a piece. After it the reader learns which part is missing.
+	// readDefault bounds the wait for a piece. After this time the reader learns which part is missing.
 	readDefault = 5 * time.Second
 	// readAgain is the time between two looks for a worker that has moved.
 	readAgain = 100 * time.Millisecond
@@ -29,7 +29,7 @@ type reading struct {
 	got  chan []byte // cap 1; closed: the worker is no longer attached here
 }
 
-// logPiece is a request to the node that is a worker's home.
+// logPiece is a request for a piece of a log. The home of the worker answers it.
 type logPiece struct {
 	Worker dag.HandlerID
 	Ref    logs.Ref

@@ -26,15 +26,15 @@ const (
 	NameTaken                 // a node or a younger worker has that name
 	NotAttached               // the worker must register
 	Fenced                    // the cluster has declared that life dead
-	Forged                    // the attempt is another worker's
-	Stale                     // the worker does not have that attempt, or no longer
+	Forged                    // another worker holds the attempt
+	Stale                     // the worker does not hold the attempt any more
 	RunEnded
 	NoLogs
 	TooMuch    // artifacts beyond the bounds
 	Corrupt    // a file differs from its declared size or hash
 	Incomplete // other files were sent than the list names
 	NoInput    // an input of the attempt does not exist
-	Away       // no member that is present has it
+	Away       // no present member has it
 	Final      // another list of files was kept before
 	Busy       // too many workers register at the same time
 	NameHeld   // a listed worker has that name

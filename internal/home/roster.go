@@ -17,8 +17,8 @@ type roster[T any] struct {
 	seat func(T) *seat[T]
 	// before is the order. If it is nil, the order is random.
 	before func(a, b T) bool
-	// exact says that a slot comes with exactly the room that a place needs. Otherwise the caller of pick
-	// counts the room.
+	// exact reports whether a slot comes with exactly the resources that a place needs. Otherwise the caller of
+	// pick counts the resources.
 	exact   bool
 	classes map[string]*class[T]
 	named   map[string][]T // by the name of the lender
@@ -29,7 +29,7 @@ type roster[T any] struct {
 type seat[T any] struct {
 	class *class[T] // nil: it is not listed
 	name  string
-	at    int // in class.free; none: it has nothing free
+	at    int // its index in class.free; none: it has no free slot
 }
 
 const none = -1
@@ -39,18 +39,18 @@ type class[T any] struct {
 	of     *roster[T]
 	key    string
 	traits dag.Traits
-	need   dag.Need         // that comes with each slot; nothing for workers, whose room is counted
-	listed int              // lenders, also those that have nothing free
+	need   dag.Need         // the room that each slot has; nothing for workers, whose room is counted
+	listed int              // all lenders, including those that have nothing free
 	free   []T              // a heap
-	fits   map[*site[T]]int // where it stands there
+	fits   map[*site[T]]int // its index in the heap of each site
 }
 
-// site is a place that was asked for, and the classes that fit it.
+// site is a requested place, and the classes that fit it.
 type site[T any] struct {
 	place   dag.Place
-	node    string // the one lender that fits; "": classes do
+	node    string // the one lender that fits; "": classes fit
 	need    dag.Need
-	classes []*class[T] // a heap, by the first of each
+	classes []*class[T] // a heap, by the first lender of each class
 }
 
 // sitesMax bounds the places that are remembered.
@@ -90,7 +90,7 @@ func classKey(t *dag.Traits, of string, n dag.Need) string {
 	return b.String()
 }
 
-// enter lists a lender, with nothing free yet. of tells apart lenders that are never one class.
+// enter lists a lender, with nothing free yet. of separates lenders that must never be in one class.
 func (r *roster[T]) enter(x T, name, of string, t *dag.Traits, n dag.Need) {
 	key := classKey(t, of, n)
 	c := r.classes[key]

@@ -137,7 +137,7 @@ func (h *Home) deliverAll(ctx context.Context, wg *sync.WaitGroup) {
 	for _, id := range ids {
 		m, ok := h.dir.Member(id)
 		if !ok {
-			continue // it is not listed yet, or no longer
+			continue // the member is not listed yet, or no longer
 		}
 		to := m
 		if m.Worker {
@@ -174,7 +174,7 @@ func (h *Home) deliver(ctx context.Context, to store.Member, d *delivery) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.mail.open[d.Handler]
-	if p == nil { // it has gone meanwhile, and this node may have begun a new life
+	if p == nil { // the member has left in the meantime, or this node has begun to join under a new handler
 		return
 	}
 	p.sending = false

@@ -16,7 +16,7 @@ import (
 type want struct {
 	demands []engine.Demand
 	needs   []dag.Need // of each
-	served  []int      // by demand: the number of slots that it got since
+	served  []int      // by demand: the number of slots that the owner got since
 	at      time.Time
 }
 
@@ -28,7 +28,7 @@ func newWant(ds []engine.Demand) *want {
 	return x
 }
 
-// wantMax is how long a demand counts if it is not sent again.
+// wantMax is the time for which a demand counts if it is not repeated.
 const wantMax = 5 * time.Second
 
 // ask is a message of an owner to a home: its whole demand, and the total of returned slots.

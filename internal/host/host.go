@@ -13,27 +13,27 @@ import (
 	"github.com/google/uuid"
 )
 
-// Forever, as a duration of Await, is no bound.
+// Forever, as a duration for Await, means no bound.
 const Forever time.Duration = -1
 
 // Host is a machine, or the simulator. Its methods may be called from any goroutine.
 type Host interface {
-	// Now is the machine's clock; differences of its readings are monotonic.
+	// Now is the clock of the machine. Differences of its readings are monotonic.
 	Now() time.Time
 	// Await waits until wake has a value, which it takes, or until d has passed, or until ctx ends. It reports
 	// whether it was woken. After the end of ctx the result may be either.
 	Await(ctx context.Context, wake <-chan struct{}, d time.Duration) bool
 	// Go runs f on a goroutine of its own, which wg counts.
 	Go(wg *sync.WaitGroup, f func())
-	// Wait waits for all that wg counts.
+	// Wait waits for all goroutines that wg counts.
 	Wait(wg *sync.WaitGroup)
-	// ID is a new name in the order of time (UUID version 7).
+	// ID returns a new name. Names sort by time (UUID version 7).
 	ID() uuid.UUID
 	// Jitter is a random duration in [0, d).
 	Jitter(d time.Duration) time.Duration
 }
 
-// Machine is the real one.
+// Machine is the real machine.
 type Machine struct{}
 
 var _ Host = Machine{}

@@ -41,7 +41,7 @@ func (p *Provider) Check(ctx context.Context, redirect string) error {
 	return nil
 }
 
-// checkKeys looks for a key by which this server takes signatures.
+// checkKeys looks for a key with which this server accepts signatures.
 func (p *Provider) checkKeys(ctx context.Context, address string) error {
 	resp, err := p.get(ctx, address)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// FlowLife bounds the time between the button of the page and the answer of the provider.
+// FlowLife bounds the time between the click in the page and the answer of the provider.
 const FlowLife = 10 * time.Minute
 
 // backMax bounds the path to which a sign-in returns, in bytes; the cookie holds it.

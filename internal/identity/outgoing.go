@@ -36,7 +36,8 @@ func NewClient(roots *x509.CertPool) *http.Client {
 	}
 }
 
-// bounded bounds what is read of answers, and refuses an address that others on the way could answer for.
+// bounded bounds the bytes of answers, and refuses an address where others on the way could answer in place
+// of the provider.
 type bounded struct{ next *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -51,7 +52,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// CloseIdleConnections is what http.Client calls.
+// CloseIdleConnections is the method that http.Client calls.
 func (b bounded) CloseIdleConnections() { b.next.CloseIdleConnections() }
 
 var errLong = errors.New("the answer of the identity provider is longer than 1 MiB")

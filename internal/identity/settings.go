@@ -27,18 +27,18 @@ type OIDC struct {
 	Issuer           string `json:"issuer"`
 	ClientID         string `json:"client_id"`
 	ClientSecretFile string `json:"client_secret_file"`
-	// Scopes are asked for besides openid; empty: profile and email.
+	// Scopes are requested in addition to openid; empty: profile and email.
 	Scopes []string `json:"scopes"`
 	Mapping
 }
 
-// Mapping says what the groups of a provider mean.
+// Mapping maps the groups of a provider to roles.
 type Mapping struct {
 	// GroupsClaim is the claim that lists the groups of a person; "": groups.
 	GroupsClaim string `json:"groups_claim"`
 	// Roles are ROLE or ROLE@NAMESPACE, by group.
 	Roles map[string][]string `json:"roles"`
-	// RequireGroup refuses people who are not in it; "": anybody may sign in.
+	// RequireGroup refuses people who are not in the group; "": every person may sign in.
 	RequireGroup string `json:"require_group"`
 }
 

@@ -215,7 +215,7 @@ func (t *Task) needWhatIsRead(names map[string]bool) {
 	}
 }
 
-// CheckTask returns what is wrong with a request, resources or a list that a task gets.
+// CheckTask returns the fault of a request, of resources or of a list that a task gets.
 func CheckTask(t *Task) error {
 	one := *t
 	one.Name, one.Needs, one.If, one.Env, one.Dir, one.capture = "t", nil, "", nil, nil, nil

@@ -172,14 +172,14 @@ func sameEnv(is []workflow.KV, want []Var) bool {
 	return slices.EqualFunc(is, want, func(kv workflow.KV, v Var) bool { return kv.Name == v.Name && kv.Value == v.Value.Template() })
 }
 
-// CheckTrigger returns what is wrong with a trigger.
+// CheckTrigger returns the fault of a trigger.
 func CheckTrigger(m Map) error {
 	d := Draft{Name: "t", Description: "t", Triggers: []Map{m}, Tasks: []*Task{{Name: "t", Run: Run{Shell: "true"}}}}
 	_, err := d.render("", "")
 	return err
 }
 
-// CheckSettings returns what is wrong with settings of a workflow. The settings may read parameters.
+// CheckSettings returns the fault of a workflow's settings. The settings may read parameters.
 func CheckSettings(m Map, params []Param) error {
 	d := Draft{Name: "t", Description: "t", Settings: m, Params: params, Tasks: []*Task{{Name: "t", Run: Run{Shell: "true"}}}}
 	_, err := d.render("", "")

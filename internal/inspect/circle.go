@@ -32,15 +32,15 @@ import (
 type waiter struct {
 	store.Standing
 	calls []*waiter // runs that it has called, and that have not ended
-	moves bool      // it is not known to wait in vain
-	past  bool      // it is through the gate of its workflow
+	moves bool      // it may end without the others
+	past  bool      // has passed the gate of its workflow
 }
 
 // Waits says which run waits for which, among the runs of all shards.
 type Waits struct {
 	now    dag.Micros
 	limits map[dag.WorkflowID]int32
-	before *Waits // an earlier reading: only who waited in vain then, and waits for the same now, can wait in vain; nil: there is none
+	before *Waits // an earlier reading: only runs that also waited in vain there, for the same, do so here; nil: none
 
 	all     []*waiter // as they were read
 	of      map[dag.RunID]*waiter
@@ -49,13 +49,13 @@ type Waits struct {
 	wants   map[string]*queueOf
 }
 
-// queueOf is a list of waiters. A waiter that moves stays so, so the head of the list before the first stuck
-// waiter is never examined again. Many runs that wait for the same thing then cost one pass, not one pass
-// each.
+// queueOf is a list of waiters. A waiter that moves never stops moving, so the head of the list before the
+// first stuck waiter is never examined again. Many runs that wait for the same thing then cost one pass, not
+// one pass each.
 type queueOf struct {
 	list  []*waiter
-	moved int // those at the head who move
-	stuck int // those who do not; kept for gates
+	moved int // the number of runs at the head that move
+	stuck int // the runs that do not move; kept for gates
 }
 
 // rest returns the part of the list from the first run that does not move.
@@ -100,7 +100,7 @@ func WaitsSince(s *store.Standing) dag.Micros {
 	return 0
 }
 
-// See takes in a run if others may wait for it: it has a lock, a place at a gate, or was called.
+// See adds a run if others may wait for it: it has a lock, a place at a gate, or was called.
 func (g *Waits) See(s *store.Standing) {
 	past := g.limits[s.Workflow] > 0 && !atGate(s) && s.State != dag.RunSubmitted
 	locks := s.Claim != nil && (s.Claim.Holds() && len(s.Claim.Locks) > 0 || s.Claim.InLine() && len(s.Claim.Locks) > 1)
@@ -168,7 +168,7 @@ func (g *Waits) Settle() {
 	}
 }
 
-// had reports whether a run waited in vain already, for the same.
+// had reports whether a run already waited in vain for the same thing.
 func (g *Waits) had(w *waiter) bool {
 	was := g.of[w.Run]
 	if was == nil || was.moves || was.State != w.State || (was.Claim == nil) != (w.Claim == nil) {
@@ -243,13 +243,13 @@ func family(w *waiter) dag.RunID {
 type Circle struct {
 	Last  store.Standing // the run that began to wait last
 	Since dag.Micros     // when it did
-	Words string         // which run waits for which
+	Words string         // a sentence: which run waits for which
 }
 
 // Circles returns the cycles in which runs wait. After Settle each stuck run waits for a stuck run, so
 // following any of them ends in a cycle.
 func (g *Waits) Circles() (all []Circle) {
-	seen := map[*waiter]int{} // the walk on which it was
+	seen := map[*waiter]int{} // the number of the walk that visited it
 	for i, w := range g.all {
 		if c := g.follow(w, i+1, seen); c != nil {
 			all = append(all, g.circle(c))
@@ -291,7 +291,7 @@ func last(circle []*waiter) *waiter {
 // circleShown bounds the runs that a sentence about a circle names.
 const circleShown = 12
 
-// tell says in what circle runs wait.
+// tell describes the circle in which runs wait.
 func (g *Waits) tell(circle []*waiter) string {
 	var parts []string
 	for i, w := range circle[:min(len(circle), circleShown)] {
@@ -376,7 +376,8 @@ func (rd *Reader) Waits(ctx context.Context, now dag.Micros, before *Waits) (*Wa
 	return g, nil
 }
 
-// explainPatience bounds how long explain looks for a circle: among very many runs that takes long.
+// explainPatience bounds the time for which explain looks for a circle. Among very many runs, that takes
+// long.
 const explainPatience = time.Second
 
 // explainCircle says whether a run waits in a circle, or for one.
@@ -399,7 +400,7 @@ func (x *explaining) explainCircle(ctx context.Context) error {
 		return err
 	}
 	w := g.of[x.run.ID]
-	if w == nil { // no run waits for it, but it may wait itself
+	if w == nil { // no run waits for this one, but it may wait itself
 		w = &waiter{Standing: store.Standing{Run: x.run.ID, Workflow: x.run.RunRow.Workflow, State: x.run.State, Intent: x.run.Intent, Created: x.run.Created, Claim: x.run.Claim}}
 		for _, o := range g.all {
 			if o.Parent == x.run.ID {

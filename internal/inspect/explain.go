@@ -18,15 +18,15 @@ type Reason struct {
 	What     string // a sentence
 	Holder   string // the run, worker or person that it waits for
 	Since    dag.Micros
-	Unblocks string // what will move it, or what a person can do
+	Unblocks string // the event that ends the wait, or a remedy
 	Expected dag.Micros
 	Code     string         // what kind of sentence What is: it stays when the words change
-	Args     map[string]any // what the sentence names
-	Actions  []Action       // what a person can do about it
+	Args     map[string]any // the values that the sentence names
+	Actions  []Action       // the remedies that a person can apply
 }
 
-// Action is a verb that would help. It is about the task, the queue or the run that it names first in this
-// order.
+// Action is a verb that would help. It concerns the task, the queue or the run: the first of these that it
+// names.
 type Action struct {
 	Verb  string // as in the address of its route: retry
 	Run   dag.RunID
@@ -34,7 +34,7 @@ type Action struct {
 	Queue string
 }
 
-// on gives actions on one task of a run, or on the run if the task is "".
+// on returns actions on one task of a run, or on the run if the task is "".
 func on(run dag.RunID, task string, verbs ...string) []Action {
 	all := make([]Action, len(verbs))
 	for i, verb := range verbs {
@@ -46,7 +46,7 @@ func on(run dag.RunID, task string, verbs ...string) []Action {
 // args are the values that a sentence names.
 type args = map[string]any
 
-// Explanation is a run's or a task's state and all reasons for it.
+// Explanation holds the state of a run or a task and all reasons for it.
 type Explanation struct {
 	ID      string
 	State   string
@@ -89,7 +89,7 @@ func (rd *Reader) Explain(ctx context.Context, id dag.RunID, task string) (Expla
 		return x.Explanation, x.explainCircle(ctx)
 	}
 	t, err := x.taskOf(ctx, task)
-	if errors.Is(err, errkind.ErrNotFound) && run.SplitAt == 0 && x.declares(task) { // it has no tasks yet, and the reason is the same
+	if errors.Is(err, errkind.ErrNotFound) && run.SplitAt == 0 && x.declares(task) { // the run has no tasks yet, and the reason is the same
 		x.ID = id.String() + "/" + task
 		err = x.explainRun(ctx)
 		return x.Explanation, err
@@ -167,8 +167,8 @@ func (x *explaining) explainRun(ctx context.Context) error {
 	return x.explainStartBy(ctx, waiting...)
 }
 
-// explainGoing covers the tasks that have started or wait outside the run, and returns those that wait for a
-// slot.
+// explainGoing explains the tasks that have started or wait outside the run, and returns the tasks that wait
+// for a slot.
 func (x *explaining) explainGoing(ctx context.Context) (waiting []dag.TaskID, err error) {
 	looks := 0
 	for t := range x.Views {
@@ -184,7 +184,7 @@ func (x *explaining) explainGoing(ctx context.Context) (waiting []dag.TaskID, er
 			if err != nil {
 				return nil, err
 			}
-			if len(task.Attempts) == 0 || task.State == dag.Ready { // it has moved on meanwhile
+			if len(task.Attempts) == 0 || task.State == dag.Ready { // the task has moved in the meantime
 				waiting = append(waiting, t)
 			} else if state != dag.Deferred {
 				x.explainHeld(&task)
@@ -231,8 +231,8 @@ func (x *explaining) explainWaiting(ctx context.Context) error {
 	return nil
 }
 
-// waitsFor is the oldest run that has passed the gate at which this run waits: that of its trigger, or that
-// of its workflow. It is zero if there is none among the runs that are looked at.
+// waitsFor is the oldest run that has passed the gate at which this run waits. The gate belongs to the
+// trigger or to the workflow. It is zero if there is none among the runs that are read.
 func (x *explaining) waitsFor(ctx context.Context, atTrigger bool) (oldest dag.RunID, err error) {
 	q := store.RunQuery{Workflow: x.run.Workflow.ID, States: []string{store.StateActive}, Limit: 1000}
 	for range holderPages {
@@ -262,7 +262,7 @@ func (x *explaining) waitsFor(ctx context.Context, atTrigger bool) (oldest dag.R
 // such time.
 func isDue(a *dag.AttemptRow, now dag.Micros) bool { return a.RetryAt != 0 && a.RetryAt <= now }
 
-// explainHeld covers a task with an open attempt, or one that waits for its next try.
+// explainHeld explains a task with an open attempt, or one that waits for its next try.
 func (x *explaining) explainHeld(t *TaskView) {
 	a := &t.Attempts[len(t.Attempts)-1]
 	if t.State == dag.RetryWait && a.Cause == dag.CauseAsk {
@@ -305,7 +305,8 @@ func (x *explaining) explainHeld(t *TaskView) {
 	x.add(r)
 }
 
-// describe says why an attempt failed: an exit code or a signal alone only if there is nothing more to it.
+// describe returns the reason of a failed attempt. It gives the exit code or signal alone only if nothing
+// more is known.
 func describe(a *dag.AttemptRow) string {
 	switch {
 	case a.Message != "" && a.Cause != dag.CauseExit:
@@ -360,7 +361,7 @@ func (x *explaining) explainReady(ctx context.Context, t *TaskView) error {
 		return err
 	}
 	q := wanting{task: t.ID, place: x.Graph.Policy(t.ID).Place, what: "it is ready and waits for a slot", since: t.Modified}
-	if n := len(t.Attempts); n > 0 && t.Attempts[n-1].RetryAt != 0 { // the owner calls it ready
+	if n := len(t.Attempts); n > 0 && t.Attempts[n-1].RetryAt != 0 { // the owner's memory shows it as ready
 		a := &t.Attempts[n-1]
 		q.what, q.since = fmt.Sprintf("its next try is due (%s) and waits for a slot", describe(&a.AttemptRow)), a.RetryAt
 	}
@@ -380,7 +381,7 @@ func (x *explaining) explainNeeds(ctx context.Context, t *TaskView) error {
 			continue
 		}
 		needs = true
-		if s == dag.Ready && x.Views[n].Token != 0 { // it may be its next try that is due
+		if s == dag.Ready && x.Views[n].Token != 0 { // perhaps its next attempt is due
 			need, err := x.viewOf(ctx, n)
 			if err != nil {
 				return err

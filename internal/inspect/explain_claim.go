@@ -20,7 +20,7 @@ const (
 	// positionMax bounds the runs of a line that are counted for a run's position, both before and behind it. A
 	// larger count takes too long for its use.
 	positionMax = 5_000
-	// positionsMax does so for the runs of a page, all their lines together.
+	// positionsMax bounds the same for all runs of a page, in all their lines together.
 	positionsMax = 20_000
 )
 
@@ -94,7 +94,7 @@ func (x *explaining) explainQueue(ctx context.Context) error {
 	case q.Rate > 0 && q.Paced > now:
 		r.Code = "queue_rate"
 		r.What, r.Holder = admission.Paces(where, q.Rate, "run", q.Each), ""
-		r.Unblocks, r.Expected = "time", q.Paced // of the first in line
+		r.Unblocks, r.Expected = "time", q.Paced // for the first run in line
 		if x.run.Place != nil && x.run.Place.Number > 1 {
 			r.Expected += dag.Micros(x.run.Place.Number-1) * q.Each / dag.Micros(q.Rate)
 		}
@@ -120,7 +120,7 @@ func seatOf(r *dag.RunRow) store.Seat {
 	return store.Seat{Run: r.ID, Line: r.Claim.Line(), Level: r.Claim.Level, Asked: r.Claim.Asked}
 }
 
-// seat adds their positions to the queued runs of a page.
+// seat adds the positions of the queued runs of a page.
 func (rd *Reader) seat(ctx context.Context, views []RunView) error {
 	q := store.SeatQuery{Most: positionsMax, Ageing: dag.Micros(rd.cfg.Ageing.Microseconds())}
 	var at []int
@@ -190,7 +190,7 @@ func (rd *Reader) holders(ctx context.Context, of func(*dag.Claim) bool) ([]stor
 	return found, nil
 }
 
-// runsOf names the first of a number of runs.
+// runsOf names the first few of the runs.
 func runsOf(first []store.Claimant, of int) string {
 	var names []string
 	for i := range first {

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/errkind"
 )
 
-// explainIntent covers the state of the whole run, whatever its tasks do: it has ended, or a person has
+// explainIntent explains the state of the whole run, whatever its tasks do: it has ended, or a person has
 // paused or stopped it. The reason names the person, the time and the given reason.
 func (x *explaining) explainIntent(ctx context.Context) (complete bool, err error) {
 	terminal := x.run.State.Terminal()

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// explainDeferred covers a task that waits for something outside its run.
+// explainDeferred explains a task that waits for something outside its run.
 func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
 	g, a := x.Graph, &t.Attempts[len(t.Attempts)-1]
 	r := Reason{Kind: g.Logic(t.ID).Name(), Args: args{"task": t.Name}, Since: a.Assigned,
@@ -61,8 +61,8 @@ func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
 	return nil
 }
 
-// asked returns what an approval asks, and the principals that may decide if the workflow names them. It
-// returns neither if they cannot be read now.
+// asked returns the question of an approval, and the principals that may decide if the workflow names them.
+// It returns neither if they cannot be read now.
 func (x *explaining) asked(ctx context.Context, g *dag.Graph, t *TaskView, a *AttemptView) Missing {
 	if x.rd.cfg.Outside == nil {
 		return Missing{}

@@ -15,7 +15,7 @@ import (
 // wanting describes the tasks of an explanation: one ready task of a run that some worker could run, or all
 // of them that have its place.
 type wanting struct {
-	task  dag.TaskID // or the first of them
+	task  dag.TaskID // or the first of the tasks
 	place dag.Place  // of the task
 	all   bool
 	what  string
@@ -62,7 +62,7 @@ func (x *explaining) roomReason(ctx context.Context, q wanting) (Reason, error) 
 	for i := range there {
 		m := &there[i]
 		used, room := m.Traits.Used, m.Traits.Room
-		if m.Busy >= m.Slots && need.Within(room.Minus(used)) { // all that is missing is a slot
+		if m.Busy >= m.Slots && need.Within(room.Minus(used)) { // only a slot is missing
 			return x.slotReason(ctx, q)
 		}
 		holders = append(holders, fmt.Sprintf("%s (cpu %s of %s taken, memory %s of %s)", there[i].Name, dag.Cores(used.CPU), dag.Cores(room.CPU),
@@ -115,7 +115,7 @@ func (x *explaining) slotReason(ctx context.Context, q wanting) (Reason, error) 
 	return r, err
 }
 
-// some names the first of many.
+// some names the first few of a list.
 func some(names []string) string {
 	text := strings.Join(names[:min(len(names), holdersShown)], ", ")
 	if more := len(names) - holdersShown; more > 0 {
@@ -150,12 +150,12 @@ func (rd *Reader) fitting(ctx context.Context, p dag.Place) ([]store.Member, err
 const (
 	// TurnsMax bounds the count of the runs that go before another one.
 	TurnsMax = 5000
-	// turnWait bounds the wait for the owner's memory: the store may be away.
+	// turnWait bounds the wait for the owner's memory, because the store may not answer.
 	turnWait = time.Second
 )
 
-// turn says how many runs, and tasks of the same run, go before a task that waits for slots of the given
-// members. Only the owner of the run knows.
+// turn counts the runs, and the tasks of the same run, that come before a task that waits for slots of the
+// given members. Only the owner of the run knows.
 func (x *explaining) turn(ctx context.Context, q wanting, there []store.Member) (string, error) {
 	task := q.task
 	if q.all {
@@ -171,7 +171,7 @@ func (x *explaining) turn(ctx context.Context, q wanting, there []store.Member) 
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil:
-		return "", nil // it cannot say now
+		return "", nil // it cannot say so now
 	case known && before == (Turn{}):
 		return "; it is next", nil
 	case known:

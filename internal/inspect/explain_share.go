@@ -19,8 +19,8 @@ import (
 
 // queueTasks counts the tasks of a run that name one queue.
 type queueTasks struct {
-	used  []string // names of those that handlers have
-	ready []string // of those that are ready
+	used  []string // names of the tasks that handlers have
+	ready []string // names of the ready tasks
 }
 
 // queueTasks sorts the tasks of a run by the queue that they name.
@@ -49,8 +49,8 @@ func (s *Sight) queueTasks() map[string]*queueTasks {
 	return all
 }
 
-// explainShares adds a reason for each queue that ready tasks of a run wait for, and returns how many they
-// are. With a task, it looks at that one alone.
+// explainShares adds a reason for each queue for which ready tasks of a run wait, and returns the number of
+// these tasks. With a task, it looks at that task alone.
 func (x *explaining) explainShares(ctx context.Context, task string) (waiting int, err error) {
 	if !x.Graph.Queued() {
 		return 0, nil
@@ -170,15 +170,15 @@ type CrewView struct {
 	Key     string
 	Held    int64
 	Waiting int64
-	Since   dag.Micros // of those that wait: since when for the next place; 0: none does
+	Since   dag.Micros // the time since which the tasks wait for the next queue slot; 0: none does
 	Running []string   // tasks that run, the first of them
-	Ready   []string   // tasks that wait for a place, or a slot, the first of them
+	Ready   []string   // tasks that wait for a queue slot or a worker, the first of them
 }
 
 // Bounds of the description of the tasks of one queue.
 const (
 	crewsShown     = 100
-	crewsNamed     = 20 // of those the names of tasks are told, too
+	crewsNamed     = 20 // the number of those runs whose tasks are named, too
 	crewTasksShown = 10
 )
 

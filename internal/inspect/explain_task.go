@@ -46,7 +46,7 @@ func (x *explaining) explainStartBy(ctx context.Context, ready ...dag.TaskID) er
 	return nil
 }
 
-// explainEnded says how a task ended, and what makes it run again.
+// explainEnded explains how a task ended, and how it can run again.
 func (x *explaining) explainEnded(ctx context.Context, t *TaskView) error {
 	what := "it has ended: " + t.State.String()
 	if n := len(t.Attempts); n > 0 && t.State == dag.Failed {
@@ -65,19 +65,19 @@ func (x *explaining) explainEnded(ctx context.Context, t *TaskView) error {
 	return nil
 }
 
-// again names the verb that makes a task which has ended run again, and that would be taken now.
+// again returns the verb that repeats an ended task and that is allowed now.
 func (x *explaining) again(t *TaskView) (string, []Action) {
 	id := x.run.ID.String()
 	if !x.run.State.Terminal() && x.run.Intent >= dag.IntentStop {
 		return "the end of the run, and then skein run recover " + id, nil
 	}
-	if t.State == dag.UpstreamFailed { // it cannot be retried: what it needs comes first
+	if t.State == dag.UpstreamFailed { // the task cannot be retried: its failed need comes first
 		return "skein run recover " + id + " runs the failed tasks before it again; skein task skip or mark " + id + "/" + t.Name,
 			append(on(x.run.ID, "", "recover"), on(x.run.ID, t.Name, "skip", "mark")...)
 	}
 	g, views := x.Graph, x.Views
 	first := t.ID
-	for range g.Len() { // a graph has no circle
+	for range g.Len() { // a graph has no circle, so the loop ends
 		n, ok := g.Missing(first, views)
 		if !ok {
 			break
@@ -97,7 +97,7 @@ func (x *explaining) again(t *TaskView) (string, []Action) {
 		on(x.run.ID, g.Name(first), "retry")
 }
 
-// causeScanMax bounds the transactions of a run that are looked through for one sentence.
+// causeScanMax bounds the transactions of a run that are searched for one sentence.
 const causeScanMax = 1000
 
 // condition says why a task without an attempt has ended as it did. If its condition could not be

@@ -8,15 +8,15 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// flowCache keeps, by the numbers of workflows, what never changes of them. Lists of runs need only that,
-// and on PostgreSQL a look at it is an exchange of its own. Other workflows can get the same numbers only if
-// the database goes back; then the cache is forgotten. Until a node sees that, a run may be shown with the
-// name of another workflow, so the cache is only for views without values: their namespace decides who may
-// see them.
+// flowCache keeps the properties of workflows that never change, by number. Lists of runs need only these,
+// and on PostgreSQL each look at a workflow is a round trip of its own. Other workflows can get the same
+// numbers only if the database goes back; then the cache is emptied. Until a node notices that, it may show a
+// run with the name of another workflow. So the cache is only for views without values, because the namespace
+// decides who may see values.
 type flowCache struct {
 	mu      sync.Mutex // protects following fields
 	known   map[dag.WorkflowID]store.Workflow
-	forgets uint64 // so that what was read before is not kept
+	forgets uint64 // so that rows which were read before are not kept
 }
 
 // flowsMax bounds the cache. A full one starts over.
@@ -45,13 +45,13 @@ func (c *flowCache) get(ctx context.Context, st store.Store, id dag.WorkflowID) 
 	return is, nil
 }
 
-// lastingOf reads what never changes of a workflow.
+// lastingOf reads the properties of a workflow that never change.
 func lastingOf(ctx context.Context, st store.Store, id dag.WorkflowID) (store.Workflow, error) {
 	is, err := st.WorkflowByID(ctx, id)
 	return store.Workflow{ID: is.ID, Shard: is.Shard, Namespace: is.Namespace, Name: is.Name, Created: is.Created}, err
 }
 
-// flowReads gives the workflows of the runs of one answer, each of which is read once.
+// flowReads returns the workflows of the runs of one answer. Each is read once.
 type flowReads struct {
 	store store.Store
 	cache *flowCache // nil: the views have values, so the rows are read

@@ -27,9 +27,9 @@ type versionKey struct {
 	version  int32
 }
 
-// Graphs shares the graphs of versions between runs. A version never changes, unless the database goes
-// back and another version gets its number: then Forget empties the cache. When the cache holds too many
-// tasks it starts over. Runs keep their graphs.
+// Graphs shares the graphs of versions between runs. A version never changes, unless the database goes back
+// and another version gets its number. In that case the caller calls Forget, which empties the cache. When
+// the cache holds too many tasks, it is emptied. Runs keep their graphs.
 type Graphs struct {
 	store   store.Store
 	compile dag.Compiler
@@ -53,7 +53,7 @@ type graphEntry struct {
 	err  error
 }
 
-// Get gives a version's graph and loads it if need be.
+// Get returns the graph of a version, and loads it if necessary.
 func (c *Graphs) Get(w dag.WorkflowID, version int32) (*dag.Graph, error) {
 	key := versionKey{w, version}
 	c.mu.Lock()
@@ -72,13 +72,13 @@ func (c *Graphs) Get(w dag.WorkflowID, version int32) (*dag.Graph, error) {
 		return entry.g, entry.err
 	}
 	if err := errkind.Guarded(func() { entry.g, entry.err = c.load(key) }); err != nil {
-		entry.g, entry.err = nil, err // a damaged graph must not leave the others waiting
+		entry.g, entry.err = nil, err // a damaged graph must not block the other callers
 	}
 	c.mu.Lock()
 	switch {
-	case c.known[key] != entry: // the cache has started over
+	case c.known[key] != entry: // the cache has been emptied
 	case entry.err != nil:
-		delete(c.known, key) // the next one tries again
+		delete(c.known, key) // the next caller tries again
 	default:
 		c.tasks += entry.g.Len() + graphTasksMin
 	}
@@ -95,7 +95,7 @@ func (c *Graphs) Forget() {
 	c.known, c.tasks = nil, 0
 }
 
-// Peek gives a graph only if it is there and small enough to split with at once.
+// Peek returns a graph only if it is in the cache and small enough to split with at once.
 func (c *Graphs) Peek(w dag.WorkflowID, version int32) *dag.Graph {
 	c.mu.Lock()
 	entry := c.known[versionKey{w, version}]
@@ -147,7 +147,7 @@ func (c *grownCache) keep(version *dag.Graph, own []byte, g *dag.Graph) {
 	c.next = (c.next + 1) % len(c.last)
 }
 
-// Of returns the graph of a run for reading: that of its version, with the tasks that the run adds.
+// Of returns the graph of a run for readers: the graph of its version, with the tasks that the run adds.
 func (c *Graphs) Of(row *dag.RunRow) (*dag.Graph, error) {
 	version, err := c.Get(row.Workflow, row.Version)
 	if err != nil || row.Graph == nil {
@@ -189,7 +189,7 @@ func (c *Graphs) load(key versionKey) (*dag.Graph, error) {
 	}
 	g, err := dag.UnpackGraph(v.Graph, c.compile)
 	if err != nil {
-		return nil, fmt.Errorf("version %d of workflow %d: %w: %w", key.version, key.workflow, errkind.ErrDamaged, err) // its runs are quarantined
+		return nil, fmt.Errorf("version %d of workflow %d: %w: %w", key.version, key.workflow, errkind.ErrDamaged, err) // the runs of the version are quarantined
 	}
 	return g, nil
 }

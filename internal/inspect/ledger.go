@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Ledger reads triggers, their instants and backfills, in the words of the store. A list is a page of at most
+// Ledger reads triggers, their instants and backfills, in the form of the store. A list is a page of at most
 // 1,000 rows.
 type Ledger struct {
 	store  store.Store
@@ -70,7 +70,7 @@ func (l *Ledger) LastFire(ctx context.Context, k store.TriggerKey) (store.Fire, 
 	return f, errkind.FromStore("read the ledger", err)
 }
 
-// FireAt finds the line that an instant of a trigger falls into.
+// FireAt finds the line that contains an instant of a trigger.
 func (l *Ledger) FireAt(ctx context.Context, k store.TriggerKey, at dag.Micros) (store.Fire, error) {
 	f, err := l.store.FireByKey(ctx, k, at, "")
 	return f, errkind.FromStore("read the ledger", err)
@@ -100,7 +100,7 @@ func (l *Ledger) BackfillRuns(ctx context.Context, id int64, after dag.Micros, l
 	return rs, errkind.FromStore(fmt.Sprintf("runs of backfill %d", id), err)
 }
 
-// Clock is the store's clock now.
+// Clock reads the clock of the store.
 func (l *Ledger) Clock(ctx context.Context) (dag.Micros, error) {
 	now, err := l.store.Clock(ctx)
 	return now, errkind.FromStore("read the store's clock", err)

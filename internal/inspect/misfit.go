@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// noRoom says why tasks cannot run on workers whose disk is full.
+// noRoom explains why tasks cannot run on workers whose disk is full.
 const noRoom = "has no room on its disk"
 
 // Misfit says what is missing for tasks of a place to run on one of the given members. It returns "" if one
@@ -53,7 +53,7 @@ func had(p dag.Place, there []store.Member) bool {
 		m := &there[i]
 		t := m.Traits
 		if p.Kind() == "" {
-			t.Kinds = nil // it is asked for the trait alone
+			t.Kinds = nil // only the trait is checked
 		}
 		if m.Slots > 0 && p.Fits(m.Name, &t) && p.Need().Within(t.Room) {
 			return true
@@ -179,7 +179,7 @@ func (x *explaining) unblocked(p dag.Place) string {
 	return "a worker for it: skein worker" + startedWith(p)
 }
 
-// startedWith is how a worker is started that fits a place.
+// startedWith returns the settings of a worker that fits a place.
 func startedWith(p dag.Place) string {
 	var b strings.Builder
 	for _, part := range p.Parts() {

@@ -13,12 +13,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Everything in this file looks only at rows: any node can answer.
+// This file reads only rows, so any node can answer.
 
 // RunView is a run as people see it.
 type RunView struct {
 	dag.RunRow
-	Workflow store.Workflow        // only what never changes of it: numbers, names and instant of making
+	Workflow store.Workflow        // only the parts that never change: numbers, names and the time of creation
 	Counts   map[dag.TaskState]int // tasks by state; empty until it is split
 	Failed   []string              // the first tasks that failed, at most failedNamesMax
 	Modified dag.Micros            // of its newest event
@@ -68,7 +68,7 @@ func (rd *Reader) outline(ctx context.Context, id dag.RunID) (v RunView, err err
 // GetRun reads one run.
 func (rd *Reader) GetRun(ctx context.Context, id dag.RunID) (RunView, error) {
 	row, err := rd.store.Run(ctx, id)
-	if errors.Is(err, store.ErrNotFound) { // the store's own message does not help the caller
+	if errors.Is(err, store.ErrNotFound) { // the message of the store does not help the caller
 		return RunView{}, fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
 	}
 	if err != nil {
@@ -100,7 +100,7 @@ func complete(ctx context.Context, rd *Reader, v *RunView, flows *flowReads) err
 		return err
 	}
 	if p := v.Parent(); p != nil {
-		if v.ParentTask, err = rd.TaskName(ctx, p.Up().Run, p.Task); err != nil { // it is not kept any more
+		if v.ParentTask, err = rd.TaskName(ctx, p.Up().Run, p.Task); err != nil { // the name is not kept any more
 			v.ParentTask = fmt.Sprintf("#%d", p.Task)
 		}
 	}
@@ -114,7 +114,7 @@ func complete(ctx context.Context, rd *Reader, v *RunView, flows *flowReads) err
 		return err
 	}
 	v.Counts = map[dag.TaskState]int{}
-	if v.SplitAt == 0 || v.Cause == dag.CauseCorrupt { // nothing to count, or nothing that can be
+	if v.SplitAt == 0 || v.Cause == dag.CauseCorrupt { // there are no tasks to count, or they cannot be counted
 		return nil
 	}
 	row := v.RunRow // derive changes it
@@ -134,11 +134,11 @@ func complete(ctx context.Context, rd *Reader, v *RunView, flows *flowReads) err
 	return nil
 }
 
-// failedNamesMax is how many tasks that failed are named with their run.
+// failedNamesMax bounds the failed tasks that are named with their run.
 const failedNamesMax = 3
 
-// FailedOf names tasks of an ended run that failed. After a read error it names none, so that the run can
-// still be shown.
+// FailedOf names failed tasks of an ended run. After a read error it names none, so that the run can still be
+// shown.
 func (rd *Reader) FailedOf(row *dag.RunRow) (names []string) {
 	g, err := rd.RunGraph(row)
 	if err != nil {
@@ -182,7 +182,8 @@ func (rd *Reader) derive(ctx context.Context, row *dag.RunRow) (*dag.Graph, []da
 	}
 }
 
-// Standing is the graph of a run and the state of each of its tasks. A row that is out of date is replaced.
+// Standing returns the graph of a run and the state of each of its tasks. It replaces a row that is out of
+// date.
 func (rd *Reader) Standing(ctx context.Context, row *dag.RunRow) (*dag.Graph, []dag.TaskView, error) {
 	g, _, views, err := rd.derive(ctx, row)
 	return g, views, err
@@ -210,7 +211,7 @@ func (rd *Reader) Runs(ctx context.Context, q store.RunQuery) (RunPage, error) {
 		v := &views[i]
 		v.RunRow = page.Runs[i]
 		if v.Final != nil && bytes.Equal(v.Final, whole.Final) {
-			v.Counts = whole.Counts // nothing writes to them
+			v.Counts = whole.Counts // the maps are never written to
 		}
 		err := complete(ctx, rd, v, flows)
 		if errors.Is(err, errkind.ErrUnavailable) {
@@ -225,9 +226,9 @@ func (rd *Reader) Runs(ctx context.Context, q store.RunQuery) (RunPage, error) {
 	return RunPage{views, page.Next, page.Total}, rd.seat(ctx, views)
 }
 
-// Tasks reads tasks of a run in the order of its graph, from one on; a negative limit
-// reads all. It returns how many tasks there are. Outputs come with pages of at most
-// outputsPageMax tasks; such a page ends early where they are more than outputsBytesMax together.
+// Tasks reads tasks of a run in the order of its graph, from one on. A negative limit reads all. It also
+// returns the number of all tasks. Pages of at most outputsPageMax tasks have outputs. Such a page ends early
+// if its outputs exceed outputsBytesMax.
 func (rd *Reader) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]TaskView, int, error) {
 	row, err := rd.store.Run(ctx, id)
 	if err != nil {
@@ -238,7 +239,7 @@ func (rd *Reader) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]T
 	}
 	g, attempts, states, err := rd.derive(ctx, &row)
 	if err != nil && row.Cause == dag.CauseCorrupt && !errors.Is(err, errkind.ErrUnavailable) {
-		return nil, 0, nil // in quarantine: its message says what is wrong with it
+		return nil, 0, nil // the run is in quarantine: its message has the reason
 	}
 	if err != nil {
 		return nil, 0, err
@@ -253,7 +254,7 @@ func (rd *Reader) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]T
 	var views []TaskView
 	for t := dag.TaskID(from); int(t) < to; t++ {
 		v := TaskView{ID: t, Name: g.Name(t), State: states[t].State, Created: row.SplitAt, Modified: at[t]}
-		first := next // attempts come by task
+		first := next // attempts are in the order of their tasks
 		for next < len(attempts) && attempts[next].Task == t {
 			next++
 		}
@@ -324,7 +325,7 @@ func (rd *Reader) addOutputs(ctx context.Context, id dag.RunID, views []TaskView
 	return views, nil
 }
 
-// causeOf says why a task that has no cause has its state. It returns "" for other tasks.
+// causeOf explains the state of a task that has no cause of its own. It returns "" for other tasks.
 func causeOf(g *dag.Graph, row *dag.RunRow, states []dag.TaskView, v *TaskView) string {
 	if begins := beginning(g, row); begins != nil && !begins[v.ID] && v.State == dag.Skipped && len(v.Attempts) == 0 {
 		return "the run began at task " + row.Fire.From
@@ -332,7 +333,8 @@ func causeOf(g *dag.Graph, row *dag.RunRow, states []dag.TaskView, v *TaskView) 
 	return causeWithout(g, states, v)
 }
 
-// causeWithout is the cause of the newest attempt of a task, or why it has its end without one.
+// causeWithout returns the cause of the newest attempt of a task. If the task ended without an attempt, it
+// returns the reason of that.
 func causeWithout(g *dag.Graph, states []dag.TaskView, v *TaskView) string {
 	byHand := v.State == dag.Skipped && v.Cause == string(dag.CauseSkip)
 	if v.State == dag.UpstreamFailed || v.State == dag.Skipped && !byHand || v.State == dag.Failed && len(v.Attempts) == 0 {
@@ -341,7 +343,7 @@ func causeWithout(g *dag.Graph, states []dag.TaskView, v *TaskView) string {
 	return v.Cause
 }
 
-// derivedCause says why a task has the end that it has without an attempt.
+// derivedCause returns the reason why a task ended without an attempt.
 func derivedCause(g *dag.Graph, states []dag.TaskView, t dag.TaskID) string {
 	skipped := len(g.Needs(t)) > 0
 	for _, n := range g.Needs(t) {
@@ -359,7 +361,7 @@ func derivedCause(g *dag.Graph, states []dag.TaskView, t dag.TaskID) string {
 			return "switch " + g.Name(n) + " chose another"
 		}
 	}
-	if states[t].State == dag.UpstreamFailed { // a recover of certain tasks left it as it was
+	if states[t].State == dag.UpstreamFailed { // a recover of certain tasks has left it unchanged
 		return "one of its needs had failed, and it has not been repeated since"
 	}
 	return string(dag.CauseCondition)
@@ -390,8 +392,8 @@ func (rd *Reader) Task(ctx context.Context, id dag.RunID, name string) (TaskView
 type DefinedTask struct {
 	Workflow dag.WorkflowID
 	Version  int32
-	Task     dag.TaskID // its place; of an instance that of the task with foreach
-	Spread   bool       // it is such a task itself
+	Task     dag.TaskID // the number of the task; for an instance the number of its foreach task
+	Spread   bool       // the task itself is such a foreach task
 }
 
 // DefinedTask finds the definition of a task of a run.
@@ -508,13 +510,13 @@ func (rd *Reader) Graph(w dag.WorkflowID, version int32) (*dag.Graph, error) {
 	return rd.graphs.Get(w, version)
 }
 
-// Workflow finds a workflow by its name; WorkflowByID by its row, deleted ones too.
+// Workflow finds a workflow by its name. WorkflowByID finds one by its row, even a deleted one.
 func (rd *Reader) Workflow(ctx context.Context, namespace, name string) (store.Workflow, error) {
 	w, err := rd.store.Workflow(ctx, namespace, name)
 	return w, errkind.FromStore("workflow "+namespace+"/"+name, err)
 }
 
-// WorkflowByID finds a workflow by its row, deleted ones too.
+// WorkflowByID finds a workflow by its row, even a deleted one.
 func (rd *Reader) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Workflow, error) {
 	w, err := rd.store.WorkflowByID(ctx, id)
 	return w, errkind.FromStore(fmt.Sprintf("workflow %d", id), err)
@@ -550,13 +552,13 @@ func (rd *Reader) Request(ctx context.Context, scope, key string) (store.Request
 	return r, errkind.FromStore("idempotency key", err)
 }
 
-// Info tells about the store.
+// Info describes the store.
 func (rd *Reader) Info(ctx context.Context) (store.Info, error) {
 	i, err := rd.store.Info(ctx)
 	return i, errkind.FromStore("database", err)
 }
 
-// Unfinished counts the unfinished runs by state. It takes as long as there are many.
+// Unfinished counts the unfinished runs by state. Its time grows with their number.
 func (rd *Reader) Unfinished(ctx context.Context) (map[string]int, error) {
 	n, err := rd.store.Unfinished(ctx)
 	return n, errkind.FromStore("unfinished runs", err)

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// pageRows is how many rows one read of a longer list brings.
+// pageRows bounds the rows of one read of a longer list.
 const pageRows = 1000
 
 // Standstill is the time for which a run may not move, or an attempt may be held, before a sweep asks about
@@ -21,7 +21,7 @@ const Standstill = time.Minute
 type Config struct {
 	Store  store.Store
 	Graphs *Graphs
-	// Cluster is the store's part about the members of a cluster. It is nil if the node is alone.
+	// Cluster is the part of the store that describes the members of a cluster. It is nil if the node is alone.
 	Cluster store.Cluster
 	Shards  []dag.ShardID // of all nodes
 	// Memory is the part of this process that owns shards. It is nil if the process owns none.
@@ -32,7 +32,7 @@ type Config struct {
 	Node    string // the name of this process
 	Slots   int    // attempts that this process runs at once
 	Traits  store.Traits
-	// Ageing is how long a run waits until its level counts as one better.
+	// Ageing is the time for which a run waits until its level counts as one better.
 	Ageing time.Duration
 }
 
@@ -70,7 +70,7 @@ type Outside interface {
 type Missing struct {
 	By      []string      // of an approval: the principals that may decide; nil: all
 	Message string        // the question of an approval
-	Later   time.Duration // when the owner looks again; 0: nothing is missing any more
+	Later   time.Duration // until the owner checks again; 0: nothing is missing any more
 	Why     Reason
 }
 
@@ -90,7 +90,7 @@ func New(cfg Config) *Reader {
 	return &Reader{Ledger: Ledger{cfg.Store, cfg.Shards, cfg.Memory}, cfg: cfg, store: cfg.Store, cluster: cfg.Cluster, graphs: cfg.Graphs}
 }
 
-// rowsOnly reports whether this process owns no shard (yet). It can then only read rows.
+// rowsOnly reports whether this process owns no shards now. In that case it can only read rows.
 func (rd *Reader) rowsOnly() bool { return rd.cfg.Memory == nil || !rd.cfg.Memory.Serving() }
 
 // HandlerByID reads a handler by its number. The zero number gives the zero handler.

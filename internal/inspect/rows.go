@@ -47,19 +47,19 @@ type StoredRun struct {
 	Finished   time.Time   `json:"finished,omitzero"`
 	Leader     string      `json:"leader,omitempty"` // the handler that split it
 	Params     string      `json:"params,omitempty"` // JSON
-	// Fire is what started it, if it was not started by hand, and the trace of its caller.
+	// Fire is the trigger or run that started it, if a person did not, and the trace of its caller.
 	Fire   *StoredFire   `json:"fire,omitempty"`
 	Claim  *StoredClaim  `json:"claim,omitempty"`
 	Shares []StoredShare `json:"shares,omitempty"` // one for each queue that its tasks name
-	// OwnGraph is the size of the graph that the run added to its version's, in bytes.
+	// OwnGraph is the size of the graph that the run adds to the graph of its version, in bytes.
 	OwnGraph int `json:"own_graph_bytes,omitempty"`
-	// Ended is true if the states of its tasks are packed in its row (column final). Base is true if it keeps
-	// the states of the generation before.
+	// Ended is true if the states of its tasks are packed in its row (column final). Base is true if the row
+	// keeps the states of the earlier generation.
 	Ended bool `json:"final"`
 	Base  bool `json:"base"`
 }
 
-// StoredFire is what started a run.
+// StoredFire describes what started a run.
 type StoredFire struct {
 	Trigger  string    `json:"trigger,omitempty"`
 	Instant  time.Time `json:"instant,omitzero"`
@@ -108,7 +108,7 @@ type StoredTask struct {
 
 // StoredAttempt is one attempt and where the store keeps it.
 type StoredAttempt struct {
-	Task  int    `json:"task"` // its number; -1: the work of the Leader
+	Task  int    `json:"task"` // the number of the task; -1: Leader work
 	Name  string `json:"name,omitempty"`
 	Token string `json:"token"`
 	State string `json:"state"`
@@ -127,7 +127,7 @@ type StoredAttempt struct {
 	Outputs    int       `json:"outputs_bytes,omitempty"`
 }
 
-// StoredEvent is what one transaction of the shard did to the run.
+// StoredEvent describes the change of a run by one transaction of its shard.
 type StoredEvent struct {
 	Seq     int64          `json:"seq"`
 	At      time.Time      `json:"at"`
@@ -158,9 +158,9 @@ const (
 	ownRow, inHistory, either = "row", "history", "either"
 )
 
-// Rows reads all that is stored of a run. It returns ErrNotFound if there is no such run. The parts are read
-// one after the other: if the states of the tasks do not fit and the run has moved on meanwhile, it reads
-// again.
+// Rows reads everything that is stored of a run. It returns ErrNotFound if the run does not exist. The parts
+// are read one after the other. If the states of the tasks do not match because the run has changed in
+// between, Rows reads again.
 func (rd *Reader) Rows(ctx context.Context, id dag.RunID) (Rows, error) {
 	for n := 0; ; n++ {
 		rows, was, err := rd.rowsOnce(ctx, id)
@@ -317,7 +317,7 @@ func (d *decoding) kept(ctx context.Context, a *dag.AttemptRow, looks *int) (str
 	return inHistory, nil
 }
 
-// tasks derives the states of the tasks, unless the attempts that they rest on could not be read.
+// tasks derives the states of the tasks, unless the attempts that they depend on could not be read.
 func (d *decoding) tasks(row *dag.RunRow, attempts []dag.AttemptRow, whole bool) {
 	if d.g == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Reads of the gateway in addition to read.go: narrow ones, which are cheap for large runs.
+// Reads of the gateway in addition to read.go. They read few columns, so they are cheap for large runs.
 
 // RunRow reads the row of a run, without deriving anything.
 func (rd *Reader) RunRow(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
@@ -30,15 +30,15 @@ func (rd *Reader) Attempts(ctx context.Context, id dag.RunID, t dag.TaskID) ([]d
 	return as, errkind.FromStore("attempts of run "+id.String(), err)
 }
 
-// Begun reads only the attempts with a row of their own: not those in flight or with a plain success, which
-// are packed in the run's history and take longer to find.
+// Begun reads only the attempts with a row of their own. Attempts in flight or with a plain success are
+// packed in the run's history, and take longer to find.
 func (rd *Reader) Begun(ctx context.Context, id dag.RunID, t dag.TaskID) ([]dag.AttemptRow, error) {
 	as, err := rd.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Sparing: true})
 	return as, errkind.FromStore("attempts of run "+id.String(), err)
 }
 
-// Records names the tasks and holders of lines of a run's history. Of row only the ids and
-// the version count.
+// Records names the tasks and holders of lines of a run's history. Of row it uses only the ids and the
+// version.
 func (rd *Reader) Records(ctx context.Context, row *dag.RunRow, records []dag.Record) ([]RecordView, error) {
 	g, err := rd.graphs.Get(row.Workflow, row.Version)
 	if err == nil && slices.ContainsFunc(records, func(r dag.Record) bool { return int(r.Task) >= g.Len() }) { // an instance

@@ -18,7 +18,8 @@ type Sight struct {
 	Graph *dag.Graph
 	Views []dag.TaskView
 	Now   dag.Micros
-	// Open are the attempts that tasks hold: of the task that is asked about, and of SightOpenMax others.
+	// Open are the attempts that tasks hold: the attempt of the task that is asked about, and SightOpenMax
+	// others.
 	Open map[dag.TaskID]dag.AttemptRow
 	// StartBy are the start deadlines of ready tasks that the owner watches.
 	StartBy map[dag.TaskID]dag.Micros
@@ -26,8 +27,8 @@ type Sight struct {
 	Again    map[dag.TaskID]bool
 	Modified dag.Micros // when one of its attempts last changed, as far as the sight has them
 
-	ended    bool             // it is made of the row of a run that has ended
-	rows     bool             // it is made of all attempts of the run
+	ended    bool             // made of the row of an ended run
+	rows     bool             // made of all attempts of the run
 	attempts []dag.AttemptRow // those
 	at       []dag.Micros     // by task: when it came to its state; computed on first use
 }
@@ -36,14 +37,15 @@ type Sight struct {
 const SightOpenMax = goingMax
 
 const (
-	// sightWait bounds the wait for the owner's memory: the store may be away.
+	// sightWait bounds the wait for the owner's memory, because the store may not answer.
 	sightWait = time.Second
 	// momentReadsMax bounds the tasks whose attempts are read one by one to find the time at which one task
 	// became ready. momentStepsMax bounds the tasks that are looked at. Beyond that, all attempts of the run
 	// are read at once.
 	momentReadsMax = 4
 	momentStepsMax = 1000
-	// passTasksMax is how large a run is that any node explains from rows. The owner explains a larger one.
+	// passTasksMax is the largest number of tasks of a run that any node explains from rows. Only the owner
+	// explains a larger run.
 	passTasksMax = 1000
 )
 
@@ -86,10 +88,10 @@ func (rd *Reader) lookBack(row *dag.RunRow) *Sight {
 	}
 	views, err := dag.Derive(g, row, nil)
 	if err != nil {
-		return nil // an earlier generation left tasks as they were
+		return nil // an earlier generation has left tasks unchanged
 	}
 	for t := range views {
-		if views[t].State == dag.Stopped { // whether for itself or with its run, its attempts say
+		if views[t].State == dag.Stopped { // only the attempts say whether it was stopped by itself or with its run
 			return nil
 		}
 	}
@@ -126,7 +128,7 @@ func (rd *Reader) lookInside(ctx context.Context, id dag.RunID, task dag.TaskID)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, nil // it cannot say now: the rows can
+		return nil, nil // the memory cannot answer now: the rows can
 	}
 	return s, nil
 }
@@ -136,10 +138,10 @@ type rowsKey struct{}
 // FromRows makes this node explain a run from its rows, because the run's owner does not answer.
 func FromRows(ctx context.Context) context.Context { return context.WithValue(ctx, rowsKey{}, true) }
 
-// RowsOnly reports whether this node shall explain from rows.
+// RowsOnly reports whether this node must explain from rows.
 func RowsOnly(ctx context.Context) bool { return ctx.Value(rowsKey{}) != nil }
 
-// elsewhere has the owner explain a run whose rows take long to read.
+// elsewhere makes the owner explain a run whose rows take long to read.
 func (rd *Reader) elsewhere(ctx context.Context, row *dag.RunRow) error {
 	if rd.cluster == nil || RowsOnly(ctx) || slices.Contains(rd.owned(), row.Shard) || row.SplitAt == 0 {
 		return nil
@@ -189,7 +191,7 @@ func (x *explaining) viewOf(ctx context.Context, t dag.TaskID) (TaskView, error)
 	}
 	n := len(attempts)
 	if n > 0 && task.State == dag.Ready && attempts[n-1].RetryAt != 0 && attempts[n-1].Generation == x.run.Generation {
-		task.State, x.Again[t] = dag.RetryWait, true // the owner calls it ready once its next try is due
+		task.State, x.Again[t] = dag.RetryWait, true // the owner shows it as ready once its next try is due
 	}
 	if n == 0 {
 		if task.Modified, err = x.momentOf(ctx, t); err != nil {
@@ -224,7 +226,7 @@ func (x *explaining) attemptsOf(ctx context.Context, t dag.TaskID) ([]dag.Attemp
 	return rows, errkind.FromStore("attempts of run "+x.run.ID.String(), err)
 }
 
-// momentOf tells when a task came to the state that it has.
+// momentOf returns the time at which a task came to its present state.
 func (x *explaining) momentOf(ctx context.Context, t dag.TaskID) (dag.Micros, error) {
 	if x.at == nil && !x.rows {
 		m := moment{x: x}
@@ -242,13 +244,13 @@ func (x *explaining) momentOf(ctx context.Context, t dag.TaskID) (dag.Micros, er
 		}
 		x.at = moments(all.Graph, &x.run.RunRow, all.attempts, all.Views)
 	}
-	if int(t) >= len(x.at) { // its instance has come since
+	if int(t) >= len(x.at) { // the instance was added in the meantime
 		return x.run.Modified, nil
 	}
 	return x.at[t], nil
 }
 
-// moment looks for when one task came to its state, as moments does for all, by single reads.
+// moment finds the time at which one task came to its state, as moments does for all tasks, by single reads.
 type moment struct {
 	x            *explaining
 	reads, steps int
@@ -302,8 +304,8 @@ func (m *moment) of(ctx context.Context, t dag.TaskID) (at dag.Micros, err error
 	return max(at, m.x.run.SplitAt), nil
 }
 
-// startsBy returns the start deadlines of ready tasks: from the timers on the owner, from the rows
-// elsewhere.
+// startsBy returns the start deadlines of ready tasks: on the owner from the timers, on other nodes from the
+// rows.
 func (x *explaining) startsBy(ctx context.Context, ready []dag.TaskID) (func(dag.TaskID) (dag.StartBy, bool), error) {
 	if !x.rows && slices.ContainsFunc(ready, func(t dag.TaskID) bool { return x.StartBy[t] != 0 }) {
 		return func(t dag.TaskID) (dag.StartBy, bool) {

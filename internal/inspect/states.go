@@ -28,7 +28,7 @@ func (rd *Reader) Glance(ctx context.Context, id dag.RunID) (Glance, error) {
 	if err != nil {
 		return Glance{}, errkind.FromStore("run "+id.String(), err)
 	}
-	if row.SplitAt == 0 || row.Cause == dag.CauseCorrupt { // it has no tasks yet, or none that can be read
+	if row.SplitAt == 0 || row.Cause == dag.CauseCorrupt { // the run has no tasks yet, or none that can be read
 		g, err := rd.graphs.Get(row.Workflow, row.Version)
 		if err != nil {
 			return Glance{}, err
@@ -40,7 +40,7 @@ func (rd *Reader) Glance(ctx context.Context, id dag.RunID) (Glance, error) {
 			return Glance{}, err
 		} else if views, err := dag.Derive(g, &row, nil); err == nil {
 			return glanceOf(&row, g, views), nil
-		} // an earlier generation left tasks as they were: their attempts say how
+		} // an earlier generation has left tasks unchanged: their attempts say how
 	}
 	s, err := rd.look(ctx, &row, dag.LeaderTask)
 	if err != nil {
@@ -63,7 +63,7 @@ type Course struct {
 	Graph    *dag.Graph
 	Attempts []dag.AttemptRow         // by task; without the one of its leader
 	Nodes    map[dag.HandlerID]string // their names, by the handlers of the attempts
-	Ready    []dag.Micros             // by task: when the last of what it needs had ended; 0: not yet
+	Ready    []dag.Micros             // by task: when the last of its needs ended; 0: not yet
 	Path     []dag.TaskID             // the critical path, first to last
 	Now      dag.Micros
 }
@@ -111,7 +111,8 @@ func (rd *Reader) Course(ctx context.Context, id dag.RunID) (Course, error) {
 	return c, nil
 }
 
-// trace finds when each task could begin, and the path of tasks that decided how long the run took.
+// trace finds the time at which each task could begin, and the path of tasks that determined the duration of
+// the run.
 func (c *Course) trace(views []dag.TaskView) {
 	ended := moments(c.Graph, &c.Row, c.Attempts, views)
 	c.Ready = make([]dag.Micros, c.Graph.Len())

@@ -36,9 +36,9 @@ const (
 )
 
 const (
-	// jumpColumns is the longest edge that holds places in the columns that it passes.
+	// jumpColumns is the length up to which an edge reserves places in the columns that it passes.
 	jumpColumns = 8
-	// orderPasses and placePasses are how often the order and the heights are improved.
+	// orderPasses and placePasses are the numbers of passes that improve the order and the heights.
 	orderPasses = 8
 	placePasses = 6
 	// rowsMin is the number of tasks that every column may have. See rowsOf.
@@ -100,7 +100,7 @@ func (l *Layout) columns(g *Graph) {
 	seen := make([]int32, deepest+1)
 	for t := range n {
 		d := depth[t]
-		// Equal shares, so that the last column is not nearly empty.
+		// All parts get the same number of tasks, so that the last column is not nearly empty.
 		parts := (count[d] + rows - 1) / rows
 		share := (count[d] + parts - 1) / parts
 		l.Column[t] = first[d] + seen[d]/share
@@ -108,11 +108,11 @@ func (l *Layout) columns(g *Graph) {
 	}
 }
 
-// rowsOf bounds the tasks of a column, and also its held places. A higher column is broken into several:
-// with this bound a drawing of independent tasks is 1.6 times as wide as high.
+// rowsOf bounds the tasks and held places of a column. A higher column is broken into several. With this
+// bound, a drawing of independent tasks is 1.6 times as wide as high.
 func rowsOf(n int) int { return max(rowsMin, int(math.Sqrt(float64(n)*ColumnWidth/RowHeight/1.6))) }
 
-// dependents is the graph with its edges turned round.
+// dependents is the graph with its edges reversed.
 func dependents(g *Graph) *Graph {
 	n := g.Len()
 	r := &Graph{Off: make([]int32, n+1), Needs: make([]int32, len(g.Needs))}
@@ -132,7 +132,7 @@ func dependents(g *Graph) *Graph {
 	return r
 }
 
-// web is the graph with the held places: every edge goes from one column to the next.
+// web is the graph with the held places. Every edge goes from one column to the next.
 type web struct {
 	tasks   int
 	up      *Graph // by node, the neighbours in the column before
@@ -228,7 +228,7 @@ func (w *web) stack() {
 	}
 }
 
-// each goes through the columns from the second on, or from the last but one back.
+// each visits the columns from the second to the last, or from the last but one to the first.
 func (w *web) each(forward bool, f func(nodes []int32, beside *Graph)) {
 	if forward {
 		for c := 1; c < len(w.columns); c++ {
@@ -280,8 +280,8 @@ func (w *web) place(forward bool) {
 	})
 }
 
-// heights turns rows into quarters of a pixel, the first at 0. Rounding must not bring two tasks nearer
-// than a row.
+// heights converts rows to quarters of a pixel, the first at 0. Rounding must not bring two tasks nearer than
+// a row.
 func (w *web) heights(l *Layout) {
 	least := math.Inf(1)
 	for t := range w.tasks {

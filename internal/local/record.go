@@ -20,10 +20,11 @@ type record struct {
 	Token   string `json:"token"`
 }
 
-// recordMax bounds what is read of a file, in bytes.
+// recordMax bounds the bytes that are read of a file.
 const recordMax = 4096
 
-// Folder is where the nodes of this user record themselves; "": this process has no home.
+// Folder is the folder in which the nodes of this user record themselves; "": this process has no home
+// folder.
 func Folder() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "skein", "local")
@@ -62,7 +63,7 @@ func Write(address, token string) (remove func(), err error) {
 	}
 	return func() {
 		if r, ok := read(file); ok && r.Token == token {
-			_ = os.Remove(file) // its token is worth nothing any more
+			_ = os.Remove(file) // its token is worthless now
 		}
 	}, nil
 }
@@ -83,8 +84,8 @@ func WriteFile(path string, text []byte) error {
 	return err
 }
 
-// Beside opens a new file of the mode 0600 that can replace another one: it is in the same folder and has the
-// same owner. to is the path of that one behind links.
+// Beside opens a new file of the mode 0600 that can replace another one. It is in the same folder and has the
+// same owner. to is the path of the other file behind links.
 func Beside(path string) (file *os.File, to string, err error) {
 	to, err = filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -110,8 +111,8 @@ func Beside(path string) (file *os.File, to string, err error) {
 	return file, to, nil
 }
 
-// read returns the record of a file. A record that another user can read or replace does not count: it could
-// send this user's calls to that user's program.
+// read returns the record of a file. It ignores a record that another user can read or replace, because such
+// a record could send this user's calls to that user's program.
 func read(path string) (r record, ok bool) {
 	text, err := secret.File(path)
 	return r, err == nil && len(text) <= recordMax && json.Unmarshal(text, &r) == nil && r.Token != ""
@@ -152,7 +153,7 @@ func Shown(address string) (token, at string) {
 		return "", address
 	}
 	token, host, _ := Find(u)
-	if token != "" && u.Scheme == "http" { // with TLS, the certificate proves who answers
+	if token != "" && u.Scheme == "http" { // with TLS, the certificate proves the identity of the server
 		u.Host = host
 		address = u.String()
 	}

@@ -21,7 +21,7 @@ type Session struct {
 	Cookie  string    `json:"cookie"` // its name
 	Secret  string    `json:"secret"`
 	User    string    `json:"user"`
-	Ends    time.Time `json:"ends"` // the latest end; it ends earlier if nobody uses it
+	Ends    time.Time `json:"ends"` // the latest end; without use it ends earlier
 }
 
 // Header returns the cookie that shows the session to its server.

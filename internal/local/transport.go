@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fresh is for how long a record that was read counts without another look.
+// fresh is the time for which a record that was read is used without another reading.
 const fresh = time.Second
 
 // addressesMax bounds the addresses that a transport remembers.
@@ -27,8 +27,8 @@ type found struct {
 }
 
 // Transport adds the token of a node of this user to each request to a loopback address that carries no
-// credential. A node makes a new token at each start, so a refused request is sent again if the record has
-// changed.
+// credential. A node makes a new token at each start. So if a request is refused and the record has changed,
+// the request is sent again.
 func Transport(next http.RoundTripper) http.RoundTripper {
 	return &transport{next: next, seen: map[string]found{}}
 }
@@ -84,7 +84,7 @@ func (f found) added(r *http.Request) *http.Request {
 	}
 	out := r.Clone(r.Context())
 	out.Header.Set("Authorization", "Bearer "+f.token)
-	if r.URL.Scheme == "http" { // with TLS, the certificate proves who answers
+	if r.URL.Scheme == "http" { // with TLS, the certificate proves the identity of the server
 		if out.Host == "" {
 			out.Host = r.URL.Host
 		}

@@ -30,11 +30,11 @@ type Database struct {
 
 var _ Store = (*Database)(nil)
 
-// NewDatabase keeps the last bytes of each log in rows.
+// NewDatabase returns a Store that keeps the last bytes of each log in rows.
 func NewDatabase(rows store.Logs, keep int64) *Database {
 	d := &Database{rows: rows, keep: keep}
 	d.pack.New = func() any {
-		z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
+		z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // this level exists
 		return z
 	}
 	return d
@@ -120,7 +120,7 @@ func (d *Database) Delete(ctx context.Context, runs []Run) error {
 	return d.rows.DeleteLogs(ctx, ids)
 }
 
-// rowReader reads a log block by block; the last one read is kept.
+// rowReader reads a log block by block, and keeps the last block.
 type rowReader struct {
 	ctx   context.Context // of the request that reads
 	rows  store.Logs

@@ -63,7 +63,7 @@ func grow(path string, c *Chunk) (int64, error) {
 		return 0, errors.Join(err, file.Close())
 	}
 	end := info.Size()
-	if c.Offset == end || c.Offset > end && c.Cut { // the bytes that were cut are a hole
+	if c.Offset == end || c.Offset > end && c.Cut { // the missing bytes become a hole in the file
 		var n int
 		n, err = file.WriteAt(c.Data, c.Offset)
 		end = c.Offset + int64(n)

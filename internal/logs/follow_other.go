@@ -2,5 +2,5 @@
 
 package logs
 
-// noFollow is the flag with which no link is opened as a log. This system has none, and keeps no logs.
+// noFollow is the flag that refuses to open a link as a log. This system has no such flag, and keeps no logs.
 const noFollow = 0

@@ -66,8 +66,9 @@ type Store interface {
 type Reader interface {
 	io.ReaderAt
 	io.Closer
-	// Size is where the log ends now.
+	// Size is the present end of the log.
 	Size() (int64, error)
-	// First is where reading can begin that was to begin at an offset: there, or at the first byte that is kept.
+	// First returns the offset at which a reading begins: the wanted offset, or the first byte that is kept, if
+	// that is later.
 	First(at int64) int64
 }

@@ -16,36 +16,35 @@ import (
 const (
 	// every is the interval between two looks at the files. About as much output is lost with a machine.
 	every = time.Second
-	// soon is the time for which the end of a log waits for the ends of others.
+	// soon is the time for which the end of a log waits, so that several ends are sent together.
 	soon = 100 * time.Millisecond
-	// chunkMax bounds what is read of a file at once, batchMax what is sent at once, roundMax
-	// what is sent until every file had its turn again; in bytes.
+	// chunkMax bounds the bytes that are read of a file at once. batchMax bounds the bytes that are sent at once.
+	// roundMax bounds the bytes that are sent until every file has had its turn again.
 	chunkMax = 256 << 10
 	batchMax = 1 << 20
 	roundMax = 16 << 20
-	// openMax bounds the logs whose attempt has ended and that are not sent yet: while the
-	// store is away they wait.
+	// openMax bounds the logs of ended attempts that are not sent yet. They wait while the store does not answer.
 	endedMax = 20_000
 	// sendMax bounds one call of the store.
 	sendMax = 20 * time.Second
 )
 
-// Sink is where a Shipper sends to: the part of a Store that takes.
+// Sink is the part of a Store that a Shipper sends to.
 type Sink interface {
 	Append(ctx context.Context, chunks []Chunk) ([]int64, error)
 	Keep() int64
 }
 
-// Shipper sends what the log files of this machine grow by to a store.
+// Shipper sends the new bytes of this machine's log files to a store.
 type Shipper struct {
 	to    Sink
 	local Folder
 	log   *slog.Logger
 	wake  chan struct{} // something has begun
-	hurry chan struct{} // something has ended: people may wait for the rest of it
+	hurry chan struct{} // an attempt has ended: people may wait for the rest of its log
 
-	round sync.Mutex // held by the one that sends; protects failing
-	// failing says that the last round failed.
+	round sync.Mutex // held by the goroutine that sends; protects failing
+	// failing reports whether the last round failed.
 	failing bool
 
 	mu      sync.Mutex // protects following fields
@@ -53,7 +52,7 @@ type Shipper struct {
 	ended   int
 	dropped int64 // logs that were given up because too many wait
 	// behind counts the bytes that the store does not have yet, by the last known sizes of the files. gaveUp
-	// counts those of logs that were given up.
+	// counts the bytes of logs that the shipper has given up.
 	behind, gaveUp int64
 }
 
@@ -62,7 +61,7 @@ type tail struct {
 	ref  Ref
 	sent int64 // bytes that the store has
 	size int64 // of the file, when it was last looked at
-	over bool  // the attempt has ended: nothing is added any more
+	over bool  // the attempt has ended: the file does not grow any more
 }
 
 // NewShipper sends the logs under the data folder data.
@@ -70,8 +69,8 @@ func NewShipper(to Sink, data string, log *slog.Logger) *Shipper {
 	return &Shipper{to: to, local: Folder{data}, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), live: map[store.LogID]*tail{}}
 }
 
-// Begin notes that an attempt writes a log here. An attempt that continues after a restart may be named
-// again: the store knows the end of its log.
+// Begin notes that an attempt writes a log here. An attempt that continues after a restart may be added
+// again, because the store knows the end of its log.
 func (s *Shipper) Begin(ref Ref) {
 	if s == nil {
 		return
@@ -84,7 +83,7 @@ func (s *Shipper) Begin(ref Ref) {
 	nudge(s.wake)
 }
 
-// End says that an attempt has ended, and how long its log is.
+// End notes that an attempt has ended, and the length of its log.
 func (s *Shipper) End(ref Ref, size int64) {
 	if s == nil {
 		return
@@ -109,8 +108,8 @@ func (s *Shipper) End(ref Ref, size int64) {
 	}
 }
 
-// Behind returns the bytes of logs that the store does not have yet, and those that it will never have
-// because the shipper gave up their logs. The sizes are those of the last round.
+// Behind returns two numbers: the bytes of logs that the store does not have yet, and the bytes that it will
+// never have because the shipper gave up their logs. The sizes are those of the last round.
 func (s *Shipper) Behind() (lag, dropped int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +129,7 @@ func (s *Shipper) giveUp(t *tail) {
 	s.measured(t, t.size, t.size)
 }
 
-// Has reports whether there is, or may be, something of a log that the store does not have yet.
+// Has reports whether the store may lack a part of a log.
 func (s *Shipper) Has(ref Ref) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +161,7 @@ func (s *Shipper) Run(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				_ = s.Flush(ctx) // it is said in the log, and sent again
+				_ = s.Flush(ctx) // Flush logs the error, and the bytes are sent again
 			case <-s.hurry:
 				select {
 				case <-ctx.Done():
@@ -176,7 +175,7 @@ func (s *Shipper) Run(ctx context.Context) {
 	}
 }
 
-// reaches reports whether the store took what was sent last.
+// reaches reports whether the store accepted the last bytes that were sent.
 func (s *Shipper) reaches() bool {
 	s.round.Lock()
 	defer s.round.Unlock()
@@ -189,7 +188,7 @@ func (s *Shipper) idle() bool {
 	return len(s.live) == 0
 }
 
-// Flush sends what there is now.
+// Flush sends the present content of all logs.
 func (s *Shipper) Flush(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -220,7 +219,7 @@ func (s *Shipper) flush(ctx context.Context, ended bool) error {
 	return err
 }
 
-// send goes through the files once, and then again through those that had more than a chunk.
+// send reads all files once, and then again those that had more than a chunk.
 func (s *Shipper) send(ctx context.Context, ended bool) error {
 	turn := s.tails(ended)
 	var batch []Chunk
@@ -276,8 +275,8 @@ func (s *Shipper) send(ctx context.Context, ended bool) error {
 	return nil
 }
 
-// tails is a copy of the list. over is read before the files are: what an ended attempt wrote
-// is in its file by then.
+// tails copies the list. over is read before the files, because the output of an ended attempt is in its file
+// by then.
 func (s *Shipper) tails(ended bool) []*tail {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,10 +27,10 @@ type whole struct {
 	give   Giver
 	at     int64 // of block
 	block  []byte
-	lost   int64 // the Giver does not have what precedes this offset, and is not asked again
+	lost   int64 // the Giver does not have the bytes before this offset, and is not asked again
 }
 
-// First implements Reader. It looks, for what the store does not have.
+// First implements Reader. It asks the Giver for the part that the store does not have.
 func (r *whole) First(at int64) int64 {
 	first := r.Reader.First(at)
 	if first == at || r.has(at) || r.load(at) == nil {
@@ -62,7 +62,7 @@ func (r *whole) ReadAt(p []byte, off int64) (n int, err error) {
 
 func (r *whole) has(at int64) bool { return at >= r.at && at < r.at+int64(len(r.block)) }
 
-// load has the piece given that begins at an offset.
+// load requests from the Giver the piece that begins at an offset.
 func (r *whole) load(at int64) error {
 	if at < r.lost {
 		return notKept(at, r.Reader.First(at))

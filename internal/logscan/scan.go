@@ -15,7 +15,7 @@ import (
 // Source is a log of which the first part may not be kept.
 type Source interface {
 	io.ReaderAt
-	// First returns the offset at which a read that asks for an offset can begin.
+	// First returns the offset at which a read that wants an offset can begin.
 	First(at int64) int64
 }
 
@@ -23,14 +23,14 @@ const (
 	block = 1 << 20
 	// hitTextMax bounds the part of a line that a hit shows.
 	hitTextMax = 512
-	// progressEvery is after how many bytes a search tells how far it is.
+	// progressEvery is the number of bytes after which a search reports its progress.
 	progressEvery = 64 << 20
 )
 
-// Query is what a search looks for: a text within one line.
+// Query describes a search: a text within one line.
 type Query struct {
 	Text []byte
-	// Case says that the case of the letters A to Z matters.
+	// Case reports whether the case of the letters A to Z matters.
 	Case bool
 }
 
@@ -46,7 +46,7 @@ type Hit struct {
 type Searching struct {
 	Query
 	Hit func(*Hit) error
-	// Progress is called now and then with the offset up to which the log has been read.
+	// Progress is called from time to time with the offset up to which the log has been read.
 	Progress func(at int64) error
 }
 
@@ -65,8 +65,8 @@ func (s *Searching) Search(ctx context.Context, r Source, size int64) (lines int
 	return c.count(), err
 }
 
-// LineAt returns the offset of a line, which is counted from 1. A log that is shorter, or of which the first
-// part is not kept, has no such line.
+// LineAt returns the offset of a line, counted from 1. If the log is shorter, or its beginning is not kept,
+// there is no such line.
 func LineAt(ctx context.Context, r Source, size, line int64) (at int64, ok bool, err error) {
 	c := scan{r: r, size: size, line: 1, want: line}
 	if err := c.run(ctx); err != nil && !errors.Is(err, errFound) {
@@ -81,13 +81,13 @@ type scan struct {
 	r     Source
 	size  int64
 	text  []byte // folded, unless case matters
-	want  int64  // the line whose offset is looked for; 0: none, or it is found
+	want  int64  // the line whose offset is wanted; 0: none, or it is found
 	found int64
 
 	at     int64 // of the next byte to read
 	start  int64 // offset of the line at the beginning of the buffer
 	line   int64 // its number
-	gap    bool  // something is not kept, so lines have no numbers
+	gap    bool  // a part is not kept, so lines have no numbers
 	hit    bool  // this line has been reported
 	told   int64
 	buf    []byte
@@ -113,7 +113,7 @@ func (c *scan) run(ctx context.Context) error {
 		if first := c.r.First(c.at); first > c.at {
 			c.at, c.start, c.gap, c.hit, c.buf = first, first, true, false, c.buf[:0]
 			if c.want > 0 {
-				return nil // it cannot be counted
+				return nil // the lines cannot be counted
 			}
 			continue
 		}
@@ -121,7 +121,7 @@ func (c *scan) run(ctx context.Context) error {
 		part := c.buf[kept : kept+int(min(block, c.size-c.at))]
 		n, err := c.r.ReadAt(part, c.at)
 		if n == 0 && errors.Is(err, fs.ErrNotExist) && c.r.First(c.at) > c.at {
-			continue // it was dropped meanwhile
+			continue // the part was dropped in the meantime
 		}
 		if n == 0 {
 			if err == nil || errors.Is(err, io.EOF) {
@@ -144,7 +144,7 @@ func (c *scan) run(ctx context.Context) error {
 	return nil
 }
 
-// look works on what is in the buffer, and keeps of it the beginning of a line that has no end yet.
+// look searches the buffer, and keeps the beginning of a line whose end has not been read.
 func (c *scan) look() error {
 	if c.want > 0 {
 		return c.seek()
@@ -154,7 +154,7 @@ func (c *scan) look() error {
 		c.folded = append(c.folded[:0], c.buf...)
 		text = folded(c.folded)
 	}
-	from := 0 // where the present line begins in the buffer
+	from := 0 // the beginning of the present line in the buffer
 	for at := 0; ; {
 		i := bytes.Index(text[at:], c.text)
 		if i < 0 {
@@ -187,16 +187,16 @@ func (c *scan) look() error {
 
 var newline = []byte{'\n'}
 
-// startOf is the offset of a place in the buffer.
+// startOf returns the offset of a position in the buffer.
 func (c *scan) startOf(i int) int64 { return c.at - int64(len(c.buf)-i) }
 
-// begin goes on to a later line.
+// begin continues at a later line.
 func (c *scan) begin(lines int, start int64) {
 	c.line, c.start, c.hit = c.line+int64(lines), start, false
 }
 
-// keep moves what may belong to a hit that is not yet whole to the beginning of the buffer. Of a line that
-// is longer than a block, the end is enough.
+// keep moves the bytes that may belong to an incomplete hit to the beginning of the buffer. Of a line that is
+// longer than a block, it keeps only the end.
 func (c *scan) keep(from int) {
 	rest := c.buf[from:]
 	if len(rest) > block || c.hit {
@@ -205,7 +205,7 @@ func (c *scan) keep(from int) {
 	c.buf = append(c.buf[:0], rest...)
 }
 
-// report tells a hit at i in the line that begins at from.
+// report reports a hit at i in the line that begins at from.
 func (c *scan) report(from, i int) error {
 	end := len(c.buf)
 	if nl := bytes.IndexByte(c.buf[i:], '\n'); nl >= 0 {
@@ -222,7 +222,7 @@ func (c *scan) report(from, i int) error {
 	return c.s.Hit(&h)
 }
 
-// seek finds the beginning of the line that is wanted.
+// seek finds the beginning of the wanted line.
 func (c *scan) seek() error {
 	at := 0
 	for c.line < c.want {
@@ -238,15 +238,16 @@ func (c *scan) seek() error {
 	return errFound
 }
 
-// folded makes the letters A to Z small, in place: other letters keep their case, so that a text keeps its
-// length. It works on eight bytes at a time, as a search of a large log spends most of its time here.
+// folded converts the letters A to Z to lower case, in place. Other letters keep their case, so that a text
+// keeps its length. It works on eight bytes at a time, because a search of a large log spends most of its
+// time here.
 func folded(b []byte) []byte {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
 		v := binary.LittleEndian.Uint64(b[i:])
 		low := v &^ high
-		fromA, afterZ := low+(0x80-'A')*ones, low+(0x7f-'Z')*ones // the high bit of a byte says so
+		fromA, afterZ := low+(0x80-'A')*ones, low+(0x7f-'Z')*ones // the high bit of each byte holds the result
 		binary.LittleEndian.PutUint64(b[i:], v|(fromA&^afterZ&^v&high)>>2)
 	}
 	for ; i < len(b); i++ {

@@ -25,8 +25,8 @@ type entry[K comparable, V any] struct {
 	bytes int
 }
 
-// New returns a Cache of at most entriesMax values. It drops the value that was used longest ago while they
-// have more than bytesMax bytes in all; one value is kept whatever its size.
+// New returns a Cache of at most entriesMax values. While the values have more than bytesMax bytes in all, it
+// drops the value that was used longest ago. It always keeps one value, whatever its size.
 func New[K comparable, V any](entriesMax, bytesMax int) *Cache[K, V] {
 	return &Cache[K, V]{entriesMax: entriesMax, bytesMax: bytesMax, order: list.New(), at: map[K]*list.Element{}}
 }

@@ -19,17 +19,17 @@ type Form struct {
 }
 
 const (
-	// breakFrom keeps the last letters of a line from being held back: that a line ends with so many bytes of
-	// a form is rare. A form that breaks earlier is found without its first bytes, unless it is too short.
+	// breakFrom bounds how often the last bytes of a line are held back. Few lines end with this number of bytes
+	// of a form. A form that breaks earlier is found without its first bytes, unless it is too short.
 	breakFrom = 3
 	// breakMax bounds the bytes of one line end.
 	breakMax = 2
-	// escapedMax bounds the values, in bytes, of which every way to escape them in JSON is a form.
+	// escapedMax is the size, in bytes, up to which every way to escape a value in JSON is a form.
 	escapedMax = 4 << 10
 )
 
-// match returns the length of the form at the beginning of a text, 0 if it is not there, and whether the
-// whole text is the beginning of the form.
+// match returns the length of the form at the beginning of a text, or 0 if the form is not there. It also
+// reports whether the whole text is the beginning of the form.
 func (f Form) match(text []byte) (n int, more bool) {
 	if f.Breaks == 0 {
 		if len(f.Text) <= len(text) {
@@ -55,7 +55,7 @@ func (f Form) match(text []byte) (n int, more bool) {
 	return n, false
 }
 
-// lineEnd returns how many bytes of a line end begin a text.
+// lineEnd returns the number of bytes of a line end at the beginning of a text.
 func lineEnd(text []byte) (n int) {
 	for n < min(len(text), breakMax) && (text[n] == '\n' || text[n] == '\r') {
 		n++
@@ -81,8 +81,8 @@ func unbroken(text []byte) (key [FormMin]byte, n, at int) {
 	return key, n, at
 }
 
-// base64Lines are the lengths of lines in which programs write base64: those of base64(1) and of PEM. Each
-// line is a form, because programs may indent lines.
+// base64Lines are the line lengths of base64(1) and of PEM. Each line is a form of its own, because programs
+// may indent lines.
 var base64Lines = [...]int{76, 64}
 
 // Forms returns a value and the forms in which programs print it: its lines, both without the space around
@@ -127,7 +127,7 @@ func Forms(value string) (all []Form) {
 	return all
 }
 
-// texts returns a value and its forms in which it is whole.
+// texts returns a value and the forms that contain it as a whole.
 func texts(value string) []string {
 	all := []string{value, hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value)))}
 	for _, escaped := range []string{url.QueryEscape(value), url.PathEscape(value), percent(value)} {
@@ -148,12 +148,12 @@ func texts(value string) []string {
 	return all
 }
 
-// jsonEscapes are the characters that programs write as \uXXXX beyond those that JSON asks for: Python and
-// PHP, Go, Gson, .NET.
+// jsonEscapes are the characters that some programs write as \uXXXX although JSON does not require it: Python
+// and PHP, Go, Gson, .NET.
 var jsonEscapes = [...]string{"", "<>&", "<>&='", "<>&'+\"`"}
 
-// jsonEscaped is a value within the quotes of a JSON text. more are characters to be escaped. ascii says
-// that all beyond ASCII are.
+// jsonEscaped is a value within the quotes of a JSON text. more are further characters to be escaped. ascii
+// reports whether all characters beyond ASCII are escaped.
 func jsonEscaped(value, more, digits string, ascii bool) string {
 	var b strings.Builder
 	for _, r := range value {
@@ -173,7 +173,7 @@ func jsonEscaped(value, more, digits string, ascii bool) string {
 	return b.String()
 }
 
-// base64Form is the part of an encoding that a value alone decides, if offset bytes of a group of three
+// base64Form is the part of an encoding that the value alone determines, if offset bytes of a group of three
 // come before it.
 func base64Form(enc *base64.Encoding, value string, offset int) string {
 	text := enc.EncodeToString(append(make([]byte, offset), value...))

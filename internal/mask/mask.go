@@ -11,11 +11,11 @@ package mask
 
 import "fmt"
 
-// Mark replaces what is masked.
+// Mark replaces each masked part.
 const Mark = "***"
 
-// FormMin is the length, in bytes, below which a form is not masked: it would be found in every text.
-// Values have at least as many.
+// FormMin is the length, in bytes, below which a form is not masked, because it would be found in every text.
+// Values have at least this length.
 const FormMin = 6
 
 // Set is the forms of some secrets. It does not change, and may be used by several goroutines.
@@ -77,7 +77,7 @@ func (s *Set) String(text string) string {
 	return string(append(w.Mask([]byte(text)), w.End()...))
 }
 
-// Begin masks the beginning of a text that goes on. It leaves out an end that may belong to a form.
+// Begin masks the beginning of a longer text. It leaves out an end that may belong to a form.
 func (s *Set) Begin(text []byte) []byte {
 	if s == nil {
 		return text
@@ -98,8 +98,8 @@ func (s *Set) Holds(text []byte) bool {
 	return false
 }
 
-// match returns the length of the longest form that begins a text, and whether the whole text is the
-// beginning of a longer one.
+// match returns the length of the longest form at the beginning of a text. It also reports whether the whole
+// text is the beginning of a longer form.
 func (s *Set) match(text []byte) (longest int, more bool) {
 	if len(text) > 1 {
 		pair := uint(text[0])<<8 | uint(text[1])
@@ -135,7 +135,7 @@ func (s *Set) match(text []byte) (longest int, more bool) {
 type Writer struct {
 	set  *Set
 	held []byte
-	over int  // bytes of held, from its beginning, that belong to a form
+	over int  // the first bytes of held that belong to a form
 	run  bool // the byte before was masked
 }
 
@@ -147,10 +147,10 @@ func (s *Set) NewWriter() *Writer {
 	return &Writer{set: s}
 }
 
-// Mask takes a chunk and returns what can be shown by now. The result is valid until the next call.
+// Mask takes a chunk and returns the part that can be shown by now. The result is valid until the next call.
 func (w *Writer) Mask(chunk []byte) []byte { return w.pass(chunk, false) }
 
-// End returns what was held back.
+// End returns the part that was held back.
 func (w *Writer) End() []byte { return w.pass(nil, true) }
 
 func (w *Writer) pass(chunk []byte, end bool) []byte {

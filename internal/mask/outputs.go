@@ -14,7 +14,7 @@ func (s *Set) HoldsJSON(text []byte) bool {
 	return s != nil && (s.Holds(text) || s.decoded(text, nestMax))
 }
 
-// HoldsOutputs is HoldsJSON for what a task writes: a JSON text, or lines of key=value.
+// HoldsOutputs is HoldsJSON for the outputs that a task writes: a JSON text, or lines of key=value.
 func (s *Set) HoldsOutputs(text []byte) bool {
 	if s == nil {
 		return false

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Cached is a reading that is made again at most once in a while, however often it is shown.
+// Cached is a reading that is repeated at most once in an interval, however often it is shown.
 type Cached[T any] struct {
 	every, most time.Duration
 	read        func(context.Context) (T, error)
@@ -20,7 +20,7 @@ type Cached[T any] struct {
 	ok   bool
 }
 
-// NewCached returns a reading that is made again if it is older than every. It may take no longer than most.
+// NewCached returns a reading that is repeated if it is older than every. It may take no longer than most.
 func NewCached[T any](every, most time.Duration, read func(context.Context) (T, error)) *Cached[T] {
 	return &Cached[T]{every: every, most: most, read: read}
 }

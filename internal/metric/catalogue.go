@@ -10,7 +10,7 @@ const (
 	Duration Type = "histogram" // of durations
 )
 
-// On says which processes show a family.
+// On selects the processes that show a family.
 type On uint8
 
 // The processes.
@@ -18,9 +18,9 @@ const (
 	Nodes   On = iota // every node
 	Cluster           // nodes of a cluster on PostgreSQL
 	Workers           // `skein worker --health-listen`
-	Both              // every node, and such workers
+	Both              // every node, and every worker with --health-listen
 	Files             // nodes on SQLite
-	Some              // a node, if what is counted exists there
+	Some              // a node, if it has the counted thing
 )
 
 // Family is one line of the catalogue.

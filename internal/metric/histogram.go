@@ -18,7 +18,7 @@ const (
 
 // Histogram counts durations. The zero value is empty. It is not safe for concurrent use.
 type Histogram struct {
-	counts [buckets + 1]uint64 // the last one counts what is longer
+	counts [buckets + 1]uint64 // the last one counts longer durations
 	n      uint64
 	sum    float64 // seconds
 }
@@ -53,7 +53,7 @@ func (h *Histogram) Add(o *Histogram) {
 // Count returns the number of durations.
 func (h *Histogram) Count() uint64 { return h.n }
 
-// shown is a histogram as Prometheus reads it.
+// shown is a histogram in the form that Prometheus reads.
 type shown struct {
 	desc   *prometheus.Desc
 	labels []*dto.LabelPair
@@ -79,7 +79,7 @@ func (s *shown) Write(out *dto.Metric) error {
 	return nil
 }
 
-// native adds one span from the first to the last bucket that counts anything.
+// native adds one span from the first to the last bucket that is not empty.
 func (s *shown) native(d *dto.Histogram) {
 	first, last := -1, -1
 	for i, n := range s.h.counts {

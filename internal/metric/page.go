@@ -13,10 +13,10 @@ import (
 // Prefix begins the name of every family.
 const Prefix = "skein_"
 
-// Source writes numbers on the page of one scrape. It must not wait for anything longer than a second.
+// Source writes numbers to the page of one scrape. It must not wait longer than a second.
 type Source func(*Page)
 
-// Page takes the numbers of one scrape.
+// Page receives the numbers of one scrape.
 type Page struct{ out chan<- prometheus.Metric }
 
 // Set shows a counter or a gauge. labels are the values of the family's labels, in the order of the
@@ -57,7 +57,7 @@ func (p *Page) family(name string, labels []string) (*Family, *prometheus.Desc) 
 	return f, prometheus.NewDesc(Prefix+f.Name, f.Help, f.Labels, nil)
 }
 
-// all shows what its sources write.
+// all writes the metrics of all sources.
 type all []Source
 
 // Describe implements prometheus.Collector. The catalogue holds the descriptions.
@@ -104,7 +104,7 @@ func Bool(so bool) float64 {
 	return 0
 }
 
-// must finds a family that the program itself names.
+// must finds a family whose name is in the program.
 func must(name string) *Family {
 	f := Find(name)
 	if f == nil {

@@ -28,7 +28,7 @@ func NewTop[K comparable, V any](limit int) *Top[K, V] {
 	return &Top[K, V]{max: limit, named: map[K]*used[V]{}, rest: map[K]uint64{}}
 }
 
-// restFactor times as many keys as can be named are observed as candidates.
+// restFactor times the number of named keys are observed as candidates.
 const restFactor = 10
 
 // Of counts one use of a key, and returns its V.

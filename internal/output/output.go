@@ -56,8 +56,8 @@ func Missing(values map[string]json.RawMessage, types map[string]string) string 
 	return ""
 }
 
-// Object checks what a handler returned: a JSON object, whose declared values have their types. Others stay
-// what they are.
+// Object checks the result of a handler: a JSON object, whose declared values have their types. Other values
+// are not changed.
 func Object(data []byte, types map[string]string) (json.RawMessage, error) {
 	object := map[string]json.RawMessage{}
 	if err := json.Unmarshal(data, &object); err != nil {
@@ -266,7 +266,7 @@ func HoldsNUL(raw []byte) bool {
 			return false
 		}
 		at += from
-		slashes := 0 // before it: an odd number means that its own backslash is text
+		slashes := 0 // the backslashes before it: after an odd number, its own backslash is text
 		for at-slashes > 0 && raw[at-slashes-1] == '\\' {
 			slashes++
 		}
@@ -290,7 +290,7 @@ func outputKey(s string) bool {
 	return true
 }
 
-// excerpt keeps a text of a task short inside a sentence.
+// excerpt shortens a text of a task for use in a sentence.
 func excerpt(s string) string {
 	const runesMax = 60
 	if runes := []rune(s); len(runes) > runesMax {

@@ -27,10 +27,10 @@ type Config struct {
 	// Cluster is the id of the database. A memory of another database is ignored.
 	Cluster string
 	Node    string // the node that compares
-	File    string // where the memory outlives the process; "": it does not
+	File    string // the file in which the memory survives the process; "": there is none
 	// Letter makes the message to each shard about a regress. If it is nil, there is no message.
 	Letter func(Regress) []byte
-	// Back is called when the era has risen, also if another node has raised it. It must not block.
+	// Back is called when the era has risen, even if another node has raised it. It must not block.
 	Back func(era dag.Era)
 	// Sure returns a time at which this node sent a commit that has been confirmed since. If it is nil, no
 	// position of the server's log counts as confirmed.
@@ -74,7 +74,7 @@ type Past struct {
 	// reach is the lineage that was read last. No commit has confirmed its position yet.
 	reach   store.Lineage
 	reached time.Time
-	raising string // why this node raises the era now; "": it does not
+	raising string // the reason for which this node raises the era now; "": it does not
 }
 
 // Open returns a memory with the content of the file.
@@ -140,7 +140,7 @@ func (p *Past) Look() func(ctx context.Context, read []store.Fence) (back bool, 
 }
 
 // less describes the first mark that is smaller than the known one. It returns "" if there is none. In a
-// later era nothing is smaller.
+// later era no mark counts as smaller.
 func less(era dag.Era, marks []mark, read []store.Fence) string {
 	for _, f := range read {
 		switch {
@@ -168,7 +168,7 @@ func (p *Past) raise(ctx context.Context, known dag.Era, why string) error {
 		return fmt.Errorf("the database went back (%s), and cannot be asked: %w", why, err)
 	}
 	from := store.EraOf(marks)
-	if from > known { // another one has found it
+	if from > known { // another node has noticed it
 		p.advance(marks, why)
 		return nil
 	}
@@ -273,7 +273,7 @@ func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 	}
 	is, err := s.Lineage(ctx)
 	if err != nil {
-		return false, nil // it is a second witness: not every server tells
+		return false, nil // this is a second witness: not every server has it
 	}
 	at := time.Now() // only a commit that is sent after the reading covers its position
 	p.mu.Lock()

@@ -28,12 +28,12 @@ const (
 	ownPath    = Prefix + "disown"
 )
 
-// HeaderElsewhere is how a handler says that another node has to answer: "shard N" or
+// HeaderElsewhere is the header by which a handler says that another node has to answer: "shard N" or
 // "handler N". HeaderHops counts how often a request was passed on.
 const (
 	HeaderElsewhere = "X-Skein-Elsewhere"
 	HeaderHops      = "X-Skein-Hops"
-	// HeaderHere asks a handler for the answer that only it can give.
+	// HeaderHere asks a handler for the part of the answer that only its node has.
 	HeaderHere = "X-Skein-Here"
 )
 
@@ -50,7 +50,7 @@ type Directory interface {
 	Member(h dag.HandlerID) (store.Member, bool)
 	OwnerOf(s dag.ShardID) (store.Member, bool)
 	Wake()
-	// Blind reports whether this node has for a while not been able to read or to write the store.
+	// Blind reports whether this node has been unable to read or write the store for a while.
 	Blind() bool
 }
 

@@ -36,9 +36,9 @@ const (
 // request.
 type Vouch func(r *http.Request, body []byte) error
 
-// Gateway answers requests by next. If next says that another node has to answer, Gateway passes the
-// request on by rt, with the token of the request and the proof of vouch. All other requests and answers go
-// straight through, streams too.
+// Gateway passes each request to the handler next. If its answer says that another node has to answer,
+// Gateway passes the request on with rt. It adds the token of the request and the proof of vouch. All other
+// requests and answers pass unchanged, streams too.
 func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, vouch Vouch, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := taken(r)
@@ -46,7 +46,7 @@ func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, vouch Vouch
 			incomplete(w, err)
 			return
 		}
-		hops, _ := strconv.Atoi(r.Header.Get(HeaderHops)) // without a number it is the first hop
+		hops, _ := strconv.Atoi(r.Header.Get(HeaderHops)) // without a number, this is the first hop
 		hops = max(hops, 0)
 		for began := time.Now(); ; {
 			catch := &catcher{ResponseWriter: w}
@@ -103,7 +103,7 @@ func taken(r *http.Request) (*buffered, error) {
 	return b, err
 }
 
-// again puts the body back. The rest beyond the limit stays unread; the handler that reads it refuses it.
+// again restores the body. The rest beyond the limit stays unread, and the handler that reads it refuses it.
 func (b *buffered) again(r *http.Request) {
 	switch {
 	case b == nil:
@@ -125,7 +125,7 @@ func (b *buffered) whole() []byte {
 	return b.data
 }
 
-// destination finds the node that a handler's word of elsewhere means.
+// destination finds the node that the answer of a handler names.
 func destination(dir Directory, elsewhere string) (store.Member, error) {
 	kind, number, _ := strings.Cut(elsewhere, " ")
 	n, err := strconv.ParseInt(number, 10, 64)
@@ -168,8 +168,8 @@ func post(w http.ResponseWriter, r *http.Request, body *buffered, next http.Hand
 	unavailable(w, why)
 }
 
-// pass has another node answer. It is false if that does not, also because it is frozen and then taken for
-// dead; then nothing is answered yet.
+// pass sends the request to another node. It returns false if that node does not answer, also because it is
+// frozen and then declared dead. In this case nothing has been answered yet.
 func pass(w http.ResponseWriter, r *http.Request, d detour) (answered bool) {
 	target, err := url.Parse(d.to.Address)
 	if err != nil {
@@ -211,7 +211,7 @@ func incomplete(w http.ResponseWriter, err error) {
 		"the body of the request did not arrive whole ("+err.Error()+"); send the request again")) // the client has gone if this fails
 }
 
-// catcher lets an answer through unless it says that another node has to give it.
+// catcher passes an answer through unless it says that another node has to answer.
 type catcher struct {
 	http.ResponseWriter
 	began     bool

@@ -17,7 +17,7 @@ type Mux interface {
 	HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request))
 }
 
-// Handle registers the calls of other nodes. cancel ends attempts of this one.
+// Handle registers the calls of other nodes. cancel ends attempts of this node.
 func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel)) {
 	mux.HandleFunc("POST "+reportPath, func(w http.ResponseWriter, r *http.Request) {
 		var in report
@@ -31,7 +31,7 @@ func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel)) {
 			http.Error(w, moved.Error(), http.StatusMisdirectedRequest)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		default: // also for what is fenced: the sender need not say it again
+		default: // also for fenced reports: the sender need not send them again
 			fmt.Fprintln(w, verdict)
 		}
 	})
@@ -61,7 +61,8 @@ func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel)) {
 	mux.HandleFunc("POST "+wakePath, func(http.ResponseWriter, *http.Request) { dir.Wake() })
 }
 
-// OnlyJSON refuses what a page could send without being asked: forms and plain text.
+// OnlyJSON refuses the types that a page of another site can send without a preflight request: forms and
+// plain text.
 func OnlyJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Content-Type") != "application/json" {

@@ -20,8 +20,8 @@ import (
 // gonePoll is the interval at which a stream checks whether its node is still a member.
 const gonePoll = 500 * time.Millisecond
 
-// detour reads a log of another node: from that node as long as it is a member, and afterwards by next, which
-// finds the copy of the log.
+// detour reads a log of another node. It reads from that node as long as the node is a member. Afterwards it
+// calls the handler next, which finds the copy of the log.
 type detour struct {
 	to   store.Member
 	dir  Directory
@@ -34,8 +34,8 @@ type detour struct {
 	vouch Vouch
 }
 
-// onward makes the request of a caller one of this node. The node that gets it does not check again what only
-// a browser says, which was checked here against the address that the browser used.
+// onward turns the request of a caller into a request of this node. The second node does not repeat the
+// checks of a browser's headers, which were checked here against the address that the browser used.
 func (d *detour) onward(target *url.URL) func(*httputil.ProxyRequest) {
 	return func(p *httputil.ProxyRequest) {
 		for name := range p.Out.Header {
@@ -43,21 +43,22 @@ func (d *detour) onward(target *url.URL) func(*httputil.ProxyRequest) {
 				p.Out.Header.Del(name)
 			}
 		}
-		// The proxy drops parameters that it cannot read; the proof, and the signature of a webhook, cover the whole
+		// The proxy drops parameters that it cannot read. The proof and the signature of a webhook cover the whole
 		// query.
 		p.Out.URL.RawQuery = p.In.URL.RawQuery
 		p.Out.Header.Set(HeaderHops, strconv.Itoa(d.hops))
-		if err := d.vouch(p.Out, d.body); err != nil { // the token of the caller is shown all the same
+		if err := d.vouch(p.Out, d.body); err != nil { // the token of the caller is sent nevertheless
 			d.log.Warn("a request is passed on without a proof of its caller", "code", "pass_unproved", "node", d.to.Name, "err", err)
 		}
 		p.SetURL(target)
 	}
 }
 
-// headerSignature is the proof of a webhook, by which the node that fires it believes its caller.
+// headerSignature is the header with the signature of a webhook. The node that fires the webhook checks it.
 const headerSignature = "X-Skein-Signature"
 
-// fromBrowser reports whether a header says from which page a browser sends a request, or holds its session.
+// fromBrowser reports whether a header names the page from which a browser sends a request, or holds its
+// session.
 func fromBrowser(name string) bool {
 	return name == "Origin" || name == "Cookie" || name == "Referer" || strings.HasPrefix(name, "Sec-Fetch-")
 }
@@ -95,8 +96,8 @@ func passStream(w http.ResponseWriter, r *http.Request, d detour) {
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// untilGone ends the stream of a node that is no member any more: one that is frozen or cut off
-// does not say that it has gone.
+// untilGone ends the stream from a node that is no longer a member, because a frozen or cut-off node does not
+// end it.
 func (d *detour) untilGone(ctx context.Context, cancel func()) {
 	tick := time.NewTicker(gonePoll)
 	defer tick.Stop()
@@ -120,10 +121,10 @@ func (d *detour) instead(w http.ResponseWriter, r *http.Request) {
 	d.next.ServeHTTP(w, again)
 }
 
-// headerLogOffset is that of api/v1: where in the log the answer begins.
+// headerLogOffset is the header of api/v1 with the offset in the log at which the answer begins.
 const headerLogOffset = "Skein-Log-Offset"
 
-// resumed is the body of a log that continues here when the node that sends it breaks off.
+// resumed is the body of a log that continues here if the sending node breaks off.
 type resumed struct {
 	io.ReadCloser
 	d    detour
@@ -157,7 +158,7 @@ func (b *resumed) Close() error {
 	return err
 }
 
-// rest is the rest of the log, as far as this node has it.
+// rest is the rest of the log that this node has.
 func (b *resumed) rest() (body io.ReadCloser, end func()) {
 	ctx, cancel := context.WithCancel(b.r.Context())
 	again := b.r.Clone(ctx)
@@ -176,10 +177,10 @@ func (b *resumed) rest() (body io.ReadCloser, end func()) {
 		w := &pipeAnswer{header: http.Header{}, in: in}
 		defer func() {
 			err := w.err
-			if p := recover(); p != nil { // http.ErrAbortHandler: the answer is not whole
+			if p := recover(); p != nil { // http.ErrAbortHandler: the answer is incomplete
 				err = fmt.Errorf("the rest of the log: %v", p)
 			}
-			_ = in.CloseWithError(err) // nil is the end
+			_ = in.CloseWithError(err) // nil means the end
 		}()
 		b.d.instead(w, again)
 	})
@@ -193,7 +194,7 @@ func (b *resumed) rest() (body io.ReadCloser, end func()) {
 type pipeAnswer struct {
 	header http.Header
 	in     *io.PipeWriter
-	err    error // it is no log
+	err    error // not nil if the answer is no log
 }
 
 // Header implements http.ResponseWriter.
@@ -217,5 +218,6 @@ func (a *pipeAnswer) Write(p []byte) (int, error) {
 // Flush implements http.Flusher: a pipe holds nothing back.
 func (a *pipeAnswer) Flush() {}
 
-// SetWriteDeadline is for http.ResponseController: the reader at the other end has deadlines.
+// SetWriteDeadline is for http.ResponseController. It does nothing, because the reader at the other end has
+// deadlines.
 func (a *pipeAnswer) SetWriteDeadline(time.Time) error { return nil }

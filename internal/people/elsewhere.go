@@ -32,8 +32,8 @@ func (p *Passwords) Elsewhere(ctx context.Context, name, source string) (there s
 	return name, i < 0 || SourceOf(&all, all.Principals[i].ID) == source, nil
 }
 
-// Try counts an attempt to sign in that is checked elsewhere, as Verify counts those with passwords. check
-// returns ErrWrong if the attempt has failed. Other errors say that it was not made.
+// Try counts an attempt to sign in that is checked elsewhere, as Verify counts attempts with passwords. check
+// returns ErrWrong if the attempt has failed. Any other error means that the attempt was not made.
 func (p *Passwords) Try(name string, from netip.Addr, check func() error) error {
 	folded, err := access.Name(name)
 	if err != nil {

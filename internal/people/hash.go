@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// cost is what one hash costs.
+// cost is the cost of one hash.
 type cost struct {
 	memoryKiB, rounds uint32
 	lanes             uint8
@@ -24,7 +24,7 @@ var present = cost{memoryKiB: 19 << 10, rounds: 2, lanes: 1}
 const (
 	saltBytes = 16
 	sumBytes  = 32
-	// What a stored hash may cost: a row that was changed by hand must not take the node's memory.
+	// The bounds of the cost of a stored hash. A row that was changed by hand must not use up the node's memory.
 	memoryMaxKiB = 256 << 10
 	roundsMax    = 16
 	lanesMax     = 4
@@ -41,7 +41,7 @@ func hash(password string, c cost) string {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(sum))
 }
 
-// matches reports whether a password has a hash, and what the hash cost.
+// matches reports whether a hash belongs to a password, and the cost of the hash.
 func matches(password, phc string) (same bool, c cost, err error) {
 	c, salt, sum, err := parse(phc)
 	if err != nil {

@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	// triesOfName and triesOfAddress are how many attempts to sign in may fail within a window. Each exhausted
-	// window makes the next one twice as long, up to windowMax; a window without a failure forgets that.
+	// triesOfName and triesOfAddress bound the attempts to sign in that may fail within a window. Each exhausted
+	// window makes the next one twice as long, up to windowMax. A window without a failure ends this growth.
 	triesOfName    = 5
 	triesOfAddress = 20
 	windowMin      = time.Minute
 	windowMax      = 16 * time.Minute
-	// pairsMax and addressesMax bound what is remembered. Whatever was used longest ago is forgotten first.
+	// pairsMax and addressesMax bound the memory of tries. The entry that was used longest ago is forgotten
+	// first.
 	pairsMax     = 20_000
 	addressesMax = 10_000
-	// nameSlots are the counters of names. Names share one by chance, so that unknown names take no room and
-	// are refused as known ones are.
+	// nameSlots is the number of counters for names. Names share counters by chance. So unknown names take no
+	// memory, and are refused like known ones.
 	nameSlots = 1 << 14
 )
 
 // Often refuses an attempt because too many have failed.
 type Often struct{ After time.Duration }
 
-// Error says when to try again.
+// Error returns the time of the next try.
 func (o *Often) Error() string {
 	return fmt.Sprintf("too many attempts to sign in have failed; try again in %s", o.After)
 }
@@ -35,13 +36,13 @@ func (o *Often) Error() string {
 // window counts failures. The zero window has none.
 type window struct {
 	failed int
-	level  int // how often it doubled
+	level  int // how often its length has doubled
 	since  time.Time
 }
 
 func (w *window) lasts() time.Duration { return min(windowMin<<w.level, windowMax) }
 
-// left is how long a window lasts that has no more tries; 0: it has some.
+// left returns the remaining time of a window without tries; 0: it has tries left.
 func (w *window) left(free int, now time.Time) time.Duration {
 	over := now.Sub(w.since) - w.lasts()
 	switch {
@@ -56,7 +57,7 @@ func (w *window) left(free int, now time.Time) time.Duration {
 	return w.lasts() - now.Sub(w.since)
 }
 
-// pair is a name and the address of the caller that gives it.
+// pair is a name and the address of the caller that uses the name.
 type pair struct {
 	name uint64
 	from netip.Addr
@@ -64,16 +65,16 @@ type pair struct {
 
 type pairTries struct {
 	window
-	// signedIn: a sign-in with this name from this address has succeeded. Then neither guesses from other
-	// addresses nor those of other names from this address refuse it.
+	// signedIn reports whether a sign-in with this name from this address has succeeded. If it has, neither
+	// guesses from other addresses nor guesses of other names from this address can block it.
 	signedIn bool
 }
 
 // tries counts the failed attempts to sign in, on this node.
 //
-// A name that has used up its tries is still open to two kinds of callers: those at an address from which the
-// name has signed in, and, once per window, each address that has not failed with it. So a stranger's guesses
-// do not keep anybody out, however many addresses the stranger has.
+// A name that has used up its tries is still open to two kinds of callers: callers at an address from which
+// the name has signed in, and, once per window, each address that has not failed with it. So a stranger's
+// guesses do not block the user, however many addresses the stranger has.
 type tries struct {
 	seed maphash.Seed
 
@@ -95,7 +96,8 @@ type attempt struct {
 	trusted bool // the name has signed in from this address
 }
 
-// take counts an attempt as failed before it is made, so that attempts at once do not exceed the bounds.
+// take counts an attempt as failed before the attempt is made, so that concurrent attempts do not exceed the
+// bounds.
 func (t *tries) take(name string, from netip.Addr, now time.Time) (attempt, error) {
 	key := pair{maphash.String(t.seed, name), network(from)}
 	t.mu.Lock()
@@ -119,7 +121,7 @@ func (t *tries) take(name string, from netip.Addr, now time.Time) (attempt, erro
 	return attempt{t, key, p.signedIn}, nil
 }
 
-// undo takes back that an attempt failed: the password was right, or was not checked at all.
+// undo reverses the count of an attempt, because the password was right, or was not checked at all.
 func (a attempt) undo(signedIn bool) {
 	t := a.of
 	t.mu.Lock()
@@ -133,13 +135,15 @@ func (a attempt) undo(signedIn bool) {
 	if a.trusted {
 		return
 	}
-	// One less, and not none: an account of one's own must not buy guesses for others.
+	// It subtracts one and does not reset the count. Otherwise a caller could sign in to an account of its own to
+	// get more guesses for others.
 	for _, w := range [...]*window{t.addresses.of(a.key.from), &t.names[a.key.name%nameSlots]} {
 		w.failed = max(w.failed-1, 0)
 	}
 }
 
-// network is what one caller counts as: an address of IPv4, the 64 bits of a network of IPv6.
+// network returns the unit that counts as one caller: an IPv4 address, or the 64-bit network of an IPv6
+// address.
 func network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if p, err := a.Prefix(64); err == nil && a.Is6() {
@@ -148,7 +152,7 @@ func network(a netip.Addr) netip.Addr {
 	return a
 }
 
-// recent keeps a bounded number of values that change, and forgets the one that was used longest ago.
+// recent keeps a bounded number of values that change. It forgets the value that was used longest ago.
 type recent[K comparable, V any] struct {
 	max   int
 	order *list.List // of *kept[K, V]; the one used last in front

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Store is where principals and the hashes of passwords are.
+// Store is the part of the store that holds principals and the hashes of passwords.
 type Store interface {
 	RightsRevision(ctx context.Context) (int64, error)
 	Rights(ctx context.Context) (store.Rights, error)
@@ -22,23 +22,23 @@ type Store interface {
 }
 
 var (
-	// ErrWrong is the answer to every sign-in that does not succeed, so it says neither that a name is known nor
-	// what is wrong.
+	// ErrWrong answers every sign-in that does not succeed. So a caller learns neither whether the name exists
+	// nor which part is wrong.
 	ErrWrong = errors.New("the name or the password is wrong, or this account cannot sign in")
 	// ErrBusy refuses an attempt because too many passwords are being checked.
 	ErrBusy = errors.New("the node is checking too many passwords; try again in a few seconds")
 )
 
 const (
-	// One hash is made at a time for callers that have signed in before, or have another credential, and one
-	// for strangers. So strangers do not make the others wait.
+	// The node makes one hash at a time for callers that have signed in before or have another credential, and
+	// one for strangers. So strangers do not delay the other callers.
 	hashesAtOnce = 1
-	// queueMax bounds those that wait for each of the two, waitMax how long they wait.
+	// queueMax bounds the callers that wait for each of the two. waitMax bounds their wait.
 	queueMax = 32
 	waitMax  = 5 * time.Second
 )
 
-// Passwords checks and hashes passwords. One is shared by all that a node serves: it counts the attempts.
+// Passwords checks and hashes passwords. All handlers of a node share one, because it counts the attempts.
 type Passwords struct {
 	store     Store
 	tries     *tries
@@ -48,7 +48,7 @@ type Passwords struct {
 
 	mu       sync.Mutex // protects following fields
 	revision int64
-	people   map[string]store.Principal // those with rights at revision, by name
+	people   map[string]store.Principal // the people with rights at revision, by name
 }
 
 // New returns the Passwords of a node.
@@ -57,7 +57,7 @@ func New(s Store) *Passwords {
 		dummy: sync.OnceValue(func() string { return hash("no password has this hash", present) })}
 }
 
-// lane bounds the hashes that are made at once.
+// lane bounds the hashes that are made at the same time.
 type lane struct {
 	slots   chan struct{}
 	waiting *atomic.Int32
@@ -65,7 +65,7 @@ type lane struct {
 
 func newLane() lane { return lane{make(chan struct{}, hashesAtOnce), new(atomic.Int32)} }
 
-// enter waits for a slot. It returns ErrBusy if that takes too long.
+// enter waits for a slot. It returns ErrBusy if the wait is too long.
 func (l lane) enter(ctx context.Context) (leave func(), err error) {
 	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > queueMax {
@@ -84,15 +84,15 @@ func (l lane) enter(ctx context.Context) (leave func(), err error) {
 }
 
 // Verify returns the user who has a name and a password. from is the address of the caller. The error is
-// ErrWrong, *Often, ErrBusy, or that of the store. A user who has no password or is disabled is refused as an
-// unknown one is, after the same work.
+// ErrWrong, *Often, ErrBusy, or an error of the store. A user without a password and a disabled user are
+// refused like an unknown one, after the same work.
 func (p *Passwords) Verify(ctx context.Context, name, password string, from netip.Addr) (store.Principal, error) {
 	if len(password) > bytesMax {
 		return store.Principal{}, ErrWrong
 	}
 	folded, err := access.Name(name)
 	if err != nil {
-		folded = "" // no user has it; the work is done all the same
+		folded = "" // no user has this name; the work is done nevertheless
 	}
 	try, err := p.tries.take(folded, from, time.Now())
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *Passwords) check(ctx context.Context, name, password string) (store.Pri
 	case !same || who.ID == 0:
 		return none, ErrWrong
 	}
-	// Meanwhile the password may have been changed, or the account disabled or replaced.
+	// In the meantime, the password may have been changed, or the account disabled or replaced.
 	now, err := p.store.Rights(ctx)
 	if err != nil {
 		return none, err
@@ -151,16 +151,16 @@ func (p *Passwords) check(ctx context.Context, name, password string) (store.Pri
 		return none, ErrWrong
 	}
 	if cost != present {
-		// If it fails, the next sign-in tries again. A password that was changed since the revision stays.
-		// The password stays the same, so this is no change for the audit log.
+		// If the write fails, the next sign-in tries again. A password that was changed since the revision stays.
+		// The password is the same as before, so the audit log gets no row.
 		_, _ = p.store.ChangeRights(store.WithAudit(ctx, nil), revision, store.RightsChange{
 			Password: &store.Password{Principal: who.ID, Hash: hash(password, present)}, SamePassword: true})
 	}
 	return who, nil
 }
 
-// hashOf returns the hash of a user, or one that no password has. It asks the store about an unknown name too
-// (ID 0, which has no password): an answer that takes less time would say that the name is unknown.
+// hashOf returns the hash of a user, or a hash that belongs to no password. It asks the store even for an
+// unknown name (ID 0, which has no password), because a faster answer would reveal that the name is unknown.
 func (p *Passwords) hashOf(ctx context.Context, id int64) (string, error) {
 	kept, err := p.store.PasswordOf(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -169,9 +169,9 @@ func (p *Passwords) hashOf(ctx context.Context, id int64) (string, error) {
 	return kept.Hash, err
 }
 
-// find returns the active user of a name, without an ID if there is none, and a revision of the rights that
-// is not newer. A revision that was lost may come again with other people, so what find says is checked again
-// before anybody is let in.
+// find returns the active user of a name, without an ID if there is none. It also returns a revision of the
+// rights that is not newer than the answer. A lost revision may be given again with other people, so the
+// answer is checked again before a caller is let in.
 func (p *Passwords) find(ctx context.Context, name string) (int64, store.Principal, error) {
 	is, err := p.store.RightsRevision(ctx)
 	if err != nil {
@@ -204,7 +204,7 @@ func usersOf(r *store.Rights) map[string]store.Principal {
 	return all
 }
 
-// Hash checks a new password of a user and returns what is kept of it. The error is ErrWeak or ErrBusy.
+// Hash checks a new password of a user and returns the text to be stored. The error is ErrWeak or ErrBusy.
 func (p *Passwords) Hash(ctx context.Context, name, password string) (string, error) {
 	if err := Check(name, password); err != nil {
 		return "", err

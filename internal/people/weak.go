@@ -16,17 +16,17 @@ var worstText string
 
 var worst = sync.OnceValue(func() []string { return strings.Fields(worstText) })
 
-// The bounds of a password. The upper one keeps the body of a request small.
+// The bounds of a password. The upper bound keeps the body of a request small.
 const (
 	charactersMin = 12
 	bytesMax      = 1024
 )
 
-// ErrWeak says why a new password is refused. No such error has the password.
+// ErrWeak is the error of a refused new password. Its text has the reason, and never the password.
 var ErrWeak = errors.New("the password is refused")
 
-// Check refuses a new password that others guess first: one that is short, among the most frequent ones, or
-// made of the name, a repetition or a sequence. It asks for no particular characters.
+// Check refuses a new password that attackers guess first: a short one, one of the most frequent ones, or one
+// made of the name, a repetition or a sequence. It requires no particular characters.
 func Check(name, password string) error {
 	why := ""
 	switch text := strings.ToLower(password); {
@@ -48,7 +48,7 @@ func Check(name, password string) error {
 	return fmt.Errorf("%w: %s; choose another one", ErrWeak, why)
 }
 
-// leet undoes the usual signs in place of letters.
+// leet replaces the usual signs by the letters for which they stand.
 var leet = strings.NewReplacer("0", "o", "1", "l", "3", "e", "4", "a", "@", "a", "5", "s", "$", "s", "7", "t", "!", "i")
 
 // known reports whether a text is a frequent password, or one with other characters around its letters.
@@ -58,18 +58,19 @@ func known(text string) bool {
 			return true
 		}
 	}
-	// "passw0rd1234": the digits at the end are no letters, those inside are.
+	// In "passw0rd1234", the digits at the end are no letters, and the 0 inside is one.
 	tail := strings.TrimRightFunc(text, func(c rune) bool { return !unicode.IsLetter(c) })
 	_, found := slices.BinarySearch(worst(), leet.Replace(tail))
 	return found && tail != ""
 }
 
-// letters is a text without what is no letter at its ends.
+// letters removes the characters at both ends of a text that are no letters.
 func letters(text string) string {
 	return strings.TrimFunc(text, func(c rune) bool { return !unicode.IsLetter(c) })
 }
 
-// namedRest is how many characters a password needs in addition to the name and the name of the program.
+// namedRest is the number of characters that a password needs in addition to the name and the name of the
+// program.
 const namedRest = 6
 
 // named reports whether a text is hardly more than a name.
@@ -96,7 +97,7 @@ func repeats(text string) bool {
 	return len(slices.Compact(all)) < piece
 }
 
-// runsMin is how many sequences a password has at most if it is refused.
+// runsMin: a password that consists of at most this number of sequences is refused.
 const runsMin = 3
 
 var keyRows = [...]string{"qwertyuiop", "qwertzuiop", "azertyuiop", "asdfghjkl", "zxcvbnm", "yxcvbnm", "1234567890"}

@@ -23,7 +23,7 @@ func nameOf(a *workerv1.Attempt) attemptName {
 	return attemptName{a.GetRun(), a.GetTask(), a.GetToken()}
 }
 
-// past remembers the attempts that were done last.
+// past remembers the attempts that ended last.
 type past struct {
 	names []attemptName
 	next  int
@@ -105,8 +105,9 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 
 const filesMax = time.Minute
 
-// refute reports that an attempt does not run which ended here long ago and whose result was taken. A home
-// that gives it again has forgotten the result, as after a failover that lost it. The caller holds r.mu.
+// refute reports that an attempt does not run: it ended here long ago, and its result was accepted. A home
+// that sends the attempt again has forgotten the result, as after a failover that lost it. The caller holds
+// r.mu.
 func (r *Worker) refute(name attemptName, wire *workerv1.Attempt) {
 	r.has[name] = &attempt{name: wire, result: &workerv1.Result{Attempt: wire, State: "lost", Cause: causeDone}}
 }
@@ -122,7 +123,7 @@ func (r *Worker) begin(a *attempt) {
 	}
 }
 
-// end has an attempt ended, if it is here.
+// end ends an attempt, if it is here.
 func (r *Worker) end(name *workerv1.Attempt, mode worker.Mode) {
 	r.mu.Lock()
 	a := r.has[nameOf(name)]
@@ -145,7 +146,7 @@ func (a *attempt) stopCause() string {
 	return worker.CauseStopped
 }
 
-// started is the worker's word that an attempt has run for a second.
+// started receives the notice of the worker that an attempt has run for a second.
 func (r *Worker) started(k worker.Key, at time.Time) {
 	r.mu.Lock()
 	if a := r.byKey[k.ID()]; a != nil {
@@ -155,18 +156,18 @@ func (r *Worker) started(k worker.Key, at time.Time) {
 	r.wake()
 }
 
-// told is the worker's report.
+// told receives a report of the worker.
 func (r *Worker) told(ends ...worker.Result) {
 	for i := range ends {
 		r.ended(ends[i])
 	}
 }
 
-// ended takes note of the end of an attempt.
+// ended processes the end of an attempt.
 func (r *Worker) ended(res worker.Result) {
 	r.mu.Lock()
 	a := r.byKey[res.Key.ID()]
-	if a == nil { // of a life that is over
+	if a == nil { // of an earlier registration
 		r.mu.Unlock()
 		r.work.Taken([]worker.ID{res.Key.ID()})
 		return
@@ -217,7 +218,7 @@ func (r *Worker) stir() {
 }
 
 const (
-	// reportsMax bounds the concurrent reports. Results that come meanwhile share the next one.
+	// reportsMax bounds the concurrent reports. Results that arrive in the meantime share the next report.
 	reportsMax = 4
 	// resultsMax bounds the results of one report.
 	resultsMax = 500
@@ -248,7 +249,7 @@ func (r *Worker) reports(ctx context.Context) {
 	}
 }
 
-// flush sends what waits, once.
+// flush sends all waiting reports once.
 func (r *Worker) flush(ctx context.Context) {
 	r.mu.Lock()
 	in, home := &workerv1.ReportRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid, Starts: !r.draining && !r.anew}, r.home
@@ -292,8 +293,8 @@ func (r *Worker) flush(ctx context.Context) {
 	}
 }
 
-// taken tells the keeper which ends it may drop: they were acknowledged, and all output of the attempt was,
-// too. Until then another process would have to continue with the attempt.
+// taken tells the keeper which ends it may drop: ends that were acknowledged, if all output of their attempts
+// was acknowledged, too. Until then another process would have to continue the attempt.
 func (r *Worker) taken() {
 	var sent []worker.ID
 	r.mu.Lock()
@@ -310,7 +311,7 @@ func (r *Worker) taken() {
 	}
 }
 
-// news is the next report about an attempt.
+// news returns the next report about an attempt.
 func (a *attempt) news() *workerv1.Result {
 	if a.result != nil {
 		return a.result
@@ -318,8 +319,8 @@ func (a *attempt) news() *workerv1.Result {
 	return a.told
 }
 
-// acknowledge takes the verdict on a report. It returns true if the report must be sent again, or if there
-// is more to report.
+// acknowledge processes the verdict on a report. It returns true if the report must be sent again, or if
+// there is more to report.
 func (r *Worker) acknowledge(a *attempt, said *workerv1.Result, v workerv1.Verdict) bool {
 	r.mu.Lock()
 	a.busy = false
@@ -332,7 +333,7 @@ func (r *Worker) acknowledge(a *attempt, said *workerv1.Result, v workerv1.Verdi
 		if a.told == said {
 			a.told = nil
 		}
-		if v == workerv1.Verdict_VERDICT_STALE || v == workerv1.Verdict_VERDICT_RUN_ENDED { // it was taken away
+		if v == workerv1.Verdict_VERDICT_STALE || v == workerv1.Verdict_VERDICT_RUN_ENDED { // another attempt holds the task
 			go r.work.Stop(a.key, worker.ModeKill)
 		}
 		return a.result != nil

@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/local"
 )
 
-// wireOwn are addresses of Skein itself as they are sent.
+// wireOwn returns the addresses of Skein itself in the form of a message.
 func wireOwn(all []egress.Own) []*workerv1.Own {
 	out := make([]*workerv1.Own, len(all))
 	for i, own := range all {
@@ -18,8 +18,9 @@ func wireOwn(all []egress.Own) []*workerv1.Own {
 	return out
 }
 
-// rules returns the addresses that a request may reach: those that both the home and this worker allow. Own
-// addresses are those that came with the job, and the nodes that this worker knows. The caller holds r.mu.
+// rules returns the addresses that a request may reach: those that both the home and this worker allow. The
+// addresses of Skein itself are those that came with the job, and the nodes that this worker knows. The
+// caller holds r.mu.
 func (r *Worker) rules(q *workerv1.Request) egress.Rules {
 	out := egress.Rules{Policies: slices.Concat(q.Egress, r.cfg.Egress.Policies), Proxy: r.cfg.Egress.Proxy}
 	if len(out.Policies) == 0 && onLoopback(r.cfg.Servers) {

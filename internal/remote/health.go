@@ -2,8 +2,8 @@ package remote
 
 // Health is the state of a worker at one moment.
 type Health struct {
-	Attached bool // a node is its home
-	Draining bool // it takes nothing new
+	Attached bool // it is attached to a home node
+	Draining bool // takes no new attempts
 	Full     bool // its data folder has no room for attempts
 	Slots    int
 	Running  int // attempts that have not ended
@@ -27,7 +27,7 @@ func HealthOf(r *Worker) Health {
 	return h
 }
 
-// Unready returns why the worker takes no attempt now. It returns "" if it takes attempts.
+// Unready returns the reason why the worker takes no attempt now. It returns "" if it takes attempts.
 func (h Health) Unready() string {
 	switch {
 	case h.Draining:

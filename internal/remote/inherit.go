@@ -17,14 +17,14 @@ type tag struct {
 	Life *life `json:"remote_worker"`
 }
 
-// life is under which name and handler the cluster knows a worker.
+// life is the name and the handler under which the cluster knows a worker.
 type life struct {
 	Name    string `json:"name"`
 	UUID    string `json:"uuid"`
 	Handler int64  `json:"handler"`
 }
 
-// brand has the keeper know whose attempts it is going to hold.
+// brand stores in the keeper the identity of the worker whose attempts it will hold.
 func (r *Worker) brand(l life) {
 	text, err := json.Marshal(tag{&l})
 	if err != nil {
@@ -33,8 +33,8 @@ func (r *Worker) brand(l life) {
 	r.work.Brand(string(text))
 }
 
-// inherit takes over what an earlier process has left with the keeper. It is called before anything is
-// reported.
+// inherit takes over the attempts that an earlier process has left in the keeper. It runs before the first
+// report.
 func (r *Worker) inherit(a *worker.Adopted) error {
 	defer r.sweep()
 	var t tag
@@ -59,7 +59,7 @@ func (r *Worker) inherit(a *worker.Adopted) error {
 	return nil
 }
 
-// take makes an attempt this worker's that its keeper has.
+// take takes over an attempt that its keeper has.
 func (r *Worker) take(k worker.Key, cpu, memory int64) {
 	a := &attempt{key: k, kept: true, files: true, name: &workerv1.Attempt{Run: k.RunID, Task: int32(k.Ref), Token: int64(k.Attempt), CpuMillis: cpu, MemoryBytes: memory}}
 	r.has[nameOf(a.name)], r.byKey[k.ID()] = a, a
@@ -101,16 +101,16 @@ func (r *Worker) bequeath(ctx context.Context) {
 	}
 	if n := r.open(); n > 0 {
 		r.log.Warn("results of an earlier process were not accepted; their attempts run again", "code", "results_lost", "results", n)
-	} else if err := r.shipper.Flush(ctx); err != nil { // under this handler, because no later one may deliver them
+	} else if err := r.shipper.Flush(ctx); err != nil { // under this handler, because no later handler may deliver them
 		r.log.Warn("the end of some logs is on this machine only", "code", "logs_unsent", "err", err)
 	}
 	cancel()
 	polling.Wait()
-	if r.attached() { // or the name would be held until its lease is over
+	if r.attached() { // otherwise the name would be held until its lease ends
 		r.bye()
 	}
 	r.mu.Lock()
-	r.former = &life{r.cfg.Name, r.uuid, r.handler} // if no node was told, it is ended when the name is found to be held
+	r.former = &life{r.cfg.Name, r.uuid, r.handler} // if no node was notified, the registration is ended when the name is found to be held
 	r.mu.Unlock()
 	r.forget()
 }
@@ -146,17 +146,17 @@ func (r *Worker) bury(ctx context.Context) bool {
 const bequeathMax = 10 * time.Second
 
 // stay keeps an attachment until ctx ends, while results are delivered. Attempts that the home node assigns
-// meanwhile are lost when the registration ends.
+// in this time are lost when the registration ends.
 func (r *Worker) stay(ctx context.Context) {
 	for ctx.Err() == nil {
-		if r.attached() && r.turn(ctx) != nil && ctx.Err() == nil { // a poll that was given up lost nothing
+		if r.attached() && r.turn(ctx) != nil && ctx.Err() == nil { // a poll that was given up has lost nothing
 			r.detached()
 		}
 		wait(ctx, pauseMin)
 	}
 }
 
-// brought is how many attempts' artifacts are on their way.
+// brought is the number of attempts whose artifacts are being sent.
 func (r *Worker) brought() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,13 +168,13 @@ func (r *Worker) brought() (n int) {
 	return n
 }
 
-// leasePerLag: what runs here must be gone before the others may take this worker for dead. Its row is
-// renewed up to a heartbeat before what it was answered last, and a heartbeat is at most a quarter of the
-// lag.
+// leasePerLag: the attempts here must have ended before another node may declare this worker dead. The row of
+// the worker may have been renewed up to a heartbeat before the last answer. A heartbeat is at most a quarter
+// of the lag.
 const leasePerLagNum, leasePerLagDen = 3, 4
 
-// renew lets the running attempts live for a lease after this instant of the boot clock, at which their
-// home had heard of the worker.
+// renew extends the life of the running attempts to a lease after this instant of the boot clock, at which
+// their home had heard of the worker.
 func (r *Worker) renew(heard time.Duration) {
 	r.mu.Lock()
 	lag := r.lag

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// inputs reads the files that an attempt gets of other attempts. It asks the present home, which finds them
+// inputs reads the files that an attempt gets from other attempts. It asks the present home, which finds them
 // on any node. If the home is lost, the next home continues from the same byte.
 type inputs struct {
 	r *Worker
@@ -44,7 +44,7 @@ func (i *inputs) Read(ctx context.Context, in *worker.Input, offset int64) (data
 	return data, err
 }
 
-// ask asks the home. If another try may help, the error says why.
+// ask asks the home. If a retry may help, the error says why.
 func (i *inputs) ask(ctx context.Context, call func(context.Context, caller) error) error {
 	c, err := i.r.caller()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// Folder is where a task works: the folder of its workflow file if this machine has that folder, so that the
-// task finds the other files there. Otherwise it is "": a new folder with the files of the version.
+// Folder is the working folder of a task: the folder of its workflow file if this machine has that folder, so
+// that the task finds the other files there. "" means a new folder with the files of the version.
 func Folder(origin, dir string) (string, error) {
 	if filepath.IsAbs(dir) {
 		return dir, nil
@@ -65,7 +65,7 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 	return out, nil
 }
 
-// Wire is a job as it is sent. The attempt is the sender's to add.
+// Wire is the form of a job in a message. The sender adds the attempt.
 func Wire(j *worker.Job, origin, dir string, files bool) *workerv1.Job {
 	out := &workerv1.Job{Namespace: j.Key.Namespace, Workflow: j.Key.Workflow, Task: j.Key.Task, IdempotencyKey: j.Key.IdempotencyKey, Traceparent: j.Key.Traceparent,
 		Argv: j.Argv, Env: j.Env, Origin: origin, Dir: dir, Files: files, TimeoutMillis: j.Timeout.Milliseconds(),
@@ -99,7 +99,7 @@ func filesOf(in *workerv1.FilesResponse) []worker.File {
 	return files
 }
 
-// lost are the causes of results that say nothing of the task, in words for people.
+// lost are the causes of results that say nothing about the task, described for people.
 var lost = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died", worker.CauseRoom: dag.LostNoRoom}
 
 // resultOf makes the report of an attempt's end.

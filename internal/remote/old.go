@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// logsKept is how long a log stays here after its last line. A worker does not hear which runs are kept; the
-	// cluster has the end of their logs for as long as they are.
+	// logsKept is the time for which a log stays here after its last line. A worker does not know which runs are
+	// kept. The cluster keeps the end of their logs as long as the runs.
 	logsKept = 7 * 24 * time.Hour
-	// tidyFirst after the start, then every tidyEvery, old logs are looked for.
+	// Old logs are searched at tidyFirst after the start, and then every tidyEvery.
 	tidyFirst = time.Minute
 	tidyEvery = 6 * time.Hour
 )
@@ -37,8 +37,8 @@ func (r *Worker) tidies(ctx context.Context) {
 	}
 }
 
-// tidy deletes the logs of attempts that this worker does not have any more and that were written last before
-// an instant, and folders that have been empty since. It says how many logs went.
+// tidy deletes logs whose attempt this worker no longer has and whose last line is older than an instant. It
+// also deletes folders that have been empty since then. It returns the number of deleted logs.
 func (r *Worker) tidy(ctx context.Context, before time.Time) (gone int, err error) {
 	root, live := filepath.Join(r.cfg.Data, "logs"), r.logsInUse()
 	var folders []string
@@ -54,7 +54,7 @@ func (r *Worker) tidy(ctx context.Context, before time.Time) (gone int, err erro
 			return nil
 		}
 		if info, err := d.Info(); err != nil || !info.ModTime().Before(before) {
-			return nil // of this moment, or gone
+			return nil // written just now, or removed
 		}
 		if d.IsDir() {
 			folders = append(folders, path)
@@ -64,7 +64,7 @@ func (r *Worker) tidy(ctx context.Context, before time.Time) (gone int, err erro
 		return os.Remove(path)
 	})
 	for i := len(folders) - 1; i >= 0 && err == nil; i-- { // the innermost first
-		_ = os.Remove(folders[i]) // unless something is in it
+		_ = os.Remove(folders[i]) // fails if the folder is not empty
 	}
 	if err != nil {
 		return gone, fmt.Errorf("delete old logs: %w", err)
@@ -72,7 +72,7 @@ func (r *Worker) tidy(ctx context.Context, before time.Time) (gone int, err erro
 	return gone, nil
 }
 
-// logsInUse are the files that attempts here may yet write to, or that wait for the cluster.
+// logsInUse are the files that attempts here may still write to, or that are not sent to the cluster yet.
 func (r *Worker) logsInUse() map[string]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,17 +21,17 @@ import (
 const (
 	// outgoingName is the folder in the data folder in which artifacts wait until a home has them.
 	outgoingName = "outgoing"
-	// bringsMax is how many attempts' artifacts are brought at a time.
+	// bringsMax bounds the attempts whose artifacts are sent at a time.
 	bringsMax = 4
 	// pieceMax bounds the piece of a file in one call, in bytes.
 	pieceMax = 1 << 20
-	// putMax bounds one call. The last one of a file waits for the disk, KeepArtifacts for the whole.
+	// putMax bounds one call. The last call of a file waits for the disk, and KeepArtifacts waits for all files.
 	putMax = time.Minute
-	// againMax is how often all begins again because the home has got something else.
+	// againMax bounds how often the transfer begins again because the home has received something else.
 	againMax = 5
-	// fullMax bounds the pause between two tries at a home that cannot keep them.
+	// fullMax bounds the pause between two tries at a home whose disk is full.
 	fullMax = 30 * time.Second
-	// bringMax is how long artifacts are offered to homes that cannot take them.
+	// bringMax is the time for which artifacts are offered to homes that cannot take them.
 	bringMax = time.Hour
 )
 
@@ -66,11 +66,11 @@ func (r *Worker) bring(ctx context.Context, a *attempt, res worker.Result) {
 	r.settled(a, &res)
 }
 
-// deliver brings the artifacts until a home has kept them. Its errors are for a person.
+// deliver sends the artifacts until a home has kept them. Its errors are for people.
 func (r *Worker) deliver(ctx context.Context, a *attempt) error {
 	list, err := r.outgoing.List(ctx, artifactsOf(&a.key))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // nothing was to be kept
+		return nil // there are no files to keep
 	}
 	if err != nil {
 		return fmt.Errorf("artifacts cannot be read: %w", err)
@@ -79,11 +79,11 @@ func (r *Worker) deliver(ctx context.Context, a *attempt) error {
 	for pause, began := pauseMin, time.Now(); ; pause *= 2 {
 		err := r.offer(ctx, a, list)
 		switch why := reason(err); {
-		case err == nil, why == stale, why == runEnded: // its report will hear the same
+		case err == nil, why == stale, why == runEnded: // the report of the attempt will get the same answer
 			return nil
 		case context.Cause(ctx) != nil:
 			return context.Cause(ctx)
-		case why == malformed && len(list) == 0: // a home of an older version is not told that there is nothing
+		case why == malformed && len(list) == 0: // a home of an older version does not learn that there are no files
 			return nil
 		case errors.Is(err, errLocal), why == tooMuch, why == final:
 			return err
@@ -96,7 +96,7 @@ func (r *Worker) deliver(ctx context.Context, a *attempt) error {
 		}
 		r.log.Debug("artifacts are not with the home yet", "run", a.name.Run, "task", a.key.Task, "err", err)
 		limit := pauseMax
-		if connect.CodeOf(err) == connect.CodeUnavailable { // its disk is full: all is sent again
+		if connect.CodeOf(err) == connect.CodeUnavailable { // the disk of the home is full: everything is sent again
 			limit = fullMax
 		}
 		pause = min(pause, limit)
@@ -137,8 +137,8 @@ func (r *Worker) offer(ctx context.Context, a *attempt, list []artifact.Info) er
 	in := &workerv1.PutArtifactRequest{Handler: c.handler, Lease: c.lease, Uuid: c.uuid, Attempt: a.name}
 	var file pieces
 	defer file.close()
-	// Each call makes progress, or the home has begun again. In that case it makes as many further calls as
-	// there are pieces, once.
+	// Each call makes progress, or the home has begun again. In that case the number of further calls is the
+	// number of pieces, once.
 	calls := 2
 	for i := range list {
 		calls += 2 * int(list[i].Size/pieceMax+1)
@@ -200,14 +200,14 @@ func (p *pieces) close() {
 	}
 }
 
-// sweep removes what waited for a home and belongs to no attempt that is here: a process that is gone has
-// left it. It is called before anything runs that is not adopted.
+// sweep removes files that wait for a home and belong to no attempt here. A process that has died has left
+// them. It is called before any attempt starts that is not adopted.
 func (r *Worker) sweep() {
 	here := map[string]bool{}
 	for name := range r.has {
 		here[name.Run] = true
 	}
-	runs, _ := filepath.Glob(filepath.Join(r.outgoing.Path, "artifacts", "*", "*", "*")) // its only error is of the pattern
+	runs, _ := filepath.Glob(filepath.Join(r.outgoing.Path, "artifacts", "*", "*", "*")) // its only error is a wrong pattern
 	for _, at := range runs {
 		if !here[filepath.Base(at)] {
 			if err := os.RemoveAll(at); err != nil {

@@ -10,13 +10,13 @@ import (
 	"connectrpc.com/connect"
 )
 
-// refusedTell is the shortest time between two log lines that say the same about a refusal.
+// refusedTell is the shortest time between two log lines about the same refusal.
 const refusedTell = time.Minute
 
 // refusal limits the log lines about tries to attach that fail. Only one goroutine uses it.
 type refusal struct {
 	told time.Time
-	said string // the remedy, as last told
+	said string // the remedy in the last line
 }
 
 // refused logs that no node accepts this worker. If there is a remedy, it logs at once, otherwise after a
@@ -58,7 +58,7 @@ func hasCode(err error, code connect.Code) bool {
 	return connect.CodeOf(err) == code
 }
 
-// remedy says what a person can do about an error of attaching. It returns "" if waiting is all.
+// remedy returns the remedy for an error of attaching. It returns "" if a person can only wait.
 func (r *Worker) remedy(err error) string {
 	how := "make one where the cluster runs: skein token create --kind worker --name " + r.cfg.Name + " --out FILE; then start this worker with --token-file FILE, or with the token in SKEIN_API_TOKEN"
 	if r.cfg.Renewed != nil {

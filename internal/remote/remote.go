@@ -31,7 +31,7 @@ import (
 
 // Config describes a worker. Servers, Name, Data and Slots are required.
 type Config struct {
-	Servers []string // URLs of nodes, tried in turn; it learns the others from its home
+	Servers []string // URLs of nodes, tried in turn; the home names further ones
 	Token   string   // sent as a bearer token; "": none
 	// Renewed returns the token again after a node refused it. It is nil if there is no other token.
 	Renewed func() (string, error)
@@ -43,14 +43,14 @@ type Config struct {
 	Groups    []string
 	Labels    map[string]string
 	Data      string   // locked by the caller
-	Lock      *os.File // by which it is, for the keeper
+	Lock      *os.File // the lock on Data, for the keeper
 	PassEnv   []string
-	Isolation string        // of what it runs: see worker.Config
+	Isolation string        // the isolation of its tasks: see worker.Config
 	Protected []string      // likewise
 	Lease     time.Duration // how long attempts outlive the last answer; 0: worker.LeaseDefault
 	Drain     time.Duration
 	Version   string
-	Egress    egress.Rules // of the requests of tasks, besides what the home says
+	Egress    egress.Rules // the rules for the requests of tasks, in addition to the rules of the home
 	Log       *slog.Logger
 }
 
@@ -60,12 +60,12 @@ type attempt struct {
 	key    worker.Key
 	kept   bool             // the keeper holds or held the attempt
 	result *workerv1.Result // nil: it runs
-	told   *workerv1.Result // that it runs; nil: not yet, or acknowledged
+	told   *workerv1.Result // the notice that it runs; nil: not yet, or acknowledged
 	busy   bool             // a report of it is on its way
 	ref    logs.Ref
-	files  bool                    // it may leave some behind
-	halt   context.CancelCauseFunc // of the bringing of its artifacts; nil: it is not that far
-	mode   worker.Mode             // in which it is to end then
+	files  bool                    // it may leave files behind
+	halt   context.CancelCauseFunc // ends the sending of its artifacts; nil: the sending has not begun
+	mode   worker.Mode             // the mode in which it must end then
 }
 
 // Worker is a worker process.
@@ -80,39 +80,40 @@ type Worker struct {
 	outgoing artifact.Folder
 	brings   chan struct{}          // cap bringsMax
 	gives    chan struct{}          // cap givesMax
-	bringing sync.WaitGroup         // of artifacts, and of pieces of logs
+	bringing sync.WaitGroup         // goroutines that send artifacts or pieces of logs
 	life     context.Context        // of the goroutines of this worker
 	token    atomic.Pointer[string] // the token that is sent
 	kick     chan struct{}          // cap 1: there is something to report
-	idle     chan struct{}          // cap 1: something ended
+	idle     chan struct{}          // cap 1: an attempt has ended
 
 	mu       sync.Mutex // protects following fields
 	has      map[attemptName]*attempt
-	byKey    map[worker.ID]*attempt // those without a result
-	unsent   []*attempt             // acknowledged, but not all that they printed is
+	byKey    map[worker.ID]*attempt // the attempts without a result
+	unsent   []*attempt             // acknowledged, but not all of their output is
 	running  int
 	anew     bool // the attempts here only wait for the delivery of their results: see bequeath
 	past     past
 	handler  int64
 	uuid     string
-	former   *life // of an earlier process that has left nothing; nil: there is none, or it is over
+	former   *life // of an earlier process that has left no attempts; nil: there is none, or it has ended
 	lease    int64 // 0: not attached
 	home     string
 	nodes    []string
 	lag      time.Duration
 	poll     time.Duration
 	ack      int64
-	again    bool               // attempts may have been sent that did not arrive, or had no slot: the next Poll says so
-	asking   bool               // the Poll that is open does
+	again    bool               // some sent attempts may not have arrived, or had no slot: the next Poll says so
+	asking   bool               // whether the open Poll has asked for that
 	hangUp   context.CancelFunc // of that
 	hungUp   bool               // it was
 	draining bool
 	full     bool // the data folder has no room for attempts
-	logs     bool // the home keeps what attempts print
+	logs     bool // the home keeps the output of attempts
 	logsKeep int64
 }
 
-// New makes a worker, and finds the keeper of its process trees, or starts one; nothing happens until Run.
+// New makes a worker. It finds the keeper of the worker's process trees, or starts one. Nothing else happens
+// before Run.
 func New(ctx context.Context, cfg Config) (*Worker, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -123,7 +124,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 		r.http.Transport = &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute}
 	}
 	r.token.Store(&cfg.Token)
-	data, err := filepath.Abs(cfg.Data) // the keeper is elsewhere
+	data, err := filepath.Abs(cfg.Data) // the keeper has another working folder
 	if err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
@@ -225,7 +226,7 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	case err = <-fatal:
 	}
 	detach()
-	<-over // or it would attach again
+	<-over // otherwise it would attach again
 	r.leave()
 	end()
 	wg.Wait()
@@ -239,13 +240,13 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 const (
 	pauseMin = 50 * time.Millisecond
 	pauseMax = 2 * time.Second
-	// lostPause is before a worker that has lost its home registers again.
+	// lostPause is the pause before a worker that has lost its home registers again.
 	lostPause = 200 * time.Millisecond
-	// comeAgainMax bounds the pause that a node may ask for: far less than a lease.
+	// comeAgainMax bounds the pause that a node may request. It is far less than a lease.
 	comeAgainMax = 5 * time.Second
 )
 
-// comeAgain returns the pause that a busy node asks a worker for. It returns 0 for other errors.
+// comeAgain returns the pause that a busy node requests. It returns 0 for other errors.
 func comeAgain(err error) time.Duration {
 	var is *connect.Error
 	if !errors.As(err, &is) {
@@ -265,7 +266,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// forget begins a new life: this worker has no attempts.
+// forget begins a new life, without attempts.
 func (r *Worker) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -312,7 +313,7 @@ func (r *Worker) detached() {
 	r.mu.Unlock()
 }
 
-// sessions attaches to one home after another. Its error is one that no waiting will cure.
+// sessions attaches to one home after another. It returns only errors that do not end by themselves.
 func (r *Worker) sessions(ctx context.Context) error {
 	pause, why := pauseMin, refusal{}
 	for ctx.Err() == nil {
@@ -323,7 +324,7 @@ func (r *Worker) sessions(ctx context.Context) error {
 			}
 			switch reason(err) {
 			case nameTaken:
-				r.killAll(ctx) // if it had a life, what it runs is others'
+				r.killAll(ctx) // if it was registered before, other workers have its attempts now
 				return err
 			case alone, malformed:
 				return err
@@ -350,16 +351,16 @@ func (r *Worker) sessions(ctx context.Context) error {
 		if err := r.turn(ctx); err != nil && ctx.Err() == nil {
 			r.log.Info("the home node was lost", "code", "home_lost", "home", r.home, "err", err)
 			r.detached()
-			wait(ctx, lostPause) // others have lost it, too: they are not to come back in step
+			wait(ctx, lostPause) // random, because other workers have lost the same home
 		}
 	}
 	return nil
 }
 
-// attach registers with the first node that takes it, beginning with the home of before.
+// attach registers with the first node that accepts the worker, beginning with the previous home.
 func (r *Worker) attach(ctx context.Context) error {
 	r.mu.Lock()
-	if r.uuid == "" { // kept until an answer comes: the first one may have been lost
+	if r.uuid == "" { // kept until an answer arrives: the first answer may have been lost
 		r.uuid = uuid.NewString()
 	}
 	in := &workerv1.RegisterRequest{Name: r.cfg.Name, Uuid: r.uuid, Handler: r.handler, Slots: int32(r.cfg.Slots), Groups: r.cfg.Groups,
@@ -389,14 +390,14 @@ func (r *Worker) attach(ctx context.Context) error {
 
 const registerMax = 3 * time.Second
 
-// errLease says that a worker's lease cannot be renewed in time, so that it would end attempts for no reason.
+// errLease says that a worker's lease cannot be renewed in time. The worker would end attempts for no reason.
 var errLease = errors.New("the lease of this worker is too short")
 
-// pollsPerLease: a renewal counts from the time at which a poll was sent. The next renewal ends up to two
-// polls later, and one may come late.
+// pollsPerLease is the number of polls in a lease. A renewal counts from the time at which a poll was sent.
+// The next renewal ends up to two polls later, and one may come late.
 const pollsPerLease = 3
 
-// settle handles the answer to a registration.
+// settle processes the answer to a registration.
 func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterResponse, sent time.Duration) error {
 	if least := pollsPerLease * time.Duration(out.PollMillis) * time.Millisecond; r.work.Lease() < least {
 		return fmt.Errorf("%w: it is %v, and %s answers every %v: give it --lease %dms or more", errLease, r.work.Lease(), url, least/pollsPerLease, least.Milliseconds())
@@ -422,7 +423,7 @@ func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterR
 	return ctx.Err()
 }
 
-// learn keeps the addresses of nodes: those that the worker was started with, and the present ones.
+// learn keeps the addresses of nodes: the addresses with which the worker was started, and the present ones.
 func (r *Worker) learn(nodes []string) {
 	all := slices.Clone(r.cfg.Servers)
 	for _, n := range nodes {
@@ -433,7 +434,7 @@ func (r *Worker) learn(nodes []string) {
 	r.nodes = all
 }
 
-// lists returns the attempts that the worker has, and the ended ones whose reports were not taken.
+// lists returns the attempts that the worker has, and the ended attempts whose reports were not accepted.
 func (r *Worker) lists() (running, ended []*workerv1.Attempt) {
 	for _, a := range r.has {
 		if a.result == nil {
@@ -484,7 +485,7 @@ func (r *Worker) turn(ctx context.Context) error {
 	}
 	r.give(out.Read)
 	if refused {
-		wait(ctx, pauseMin) // it will be sent again
+		wait(ctx, pauseMin) // the report will be sent again
 	}
 	return nil
 }
@@ -500,7 +501,7 @@ func (r *Worker) missed() {
 	}
 }
 
-// killAll ends everything and waits until it is gone.
+// killAll ends all attempts and waits until they have ended.
 func (r *Worker) killAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.mu.Lock()
@@ -527,7 +528,7 @@ func (r *Worker) kill() {
 	}
 }
 
-// drain takes no new attempts. It waits until the running ones have ended and their results are taken.
+// drain takes no new attempts. It waits until the running ones have ended and their results are accepted.
 func (r *Worker) drain(hurry <-chan struct{}) {
 	r.mu.Lock()
 	r.draining = true

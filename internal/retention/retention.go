@@ -32,8 +32,8 @@ const (
 	// forgetIdle bounds the time between two looks at a workflow. If a pass deletes none of its rows, the next
 	// look comes later.
 	forgetIdle = 6 * time.Hour
-	// onceMin is the time for which a run is kept whose key a client has made by itself, as the command line
-	// does. The client tries again for minutes.
+	// onceMin is the time for which a run is kept if its key was made by a client for one request, as the command
+	// line does. The client repeats its request for minutes.
 	onceMin = time.Hour
 	// forgetRunsMin and forgetRunsMax bound the runs of a transaction. Between them the number adapts so that
 	// a transaction takes about forgetTime.
@@ -43,18 +43,18 @@ const (
 	RestUsual = 4
 	// upgradeRest is the least pause between two steps of an upgrade.
 	upgradeRest = 100 * time.Millisecond
-	// strayLooks bounds the folders of logs that one pass looks at. StrayAge is the least age of a folder
-	// without a run that is deleted.
+	// strayLooks bounds the folders of logs that one pass checks. StrayAge is the least age of a folder without a
+	// run that is deleted.
 	strayLooks = 2000
 	StrayAge   = 7 * 24 * time.Hour
-	// SupersededMin is the least time for which a version of a workflow that a task makes must have had a
-	// successor before it is deleted. Every start of a run of the version has completed by then.
-	// forgetVersions bounds a transaction.
+	// SupersededMin is the least age of the successor of a version before the version is deleted, for workflows
+	// that tasks make. Every start of a run of the version has completed by then. forgetVersions bounds a
+	// transaction.
 	SupersededMin  = 7 * 24 * time.Hour
 	forgetVersions = 100
 )
 
-// Rules say what is kept, unless a workflow says otherwise.
+// Rules say how long runs are kept, unless the workflow has rules of its own.
 type Rules struct {
 	Age  time.Duration // of finished runs; 0: for ever
 	Runs int           // finished runs of a workflow
@@ -64,36 +64,36 @@ type Rules struct {
 // Bounds limit the records that are kept in addition to runs, by age (0: for ever) and number.
 type Bounds struct {
 	KeysAge       time.Duration // idempotency keys: of runs, and answers to requests
-	Keys          int           // finished runs of a workflow that a key protects; answers in all
+	Keys          int           // finished runs of a workflow that a key protects; all stored answers
 	CallsAge      time.Duration // signed calls of webhooks
 	Calls         int           // in all
-	FiresAge      time.Duration // lines of the ledger that say that a run was started in time
+	FiresAge      time.Duration // lines of the ledger for runs that started in time
 	ExceptionsAge time.Duration // all other lines
 	Fires         int           // lines of a workflow
 	DaysAge       time.Duration // the counts by day of deleted lines
-	BackfillsAge  time.Duration // backfills that are over
+	BackfillsAge  time.Duration // ended backfills
 	Backfills     int           // of a workflow
-	Versions      int           // of a workflow, besides those that a run has
+	Versions      int           // of a workflow, in addition to the versions that a run has
 	RecordsAge    time.Duration // ended tokens, former processes, orders to nodes
 	Records       int           // former processes
 }
 
-// Config is what a Cleaner needs.
+// Config holds the dependencies of a Cleaner.
 type Config struct {
 	Store store.Store
-	// Rules returns the present rules. Changed tells that they are others now; nil: they never are.
+	// Rules returns the present rules. Changed signals that the rules have changed; nil: they never change.
 	Rules   func() Rules
 	Changed <-chan struct{}
-	ByHand  func() bool            // reports whether nothing is deleted, because this is no server
+	ByHand  func() bool            // reports whether nothing is deleted, because this process is no server
 	Owner   func() dag.HandlerID   // of this node's shards
-	Owns    func(dag.ShardID) bool // reports whether a shard is this node's
-	// Exists returns an error of the kind errkind.ErrNotFound if a run is gone.
+	Owns    func(dag.ShardID) bool // reports whether this node owns a shard
+	// Exists returns an error of the kind errkind.ErrNotFound if a run does not exist any more.
 	Exists func(context.Context, dag.RunID) error
 	// DeleteFiles deletes the logs and artifacts of runs on this node and in the shared folders.
 	DeleteFiles func(context.Context, []logs.Run) error
 	Roots       []string // folders that have a folder of each namespace
-	// Superseded is the least time for which a version of a workflow that a task makes must have had a
-	// successor before it is deleted.
+	// Superseded is the least age of the successor of a version before the version is deleted, for workflows that
+	// tasks make.
 	Superseded time.Duration
 	// Rest is the pause after a transaction, in multiples of the time that the transaction took.
 	Rest   int
@@ -108,11 +108,11 @@ func (c *Config) rest(took time.Duration) time.Duration { return time.Duration(c
 // Cleaner deletes old rows of the shards that this node owns, and the files of runs that are gone.
 type Cleaner struct {
 	cfg   Config
-	rows  store.Retention // nil: the store forgets nothing
+	rows  store.Retention // nil: the store deletes nothing
 	limit int
 	rules map[dag.WorkflowID]rule
 	turns map[dag.WorkflowID]turn
-	stray map[string]string // by folder of logs or artifacts: the run looked at last
+	stray map[string]string // by folder of logs or artifacts: the run that was checked last
 	// passes counts the passes through all workflows.
 	passes int64
 }
@@ -139,8 +139,8 @@ func New(cfg Config) *Cleaner {
 	return &Cleaner{cfg: cfg, rows: rows, limit: forgetRunsMin, rules: map[dag.WorkflowID]rule{}, turns: map[dag.WorkflowID]turn{}, stray: map[string]string{}}
 }
 
-// upgrade lets the store complete what a migration has begun. It rests between two steps for as long as a
-// step took, at least upgradeRest: another node may be at work.
+// upgrade lets the store complete the work that a migration has begun. It pauses between two steps for as
+// long as a step took, and for at least upgradeRest, because another node may do the same work.
 func (c *Cleaner) upgrade(ctx context.Context) {
 	st, ok := c.cfg.Store.(store.Upgrader)
 	if !ok || c.cfg.ByHand() {
@@ -185,7 +185,7 @@ func (c *Cleaner) Run(ctx context.Context) {
 			return
 		case <-time.After(next):
 		case <-c.cfg.Changed:
-			clear(c.turns) // other bounds hold for each workflow now
+			clear(c.turns) // the bounds of each workflow have changed
 		}
 		if c.cfg.ByHand() || c.rows == nil {
 			continue
@@ -200,8 +200,8 @@ func (c *Cleaner) Run(ctx context.Context) {
 	}
 }
 
-// Pass deletes rows of all workflows whose shards this node owns, then files. A failure of the rows does not
-// keep the files.
+// Pass deletes rows of all workflows whose shards this node owns, and then files. If the rows fail, the files
+// are deleted nevertheless.
 func (c *Cleaner) Pass(ctx context.Context) error {
 	err := c.tables(ctx)
 	for _, root := range c.cfg.Roots {
@@ -213,7 +213,7 @@ func (c *Cleaner) Pass(ctx context.Context) error {
 	return err
 }
 
-// expiry says which runs of a workflow may be deleted in this pass.
+// expiry selects the runs of a workflow that may be deleted in this pass.
 func (c *Cleaner) expiry(ctx context.Context, w *store.Workflow, r *rule, now dag.Micros) (x store.Expiry, err error) {
 	b := c.cfg.Rules().Bounds
 	x = store.Expiry{Shard: w.Shard, Workflow: w.ID, Keyed: before(now, b.KeysAge), Once: before(now, onceMin)}
@@ -223,7 +223,7 @@ func (c *Cleaner) expiry(ctx context.Context, w *store.Workflow, r *rule, now da
 	if x.To, err = c.rows.FinishedBut(ctx, w.ID, int(r.Runs)); err != nil {
 		return x, err
 	}
-	if x.To.IsZero() && int64(b.Keys) >= r.Runs { // there are no more runs than a key protects
+	if x.To.IsZero() && int64(b.Keys) >= r.Runs { // there are not more runs than Keys protects
 		return x, nil
 	}
 	x.KeyedTo, err = c.rows.FinishedBut(ctx, w.ID, b.Keys)
@@ -249,8 +249,8 @@ func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, now dag.
 			c.cfg.Log.Warn("files of deleted runs could not be deleted; a later pass deletes them", "code", "run_files_left", "err", err)
 		}
 		total += len(did.Runs)
-		// Later runs than To are selected by age alone, and most are younger than those before them. Old runs that
-		// stay, because of their keys or a backfill, do not end the pass.
+		// Runs after To are selected by age alone, and most of them are younger than those before them. Old runs
+		// that stay because of their keys or a backfill do not end the pass.
 		if did.Next.IsZero() || len(did.Runs) == 0 && !did.Old && did.Next.Compare(x.To) > 0 {
 			break
 		}
@@ -270,8 +270,8 @@ func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, now dag.
 	return total, nil
 }
 
-// rule returns the retention of a workflow: that of its present version, completed by the settings of the
-// node.
+// rule returns the retention of a workflow: the retention of its present version, completed by the settings
+// of the node.
 func (c *Cleaner) rule(ctx context.Context, w *store.Workflow) (rule, error) {
 	r, known := c.rules[w.ID]
 	if !known || r.version != w.Version {

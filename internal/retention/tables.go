@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// pastEvery is how often the ledger, the backfills and the versions of a workflow are cleaned up.
+	// pastEvery is the interval at which the ledger, the backfills and the versions of a workflow are cleaned up.
 	pastEvery = 24 * time.Hour
 	// pastRows bounds the rows of one transaction. pastSteps bounds the transactions of one kind for one workflow
 	// in a pass: the next pass continues.
@@ -126,7 +126,7 @@ func (c *Cleaner) dropUnseen() {
 	maps.DeleteFunc(c.rules, func(id dag.WorkflowID, _ rule) bool { return c.turns[id].pass != c.passes })
 }
 
-// look deletes rows of a workflow if its turn has come. It returns an error only if the pass must end.
+// look deletes rows of a workflow if it is due. It returns an error only if the pass must end.
 func (c *Cleaner) look(ctx context.Context, w *store.Workflow, now dag.Micros, failed *failures) error {
 	if !c.cfg.Owns(w.Shard) {
 		return nil
@@ -138,7 +138,7 @@ func (c *Cleaner) look(ctx context.Context, w *store.Workflow, now dag.Micros, f
 	}
 	gone, err := c.workflow(ctx, w, &t, now)
 	if errors.Is(err, store.ErrFenced) {
-		return nil // another node owns the shard by now
+		return nil // another node owns the shard now
 	}
 	if t.wait = min(2*t.wait, forgetIdle); gone > 0 || t.wait == 0 {
 		t.wait = forgetEvery
@@ -195,7 +195,7 @@ func (c *Cleaner) past(ctx context.Context, w *store.Workflow, r *rule, t *turn,
 	err = errors.Join(err, failed)
 	v := store.VersionExpiry{Shard: w.Shard, Workflow: w.ID, Superseded: now - dag.Micros(c.cfg.Superseded.Microseconds()), Keep: b.Versions, Limit: forgetVersions}
 	if r.emitted {
-		v.Keep = 1 // each other list of tasks is another version
+		v.Keep = 1 // each different list of tasks is another version
 	}
 	versions, moreVersions, failed := c.steps(ctx, func() (n int, more bool, err error) {
 		n, err = c.rows.ExpireVersions(ctx, c.cfg.Owner(), v)
@@ -209,8 +209,8 @@ func (c *Cleaner) past(ctx context.Context, w *store.Workflow, r *rule, t *turn,
 	return gone, moreLines || moreFills || moreVersions, err
 }
 
-// steps repeats a step until it reports that there is no more to do, at most pastSteps times. After each step
-// it rests, see Config.Rest. more reports whether work is left.
+// steps repeats a step, at most pastSteps times, until the step reports that no work is left. After each step
+// it pauses, see Config.Rest. more reports whether work is left.
 func (c *Cleaner) steps(ctx context.Context, step func() (n int, more bool, err error)) (all int, more bool, err error) {
 	for range pastSteps {
 		began := time.Now()
@@ -252,7 +252,7 @@ func (c *Cleaner) deleted(ctx context.Context, w *store.Workflow, now dag.Micros
 // of runs are deleted separately.
 func (c *Cleaner) folders(ctx context.Context, w *store.Workflow) {
 	if _, err := c.cfg.Store.Workflow(ctx, w.Namespace, w.Name); !errors.Is(err, store.ErrNotFound) {
-		return // there is a new one of this name
+		return // a new workflow has this name
 	}
 	for _, root := range c.cfg.Roots {
 		_ = os.Remove(filepath.Join(root, w.Namespace, w.Name))

@@ -27,7 +27,7 @@ var (
 	ErrKey = errors.New("the key of the secrets is missing")
 	// ErrFull says that there are as many secrets as there may be.
 	ErrFull = errors.New("there are too many secrets")
-	// ErrBusy says that others changed the same secret, or the key, at the same time.
+	// ErrBusy: other callers changed the same secret, or the key, at the same time.
 	ErrBusy = errors.New("it was changed at the same time")
 )
 
@@ -37,7 +37,7 @@ const (
 	ValueMax = 64 << 10
 )
 
-// triesMax bounds how often a change is made again because another one came first.
+// triesMax bounds the repetitions of a change because another change came first.
 const triesMax = 10
 
 var nameOK = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
@@ -101,7 +101,7 @@ func check(name string, value []byte) error {
 	return nil
 }
 
-// sealName is the name that a version of a secret is sealed for. No part can hold the separator.
+// sealName is the name with which a version of a secret is sealed. No part can contain the separator.
 func sealName(s *store.Secret) string {
 	return s.Namespace + "\x00" + s.Name + "\x00" + strconv.FormatInt(s.Version, 10)
 }
@@ -109,7 +109,7 @@ func sealName(s *store.Secret) string {
 // Value returns the present value of a secret, and its version.
 func (b *Book) Value(ctx context.Context, namespace, name string) ([]byte, int64, error) {
 	value, version, err := b.read(ctx, namespace, name)
-	if errors.Is(err, ErrKey) { // a change of keys may have ended between the row and the file
+	if errors.Is(err, ErrKey) { // a change of keys may have ended between the two reads
 		return b.read(ctx, namespace, name)
 	}
 	return value, version, err
@@ -147,7 +147,7 @@ func (b *Book) Delete(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// Check reports whether this node has the present key. It returns nil as well if there is no secret yet.
+// Check reports whether this node has the present key. It also returns nil if there is no secret yet.
 func (b *Book) Check(ctx context.Context) (store.SecretKey, error) {
 	is, err := b.Store.SecretKey(ctx)
 	if err != nil || is.ID == "" {
@@ -190,7 +190,7 @@ func (b *Book) find(keys []secret.Key, id string) (secret.Key, error) {
 	return secret.Key{}, fmt.Errorf("%w: the secrets are sealed with key %s, and %s holds other keys: restore the file that holds it", ErrKey, id, b.File)
 }
 
-// present returns the key that new secrets are sealed with. The first use decides which one that is.
+// present returns the key that seals new secrets. The first use decides which key that is.
 func (b *Book) present(ctx context.Context) (secret.Key, error) {
 	for range triesMax {
 		is, err := b.Store.SecretKey(ctx)
@@ -226,8 +226,8 @@ func (b *Book) present(ctx context.Context) (secret.Key, error) {
 	return secret.Key{}, fmt.Errorf("the key of the secrets: %w: try again", ErrBusy)
 }
 
-// write makes the file of keys: whole, for this user only, and on the disk. It returns fs.ErrExist if
-// there is one.
+// write makes the file of keys: complete, readable for this user only, and on the disk. It returns
+// fs.ErrExist if the file exists.
 func (b *Book) write(text string) error {
 	temp, err := b.temp(text)
 	if err != nil {
@@ -256,7 +256,7 @@ func (b *Book) replace(text string) error {
 	return nil
 }
 
-// temp writes a file next to the one of keys. Only this user can read it.
+// temp writes a file in the folder of the file of keys. Only this user can read it.
 func (b *Book) temp(text string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(b.File), 0o700); err != nil {
 		return "", err

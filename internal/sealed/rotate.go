@@ -59,11 +59,11 @@ func (b *Book) Rotate(ctx context.Context, begin bool) (Rotation, error) {
 func (b *Book) next(ctx context.Context, keys []secret.Key, present string) ([]secret.Key, error) {
 	last := keys[len(keys)-1]
 	switch {
-	case last.ID() != present: // people have added it, or an earlier change has ended here
+	case last.ID() != present: // a person has added it, or an earlier change was interrupted here
 	case !b.Own:
 		return nil, fmt.Errorf("the last key of %s is the present one: add a new one as the last line of the file, on every node, with: "+
 			"openssl rand -base64 32: %w", b.File, ErrInvalid)
-	case len(keys) > 1: // an earlier change was not ended: end it first
+	case len(keys) > 1: // an earlier change was not completed: complete it first
 		return keys, nil
 	default:
 		text, err := secret.File(b.File)
@@ -85,7 +85,7 @@ func (b *Book) next(ctx context.Context, keys []secret.Key, present string) ([]s
 	return keys, err
 }
 
-// reseal seals some secrets again that are sealed with another key than the present one.
+// reseal seals secrets again that are sealed with another key than the present one.
 func (b *Book) reseal(ctx context.Context, keys []secret.Key) (r Rotation, err error) {
 	is, err := b.Store.SecretKey(ctx)
 	if err != nil {
@@ -129,13 +129,13 @@ func (b *Book) rewrap(ctx context.Context, keys []secret.Key, s *store.Secret, w
 	}
 	next.Key = with.ID()
 	err = b.Store.RewrapSecret(ctx, next, s.Key)
-	if errors.Is(err, store.ErrFenced) { // it was set or deleted meanwhile: a new value has the present key
+	if errors.Is(err, store.ErrFenced) { // the secret was set or deleted in the meantime: a new value uses the present key
 		return nil
 	}
 	return err
 }
 
-// forget takes all other keys out of the file that the node makes itself.
+// forget removes all other keys from a file that the node makes itself.
 func (b *Book) forget(present string) error {
 	text, err := secret.File(b.File)
 	if err != nil {

@@ -85,7 +85,7 @@ func Closed(info fs.FileInfo, path string) error {
 	return closed(info.Mode(), path, owner, self)
 }
 
-// closed judges the mode and the owner of a path for the user self.
+// closed checks the mode and the owner of a path for the user self.
 func closed(mode fs.FileMode, path string, owner, self int) error {
 	if owner != self && owner != 0 && mode.IsDir() {
 		return fmt.Errorf("%w: the folder %s belongs to the user %d, who could replace the file: move the file into a folder of this user "+
@@ -105,7 +105,7 @@ func closed(mode fs.FileMode, path string, owner, self int) error {
 	switch {
 	case is&bad == 0:
 		return nil
-	case owner == 0 && self != 0 && !mode.IsDir(): // without the bits of others, this user may have no access
+	case owner == 0 && self != 0 && !mode.IsDir(): // without the bits for others, this user may have no access
 		return fmt.Errorf("%w: %s belongs to root and has the mode %04o: chown %d %s && chmod 600 %s; if a container mounts it, "+
 			"mount it with the mode 0440 and a group of this user", ErrOpen, path, is, self, path, path)
 	}

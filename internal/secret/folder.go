@@ -37,7 +37,7 @@ func (f Folder) Secret(_ context.Context, namespace, name string) ([]byte, error
 		return nil, fmt.Errorf("secret %s: %w", name, err)
 	}
 	defer root.Close()
-	for _, dir := range [...]string{".", namespace} { // somebody else could put another file in the place of a secret
+	for _, dir := range [...]string{".", namespace} { // another user could replace a secret
 		info, err := root.Stat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

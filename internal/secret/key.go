@@ -22,7 +22,7 @@ const (
 	keyBytes = 32
 	// keysMax bounds the keys of a file: the present one, the next one, and some old ones.
 	keysMax = 8
-	// idBytes is how much of a digest names a key: it is no secret.
+	// idBytes is the length of the part of a digest that names a key. This name is no secret.
 	idBytes = 8
 )
 

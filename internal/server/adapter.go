@@ -19,7 +19,7 @@ type adapter struct {
 	verbs  map[string]map[string]func(http.ResponseWriter, *http.Request) // pattern → verb
 	// bodies bounds the body of a request, by pattern. A pattern that is not in the map takes no body.
 	bodies map[string]int64
-	// before puts a handler in front of that of an operation, by its id.
+	// before puts a handler in front of the handler of an operation, by its id.
 	before map[string]func(next http.HandlerFunc) http.HandlerFunc
 }
 

@@ -30,13 +30,14 @@ const (
 )
 
 const (
-	// arrivesMax bounds the people for whom a provider is asked at once, arriveMax the time for one of them.
+	// arrivesMax bounds the people for whom a provider is asked at the same time. arriveMax bounds the time for
+	// each of them.
 	arrivesMax = 16
 	arriveMax  = 25 * time.Second
 )
 
-// arrivals are the routes of people who sign in by an identity provider. Each provider has places of its own,
-// so that one that hangs takes no place of another one.
+// arrivals are the routes of people who sign in by an identity provider. Each provider has its own bound of
+// concurrent requests, so that a provider that hangs does not block the others.
 type arrivals struct {
 	s        *Server
 	registry *people.Registry
@@ -80,7 +81,8 @@ type arriving struct {
 	redirect string // where the provider sends the browser back
 }
 
-// answered finds the provider of a request, bounds what the request costs, and answers a failure by a page.
+// answered finds the provider of a request, bounds the cost of the request, and answers a failure with a
+// page.
 func (a arrivals) answered(do func(w http.ResponseWriter, r *arriving) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := a.take(w, r, do)
@@ -97,7 +99,7 @@ func (a arrivals) answered(do func(w http.ResponseWriter, r *arriving) error) ht
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(f.Status)
-		_ = failedPage.Execute(w, map[string]string{"Text": f.Detail, "Code": f.Code, "Page": basePathOf(a.s) + "/"}) // the client is gone
+		_ = failedPage.Execute(w, map[string]string{"Text": f.Detail, "Code": f.Code, "Page": basePathOf(a.s) + "/"}) // the client has gone
 	}
 }
 
@@ -172,8 +174,8 @@ func (f *refusals) tell(provider, address string, err error) {
 }
 
 // publicURLOf is the address by which the browser of a request reaches the server. The host of a request
-// counts only where it is checked, and with the port of this node: otherwise the provider could be told to
-// send people elsewhere, to another user's program on this machine for example.
+// counts only if it is checked, and only with the port of this node. Otherwise the provider could be made to
+// send people to another address, such as a program of another user on this machine.
 func publicURLOf(s *Server, r *http.Request, secure bool) (string, error) {
 	switch {
 	case s.cfg.PublicURL != "":
@@ -186,7 +188,7 @@ func publicURLOf(s *Server, r *http.Request, secure bool) (string, error) {
 	return "http://" + r.Host + basePathOf(s), nil
 }
 
-// portOf is the port of an address; without one, that of the scheme.
+// portOf returns the port of an address. Without a port it returns the default port of the scheme.
 func portOf(address string, secure bool) string {
 	if _, port, err := net.SplitHostPort(address); err == nil && port != "" {
 		return port
@@ -216,7 +218,7 @@ func (a arrivals) login(w http.ResponseWriter, r *arriving) error {
 // callback opens a session for the person whom the provider sends back.
 func (a arrivals) callback(w http.ResponseWriter, r *arriving) error {
 	cookie := auth.ArrivalOf(r.Request, r.secure)
-	w.Header().Add("Set-Cookie", auth.ArrivalCookie("", r.secure)) // whatever comes of it, it counts once
+	w.Header().Add("Set-Cookie", auth.ArrivalCookie("", r.secure)) // whatever the result is, the cookie counts only once
 	found, back, err := r.provider.Finish(r.Context(), cookie, r.redirect, r.URL.Query())
 	if err != nil {
 		return err
@@ -240,8 +242,8 @@ func (a arrivals) callback(w http.ResponseWriter, r *arriving) error {
 	return nil
 }
 
-// pathOfPage returns an address of the page of this server that begins with a slash: what a caller asks for,
-// if it is one, else that of the first page.
+// pathOfPage returns a path of this server's page, which begins with a slash. It is the path that a caller
+// asks for, if that is one. Otherwise it is the path of the first page.
 func pathOfPage(asked string) string {
 	u, err := url.Parse(asked)
 	odd := func(r rune) bool { return r == '\\' || unicode.IsControl(r) || unicode.IsSpace(r) }

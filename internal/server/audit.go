@@ -21,8 +21,8 @@ type Auditor interface {
 	Refuse(r store.Audit)
 }
 
-// unaudited lists the routes that change something, or whose method says so, and write no audit row, each
-// with the reason. A route that is not in it and is no GET writes one.
+// unaudited lists routes without an audit row, each with the reason. They change something, or have a method
+// for changes. Every other route that is no GET writes an audit row.
 var unaudited = map[string]string{
 	"POST /runs":                            "the row of the run is the record of its start",
 	"POST /runs:batch":                      "the rows of the runs are the records of their starts",
@@ -46,7 +46,7 @@ func Audited(row *access.Row) bool {
 	name := row.Method + " " + strings.TrimPrefix(row.Path, api.Prefix)
 	switch {
 	case row.Of == access.OfWorker || row.Of == access.OfNode:
-		return false // the history of the run records what workers and nodes report
+		return false // the histories of runs record the reports of workers and nodes
 	case row.Method == http.MethodGet || row.Method == http.MethodHead:
 		return auditedGets[name]
 	}
@@ -120,7 +120,7 @@ func namespaceOf(r *http.Request, s *Server, row *access.Row) string {
 	return ""
 }
 
-// noteAudit completes the audit row of a call: what its body names.
+// noteAudit completes the audit row of a call with the names in its body.
 func noteAudit(ctx context.Context, namespace, detail string) {
 	if is := store.AuditIn(ctx); is != nil {
 		is.Namespace, is.Detail = namespace, detail

@@ -43,7 +43,7 @@ func (a auditLog) rows() (store.AuditLog, error) {
 	return a.s.cfg.Audits, nil
 }
 
-// auditPlace is the cursor of a list of rows and of starts of runs: the last of each that was shown.
+// auditPlace is the cursor of a list of rows and of starts of runs: the last shown entry of each.
 type auditPlace struct {
 	Row int64     `json:"row,omitempty"` // -1: all were shown
 	Run dag.RunID `json:"run,omitzero"`
@@ -114,8 +114,8 @@ func (a auditLog) starts(ctx context.Context, in *listAuditIn, at *auditPlace, s
 	return out, page.Next, nil
 }
 
-// mergedAudit merges a page of rows and one of starts, by time. It ends where the rest of one of them is
-// not known: the next row or start of that one may be newer than those of the other.
+// mergedAudit merges a page of rows and a page of starts, by time. It ends where one of the two pages ends,
+// because the next entry of that page may be newer than the rest of the other.
 func mergedAudit(limit int, rows []store.Audit, starts []auditStart, at auditPlace, after dag.RunID) *jsonOut[api.List[api.AuditRow]] {
 	moreRows, moreStarts := len(rows) == limit, !after.IsZero()
 	out := []api.AuditRow{}
@@ -130,7 +130,7 @@ func mergedAudit(limit int, rows []store.Audit, starts []auditStart, at auditPla
 		out, at.Row, rows = append(out, auditRowOf(&rows[0])), rows[0].ID, rows[1:]
 	}
 	if len(starts) == 0 && moreStarts {
-		at.Run = after // also past those that are not shown
+		at.Run = after // also past entries that are not shown
 	}
 	if len(rows) == 0 && !moreRows {
 		at.Row = -1

@@ -24,10 +24,9 @@ type userKey struct{}
 // claimMax bounds a name that a program claims, in bytes.
 const claimMax = 100
 
-// user returns the caller on whose behalf a request is made: its principal, or local. Tokens of the first
-// service, to which all earlier tokens belong, count by their own names. If a program without a token
-// claims a name for its user, the name is appended and shown with the user. It is never used in a
-// comparison.
+// user returns the caller in whose name a request is made: its principal, or local. Tokens of the first
+// service, to which all earlier tokens belong, count by their own names. If a program without a token claims
+// a name for its user, the name is appended and shown with the user. It is never used in a comparison.
 func (s *Server) user(r *http.Request) (string, *failure) {
 	if t, ok := auth.Holder(r.Context()); ok {
 		if id := auth.Identity(r.Context()); id != "" && t.Principal != store.FirstService {
@@ -86,10 +85,11 @@ func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (inspect.RunPage,
 	return page, nil
 }
 
-// reserved reports whether no token may have a name, because it is the form of users without a token.
+// reserved reports whether a token must not have a name, because users without a token have names of this
+// form.
 func reserved(name string) bool { return name == localUser || strings.HasPrefix(name, localUser+" (") }
 
-// userOf returns the caller on whose behalf a request is made, as stored and shown.
+// userOf returns the caller in whose name a request is made, in the form that is stored and shown.
 func userOf(ctx context.Context) string {
 	name, _ := ctx.Value(userKey{}).(string)
 	return name

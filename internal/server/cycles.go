@@ -11,7 +11,8 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// callsMax bounds the workflows that are searched for a cycle. A cycle beyond it is found when it starts.
+// callsMax bounds the workflows that are searched for a cycle. If a cycle is longer, a run of it fails at the
+// call that closes the cycle.
 const callsMax = 1000
 
 // candidate is a workflow of a request, before it is stored.

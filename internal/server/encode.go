@@ -17,9 +17,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Runs are encoded field by field. The usual encoder looks at their types each time, sorts the states of
-// every run, and reads each instant again after it has written it: that was a third of the time of a list
-// of runs. The result is the same, byte for byte.
+// Runs are encoded field by field. The usual encoder inspects their types each time, sorts the states of
+// every run, and reads each instant again after it has written it. That took a third of the time of a list of
+// runs. The result is the same, byte for byte.
 
 // encoded are buffers of answers. A buffer that has become larger than encodedKept bytes is not kept.
 var encoded = sync.Pool{New: func() any { return new([]byte) }}
@@ -240,7 +240,7 @@ func appendSome(b []byte, v any, there bool) ([]byte, error) {
 	return appendAny(b, v)
 }
 
-// appendAny appends what the usual encoder makes of a value.
+// appendAny appends the text that the usual encoder makes of a value.
 func appendAny(b []byte, v any) ([]byte, error) {
 	w := bytes.NewBuffer(b)
 	e := json.NewEncoder(w)

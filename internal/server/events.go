@@ -240,7 +240,7 @@ func (st *stream) since(ctx context.Context, run dag.RunID, lastID string) error
 }
 
 func (st *stream) notice(ctx context.Context, n *engine.Notice) error {
-	if n.Lost { // it replaces events that were dropped while it waited
+	if n.Lost { // the notice stands for events that were dropped while the client waited
 		if err := st.reset(); err != nil {
 			return err
 		}
@@ -280,8 +280,8 @@ func (st *stream) relay(frame []byte) error {
 
 func (st *stream) reset() error { return st.out.write([]byte("event: reset\ndata: {}\n\n")) }
 
-// streamWriter flushes every write, and gives each its own deadline. So a client that reads nothing blocks
-// nothing for longer.
+// streamWriter flushes every write, and gives each write a deadline of its own. So a client that does not
+// read cannot block its sender for longer.
 type streamWriter struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController

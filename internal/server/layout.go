@@ -252,7 +252,7 @@ func instanceOf(g *dag.Graph, t int) dag.TaskID {
 // columnsAnswer is an answer in JSON or packed, and the tag of its content.
 type columnsAnswer struct {
 	tag    string
-	packed string // its media type; "": JSON
+	packed string // the media type of the packed answer; "": JSON
 	known  bool   // the client has this content
 }
 

@@ -28,7 +28,7 @@ const logLook = time.Second
 
 const (
 	// logLate is the time after the end of an attempt for which the log from another machine must not grow
-	// before it counts as complete: no row has its length.
+	// before it counts as complete. No row has its length, so only time can decide this.
 	logLate = time.Second
 	// logOld is the time after the end of an attempt after which its log counts as complete in any case.
 	logOld = 15 * time.Second
@@ -168,7 +168,7 @@ func (l *logOf) attempt(ctx context.Context) (there bool, err error) {
 	return false, nil
 }
 
-// over reports whether the task has ended, so that it begins no more attempts.
+// over reports whether the task has ended, so that no further attempts begin.
 func (l *logOf) over(ctx context.Context) (bool, error) {
 	t, err := l.s.engine.Task(ctx, l.ref.Run, l.ref.Task)
 	if err == nil {
@@ -178,7 +178,7 @@ func (l *logOf) over(ctx context.Context) (bool, error) {
 	return err == nil && row.State.Terminal(), err
 }
 
-// comes reports whether a part of an ended attempt's log may be on its way from another machine.
+// comes reports whether a part of an ended attempt's log may be under way from another machine.
 func (l *logOf) comes() bool {
 	return l.ended && l.ref.Handler != l.s.engine.Handler().ID && time.Since(l.end.Time()) < logOld
 }
@@ -221,7 +221,7 @@ func (l *logOf) open(ctx context.Context) error {
 
 func (l *logOf) close() {
 	if l.reader != nil {
-		_ = l.reader.Close() // it was only read
+		_ = l.reader.Close() // the file was only read
 	}
 }
 

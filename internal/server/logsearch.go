@@ -15,10 +15,10 @@ import (
 	"skein.dev/skein/internal/logscan"
 )
 
-// searchesMax is how many searches read logs at a time: a search takes a core.
+// searchesMax bounds the searches that read logs at a time, because each takes a core.
 const searchesMax = 2
 
-// errEnough ends a search that has found as much as was asked for.
+// errEnough ends a search that has found the requested number of lines.
 var errEnough = errors.New("enough")
 
 const searchType = "application/x-ndjson"
@@ -38,7 +38,7 @@ type searchIn struct {
 // logSearch looks through whole logs.
 type logSearch struct{ s *Server }
 
-// find tells each line with a text when it finds it.
+// find reports each line with a text when it finds it.
 func (f logSearch) find(ctx context.Context, in *searchIn) (*streamOut, error) {
 	if strings.ContainsAny(in.Text, "\r\n") || !utf8.ValidString(in.Text) {
 		return nil, fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "q is a text within one line: it has no line break")

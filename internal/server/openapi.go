@@ -96,12 +96,12 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 	}
 	orNull(reg.Map()["Schedule"].Properties, "last_fire")
 	orNull(reg.Map()["Run"].Properties, "position")
-	delete(reg.Map(), "ErrorModel") // huma's own, which is never sent
+	delete(reg.Map(), "ErrorModel") // the model of huma, which is never sent
 	delete(reg.Map(), "ErrorDetail")
 	if doc, err = json.MarshalIndent(o, "", " "); err != nil {
 		return nil, nil, fmt.Errorf("OpenAPI document: %w", err)
 	}
-	reg.Map()["File"].Properties["data"].ContentEncoding = "" // an empty file is base64, too, but huma does not think so
+	reg.Map()["File"].Properties["data"].ContentEncoding = "" // an empty file is valid base64, but huma does not accept it
 	page, err = docsPage(doc)
 	return doc, page, err
 }

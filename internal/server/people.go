@@ -243,7 +243,7 @@ func (h humans) setPassword(ctx context.Context, in *setPasswordIn) (*struct{}, 
 	}
 	p, err := people.Find(&all, in.Name)
 	if t, held := auth.Holder(ctx); err == nil && held && t.Principal == p.ID && p.Kind == store.PrincipalUser {
-		if source := people.SourceOf(&all, p.ID); source != "" { // it has no old password that could be right
+		if source := people.SourceOf(&all, p.ID); source != "" { // the user has no password that could be right
 			return nil, fail(http.StatusConflict, api.ProblemConflict, "%s signs in by %s and has no password here", p.Name, source)
 		}
 		if _, err := h.passwords.Verify(ctx, p.Name, in.Body.Old, in.from); err != nil {
@@ -409,7 +409,7 @@ func (h humans) grant(ctx context.Context, in *grantIn) (*jsonOut[api.Binding], 
 	if err != nil {
 		return nil, refusedChange(err)
 	}
-	role, _ := access.Name(g.Role) // it was just granted
+	role, _ := access.Name(g.Role) // the role was just granted
 	for i := range all.Bindings {
 		if b := &all.Bindings[i]; b.Subject == p.ID && b.Role == role && b.Namespace == ns {
 			return &jsonOut[api.Binding]{Body: bindingShown(p.Name, b)}, nil

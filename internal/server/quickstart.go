@@ -14,16 +14,16 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// A start of a run is the call that comes most often. huma reads its body twice, looks at the types of
-// both sides by reflection, and validates against the schema: that is more work than the start itself. So
-// plain starts are read and answered here. Whatever is not plain, and whatever fails, is left to huma with
-// the body as it came, so every text of a refusal has one place. TestQuickStart compares both ways.
+// A start of a run is the most frequent call. For each, huma reads the body twice, inspects the types of both
+// sides by reflection, and validates against the schema. That is more work than the start itself. So plain
+// starts are read and answered here. If a start is not plain, or fails, huma handles it with the original
+// body, so every text of a refusal has one place. TestQuickStart compares both ways.
 
 // quickBytesMax bounds the body of a plain start.
 const quickBytesMax = 4 << 10
 
-// quickBodies are buffers of bodies, each with room for one byte more, so that a read sees the end. They are
-// not those of answers: a start that waits keeps its body, and buffers of answers may be large.
+// quickBodies are buffers of bodies, each with room for one more byte, so that a read sees the end. Buffers
+// of answers are separate: a waiting start keeps its body, and buffers of answers may be large.
 var quickBodies = sync.Pool{New: func() any { return new([quickBytesMax + 1]byte) }}
 
 // quickKeyMax is the longest idempotency key by the schema.
@@ -88,8 +88,8 @@ func quickHeaders(r *http.Request) bool {
 	return len(r.Header.Get(api.HeaderIdempotencyKey)) <= quickKeyMax
 }
 
-// quickRead reads the body of a request into room, which is longer than the body. It returns what it has
-// read, and the input of the handler if the start is plain.
+// quickRead reads the body of a request into room, which is longer than the body. It returns the bytes, and
+// the input of the handler if the start is plain.
 func quickRead(w http.ResponseWriter, r *http.Request, room []byte) (body []byte, in *startRunIn, plain bool) {
 	if !auth.Bounded(r.Body) { // then the gate sets the deadlines
 		rc := http.NewResponseController(w)

@@ -105,8 +105,8 @@ type TriggerFilter struct {
 	Workflow  string `query:"workflow" doc:"NAME or NAMESPACE/NAME."`
 }
 
-// scan calls see for triggers by workflow and name, until see says stop, or until enough have been looked
-// at. In the second case more is the place to continue.
+// scan calls see for triggers by workflow and name, until see returns false, or until enough have been looked
+// at. In the second case more is the position at which to continue.
 func (s *Server) scan(ctx context.Context, f *TriggerFilter, q store.TriggerQuery, see func(*store.Workflow, *store.Trigger) (bool, error)) (more *store.TriggerKey, err error) {
 	if f.Workflow != "" {
 		w, err := s.findWorkflow(ctx, f.Workflow)

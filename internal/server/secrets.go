@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// namespaceOK is what the grammar of workflows takes as a namespace.
+// namespaceOK matches the namespaces that the grammar of workflows allows.
 var namespaceOK = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 // vault are the routes of secrets.

@@ -34,7 +34,7 @@ import (
 type Config struct {
 	Engine *engine.Engine
 	Logs   LogSource
-	// Secrets holds the secrets of webhooks. If it is nil, there are none, and no call is accepted.
+	// Secrets holds the secrets of webhooks. If it is nil, there are no secrets, and every call is refused.
 	Secrets Secrets
 	// Sealed keeps the secrets that tasks use.
 	Sealed *sealed.Book

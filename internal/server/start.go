@@ -76,9 +76,9 @@ func mayStart(ctx context.Context, req *api.RunRequest) error {
 	return mayName(ctx, access.RunRedo, req.Workflow)
 }
 
-// startedRun returns the run of a submission: as accepted, if the engine has returned that, otherwise its
-// state after a wait. It has its values if the caller has the verb run.values: a rerun takes those of
-// another run.
+// startedRun returns the run of a submission. If the engine has returned the run as accepted, this is the
+// result. Otherwise it is the state of the run after a wait. The run has its values if the caller has the
+// verb run.values, because a rerun takes the values of another run.
 func (s *Server) startedRun(ctx context.Context, a *engine.Accepted, wait time.Duration) (api.Run, error) {
 	if a.View != nil && wait == 0 {
 		run, err := s.lastStart.run(a.View)
@@ -102,7 +102,7 @@ func (s *Server) submit(ctx context.Context, req *api.RunRequest, of *dag.Header
 	if !errors.As(err, &moved) {
 		return a, err
 	}
-	if kept { // its owner may have changed it since
+	if kept { // the owner may have changed it since
 		if w, err = s.findWorkflow(ctx, req.Workflow); err != nil {
 			return engine.Accepted{}, err
 		}

@@ -20,21 +20,21 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// A proxy, a log and this server must not understand one request in different ways, so the names in a body
-// count as they are written.
+// A proxy, a log and this server must not understand one request in different ways. So the names in a body
+// are case-sensitive.
 var _ = func() bool {
 	huma.ValidateStrictCasing = true
 	return true
 }()
 
-// plainHeaders refuses what would make a request mean something else than it says.
+// plainHeaders refuses headers that would change the meaning of a request.
 func plainHeaders(r *http.Request, takesBody bool) *failure {
 	if strings.ContainsFunc(r.Header.Get(api.HeaderIdempotencyKey), unicode.IsControl) {
 		return fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "%s: want text without tabs and other control characters",
 			api.HeaderIdempotencyKey)
 	}
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil && !strings.HasPrefix(r.URL.Path, hooksPath) {
-		// Parameters that cannot be read would be ignored, and a filter with them.
+		// Parameters that cannot be read would be ignored, together with a filter that they hold.
 		return fail(http.StatusBadRequest, api.ProblemInvalid, "the query cannot be read: %v; write a semicolon as %%3B, and a percent sign as %%25", err)
 	}
 	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" || !takesBody || strings.HasPrefix(r.URL.Path, hooksPath) {
@@ -57,7 +57,7 @@ var errEncoding = errors.New("the body is not UTF-8; send JSON in UTF-8")
 // errHalf is text with one half of a surrogate pair. The decoder would replace it.
 type errHalf struct {
 	escape string
-	at     int // its offset in the body
+	at     int // the offset of the key in the body
 }
 
 func (e *errHalf) Error() string {
@@ -106,7 +106,7 @@ type frame struct {
 	many        map[string]bool // once there are too many to compare with each
 }
 
-// fewKeys is how many keys of an object are compared with each other.
+// fewKeys is the number of keys up to which the keys of an object are compared with each other.
 const fewKeys = 16
 
 // add notes a key. It returns false if the key is there already.
@@ -220,6 +220,6 @@ func nameOf(quoted []byte) string {
 		return string(quoted[1 : n-1])
 	}
 	var key string
-	_ = json.Unmarshal(quoted, &key) // the decoder says what is wrong with it
+	_ = json.Unmarshal(quoted, &key) // the decoder reports the fault
 	return key
 }

@@ -27,12 +27,12 @@ func (f *SystemFilter) hides(namespace, workflow string) bool {
 // isSystem reports whether a workflow is built in.
 func isSystem(w *store.Workflow) bool { return w.Namespace == engine.SystemNamespace }
 
-// systemKept is for how long the id of the built-in workflow counts. The workflow gets another id if it is
-// deleted: the node makes it again.
+// systemKept is the time for which the id of the built-in workflow is used without another reading. If the
+// workflow is deleted, the node makes it again, with another id.
 const systemKept = 10 * time.Second
 
 // systemWorkflow remembers the id of the built-in workflow. It does not remember that the workflow is
-// missing: a node makes it just after its start, and a list that still believed so would show its runs.
+// missing, because a node makes it just after its start. Otherwise a list would show its runs.
 type systemWorkflow struct {
 	mu sync.Mutex     // protects following fields
 	id dag.WorkflowID // 0: it was not there
@@ -55,7 +55,7 @@ func (k *systemWorkflow) read(ctx context.Context, e *engine.Engine) (dag.Workfl
 	return w.ID, nil
 }
 
-// known returns the id that was read last, and whether it still counts.
+// known returns the id that was read last, and whether it is still valid.
 func (k *systemWorkflow) known() (id dag.WorkflowID, fresh bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -87,7 +87,7 @@ func shownTask(ctx context.Context, s *Server, id dag.RunID, v *inspect.TaskView
 	return out, err
 }
 
-// noTask says which of the two there is not.
+// noTask says which of the run and the task does not exist.
 func (s *Server) noTask(ctx context.Context, id dag.RunID, task string) error {
 	if _, err := s.engine.RunRow(ctx, id); err != nil {
 		return err
@@ -164,8 +164,8 @@ func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api
 // those that the run keeps of its acceptance, its start and its end.
 const seqRowsMax = 4
 
-// wholeTransactions returns at least limit rows, if there are that many, and all rows of their last
-// transaction; more: others follow. The rows were read with a limit of limit + seqRowsMax.
+// wholeTransactions returns at least limit rows, if that number exists, and all rows of their last
+// transaction. more reports whether others follow. The rows were read with a limit of limit + seqRowsMax.
 func wholeTransactions(rows []inspect.EventView, limit int) (page []inspect.EventView, more bool) {
 	for i := limit; i < len(rows); i++ {
 		if rows[i].Seq != rows[limit-1].Seq {

@@ -27,16 +27,16 @@ type UI struct {
 	BasePath string
 }
 
-// assetsPath is where the page's own files are. Their names change with their content.
+// assetsPath is the path of the page's own files. Their names change with their content.
 const assetsPath = "/-/"
 
-// pagePolicy is the content policy of every page: nothing inline, nothing from elsewhere.
+// pagePolicy is the content policy of every page: no inline code, and no content of other sites.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
 	"worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types skein"
 
-// siteTag is the part of index.html that gets the value of the header Sec-Fetch-Site. The page asks before it
-// uses a sign-in code if another site opened it.
+// siteTag is the part of index.html that gets the value of the header Sec-Fetch-Site. If another site opened
+// the page, the page asks before it uses a sign-in code.
 const siteTag = `name="skein-site" content="`
 
 // page serves the web page; nil serves nothing.
@@ -177,8 +177,8 @@ func acceptsGzip(header string) bool {
 	return false
 }
 
-// UnderBase has next answer under a base path as well as at the root: some proxies strip the path, others do
-// not.
+// UnderBase makes next answer under a base path and at the root, because some proxies strip the path and
+// others do not.
 func UnderBase(base string, next http.Handler) http.Handler {
 	if base == "" {
 		return next

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// The fault of a use of the namespace system.
+// The fault of a workflow file that uses the namespace system.
 const (
 	reservedNamespace = "is for workflows that come with the program"
 	otherNamespace    = "choose another one"
@@ -24,7 +24,7 @@ type validateIn struct {
 	DefinitionBody
 }
 
-// validate finds all that an apply of these workflows, one after the other, would be refused for.
+// validate finds all faults for which an apply of these workflows, one after the other, would be refused.
 func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Validation], error) {
 	leave, err := s.heavy.enter(ctx, len(in.RawBody))
 	if err != nil {
@@ -51,12 +51,12 @@ func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Val
 	return &jsonOut[api.Validation]{Body: out}, nil
 }
 
-// draftLayout draws a workflow that is not applied. The drawing is kept like those of versions, which it
-// becomes by an apply.
+// draftLayout draws a workflow that is not applied. The drawing is cached like the drawings of versions,
+// because the apply of the draft makes it one.
 func (s *Server) draftLayout(ctx context.Context, def *workflow.Workflow) (*api.Layout, error) {
 	g, err := def.Graph(s.cfg.TasksMax)
 	if err != nil {
-		return nil, nil // the answer has that as a fault
+		return nil, nil // the answer has that fault
 	}
 	made, err := s.layouts.get(ctx, g, keyOf(g))
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Server) refused(ctx context.Context, req *api.ApplyRequest, defs []*wor
 			return nil, err
 		}
 		if all = append(all, circle...); len(circle) > 0 {
-			beside[def.Namespace+"/"+def.Name] = &workflow.Workflow{} // so that the circle is told once
+			beside[def.Namespace+"/"+def.Name] = &workflow.Workflow{} // so that each circle is reported once
 		}
 	}
 	return all, nil

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// From the engine's views to the wire.
+// This file converts the engine's views to the types of the API.
 
 func instant(m dag.Micros) api.Time { return api.Time{Time: m.Time()} }
 
@@ -51,11 +51,11 @@ func fullName(namespace, name string) string {
 
 var taskStates = dag.TaskStates()
 
-// noCounts are those of a run that has no tasks yet. Nothing writes to it.
+// noCounts are the counts of a run that has no tasks yet. They are never changed.
 var noCounts = map[string]int{}
 
-// shared holds what the runs of one page have in common. Their maps of counts are the same map if they are
-// equal, so none may be changed afterwards.
+// shared holds values that several runs of one page have. If the counts of two runs are equal, both have the
+// same map, so no map may be changed afterwards.
 type shared struct {
 	uuid, public string // of the last leader
 	counts       []sharedCounts
@@ -63,13 +63,13 @@ type shared struct {
 	texts        slab[string]
 }
 
-// slab gives room for values that are pointed at, of many in one allocation.
+// slab allocates values for which pointers are needed, many at once.
 type slab[T any] []T
 
 const slabMax = 128
 
 func (s *slab[T]) put(v T) *T {
-	if len(*s) == cap(*s) { // values that were given stay where they are
+	if len(*s) == cap(*s) { // values that were given out do not move
 		*s = make([]T, 0, min(max(2*cap(*s), 4), slabMax))
 	}
 	*s = append(*s, v)
@@ -95,7 +95,7 @@ type sharedCounts struct {
 	is map[string]int
 }
 
-// sharedCountsMax bounds the maps that one more run is compared with.
+// sharedCountsMax bounds the maps with which the counts of a run are compared.
 const sharedCountsMax = 16
 
 func (p *shared) publicID(uuid string) string {
@@ -105,14 +105,14 @@ func (p *shared) publicID(uuid string) string {
 	return p.public
 }
 
-// countsOf returns the counts of all states, so that a reader need not ask whether one is there.
+// countsOf returns the counts of all states, so that a reader need not check whether a state is present.
 func (p *shared) countsOf(of map[dag.TaskState]int) map[string]int {
 	for i := range p.counts {
 		if maps.Equal(p.counts[i].of, of) {
 			return p.counts[i].is
 		}
 	}
-	is := make(map[string]int, len(taskStates)) // a map that grows to this size is made twice
+	is := make(map[string]int, len(taskStates)) // a map that grows to this size is allocated twice
 	for _, s := range taskStates {
 		is[s.String()] = of[s]
 	}
@@ -124,7 +124,7 @@ func (p *shared) countsOf(of map[dag.TaskState]int) map[string]int {
 
 func runOf(v *inspect.RunView) (api.Run, error) { return runAmong(v, new(shared)) }
 
-// lastStart is what the run of the last start may have in common with that of the next one.
+// lastStart is the part of the last start's run that the next one may also have.
 type lastStart struct{ is atomic.Pointer[shared] }
 
 // run makes the run of a start.

@@ -15,7 +15,7 @@ import (
 // Bounds of requests that take much memory or processor time, and of the large answers that clients read. The
 // weight of a request is the size of its body, that of an answer its own size.
 const (
-	heavyMax        = 4 << 20      // weight of all requests in work, and as much again of all answers that are read
+	heavyMax        = 4 << 20      // weight of all requests in work; the same again for all answers that are read
 	heavyWhole      = heavyMax / 2 // the largest weight of one request
 	heavyWaitingMax = 64 << 20     // bytes of all waiting requests
 	heavyWaitMax    = 30 * time.Second
@@ -23,7 +23,7 @@ const (
 )
 
 // weights bounds the sum of the weights of the requests in work. Requests begin in the order of their
-// arrival. A semaphore would do, but it has no bound on waiting requests.
+// arrival. A semaphore has no bound on waiting requests.
 type weights struct {
 	mu      sync.Mutex // protects following fields
 	used    int64
@@ -71,7 +71,7 @@ func (w *weights) enter(ctx context.Context, bytes int) (leave func(), err error
 	}
 	if at := slices.Index(w.turns, t); at >= 0 {
 		w.turns = slices.Delete(w.turns, at, at+1)
-	} else { // it was let in at this moment
+	} else { // the request was let in just now
 		w.used -= weight
 	}
 	w.next()
@@ -94,12 +94,12 @@ func (w *weights) next() {
 	}
 }
 
-// answerRate is the slowest rate, in bytes a second, at which a client may read a large answer. A slower one
-// would keep other such answers from beginning.
+// answerRate is the slowest rate, in bytes a second, at which a client may read a large answer. A slower
+// client would block other such answers.
 const answerRate = 1 << 20
 
-// whenWritten calls leave when the answer to the request of ctx is written. The client has a time for that,
-// which depends on the size of the answer in bytes.
+// whenWritten calls leave when the answer to the request of ctx has been written. The client has a limited
+// time to read it, which depends on the size of the answer in bytes.
 func whenWritten(ctx context.Context, bytes int, leave func()) {
 	rec, ok := ctx.Value(recorderKey{}).(*recorder)
 	if !ok {
@@ -115,8 +115,8 @@ func whenWritten(ctx context.Context, bytes int, leave func()) {
 	}
 }
 
-// lightBytes is how many bytes of values an answer may have without a weight, so that slow readers of large
-// answers do not keep a page from its usual lists.
+// lightBytes is the size of values, in bytes, up to which an answer has no weight. So slow readers of large
+// answers do not block the usual lists of a page.
 const lightBytes = 64 << 10
 
 // weighOutputs waits until an answer with the outputs of tasks may be made. Its weight lasts until its client
@@ -141,7 +141,7 @@ func busy(why string) error {
 	return retryAfter(f, heavyRetryAfter*time.Second)
 }
 
-// retryAfter adds to a refusal when another try makes sense.
+// retryAfter adds the time of the next try to a refusal, if a retry can succeed.
 func retryAfter(f *failure, after time.Duration) error {
 	f.header.Set("Retry-After", strconv.Itoa(max(1, int(after/time.Second))))
 	return f

@@ -8,8 +8,7 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// listWorkerGroups lists what tasks may name as their group. A group is there as long as one of its members
-// is.
+// listWorkerGroups lists the groups that tasks may name. A group exists as long as it has a member.
 func (s *Server) listWorkerGroups(ctx context.Context, _ *struct{}) (*jsonOut[api.List[api.WorkerGroup]], error) {
 	nodes, err := s.nodes(ctx)
 	if err != nil {

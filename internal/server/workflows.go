@@ -65,8 +65,8 @@ type workflowOut struct {
 	Body         api.Workflow
 }
 
-// etag begins with the revision. The rest tells two workflows apart that had one name after each other, and
-// two changes of which a failover lost one.
+// etag begins with the revision. The rest distinguishes two workflows that had one name after each other, and
+// two changes if a failover has lost one.
 func etag(w *store.Workflow) string { return fmt.Sprintf(`"%d.%x.%x"`, w.Revision, w.ID, w.Modified) }
 
 type getWorkflowIn struct {
@@ -174,7 +174,7 @@ func (s *Server) setState(ctx context.Context, in *ChangeIn, state string) (*wor
 	if err != nil {
 		return nil, err
 	}
-	if w.State != state || in.Key != "" { // what is so already is no change
+	if w.State != state || in.Key != "" { // the present state is no change
 		once, err := in.once(w.ID, state, nil)
 		if err != nil {
 			return nil, err
@@ -186,7 +186,7 @@ func (s *Server) setState(ctx context.Context, in *ChangeIn, state string) (*wor
 	return s.changed(ctx, &w)
 }
 
-// once is the request that a change is kept under, if it came with an idempotency key.
+// once is the request under which a change is kept, if it came with an idempotency key.
 func (in *ChangeIn) once(w dag.WorkflowID, verb string, body any) (*store.Request, error) {
 	if in.Key == "" {
 		return nil, nil
@@ -195,7 +195,7 @@ func (in *ChangeIn) once(w dag.WorkflowID, verb string, body any) (*store.Reques
 	return &store.Request{Scope: fmt.Sprintf("POST /workflows/%d:%s", w, verb), Key: in.Key, Hash: hash, Answer: []byte(`{"status":200}`)}, err
 }
 
-// changing reads the workflow to change and checks the revision that the caller believes.
+// changing reads the workflow to change and checks the revision that the caller expects.
 func (s *Server) changing(ctx context.Context, p *WorkflowPath, c *Conditional) (store.Workflow, int64, error) {
 	revision, err := c.revision()
 	if err != nil {
@@ -318,7 +318,7 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*taggedOut[api.
 	if err != nil {
 		return nil, err
 	}
-	// The digest and the time: a failover can lose a version, and then another one gets its number.
+	// The digest and the time: a failover can lose a version, and then another version gets its number.
 	tag := fmt.Sprintf(`"%d.%d.%t.%s.%x.%x"`, w.ID, in.Version, in.Version == w.Version, in.Include, v.Created, v.Digest)
 	if holds(in.IfNoneMatch, tag) {
 		return nil, notModified(tag, cacheAsk)
@@ -334,11 +334,11 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*taggedOut[api.
 	bytes := len(source)
 	for _, f := range files {
 		out.Files = append(out.Files, api.File{Name: f.Name, Mode: f.Mode, Size: int(f.Size)})
-		if in.Include == "files" { // they can have 16 MiB, and more as text
+		if in.Include == "files" { // the files can have 16 MiB, and more as text
 			bytes += int(f.Size)
 		}
 	}
-	leave, err := s.reads.enter(ctx, bytes) // slow readers keep no other request from beginning
+	leave, err := s.reads.enter(ctx, bytes) // slow readers block no other request
 	if err != nil {
 		return nil, err
 	}

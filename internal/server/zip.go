@@ -39,15 +39,15 @@ var zipTypes = []string{"application/json", "application/problem+json", "applica
 type zipped struct {
 	http.ResponseWriter
 	places places
-	status int // that the handler said; 0: none yet
+	status int // the status that the handler set; 0: none yet
 	sent   bool
 	gz     *gzip.Writer // nil: the answer is sent as it is
 	buf    bytes.Buffer // what gz has written
 }
 
-// zipping returns an answer that is compressed if its client asks for it. Only reads qualify, and checks of a
-// file that is in the request: the answer to a change may hold a new secret, and its length would tell how
-// much of the secret equals a part of the request.
+// zipping returns an answer that is compressed if its client asks for it. Only the answers of reads, and of
+// checks of a file in the request, are compressed. The answer to a change may hold a new secret. Its
+// compressed length would show how much of the secret equals a part of the request.
 func (s *Server) zipping(w http.ResponseWriter, r *http.Request) *zipped {
 	z := &zipped{ResponseWriter: w}
 	checks := r.Method == http.MethodPost && (r.URL.Path == api.Prefix+"/validate" || r.URL.Path == api.Prefix+"/schedules:simulate")
@@ -71,7 +71,7 @@ func (z *zipped) WriteHeader(status int) {
 func (z *zipped) begin(n int) {
 	z.sent = true
 	h := z.Header()
-	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // what is no media type is not compressed
+	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // a type that is no media type is not compressed
 	if slices.Contains(zipTypes, kind) {
 		h.Add("Vary", "Accept-Encoding")
 		bodied := z.status != http.StatusNoContent && z.status != http.StatusPartialContent && z.status != http.StatusNotModified
@@ -115,7 +115,8 @@ func (z *zipped) compress(f func() error) error {
 	return err
 }
 
-// FlushError is for http.ResponseController. It sends what is compressed so far, too.
+// FlushError is the method that http.ResponseController calls. It also sends the bytes that are compressed so
+// far.
 func (z *zipped) FlushError() error {
 	if z.status == 0 {
 		z.status = http.StatusOK
@@ -134,7 +135,7 @@ func (z *zipped) FlushError() error {
 // Unwrap lets http.ResponseController reach deadlines.
 func (z *zipped) Unwrap() http.ResponseWriter { return z.ResponseWriter }
 
-// end sends what is left of an answer.
+// end sends the rest of an answer.
 func (z *zipped) end() {
 	if z.status != 0 && !z.sent {
 		z.begin(0)

@@ -210,8 +210,8 @@ func (s *scene) judge() *store.RunRecord {
 	return &recs[0]
 }
 
-// load does what an owner does after it took a shard. Attempts of dead workers are lost. Attempts that no
-// worker has are assigned again under their token.
+// load acts like an owner that has taken a shard. Attempts of dead workers are lost. Attempts that no worker
+// has are assigned again under their token.
 func (s *scene) load() {
 	s.refuse = false
 	s.take()

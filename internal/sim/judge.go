@@ -131,8 +131,8 @@ func judgeSkipped(is *store.RunRecord, fs *findings) {
 	}
 }
 
-// judgeAttempts judges that tokens rise by one, that an attempt has one holder at a time, that an ended
-// attempt does not change, and that no attempt begins that may not.
+// judgeAttempts checks that tokens rise by one, that an attempt has one holder at a time, that an ended
+// attempt does not change, and that no forbidden attempt begins.
 func judgeAttempts(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptState, fs *findings) {
 	old := map[attemptKey]*dag.AttemptRow{}
 	for i := range was.attempts {

@@ -14,9 +14,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Ledger records what triggers were declared to do, from the batches that a store accepted. It compares the
-// ledger of fires with a walk over the seconds. It knows every, at, and cron expressions of the form "*/N *
-// * * * *", and uses nothing of package cron. Its user must hold a lock.
+// Ledger records the declarations of triggers, from the batches that a store accepted. It compares the ledger
+// of fires with a walk over the seconds. It knows every, at, and cron expressions of the form "*/N * * * *
+// *", and uses nothing of package cron. Its user must hold a lock.
 type Ledger struct {
 	Triggers map[store.TriggerKey]store.Trigger // the present ones
 	past     map[store.TriggerKey][]declaration // declarations that were replaced

@@ -28,7 +28,7 @@ type life struct {
 	eng     *engine.Engine
 	member  *cluster.Node // nil: the node is alone
 	work    *worker
-	handler dag.HandlerID // the newest one
+	handler dag.HandlerID // the old declaration applies until the new one begins
 
 	dead, frozen bool
 	frozenAt     int64
@@ -192,7 +192,7 @@ func (l *life) main() {
 	_ = l.member.Run(l.ctx)
 	end()
 	l.Wait(&wg)
-	if !l.dead { // it left the cluster
+	if !l.dead { // the node left the cluster
 		w.tell("%s has left", l)
 		l.die()
 	}

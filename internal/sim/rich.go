@@ -253,7 +253,7 @@ func (c *client) say(w *World, cmd engine.Command) {
 	})
 }
 
-// why explains what a rich world waits for when it should have settled.
+// why explains what a rich world waits for at a time when it should have settled.
 func (w *World) why() (text string) {
 	w.aside++
 	defer func() { w.aside-- }()
@@ -269,7 +269,7 @@ func (w *World) why() (text string) {
 	return text
 }
 
-// sweepEvery is how often each node sweeps, in virtual time.
+// sweepEvery is the interval of each node's sweeps, in virtual time.
 const sweepEvery = 20 * time.Second
 
 // sweepUp makes every node sweep, as system/recovery does. Only the sweep ends circular waits through

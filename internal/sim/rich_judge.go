@@ -58,8 +58,8 @@ func judgeRich(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Attempt
 	return fs
 }
 
-// commons judges that no commit grants more queue slots than there are, and that no lock is held by two
-// families.
+// commons checks that no commit grants more queue slots than exist, and that two families never hold one
+// lock.
 func (v *witness) commons() {
 	w := v.w
 	if w.rich == nil || !w.rich.named && !w.rich.tasks {

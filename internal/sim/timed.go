@@ -29,7 +29,7 @@ type timed struct {
 }
 
 func (w *World) drawTimed() {
-	if w.Seed%6 != 2 { // these are no rich worlds
+	if w.Seed%6 != 2 { // these worlds are not rich
 		return
 	}
 	r := rand.New(rand.NewPCG(w.Seed, 0x71de))
@@ -51,7 +51,7 @@ func (d *timed) lines(i int) string {
 		text += pick("", "", "", ", delay_tolerance: 2s", ", delay_tolerance: 30s") + pick("", "", "", ", paused: true") + "}\n"
 	}
 	text += pick("", "", "  - {name: hook, webhook: {secret: s}, overlap: allow}\n", "  - {name: loop, again: {max_per_hour: 20}}\n")
-	if i > 0 { // it listens to the previous workflow, so that there is no cycle
+	if i > 0 { // the workflow listens to the previous one, so there is no cycle
 		text += pick("", "", fmt.Sprintf("  - {name: after, run_of: {workflow: sim/w%d, require: ended}, overlap: allow}\n", i-1),
 			fmt.Sprintf("  - {name: gone, absent: {run_of: {workflow: sim/w%d}, by: 5s}}\n", i-1))
 	}
@@ -197,7 +197,7 @@ func (c *client) healTriggers(w *World) {
 	}
 }
 
-// watch records what a commit contains about triggers and runs.
+// watch records the changes of triggers and runs in a commit.
 func (d *timed) watch(w *World, b *store.Batch) {
 	_, wrong := d.ledger.Commit(b)
 	for _, text := range wrong {

@@ -50,7 +50,7 @@ type shadow struct {
 	row      dag.RunRow
 	attempts []dag.AttemptRow
 	intent   dag.Intent // the acknowledged intent
-	ended    bool       // it ended before, and was not skipped; it may have been recovered since
+	ended    bool       // it has ended before, and was not skipped; it may have been recovered since
 	beside   bool       // its conditions are evaluated outside the writer: memory may lag behind the rows
 }
 
@@ -130,7 +130,7 @@ func (v *witness) look(l *life, op memory.Op) {
 		p := v.members[h]
 		delete(v.members, h)
 		gone := w.byHandler[h]
-		if gone == l || names[p.name] { // it left, or was replaced
+		if gone == l || names[p.name] { // the node left, or was replaced
 			continue
 		}
 		w.count("deposed")
@@ -261,7 +261,7 @@ func (v *witness) promised(a *asked) {
 	w := v.w
 	row, ok := w.peekRun(a.acked)
 	switch {
-	case !ok && w.backs > 0: // its answer was on the way when the store went back
+	case !ok && w.backs > 0: // its answer was under way when the store went back
 		a.acked = dag.RunID{}
 		return
 	case !ok:

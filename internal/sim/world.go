@@ -105,7 +105,7 @@ func (w *World) draw() {
 	if w.stage.Ahead { // such transactions need shards, and many events at the same time
 		s.shards, s.runs, s.flows = max(s.shards, 2), 2*s.runs+2, 3
 	}
-	if w.stage.Back { // for triggers and admission, the witness does not know what was lost
+	if w.stage.Back { // for triggers and admission, the witness does not know which rows were lost
 		s.triggers, s.limit = false, false
 		return
 	}
@@ -373,7 +373,7 @@ func (w *World) settled() bool {
 	return w.pastSeen() && w.client.open == 0 && w.unarrived == 0 && w.left() == ""
 }
 
-// left returns what has not ended.
+// left returns the parts that have not ended.
 func (w *World) left() string {
 	w.aside++
 	defer func() { w.aside-- }()
@@ -396,7 +396,7 @@ func (w *World) left() string {
 			text += fmt.Sprintf(" a trigger is due at %d;", next)
 		}
 	}
-	if w.timed != nil { // its people have not ended all declared triggers yet
+	if w.timed != nil { // the people of the world have not ended all declared triggers yet
 		if all, err := w.st.Triggers(ctx, store.TriggerQuery{Limit: 1}); len(all) > 0 || err != nil {
 			text += fmt.Sprintf(" triggers are declared: %d;", len(all))
 		}

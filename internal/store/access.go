@@ -60,7 +60,8 @@ type Binding struct {
 	Expires   dag.Micros // 0: never
 	Created   dag.Micros
 	By        string
-	// Source names what gives the binding at each sign-in, as Identity.Source does; "": a person gave it.
+	// Source names the origin of a binding that each sign-in gives, in the form of Identity.Source; "": a person
+	// gave the binding.
 	Source string
 }
 
@@ -87,7 +88,7 @@ type Rights struct {
 	Identities []Identity  // by issuer and subject
 }
 
-// RightsChange is one transaction. The parts are written in the order of the fields; Created is the store's.
+// RightsChange is one transaction. The parts are written in the order of the fields. The store sets Created.
 type RightsChange struct {
 	// Add is a new principal; its ID is the revision that the change makes. ID is ignored.
 	Add *Principal
@@ -120,8 +121,8 @@ const (
 	BindingsOfOneMax = 1000
 )
 
-// Fits refuses a change that makes the rights larger than their bounds. A change that expects the revision of
-// these rights cannot exceed the bounds if it fits.
+// Fits refuses a change that makes the rights larger than their bounds. If the change expects the revision of
+// these rights and fits, it cannot exceed the bounds.
 func (r *Rights) Fits(c *RightsChange) error {
 	added := 0
 	if c.Add != nil {
@@ -153,7 +154,7 @@ type boundKey struct {
 
 func boundKeyOf(b *Binding) boundKey { return boundKey{b.Subject, b.Role, b.Namespace} }
 
-// left returns the bindings that stay where a change removes some.
+// left returns the bindings that stay if a change removes some.
 func (r *Rights) left(c *RightsChange) bound {
 	keys := bound{}
 	for i := range r.Bindings {
@@ -165,7 +166,7 @@ func (r *Rights) left(c *RightsChange) bound {
 	return keys
 }
 
-// fits bounds the bindings of each principal that gets more than those that stay.
+// fits bounds the bindings of each principal to which a change adds bindings.
 func (keys bound) fits(c *RightsChange) error {
 	of := map[int64]int{}
 	for k := range keys {

@@ -35,14 +35,14 @@ type Audit struct {
 	At        dag.Micros
 	Last      dag.Micros // of the last refused call; At for a change
 	Count     int64      // of refused calls; 1 for a change
-	Principal string     // on whose behalf the call was made
+	Principal string     // the user or service in whose name the call was made
 	Kind      string     // user, service, local, …; "" if the caller is unknown
 	Token     int64      // by which it was made; 0: by none
 	Session   int64      // by which it was made; 0: by none
 	Address   string     // where the call came from
 	Verb      string     // the right that it needs
-	Action    string     // what it does: the operation of the API
-	Object    string     // what it is about
+	Action    string     // the action: the operation of the API
+	Object    string     // the object of the action
 	Namespace string     // "": the whole cluster
 	Outcome   string
 	Request   string // the caller's number of the request
@@ -77,7 +77,7 @@ type AuditQuery struct {
 	Limit      int
 }
 
-// In returns the namespaces as a text for engines: each between angle brackets, and "*" for any.
+// In returns the namespaces as a text for engines: each in angle brackets, and "*" for all.
 func (q *AuditQuery) In() string {
 	if q.Namespaces == nil {
 		return "*"

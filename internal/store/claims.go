@@ -41,18 +41,18 @@ const (
 // Queue is a named queue of the cluster.
 type Queue struct {
 	Name     string
-	Limit    int32  // most runs that have a place at a time, for each key; 0: any number
+	Limit    int32  // most runs that have a queue slot at a time, for each key; 0: any number
 	PerKey   string // CEL over params and trigger.time; "": the queue has one line
 	Order    string
 	Overflow string
-	Rate     int32      // most runs that get a place within Each, of all keys; 0: any number
+	Rate     int32      // most runs that get a queue slot within Each, of all keys; 0: any number
 	Each     dag.Micros // one second, minute or hour
 	State    string
 	Actor    string // the person who paused or drains it
 	Reason   string
-	Until    dag.Micros // State holds until then; 0: until it is changed
-	Paced    dag.Micros // no place is given before: what Rate has left
-	Revision int64      // the guard of every update: + 1 at each
+	Until    dag.Micros // the end of State; 0: until it is changed
+	Paced    dag.Micros // the time before which no slot is given, because of Rate
+	Revision int64      // guards every update, which raises it by 1
 	Created  dag.Micros
 	Modified dag.Micros
 }
@@ -165,7 +165,7 @@ func (q *HolderQuery) Of(c *dag.Claim) bool {
 	return c.Slot() && c.Queue == q.Queue && c.Key == q.Key
 }
 
-// About is a part of every packed claim that matches the query. An engine finds rows by it without
+// About is a part of every packed claim that matches the query. An engine finds rows by this part without
 // unpacking all of them.
 func (q *HolderQuery) About() []byte {
 	if q.Lock != "" {
@@ -220,7 +220,7 @@ type Claims interface {
 	// InLine reads the first runs of a line that have a level and asked at an instant or later, by Asked.
 	// Runs of one instant come in any order.
 	InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]Claimant, error)
-	// Places returns the positions of seats in their lines in one reading. The position of a seat that has
-	// left its line has no meaning.
+	// Places returns the positions of seats in their lines, in one reading. If a seat has left its line, its
+	// position has no meaning.
 	Places(ctx context.Context, q *SeatQuery) ([]Place, error)
 }

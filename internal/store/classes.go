@@ -11,7 +11,7 @@ import (
 type Class struct {
 	Name     string
 	Need     dag.Need
-	User     string // who said so last
+	User     string // the user of the last change
 	Created  dag.Micros
 	Modified dag.Micros
 }

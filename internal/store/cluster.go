@@ -9,8 +9,8 @@ import (
 // Member states.
 const (
 	MemberActive  = "active"
-	MemberLeaving = "leaving" // takes no shard any more, and gives back those it has
-	MemberDrained = "drained" // is cordoned, owns nothing and runs nothing
+	MemberLeaving = "leaving" // takes no further shards, and gives back its shards
+	MemberDrained = "drained" // cordoned, owns no shard and runs no attempt
 )
 
 // Standing orders of an operator.
@@ -19,8 +19,8 @@ const (
 	OrderStop   = "stop"   // as OrderCordon, because the scheduler is stopped on the node
 )
 
-// Order is a standing order of an operator to a node. It belongs to the node's name, so it holds until it
-// is withdrawn, also for later processes of that name.
+// Order is a standing order of an operator to a node. It belongs to the node's name. So it holds until it is
+// withdrawn, also for later processes of that name.
 type Order struct {
 	Node  string // "": every node, also those to come
 	What  string
@@ -34,7 +34,7 @@ type Member struct {
 	Handler dag.HandlerID
 	UUID    string
 	Name    string
-	Worker  bool   // it is no node: it only runs attempts, and is attached to a node, its home
+	Worker  bool   // no node: it only runs attempts, and is attached to a node, its home
 	Address string // of a node: where its peers reach it, http://host:port
 	Version string // of the program
 	Format  int    // the newest database format that it knows; 0: it does not say
@@ -74,9 +74,9 @@ type ShardRow struct {
 	Epoch int64
 	Seq   int64
 	Owner dag.HandlerID
-	// Wanted is the member to which the shard shall go; 0 means any.
+	// Wanted is the member to which the shard should move; 0 means any.
 	Wanted    dag.HandlerID
-	Workflows int // that are not deleted
+	Workflows int // the number that are not deleted
 }
 
 // Cluster is the part of a store that several nodes share. A store for one node does not have it.
@@ -105,7 +105,7 @@ type Cluster interface {
 	Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
 	// Release frees the shards that are still held under their epoch.
 	Release(ctx context.Context, fences []Fence) error
-	// Move records to which member a shard shall go; 0 means any. The owners carry it out.
+	// Move records the member to which a shard should move; 0 means any. The owners carry it out.
 	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
 	// Order sets or withdraws an order. It returns false if nothing changed. The store sets At.
 	Order(ctx context.Context, o Order, stand bool) (bool, error)

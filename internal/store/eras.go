@@ -6,16 +6,16 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Eras is the part of a store that reads the progress of its shards and raises its era. A node that finds
-// the store in an earlier state raises the era. Then no earlier owner holds a shard, and no earlier token
-// is given again.
+// Eras is the part of a store that reads the progress of its shards and raises its era. A node that finds the
+// store in an earlier state raises the era. Then no earlier owner holds a shard, and no earlier token is
+// assigned again.
 type Eras interface {
 	// Marks reads the epoch and seq of every shard, by shard, in one snapshot.
 	Marks(ctx context.Context) ([]Fence, error)
-	// Raise begins the era to if the present era is from. In one transaction it sets the epochs of all shards
-	// to the first of that era, and writes a letter that is not empty as a message from each shard to itself.
-	// It returns the era of the store afterwards; that is not to if the era was not from. It waits for open
-	// transactions of owners.
+	// Raise begins the era to if the present era is from. In one transaction it sets the epochs of all shards to
+	// the first epoch of that era. If letter is not empty, it also writes letter as a message from each shard to
+	// itself. It returns the era of the store afterwards. If the present era was not from, this is not to. It
+	// waits for open transactions of owners.
 	Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.Era, error)
 }
 

@@ -2,10 +2,10 @@ package store
 
 import "skein.dev/skein/internal/dag"
 
-// ParentsMax bounds how many tokens stand above one: its parent, the parent of that, and so on.
+// ParentsMax bounds the ancestors of a token: its parent, the parent of its parent, and further ones.
 const ParentsMax = 8
 
-// Family holds tokens by ID. It tells which of them made which.
+// Family holds tokens by ID, and their ancestors.
 type Family map[int64]*Token
 
 // FamilyOf returns the family of a list of tokens. It keeps pointers into the list.
@@ -17,8 +17,8 @@ func FamilyOf(all []Token) Family {
 	return f
 }
 
-// Line returns a token and those above it, the token first. whole is false if one of them is missing or if
-// there are more than ParentsMax above it: such a token does not count.
+// Line returns a token and its ancestors, the token first. whole is false if one of them is missing or if
+// there are more than ParentsMax. Such a token is not valid.
 func (f Family) Line(t *Token) (line []*Token, whole bool) {
 	for t != nil && len(line) <= ParentsMax {
 		line = append(line, t)
@@ -30,7 +30,7 @@ func (f Family) Line(t *Token) (line []*Token, whole bool) {
 	return line, false
 }
 
-// Valid reports whether a token and all those above it are valid now.
+// Valid reports whether a token and all of its ancestors are valid now.
 func (f Family) Valid(t *Token, now dag.Micros) bool {
 	if t.Parent == 0 {
 		return t.Valid(now)
@@ -42,8 +42,8 @@ func (f Family) Valid(t *Token, now dag.Micros) bool {
 	return whole
 }
 
-// Stays reports whether the token of an ID and all those above it are valid now and have no successor. A
-// replaced token ends soon, and with it all that it made.
+// Stays reports whether the token of an ID and all of its ancestors are valid now and have no successor. A
+// replaced token ends soon, together with the tokens that it made.
 func (f Family) Stays(id int64, now dag.Micros) bool {
 	line, whole := f.Line(f[id])
 	for _, one := range line {
@@ -52,7 +52,8 @@ func (f Family) Stays(id int64, now dag.Micros) bool {
 	return whole
 }
 
-// End returns when a token ends: by its own end, or by that of a token above it. 0: by none.
+// End returns the time at which a token ends: its own end, or the end of one of its ancestors if that is
+// earlier. 0: it has no end.
 func (f Family) End(t *Token) (end dag.Micros) {
 	line, _ := f.Line(t)
 	for _, one := range line {
@@ -63,7 +64,7 @@ func (f Family) End(t *Token) (end dag.Micros) {
 	return end
 }
 
-// IsAbove reports whether the token of an ID stands above another token.
+// IsAbove reports whether the token of an ID is an ancestor of another token.
 func (f Family) IsAbove(id int64, t *Token) bool {
 	line, _ := f.Line(t)
 	for _, one := range line[1:] {

@@ -10,24 +10,24 @@ import (
 // handedMax bounds the number of attempts that Handed remembers: about 16 MiB.
 const handedMax = 1 << 17
 
-// Handed is what the writers of a store know of the attempts that have been assigned and have not changed
-// since. These attempts have no row that a guard could check, so the writers check Handed instead. That is
-// as safe as a guard: only the writer of the transaction before writes for a shard, and it knows the
-// result of that transaction. Another writer has to take the shard first, and the fence of this one misses
-// then. Handed holds what was committed here or read. It forgets everything when a shard is taken, when a
+// Handed is the knowledge of a store's writers about attempts that were assigned and have not changed since.
+// These attempts have no row that a guard could check, so the writers check Handed instead. This is as safe
+// as a guard. Only the writer of the transaction before writes for a shard, and it knows the result of that
+// transaction. Another writer has to take the shard first. After that, the fence of this writer misses.
+// Handed holds attempts that were committed here or read. It forgets everything when a shard is taken, when a
 // transaction with attempts fails, and when it becomes too large.
 //
 // Invariant: open holds only attempts that are assigned after the commits and stages so far. Whenever that is
-// in doubt, open is emptied. So a check of it is as good as a guard.
+// in doubt, open is emptied.
 //
-// Its methods may be called from any goroutine.
+// Any goroutine may call the methods.
 type Handed struct {
 	mu     sync.Mutex
 	open   map[dag.AttemptKey]hand
 	plans  uint64 // made
 	staged map[*Batch]*HandPlan
-	// late and later hold attempts that ended without a row a while ago. The last part of their output may
-	// arrive after their end.
+	// late and later hold attempts that have ended without ever having a row. They are kept for a while, because
+	// the last part of their output may arrive after their end.
 	late, later map[dag.AttemptKey]struct{}
 }
 
@@ -39,25 +39,25 @@ func keyOf(a *dag.AttemptRow) dag.AttemptKey { return dag.KeyOf(a.Run, a.Task, a
 type hand struct {
 	handler    dag.HandlerID
 	assigned   dag.Micros
-	plan       uint64 // that handed it over
+	plan       uint64 // the plan that assigned it
 	generation int32
-	at         int32 // its place among the inserts of that one
-	row        bool  // it has a row
+	at         int32 // its place among the inserts of that plan
+	row        bool  // the attempt has a row
 }
 
 // HandPlan says how the attempts of one transaction are written.
 type HandPlan struct {
-	// Own says of each of AttemptInserts whether it gets a row of its own now.
+	// Own reports, for each of AttemptInserts, whether it gets a row of its own now.
 	Own []bool
-	// Changes says the same of each of AttemptUpdates.
+	// Changes gives the form of each of AttemptUpdates.
 	Changes []AttemptWrite
 	number  uint64
-	err     error    // what the batch is refused for
-	missing []int    // updates of attempts that nothing is known of
-	runs    RunIndex // of those that something is packed of
+	err     error    // the reason for which the batch is refused
+	missing []int    // updates of unknown attempts
+	runs    RunIndex // runs with packed attempts
 	packed  []packed // by their numbers
 	last    int      // the element that was packed into last
-	turn    int      // the next to be taken, if all are taken in that order
+	turn    int      // the next one to be taken, if all are taken in order
 }
 
 // AttemptForm says how a change of an attempt is written.
@@ -66,8 +66,8 @@ type AttemptForm uint8
 // The forms of a change.
 const (
 	FormUpdate AttemptForm = iota // the attempt has a row
-	FormFirst                     // it gets its row now
-	FormPacked                    // it ends without ever having one
+	FormFirst                     // the attempt gets its row now
+	FormPacked                    // the attempt ends without ever having a row
 )
 
 // AttemptWrite says how a change of an attempt is written. It includes the values of the assignment,
@@ -78,7 +78,7 @@ type AttemptWrite struct {
 	Assigned   dag.Micros
 }
 
-// Take returns the packed attempts of a run once; the row of the caller holds them. Rows are mostly
+// Take returns the packed attempts of a run once. The row of the caller then contains them. Rows are mostly
 // written in the order in which their runs were packed, so Take rarely needs the map.
 func (p *HandPlan) Take(id dag.RunID) []byte {
 	i := p.turn
@@ -112,10 +112,10 @@ func (p *HandPlan) of(id dag.RunID, runs int) *packed {
 
 // HandPacker holds the questions of a plan to its engine.
 type HandPacker struct {
-	// Hands says that the database takes assignments in the rows of histories. Ends says that it takes ends
-	// as well.
+	// Hands reports whether the database takes assignments in the rows of histories. Ends reports whether it
+	// takes ends as well.
 	Hands, Ends bool
-	// Late remembers attempts that end without a row for a while; see Knows.
+	// Late makes Handed remember attempts that end without a row for a while; see Knows.
 	Late bool
 	// History reports whether the transaction writes history of a run.
 	History func(dag.RunID) bool
@@ -143,11 +143,11 @@ func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
 	return p, nil
 }
 
-// Stage makes as much of the plan of a batch as needs no reading. The batch will be committed after all
-// batches whose plans have been made.
+// Stage makes the part of a batch's plan that needs no reading. The batch will be committed after all batches
+// whose plans have been made.
 func (h *Handed) Stage(b *Batch, with HandPacker) {
 	h.mu.Lock()
-	if h.staged[b] != nil { // it is another one now
+	if h.staged[b] != nil { // the batch has another plan now
 		h.open = nil
 	}
 	h.mu.Unlock()
@@ -178,7 +178,7 @@ func (h *Handed) takeStaged(b *Batch) *HandPlan {
 	}
 	delete(h.staged, b)
 	if !p.fits(b) {
-		h.open = nil // it took in what is not to be
+		h.open = nil // open contained attempts that will not be committed
 		return nil
 	}
 	return p
@@ -223,7 +223,7 @@ func (h *Handed) check(b *Batch, with *HandPacker) *HandPlan {
 	return p
 }
 
-// endingRuns returns the runs that end in a batch, if the batch assigns anything: the last row of a run
+// endingRuns returns the runs that end in a batch, if the batch assigns any attempt. The last row of a run
 // has no room for assignments.
 func endingRuns(b *Batch) (ending RunIndex) {
 	if len(b.AttemptInserts) == 0 {
@@ -276,7 +276,7 @@ func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan, ending *
 func (h *Handed) update(b *Batch, i int, with *HandPacker, p *HandPlan) (known bool, err error) {
 	u := &b.AttemptUpdates[i]
 	if u.Was != dag.AttemptAssigned {
-		return true, nil // it has a row, or misses it
+		return true, nil // the attempt has a row, or misses one
 	}
 	k := keyOf(&u.AttemptRow)
 	is, known := h.open[k]
@@ -285,7 +285,7 @@ func (h *Handed) update(b *Batch, i int, with *HandPacker, p *HandPlan) (known b
 		return false, nil
 	case is.handler != u.Handler:
 		return true, fmt.Errorf("attempt %d of task %d of run %s is not as its owner believes: %w", u.Token, u.Task, u.Run, ErrFenced)
-	case is.plan == p.number && !is.row: // inserted and changed at once
+	case is.plan == p.number && !is.row: // inserted and changed in one batch
 		is.row, p.Own[is.at] = true, true
 	}
 	if w := &p.Changes[i]; !is.row {
@@ -297,7 +297,7 @@ func (h *Handed) update(b *Batch, i int, with *HandPacker, p *HandPlan) (known b
 			}
 		}
 	}
-	if is.row = true; u.State == dag.AttemptAssigned { // only something about it was noted
+	if is.row = true; u.State == dag.AttemptAssigned { // only a note about it has changed
 		h.open[k] = is
 	} else {
 		delete(h.open, k)
@@ -315,9 +315,9 @@ func (h *Handed) remember(k dag.AttemptKey) {
 	h.late[k] = struct{}{}
 }
 
-// look reads the packed attempts of the runs with unknown attempts. No other writer plans for these runs
-// meanwhile, because a shard has one writer. An attempt that look does not find misses the guard of its
-// update.
+// look reads the packed attempts of the runs with unknown attempts. No other writer plans for these runs at
+// the same time, because a shard has one writer. If look does not find an attempt, the update of the attempt
+// misses its guard.
 func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 	var runs []dag.RunID
 	asked := make(map[dag.RunID]bool, len(p.missing))
@@ -346,7 +346,7 @@ func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 	if err != nil {
 		return err
 	}
-	for i := range p.Changes { // the database cannot know of this very batch
+	for i := range p.Changes { // the database cannot know the attempts of this batch
 		if p.Changes[i].Form != FormUpdate {
 			over[keyOf(&b.AttemptUpdates[i].AttemptRow)] = true
 		}
@@ -356,7 +356,7 @@ func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 	if h.open == nil {
 		h.open = make(map[dag.AttemptKey]hand, len(found))
 	}
-	if len(h.staged) > 0 { // a later staged batch may have ended others of them
+	if len(h.staged) > 0 { // a batch that was staged later may have ended other attempts
 		found = onlyOf(b, p.missing, found)
 	}
 	for k, is := range found {
@@ -399,7 +399,7 @@ func (h *Handed) Knows(id LogID) bool {
 // Failed handles a batch that may not have been written.
 func (h *Handed) Failed(b *Batch) {
 	h.mu.Lock()
-	staged := len(h.staged) > 0 // on top of it
+	staged := len(h.staged) > 0 // whether batches were staged on top of it
 	h.mu.Unlock()
 	if staged || len(b.AttemptInserts)+len(b.AttemptUpdates) > 0 {
 		h.Forget()

@@ -14,7 +14,7 @@ import (
 // times as long. The zero value is empty.
 type RunIndex struct {
 	ids    []dag.RunID
-	places []int32 // a power of two, and at least twice as many as ids; the number of a run and 1, or 0
+	places []int32 // the number of the run plus 1, or 0; the length is a power of two, and at least twice the number of ids
 }
 
 // placesMin is the least number of positions.

@@ -36,7 +36,7 @@ func (p *Past) Tells(id dag.RunID) bool {
 	return i >= 0 && !p.taken[i]
 }
 
-// Of returns the events of a run that no row has taken; the row of the run takes them.
+// Of returns the events of a run that no row has taken. The row of the run takes them.
 func (p *Past) Of(id dag.RunID) dag.EventRow {
 	if e := p.Take(id); e != nil {
 		return *e

@@ -23,7 +23,7 @@ const (
 type Column struct {
 	Name string
 	Kind Kind
-	Null bool // it may be empty
+	Null bool // the column may be NULL
 }
 
 // Table is one kind of row that every engine can export and import. An engine derives its other data
@@ -33,7 +33,7 @@ type Table struct {
 	Columns []Column
 }
 
-// Index is the index of a column, or -1 if there is none of that name.
+// Index returns the index of a column, or -1 if there is none of that name.
 func (t *Table) Index(name string) int {
 	for i := range t.Columns {
 		if t.Columns[i].Name == name {

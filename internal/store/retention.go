@@ -50,7 +50,7 @@ const ExpireLooks = 4
 // repeats that request.
 const KeyOnce = "once:"
 
-// KeptFrom is the instant at or after which a run with a key must have finished to be kept for that.
+// KeptFrom is the instant from which finished runs with this key are kept.
 func (x *Expiry) KeptFrom(key string) dag.Micros {
 	if strings.HasPrefix(key, KeyOnce) {
 		return x.Once
@@ -84,15 +84,15 @@ type FireExpiry struct {
 	Keep       int     // at least 1
 	After      FireKey // only lines that were decided after this one
 	Limit      int     // most lines to look at
-	// Days is a day since 1970. Counts of earlier days are deleted, except those of the newest day of an
-	// existing trigger. A call with an After deletes none: the first call of a series has done so.
+	// Days is a day since 1970. Counts of earlier days are deleted, except the counts of the newest day of an
+	// existing trigger. A call with an After deletes no counts, because the first call of a series has done so.
 	Days int32
 }
 
 // FiresExpired is the result of ExpireFires.
 type FiresExpired struct {
 	Gone int
-	Next FireKey // the next call's After; zero: there are no more lines to look at
+	Next FireKey // the After of the next call; zero: there are no more lines
 }
 
 // FireDay holds the counts of deleted lines of a trigger: the number of instants with each outcome, by the
@@ -188,13 +188,13 @@ type Retention interface {
 	// ExpireFires deletes selected lines of the ledger, the oldest decisions first, and counts them by day.
 	ExpireFires(ctx context.Context, owner dag.HandlerID, x FireExpiry) (FiresExpired, error)
 	// ExpireBackfills deletes instants of the oldest selected backfill, and the backfill itself when it has no
-	// instant left. It returns the number of deleted rows; 0: there is no more to do.
+	// instant left. It returns the number of deleted rows; 0: no work is left.
 	ExpireBackfills(ctx context.Context, owner dag.HandlerID, x BackfillExpiry) (int, error)
 	// ExpireWorkflow deletes rows of a deleted workflow, and its own row when no other is left. It returns the
-	// number of deleted rows; 0: there is no more to do.
+	// number of deleted rows; 0: no work is left.
 	ExpireWorkflow(ctx context.Context, owner dag.HandlerID, x WorkflowExpiry) (int, error)
-	// ExpireRecords deletes selected rows that belong to no workflow. It returns their number; 0: there is no
-	// more to do.
+	// ExpireRecords deletes selected rows that belong to no workflow. It returns their number; 0: no work is
+	// left.
 	ExpireRecords(ctx context.Context, owner dag.HandlerID, x RecordExpiry) (int, error)
 	// DeletedWorkflows lists deleted workflows with greater ids than after, by id.
 	DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit int) ([]Workflow, error)

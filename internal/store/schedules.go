@@ -16,8 +16,8 @@ const (
 // Trigger states.
 const (
 	TriggerActive = "active"
-	TriggerPaused = "paused" // fires nothing; what passes is recorded as skipped when it is resumed
-	TriggerEnded  = "ended"  // nothing more will come: past its end, its count used up
+	TriggerPaused = "paused" // fires nothing; the instants that pass are recorded as skipped when it is resumed
+	TriggerEnded  = "ended"  // ended for ever: its end has passed, or its count is used up
 )
 
 // Trigger is a schedule or sensor of a workflow: its identity is (Workflow, Name). The owner of the
@@ -27,7 +27,7 @@ type Trigger struct {
 	Workflow dag.WorkflowID
 	Name     string
 	Shard    dag.ShardID
-	Version  int32  // of the workflow, that declared it as it is
+	Version  int32  // the version of the workflow that declared it in this form
 	Kind     string // cron, every, webhook …: the key it was declared with
 	Spec     []byte // as declared, in the canonical form of the workflow package
 	State    string
@@ -42,11 +42,11 @@ type Trigger struct {
 	// Decided is the end of the decided time: every instant of the schedule in (Since, Decided] has its
 	// outcome in the ledger. It never goes back.
 	Decided dag.Micros
-	Since   dag.Micros // Spec holds since then
+	Since   dag.Micros // the time from which Spec applies
 	Fired   int64      // runs it has started, for count
 	MaxRuns int32      // most runs of it that may be active; 0: any number
-	On      []string   // "namespace/name" of the workflows whose ended runs it hears of
-	Data    []byte     // what a sensor remembers
+	On      []string   // "namespace/name" of the workflows to whose ended runs it listens
+	Data    []byte     // the memory of a sensor
 	// Revision guards every update, which raises it by one.
 	Revision int64
 	Created  dag.Micros
@@ -57,8 +57,8 @@ type Trigger struct {
 const (
 	OutcomeFired   = "fired"   // a run was started in time
 	OutcomeLate    = "late"    // a run was started, later than it should have been
-	OutcomeSkipped = "skipped" // a rule of the trigger said no
-	OutcomeMerged  = "merged"  // a later instant's run stands for this one, too
+	OutcomeSkipped = "skipped" // a rule of the trigger refused the run
+	OutcomeMerged  = "merged"  // the run of a later instant covers this one, too
 	OutcomeMissed  = "missed"  // no node could start it in time
 )
 
@@ -106,17 +106,17 @@ type Backfill struct {
 	Shard    dag.ShardID
 	Trigger  string // whose instants these are; "": a list was given
 	State    string
-	Spec     []byte // as asked, in the canonical form of the trigger package
+	Spec     []byte // the request, in the canonical form of the trigger package
 	Instants []byte // the instants to start, packed in their order
 	Total    int64  // of Instants
-	// Started is how many of Instants have a run: the cursor. Invariant: it moves in the transaction that
+	// Started is the number of Instants that have a run: the cursor. Invariant: it moves in the transaction that
 	// inserts the run and the pair (Backfill, Instant), which is unique.
 	Started  int64
 	Ended    int64
-	Failed   int64 // of Ended: other than succeeded
+	Failed   int64 // the part of Ended that did not succeed
 	Parallel int32 // most of its runs that may be active
 	User     string
-	Revision int64 // the guard of every update: + 1 at each
+	Revision int64 // guards every update, which raises it by 1
 	Created  dag.Micros
 	Modified dag.Micros
 }
@@ -133,7 +133,7 @@ type BackfillRun struct {
 // ScheduleChanges are the writes of a transaction to triggers. Only the owner of a shard makes them.
 type ScheduleChanges struct {
 	TriggerInserts  []Trigger
-	TriggerUpdates  []Trigger // guarded by Revision: the row must be one revision behind
+	TriggerUpdates  []Trigger // guarded by Revision, which the update raises by 1
 	TriggerDeletes  []Trigger // Workflow, Name and Revision of the row as it is
 	Fires           []Fire
 	FireUpdates     []FireUpdate
@@ -270,7 +270,7 @@ func (b *Backfill) check() error {
 // Schedules is the part of a store that keeps triggers. Lists return at most 1,000 rows, except Due and
 // Listening, whose limit the caller sets. Unknown shards are ignored.
 type Schedules interface {
-	// Clock is the store's clock now.
+	// Clock reads the clock of the store.
 	Clock(ctx context.Context) (dag.Micros, error)
 	Trigger(ctx context.Context, w dag.WorkflowID, name string) (Trigger, error)
 	Triggers(ctx context.Context, q TriggerQuery) ([]Trigger, error)

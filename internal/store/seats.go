@@ -15,8 +15,8 @@ type Seat struct {
 	Line  string
 	Level dag.Priority
 	Asked dag.Micros
-	Ages  bool // a waiting run of its line rises a level with each ageing
-	Flat  bool // in its line levels do not count
+	Ages  bool // waiting runs of its line rise one level with each ageing
+	Flat  bool // its line ignores levels
 }
 
 // SeatQuery selects the seats whose positions are wanted.
@@ -24,13 +24,13 @@ type SeatQuery struct {
 	Seats []Seat
 	// Most bounds about how many runs of each line are counted. It is less if there are many lines.
 	Most        int
-	Now, Ageing dag.Micros // of lines that age; Ageing 0: none does
+	Now, Ageing dag.Micros // for lines that age; Ageing 0: no line ages
 }
 
 // Place is the position of a seat in its line.
 type Place struct {
-	Number int  // from 1; 0: more than Of are before it
-	Of     int  // how many are in the line
+	Number int  // from 1; 0: more than Of runs are before it
+	Of     int  // the number of counted runs in the line
 	More   bool // there are more than Of
 }
 
@@ -38,12 +38,12 @@ type Place struct {
 type Span struct {
 	Line     string
 	From, To Seat
-	Most     int // how far it is counted
+	Most     int // the number of runs up to which it is counted
 
-	turn int // of the seats of its line in their order the first that comes after it
+	turn int // the index of the first seat of its line, in order, that comes after it
 }
 
-// seatSpanMin is the least number of runs that is counted of each part of a line.
+// seatSpanMin is the least number of runs that are counted in each part of a line.
 const seatSpanMin = 100
 
 // CountSeats computes positions from the counts of spans, which do not overlap: a run between two seats is
@@ -101,8 +101,8 @@ func begin(line string, level dag.Priority, asked dag.Micros) Seat {
 	return Seat{Line: line, Level: level, Asked: asked}
 }
 
-// spansOf divides a line at its seats. If the line ages, or if levels do not count in it, each level is
-// divided separately, because the eldest runs of each level come before a seat.
+// spansOf divides a line at its seats. If the line ages, or ignores levels, each level is divided separately,
+// because the oldest runs of each level come before a seat.
 func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []Span) {
 	line := q.Seats[seats[0]].Line
 	part := func(first, last Seat, cut func(*Seat) Seat) {
@@ -128,14 +128,14 @@ func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []
 			if l < is {
 				return end
 			}
-			// For the runs whose level equals this one by now: those that asked before it, and have aged by that many
-			// levels.
+			// These are the runs whose level equals this one now: they asked earlier, and have aged by that number
+			// of levels.
 			if l > is {
 				if aged := begin(line, l, q.Now-dag.Micros(l-is)*q.Ageing+1); ordered(&aged, &cut) < 0 {
 					cut = aged
 				}
 			}
-			if is > 0 { // of a better level by now
+			if is > 0 { // the level has become better by ageing
 				if better := begin(line, l, q.Now-dag.Micros(l-is+1)*q.Ageing+1); ordered(&better, &cut) > 0 {
 					cut = better
 				}

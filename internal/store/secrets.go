@@ -14,7 +14,7 @@ type Secret struct {
 	Key             string // the id of the key that wraps the key of the value
 	Wrapped         []byte // the key of the value, sealed with Key
 	Data            []byte // the value, sealed with its own key
-	By              string // who set it last
+	By              string // the user who set it last
 	Created         dag.Micros
 	Modified        dag.Micros
 }
@@ -34,7 +34,7 @@ type Secrets interface {
 	// follows the present one and Key is the present key, and ErrRefused if there are SecretsMax secrets.
 	PutSecret(ctx context.Context, s Secret) (Secret, error)
 	// RewrapSecret replaces the wrapping of a version: Key and Wrapped. It returns ErrFenced if the secret has
-	// another version, or its key is not from.
+	// another version, or its key differs from from.
 	RewrapSecret(ctx context.Context, s Secret, from string) error
 	// DropSecret removes a secret. It returns ErrNotFound if there is none.
 	DropSecret(ctx context.Context, namespace, name string) error

@@ -12,7 +12,7 @@ import (
 const (
 	TokenAPI    = "api"    // everything that people and programs call
 	TokenWorker = "worker" // what workers call
-	TokenNode   = "node"   // what nodes of a cluster say to each other
+	TokenNode   = "node"   // the token of calls between the nodes of a cluster
 )
 
 // Token is a right to call. The store keeps only the hash of the secret that its holder shows.
@@ -29,16 +29,16 @@ type Token struct {
 	// Principal is the principal whose rights the token has. It counts for the kind TokenAPI. 0 means none, and
 	// so no right.
 	Principal int64
-	// Verbs and Namespaces narrow these rights, separated by spaces. All means that they do not narrow them.
-	// Empty means that no right is left.
+	// Verbs and Namespaces narrow these rights. They are separated by spaces. All means no narrowing. Empty means
+	// that no right is left.
 	Verbs, Namespaces string
-	// Maker is the principal that made the token: without its rights the token has none. 0 means an operator
-	// with access to the database or to the machine of a node.
+	// Maker is the principal that made the token. The token has only rights that its maker has. 0 means an
+	// operator with access to the database or to the machine of a node.
 	Maker int64
-	// Parent is the token that made this one: it has no right that its parent does not have, and ends with it.
-	// 0 means that a session of a person, or an operator, made it.
+	// Parent is the token that made this one. This token has no right that its parent does not have, and ends
+	// with it. 0 means that a session of a person, or an operator, made it.
 	Parent int64
-	// Replaces is the token of which this one is the successor; 0: of none. Replaced is when this one got a
+	// Replaces is the predecessor of this token; 0: it has none. Replaced is the time at which this token got a
 	// successor; 0: it has none.
 	Replaces int64
 	Replaced dag.Micros
@@ -48,7 +48,7 @@ type Token struct {
 // of the old one.
 type Rotation struct {
 	Token   int64      // the old one
-	Grace   dag.Micros // for how long the old one counts on; it never ends later than before
+	Grace   dag.Micros // the time for which the old one stays valid; it never ends later than before
 	Hash    []byte     // of the new one, like the fields that follow
 	Expires dag.Micros
 	By      string
@@ -56,7 +56,7 @@ type Rotation struct {
 	Parent  int64
 }
 
-// WholeToken returns a token with all rights of its kind. Those of an API token are those of FirstService.
+// WholeToken returns a token with all rights of its kind. An API token gets the rights of FirstService.
 func WholeToken(kind, name string, hash []byte) Token {
 	return Token{Kind: kind, Name: name, Hash: hash, Principal: FirstService, Verbs: All, Namespaces: All}
 }
@@ -75,7 +75,7 @@ type Tokens interface {
 	// AddToken adds a token and gives it its number and time. It returns ErrRefused if the name is taken or
 	// if there are TokensMax tokens.
 	AddToken(ctx context.Context, t Token) (Token, error)
-	// TokenByHash finds a token, also a revoked one.
+	// TokenByHash finds a token, even a revoked one.
 	TokenByHash(ctx context.Context, hash []byte) (Token, error)
 	// TokenList lists all by number.
 	TokenList(ctx context.Context) ([]Token, error)

@@ -6,5 +6,5 @@ package threads
 // Calm does nothing: only Linux lets a program change how long the runtime's monitor sleeps.
 func Calm() error { return nil }
 
-// Unchanged does nothing: where Calm does nothing, a child inherits nothing that it should not have.
+// Unchanged does nothing: on systems where Calm does nothing, a child inherits nothing unusual.
 func Unchanged() {}

@@ -9,10 +9,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// absent starts a run when something expected has not come. Its instants follow from by: a time of each
-// day, one instant, or the end of a span without an arrival. Each instant covers the time since the
-// previous one. If nothing came in that time, a run starts. Otherwise the line of the ledger says that it
-// came. Arrivals from before the declaration are unknown.
+// absent starts a run if an expected event has not come. Its instants follow from by: a time of each day, one
+// instant, or the end of a span without an arrival. Each instant covers the time since the previous one. If
+// no event came in that time, a run starts. Otherwise the ledger gets a line which says that the event came.
+// Arrivals before the declaration are unknown.
 
 const (
 	// cameMax bounds the stored arrivals of one source. There is one arrival for each undecided interval, so
@@ -35,7 +35,7 @@ func (d *declared) heardAbsent(t *store.Trigger, run *engine.Ended) (engine.Plan
 		source = run.Workflow
 	}
 	if run.Finished <= t.Since || d.when != nil && run.Finished <= d.last(t.Decided) {
-		return unchanged(t), nil // it is known, or its interval is decided
+		return unchanged(t), nil // the arrival is known, or its interval is decided
 	}
 	m, err := remembered(t)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *declared) onePerInterval(list []dag.Micros) []dag.Micros {
 // judge returns the instant at which an arrival is judged: the first one at or after the arrival.
 func (d *declared) judge(at dag.Micros) dag.Micros { return d.next(at - 1) }
 
-// came reports whether everything expected came in (after, until].
+// came reports whether all expected events came in (after, until].
 func (d *declared) came(m *memory, after, until dag.Micros) bool {
 	in := func(list []dag.Micros) bool {
 		return slices.ContainsFunc(list, func(at dag.Micros) bool { return at > after && at <= until })
@@ -86,7 +86,7 @@ func (d *declared) came(m *memory, after, until dag.Micros) bool {
 	return false
 }
 
-// expected names what should have come, for sentences.
+// expected names the expected events, for sentences.
 func (d *declared) expected() string {
 	if f := d.Absent.File; f != nil {
 		return "a file " + f.Pattern + " in " + f.Path
@@ -181,7 +181,7 @@ func (d *declared) newestInstants(after, until dag.Micros, n int64) dag.Micros {
 	return at
 }
 
-// lacking decides instants at which nothing had come, by the rules of catchup.
+// lacking decides instants without an arrival, by the rules of catchup.
 func (p *planning) lacking(list []dag.Micros) {
 	for i, at := range list {
 		late, newest := at <= p.missed, i == len(list)-1

@@ -9,13 +9,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// again keeps a workflow running: the end of one run starts the next.
-//
-// A person or another trigger starts the first run. The trigger then continues by itself. A
-// stopped run ends the chain, because a person who stops a run does not want the next one at
-// once; the next start of a run resumes it. A run that failed or was skipped is followed like
-// one that succeeded; max_per_hour bounds runs that fail at once. A paused trigger starts
-// nothing.
+// again keeps a workflow running: the end of one run starts the next. A person or another trigger starts the
+// first run. The trigger then continues by itself. If a person stops a run, the chain ends, because that
+// person does not want the next run at once. The next start of a run resumes the chain. A run that failed or
+// was skipped is followed like one that succeeded. max_per_hour bounds runs that fail at once. A paused
+// trigger starts nothing.
 
 // started returns the times of the starts within the hour before now, in rising order.
 func (m *memory) started(t *store.Trigger, now dag.Micros) ([]dag.Micros, error) {

@@ -28,7 +28,7 @@ const parallelMax = 10_000
 // BackfillSpec is the request of a person. Its JSON is kept in the backfill's row.
 type BackfillSpec struct {
 	Trigger string `json:"trigger,omitempty"` // the trigger whose instants these are; "": Instants are given
-	// From and To are both included. The trigger itself fires the instants that are still to come.
+	// From and To are both included. Instants in the future are left to the trigger itself.
 	From       time.Time       `json:"from,omitzero"`
 	To         time.Time       `json:"to,omitzero"`
 	Instants   []dag.Micros    `json:"-"`                // in place of a range; the row has them packed
@@ -45,10 +45,10 @@ type Standing uint8
 
 // The standings.
 const (
-	StandingNone   Standing = iota // it has no run
-	StandingActive                 // its newest run has not ended
-	StandingGood                   // its newest run succeeded
-	StandingFailed                 // its newest run ended otherwise
+	StandingNone   Standing = iota // has no run
+	StandingActive                 // the newest run has not ended
+	StandingGood                   // the newest run succeeded
+	StandingFailed                 // the newest run ended without success
 )
 
 // Lookup returns the standing of an instant.
@@ -104,7 +104,7 @@ func invalid(format string, args ...any) error {
 
 func why(spec BackfillSpec, decl *workflow.Trigger) string {
 	switch {
-	case spec.From.After(spec.To): // list has ended the range at now
+	case spec.From.After(spec.To): // the list ends the range at the present
 		return ": the range begins in the future; the trigger itself fires those instants"
 	case spec.Only == OnlyFailed:
 		return ": none of them failed"

@@ -29,8 +29,8 @@ type memory struct {
 	// Came belongs to absent: the times of the expected arrivals, by their source, one for each undecided
 	// interval.
 	Came map[string][]dag.Micros `json:"came,omitempty"`
-	// Folder is the folder of a file sensor. An edit of the folder makes a new watch; an edit of another
-	// field does not.
+	// Folder is the folder of a file sensor. If an edit changes the folder, a new watch begins. Other edits do
+	// not change the watch.
 	Folder string `json:"folder,omitempty"`
 }
 
@@ -63,7 +63,7 @@ func encode(v any) []byte {
 	return b
 }
 
-// qualifies reports whether r asks for this end of a run. A skipped run has not begun, so its end does not
+// qualifies reports whether r reacts to this end of a run. A skipped run has not begun, so its end does not
 // count.
 func qualifies(r *workflow.RunOf, run *engine.Ended) bool {
 	return asks(r, run.Workflow, run.State.String())
@@ -101,7 +101,7 @@ func (d *declared) beginHearing(t *store.Trigger, since dag.Micros) {
 // passedSensor returns one line for the time in which a sensor was paused and observed no event.
 func (d *declared) passedSensor(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
 	p := d.waiting(t, now)
-	if now > t.Decided && d.Kind != workflow.KindStart { // for KindStart each start has its own line
+	if now > t.Decided && d.Kind != workflow.KindStart { // for KindStart each start has a line of its own
 		p.Lines = []store.Fire{{At: t.Decided, Last: now, Count: 1, Outcome: store.OutcomeSkipped,
 			Reason: reason + "; events of that time start nothing"}}
 	}
@@ -208,7 +208,7 @@ func (d *declared) spanStart(at dag.Micros) (dag.Micros, error) {
 	y, mo, day := local.Date()
 	switch d.RunOf.Within {
 	case "hour":
-		// In zones with an offset of half an hour, the full hour is that of local time.
+		// In zones with an offset of half an hour, the full hour means the full hour of local time.
 		return at - dag.Micros(local.Minute())*60*second - dag.Micros(local.Second())*second - dag.Micros(local.Nanosecond()/1000), nil
 	case "day":
 	case "week":

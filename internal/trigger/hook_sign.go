@@ -29,7 +29,7 @@ const (
 type proof struct {
 	form   string
 	key    string // of the event
-	signed []byte // what the signature covers
+	signed []byte // the bytes that the signature covers
 }
 
 // prove checks the signature of a call.
@@ -44,8 +44,8 @@ func prove(secret []byte, call *Call, now dag.Micros) (proof, error) {
 	if !ok {
 		return proof{}, fmt.Errorf("%w: the call has none of X-Skein-Signature, Webhook-Signature and X-Hub-Signature-256", ErrSignature)
 	}
-	// Without this check, a body could be what was signed in another form, together with its time. It would
-	// then be valid at any later time.
+	// Without this check, a body could be a text that was signed in another form, together with its time. It
+	// would then be valid at any later time.
 	if !json.Valid(call.Body) && !strings.HasPrefix(string(call.Body), "payload=") {
 		return proof{}, fmt.Errorf("%w: a body under X-Hub-Signature-256 is JSON, or a form with payload", ErrSignature)
 	}
@@ -114,8 +114,8 @@ func proveSkein(secret []byte, text string, call *Call, now dag.Micros) (proof, 
 	return p, fresh(s.at, now)
 }
 
-// standardID allows no dot, because dots separate the signed parts. It requires a character that is no
-// digit, because digits only could be read as the time of form v1.
+// standardID allows no dot, because dots separate the signed parts. It requires a character that is no digit,
+// because a number alone could be read as the time of form v1.
 var standardID = regexp.MustCompile(`^[A-Za-z0-9_-]{0,99}[A-Za-z_-][A-Za-z0-9_-]{0,99}$`)
 
 const (
@@ -175,7 +175,7 @@ func hookKey(signed []byte) string {
 	return hookKeyPrefix + hex.EncodeToString(sum[:16])
 }
 
-// hookKeyPrefix begins the keys of events that their calls did not name.
+// hookKeyPrefix begins the keys of events whose calls did not name them.
 const hookKeyPrefix = "hook/"
 
 // OldSignature reports whether the key of an event belongs to a call that was signed in an old form without

@@ -14,7 +14,7 @@ import (
 // Bounds of a simulation.
 const (
 	simulateSpanMax     = 366 * 24 * hour
-	simulateFiresMax    = 1_000_000 // walked through one by one
+	simulateFiresMax    = 1_000_000 // fires that are simulated one by one
 	simulateTriggersMax = 10_000
 	simulateShiftsMax   = 1000
 	examplesMax         = 20      // instants that are named
@@ -24,7 +24,7 @@ const (
 // SimulateInput is the input of a simulation.
 type SimulateInput struct {
 	From, To dag.Micros // instants in (From, To]
-	FromToo  bool       // From belongs to the span, too: a day begins with its midnight
+	FromToo  bool       // From belongs to the span, too, because a day begins with its midnight
 	Planned  []PlannedWorkflow
 	// Edit, if not nil, replaces the workflows of the same names.
 	Edit  []PlannedWorkflow
@@ -103,7 +103,7 @@ type LimitReport struct {
 	Workflow string       `json:"workflow"`
 	Trigger  string       `json:"trigger"`
 	Limit    int64        `json:"limit"`
-	Peak     int64        `json:"peak"` // largest number at the same time without limits
+	Peak     int64        `json:"peak"` // largest number at the same time if there were no limits
 	Hits     int64        `json:"hits"` // runs that reach it
 	First    dag.Micros   `json:"first"`
 	Instants []dag.Micros `json:"instants"` // the first ones
@@ -126,7 +126,7 @@ type planned struct {
 	*declared
 	workflow int // index in the list
 	name     string
-	until    dag.Micros // it fires in (From, until]
+	until    dag.Micros // the trigger fires in (From, until]
 	fires    int64
 }
 

@@ -42,14 +42,14 @@ type gateSim struct {
 	active  int64
 	peak    int64
 	waiting []*simRun
-	held    int64     // of a trigger: its active and waiting runs
+	held    int64     // for the limit of a trigger: its active and waiting runs
 	members []*simRun // these runs, and some ended ones if overlap is cancel_running
 	hits    hits
 }
 
 type hits struct {
 	count int64
-	at    []dag.Micros // the first of them
+	at    []dag.Micros // the first of these instants
 }
 
 func (h *hits) note(at dag.Micros) {
@@ -64,7 +64,7 @@ type overlaps struct{ all, skipped, waiting, cancelled int64 }
 type simRun struct {
 	end     dag.Micros
 	trigger int32
-	through bool // it has passed the limit of its trigger
+	through bool // has passed the limit of its trigger
 	begun   bool
 	over    bool
 }

@@ -104,7 +104,7 @@ func (v *audit) instants(lines []store.Fire) {
 		}
 	}
 	slices.SortFunc(own, func(a, b store.Fire) int { return cmp.Compare(a.At, b.At) })
-	done := v.since // every instant up to here is accounted for
+	done := v.since // every instant up to here has been found in a line
 	for i := range own {
 		l := &own[i]
 		switch {

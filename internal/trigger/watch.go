@@ -37,7 +37,7 @@ const (
 	entriesMax    = 10_000 // of one read of a folder
 	entriesChunk  = 512
 	deliveriesMax = 100 // of one trigger at a time
-	lookersMax    = 8   // folders that are read at the same time, so that one on a dead file server does not block the others
+	lookersMax    = 8   // folders that are read at the same time; an unreachable file server must not block all readers
 	watchedMax    = 10_000
 	sensorsPage   = 1000
 )
@@ -82,7 +82,7 @@ type WatchState struct {
 	OK       bool
 	Text     string    // why it is not OK, or a remark
 	Since    time.Time // time of the last change of the state
-	Settling int       // files that grow or have grown shortly before
+	Settling int       // files that grow, or grew until just now
 }
 
 // folder is the watch of one trigger. The goroutine that reads the folder owns files.
@@ -91,9 +91,9 @@ type folder struct {
 	decl   *workflow.Trigger
 	look   *workflow.FileWatch
 	since  dag.Micros
-	past   dag.Micros // as of the beginning of the watch: lines up to it may have been deleted, and later files are in files
+	past   dag.Micros // the bound when the watch began: older lines may have been deleted, and files has the later ones
 	sum    digest     // of the declaration
-	busy   bool       // a goroutine reads the folder; protected by Watch.mu
+	busy   bool       // whether a goroutine reads the folder; protected by Watch.mu
 	state  WatchState
 	files  map[string]*arrival
 	logged string
@@ -106,7 +106,7 @@ type arrival struct {
 	inode    uint64
 	arrived  dag.Micros
 	since    time.Time // time of its last change
-	done     bool      // it was delivered, or does not count
+	done     bool      // delivered, or does not count
 }
 
 // NewWatch returns a watch. Run starts it.
@@ -228,8 +228,8 @@ func (w *Watch) watched(t *store.Trigger) *folder {
 		state: WatchState{OK: true, Text: "has not looked yet", Since: w.cfg.Now()}}
 }
 
-// poll starts a read of every folder that no goroutine is reading, within the bound of concurrent reads.
-// Each time it begins with another folder, so that each has its turn.
+// poll starts a read of every folder that no goroutine is reading, within the bound of concurrent reads. Each
+// call begins with another folder, so that each folder has its turn.
 func (w *Watch) poll(ctx context.Context, lookers *sync.WaitGroup, turn int) {
 	w.mu.Lock()
 	all := make([]*folder, 0, len(w.folders))

@@ -23,16 +23,16 @@ const (
 	killGraceDefault = 10 * time.Second
 	// startedAfter is the time after which the start of an attempt is reported separately from its end.
 	startedAfter = time.Second
-	// chunk is the number of bytes of one read from the pipe: the capacity of a pipe.
+	// chunk is the number of bytes of one read from the pipe, which is the capacity of a pipe.
 	chunk = 64 << 10
-	// drainMax bounds the bytes that are read after the end: the largest pipe that a task may ask for. A
-	// process outside of the tree may hold the pipe and write without end.
+	// drainMax bounds the bytes that are read after the end: the largest pipe that a task may request. A process
+	// outside of the tree may hold the pipe and write without end.
 	drainMax = 1 << 20
 )
 
 // attempt is one run of a job in a slot. Everything but want belongs to its goroutine.
 type attempt struct {
-	want atomic.Int32 // the highest demanded Mode so far
+	want atomic.Int32 // the highest requested Mode so far
 
 	w    *Worker
 	slot *slot
@@ -47,12 +47,12 @@ type attempt struct {
 	got, began       time.Time // when it got the slot; when it forked, with the monotonic clock
 	told             bool      // Config.Started was called
 	timedOut         bool
-	cause            string    // why the worker ends it; "": it does not
+	cause            string    // the reason for which the worker ends it; "": the worker does not
 	killAt           time.Time // set while TERM was sent and KILL was not
 	cancel           func()    // ends a request, which has no process
 	result           Result
 	capped           bool        // its memory is limited
-	starved          bool        // it failed after the kernel had ended one of its processes because of its memory
+	starved          bool        // failed after the kernel had ended one of its processes because of its memory
 	kills            int64       // memory kills of the tree before this attempt
 	masks            *mask.Set   // of its secrets; nil: it has none
 	spec             *fence.Spec // the files that it may reach; nil: no isolation
@@ -74,7 +74,7 @@ func (a *attempt) demand(mode Mode) {
 
 // run takes the attempt from its slot to its Result.
 func (a *attempt) run() Result {
-	// The thread that forks must outlive the child, see doc.go. It waits for the child anyway.
+	// The thread that forks must outlive the child, see doc.go. So it also waits for the child.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
@@ -110,8 +110,8 @@ func (a *attempt) run() Result {
 	return a.result
 }
 
-// hideSecrets takes secrets out of the message, and fails an attempt whose outputs hold one: outputs are
-// rows that every reader of the run sees.
+// hideSecrets removes secrets from the message, and fails an attempt whose outputs hold one, because every
+// reader of the run sees the outputs.
 func (a *attempt) hideSecrets() {
 	r := &a.result
 	r.Message = a.masks.String(r.Message)
@@ -251,8 +251,8 @@ func (a *attempt) exec(with *syscall.ProcAttr) (pid int, err error) {
 	return pid, err
 }
 
-// watch follows the attempt until its main process has ended. If several things happen at one instant, the
-// end counts before a stop, and a stop before a timeout.
+// watch follows the attempt until its main process has ended. If several events happen at one instant, an end
+// takes precedence over a stop, and a stop over a timeout.
 func (a *attempt) watch() {
 	fds := [3]unix.PollFd{
 		{Fd: int32(a.pidfd), Events: unix.POLLIN},
@@ -260,7 +260,7 @@ func (a *attempt) watch() {
 		{Fd: int32(a.pipe), Events: unix.POLLIN},
 	}
 	for {
-		// poll often returns EINTR, because the runtime interrupts threads. Everything is checked again then.
+		// poll often returns EINTR, because the runtime interrupts threads. Then every condition is checked again.
 		n, err := unix.Poll(fds[:], a.patience())
 		if err != nil {
 			n = 0
@@ -301,7 +301,7 @@ func (a *attempt) patience() int {
 	if next < 0 {
 		return -1
 	}
-	const hour = time.Hour // poll takes an int32
+	const hour = time.Hour // the bound keeps the milliseconds within an int32
 	return int((min(next, hour) + time.Millisecond - 1) / time.Millisecond)
 }
 
@@ -322,7 +322,7 @@ func (a *attempt) obey() {
 	}
 }
 
-// terminate asks the tree to end. CONT lets stopped processes hear it.
+// terminate orders the tree to end. CONT lets stopped processes receive the order.
 func (a *attempt) terminate() {
 	if a.cancel != nil {
 		a.cancel()
@@ -337,14 +337,14 @@ func (a *attempt) terminate() {
 	a.killAt = time.Now().Add(grace)
 }
 
-// force kills the attempt, once for each cause. After a timeout the cause stays, even if a kill is
-// requested during the grace.
+// force kills the attempt, once for each cause. After a timeout the cause stays, even if a kill is requested
+// during the grace.
 func (a *attempt) force(cause string) {
 	if a.cause == cause {
 		return
 	}
 	if a.cause == CauseTimeout && a.killAt.IsZero() {
-		return // it was killed before
+		return // killed before
 	}
 	if a.cause != CauseTimeout {
 		a.cause = cause
@@ -505,7 +505,7 @@ func (a *attempt) closeLog() {
 	}
 }
 
-// succeed takes the outputs. If they are wrong, the attempt fails.
+// succeed reads the outputs. If they are wrong, the attempt fails.
 func (a *attempt) succeed() {
 	path := a.cmd.output
 	if a.slot.still = a.slot.settled(a.got); a.slot.still {

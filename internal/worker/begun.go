@@ -2,12 +2,12 @@ package worker
 
 import "hash/maphash"
 
-// begunMax bounds the remembered begun attempts of a keeper. No token runs twice, even if the worker that
+// begunMax bounds the begun attempts that a keeper remembers. No token runs twice, even if the worker that
 // knew of it was replaced.
 const begunMax = 8192
 
-// begun remembers hashes of the attempts that were begun last. If two attempts have one hash, the second
-// one does not run, and comes again under another token.
+// begun remembers hashes of the attempts that were begun last. If two attempts have one hash, the second one
+// does not run, and comes again under another token.
 type begun struct {
 	seed maphash.Seed
 	sums []uint64

@@ -261,7 +261,7 @@ type cgroupTree struct {
 	killed bool
 	// cpu and memory are the limits of the tree; 0 means none.
 	cpu, memory int64
-	old         *legacyTree // limits the tree in its place; nil: the cgroup itself does
+	old         *legacyTree // limits the tree in place of the cgroup; nil: the cgroup itself does
 }
 
 func (t *cgroupTree) prepare(attr *syscall.SysProcAttr) {
@@ -372,7 +372,7 @@ func cgroupPids(dir string) []int {
 	return found
 }
 
-// removeCgroup removes dir and the cgroups below it, as far as they are empty.
+// removeCgroup removes dir and the cgroups below it that are empty.
 func removeCgroup(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -17,9 +17,9 @@ type Config struct {
 	LogMax  int64    // bytes of log kept per attempt; 0 = 1 GiB
 	Log     *slog.Logger
 
-	// Report is called once for each attempt that was given to Start, from the attempt's goroutine. By then
-	// the attempt has left nothing and its slot is free, so Report may call Start. A Link passes on together
-	// the results that it receives together.
+	// Report is called once for each attempt that was given to Start, from the attempt's goroutine. By then the
+	// attempt has left no processes or files and its slot is free, so Report may call Start. If a Link receives
+	// several results together, it reports them together.
 	Report func(...Result)
 	// Started is called at most once for each attempt, when it has run for 1 s. It must not block, because the
 	// attempt is not watched during the call.
@@ -70,14 +70,13 @@ const (
 	keeperLog     = "keeper.log" // its log lines while no worker is connected
 )
 
-// LeaseDefault is how long attempts outlive the last renewal.
+// LeaseDefault is the time for which attempts outlive the last renewal.
 const LeaseDefault = 15 * time.Second
 
 const (
 	// greetMax bounds the time until the first message on a connection.
 	greetMax = 10 * time.Second
-	// endLimit bounds the wait for killed processes. Only a process that hangs inside of the kernel takes
-	// longer.
+	// endLimit bounds the wait for killed processes. Only a process that hangs inside of the kernel takes longer.
 	endLimit = 10 * time.Second
 )
 

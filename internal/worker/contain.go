@@ -20,7 +20,7 @@ type containment interface {
 	// location returns the text by which Reap of a later life finds the trees of this one. It is "" if there
 	// are none.
 	location() string
-	// close removes the remains after all trees are closed.
+	// close removes the remaining files after all trees are closed.
 	close()
 }
 
@@ -31,7 +31,7 @@ type tree interface {
 	prepare(attr *syscall.SysProcAttr)
 	// enter is called by the forking thread before the fork. The thread calls back after it.
 	enter() (back func() error, err error)
-	// born tells the tree its first process, and the entry of the environment that marks the attempt.
+	// born gives the tree its first process, and the entry of the environment that marks the attempt.
 	born(pid int, mark string)
 	// signal sends sig to every process of the tree.
 	signal(sig unix.Signal)
@@ -46,7 +46,7 @@ type tree interface {
 	// starved returns the number of times that the kernel has ended a process of the tree because of its
 	// memory.
 	starved() int64
-	// spent reports that no further process may start in this tree. The slot needs a new one.
+	// spent reports that no further process may start in this tree. The slot needs a new tree.
 	spent() bool
 	close()
 }
@@ -86,7 +86,7 @@ func (t *groupTree) prepare(*syscall.SysProcAttr) {}
 
 func (t *groupTree) enter() (func() error, error) { return stay, nil }
 
-// stay is the back of threads that did not move.
+// stay is the function that moves back a thread which did not move.
 func stay() error { return nil }
 
 func (t *groupTree) limit(cpu, memory int64) bool { return cpu == 0 && memory == 0 }
@@ -125,7 +125,7 @@ func (t *groupTree) end(limit time.Duration) bool {
 		if time.Now().After(deadline) {
 			return false
 		}
-		// There is no notification when a process ends that is not our child, so the loop asks again.
+		// There is no notification of the end of a process that is not our child, so the loop checks again.
 		time.Sleep(pause)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func crowded(data string, trial bool) string {
 	var st unix.Statfs_t
 	if err := unix.Statfs(data, &st); err != nil {
-		return "" // unknown: attempts will find out
+		return "" // unknown: attempts will notice it
 	}
 	blocks := st.Bavail
 	if os.Geteuid() == 0 {

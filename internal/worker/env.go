@@ -19,7 +19,7 @@ const pathDefault = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // outputVar is also the mark by which processes are recognised.
 const outputVar = "SKEIN_OUTPUT"
 
-// baseEnv returns the variables of the node that reach tasks.
+// baseEnv returns the variables of the node that tasks get.
 func baseEnv(pass []string) []string {
 	env := make([]string, 0, len(nodeEnv)+len(pass))
 	for _, name := range append(nodeEnv[:len(nodeEnv):len(nodeEnv)], pass...) {
@@ -101,8 +101,8 @@ func sampledTrace(k *Key) string {
 	return k.Traceparent
 }
 
-// derivedTrace gives the attempts of one run one trace, each with its own span. The flags are 01 if the
-// trace is sampled, else 00, with which programs drop their spans.
+// derivedTrace gives the attempts of one run one trace, each with its own span. The flags are 01 if the trace
+// is sampled. Otherwise they are 00, and programs drop their spans.
 func derivedTrace(k *Key, flags string) string {
 	run := sha256.Sum256([]byte(k.RunID))
 	span := sha256.Sum256([]byte(k.fileStem()))

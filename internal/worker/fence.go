@@ -44,7 +44,7 @@ type wall struct {
 	home string   // home folder of the worker's user; "": none
 }
 
-// newWall returns nil for the level none, and on a kernel that has no Landlock.
+// newWall returns nil for the level none, and on a kernel without Landlock.
 func newWall(isolation, data string, protected []string) *wall {
 	if isolation != IsolationFence || fence.ABI() == 0 {
 		return nil
@@ -56,8 +56,8 @@ func newWall(isolation, data string, protected []string) *wall {
 	return &wall{shut: slices.Concat([]string{data, "/etc/skein"}, protected), home: home}
 }
 
-// private returns base with a private TMPDIR. HOME is that folder, too, if the task does not reach the home
-// folder, because many programs fail if they find settings there that they may not read.
+// private returns base with a private TMPDIR. If the task may not reach the home folder, HOME is that folder,
+// too, because many programs fail if they find settings there that they may not read.
 func (w *wall) private(base []string, tmp string, job *Job) []string {
 	own := make([]string, 0, len(base)+2)
 	reached := w.home != "" && slices.ContainsFunc(w.folders(job), func(at string) bool { return fence.Within(w.home, at) })
@@ -132,8 +132,8 @@ type keptFence struct {
 	*fence.Fence
 }
 
-// of returns a fence for the files that an attempt may reach. Files that all attempts of the slot may reach
-// are not part of its key.
+// of returns a fence for the files that an attempt may reach. The key of a fence leaves out the files that
+// all attempts of the slot may reach.
 func (fs *fences) of(spec *fence.Spec) (*fence.Fence, error) {
 	key := strings.Join(slices.Concat(spec.System[len(systemRead):], []string{""}, spec.Read, []string{""}, spec.Write), "\x00")
 	if i := slices.IndexFunc(*fs, func(f keptFence) bool { return f.key == key }); i >= 0 {

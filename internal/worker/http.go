@@ -205,8 +205,8 @@ func (q *Request) redirect(req *http.Request, via []*http.Request) error {
 	return egress.Redirect(req, via, named)
 }
 
-// read reads an answer. What the log shows of its body is masked before it is cut: a part of a secret is
-// not found.
+// read reads an answer. The part of the body for the log is masked before it is cut, because a mask does not
+// find a part of a secret.
 func (q *Request) read(res *http.Response, masks *mask.Set, log io.Writer, began time.Time) answer {
 	sizeMax := searchMax
 	if q.Answer != "" {

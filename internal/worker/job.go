@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Key names an attempt. RunID, Task and Attempt identify it; the rest travels to the task's environment
-// and to the path of its log.
+// Key names an attempt. RunID, Task and Attempt identify it. The other fields are for the task's environment
+// and the path of its log.
 type Key struct {
 	Namespace, Workflow string
 	RunID               string
@@ -19,11 +19,10 @@ type Key struct {
 	Attempt             int    // its fencing token: a dag.Token
 	IdempotencyKey      string // "" = <run>/<task>, the same for every attempt
 	Traceparent         string // W3C; "" = one derived from the run
-	Ref                 int64  // for the caller only; every report about the attempt has it
+	Ref                 int64  // only for the caller; every report about the attempt has it
 }
 
-// Access lists the files that a task may reach in addition to those that every task may. Paths are
-// absolute.
+// Access lists the files that a task may reach, in addition to the files of every task. Paths are absolute.
 type Access struct {
 	Read  []string // folders and files that it may read and execute
 	Write []string // folders and files that it may also change
@@ -80,14 +79,14 @@ type Job struct {
 	OutputTypes map[string]string // declared outputs: string | int | float | bool | json
 	LockToken   int64             // SKEIN_LOCK_TOKEN; 0 = no lock held
 
-	// Artifacts are names and patterns of files that are stored after a success, in the folder ArtifactsIn (""
-	// = the data folder). If they cannot be stored, the attempt fails with CauseArtifacts.
+	// Artifacts are names and patterns of files that are stored after a success, in the folder ArtifactsIn ("" =
+	// the data folder). If they cannot be stored, the attempt fails with CauseArtifacts.
 	Artifacts   []string
 	ArtifactsIn string
 
-	// Inputs provides the files that the attempt gets in its working folder. It is nil if there are none. If
-	// they cannot be read, the attempt fails with CauseInputs. They do not count against Timeout. A Link
-	// converts them to Given, which is all that a Worker reads.
+	// Inputs provides the files that the attempt gets in its working folder. It is nil if there are none. If they
+	// cannot be read, the attempt fails with CauseInputs. The time for them does not count against Timeout. A
+	// Link converts them to Given. A Worker reads only Given.
 	Inputs  InputSource
 	Given   []Input
 	Fetched bool // some of them were fetched for this attempt only
@@ -97,7 +96,7 @@ type Job struct {
 // one would end the connection for every attempt.
 const SizeMax = 2 << 20
 
-// Size returns how much the texts of a job take on their way, in bytes. Files and inputs are sent separately.
+// Size returns the size of the texts of a job in a message, in bytes. Files and inputs are sent separately.
 func (j *Job) Size() int {
 	n := 0
 	for _, list := range [][]string{j.Argv, j.Env, j.Secrets, j.Artifacts} {
@@ -163,8 +162,8 @@ type Result struct {
 	ExitCode int             // -1 unless Exited
 	Signal   string          // "SIGSEGV", when a signal ended it
 	Message  string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
-	TimedOut bool            // it reached Timeout, also with WarnOnTimeout
-	Outputs  json.RawMessage `json:",omitempty"` // no outputs are not the text null
+	TimedOut bool            // ran until Timeout, also with WarnOnTimeout
+	Outputs  json.RawMessage `json:",omitempty"` // missing outputs are not the text null
 	Started  time.Time       // zero if it never ran
 	Finished time.Time       // when the main process ended, or the start failed
 	LogBytes int64           // bytes in the log file

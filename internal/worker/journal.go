@@ -13,9 +13,9 @@ import (
 )
 
 // The journal keeps the ends of attempts until the worker has taken them, and the worker's tag. It protects
-// against deaths of processes: a write that has returned survives both keeper and worker. It is not synced
-// to the disk. If the machine dies, all attempts die with it. An attempt whose end is unknown is lost and
-// runs again, as if the machine had died a moment earlier.
+// against deaths of processes: a write that has returned survives both keeper and worker. It is not synced to
+// the disk. If the machine dies, all attempts die with it. An attempt whose end is unknown is lost and runs
+// again, as if the machine had died a moment earlier.
 //
 // A record is four bytes of length, four bytes of CRC-32C and one JSON object. Reading stops at the first
 // incomplete record. The ends behind it are lost, like those that were never written.
@@ -46,7 +46,7 @@ const (
 	journalSlack = 4 << 20
 	// journalMax bounds the bytes of a journal that is read: twice the largest valid content.
 	journalMax = 2 * untakenMax
-	// untakenMax bounds the bytes of ends that wait to be taken. Beyond it no attempt starts.
+	// untakenMax bounds the bytes of ends that the worker has not taken. Beyond it no attempt starts.
 	untakenMax = 256 << 20
 	// recordMax bounds the bytes of a record. The outputs of a task are its largest part.
 	recordMax  = 32 << 20
@@ -192,7 +192,7 @@ func (j *journal) compact() error {
 	return nil
 }
 
-// full reports whether the ends that wait to be taken exceed their bound. Then no attempt may start.
+// full reports whether the ends that the worker has not taken exceed their bound. Then no attempt may start.
 func (j *journal) full() bool { return j.bytes > untakenMax }
 
 // ended returns the ends that wait to be taken, oldest first.

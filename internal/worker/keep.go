@@ -34,8 +34,8 @@ func (w *Worker) keeperOf(folder string) *artifact.Keeper {
 	return k
 }
 
-// systemFolders hold system files, which a task cannot keep as artifacts. /dev is not listed: its only
-// regular files belong to users, as in /dev/shm.
+// systemFolders hold system files, which a task cannot keep as artifacts. /dev is not listed, because its
+// only regular files belong to users, as in /dev/shm.
 var systemFolders = []string{"/boot", "/etc", "/proc", "/run/credentials", "/sys"}
 
 // dataNames are the names of Skein's files in its data folder.
@@ -73,8 +73,8 @@ func (a *attempt) openDir() error {
 	return nil
 }
 
-// keep stores the artifacts. It returns false if the attempt must fail or stop because of that. The time
-// counts against the timeout, and a stop ends it.
+// keep stores the artifacts. It returns false if the attempt must fail or stop because of that. Its time
+// counts against the timeout, and a stop of the attempt ends it.
 func (a *attempt) keep() bool {
 	if len(a.job.Artifacts) == 0 {
 		return true

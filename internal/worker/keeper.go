@@ -41,9 +41,9 @@ const (
 	keeperGC = 400
 )
 
-// keeper holds the attempts of a data folder. The lock ensures that each folder has only one. Its worker
-// may go and another one may come. The worker is the process with the newest connection, and it holds the
-// data folder.
+// keeper holds the attempts of a data folder. The lock ensures that each folder has only one keeper. Its
+// worker may end and another one may connect. The worker is the process with the newest connection, and it
+// holds the data folder.
 type keeper struct {
 	data  string
 	work  string        // <data>/work
@@ -67,7 +67,7 @@ type keeper struct {
 	begun   begun    // Invariant: an attempt that is in it is not started again
 	parked  []parcel // jobs that must wait for a renewal
 	conn    *stream  // nil: no worker
-	met     bool     // there was a worker
+	met     bool     // a worker has connected before
 	behind  bool     // an end is missing in the journal
 	out     news     // to be sent
 	wake    chan struct{}
@@ -99,7 +99,7 @@ func KeeperMain(args []string) int {
 		until: Boot() + *lease, running: map[ID]*Held{}, begun: newBegun(), wake: make(chan struct{}, 1)}
 	k.log = slog.New(&lineHandler{k: k})
 	err := k.run(*groups)
-	if errors.Is(err, errAbandoned) { // nothing went wrong: this keeper was not needed any more
+	if errors.Is(err, errAbandoned) { // this is no fault: this keeper was not needed any more
 		fmt.Fprintln(os.Stderr, err)
 		return 0
 	}
@@ -184,9 +184,9 @@ func abandoned() bool {
 }
 
 // takeLock makes this process the keeper of the data folder. It kills an earlier keeper that does not end.
-// This is safe: the process that starts a keeper holds the data folder, and has found no keeper that
-// answers. A keeper whose starter is gone returns errAbandoned: another process may hold the data folder
-// now, and the keeper of that one must not be killed.
+// This is safe: the process that starts a keeper holds the data folder, and has found no keeper that answers.
+// If the process that started this keeper has ended, takeLock returns errAbandoned. In this case another
+// process may hold the data folder now, and the keeper of that process must not be killed.
 func (k *keeper) takeLock() (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(k.work, keeperLock), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -296,7 +296,7 @@ func (k *keeper) expire() {
 
 func (k *keeper) finish() { k.once.Do(func() { close(k.over) }) }
 
-// told takes ends of attempts, from the attempts' goroutines.
+// told receives ends of attempts, from the attempts' goroutines.
 func (k *keeper) told(rs ...Result) {
 	for i := range rs {
 		k.ended(rs[i])
@@ -467,7 +467,7 @@ func (k *keeper) begin(p *parcel) {
 	if k.running[id] != nil {
 		return
 	}
-	if k.begun.has(id) { // its end was taken; a worker that was killed since does not know that
+	if k.begun.has(id) { // its end was acknowledged; a worker that was killed since does not know that
 		k.out.Results = append(k.out.Results, Result{Key: p.Job.Key, State: Stopped, Cause: CauseLost, ExitCode: -1,
 			Message: "it was run, and its end was taken before", Finished: time.Now()})
 		k.rouse()

@@ -49,7 +49,7 @@ func Memory() int64 {
 	most := int64(info.Totalram) * int64(info.Unit)
 	for _, dir := range aboveV1("memory") {
 		if n, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "memory.limit_in_bytes"))), 10, 64); err == nil {
-			most = min(most, n) // no limit is a number that no machine has
+			most = min(most, n) // "no limit" is written as a number that no machine has
 		}
 	}
 	for _, dir := range above() {

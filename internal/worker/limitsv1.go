@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where the controllers of cpu and memory belong to hierarchies of version 1, cgroup2 still tracks the
-// trees, which needs no controller. A folder in each of these hierarchies limits them. A process cannot be
-// started there by a flag of its fork. But a single thread can be moved there, and a child starts where its
-// forking thread is. So the thread moves there for the fork, and back.
+// If the controllers of cpu and memory belong to hierarchies of version 1, cgroup2 still tracks the trees,
+// which needs no controller. A folder in each of these hierarchies limits them. The fork has no flag that
+// starts a process in such a folder. But a single thread can be moved there, and a child starts in the
+// cgroups of the thread that forks. So the thread moves there for the fork, and back.
 
 // legacy holds the folders for the limits of the trees of a life.
 type legacy struct {

@@ -61,7 +61,7 @@ type parcelState struct {
 	parcel *parcel // nil: the keeper has had it before
 	key    Key
 	sent   *peer  // the keeper to which it was sent; nil: none yet
-	stop   Mode   // demanded before it was sent
+	stop   Mode   // requested before it was sent
 	ready  bool   // its files are complete
 	halt   func() // ends the collection of its files
 }
@@ -81,7 +81,7 @@ type Adopted struct {
 	Tag     string // the last text of Link.Brand
 	Running []Held
 	Ended   []Result // no worker has acknowledged these
-	// Anew is true if the keeper that held the attempts is gone. Of its attempts, only those in Ended are
+	// Anew reports whether the keeper that held the attempts has ended. Of its attempts, only those in Ended are
 	// known.
 	Anew bool
 }
@@ -154,8 +154,8 @@ func (l *Link) Begin() {
 	l.wg.Go(l.watchRoom)
 }
 
-// Forsake makes the keeper kill its attempts and forget its results, and returns when no attempt is left.
-// It replaces adoption, and must be called before Begin.
+// Forsake makes the keeper kill its attempts and forget its results, and returns when no attempt is left. It
+// replaces adoption, and must be called before Begin.
 func (l *Link) Forsake() error {
 	l.mu.Lock()
 	p, left := l.peer, len(l.live)

@@ -12,7 +12,8 @@ import (
 // them goes to init, and no zombie stays.
 func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// bury reaps orphans that have ended. The goroutine of an attempt reaps its first process.
+// bury reaps orphans that have ended. It leaves the first process of an attempt to the goroutine of the
+// attempt.
 func (w *Worker) bury() {
 	const atOnceMax = 10_000
 	w.births.Lock() // between fork and firsts, a first process would look like an orphan

@@ -39,7 +39,7 @@ func pids() []int {
 // procScan reads environments into one buffer. A scan reads every process, so it does not use os.File.
 type procScan struct{ buf []byte }
 
-// sight tells how reliable a scan is that has found nothing.
+// sight describes how reliable a scan is that has found nothing.
 type sight struct {
 	// execs: a process was in the middle of an exec, when it has no environment.
 	execs bool
@@ -47,7 +47,7 @@ type sight struct {
 	vanished bool
 }
 
-// emptyLooks is the number of repeated reads before an empty environment counts.
+// emptyLooks is the number of reads after which an empty environment counts as empty.
 const emptyLooks = 2
 
 // each calls visit for every process with its group and environment. Kernel threads have no group.

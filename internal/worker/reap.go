@@ -190,8 +190,8 @@ func (r *reaper) cgroupDirs() []string {
 	for _, life := range r.lives() {
 		text, err := os.ReadFile(filepath.Join(r.w.data, "work", life+cgroupSuffix))
 		dir := string(text)
-		// The file may be damaged, and its content will be killed. So only paths count that this program would
-		// have written.
+		// The file may be damaged, and the processes that it names will be killed. So only paths count that this
+		// program could have written.
 		if err != nil || filepath.Base(dir) != life || filepath.Base(filepath.Dir(dir)) != dataID(r.w.data) || !isCgroup(dir) {
 			continue
 		}

@@ -12,8 +12,9 @@ import (
 // respawnMax bounds the pause between two tries to start a keeper.
 const respawnMax = 5 * time.Second
 
-// silencesMax is the number of consecutive pings that a keeper may leave unanswered; pingsPerLease pings
-// are sent in a lease. They are counted and not timed, because this process counts none while it is frozen.
+// silencesMax is the number of consecutive pings that a keeper may leave unanswered. pingsPerLease is the
+// number of pings in a lease. The pings are counted and not timed, because a frozen process would count time
+// in which it sent none.
 const (
 	pingsPerLease = 4
 	silencesMax   = 4
@@ -131,7 +132,7 @@ func (l *Link) send(p *peer, over <-chan struct{}) {
 			return
 		case <-l.wake:
 		}
-		runtime.Gosched() // orders that other goroutines are adding go into the same message
+		runtime.Gosched() // orders that other goroutines are adding join the same message
 		for {
 			o := l.next(p)
 			if o == nil {

@@ -19,14 +19,14 @@ import (
 // both are still as new: 5 µs), so a slot keeps them as long as they are.
 type slot struct {
 	index   int
-	trees   int       // dropped so far, part of the next one's name
-	folders int       // dropped so far, part of the next one's name
+	trees   int       // dropped so far; part of the next one's name
+	folders int       // dropped so far; part of the next one's name
 	tree    tree      // nil: none. Invariant: it is empty before the end of its attempt is reported
 	folder  string    // "": none; otherwise it exists and is clean
 	wake    int       // eventfd, written by Stop; -1: none
-	looks   looks     // of the folders, since they are clean
-	since   time.Time // when they were looked at; zero: not yet
-	still   bool      // the attempt has left them as they were: see settled
+	looks   looks     // the state of the folders when they were last clean
+	since   time.Time // when their state was read; zero: not yet
+	still   bool      // the attempt has not changed them: see settled
 	fences  fences    // of its latest attempts
 }
 
@@ -53,7 +53,7 @@ const (
 	clockGrainFine = 50 * time.Millisecond
 )
 
-// grain is that of the slot's folders.
+// looks is the state of the folder of a slot and of the two folders in it.
 func (s *slot) grain() time.Duration {
 	for _, f := range s.looks {
 		if f.ctime.Nsec == 0 {
@@ -86,7 +86,7 @@ func (s *slot) settled(got time.Time) bool {
 	return ok && s.looks == now
 }
 
-// remember notes how the clean folders look.
+// remember notes the state of the clean folders.
 func (s *slot) remember() {
 	switch now, ok := s.look(); {
 	case !ok:
@@ -96,8 +96,8 @@ func (s *slot) remember() {
 	}
 }
 
-// Folders in a slot's folder that each attempt finds empty: its working directory, if it names none, and
-// the temporary folder of an isolated attempt.
+// The folders in a slot's folder that each attempt finds empty. They are its working directory, if it names
+// none, and the temporary folder of an isolated attempt.
 const (
 	freshDir = "dir"
 	tmpDir   = "tmp"
@@ -135,7 +135,7 @@ func (s *slot) name(dropped int) string {
 	return strconv.Itoa(s.index) + "-" + strconv.Itoa(dropped)
 }
 
-// dropTree gives up a tree that is spent, or in which a process does not die.
+// dropTree abandons a tree that is spent, or in which a process does not die.
 func (s *slot) dropTree() {
 	s.tree.close()
 	s.tree = nil
@@ -200,7 +200,7 @@ func (s *slot) sweep(ours bool) error {
 
 func fresh(name string) bool { return name == freshDir || name == tmpDir }
 
-// peek gives the first names in dir. It is not ok if dir is not a folder as we made it.
+// peek returns the first names in dir. ok is false if dir is not a folder as this program made it.
 func peek(dir string) (names []string, ok bool) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -211,7 +211,7 @@ func peek(dir string) (names []string, ok bool) {
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode != unix.S_IFDIR|0o700 {
 		return nil, false
 	}
-	// An empty folder still lists "." and "..", which may come in a batch of their own.
+	// An empty folder still lists "." and "..", which may come in a separate batch.
 	var buf [2048]byte
 	for len(names) == 0 {
 		n, err := unix.ReadDirent(fd, buf[:])
@@ -226,8 +226,8 @@ func peek(dir string) (names []string, ok bool) {
 	return names, true
 }
 
-// removeAll is os.RemoveAll that also removes folders which their maker has locked against writing (module
-// caches are made like that). Links are never followed.
+// removeAll is os.RemoveAll that also removes folders without write permission, as programs make for module
+// caches. It never follows links.
 func removeAll(path string) error {
 	err := os.RemoveAll(path)
 	if err == nil {
@@ -276,9 +276,9 @@ func unpack(dir string, source FileSource) error {
 	return nil
 }
 
-// writeNew writes a file that may be executed soon. No fork may happen while it is open for writing: until
-// its exec the child would hold the descriptor too, and executing the file would fail with ETXTBSY
-// (golang/go#22315).
+// writeNew writes a file that may be executed soon. No fork may happen while the file is open for writing.
+// Otherwise the child would hold the descriptor until its exec, and executing the file would fail with
+// ETXTBSY (golang/go#22315).
 func writeNew(root *os.Root, name string, mode fs.FileMode, content []byte) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -293,7 +293,7 @@ func writeNew(root *os.Root, name string, mode fs.FileMode, content []byte) erro
 	return file.Close()
 }
 
-// arm makes the eventfd that Stop wakes the attempt with, before anybody can see the attempt.
+// arm makes the eventfd with which Stop wakes the attempt, before any other goroutine can see the attempt.
 func (s *slot) arm() error {
 	if s.wake >= 0 {
 		return nil
@@ -306,13 +306,14 @@ func (s *slot) arm() error {
 	return nil
 }
 
-// awaken ends the poll of the slot's attempt. If that has ended meanwhile, the next one wakes up for nothing.
+// awaken ends the poll of the slot's attempt. If that attempt has ended in the meantime, the next one wakes
+// up without a reason.
 func (s *slot) awaken() {
 	one := [8]byte{1, 1, 1, 1, 1, 1, 1, 1} // any number but 0, in any byte order
 	_, _ = unix.Write(s.wake, one[:])
 }
 
-// slumber takes the wake-ups so far.
+// slumber consumes the wake-ups so far.
 func (s *slot) slumber() {
 	var sum [8]byte
 	_, _ = unix.Read(s.wake, sum[:])

@@ -42,12 +42,12 @@ type peer struct {
 	pid   int
 	pidfd int              // -1: none
 	gone  chan struct{}    // closed at its end, if it is a child of this process
-	state *os.ProcessState // then, of a child
+	state *os.ProcessState // set after the end of a child
 
 	mu sync.Mutex // held while a goroutine waits for its end
 }
 
-// find gives the keeper that is there, or a new one.
+// find returns the running keeper, or a new one.
 func (l *Link) find(ctx context.Context) (*peer, *welcome, error) {
 	p, w, err := l.call(ctx)
 	if err == nil {
@@ -59,17 +59,17 @@ func (l *Link) find(ctx context.Context) (*peer, *welcome, error) {
 	return l.spawn(ctx)
 }
 
-// errNobody says that no keeper is there.
+// errNobody: no keeper is running.
 var errNobody = errors.New("no keeper is there")
 
-// call talks to a keeper that is there. One that speaks another version, or does not answer, is killed.
+// call connects to a running keeper. If the keeper has another version or does not answer, call kills it.
 func (l *Link) call(ctx context.Context) (*peer, *welcome, error) {
 	conn, err := viaFolder(filepath.Join(l.data, "work"), dial)
 	if err != nil {
 		return nil, nil, errNobody
 	}
 	p := &peer{stream: newStream(conn, newsMax), pidfd: -1}
-	if cred := peerOf(conn); cred != nil { // of the process that listens
+	if cred := peerOf(conn); cred != nil { // the process that listens
 		p.pid = int(cred.Pid)
 		p.pidfd, _ = unix.PidfdOpen(p.pid, 0)
 	}
@@ -96,7 +96,7 @@ func (l *Link) greet(ctx context.Context, p *peer, limit time.Duration) (*welcom
 	if err := p.stream.greet(deadline); err != nil {
 		return nil, err
 	}
-	p.wire.show = l.lock // a keeper that is frozen has not greeted, and is not left with the lock
+	p.wire.show = l.lock // a frozen keeper sends no greeting, and so does not keep the lock
 	if err := p.write(l.hello()); err != nil {
 		return nil, err
 	}
@@ -114,11 +114,10 @@ func (l *Link) greet(ctx context.Context, p *peer, limit time.Duration) (*welcom
 	return n.Welcome, p.conn.SetDeadline(time.Time{})
 }
 
-// errKilled says that a keeper was killed before its first message, by the kernel out of memory or by an
-// operator.
+// errKilled: a keeper was killed before its first message, by the kernel out of memory or by an operator.
 var errKilled = errors.New("it was killed")
 
-// spawn starts a keeper, and another one if that is killed before its first message.
+// spawn starts a keeper. If the keeper is killed before its first message, spawn starts another one.
 func (l *Link) spawn(ctx context.Context) (*peer, *welcome, error) {
 	for try := 1; ; try++ {
 		p, w, err := l.bear(ctx)
@@ -133,8 +132,8 @@ func (l *Link) spawn(ctx context.Context) (*peer, *welcome, error) {
 	}
 }
 
-// bear starts this program as a keeper, under another name, away from terminal and process group, with one
-// end of a connection. It holds nothing else of this process.
+// bear starts this program as a keeper: under another name, without the terminal and the process group, and
+// with one end of a connection. The keeper inherits nothing else from this process.
 func (l *Link) bear(ctx context.Context) (*peer, *welcome, error) {
 	if os.Getenv(keeperVar) != "" {
 		return nil, nil, errors.New("a keeper does not start keepers: " + keeperVar + " is set")
@@ -174,7 +173,7 @@ func (l *Link) bear(ctx context.Context) (*peer, *welcome, error) {
 	p := &peer{pid: cmd.Process.Pid, gone: make(chan struct{})}
 	p.pidfd, _ = unix.PidfdOpen(p.pid, 0)
 	go func() {
-		_ = cmd.Wait() // so that it does not stay in the table of processes
+		_ = cmd.Wait() // so that no zombie is left
 		p.state = cmd.ProcessState
 		close(p.gone)
 	}()
@@ -193,25 +192,25 @@ func (l *Link) bear(ctx context.Context) (*peer, *welcome, error) {
 	return p, w, nil
 }
 
-// stillborn says why a keeper that had no first words has ended, or was ended.
+// stillborn returns the reason why a keeper ended, or was ended, before its first message.
 func (l *Link) stillborn(p *peer, err error, said string) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		p.kill()
 		return fmt.Errorf("it does not answer: %w%s", err, said)
 	}
-	p.farewell(farewellMax) // which it has begun: how is to be seen
+	p.farewell(farewellMax) // the end has begun: wait for its status
 	if status, ok := p.state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return fmt.Errorf("%w: %s: %w%s", errKilled, p.state, err, said)
 	}
 	return fmt.Errorf("%s: %w%s", p.state, err, said)
 }
 
-// keeperVars are the variables of this process that its keeper gets. The proxies count for requests with the
+// keeperVars are the variables of this process that its keeper gets. The proxies apply to requests with the
 // proxy egress.Environment. Their addresses can hold a password, so the keeper hides them as the server does.
 var keeperVars = []string{"PATH", "HOME", "TMPDIR", "GOMAXPROCS", "GODEBUG", "GOCOVERDIR",
 	"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"}
 
-// keeperEnv returns the environment of a keeper. Tasks get none of it: their variables come with the
+// keeperEnv returns the environment of a keeper. Tasks do not inherit it: their variables are in the
 // greeting.
 func keeperEnv(data string) []string {
 	env := []string{keeperVar + "=" + data}
@@ -223,14 +222,14 @@ func keeperEnv(data string) []string {
 	return env
 }
 
-// lastWords returns the last output of a keeper on its stderr, after the first from bytes, which were there
-// when it was started.
+// lastWords returns the last output of a keeper on its stderr. It leaves out the first from bytes, which were
+// there before the start.
 func lastWords(f *os.File, from int64) string {
 	info, err := f.Stat()
 	if err != nil {
 		return ""
 	}
-	if info.Size() <= from { // perhaps it could not
+	if info.Size() <= from { // perhaps the keeper could not write
 		if _, err := f.WriteString("\n"); err != nil {
 			return fmt.Sprintf(" (what it had to say cannot be written: %v)", err)
 		}
@@ -245,7 +244,8 @@ func lastWords(f *os.File, from int64) string {
 	return ""
 }
 
-// kill ends the keeper. Its attempts' first processes die with it, the rest is for the next one.
+// kill ends the keeper. The first processes of its attempts die with it. The next keeper kills the remaining
+// ones.
 func (p *peer) kill() {
 	p.mu.Lock()
 	if p.pidfd >= 0 {
@@ -255,7 +255,7 @@ func (p *peer) kill() {
 	p.farewell(endMax)
 }
 
-// farewell waits for the end of the keeper, which is killed if it takes too long.
+// farewell waits for the end of the keeper, and kills a keeper that takes too long.
 func (p *peer) farewell(limit time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

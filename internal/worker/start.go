@@ -29,12 +29,12 @@ var byExtension = map[string]string{
 	".py": "python3", ".sh": "sh", ".bash": "bash", ".js": "node", ".mjs": "node", ".cjs": "node", ".rb": "ruby", ".pl": "perl",
 }
 
-// codeExtension is the reverse: some interpreters look at the name.
+// codeExtension is the reverse, because some interpreters check the extension.
 var codeExtension = map[string]string{
 	"python3": ".py", "python": ".py", "sh": ".sh", "bash": ".bash", "node": ".js", "ruby": ".rb", "perl": ".pl",
 }
 
-// prepare makes everything an attempt needs before the fork. Its errors are sentences for the Result.
+// prepare makes everything that an attempt needs before the fork. Its errors are sentences for the Result.
 func (w *Worker) prepare(s *slot, job *Job, wall *wall, stop func() bool) (*command, error) {
 	stem := job.Key.fileStem()
 	cmd := &command{dir: job.Dir, output: s.folder + "/" + stem + ".out"}
@@ -82,7 +82,7 @@ func (w *Worker) prepare(s *slot, job *Job, wall *wall, stop func() bool) (*comm
 	return cmd, nil
 }
 
-// argv turns a script into a command; inline code becomes a file in folder.
+// argv turns a script into a command. Inline code becomes a file in folder.
 func (s *Script) argv(folder, stem, dir string) ([]string, error) {
 	switch {
 	case s.Code != "" && s.File != "":
@@ -110,13 +110,14 @@ func (s *Script) argv(folder, stem, dir string) ([]string, error) {
 	return append(append(interpreter, folder+"/"+name), s.Args...), nil
 }
 
-// fileArgv: the interpreter that was named; else the file itself if it can be executed; else by extension.
+// fileArgv returns the command of a script file: the named interpreter; else the file itself, if it can be
+// executed; else the interpreter for its extension.
 func (s *Script) fileArgv(dir string) ([]string, error) {
 	path := s.File
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO must not hold us
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // opening a FIFO must not block
 	if err != nil {
 		if why := badDir(dir); why != nil {
 			return nil, why
@@ -150,7 +151,7 @@ func (s *Script) fileArgv(dir string) ([]string, error) {
 	return nil, fmt.Errorf("script %s has no #! line and no extension that tells its interpreter: add one, or name its interpreter", path)
 }
 
-// shebang splits the #! line as the kernel does: the program and at most one argument.
+// shebang splits the #! line as the kernel does: into the program and at most one argument.
 func shebang(code []byte) []string {
 	line, _, _ := bytes.Cut(code, []byte("\n"))
 	text, ok := strings.CutPrefix(strings.TrimSuffix(string(line), "\r"), "#!")
@@ -181,8 +182,8 @@ func (w *Worker) equip(base []string) {
 	w.shell.Store(&shellAt{search: strings.TrimPrefix(base[at], "PATH=")})
 }
 
-// look finds a program. The shell, with which most tasks begin, is searched in the node's own PATH once:
-// looking into every folder of it costs more than all else that is prepared.
+// look finds a program. It searches the shell, with which most tasks begin, only once, in the node's own
+// PATH. Reading every folder of PATH costs more than all other preparations.
 func (w *Worker) look(name, search, dir string) (string, error) {
 	known := w.shell.Load()
 	if name != "sh" || search != known.search {
@@ -198,7 +199,7 @@ func (w *Worker) look(name, search, dir string) (string, error) {
 	return path, err
 }
 
-// lookAgain makes the next start search the shell again, after a start that failed.
+// lookAgain makes the next start search for the shell again, after a start that failed.
 func (w *Worker) lookAgain() {
 	if known := w.shell.Load(); known.path != "" {
 		w.shell.CompareAndSwap(known, &shellAt{search: known.search})
@@ -206,16 +207,16 @@ func (w *Worker) lookAgain() {
 }
 
 // lookPath finds a program as a shell in the task would: a name with a slash is a path from its working
-// directory, any other is searched in its PATH.
+// directory, and any other name is searched in its PATH.
 func lookPath(name, search, dir string) (string, error) {
 	if strings.Contains(name, "/") {
-		return name, nil // the exec, after the change of directory, says if it is not there
+		return name, nil // if it does not exist there, the exec reports that, after the change of directory
 	}
 	found := ""
 	for entry := range strings.SplitSeq(search, ":") {
 		path := entry + "/" + name
 		at := path
-		if entry == "" || entry[0] != '/' { // from the working directory; the empty entry is itself
+		if entry == "" || entry[0] != '/' { // relative to the working directory; an empty entry is the working directory
 			path = "./" + path
 			at = filepath.Join(dir, path)
 		}
@@ -234,7 +235,8 @@ func lookPath(name, search, dir string) (string, error) {
 	return "", fmt.Errorf("program %q was not found in PATH (%s): install it, or give its full path", name, search)
 }
 
-// explain turns the error of fork and exec into a sentence: what isolation refused, or see command.explain.
+// explain turns the error of fork and exec into a sentence: the refusal of the isolation, or see
+// command.explain.
 func (a *attempt) explain(err error) error {
 	path := a.cmd.path
 	if !filepath.IsAbs(path) {
@@ -246,8 +248,8 @@ func (a *attempt) explain(err error) error {
 	return a.cmd.explain(err)
 }
 
-// explain turns the error of fork and exec into a sentence that says what to do. The kernel answers with a
-// bare number for all of folder, program and interpreter, so it looks again which one it was.
+// explain turns the error of fork and exec into a sentence with a remedy. The kernel returns the same number
+// for a folder, a program and an interpreter, so explain checks which of them is at fault.
 func (c *command) explain(err error) error {
 	if why := badDir(c.dir); why != nil {
 		return why
@@ -282,7 +284,7 @@ func (c *command) explain(err error) error {
 	return fmt.Errorf("start %s: %w", path, err)
 }
 
-// badDir says why dir cannot be a working directory, nil if it can.
+// badDir returns the reason why dir cannot be a working directory. It returns nil if it can.
 func badDir(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -298,7 +300,7 @@ func badDir(dir string) error {
 	return nil
 }
 
-// head gives the #! line of a file, nil if it has none.
+// head returns the #! line of a file, or nil if it has none.
 func head(path string) []string {
 	file, err := os.Open(path)
 	if err != nil {

@@ -50,15 +50,15 @@ const (
 	denseMax  = 2 * time.Millisecond
 )
 
-// gathers reports whether news may wait for more: each message leads to a transaction of the worker, which
-// costs about as much as a short attempt. Only ends wait, and only while at least as many attempts still
-// run, which keep the machine busy.
+// gathers reports whether news may wait for more news. Each message leads to a transaction of the worker,
+// which costs about as much as a short attempt. Only ends may wait, and only while at least the same number
+// of attempts still runs, which keep the machine busy.
 func (k *keeper) gathers() bool {
 	n := len(k.out.Results)
 	return n > 0 && n <= len(k.running) && k.out.Welcome == nil && k.out.Pong == 0 && len(k.out.Started)+len(k.out.Lines) == 0
 }
 
-// rouseNext passes a wake-up on to the connection that has come meanwhile.
+// rouseNext passes a wake-up on to a newer connection.
 func (k *keeper) rouseNext() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

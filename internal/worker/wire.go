@@ -40,13 +40,13 @@ func (k Key) ID() ID { return ID{k.RunID, k.Task, k.Attempt} }
 type order struct {
 	Hello   *hello
 	Renew   time.Duration // on the boot clock: the lease lasts at least until then
-	Ping    int64         // to be answered by the same number
+	Ping    int64         // the keeper answers with the same number
 	Tag     *string
 	Jobs    []parcel
 	Stops   []halt
 	Taken   []ID // ends that need not be kept any more
-	Kill    bool // everything, because the worker closes
-	End     bool // nothing is left to do
+	Kill    bool // kill everything, because the worker closes
+	End     bool // end the keeper, because no work is left
 	Release bool // of what the keeper holds the worker wants nothing
 	// Base replaces that of the greeting for attempts that begin from now on. A keeper whose welcome has no
 	// Rebases ignores it.
@@ -137,7 +137,7 @@ func newStream(conn *net.UnixConn, most int) *stream {
 	return s
 }
 
-// greet says and hears the version, until a deadline.
+// greet exchanges the versions, until a deadline.
 func (s *stream) greet(deadline time.Time) error {
 	if err := s.conn.SetDeadline(deadline); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (s *stream) read(into any) error {
 	return s.dec.Decode(into)
 }
 
-// limited keeps a message of the other side from being larger than most.
+// limited bounds the size of a message of the other side to most.
 type limited struct {
 	r          *bufio.Reader
 	most, left int
@@ -189,7 +189,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadByte makes it an io.ByteReader, so that gob reads no further than a message.
+// ReadByte makes it an io.ByteReader, so that gob does not read beyond a message.
 func (l *limited) ReadByte() (byte, error) {
 	if l.left <= 0 {
 		return 0, fmt.Errorf("a message is larger than %d bytes", l.most)

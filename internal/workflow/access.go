@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Access lists the files that an isolated task may reach in addition to those that every task may. Paths
-// are absolute.
+// Access lists the files that an isolated task may reach, in addition to the files of every task. Paths are
+// absolute.
 type Access struct {
 	Read  []string `json:"read,omitempty"`  // folders and files that it may read and execute
 	Write []string `json:"write,omitempty"` // that it may also change

@@ -16,7 +16,7 @@ type anchor struct {
 	size, depth int
 }
 
-// measure counts the nodes of a value, and how deep it is.
+// measure returns the number of nodes of a value, and its depth.
 func (n *node) measure() (size, depth int) {
 	for _, v := range n.vals {
 		s, d := v.measure()
@@ -25,8 +25,8 @@ func (n *node) measure() (size, depth int) {
 	return size + 1, depth + 1
 }
 
-// anchor keeps a value under its name. It is known only once it is complete, so no value
-// can hold itself.
+// anchor stores a value under its name. The name is known only when the value is complete, so no value can
+// contain itself.
 func (v *converter) anchor(n *ast.AnchorNode) *node {
 	value := v.node(n.Value)
 	if value.line == 0 {
@@ -38,7 +38,7 @@ func (v *converter) anchor(n *ast.AnchorNode) *node {
 	return value
 }
 
-// alias repeats a value. Faults in it are reported at the place of the alias.
+// alias repeats a value. Faults in the value are reported at the position of the alias.
 func (v *converter) alias(n *ast.AliasNode) *node {
 	out := v.at(&node{plain: true}, n.Start)
 	name := anchorName(n.Value)

@@ -65,7 +65,7 @@ func (t *Trigger) fixedHours() bool {
 	return false
 }
 
-// concerns refuses keys that would do nothing.
+// concerns refuses keys that would have no effect.
 func (r *triggerReader) concerns() {
 	t := r.t
 	kind := t.Kind
@@ -100,7 +100,7 @@ func (r *triggerReader) span() {
 	}
 }
 
-// bound is a date as it is written, or an instant in UTC.
+// bound reads a date as it is written, or an instant in UTC.
 func (r *triggerReader) bound(name string, end bool) (string, time.Time) {
 	n := r.n.get(name)
 	if n == nil {
@@ -121,7 +121,7 @@ func (r *triggerReader) bound(name string, end bool) (string, time.Time) {
 	return t.Format(time.RFC3339), t
 }
 
-// calendar reads the days, and the files that hold some.
+// calendar reads the days, and the files that contain some.
 func (r *triggerReader) calendar() {
 	n := r.n.get("calendar")
 	if n == nil || !r.t.timed() {
@@ -207,7 +207,7 @@ func (r *triggerReader) calendarFile(n *node, at string) (string, bool) {
 	return name, true
 }
 
-// calendarText reads a file; known is false if there is nowhere to read from.
+// calendarText reads a file. known is false if no files can be read.
 func (r *reader) calendarText(name string) (data []byte, known bool, err error) {
 	switch {
 	case r.opt.ReadFile != nil:
@@ -274,7 +274,7 @@ func (w *Workflow) FilesWanted() []string {
 	return globs
 }
 
-// ReadFrom is Options.ReadFile for files that came with the source.
+// ReadFrom returns Options.ReadFile for files that came with the source.
 func ReadFrom(files []File) func(name string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
 		for i := range files {

@@ -6,36 +6,37 @@ import (
 	"strings"
 )
 
-// The YAML parser's time grows with the square of the entries of a mapping, and its stack
-// with their number: 100,000 tasks took 32 s and 40 GB of allocations. But an entry of a
-// block mapping ends where a line is indented as little as its key, and nothing inside
-// its value may be. So the file is cut there, at its top-level keys and at the tasks, and
-// each piece is parsed alone. A piece has a bounded number of keys.
+// The YAML parser's time grows with the square of the entries of a mapping, and its stack with their number:
+// 100,000 tasks took 32 s and 40 GB of allocations. An entry of a block mapping ends at the next line with
+// the indentation of its key or less. No line inside its value can be indented like that. So the file is cut
+// at such lines: at its top-level keys and at the tasks. Each piece is parsed alone, and has a bounded number
+// of keys.
 
 // chunk is a piece of the file: whole lines, from one entry of a mapping to another.
 type chunk struct {
 	text string
 	line int // of the file, from 1
-	// items are the pieces of a list below the top-level key triggers, which begins here.
+	// items are the pieces of the list of a top-level key triggers, if it begins here.
 	items []chunk
 }
 
 // document is one YAML document, cut into chunks.
 type document struct {
 	line  int     // where it begins
-	whole chunk   // all of it; used when it is not a block mapping
+	whole chunk   // all of it; used if it is no block mapping
 	top   []chunk // one per top-level entry; nil if it is not a block mapping
 	tasks []chunk // the entries below `tasks:`, several per chunk
 	// tasksLine and tasksCol are the position of the key `tasks` if it was cut.
 	tasksLine, tasksCol int
-	// partial says that cutting stopped at a fault: a key that was not found may be in the rest of the text.
+	// partial reports whether cutting stopped at a fault. In this case a missing key may be in the rest of the
+	// text.
 	partial bool
 }
 
-// topMax bounds the keys of a workflow; the grammar has far fewer.
+// topMax bounds the keys of a workflow. The grammar has far fewer.
 const topMax = 1000
 
-// chunkBytes is the size from which a chunk of tasks is complete.
+// chunkBytes is the size at which a chunk of tasks is complete.
 const chunkBytes = 8 << 10
 
 var triggersKey = regexp.MustCompile(`^ *(?:triggers|"triggers"|'triggers') *:[ \t]*(?:#.*)?$`)
@@ -84,7 +85,7 @@ func isMarker(text, marker string) bool {
 	return strings.HasPrefix(text, marker) && (len(text) == 3 || text[3] == ' ' || text[3] == '\t')
 }
 
-// blank reports whether the lines from…to-1 hold nothing.
+// blank reports whether the lines from…to-1 contain nothing.
 func (s *source) blank(from, to int) bool {
 	for n := from; n < to; n++ {
 		if !isBlank(s.lineText(n)) {
@@ -101,7 +102,7 @@ func isBlank(line string) bool {
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// cut is the text of the lines from…to-1.
+// cut returns the text of the lines from…to-1.
 func (s *source) cut(from, to int) chunk {
 	end := len(s.text)
 	if to <= len(s.line) {
@@ -110,7 +111,7 @@ func (s *source) cut(from, to int) chunk {
 	return chunk{text: s.text[s.line[from-1]:end], line: from}
 }
 
-// document cuts the lines from…to-1; nil if there is nothing in them.
+// document cuts the lines from…to-1. It returns nil if they contain nothing.
 func (s *source) document(from, to int) *document {
 	for from < to && (isBlank(s.lineText(from)) || strings.HasPrefix(s.lineText(from), "%")) {
 		from++
@@ -169,15 +170,15 @@ func (s *source) cutEntries(d *document, from, to int) {
 	}
 }
 
-// entryEnd is the line where the entry that begins at line n is over.
+// entryEnd returns the first line after the entry that begins at line n.
 func (s *source) entryEnd(n, to, indent int) int {
 	for n++; n < to && !startsEntry(s.lineText(n), indent); n++ {
 	}
 	return n
 }
 
-// cutTasks cuts the lines below `tasks:`. It is false, and does nothing, if they are not
-// a block mapping; then they are parsed in one piece, within the bound of a chunk.
+// cutTasks cuts the lines below `tasks:`. If they are no block mapping, it returns false and does nothing.
+// Then they are parsed in one piece, within the bound of a chunk.
 func (s *source) cutTasks(d *document, from, to int) bool {
 	for from < to && isBlank(s.lineText(from)) {
 		from++
@@ -216,7 +217,7 @@ func (s *source) cutTasks(d *document, from, to int) bool {
 	return true
 }
 
-// cutItems cuts the lines of a block list at its items; nil if they are none.
+// cutItems cuts the lines of a block list at its items. It returns nil if they are no block list.
 func (s *source) cutItems(from, to int) []chunk {
 	for from < to && isBlank(s.lineText(from)) {
 		from++

@@ -17,8 +17,8 @@ import (
 // conditionsMax bounds the conditions that a Compiler keeps.
 const conditionsMax = 10_000
 
-// Compiler compiles conditions; equal texts share one program, up to a bound. The zero
-// value is ready, and may be used from several goroutines.
+// Compiler compiles conditions. Equal texts share one program, up to a bound. The zero value is ready, and
+// may be used from several goroutines.
 type Compiler struct {
 	mu    sync.Mutex
 	known map[string]dag.Condition
@@ -65,7 +65,7 @@ func compileCondition(source string) (*condition, error) {
 	return newCondition(source, x), nil
 }
 
-// conditionText takes the expression out of ${{ }}, if it is in one.
+// conditionText removes the ${{ }} around an expression, if there is one.
 func conditionText(source string) string {
 	text := strings.TrimSpace(source)
 	if strings.HasPrefix(text, "${{") && closing(text, 3) == len(text)-2 {
@@ -102,8 +102,8 @@ func (c *condition) Source() string   { return c.source }
 func (c *condition) Handles() bool    { return c.handles }
 func (c *condition) Reads() dag.Reads { return c.reads }
 
-// Holds implements dag.Condition. What costs more than a step may take is evaluated a second time outside
-// of it, and only once for the same view.
+// Holds implements dag.Condition. If a condition costs more than a step may take, it is evaluated a second
+// time outside of the step, and only once for the same view.
 func (c *condition) Holds(v dag.View) (bool, error) {
 	if c.costly.Load() {
 		if v.Light {
@@ -147,7 +147,7 @@ func (c *condition) within(l limit, v *dag.View) (bool, error) {
 	return bool(holds), nil
 }
 
-// typeWord is CEL's name of a type in the words of the file.
+// typeWord returns the name of a CEL type in the words of the file.
 func typeWord(name string) string {
 	switch name {
 	case "double":

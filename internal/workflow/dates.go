@@ -23,16 +23,16 @@ const (
 
 const daySeconds = 86_400
 
-// dateWord is a function of dates as expressions name it. Each takes an instant (parseDate: a
-// text), at most one argument of its own, and, as the last, a time zone that may be left out.
+// dateWord is a function of dates as expressions name it. Each function takes an instant (parseDate takes a
+// text), at most one argument of its own, and, as the last, an optional time zone.
 type dateWord struct {
 	name   string
 	of     *cel.Type // the first argument
-	arg    *cel.Type // the second; nil: none
+	arg    *cel.Type // the type of the second argument; nil: none
 	result *cel.Type
-	// do works it out; arg is the zero value if there is none.
+	// do computes the result. arg is the zero value if there is none.
 	do func(of, arg celref.Val, loc *time.Location) (celref.Val, error)
-	// literal checks an argument that is written out, so that a mistake is found when the file is read.
+	// literal checks a literal argument, so that a mistake is found when the file is read.
 	literal func(text string) error
 }
 
@@ -59,7 +59,7 @@ var dateWords = []dateWord{
 			return nil, fmt.Errorf("addMonths counts at most %d months, not %d", monthsMax, n)
 		}
 		return onCalendar(instantOf(of), loc, func(d day) day {
-			last := time.Date(d.y, d.m+time.Month(n)+1, 0, 0, 0, 0, 0, time.UTC) // of the month that is meant
+			last := time.Date(d.y, d.m+time.Month(n)+1, 0, 0, 0, 0, 0, time.UTC) // the last day of the resulting month
 			return day{last.Year(), last.Month(), min(d.d, last.Day()), d.clock}
 		})
 	}},
@@ -86,7 +86,7 @@ var dateWords = []dateWord{
 		}},
 }
 
-// dateFunctions are the functions of dates for the language.
+// dateFunctions are the functions of dates for the expression language.
 func dateFunctions() []cel.EnvOption {
 	var all []cel.EnvOption
 	for i := range dateWords {
@@ -103,7 +103,7 @@ func dateFunctions() []cel.EnvOption {
 	return all
 }
 
-// call is the function in CEL. Only the types of dynamic arguments are not checked.
+// call is the function in CEL. It only checks the types of dynamic arguments.
 func (w *dateWord) call(args ...celref.Val) celref.Val {
 	loc, own := time.UTC, 1
 	if w.arg != nil {
@@ -167,7 +167,7 @@ func zoneOf(name string) (*time.Location, error) {
 
 func instantOf(v celref.Val) time.Time { return v.(types.Timestamp).Time }
 
-// day is a day of the calendar and a time of it, as a clock on the wall shows them.
+// day is a day of the calendar and a time of it, as a wall clock shows them.
 type day struct {
 	y     int
 	m     time.Month
@@ -175,7 +175,7 @@ type day struct {
 	clock time.Duration
 }
 
-// onCalendar moves an instant by the calendar: the clock on the wall shows the same time after it.
+// onCalendar moves an instant by the calendar. The wall clock shows the same time after the move.
 func onCalendar(t time.Time, loc *time.Location, move func(day) day) (celref.Val, error) {
 	t = t.In(loc)
 	y, m, d := t.Date()
@@ -187,8 +187,8 @@ func clockOf(t time.Time) time.Duration {
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
 }
 
-// onClock is the instant at which the clocks of a zone show a day and time. Of a time that comes
-// twice it is the first; for one that is left out, the moment of the change. Schedules do the same.
+// onClock returns the instant at which the clocks of a zone show a day and time. If a time comes twice, it is
+// the first one. If a time is left out, it is the moment of the change. Schedules do the same.
 func onClock(d day, loc *time.Location) (time.Time, error) {
 	wall := time.Date(d.y, d.m, d.d, 0, 0, 0, 0, time.UTC).Add(d.clock)
 	if wall.Year() < 1 || wall.Year() > 9999 {
@@ -203,7 +203,7 @@ func onClock(d day, loc *time.Location) (time.Time, error) {
 		}
 	}
 	early, late := wall.Unix()-int64(max(before, after)), wall.Unix()-int64(min(before, after))
-	for early+1 < late { // the change lies between the two
+	for early+1 < late { // the change is between the two
 		mid := early + (late-early)/2
 		if _, off := time.Unix(mid, 0).In(loc).Zone(); off == before {
 			early = mid
@@ -225,8 +225,8 @@ func checkUnit(unit string) error {
 	return fmt.Errorf("%s is no unit of the calendar: write %s", quoteShort(unit), strings.Join(units, ", "))
 }
 
-// startOf is the beginning of the hour, day, week (Monday), month, quarter or year of an instant,
-// or of the more-th after it.
+// startOf returns the beginning of the hour, day, week (Monday), month, quarter or year of an instant, or of
+// the more-th one after it.
 func startOf(t time.Time, unit string, loc *time.Location, more int) (time.Time, error) {
 	if err := checkUnit(unit); err != nil {
 		return t, err

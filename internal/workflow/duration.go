@@ -29,7 +29,7 @@ func ParseDuration(s string) (Duration, error) {
 		return 0, nil
 	}
 	var sum time.Duration
-	next := 0 // units before this one were used or passed
+	next := 0 // the units before this one have been used or skipped
 	for rest := s; rest != ""; {
 		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
 		n, err := strconv.ParseInt(rest[:digits], 10, 64)
@@ -65,7 +65,7 @@ func (d Duration) String() string {
 	}
 	var b strings.Builder
 	left := time.Duration(d)
-	for _, u := range durationUnits[1:] { // weeks are read, never written
+	for _, u := range durationUnits[1:] { // weeks can be read, and are never written
 		if n := left / u.size; n > 0 {
 			fmt.Fprintf(&b, "%d%s", n, u.name)
 			left -= n * u.size

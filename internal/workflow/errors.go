@@ -12,7 +12,7 @@ const errorsMax = 100
 // Error is one fault of a file, where it is and what would be right.
 type Error struct {
 	File    string `json:"file"`
-	Line    int    `json:"line"`   // from 1; 1:1 is the whole file
+	Line    int    `json:"line"`   // from 1; 1:1 stands for the whole file
 	Column  int    `json:"column"` // from 1, in characters
 	Key     string `json:"key"`    // dotted path: tasks.load.retry.max
 	Message string `json:"message"`
@@ -29,7 +29,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", where, e.Line, e.Column, e.Message)
 }
 
-// Text is the whole form: the one line, the snippet and the hint.
+// Text is the whole form: the line of Error, the snippet and the hint.
 func (e *Error) Text() string {
 	text := e.Error() + "\n"
 	if e.Snippet != "" {
@@ -56,7 +56,7 @@ func (es Errors) Error() string {
 	return b.String()
 }
 
-// Err is es as an error, nil if there is none.
+// Err returns es as an error, or nil if it is empty.
 func (es Errors) Err() error {
 	if len(es) == 0 {
 		return nil

@@ -37,7 +37,7 @@ const (
 
 var costMax = [limits]uint64{dag.StepCostMax, 100_000, 500_000}
 
-// limit bounds the cost of one evaluation. Conditions of tasks may cost more than a step allows; they are
+// limit bounds the cost of one evaluation. Conditions of tasks may cost more than a step allows. They are
 // then evaluated outside the step.
 func (s scope) limit() limit {
 	switch s {
@@ -49,7 +49,7 @@ func (s scope) limit() limit {
 	return limitFull
 }
 
-// language is the CEL environment without variables. It is built once; nothing changes it.
+// language is the CEL environment without variables. It is built once and never changed.
 var language = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(append(dateFunctions(),
 		cel.CrossTypeNumericComparisons(true),
@@ -62,7 +62,7 @@ type expression struct {
 	source string
 	refs   []ref // each once
 	out    *cel.Type
-	path   *ref // the whole expression is this ref: no program is needed
+	path   *ref // the whole expression is this ref, so no program is needed
 
 	env      *cel.Env
 	ast      *cel.Ast
@@ -70,7 +70,7 @@ type expression struct {
 	programs [limits]program
 }
 
-// program is an expression with a limit of its cost, made at the first use.
+// program is an expression with a limit of its cost. It is compiled at the first use.
 type program struct {
 	once   sync.Once
 	is     cel.Program
@@ -111,7 +111,7 @@ func (d *declarations) compile(source string, in scope) (*expression, []complain
 	return x.compile(d, in)
 }
 
-// wellKnown handles the usual conditions, which then need no compiled program.
+// wellKnown handles the usual conditions, so that they need no compiled program.
 func (x *expression) wellKnown(source string, in scope) bool {
 	kind, ok := map[string]refKind{"success()": successRef, "failure()": failureRef, "always()": alwaysRef}[source]
 	if !ok || in != inIf {
@@ -149,7 +149,7 @@ func (x *expression) compile(d *declarations, in scope) (*expression, []complain
 		return nil, x.complaints(parsed.NativeRep().SourceInfo(), issues)
 	}
 	x.refs, x.out, x.env, x.ast = w.refs, checked.OutputType(), env, checked
-	if d != nil { // a stored expression is not refused: it may be cheaper than it looks
+	if d != nil { // a stored expression is not refused, because its cost may be lower than estimated
 		if fault := x.tooCostly(); fault != nil {
 			return nil, []complaint{*fault}
 		}
@@ -157,8 +157,8 @@ func (x *expression) compile(d *declarations, in scope) (*expression, []complain
 	return x, nil
 }
 
-// tooCostly says if the expression can be seen to cost more than it may: it costs too much in any case, or
-// everything that it goes through is written in it.
+// tooCostly reports whether an expression certainly costs more than it may: its least cost is too high, or
+// the sizes of all its inputs are written in it.
 func (x *expression) tooCostly() *complaint {
 	cost, err := x.env.EstimateCost(x.ast, sizes{})
 	most := costMax[x.limit]
@@ -173,7 +173,7 @@ func (x *expression) tooCostly() *complaint {
 		hint: "go through shorter lists, or compute it in a task"}
 }
 
-// sizes says that nothing is known about the sizes of values.
+// sizes is an estimator that knows no sizes of values.
 type sizes struct{}
 
 func (sizes) EstimateSize(celcost.AstNode) *celcost.SizeEstimate { return nil }
@@ -181,10 +181,10 @@ func (sizes) EstimateCallCost(string, string, *celcost.AstNode, []celcost.AstNod
 	return nil
 }
 
-// unboundCost is an estimate that rests on a size that is not known.
+// unboundCost is an estimate that depends on an unknown size.
 const unboundCost = 1 << 40
 
-// complaints translates what CEL says; at most three, because the rest follows from them.
+// complaints translates the errors of CEL. It returns at most three, because the others follow from these.
 func (x *expression) complaints(info *celast.SourceInfo, issues *cel.Issues) []complaint {
 	var all []complaint
 	for _, e := range issues.Errors() {
@@ -196,7 +196,7 @@ func (x *expression) complaints(info *celast.SourceInfo, issues *cel.Issues) []c
 		offset += max(e.Location.Column(), 0)
 		message, hint := celWords(e.Message)
 		all = append(all, complaint{offset: offset, message: message, hint: hint})
-		if len(all) == 3 || info == nil { // after a syntax error nothing is sure
+		if len(all) == 3 || info == nil { // after a syntax error, the remaining errors are not reliable
 			break
 		}
 	}
@@ -208,7 +208,7 @@ func (x *expression) complaints(info *celast.SourceInfo, issues *cel.Issues) []c
 
 var noOverload = regexp.MustCompile(`^found no matching overload for '(.+)' applied to '(.*)'$`)
 
-// celWords says in plain words what CEL says in its own.
+// celWords replaces an error of CEL by plain words.
 func celWords(m string) (message, hint string) {
 	if parts := noOverload.FindStringSubmatch(m); parts != nil {
 		operands := strings.NewReplacer("(", "", ")", "", "wrapper(", "", "double", "float", ".", ", ").Replace(parts[2])
@@ -236,12 +236,13 @@ func celWords(m string) (message, hint string) {
 	return m, ""
 }
 
-// run evaluates the expression; lookup gives the value of a ref.
+// run evaluates the expression. lookup returns the value of a ref.
 func (x *expression) run(lookup func(ref) celref.Val) (celref.Val, error) {
 	return x.within(x.limit, lookup)
 }
 
-// within evaluates the expression unless that costs more than a limit: the error is then a costError.
+// within evaluates the expression, unless that costs more than a limit. In this case the error is a
+// costError.
 func (x *expression) within(l limit, lookup func(ref) celref.Val) (celref.Val, error) {
 	if x.path != nil {
 		v := lookup(*x.path)

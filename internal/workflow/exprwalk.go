@@ -15,9 +15,8 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// refWalk replaces, in a parsed expression, every path that is a ref by one variable of
-// its own type. So CEL checks the types that the workflow declares, and an evaluation
-// fetches nothing that is not read.
+// refWalk replaces, in a parsed expression, every path that is a ref by one variable of its own type. So CEL
+// checks the types that the workflow declares, and an evaluation fetches only values that it reads.
 type refWalk struct {
 	d      *declarations
 	in     scope
@@ -26,7 +25,7 @@ type refWalk struct {
 	refs   []ref
 	types  map[ref]*cel.Type
 	faults []complaint
-	local  []string // variables of the macros around
+	local  []string // variables of the enclosing macros
 }
 
 func (w *refWalk) fault(e celast.Expr, c complaint) {
@@ -69,8 +68,8 @@ func (w *refWalk) visit(e celast.Expr) {
 	}
 }
 
-// pathOf reads tasks["a-b"].outputs.rows as its segments, and gives the expression where
-// it begins; nil if e is no such path.
+// pathOf reads tasks["a-b"].outputs.rows as its segments, and returns the expression where the path begins.
+// It returns nil if e is no such path.
 func pathOf(e celast.Expr) (path []string, at celast.Expr) {
 	switch e.Kind() {
 	case celast.IdentKind:

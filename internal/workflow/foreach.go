@@ -15,17 +15,17 @@ import (
 // Level is one level of foreach. With several, from the outer to the inner one, there is an instance
 // for each combination.
 type Level struct {
-	Name  string          `json:"k,omitempty"` // item.NAME; "": foreach has this level only, and item is its value
+	Name  string          `json:"k,omitempty"` // item.NAME; "": this is the only level, and item is its value
 	Value json.RawMessage `json:"v"`           // a list, a text with an expression, or {from, to, step}
 }
 
 // levelsMax bounds the levels of one foreach.
 const levelsMax = 5
 
-// repeatable are the keys of which a task with foreach has one.
+// repeatable are the keys of which a task with foreach has exactly one.
 var repeatable = []string{"run", "http", "kind", "workflow"}
 
-// rangeKeys are the keys of a range; to is its last number.
+// rangeKeys are the keys of a range. to is its last number.
 var rangeKeys = []string{"from", "to", "step"}
 
 // foreachScope is the scope of the texts of a task.
@@ -132,7 +132,7 @@ func (w *Workflow) levelItems(l *Level, from *values) ([]json.RawMessage, error)
 
 func noRangeKey(k string) bool { return !slices.Contains(rangeKeys, k) }
 
-// foreachText puts an expression that is written without ${{ }} into it.
+// foreachText adds ${{ }} to an expression without it.
 func foreachText(text string) string {
 	if hasTemplate(text) {
 		return text
@@ -178,7 +178,7 @@ func (t *Task) foreachTexts(add func(text string)) {
 	}
 }
 
-// foreach reads the key of that name.
+// foreach reads the key foreach.
 func (r *reader) foreach(t *Task, n *node, at string) {
 	v, most := n.get("foreach"), n.get("parallel")
 	if v == nil {
@@ -217,7 +217,7 @@ func isRange(n *node) bool {
 
 const foreachIs = "a list, an expression that gives one, or a range"
 
-// foreachHint is the hint for another form of foreach. Each key of a mapping is a level; parallel is no
+// foreachHint is the hint for another form of foreach. Each key of a mapping is a level, and parallel is no
 // level.
 func foreachHint(at string) string {
 	if strings.HasSuffix(at, ".foreach.parallel") {
@@ -279,7 +279,7 @@ func (c *readCheck) checkForeach(n *node, at string, read func(n *node, at strin
 	}
 }
 
-// collects tells of which tasks with foreach some expression reads the list of outputs.
+// collects finds the tasks with foreach whose list of outputs some expression reads.
 func (w *Workflow) collects(spec *dag.GraphSpec) map[string]bool {
 	if !slices.ContainsFunc(w.Tasks, func(t Task) bool { return len(t.Foreach) > 0 }) {
 		return nil

@@ -14,7 +14,7 @@ const (
 	keyNamePattern      = `^[A-Za-z_][A-Za-z0-9_]{0,99}$`
 )
 
-// grammar is the whole file. It is built once; nothing changes it.
+// grammar is the whole file. It is built once and never changed.
 var grammar = sync.OnceValue(workflowShape)
 
 func workflowName() *shape {
@@ -43,7 +43,7 @@ func valueType() *shape {
 	return sh
 }
 
-// paramType is valueType where a text may have a format.
+// paramType is valueType for a parameter, whose texts may have a format.
 func paramType() *shape {
 	sh := valueType()
 	for _, format := range paramFormats {
@@ -54,7 +54,7 @@ func paramType() *shape {
 
 var paramFormats = []string{"date", "date-time", "duration"}
 
-// env is a table of variables. Values are taken as they are written.
+// env is a table of variables. Values are used as they are written.
 func env() *shape {
 	name := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	variable := scalar("a name of letters, digits and _ that does not begin with a digit or with SKEIN_",
@@ -66,7 +66,7 @@ func env() *shape {
 		textOrNothing(`a text (an empty one is "")`))
 }
 
-// insidePath takes a path with slashes that does not leave the workflow's folder.
+// insidePath accepts a path with slashes that does not leave the workflow's folder.
 func insidePath(is string) *shape {
 	return scalar(is, map[string]any{"type": "string"}, func(n *node) bool {
 		return n.isText() && isInside(n.text)
@@ -153,7 +153,7 @@ func workflowShape() *shape {
 	return sh
 }
 
-// keyOrDash is a name of the kind that queues, groups and plug-ins have.
+// keyOrDash is a name of the form that queues, groups and plug-ins have.
 func keyOrDash(is string) *shape { return pattern(is, `^[A-Za-z0-9_.-]{1,100}$`) }
 
 func alert() *shape {

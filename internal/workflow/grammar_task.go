@@ -35,7 +35,7 @@ func taskShape() *shape {
 	for _, name := range actions() {
 		one = append(one, map[string]any{"required": []string{name}})
 	}
-	sh.schema = map[string]any{"oneOf": one} // the reader says it in better words
+	sh.schema = map[string]any{"oneOf": one} // the reader has a better message
 	return sh
 }
 
@@ -65,7 +65,7 @@ func taskLater() []key {
 	}
 }
 
-// taskActionsLater is the actions to come.
+// taskActionsLater are the actions that are not supported yet.
 func taskActionsLater() []key {
 	branch := object("a mapping such as {if: EXPRESSION, then: TASK} or {else: TASK}",
 		key{name: "if", doc: "The condition of this branch.", shape: text("an expression")},
@@ -93,8 +93,8 @@ func taskActionsLater() []key {
 	}
 }
 
-// approvers refuses an empty list: it reads as if no user could approve, and taking it for all users would be
-// unsafe.
+// approvers refuses an empty list. It reads as if no user could approve, and to treat it as all users would
+// be unsafe.
 func approvers() *shape {
 	sh := list("a list of users", keyOrDash("the name of a user"))
 	sh.least, sh.empty = 1, "name who may approve, as in by: [ada]; leave by out if anybody may"

@@ -19,7 +19,7 @@ import (
 type Input struct {
 	Task string `json:"task"`         // that keeps them
 	Name string `json:"name"`         // of the file, or a pattern
-	To   string `json:"to,omitempty"` // the name in the working folder; a folder if it ends with a slash; "": as they are kept
+	To   string `json:"to,omitempty"` // the name in the working folder; a folder if it ends with a slash; "": unchanged
 }
 
 // inputsMax bounds the names and patterns of one task.
@@ -75,7 +75,7 @@ func inputNodes(n *node) []*node {
 }
 
 // At returns the path of a task's file in the working folder. instance is the name of the instance that has
-// kept the file, "" if the task has no foreach.
+// kept the file. It is "" if the task has no foreach.
 func (in *Input) At(instance, file string) string {
 	switch {
 	case in.To == "":
@@ -123,7 +123,7 @@ func (c *readCheck) inputs(i int, n *node, at string) {
 	}
 }
 
-// meets refuses a name that another input has already, or that another input needs as a folder.
+// meets refuses a name that another input already has, or that another input uses as a folder.
 func (c *readCheck) meets(n *node, at, name string, taken map[string]bool) {
 	clash := ""
 	for other := range taken {

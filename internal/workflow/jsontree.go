@@ -49,7 +49,7 @@ func (p *jsonTree) position(offset int) (line, col int) {
 	return p.row, p.col
 }
 
-// next reads a token and where it begins.
+// next reads a token and its position.
 func (p *jsonTree) next() (json.Token, *node, error) {
 	from := int(p.dec.InputOffset())
 	t, err := p.dec.Token()

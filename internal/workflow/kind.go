@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// Tasks of a kind: workers register functions for kinds, and get such tasks. A function gets the input, a
-// JSON object. It is no process, so keys about processes are refused.
+// Tasks of a kind: workers register functions for kinds, and get the tasks of these kinds. A function gets
+// the input, a JSON object. It is no process, so keys about processes are refused.
 
 // inputBytesMax bounds the input of an attempt once it is evaluated.
 const inputBytesMax = 256 << 10
 
-// notOfKinds are the keys that mean nothing to a task of a kind.
+// notOfKinds are the keys that have no meaning for a task of a kind.
 var notOfKinds = []string{"env", "dir", "artifacts", "inputs", "access"}
 
 // kind reads a task of a kind.
@@ -34,7 +34,7 @@ func (r *reader) kind(t *Task, n *node, at string) {
 	}
 }
 
-// checkInput checks the expressions of the input of a kind, however deep they stand.
+// checkInput checks the expressions of the input of a kind, at any depth.
 func (c *readCheck) checkInput(n *node, at string, in scope, read func(n *node, at string, refs []ref)) {
 	if n.get("kind") == nil {
 		return
@@ -112,7 +112,7 @@ func (w *Workflow) evaluated(v any, in scope, from *values) (any, error) {
 	return v, nil
 }
 
-// exact decodes JSON and leaves numbers as they are written.
+// exact decodes JSON and keeps numbers as they are written.
 func exact(raw json.RawMessage) (v any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

@@ -3,7 +3,7 @@ package workflow
 import "skein.dev/skein/internal/dag"
 
 // Locate returns the line and column of a value in a file, from 1. place counts the workflows of the file
-// from 0. path is followed as far as it leads. 1:1 is the whole file.
+// from 0. path is followed as far as it exists. 1:1 stands for the whole file.
 func Locate(src []byte, place int, path ...string) (line, column int) {
 	line, column = 1, 1
 	s, ok := newSource(src, "")

@@ -12,15 +12,15 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// The work of tasks that no worker runs. At most one of a task's Wait, Approval, Switch, Call and Dependent
-// is set, and then it has no Run.
+// The actions of tasks that no worker runs. At most one of a task's Wait, Approval, Switch, Call and
+// Dependent is set, and then it has no Run.
 
-// Wait is for a duration, until an instant, or until a condition holds.
+// Wait waits for a duration, until an instant, or until a condition holds.
 type Wait struct {
 	For       Duration `json:"for,omitempty"`
-	Until     string   `json:"until,omitempty"`     // an instant, or a text with ${{ }} that gives one
+	Until     string   `json:"until,omitempty"`     // an instant, or a text with ${{ }} for one
 	Condition string   `json:"condition,omitempty"` // CEL, without ${{ }}
-	Every     Duration `json:"every,omitempty"`     // between two looks at the condition; 0: 10 s
+	Every     Duration `json:"every,omitempty"`     // the pause between two checks of the condition; 0: 10 s
 }
 
 // Approval waits for a person.
@@ -144,7 +144,7 @@ func (w *Workflow) CallParams(task int, in Inputs, child *Workflow) (json.RawMes
 	for _, g := range t.Call.With {
 		i := slices.IndexFunc(child.Params, func(p Param) bool { return p.Name == g.Name })
 		if i < 0 {
-			known[g.Name] = nil // CheckParams says that there is no such parameter
+			known[g.Name] = nil // CheckParams reports that there is no such parameter
 			continue
 		}
 		v, err := w.givenTo(&child.Params[i], g.Value, t.foreachScope(), &from)
@@ -193,7 +193,8 @@ func (w *Workflow) givenTo(p *Param, raw json.RawMessage, in scope, from *values
 	return v, nil
 }
 
-// MergeOutputs puts the outputs of several tasks into one object; of equal names the last counts.
+// MergeOutputs puts the outputs of several tasks into one object. If two have the same name, the last one
+// counts.
 func MergeOutputs(all [][]byte) ([]byte, error) {
 	merged := map[string]json.RawMessage{}
 	for _, raw := range all {
@@ -231,7 +232,7 @@ func (t *Task) templates(add func(text string)) {
 	}
 }
 
-// calls are the workflows that the tasks call, as NAMESPACE/NAME, each once.
+// calls returns the workflows that the tasks call, as NAMESPACE/NAME, each once.
 func (w *Workflow) Calls() []string {
 	var all []string
 	for i := range w.Tasks {
@@ -243,7 +244,7 @@ func (w *Workflow) Calls() []string {
 	return slices.Compact(all)
 }
 
-// Target is the workflow that a call is for, as NAMESPACE/NAME.
+// Target returns the workflow of a call, as NAMESPACE/NAME.
 func (w *Workflow) Target(c *Call) string {
 	if strings.Contains(c.Workflow, "/") {
 		return c.Workflow

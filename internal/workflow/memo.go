@@ -31,7 +31,7 @@ type result struct {
 	err   error
 }
 
-// of gives the result of a condition for a view.
+// of returns the result of a condition for a view.
 func (m *memo) of(c *condition, v *dag.View) (bool, error) {
 	if m == nil {
 		return c.full(v)
@@ -63,7 +63,7 @@ func (m *memo) get(key [sha256.Size]byte) (result, bool) {
 	return r, ok
 }
 
-// seen is a hash of the condition and of all that it looks at.
+// seen returns a hash of the condition and of all values that it reads.
 func (c *condition) seen(v *dag.View) (key [sha256.Size]byte) {
 	h := sha256.New()
 	put := func(b []byte) {

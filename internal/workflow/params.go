@@ -21,10 +21,10 @@ type ValueError struct {
 	Hint    string `json:"hint"`
 }
 
-// ValueErrors is everything that is wrong with the values given.
+// ValueErrors is every fault of the given values.
 type ValueErrors []ValueError
 
-// Error is one line per value.
+// Error returns one line for each value.
 func (es ValueErrors) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {
@@ -36,9 +36,9 @@ func (es ValueErrors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// CheckParams gives the parameters of a run as a JSON object: types are checked, texts as
-// the command line gives them are converted, defaults are filled in. Expressions in
-// defaults see at as trigger.time. The error is a ValueErrors with everything wrong.
+// CheckParams returns the parameters of a run as a JSON object. It checks types, converts texts as the
+// command line gives them, and fills in defaults. Expressions in defaults see at as trigger.time. The error
+// is a ValueErrors with every fault.
 func (w *Workflow) CheckParams(given map[string]any, at time.Time) (json.RawMessage, error) {
 	var errs ValueErrors
 	fail := func(name, message, hint string) {
@@ -107,7 +107,7 @@ func (w *Workflow) param(p *Param, given map[string]any, at time.Time) (json.Raw
 	return p.convert(v, false)
 }
 
-// words is the type and format, as a person says it.
+// words returns the type and format for people.
 func (p *Param) words() string {
 	switch p.Format {
 	case "date":
@@ -130,8 +130,8 @@ func (p *Param) words() string {
 	return "a text"
 }
 
-// convert gives the JSON of a value of the parameter's type. Loose takes texts for other
-// types too, as the command line gives them.
+// convert returns the JSON of a value of the parameter's type. With loose, texts are also accepted for other
+// types, as the command line gives them.
 func (p *Param) convert(v any, loose bool) (json.RawMessage, error) {
 	raw, ok := convert(p.Type, v, loose)
 	if !ok || !p.formatted(raw) {
@@ -175,8 +175,8 @@ func shown(v any) string {
 	return string(b)
 }
 
-// convert gives the JSON of v as type t: floats are written with a point or an exponent,
-// so that they read back as floats.
+// convert returns the JSON of v as type t. Floats are written with a point or an exponent, so that they are
+// read back as floats.
 func convert(t Type, v any, loose bool) (json.RawMessage, bool) {
 	text, isText := v.(string)
 	if t == String || t == "" {
@@ -207,7 +207,7 @@ func convert(t Type, v any, loose bool) (json.RawMessage, bool) {
 		return json.RawMessage(number), isText && (number == "true" || number == "false")
 	case Int:
 		i, err := strconv.ParseInt(number, 10, 64)
-		if err != nil { // 3.0 and 1e3 are whole too
+		if err != nil { // 3.0 and 1e3 are whole numbers, too
 			f, err := strconv.ParseFloat(number, 64)
 			if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
 				return nil, false
@@ -223,7 +223,7 @@ func convert(t Type, v any, loose bool) (json.RawMessage, bool) {
 	return json.RawMessage(floatText(f)), true
 }
 
-// numberText is a number as text, of any type that a caller may hold.
+// numberText returns a number as text, whatever Go type it has.
 func numberText(v any) (string, bool) {
 	switch v := v.(type) {
 	case json.Number:
@@ -239,8 +239,8 @@ func numberText(v any) (string, bool) {
 // exactJSON is a JSON value that needs no conversion.
 type exactJSON struct{ json.RawMessage }
 
-// convertJSON takes any value; a text that is JSON is taken as that JSON, so that the
-// command line can give any value.
+// convertJSON accepts any value. A text that is valid JSON counts as that JSON, so that the command line can
+// give any value.
 func convertJSON(v any, loose bool) (json.RawMessage, bool) {
 	if exact, ok := v.(exactJSON); ok {
 		v, loose = exact.RawMessage, false

@@ -9,8 +9,8 @@ import (
 // documentsMax bounds the workflows of one file.
 const documentsMax = 1000
 
-// Parse reads a file: one or several YAML documents, one workflow each. It reports all
-// errors at once, in the order of the file; with errors there are no workflows.
+// Parse reads a file: one or several YAML documents, one workflow each. It reports all errors at once, in the
+// order of the file. If there are errors, it returns no workflows.
 func Parse(src []byte, opt Options) ([]*Workflow, Errors) {
 	s, ok := newSource(src, opt.File)
 	if !ok {

@@ -13,13 +13,13 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// reader makes the definition from nodes that the grammar has checked. What the grammar
-// refused is left out; what only the whole can tell is checked here.
+// reader makes the definition from nodes that the grammar has checked. It leaves out the parts that the
+// grammar has refused. It checks the rules that concern the whole file.
 type reader struct {
 	*checker
 	opt      Options
 	declared declarations
-	compiled map[exprKey]compiled // by text: many tasks share theirs
+	compiled map[exprKey]compiled // by text, because many tasks have the same ones
 	self     string               // NAMESPACE/NAME
 	head     map[string]any       // what holds for all tasks, also for those that tasks make
 	named    []Class              // that do not come with the program
@@ -170,7 +170,7 @@ func (r *reader) param(k, n *node) Param {
 		typ = n.get("type")
 	}
 	if typ != nil {
-		if !valueType().takes(typ) { // the grammar has said so; whether the rest fits cannot be told
+		if !valueType().takes(typ) { // the grammar has reported this; the rest cannot be checked
 			return Param{Name: k.text, Type: JSON}
 		}
 		p.Type = Type(typ.text)
@@ -305,7 +305,7 @@ func (r *reader) files(n *node) {
 	}
 }
 
-// script checks that a script is there.
+// script checks that a script exists.
 func (r *reader) script(n *node, at string) {
 	if r.opt.Dir == nil || !n.isText() || !isInside(n.text) {
 		return

@@ -15,7 +15,7 @@ import (
 type compiled struct {
 	refs   []ref
 	faults []complaint
-	out    string // of a text that is one expression its type
+	out    string // for a text that is one expression: its type
 }
 
 // compile compiles a text with ${{ }}, or a condition.
@@ -124,7 +124,7 @@ func (r *reader) checkGraph(w *Workflow, tasks *node) {
 	at := make(map[string]int, len(w.Tasks))
 	for i := range w.Tasks {
 		spec.Tasks[i] = dag.TaskSpec{Name: w.Tasks[i].Name, Needs: w.Tasks[i].Needs}
-		if _, twice := at[w.Tasks[i].Name]; !twice { // the graph takes the first, too
+		if _, twice := at[w.Tasks[i].Name]; !twice { // the graph also takes the first one
 			at[w.Tasks[i].Name] = i
 		}
 	}
@@ -144,7 +144,7 @@ func (r *reader) checkGraph(w *Workflow, tasks *node) {
 	}
 }
 
-// graphFault points a fault of the graph to its place in the file.
+// graphFault adds to a fault of the graph its position in the file.
 func (r *reader) graphFault(f *dag.GraphError, tasks *node, at map[string]int) {
 	switch f.Kind {
 	case dag.EmptyGraph, dag.DuplicateTask: // said already
@@ -180,7 +180,7 @@ func (r *reader) graphFault(f *dag.GraphError, tasks *node, at map[string]int) {
 	}
 }
 
-// needNode is the nth place where a task names a need.
+// needNode returns the node of the nth need of a task.
 func needNode(k, v *node, name string, nth int) *node {
 	needs := v.get("needs")
 	if needs == nil {
@@ -275,8 +275,7 @@ func (c *readCheck) needs(t, need dag.TaskID) bool {
 	return false
 }
 
-// stepsMax bounds the search over all tasks; beyond it a reading is taken to be wrong,
-// as package dag does.
+// stepsMax bounds the search over all tasks. Beyond it, a reading counts as wrong, as in package dag.
 const stepsMax = 20_000_000
 
 func (c *readCheck) ancestor(t, of dag.TaskID) bool {

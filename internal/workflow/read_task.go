@@ -45,7 +45,7 @@ func (r *reader) task(k, n *node) Task {
 	return t
 }
 
-// unique refuses a name that a list gives twice.
+// unique refuses a name that occurs twice in a list.
 func (r *reader) unique(n *node, at string) {
 	if n == nil || n.kind != listNode {
 		return

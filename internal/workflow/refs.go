@@ -16,7 +16,7 @@ import (
 type scope uint8
 
 const (
-	inIf      scope = iota // pure: decided again at every reload
+	inIf      scope = iota // pure: evaluated again at every reload
 	inTask                 // env and dir of a task, evaluated at dispatch
 	inEnv                  // env of the workflow: no tasks
 	inDefault              // default of a parameter: trigger.time only
@@ -27,8 +27,8 @@ const (
 	inWait                 // condition of a wait: as inTask, and now
 )
 
-// secretsToo is added to a scope in which an expression may read secrets: env, and the headers and the
-// body of a request. The values of such places are in no row.
+// secretsToo is added to a scope whose expressions may read secrets: env, and the headers and the body of a
+// request. The values of such expressions are not stored in rows.
 const secretsToo scope = 1 << 7
 
 type refKind uint8
@@ -51,21 +51,20 @@ const (
 	secretRef                      // secrets.NAME
 )
 
-// ref is one thing that an expression reads.
+// ref is one value that an expression reads.
 type ref struct {
 	kind refKind
 	task string
 	key  string
-	has  bool // has(…): only whether it is there
+	has  bool // has(…): only whether it exists
 }
 
-// id is the variable that stands for the ref in the compiled program. It is no name that
-// an author could write.
+// id is the variable for the ref in the compiled program. It is no name that an author could write.
 func (r ref) id() string {
 	return fmt.Sprintf("@%d/%s/%s/%t", r.kind, r.task, r.key, r.has)
 }
 
-// String is the ref as an author writes it.
+// String returns the ref as an author writes it.
 func (r ref) String() string {
 	task := "tasks." + r.task
 	if strings.Contains(r.task, "-") {
@@ -104,19 +103,18 @@ func (r ref) String() string {
 	return "always()"
 }
 
-// readsTask reports whether the ref looks at a task.
+// readsTask reports whether the ref reads a task.
 func (r ref) readsTask() bool {
 	return r.kind == outputRef || r.kind == outputsRef || r.kind == stateRef
 }
 
-// handles reports whether an if that names it is decided only when everything it needs
-// has ended.
+// handles reports whether a condition with this ref is decided only when all needs of its task have ended.
 func (r ref) handles() bool {
 	return r.kind == stateRef || r.kind == failureRef || r.kind == alwaysRef
 }
 
-// declarations holds the declared names of a workflow, for the type check. If it is nil, every name is
-// right and every type is dynamic.
+// declarations holds the declared names of a workflow, for the type check. If it is nil, every name is valid
+// and every type is dynamic.
 type declarations struct {
 	params  map[string]*Param
 	outputs map[string][]Output // by task; every task has an entry
@@ -138,7 +136,7 @@ type complaint struct {
 	hint    string
 }
 
-// Error makes a complaint an error for callers without a file to point into.
+// Error makes a complaint an error for callers that have no file.
 func (c complaint) Error() string {
 	if c.hint == "" {
 		return c.message

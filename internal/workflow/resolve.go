@@ -17,22 +17,22 @@ type Inputs struct {
 	RunID       string
 	Attempt     int
 	Version     int             // of the workflow
-	Params      json.RawMessage // as CheckParams gave them
+	Params      json.RawMessage // as CheckParams has returned them
 	TriggerTime time.Time
-	// Outputs gives a task's outputs, a JSON object or nil, and its state. It is asked
-	// for the tasks of ReadsOutputs only.
+	// Outputs returns a task's outputs, a JSON object or nil, and its state. It is called only for the tasks of
+	// ReadsOutputs.
 	Outputs func(task string) (json.RawMessage, dag.TaskState)
 	Item    json.RawMessage // of an instance of foreach
 	Now     time.Time       // of the condition of a wait
-	// Secret gives the value of a secret. It is called only where secrets may be read.
+	// Secret returns the value of a secret. It is called only where secrets may be read.
 	Secret func(name string) (string, error)
 }
 
 // Resolved is the work of an attempt, with all expressions evaluated.
 type Resolved struct {
 	Run Run
-	Dir string // as written; "" is the default
-	Env []KV   // of the workflow and the task, each name once, in the order of the file
+	Dir string // as written; "": the default
+	Env []KV   // of the workflow and the task; each name once, in the order of the file
 	// Request is sent instead of Run. It is nil if there is none.
 	Request *Sent
 	// Input is the input of a kind, a JSON object. It is nil if the task has no kind.
@@ -113,7 +113,7 @@ func (w *Workflow) ReadsOutputs(task int) []string {
 			return
 		}
 		compiled, err := w.exprs.get(text, scope)
-		if err != nil { // Resolve will say so
+		if err != nil { // Resolve will report it
 			return
 		}
 		for _, r := range compiled.refs() {

@@ -21,7 +21,7 @@ var classes = map[string]dag.Need{
 	"premium": {CPU: 2000, Memory: 4 << 30},
 }
 
-// BuiltinClasses are the resource classes that mean the same everywhere, by name.
+// BuiltinClasses are the resource classes that are the same everywhere, by name.
 func BuiltinClasses() []Class {
 	all := make([]Class, 0, len(classes))
 	for name, need := range classes {
@@ -115,7 +115,7 @@ func (r *reader) resources(n *node, at string) *dag.Need {
 	}
 	if m := n.get("memory"); m != nil {
 		v, err := ParseSize(m.text)
-		if err != nil && sizePattern.MatchString(m.text) { // else it is said already
+		if err != nil && sizePattern.MatchString(m.text) { // otherwise it was reported already
 			r.failNode(m, join(at, "memory"), err.Error(), "write a size such as 512Mi or 4Gi")
 		}
 		need.Memory = v
@@ -123,7 +123,7 @@ func (r *reader) resources(n *node, at string) *dag.Need {
 	return &need
 }
 
-// sizeMax is the largest size that counts can add up, in bytes.
+// sizeMax is the largest size in bytes whose sums cannot overflow.
 const sizeMax = 1 << 50
 
 // sizeUnits are the units of sizes, in bytes.

@@ -72,7 +72,7 @@ func (n *node) float() (float64, bool) {
 	return v, err == nil && !math.IsInf(v, 0)
 }
 
-// value is the node as encoding/json makes it, with numbers as json.Number.
+// value returns the node in the form of encoding/json, with numbers as json.Number.
 func (n *node) value() any {
 	switch n.kind {
 	case listNode:
@@ -103,7 +103,7 @@ func (n *node) value() any {
 	return n.text
 }
 
-// floatText writes a float so that it reads back as a float: 3.0, not 3.
+// floatText writes a float so that it is read back as a float: 3.0, not 3.
 func floatText(v float64) string {
 	text := strconv.FormatFloat(v, 'g', -1, 64)
 	if !strings.ContainsAny(text, ".e") {
@@ -112,7 +112,7 @@ func floatText(v float64) string {
 	return text
 }
 
-// get is the value of a key, nil if the mapping has none.
+// get returns the value of a key, or nil if the mapping has none.
 func (n *node) get(key string) *node {
 	if n == nil || n.kind != mapNode {
 		return nil
@@ -125,7 +125,7 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
-// str is the text of a scalar, "" for anything else.
+// str returns the text of a scalar, or "" for any other node.
 func (n *node) str() string {
 	if n == nil || !n.isText() {
 		return ""

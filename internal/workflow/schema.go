@@ -10,8 +10,8 @@ import (
 // SchemaID is where the schema says it lives.
 const SchemaID = "https://skein.dev/schema/workflow/v1.json"
 
-// Schema is the JSON Schema (2020-12) of a workflow file, made from the grammar that
-// Parse checks with, so that editors complete and check the same keys.
+// Schema is the JSON Schema (2020-12) of a workflow file. It is made from the grammar with which Parse
+// checks, so editors complete and check the same keys.
 func Schema() []byte {
 	root := grammar().jsonSchema()
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"

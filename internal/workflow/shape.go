@@ -14,29 +14,29 @@ import (
 type shapeKind uint8
 
 const (
-	anyShape    shapeKind = iota // whatever YAML can say
-	scalarShape                  // text, number or boolean, as check decides
+	anyShape    shapeKind = iota // any YAML value
+	scalarShape                  // text, number or boolean; check decides
 	listShape                    // of item
 	objectShape                  // with known keys
 	tableShape                   // names chosen by the author, each with an item
-	formsShape                   // one of several, told apart by the kind of the node
+	formsShape                   // one of several shapes; the kind of the node decides
 )
 
 // shape is the set of values that are allowed at one place of the file. The checker and the JSON Schema are
 // both made from it.
 type shape struct {
 	kind   shapeKind
-	is     string             // how a person calls it: "a duration such as 10s"
-	takes  func(n *node) bool // of a scalar: is it right?
-	schema map[string]any     // of a scalar, or added to the schema of the others
+	is     string             // its description for people: "a duration such as 10s"
+	takes  func(n *node) bool // for a scalar: whether it is valid
+	schema map[string]any     // the schema of a scalar; for other kinds it is added to their schema
 	item   *shape
-	name   *shape // of a table: its keys
+	name   *shape // for a table: the shape of its keys
 	keys   []key
-	choose []string // of an object: exactly one of these keys must be there
+	choose []string // for an object: exactly one of these keys must be present
 	forms  []*shape
-	least  int               // of a list: fewest items
+	least  int               // for a list: the least number of items
 	empty  string            // of a list: what would be right if it has none; "": what is
-	means  map[string]string // of one of several words: what another may have meant
+	means  map[string]string // for words: the word that another one may have meant
 }
 
 // key is one key of an object.
@@ -45,8 +45,8 @@ type key struct {
 	doc   string
 	shape *shape
 	must  bool
-	later string // the feature this key belongs to, if that is still to come
-	// unless is for what need not be there because of something else.
+	later string // the future feature of this key; "": it is supported
+	// unless names the keys with which this one may be missing.
 	unless func(n *node) bool
 }
 
@@ -72,7 +72,7 @@ func scalar(is string, schema map[string]any, takes func(n *node) bool) *shape {
 	return &shape{kind: scalarShape, is: is, schema: schema, takes: takes}
 }
 
-// text is any scalar but an empty one, taken as it is written: true and 5 included.
+// text is any scalar except an empty one, as it is written, including true and 5.
 func text(is string) *shape {
 	return scalar(is, map[string]any{"type": []string{"string", "number", "boolean"}},
 		func(n *node) bool { return n.isText() && n.text != "" && !strings.Contains(n.text, "\x00") })
@@ -119,7 +119,7 @@ func boolean() *shape {
 	})
 }
 
-// duration takes a length of time above zero, or at least zero if orNone.
+// duration is a duration above zero. With orNone it may be zero.
 func duration(orNone bool) *shape {
 	is, re := "a duration such as 10s, 5m, 1h30m or 90d", `^([0-9]+(w|d|h|m|s|ms|us|ns))+$`
 	schema := map[string]any{"type": "string", "pattern": re}
@@ -157,14 +157,14 @@ func forms(is string, of ...*shape) *shape { return &shape{kind: formsShape, is:
 // checker compares nodes with shapes.
 type checker struct {
 	*source
-	partial bool // some of the file could not be read: a missing key may be there
+	partial bool // a part of the file could not be read, so a missing key may be there
 }
 
 func (c *checker) failNode(n *node, key, message, hint string) {
 	c.fail(int(n.line), int(n.col), key, message, hint)
 }
 
-// check reports the faults of n, which is at path. At the top path is "".
+// check reports the faults of n, whose path is path. At the top path is "".
 func (c *checker) check(n *node, sh *shape, path string) {
 	if c.full() || n.broken {
 		return
@@ -200,7 +200,7 @@ func (c *checker) check(n *node, sh *shape, path string) {
 	}
 }
 
-// fits reports whether a node has the kind that the shape is about.
+// fits reports whether a node has the kind of the shape.
 func (sh *shape) fits(n *node) bool {
 	switch sh.kind {
 	case scalarShape:

@@ -2,31 +2,31 @@ package workflow
 
 import "strings"
 
-// Most of a large file is lines such as `needs: [a, b]`: a key and a value that ends on its line. They need
-// no YAML parser, which makes some fifty objects of each. What is read here, and only that, reads the same in
-// YAML: a fuzz test compares the two. At the first character that could mean more, the parser gets the whole
-// piece.
+// Most lines of a large file have the form `needs: [a, b]`: a key and a value that ends on its line. They
+// need no YAML parser, which makes some fifty objects for each. This file reads only such lines, and reads
+// them as YAML does: a fuzz test compares the two. At the first character that could mean more, the parser
+// gets the whole piece.
 
 // simpleDepthMax bounds the depth of nested lists and mappings. The parser reads deeper ones.
 const simpleDepthMax = 16
 
-// simple reads a chunk of the plain kind.
+// simple reads a chunk of the simple form.
 type simple struct {
 	lines  []simpleLine
-	at     int // the next of them
+	at     int // the index of the next line
 	keys   int
-	spare  []node // made at once: there are many
+	spare  []node // allocated together, because there are many
 	failed bool
 }
 
 // simpleLine is a line that is not blank.
 type simpleLine struct {
-	text   string // without the blanks before it; none are after it
+	text   string // without the blanks around it
 	indent int
 	no     int
 }
 
-// parseSimple reads a chunk; it is false, and says nothing, if the parser has to.
+// parseSimple reads a chunk. It returns false, without any fault, if the parser has to read it.
 func (s *source) parseSimple(c chunk) (*node, bool) {
 	if len(c.text) > chunkSignsMax {
 		return nil, false
@@ -41,10 +41,10 @@ func (s *source) parseSimple(c chunk) (*node, bool) {
 		if text == "" {
 			continue
 		}
-		if text[len(text)-1] == ' ' { // the parser moves the place of such a value
+		if text[len(text)-1] == ' ' { // the parser reports another position for such a value
 			return nil, false
 		}
-		for i := 0; i < len(text); i++ { // a column counts characters, and a tab has rules of its own
+		for i := 0; i < len(text); i++ { // a column counts characters, and a tab has special rules
 			if text[i] < ' ' || text[i] > '~' {
 				return nil, false
 			}
@@ -58,7 +58,7 @@ func (s *source) parseSimple(c chunk) (*node, bool) {
 	return n, !p.failed && p.at == len(p.lines)
 }
 
-// fail has the parser read the chunk.
+// fail makes the parser read the chunk.
 func (p *simple) fail() *node {
 	p.failed = true
 	return nil
@@ -96,7 +96,7 @@ func (p *simple) mapping(indent, depth int) *node {
 	return m
 }
 
-// count counts a key, of which a chunk has a bounded number.
+// count counts a key, because the keys of a chunk are bounded.
 func (p *simple) count() bool {
 	p.keys++
 	return p.keys <= chunkKeysMax
@@ -108,19 +108,19 @@ func (p *simple) value(line *simpleLine, from, depth int) *node {
 		if line.text[from] != ' ' {
 			return p.fail()
 		}
-		for line.text[from] == ' ' { // the text does not end with one
+		for line.text[from] == ' ' { // the text does not end with a blank
 			from++
 		}
 		return p.inline(line, from, depth)
 	}
-	if p.at == len(p.lines) || depth == simpleDepthMax { // nothing follows: the parser tells where that stands
+	if p.at == len(p.lines) || depth == simpleDepthMax { // no value follows: the parser knows its position
 		return p.fail()
 	}
 	next := &p.lines[p.at]
 	switch {
 	case next.indent < line.indent:
 		return p.fail()
-	case next.text[0] == '-': // a list may stand right below its key
+	case next.text[0] == '-': // a list may have the indentation of its key
 		return p.list(next.indent, depth+1)
 	case next.indent == line.indent:
 		return p.fail()
@@ -128,7 +128,7 @@ func (p *simple) value(line *simpleLine, from, depth int) *node {
 	return p.mapping(next.indent, depth+1)
 }
 
-// list reads the items of a block list, each on its line.
+// list reads the items of a block list, each on its own line.
 func (p *simple) list(indent, depth int) *node {
 	l := p.node(listNode, &p.lines[p.at], 0)
 	for p.at < len(p.lines) && !p.failed {
@@ -145,7 +145,7 @@ func (p *simple) list(indent, depth int) *node {
 	return l
 }
 
-// inline reads a value that takes the rest of its line.
+// inline reads a value that fills the rest of its line.
 func (p *simple) inline(line *simpleLine, from, depth int) *node {
 	switch first := line.text[from]; {
 	case first == '[' || first == '{':
@@ -165,7 +165,7 @@ func (p *simple) inline(line *simpleLine, from, depth int) *node {
 	}
 	text := line.text[from:]
 	for i := 1; i < len(text); i++ {
-		// `: ` begins a value, ` #` a comment.
+		// ": " begins a value, " #" a comment.
 		if text[i] == ':' && (i+1 == len(text) || text[i+1] == ' ') || text[i] == '#' && text[i-1] == ' ' {
 			return p.fail()
 		}
@@ -178,7 +178,7 @@ func (p *simple) inline(line *simpleLine, from, depth int) *node {
 	return n
 }
 
-// quoted reads a text in quotes that hold no escape.
+// quoted reads a text in quotes without escapes.
 func (p *simple) quoted(line *simpleLine, from int) (*node, int) {
 	quote := line.text[from]
 	inside := line.text[from+1:]
@@ -191,7 +191,7 @@ func (p *simple) quoted(line *simpleLine, from int) (*node, int) {
 	return n, from + end + 2
 }
 
-// flow reads a list in brackets or a mapping in braces, and says where it ends.
+// flow reads a list in brackets or a mapping in braces, and returns its end.
 func (p *simple) flow(line *simpleLine, from, depth int) (*node, int) {
 	kind, closing := listNode, byte(']')
 	if line.text[from] == '{' {
@@ -265,7 +265,8 @@ func blanks(text string, i int) int {
 	return i
 }
 
-// keyEnd is the length of the key that a text begins with, 0 if that is not of the plain kind.
+// keyEnd returns the length of the key at the beginning of a text. It returns 0 if the key is not of the
+// simple form.
 func keyEnd(text string) int {
 	if text == "" || text[0] >= '0' && text[0] <= '9' || text[0] == '.' {
 		return 0

@@ -13,13 +13,13 @@ import (
 // Options says how a file is read.
 type Options struct {
 	File     string // the name shown in errors
-	Dir      fs.FS  // the folder of the workflow file, to check scripts and globs; nil: not checked. Use os.Root.FS
+	Dir      fs.FS  // the folder of the workflow file, for the check of scripts and globs; nil: not checked. Use os.Root.FS
 	TasksMax int    // 0 means dag.TasksMax
 	// ReadFile reads the calendar files that triggers name, relative to the workflow file; see [ReadFrom]. nil:
 	// they are read from Dir. Without either they are not read, and the triggers that name them have no schedule.
 	ReadFile func(name string) ([]byte, error)
-	// Classes gives the resource classes that do not come with the program; it is asked only if
-	// the file names one. nil: they are not known here, and any name passes; see [Workflow.Classes].
+	// Classes returns the resource classes that are not built in. It is called only if the file names one. nil:
+	// they are not known here, and any name passes; see [Workflow.Classes].
 	Classes func() map[string]dag.Need
 }
 
@@ -34,11 +34,11 @@ type source struct {
 	errs Errors
 
 	tasksMax int
-	anchors  map[string]anchor // of the document, so far
-	expanded int               // nodes that its aliases stand for
+	anchors  map[string]anchor // of the document so far
+	expanded int               // the number of nodes for which its aliases stand
 }
 
-// full reports whether more faults would only be noise.
+// full reports whether further faults would not help.
 func (s *source) full() bool { return len(s.errs) >= errorsMax }
 
 func (s *source) fail(line, col int, key, message, hint string) {
@@ -94,7 +94,7 @@ func (s *source) checkCharacters() bool {
 		line, col := s.position(i)
 		switch {
 		case r == utf8.RuneError && size == 1:
-			s.text = "" // no snippet of rubbish
+			s.text = "" // no snippet of a text that cannot be shown
 			s.fail(line, col, "", "the file is not UTF-8 text", "save it as UTF-8")
 			return false
 		case r < 0x20 || r >= 0x7f && r < 0xa0 && r != 0x85:
@@ -107,7 +107,7 @@ func (s *source) checkCharacters() bool {
 	return true
 }
 
-// position turns an offset into line and column.
+// position converts an offset to line and column.
 func (s *source) position(offset int) (line, col int) {
 	lo, hi := 0, len(s.line)
 	for hi-lo > 1 {
@@ -120,7 +120,7 @@ func (s *source) position(offset int) (line, col int) {
 	return lo + 1, utf8.RuneCountInString(s.text[s.line[lo]:offset]) + 1
 }
 
-// lineText is line n, from 1, without its end.
+// lineText returns line n, from 1, without its end.
 func (s *source) lineText(n int) string {
 	if n < 1 || n > len(s.line) || s.text == "" {
 		return ""

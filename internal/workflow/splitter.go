@@ -9,7 +9,7 @@ import (
 // no tasks in its file, but two in its graph: split, which a worker that has registered the kind does, and
 // work, which is made of what that leaves behind.
 
-// Names of the tasks of such a workflow, and of the output with which the first hands over.
+// The names of the tasks of a workflow with a splitter, and of the output that passes the tasks on.
 const (
 	splitTask  = "split"
 	workTask   = "work"
@@ -67,7 +67,7 @@ func (r *reader) split(n *node) *node {
 	return table(splitTask, split, workTask, table("needs", at(splitTask), "tasks", at("${{ tasks."+splitTask+".outputs."+splitTasks+" }}")))
 }
 
-// kindOf is the kind that a splitter is.
+// kindOf returns the kind of a splitter.
 func kindOf(s *node) string {
 	if s.kind == mapNode {
 		return s.get("kind").str()

@@ -19,7 +19,7 @@ func (w *Workflow) StartParams(given json.RawMessage, at time.Time, event json.R
 	return w.complete(given, &values{at: at, event: event}, w.givenValue)
 }
 
-// LiteralParams is StartParams of values that are data: nothing in their texts is evaluated.
+// LiteralParams is StartParams for values that are data: expressions in their texts are not evaluated.
 func (w *Workflow) LiteralParams(given json.RawMessage, at time.Time, _ json.RawMessage) (json.RawMessage, error) {
 	return w.complete(given, &values{at: at}, func(p *Param, raw json.RawMessage, _ *values) (any, error) { return literal(p, raw) })
 }
@@ -34,7 +34,7 @@ func (w *Workflow) complete(given json.RawMessage, from *values, value func(*Par
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		i := slices.IndexFunc(w.Params, func(p Param) bool { return p.Name == name })
 		if i < 0 {
-			known[name] = nil // CheckParams says that there is no such parameter
+			known[name] = nil // CheckParams reports that there is no such parameter
 			continue
 		}
 		p := &w.Params[i]
@@ -79,7 +79,7 @@ func (w *Workflow) givenValue(p *Param, raw json.RawMessage, from *values) (any,
 
 // literal is a value for CheckParams that is what is written.
 func literal(p *Param, raw json.RawMessage) (any, error) {
-	if p.Type == JSON { // a text stays one: CheckParams would take it for JSON
+	if p.Type == JSON { // keep a text: CheckParams would read it as JSON
 		return exactJSON{raw}, nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -114,8 +114,8 @@ func (w *Workflow) NeedsInstant(given json.RawMessage) bool {
 	return false
 }
 
-// Passes reports whether a webhook takes a call: a JSON object of body, headers and query.
-// An expression that cannot be evaluated over this call is an error.
+// Passes reports whether the filter of a webhook accepts a call: a JSON object of body, headers and query. If
+// the filter cannot be evaluated for this call, it returns an error.
 func (h *Webhook) Passes(event json.RawMessage) (bool, error) {
 	if h.Filter == "" {
 		return true, nil

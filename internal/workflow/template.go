@@ -23,8 +23,8 @@ type part struct {
 
 func hasTemplate(text string) bool { return strings.Contains(text, "${{") }
 
-// split cuts a text at its ${{ }}. Quotes and braces inside an expression are respected,
-// so ${{ "}}" }} is one expression.
+// split cuts a text at its ${{ }}. It respects quotes and braces inside an expression, so ${{ "}}" }} is one
+// expression.
 func splitTemplate(text string) ([]part, *complaint) {
 	var parts []part
 	at := 0
@@ -50,7 +50,7 @@ func splitTemplate(text string) ([]part, *complaint) {
 	return parts, nil
 }
 
-// closing finds the }} that ends the expression which begins at from, or -1.
+// closing finds the }} that ends the expression which begins at from. It returns -1 if there is none.
 func closing(text string, from int) int {
 	depth := 0
 	var quote byte
@@ -101,7 +101,7 @@ func (d *declarations) template(text string, in scope) (*template, []complaint) 
 	return &template{parts: parts}, nil
 }
 
-// refs is everything the template reads.
+// refs returns everything that the template reads.
 func (t *template) refs() []ref {
 	var all []ref
 	for _, p := range t.parts {
@@ -135,8 +135,8 @@ func (t *template) render(lookup func(ref) celref.Val) (string, error) {
 	return b.String(), nil
 }
 
-// value evaluates a template that is one expression to a value with its type, any other
-// to a text.
+// value evaluates a template. If the template is one expression, the result has the type of the expression.
+// Otherwise it is a text.
 func (t *template) value(lookup func(ref) celref.Val) (any, error) {
 	if len(t.parts) != 1 || t.parts[0].expr == nil {
 		return t.render(lookup)
@@ -165,7 +165,7 @@ type exprKey struct {
 // exprCacheMax bounds the templates kept for one workflow.
 const exprCacheMax = 1000
 
-// get compiles a template without a schema: Parse has checked it.
+// get compiles a template without a schema, because Parse has checked it.
 func (c *derived) get(text string, in scope) (*template, error) {
 	key := exprKey{text, in}
 	if c != nil {

@@ -33,19 +33,19 @@ type node struct {
 	plain bool
 	// block: a scalar after | or >.
 	block bool
-	// broken says that the node was refused already.
+	// broken reports whether the node was refused already.
 	broken bool
 }
 
 const (
 	depthMax     = 64   // nested lists and mappings
 	chunkKeysMax = 2000 // keys of one chunk
-	// A token takes some 300 bytes, so a chunk must not be all tokens.
+	// A token takes some 300 bytes, so the tokens of a chunk are bounded.
 	chunkBytesMax = 2 << 20
 	chunkSignsMax = 200_000 // characters that may be tokens by themselves
 )
 
-// parse turns a document into nodes. It returns nil if nothing of it can be used.
+// parse turns a document into nodes. It returns nil if no part of it can be used.
 func (s *source) parse(d *document) *node {
 	s.anchors, s.expanded = map[string]anchor{}, 0
 	if d.top == nil && d.tasksLine == 0 {
@@ -113,7 +113,7 @@ func (s *source) merge(into *node, c chunk) {
 	}
 }
 
-// parseChunk parses one piece; nil if it is broken, with the fault noted.
+// parseChunk parses one piece. If the piece is invalid, it notes the fault and returns nil.
 func (s *source) parseChunk(c chunk) *node {
 	if n, ok := s.parseSimple(c); ok {
 		return n
@@ -202,7 +202,7 @@ func touches(a, b *token.Token) bool {
 		a.Position.Column+utf8.RuneCountInString(a.Value) == b.Position.Column
 }
 
-// checkChunk refuses a piece that would cost too much even to cut into tokens.
+// checkChunk refuses a piece whose tokens alone would cost too much.
 func (s *source) checkChunk(c chunk) bool {
 	if len(c.text) > chunkBytesMax {
 		s.fail(c.line, 1, "", fmt.Sprintf("this part of the file is larger than %s in one piece", sizeText(chunkBytesMax)),
@@ -240,7 +240,7 @@ func (s *source) failYAML(err error, first int) {
 	s.fail(line, col, "", message, hint)
 }
 
-// yamlWords translates the parser's messages; the rest goes through as it is.
+// yamlWords translates the parser's messages. Other messages stay as they are.
 func yamlWords(m string) (message, hint string) {
 	table := []struct{ has, message, hint string }{
 		{"tab character", "a tab is used for indentation", "indent with spaces"},
@@ -276,9 +276,9 @@ func yamlWords(m string) (message, hint string) {
 func (s *source) checkTokens(tokens token.Tokens, first int) bool {
 	v := converter{base: first - 1, s: s}
 	var flow, keys int
-	var indents []int // columns of the block entries that are open
+	var indents []int // columns of the open block entries
 	before := len(s.errs)
-	prev := 0 // the line of the token before
+	prev := 0 // the line of the previous token
 	for _, t := range tokens {
 		line, col := v.position(t)
 		message, hint := refusedToken(t)
@@ -330,7 +330,7 @@ func refusedToken(t *token.Token) (message, hint string) {
 	return "", ""
 }
 
-// converter turns the parser's nodes into ours; base is the line before the chunk.
+// converter turns the parser's nodes into ours. base is the line before the chunk.
 type converter struct {
 	base int
 	s    *source

@@ -49,15 +49,15 @@ type Trigger struct {
 	Seed   string   `json:"seed,omitempty"` // of cron: what its H is hashed from
 	Every  Duration `json:"every,omitempty"`
 	Count  int64    `json:"count,omitempty"`  // of every: most fires; 0: for ever
-	At     []string `json:"at,omitempty"`     // kind at: one instant in UTC; else times of day, such as 06:00
-	Days   []int    `json:"days,omitempty"`   // weekly: 0 (Sunday) to 6; else days of the month, -1 is the last
+	At     []string `json:"at,omitempty"`     // kind at: one instant in UTC; for other kinds times of day, such as 06:00
+	Days   []int    `json:"days,omitempty"`   // weekly: 0 (Sunday) to 6; for other kinds days of the month, -1 is the last
 	Months []int    `json:"months,omitempty"` // of annually: 1 to 12
 
 	Timezone string `json:"timezone"`
 	Gap      string `json:"gap,omitempty"`    // run_after | skip | run_before; "" where it means nothing
 	Repeat   string `json:"repeat,omitempty"` // once | second | both
-	// Start and End are a date of Timezone (a day of both is part of it) or an instant in
-	// UTC; see Span. "": no bound.
+	// Start and End are dates of Timezone or instants in UTC; see Span. A date includes the whole day. "": no
+	// bound.
 	Start string `json:"start,omitempty"`
 	End   string `json:"end,omitempty"`
 	// Include and Exclude are dates, weekdays and names of calendar files; Calendars holds
@@ -99,18 +99,18 @@ type Webhook struct {
 type FileWatch struct {
 	Path    string   `json:"path"`    // folder; absolute once SetOrigin has been called
 	Pattern string   `json:"pattern"` // glob of a file's name
-	Settle  Duration `json:"settle"`  // so long its size has not changed
+	Settle  Duration `json:"settle"`  // the time for which its size must not change
 }
 
 // RunOf is runs of other workflows that ended.
 type RunOf struct {
 	Workflows []string `json:"workflows"`        // namespace/name, sorted
-	Require   string   `json:"require"`          // succeeded | failed | ended
-	All       bool     `json:"all,omitempty"`    // each of Workflows has to, not one of them
+	Require   string   `json:"require"`          // hour | day | week | month (of the time zone) or a duration in which the runs must have ended; "": any
+	All       bool     `json:"all,omitempty"`    // each of Workflows must end, not only one
 	Within    string   `json:"within,omitempty"` // hour | day | week | month (of the time zone) or a duration, in which the runs must have ended; "": any
 }
 
-// Again is the end of the last run of the workflow itself.
+// Again is the end of the last run of the trigger's own workflow.
 type Again struct {
 	Workflow   string `json:"workflow"` // namespace/name
 	MaxPerHour int32  `json:"max_per_hour"`
@@ -126,13 +126,13 @@ type Absent struct {
 	By string `json:"by"`
 }
 
-// Sensor reports whether the trigger waits for something to happen, be it the start of a
-// scheduler: its fires do not follow from the clock alone.
+// Sensor reports whether the trigger waits for an event, including the start of a scheduler. Its fires do not
+// follow from the clock alone.
 func (t *Trigger) Sensor() bool {
 	return slices.Contains([]string{KindStart, KindWebhook, KindFile, KindRunOf, KindAgain, KindAbsent}, t.Kind)
 }
 
-// On names the workflows whose ended runs the trigger hears of, as namespace/name.
+// On returns the workflows to whose ended runs the trigger listens, as namespace/name.
 func (t *Trigger) On() []string {
 	switch {
 	case t.RunOf != nil:
@@ -145,8 +145,8 @@ func (t *Trigger) On() []string {
 	return nil
 }
 
-// Encode returns the canonical JSON: equal declarations give equal bytes, wherever they are in the file and
-// whatever else in it changes.
+// Encode returns the canonical JSON. Equal declarations give equal bytes, independent of their position and
+// of the rest of the file.
 func (t *Trigger) Encode() []byte {
 	out, err := marshal(t)
 	if err != nil {
@@ -155,8 +155,8 @@ func (t *Trigger) Encode() []byte {
 	return out
 }
 
-// DecodeTrigger reads what Encode wrote. It trusts what [Parse] accepted and does not
-// check it again, beyond its shape.
+// DecodeTrigger reads the form that Encode writes. It trusts declarations that [Parse] accepted, and checks
+// only their shape.
 func DecodeTrigger(spec []byte) (*Trigger, error) {
 	t := &Trigger{}
 	if err := json.Unmarshal(spec, t); err != nil {
@@ -166,8 +166,8 @@ func DecodeTrigger(spec []byte) (*Trigger, error) {
 	return t, nil
 }
 
-// SetOrigin says from which folder the workflow was applied, "" over the API, and makes
-// the relative folders that its triggers watch absolute.
+// SetOrigin sets the folder from which the workflow was applied, "" over the API. It makes the relative
+// folders that its triggers watch absolute.
 func (w *Workflow) SetOrigin(dir string) error {
 	w.Origin = dir
 	for i := range w.Triggers {

@@ -11,14 +11,14 @@ import (
 // nameBytesMax is what the pattern of a trigger's name allows.
 const nameBytesMax = 100
 
-// cronSigns are the signs of a cron expression as a name has them, so that different
-// expressions have different names.
+// cronSigns are the replacements of the signs of a cron expression in a name, so that different expressions
+// have different names.
 var cronSigns = strings.NewReplacer(" ", "-", "*", "x", "?", "x", "/", "_", ",", ".", "-", "..", "#", "no", "@", "", "(", "_", ")", "_")
 
-// fileSigns are the signs of a path and a glob as a name has them.
+// fileSigns are the replacements of the signs of a path and a glob in a name.
 var fileSigns = strings.NewReplacer("*", "x", "/", ".")
 
-// defaultName is kind and expression, of the letters that a name may have:
+// defaultName is made of the kind and the expression, in the characters that a name may have:
 // cron-15-2-x-x-x, every-3h, weekly-mon-fri-06.00, run_of-shop.orders.
 func (t *Trigger) defaultName() string {
 	words := []string{t.Kind}
@@ -83,8 +83,8 @@ func (f *FileWatch) nameWords(add func(string)) {
 	add(fileSigns.Replace(f.Pattern))
 }
 
-// safeName keeps a name to the letters that it may have and to its length. What it has to
-// change or cut it replaces by a hash of the whole.
+// safeName reduces a name to valid characters and to the valid length. If it has to change or cut a part, it
+// adds a hash of the whole name.
 func safeName(text string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r < 0x80 && (r == '_' || r == '.' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
@@ -99,7 +99,7 @@ func safeName(text string) string {
 	return safe[:min(len(safe), nameBytesMax-9)] + "-" + hex.EncodeToString(sum[:4])
 }
 
-// Describe is the trigger in words for people.
+// Describe describes the trigger in words for people.
 func (t *Trigger) Describe() string {
 	switch t.Kind {
 	case KindStart:

@@ -13,12 +13,13 @@ import (
 	"skein.dev/skein/internal/cron"
 )
 
-// Schedule returns the instants of the trigger, cut to its span and its calendar. It is nil for triggers
+// Schedule returns the instants of the trigger, limited to its span and its calendar. It is nil for triggers
 // whose fires do not follow from the clock (see [Trigger.Sensor]), and for absent without a time of day or an
-// instant. A call costs some ten microseconds, with calendars more. A frequent caller keeps the result.
+// instant. A call costs some ten microseconds, and more with calendars. A frequent caller keeps the result.
 func (t *Trigger) Schedule() (*cron.Schedule, error) { return t.ScheduleWith(cron.LoadZone) }
 
-// ScheduleWith is Schedule with zones from elsewhere: loading one costs more than all the rest.
+// ScheduleWith is Schedule with zones that the caller has loaded, because loading one costs more than
+// everything else.
 func (t *Trigger) ScheduleWith(load func(name string) (*time.Location, error)) (*cron.Schedule, error) {
 	if t.Sensor() && t.Kind != KindAbsent {
 		return nil, nil
@@ -46,7 +47,7 @@ func (t *Trigger) ScheduleWith(load func(name string) (*time.Location, error)) (
 	return s.Between(from, until).On(include, exclude), nil
 }
 
-// rule is the instants without span and calendar.
+// rule returns the instants without span and calendar.
 func (t *Trigger) rule(loc *time.Location) (*cron.Schedule, error) {
 	opt := cron.Options{Location: loc, Seed: t.Seed}
 	var err error
@@ -122,8 +123,8 @@ func (t *Trigger) wallClock(opt cron.Options) (*cron.Schedule, error) {
 	return cron.Annually(months, t.Days, clocks, opt)
 }
 
-// Span is the time in which the trigger may fire: from its start to the last moment of its end, both
-// included. A zero time means no bound. Events that a sensor hears outside of it start nothing.
+// Span returns the time in which the trigger may fire: from its start to the last moment of its end, both
+// included. A zero time means no bound. Events outside of it start nothing.
 func (t *Trigger) Span() (from, until time.Time, err error) {
 	if t.Start == "" && t.End == "" {
 		return from, until, nil
@@ -149,7 +150,7 @@ func (t *Trigger) spanIn(loc *time.Location) (from, until time.Time, err error) 
 	return from, until, nil
 }
 
-// parseBound reads a date or an instant; the end of a date is its last moment.
+// parseBound reads a date or an instant. As an end, a date means its last moment.
 func parseBound(text string, loc *time.Location, end bool) (time.Time, error) {
 	day, err := time.Parse(time.DateOnly, text)
 	if outOfRange(err) {
@@ -174,8 +175,8 @@ var localForms = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02
 
 var errNotInstant = errors.New("is not an instant such as 2027-01-01T06:00:00Z, or 2027-01-01T06:00 in the trigger's time zone")
 
-// parseInstant reads an instant, with an offset or in the zone. Of a wall time that comes
-// twice the first is meant; one that never comes is an error.
+// parseInstant reads an instant, with an offset or in the zone. If a wall time comes twice, it means the
+// first one. If a wall time never comes, it is an error.
 func parseInstant(text string, loc *time.Location) (time.Time, error) {
 	fault := errNotInstant
 	for _, form := range append([]string{time.RFC3339, "2006-01-02 15:04:05Z07:00"}, localForms...) {
@@ -212,7 +213,7 @@ func outOfRange(err error) bool {
 	return errors.As(err, &e) && strings.HasSuffix(e.Message, "out of range")
 }
 
-// inYears holds an instant to the years that schedules know.
+// inYears returns an error for an instant outside of the years of schedules.
 func inYears(at time.Time) error {
 	if at.Year() < 1970 || at.Year() > 2199 {
 		return fmt.Errorf("lies in the year %d; schedules know 1970 to 2199", at.Year())
@@ -220,8 +221,8 @@ func inYears(at time.Time) error {
 	return nil
 }
 
-// onWall is the first instant at which the clocks of a zone show the date and time of t. If
-// they never do, it is the first one after that, and false.
+// onWall returns the first instant at which the clocks of a zone show the date and time of t. If they never
+// do, it returns the first instant after that, and false.
 func onWall(t time.Time, loc *time.Location) (time.Time, bool) {
 	y, mo, d := t.Date()
 	h, mi, s := t.Clock()
@@ -232,7 +233,7 @@ func onWall(t time.Time, loc *time.Location) (time.Time, bool) {
 	}
 	at := time.Date(y, mo, d, h, mi, s, 0, loc)
 	start, end := at.ZoneBounds()
-	if !shows(at) { // package time takes the offset of one side of the gap, whichever it likes
+	if !shows(at) { // package time uses the offset of either side of the gap
 		if before := time.Date(y, mo, d, h, mi, s, 0, time.UTC); wallOf(at).Before(before) {
 			return end, false
 		}
@@ -254,7 +255,7 @@ func wallOf(t time.Time) time.Time {
 	return t.UTC().Add(time.Duration(off) * time.Second)
 }
 
-// anyOf is the days of several calendars, with its words.
+// anyOf is the days of several calendars, with their words.
 type anyOf struct {
 	all   []cron.Calendar
 	items []string
@@ -283,7 +284,7 @@ func (a anyOf) Has(year int, month time.Month, day int) bool {
 	return slices.ContainsFunc(a.all, func(c cron.Calendar) bool { return c.Has(year, month, day) })
 }
 
-// days is the calendar of a list of dates, weekdays and files; nil if the list is empty.
+// days returns the calendar of a list of dates, weekdays and files. It returns nil if the list is empty.
 func (t *Trigger) days(items []string) (cron.Calendar, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -313,7 +314,7 @@ func (t *Trigger) days(items []string) (cron.Calendar, error) {
 	return all, nil
 }
 
-// calendarFile is a name with an extension; dates and weekdays have none.
+// calendarFile matches a name with an extension. Dates and weekdays have none.
 var calendarFile = regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9]*$`)
 
 func isCalendarFile(item string) bool { return calendarFile.MatchString(item) }

@@ -26,7 +26,7 @@ func celValue(raw json.RawMessage) celref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(numbers(v))
 }
 
-// numbers replaces json.Number by int64 or float64, all the way down.
+// numbers replaces json.Number by int64 or float64, at all depths.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -49,7 +49,7 @@ func numbers(v any) any {
 	return v
 }
 
-// members splits a JSON object into its values; nil is empty.
+// members splits a JSON object into its values. An empty text gives nil.
 func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	var m map[string]json.RawMessage
 	if len(raw) == 0 {
@@ -58,8 +58,8 @@ func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	return m, json.Unmarshal(raw, &m)
 }
 
-// render is the text of a result: strings as they are, ints without exponent, lists and
-// maps as JSON, null as nothing.
+// render returns the text of a result: strings as they are, ints without exponent, lists and maps as JSON,
+// null as an empty text.
 func render(v celref.Val) (string, error) {
 	var text string
 	switch v := v.(type) {
@@ -142,7 +142,7 @@ func (w *Workflow) unescape() {
 	}
 }
 
-// native makes of a CEL value what encoding/json writes, numbers as json.Number.
+// native converts a CEL value to a value that encoding/json writes, with numbers as json.Number.
 func native(v celref.Val, depth int) (any, error) {
 	if depth > depthMax {
 		return nil, fmt.Errorf("the result is nested too deep")

@@ -12,7 +12,7 @@ const (
 	MapValue
 )
 
-// Value is a value of a YAML file that is not a workflow file, and where it stands.
+// Value is a value of a YAML file that is not a workflow file, with its position.
 type Value struct {
 	Kind   Kind
 	Text   string   // of a scalar: its source text, or what its quotes hold
@@ -64,7 +64,7 @@ func ReadYAML(src []byte, file string) ([]Document, Errors) {
 	return all, nil
 }
 
-// value makes a Value of a node. The depth of both is bounded by the parser.
+// value converts a node to a Value. The parser bounds the depth of both.
 func (s *source) value(n *node) *Value {
 	v := &Value{Kind: Kind(n.kind), Text: n.text, Plain: n.plain, Line: max(int(n.line), 1), Column: max(int(n.col), 1)}
 	seen := map[string]int32{}
@@ -81,12 +81,12 @@ func (s *source) value(n *node) *Value {
 	return v
 }
 
-// Null reports whether v stands for nothing; so does a nil Value.
+// Null reports whether v is null or missing. A nil Value is null.
 func (v *Value) Null() bool {
 	return v == nil || (&node{kind: nodeKind(v.Kind), text: v.Text, plain: v.Plain}).isNull()
 }
 
-// Get is the value of a key of a mapping, nil if there is none.
+// Get returns the value of a key of a mapping, or nil if there is none.
 func (v *Value) Get(key string) *Value {
 	if v == nil {
 		return nil
@@ -99,7 +99,7 @@ func (v *Value) Get(key string) *Value {
 	return nil
 }
 
-// Str is the text of a scalar, "" of anything else.
+// Str returns the text of a scalar, or "" of any other value.
 func (v *Value) Str() string {
 	if v == nil || v.Kind != ScalarValue || v.Null() {
 		return ""

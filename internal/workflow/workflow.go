@@ -20,7 +20,7 @@ type Workflow struct {
 	Env         []KV      `json:"env,omitempty"`
 	Priority    string    `json:"priority,omitempty"`   // a level's name; "" is medium
 	OnFailure   string    `json:"on_failure,omitempty"` // "" is continue
-	Timeout     Duration  `json:"timeout,omitempty"`    // execution cap of the run; 0: none
+	Timeout     Duration  `json:"timeout,omitempty"`    // bound of the time of the run; 0: none
 	Files       []string  `json:"files,omitempty"`      // globs
 	Defaults    Defaults  `json:"defaults,omitzero"`
 	MaxRuns     int32     `json:"max_concurrent_runs,omitempty"` // most active runs; 0: any number
@@ -33,17 +33,17 @@ type Workflow struct {
 	// Origin is the folder of the workflow file on the machine that applied it, absolute;
 	// "": it came over the API. Tasks run there if the worker sees it. Parse leaves it empty.
 	Origin string `json:"origin,omitempty"`
-	// Classes are the resource classes that it names and that do not come with the program, as they were
-	// when it was read. Without Options.Classes they have no numbers, and the definition is not to be stored.
+	// Classes are the resource classes that the workflow names and that are not built in, with their values at
+	// the time of reading. Without Options.Classes they have no values, and the definition must not be stored.
 	Classes []Class `json:"classes,omitempty"`
-	// Emitted: a task of another workflow has made it. Versions of it that no run has need not be kept.
+	// Emitted: a task of another workflow has made it. Versions that no run has need not be kept.
 	Emitted bool `json:"emitted,omitempty"`
 
 	exprs *derived // computed from the fields above on first use
 }
 
-// Retention says which finished runs are deleted: those older than Age, and all but the newest Runs. 0 means
-// the cluster's default.
+// Retention says which finished runs are deleted: runs older than Age, and all except the newest Runs. 0
+// means the cluster's default.
 type Retention struct {
 	Age  Duration `json:"age,omitempty"`
 	Runs int64    `json:"runs,omitempty"`
@@ -84,18 +84,18 @@ type Task struct {
 	Env         []KV      `json:"env,omitempty"`
 	Outputs     []Output  `json:"outputs,omitempty"`
 	Artifacts   []string  `json:"artifacts,omitempty"` // names and globs of files that are kept
-	Inputs      []Input   `json:"inputs,omitempty"`    // files that it gets of others
+	Inputs      []Input   `json:"inputs,omitempty"`    // files that it gets from other tasks
 	Retry       *Retry    `json:"retry,omitempty"`
-	Timeout     *Duration `json:"timeout,omitempty"` // of one attempt; a written 0 lifts the default's cap
+	Timeout     *Duration `json:"timeout,omitempty"` // of one attempt; an explicit 0 removes the default
 	KillGrace   *Duration `json:"kill_grace,omitempty"`
 	OnTimeout   string    `json:"on_timeout,omitempty"`     // fail | warn; "" is fail
 	OnLost      string    `json:"on_lost,omitempty"`        // resubmit | fail | ask; "" is resubmit
 	StartBy     *Duration `json:"start_deadline,omitempty"` // from ready; a written 0 lifts the default's
 	Priority    string    `json:"priority,omitempty"`
-	Group       string    `json:"group,omitempty"`  // the worker must belong to
-	Labels      []KV      `json:"labels,omitempty"` // the worker must carry
-	Node        string    `json:"node,omitempty"`   // the worker must be
-	Queue       string    `json:"queue,omitempty"`  // named queue that limits how many such attempts there are
+	Group       string    `json:"group,omitempty"`  // the group of the worker
+	Labels      []KV      `json:"labels,omitempty"` // the labels that the worker must have
+	Node        string    `json:"node,omitempty"`   // the name of the worker
+	Queue       string    `json:"queue,omitempty"`  // named queue that limits the number of such attempts
 	// Resources are the resources that the task takes of its worker in addition to a slot. nil means the
 	// default.
 	Resources *dag.Need `json:"resources,omitempty"`
@@ -111,8 +111,8 @@ type Run struct {
 	Code  string   `json:"code,omitempty"`  // inline source
 	File  string   `json:"file,omitempty"`  // a script in the folder of the workflow file
 	Args  []string `json:"args,omitempty"`  // of File
-	// Builtin is carried out by the node itself, without a process: only workflows that come with
-	// the program have it, no file.
+	// Builtin is executed by the node itself, without a process. Only workflows of the program have it, and no
+	// file.
 	Builtin string `json:"builtin,omitempty"`
 }
 
@@ -140,8 +140,8 @@ type Param struct {
 	Type        Type              `json:"type"`
 	Format      string            `json:"format,omitempty"` // of a string: date | date-time | duration
 	Description string            `json:"description,omitempty"`
-	Optional    bool              `json:"optional,omitempty"` // no default and may be left out: it is null
-	Default     json.RawMessage   `json:"default,omitempty"`  // a JSON string that holds ${{ }} is evaluated at the start
+	Optional    bool              `json:"optional,omitempty"` // no default and may be left out: then it is null
+	Default     json.RawMessage   `json:"default,omitempty"`  // a JSON string with ${{ }} is evaluated at the start
 	Enum        []json.RawMessage `json:"enum,omitempty"`
 }
 
@@ -154,7 +154,7 @@ type Output struct {
 	Type Type   `json:"type"`
 }
 
-// Retry says how failed attempts are tried again.
+// Retry says how failed attempts are repeated.
 type Retry struct {
 	Max      int32    `json:"max"`
 	Delay    Duration `json:"delay,omitempty"`
@@ -173,8 +173,7 @@ func (w *Workflow) Level() dag.Priority {
 	return p
 }
 
-// Decode reads the canonical JSON. It trusts what [Parse] accepted and does not check it
-// again, beyond its shape.
+// Decode reads the canonical JSON. It trusts definitions that [Parse] accepted, and checks only their shape.
 func Decode(def []byte) (*Workflow, error) {
 	w := &Workflow{exprs: &derived{}}
 	if err := json.Unmarshal(def, w); err != nil {
@@ -184,9 +183,9 @@ func Decode(def []byte) (*Workflow, error) {
 	return w, nil
 }
 
-// Find is the position of a task by its name.
+// Find returns the position of a task by its name.
 func (w *Workflow) Find(name string) (int, bool) {
-	if w.exprs == nil { // made by hand, not by Parse or Decode
+	if w.exprs == nil { // made by a program, not by Parse or Decode
 		i := slices.IndexFunc(w.Tasks, func(t Task) bool { return t.Name == name })
 		return i, i >= 0
 	}
@@ -239,7 +238,7 @@ func (w *Workflow) Policy(i int) dag.Policy {
 	}
 	p.Queue = t.Queue
 	if t.Kind != "" {
-		p.Retry.OnExit = nil // a handler ends without an exit code: the default is meant for processes
+		p.Retry.OnExit = nil // a task function ends without an exit code: the default is meant for processes
 	}
 	return p
 }

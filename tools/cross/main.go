@@ -32,8 +32,8 @@ func main() {
 	}
 }
 
-// listed is a package as `go list` describes it. A package with its tests is a package of its own, which has
-// the name of the test in brackets; its ImportMap says which imports mean such packages.
+// listed is a package as `go list` describes it. A package with its tests is a separate package, whose name
+// has the test in brackets. Its ImportMap names the imports that mean such packages.
 type listed struct {
 	ImportPath, Dir string
 	GoFiles         []string

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// plugins are run in the folder of this module, whose go.mod says in which version.
+// plugins run in the folder of this module, whose go.mod gives their versions.
 var plugins = [][2]string{
 	{"google.golang.org/protobuf/cmd/protoc-gen-go", "paths=source_relative"},
 	{"connectrpc.com/connect/cmd/protoc-gen-connect-go", "paths=source_relative,simple"},

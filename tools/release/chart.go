@@ -21,14 +21,14 @@ import (
 // chartFolder has the Helm chart.
 const chartFolder = "deploy/helm/skein"
 
-// lintValues are the least that an install needs: the chart refuses to be rendered without them.
+// lintValues are the least settings of an install: the chart refuses to be rendered without them.
 var lintValues = map[string]any{
 	"database": map[string]any{"existingSecret": "db"},
 	"tokens":   map[string]any{"existingSecret": "tokens"},
 	"tls":      map[string]any{"existingSecret": "tls"},
 }
 
-// chart lints the Helm chart, renders it once, and packages it under the version of the release.
+// chart checks the Helm chart, renders it once, and packages it under the version of the release.
 func (r *release) chart() error {
 	folder := filepath.Join(r.root, chartFolder)
 	if err := lintChart(folder); err != nil {
@@ -74,7 +74,8 @@ func render(c *chart.Chart, values map[string]any) (map[string]string, error) {
 	return engine.Render(c, all)
 }
 
-// atTime writes an archive again with the time of the release for its files, which Helm gives the present.
+// atTime writes an archive again with the time of the release for its files, because Helm uses the present
+// time.
 func (r *release) atTime(to io.Writer, archive string) error {
 	f, err := os.Open(archive)
 	if err != nil {

@@ -44,8 +44,8 @@ func imageConfig() v1.Config {
 // program is a built binary for Linux.
 type program struct{ arch, path string }
 
-// image writes an OCI archive with an image for each program. It needs no daemon. If mmdebstrap is
-// missing, there is no image; in a CI this is an error.
+// image writes an OCI archive with an image for each program. It needs no daemon. Without mmdebstrap it makes
+// no image, which is an error in CI.
 func (r *release) image(programs []program) error {
 	if len(programs) == 0 {
 		return nil
@@ -94,9 +94,8 @@ func (r *release) hasRoots(programs []program) bool {
 	})
 }
 
-// baseRoot returns a tar file with a small root of Debian. A root that is in the folder for roots is
-// used again, so that two releases over it are equal; without such a folder it is made of today's
-// packages.
+// baseRoot returns a tar file with a small root of Debian. If the folder for roots has one, it is used again,
+// so that two releases over it are equal. Without such a folder, the root is made of today's packages.
 func (r *release) baseRoot(arch string) (string, error) {
 	file := filepath.Join(r.out, "build", "root_"+arch+".tar")
 	if r.base != "" {
@@ -112,7 +111,7 @@ func (r *release) baseRoot(arch string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	half, err := filepath.Abs(file + ".new") // a name that no later release takes for a whole root
+	half, err := filepath.Abs(file + ".new") // the name differs from that of a complete root
 	if err != nil {
 		return "", err
 	}

@@ -33,7 +33,7 @@ import (
 // sbom is the tool that lists the modules of a program.
 const sbom = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
 
-// targets are the systems that are built for. Packages are made for those with packages.
+// targets are the systems for which releases are built. Systems with packages get packages, too.
 var targets = []struct {
 	os, arch string
 	packages bool
@@ -45,13 +45,13 @@ var targets = []struct {
 	{"windows", "amd64", false},
 }
 
-// needs are the packages with useradd, and with the kill that the units reload by, by format.
+// needs are the packages with useradd, and with the kill that the units use for a reload, by format.
 var needs = map[string][]string{"deb": {"passwd", "procps"}, "rpm": {"shadow-utils", "util-linux"}}
 
 // versionPattern is what both package formats and the file names can hold.
 var versionPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([-~.][0-9A-Za-z.]+)?$`)
 
-// timestampPattern is the time in a bill of materials, by which two builds would differ.
+// timestampPattern matches the time in a bill of materials. The time would make two builds differ.
 var timestampPattern = regexp.MustCompile(`"timestamp": "[^"]*"`)
 
 type release struct {
@@ -182,7 +182,7 @@ type entry struct {
 	data []byte
 }
 
-// archive writes the program with what people read first: a tar.gz, and a zip for Windows.
+// archive writes the program with the first documents to read: a tar.gz, and a zip for Windows.
 func (r *release) archive(system, arch, binary string) error {
 	top := fmt.Sprintf("skein_%s_%s_%s", r.version, system, arch)
 	entries := []entry{}
@@ -312,8 +312,8 @@ func (r *release) contents(binary string) (files.Contents, error) {
 	return all, nil
 }
 
-// bill lists the modules that the build recorded in a program. They are the same on each system but for a
-// few.
+// bill lists the modules that the build recorded in a program. With few exceptions they are the same on each
+// system.
 func (r *release) bill(binary string) error {
 	out, err := filepath.Abs(r.name("skein_%s.cdx.json", r.version))
 	if err != nil {
@@ -330,7 +330,7 @@ func (r *release) bill(binary string) error {
 	return os.WriteFile(out, timestampPattern.ReplaceAll(text, at), 0o644)
 }
 
-// check runs the program out of the Debian package for this machine, if dpkg-deb is here to unpack it.
+// check unpacks the program of the Debian package for this machine and runs it, if dpkg-deb is installed.
 func (r *release) check() error {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
 		return nil

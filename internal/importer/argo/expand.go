@@ -126,7 +126,7 @@ func (c *call) inputs(v *workflow.Value) (map[string]importer.Text, error) {
 				return nil, err
 			}
 			all[name] = text
-		case c.alone && c.outer.params[name] != "": // parameters of the entrypoint are those of the workflow
+		case c.alone && c.outer.params[name] != "": // the parameters of the entrypoint are the parameters of the workflow
 			all[name] = importer.Expr(importer.Member("params", c.outer.params[name]))
 		case given[name] != nil || p.Get("valueFrom") != nil:
 			return nil, fmt.Errorf("the parameter %s has a value from somewhere else, which is not imported; give it a value", importer.Clip(name, 60))

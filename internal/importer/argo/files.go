@@ -93,7 +93,7 @@ func (c *call) files(in *workflow.Value) map[string]kept {
 	return all
 }
 
-// handOn returns the artifacts of a dag or steps, which are artifacts of their tasks.
+// handOn returns the artifacts of a dag or steps, which are the artifacts of its tasks.
 func (s *scope) handOn(list *workflow.Value) map[string]kept {
 	all := map[string]kept{}
 	if list == nil {

@@ -108,7 +108,7 @@ func (c *converter) noteInput(d *draft, command string) {
 const inputVar = "CRON_INPUT"
 
 // withInput gives a script its standard input. An exec at its beginning redirects the input of the shell
-// itself, so it holds for every command of the script.
+// itself, so all commands of the script get it.
 func (d *draft) withInput(script, input string) string {
 	input = strings.TrimSuffix(input, "\n")
 	lines := strings.Split(input, "\n")

@@ -99,7 +99,7 @@ type converter struct {
 	file   string
 	vars   *variables
 	names  map[string]int // of the workflows so far: the next suffix to try for each
-	above  []string       // the comment lines right above
+	above  []string       // the comment lines directly above
 	output int            // bytes of YAML so far
 	result *importer.Result
 }

@@ -20,7 +20,7 @@ func nameOf(command string, line int) string {
 // depthMax bounds the nested shells that are examined.
 const depthMax = 5
 
-// worker returns the words that say what a command does.
+// worker returns the words that describe the purpose of a command.
 func worker(command string, depth int) string {
 	if depth > depthMax {
 		return ""
@@ -165,7 +165,7 @@ func skipWrapper(words []string) int {
 	return n
 }
 
-// program returns a name for what the first word runs.
+// program returns a name for the program that the first word runs.
 func program(words []string, depth int) (name string, setup bool) {
 	name, rest := base(words[0]), words[1:]
 	switch name {

@@ -135,7 +135,7 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// environment returns the variables that the commands of an entry see in addition to those of the node.
+// environment returns the variables of an entry's commands, in addition to the variables of the node.
 func (c *converter) environment(d *draft) []variable {
 	var env []variable
 	for _, s := range c.vars.list {

@@ -46,7 +46,8 @@ func (c *converter) trigger(d *draft) *fault {
 	return c.possible(d)
 }
 
-// zone returns the time zone of an entry: CRON_TZ, else that of cron. TZ is only a variable of the command.
+// zone returns the time zone of an entry: CRON_TZ, else the zone of cron. TZ is only a variable of the
+// command.
 func (c *converter) zone() (string, *fault) {
 	v := c.vars.get("CRON_TZ")
 	if v == nil || v.value == "" {

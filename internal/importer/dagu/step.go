@@ -26,8 +26,8 @@ type step struct {
 	items  []any          // items that the file lists
 	hands  bool           // the DAG that it calls gets the item, unless the step says otherwise
 	gate   *importer.Task // the task that waits for its approval
-	calls  bool           // it calls another DAG
-	sends  bool           // it sends a request
+	calls  bool           // calls another DAG
+	sends  bool           // sends a request
 	opaque string         // why its output cannot be read
 }
 

@@ -11,7 +11,7 @@ import (
 
 var _ store.Classes = (*Store)(nil)
 
-// PutClass writes a class down.
+// PutClass writes a class.
 func (s *Store) PutClass(ctx context.Context, c store.Class) (store.Class, error) {
 	err := s.write(ctx, Op{Kind: ClassesBefore}, ClassesAfter, s.noted(ctx, func() error {
 		was, there := s.classes[c.Name]

@@ -91,7 +91,7 @@ func each[T any](rows []T, f func(*T) error) error {
 	return nil
 }
 
-// fences checks the fences first: if one does not hold, nothing happens.
+// fences checks the fences first: if one does not hold, nothing is written.
 func (x *tx) fences(b *store.Batch) error {
 	if len(b.Fences) == 0 {
 		return guest(b)
@@ -116,7 +116,7 @@ func (x *tx) fences(b *store.Batch) error {
 	return nil
 }
 
-// guest holds what others than the owner may write.
+// guest checks the rows that a writer other than the owner may write.
 func guest(b *store.Batch) error {
 	if b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests)+len(b.Audit) || b.Watermark != 0 {
 		return missed("a batch without fences may only insert submitted runs, messages and requests")
@@ -309,8 +309,7 @@ func (x *tx) updateWorkflow(w *store.Workflow) error {
 	return x.setWorkflow(next)
 }
 
-// setWorkflow puts a row in the place of the one with its id, if there is one. A row
-// keeps its name; only a deleted one does not hold it.
+// setWorkflow replaces the row with the same id, if there is one. A row keeps its name, unless it is deleted.
 func (x *tx) setWorkflow(w store.Workflow) error {
 	s, name := x.s, workflowName{w.Namespace, w.Name}
 	old, existed := s.workflows[w.ID]

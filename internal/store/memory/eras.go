@@ -60,8 +60,8 @@ func Save(s *Store) *Saved {
 	return &Saved{copied(s)}
 }
 
-// GoBack takes the store back to an earlier state, as a failover to a standby that lacks the last
-// transactions does. Numbers of handlers and messages are not given again: servers take them from
+// GoBack returns the store to an earlier state, like a failover to a standby that lacks the last
+// transactions. Numbers of handlers and messages are not given again, because servers take them from
 // sequences, which they log ahead.
 func GoBack(s *Store, to *Saved) {
 	s.mu.Lock()

@@ -19,7 +19,7 @@ const (
 	AcquireAfter
 	RegisterBefore
 	RegisterAfter
-	Load // Store.Load: what an owner needs to go on
+	Load // Store.Load: the rows that an owner needs
 	Scan
 	Read // every other read
 	ClaimBefore
@@ -62,7 +62,7 @@ type Op struct {
 	Shards []dag.ShardID // of acquires and claims
 }
 
-// Outcome is the hook's decision about an operation.
+// Outcome is the decision of a hook about an operation.
 type Outcome uint8
 
 // The outcomes. At an After point only OK and UnknownWritten have a meaning, and any other outcome counts as
@@ -75,8 +75,8 @@ const (
 	Refuse                 // ErrRefused, nothing written
 )
 
-// write runs one operation that changes the store, with the faults around it. The change
-// itself must be all or nothing.
+// write runs one operation that changes the store, with the injected faults around it. The change itself must
+// be all or nothing.
 func (s *Store) write(ctx context.Context, op Op, after OpKind, change func() error) error {
 	outcome := s.fault(op)
 	switch outcome {
@@ -118,8 +118,8 @@ func (s *Store) read(ctx context.Context, kind OpKind, look func() error) error 
 	return look()
 }
 
-// usableLocked looks at the context under the lock: a caller that gave up while it waited
-// for the lock gets nothing written.
+// usableLocked checks the context under the lock. If a caller gave up while it waited for the lock, nothing
+// is written.
 func (s *Store) usableLocked(ctx context.Context, kind OpKind) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w: %w", kind, store.ErrUnavailable, err)

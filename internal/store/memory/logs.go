@@ -67,7 +67,7 @@ func logSpan(log []store.LogPart) store.LogSpan {
 	return store.LogSpan{First: log[0].Offset, End: last.Offset + int64(last.Size), Known: true}
 }
 
-// LogSpan tells what is kept of a log.
+// LogSpan returns the span of a log that is kept.
 func (s *Store) LogSpan(ctx context.Context, id store.LogID) (store.LogSpan, error) {
 	var span store.LogSpan
 	err := s.read(ctx, Read, func() error {

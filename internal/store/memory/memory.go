@@ -22,7 +22,7 @@ import (
 const (
 	pageMax    = 1_000    // of runs for people; of other lists if no limit is given
 	lookMax    = 10_000   // rows that one query for people looks at
-	keptMax    = 64 << 10 // outputs that Load brings
+	keptMax    = 64 << 10 // bytes of outputs that Load returns
 	rowMax     = 64 << 20 // bytes of text and blobs of one row
 	formatOnly = 1
 )
@@ -31,11 +31,11 @@ const (
 // in which nothing fails.
 type Options struct {
 	Shards int               // 0 means 1
-	Clock  func() dag.Micros // what Acquire, Commit and Register take as now
+	Clock  func() dag.Micros // the time that Acquire, Commit and Register use
 	Fault  func(Op) Outcome  // see Op
 }
 
-// Store is the engine. Nothing of it survives the process.
+// Store is the engine. Its content ends with the process.
 type Store struct {
 	clock   func() dag.Micros
 	fault   func(Op) Outcome
@@ -59,7 +59,7 @@ type Store struct {
 	requests   map[requestKey]store.Request
 	messages   []store.Message                 // by ID
 	lastID     int64                           // of messages
-	logs       map[store.LogID][]store.LogPart // what follows each other
+	logs       map[store.LogID][]store.LogPart // the parts of each log, in their order
 	tokens     []store.Token                   // the token n is at n-1
 	queues     map[string]store.Queue
 	classes    map[string]store.Class
@@ -151,7 +151,7 @@ func (s *Store) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.S
 
 func hasShard(s *Store, id dag.ShardID) bool { return id >= 0 && int(id) < len(s.shards) }
 
-// Register writes down a life of a process.
+// Register records a life of a process.
 func (s *Store) Register(ctx context.Context, uuid, node string) (store.Handler, error) {
 	var h store.Handler
 	err := s.write(ctx, Op{Kind: RegisterBefore}, RegisterAfter, func() error {

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// expireAs makes a change that forgets, for the owner of a shard.
+// expireAs makes a change that deletes old rows, for the owner of a shard.
 func expireAs(ctx context.Context, s *Store, shard dag.ShardID, owner dag.HandlerID, change func()) error {
 	return s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
 		if !hasShard(s, shard) || s.shards[shard].owner != owner {
@@ -98,7 +98,7 @@ func forgetDaysLocked(s *Store, x *store.FireExpiry) {
 	}
 }
 
-// FireDays lists what is kept of forgotten lines.
+// FireDays lists the counts that are kept of deleted lines.
 func (s *Store) FireDays(ctx context.Context, k store.TriggerKey, before int32, limit int) ([]store.FireDay, error) {
 	var found []store.FireDay
 	err := s.read(ctx, Read, func() error {
@@ -137,7 +137,7 @@ func (s *Store) ExpireBackfills(ctx context.Context, owner dag.HandlerID, x stor
 	return n, err
 }
 
-// ExpireWorkflow deletes all of a deleted workflow.
+// ExpireWorkflow deletes all rows of a deleted workflow.
 func (s *Store) ExpireWorkflow(ctx context.Context, owner dag.HandlerID, x store.WorkflowExpiry) (n int, err error) {
 	err = expireAs(ctx, s, x.Shard, owner, func() {
 		w, is := s.workflows[x.Workflow]

@@ -34,7 +34,7 @@ func (s *ids) remove(id dag.RunID) {
 	}
 }
 
-// blob copies bytes at the border of the store. Bytes of length 0 are nil.
+// blob copies bytes that enter or leave the store. Bytes of length 0 are nil.
 func blob(b []byte) []byte {
 	if len(b) == 0 {
 		return nil

@@ -44,8 +44,9 @@ func (s *Store) pageLocked(q *store.RunQuery, states []string, names *store.Name
 	return p
 }
 
-// selectRunsLocked shows the runs that a query selects, up to its limit, until see says stop. It returns
-// the number of shown runs, and where the rest begins. The position is zero if there is no rest.
+// selectRunsLocked shows the runs that a query selects, up to its limit, until see returns false. It returns
+// the number of shown runs, and the position at which the rest begins. The position is zero if there is no
+// rest.
 func (s *Store) selectRunsLocked(q *store.RunQuery, states []string, names *store.Names, see func(*dag.RunRow) bool) (n int, rest dag.RunID) {
 	index := s.indexLocked(q)
 	at := len(index)
@@ -54,7 +55,7 @@ func (s *Store) selectRunsLocked(q *store.RunQuery, states []string, names *stor
 	}
 	for looked := 0; at > 0 && looked < lookMax && n < q.Limit; {
 		row := &s.runs[index[at-1]].row
-		if len(states) == 0 || slices.Contains(states, row.State.String()) { // others cost an engine nothing
+		if len(states) == 0 || slices.Contains(states, row.State.String()) { // other rows cost an engine nothing
 			looked++
 		}
 		if q.Fits(row, states, names) {
@@ -65,7 +66,7 @@ func (s *Store) selectRunsLocked(q *store.RunQuery, states []string, names *stor
 		}
 		at--
 	}
-	if at > 0 { // one has been looked at
+	if at > 0 { // at least one row has been looked at
 		rest = index[at]
 	}
 	return n, rest

@@ -69,7 +69,7 @@ func (x *tx) applySchedules(c *store.ScheduleChanges) error {
 	)
 }
 
-// fenced holds a new row to the shards that exist and that the transaction may write.
+// fenced checks that the shard of a new row exists and that the transaction may write it.
 func (x *tx) fenced(id dag.ShardID, what string) error {
 	if !hasShard(x.s, id) {
 		return refused("%s: there is no shard %d", what, id)

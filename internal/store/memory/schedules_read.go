@@ -14,7 +14,7 @@ import (
 // listSize bounds lists for which the contract has a bound.
 func listSize(limit int) int { return min(pageSize(limit), pageMax) }
 
-// Clock is the store's clock now.
+// Clock reads the clock of the store.
 func (s *Store) Clock(ctx context.Context) (dag.Micros, error) {
 	var now dag.Micros
 	err := s.read(ctx, Read, func() error {
@@ -82,7 +82,7 @@ func (s *Store) NextDue(ctx context.Context, shards []dag.ShardID) (dag.Micros, 
 	return due[0].Next, nil
 }
 
-// Listening reads the active triggers that hear of a workflow's runs.
+// Listening reads the active triggers that listen to a workflow's runs.
 func (s *Store) Listening(ctx context.Context, workflow string, limit int) ([]store.TriggerKey, error) {
 	found, err := s.selectTriggers(ctx, limit, func(t *store.Trigger) bool {
 		return t.State == store.TriggerActive && slices.Contains(t.On, workflow)

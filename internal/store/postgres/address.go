@@ -16,14 +16,14 @@ import (
 // SchemaDefault is the schema of an address that names none.
 const SchemaDefault = schemaDefault
 
-// schemaParam of an address names the schema that holds the tables. It is no parameter of
-// PostgreSQL's.
+// schemaParam is the parameter of an address that names the schema of the tables. PostgreSQL does not know
+// it.
 const schemaParam = "schema"
 
 // ParseAddress reads an address such as postgres://user@host:5432/database?schema=skein.
 func ParseAddress(address string) (Options, error) {
 	u, err := url.Parse(address)
-	if err != nil { // whose text may hold a password
+	if err != nil { // its text may hold a password
 		return Options{}, fmt.Errorf("the address of the database is no URL such as postgres://user@host:5432/database: %w", store.ErrUnavailable)
 	}
 	q := u.Query()
@@ -37,7 +37,7 @@ func ParseAddress(address string) (Options, error) {
 // has none.
 func (o *Options) Addresses() ([]string, error) {
 	config, err := pgconn.ParseConfig(o.URL)
-	if err != nil { // whose text may hold a password
+	if err != nil { // its text may hold a password
 		return nil, fmt.Errorf("the address of the database cannot be read: %w", store.ErrUnavailable)
 	}
 	var all []string

@@ -27,15 +27,15 @@ type flight struct {
 	rows   int           // of batch as it was staged
 	fences []store.Fence // likewise
 	taken  bool          // Commit has taken it; protected by flights
-	ahead  bool          // it may be written ahead
+	ahead  bool          // may be written ahead
 	before []*flight
-	ctx    context.Context // of what is sent ahead
+	ctx    context.Context // the context of the part that is sent ahead
 	cancel context.CancelFunc
-	ready  chan struct{} // closed when what can be sent ahead was
+	ready  chan struct{} // closed when the part that can be sent ahead has been sent
 	x      *tx           // the sent transaction; nil: nothing was sent, and it is committed like others
 
 	once  sync.Once
-	known chan struct{} // closed when runs are those that it is about, or are not to be known
+	known chan struct{} // closed when runs is complete, or will never be known
 	runs  *store.RunIndex
 }
 
@@ -43,7 +43,7 @@ type flight struct {
 type flights struct {
 	mu     sync.Mutex
 	all    []*flight
-	closed bool // none is written ahead any more
+	closed bool // no transaction is written ahead any more
 }
 
 // stage adds a batch that will be committed after all others. was is the flight of the same batch in an
@@ -146,7 +146,7 @@ func runsOf(b *store.Batch) *store.RunIndex {
 	return runs
 }
 
-// tell announces the runs of the transaction: those of the batch and those that leave a wave. Later
+// tell announces the runs of the transaction: the runs of the batch and the runs that leave a wave. Later
 // flights need to know no more.
 func (f *flight) tell(runs *store.RunIndex, plan *wavePlan) {
 	for _, is := range plan.listed {
@@ -161,8 +161,8 @@ func (f *flight) tell(runs *store.RunIndex, plan *wavePlan) {
 // over ends the wait for tell, because no later transaction can be written ahead of this one.
 func (f *flight) over() { f.once.Do(func() { close(f.known) }) }
 
-// apart waits until the runs of all earlier transactions are known, and reports whether none of them has a
-// run of the given ones.
+// apart waits until the runs of all earlier transactions are known. It reports whether none of them has one
+// of the given runs.
 func (f *flight) apart(runs *store.RunIndex) bool {
 	for _, o := range f.before {
 		select {
@@ -170,7 +170,7 @@ func (f *flight) apart(runs *store.RunIndex) bool {
 		case <-f.ctx.Done():
 			return false
 		}
-		if o.runs == nil || o.runs.Meets(runs) { // it failed, or does not know
+		if o.runs == nil || o.runs.Meets(runs) { // that flight failed, or does not know its runs
 			return false
 		}
 	}
@@ -186,7 +186,7 @@ func (d *DB) writeAhead(f *flight) {
 	}
 	c, err := d.writers.try(f.ctx)
 	if err != nil {
-		return // its commit will meet the error
+		return // its commit will return the error
 	}
 	if err := c.prepareWrites(f.ctx); err != nil {
 		d.writers.give(c)
@@ -208,8 +208,8 @@ func (d *DB) writeAhead(f *flight) {
 	}
 }
 
-// warm prepares all statements in two sessions: for a transaction, and for the next. A later write reports
-// an error that warm meets.
+// warm prepares all statements in two sessions: one for a transaction, and one for the next. If warm meets an
+// error, a later write reports it.
 func (d *DB) warm(ctx context.Context) {
 	for range 2 {
 		c, err := d.writers.try(ctx) // the caller may hold one and must not wait for another
@@ -249,7 +249,7 @@ func (d *DB) finish(f *flight) (now dag.Micros, ahead bool, err error) {
 	return now, true, err
 }
 
-// drop takes back a transaction that was written ahead.
+// drop rolls back a transaction that was written ahead.
 func (d *DB) drop(f *flight) {
 	f.over()
 	f.cancel()
@@ -258,14 +258,14 @@ func (d *DB) drop(f *flight) {
 	}
 	<-f.ready
 	if x := f.x; x != nil {
-		hangUp(x.conn) // and the database forgets what it has of it
+		hangUp(x.conn) // so the database rolls back the part that was sent
 		_ = x.p.Close()
 		d.writers.give(x.conn)
 		d.forget(f.batch)
 	}
 }
 
-// forget drops the knowledge that rests on a plan that was not carried out.
+// forget drops the knowledge of a plan that was not carried out.
 func (d *DB) forget(b *store.Batch) {
 	d.handed.Forget()
 	d.waves.failed(b)

@@ -65,8 +65,9 @@ var commented = regexp.MustCompile(`(?m)^--.*\n`)
 
 var numbered = regexp.MustCompile(`\$([0-9]+)`)
 
-// notedSQL returns a statement that changes rows and returns them, with the insert of an audit row: it
-// writes that row if it changes one. The parameters of the audit row follow those of the statement.
+// notedSQL returns a statement that changes rows and returns them, with the insert of an audit row. The audit
+// row is written if a row has changed. The parameters of the audit row follow the parameters of the
+// statement.
 func notedSQL(sql, insert string) string {
 	sql, insert = strings.TrimRight(commented.ReplaceAllString(sql, ""), "; \n"), strings.TrimRight(insert, "; \n")
 	most := 0
@@ -80,7 +81,7 @@ func notedSQL(sql, insert string) string {
 	})
 	insert = strings.Replace(insert, "ON CONFLICT", "WHERE EXISTS (SELECT FROM did) ON CONFLICT", 1)
 	before, change := "WITH ", sql
-	if at := changeAt(sql); at > 0 { // it has parts of its own: a part that changes rows must be one of the outermost
+	if at := changeAt(sql); at > 0 { // the statement has a WITH of its own: a part that changes rows must be at the top level
 		before, change = strings.TrimRight(sql[:at], " \n")+",\n", sql[at:]
 	}
 	return before + "did AS (" + change + "), noted AS (" + insert + ")\nSELECT * FROM did;"

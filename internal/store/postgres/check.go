@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// checkMax bounds what one check reports.
+// checkMax bounds the faults that one check reports.
 const checkMax = 100
 
 // Check compares derived data with the rows that it is derived from, in one snapshot: the lists of runs,

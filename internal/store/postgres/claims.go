@@ -89,7 +89,7 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) ([]store.C
 		}
 		after = all[len(all)-1].Run
 		found := slices.DeleteFunc(all, func(c store.Claimant) bool { return !c.Holds() })
-		if len(found) > 0 { // a page can be short and still have a next one
+		if len(found) > 0 { // a page can have fewer rows than its limit and still have a next page
 			return found, nil
 		}
 	}

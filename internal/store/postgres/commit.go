@@ -106,8 +106,8 @@ type tx struct {
 	ctx   context.Context
 	conn  *conn
 	batch *store.Batch
-	// flight is notified of the runs of this transaction once it is sent, unless it lists runs that are not
-	// known. It is nil if the batch was not staged.
+	// flight is notified of the runs of this transaction when it is sent, unless the transaction lists runs that
+	// are not known. It is nil if the batch was not staged.
 	flight *flight
 	ahead  bool // it is written before its fence: see ahead.go
 	p      *pgconn.Pipeline
@@ -116,8 +116,8 @@ type tx struct {
 	waves  wavePlan
 	owned  []int32 // shards
 	sent   []string
-	fail   error // no more is to be sent
-	// small says that the statements are held until the transaction is complete; see fold.go.
+	fail   error // nothing more may be sent
+	// small reports whether the statements are held until the transaction is complete; see fold.go.
 	small  bool
 	held   []held
 	folded string // the name of the one statement that it became
@@ -151,7 +151,7 @@ func (x *tx) end() (dag.Micros, error) {
 		x.send("clock", nil)
 	}
 	if x.fail != nil {
-		// The Sync was not sent: whatever the database has of this, it cannot commit it.
+		// The Sync was not sent: the database cannot commit the parts that it has.
 		hangUp(x.conn)
 		_ = x.p.Close()
 		return 0, translate("send", x.fail)
@@ -160,7 +160,7 @@ func (x *tx) end() (dag.Micros, error) {
 		_ = x.p.Close()
 		return 0, fmt.Errorf("send: %w: %w", store.ErrUnknown, err)
 	}
-	if x.flight != nil && x.waves.unpack == nil { // the database is at work anyway
+	if x.flight != nil && x.waves.unpack == nil { // the database is working anyway
 		x.flight.tell(runsOf(x.batch), &x.waves)
 	}
 	var now dag.Micros
@@ -203,8 +203,8 @@ func (x *tx) answers(now *dag.Micros) (answered int, err error) {
 	return answered, err
 }
 
-// outcome says whether a transaction that was sent completely was committed. An error that the database
-// reports has rolled it back. If the database ends the connection before it has answered every statement,
+// outcome decides whether a transaction that was sent completely was committed. An error of the database
+// means that it was rolled back. If the database ends the connection before it has answered every statement,
 // the transaction was not committed either. After that point the outcome is unknown.
 func (x *tx) outcome(doing string, err error, answered int) error {
 	var answer *pgconn.PgError

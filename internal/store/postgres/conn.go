@@ -20,8 +20,8 @@ type conn struct {
 	*pgconn.PgConn
 	sql      map[string]string // statements by name
 	prepared map[string]*pgconn.StatementDescription
-	rows     map[string]*rows // room for parameters, kept from use to use
-	writes   bool             // all that a transaction may need is prepared
+	rows     map[string]*rows // buffers for parameters, kept from use to use
+	writes   bool             // all statements of a transaction are prepared
 	backend  uint32           // the server process that serves the session; PID() is a pooler's number if there is one
 	made     time.Time
 	idle     time.Time // since when
@@ -118,7 +118,7 @@ func (c *conn) change(ctx context.Context, all []query) error {
 	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnknown, err)
 }
 
-// exchange sends prepared statements and reads their answers. doing names the one that failed.
+// exchange sends prepared statements and reads their answers. If one fails, doing names it in the error.
 func (c *conn) exchange(ctx context.Context, all []query) (doing string, err error) {
 	p := c.StartPipeline(ctx)
 	for _, q := range all {
@@ -139,7 +139,7 @@ func (c *conn) exchange(ctx context.Context, all []query) (doing string, err err
 	return doing, err
 }
 
-// callerError is an error of the caller's function. It is returned as it is.
+// callerError is an error of the caller's function. It is returned without changes.
 type callerError struct{ error }
 
 func (e *callerError) Unwrap() error { return e.error }

@@ -61,7 +61,7 @@ func (c *copying) failed(err error) error {
 // finish sends the end of the COPY and waits for the answer.
 func (c *copying) finish() error {
 	_, _ = c.buf.Write([]byte{0xff, 0xff})
-	_ = c.buf.Flush() // fails if there is an answer already: it is the one that counts
+	_ = c.buf.Flush() // fails if the database has answered already: that answer counts
 	_ = c.pipe.Close()
 	<-c.ended
 	return c.failed(c.err)

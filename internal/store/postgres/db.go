@@ -74,8 +74,8 @@ const (
 	statementMax = 30 * time.Second
 	// lockMax bounds the wait for a lock of another transaction.
 	lockMax = 10 * time.Second
-	// transactionIdleMax bounds the time in which a transaction may hear nothing from its client. The
-	// database then ends it.
+	// transactionIdleMax bounds the time for which a transaction may get nothing from its client. Then the
+	// database ends it.
 	transactionIdleMax = 10 * time.Second
 	// tryPause is the pause between two tries of a patient Open.
 	tryPause = 250 * time.Millisecond
@@ -85,7 +85,8 @@ const (
 
 // claims is the newest format that a build claims to know; "" means all. Tests build programs that claim
 // less to run versions side by side. Such a program still carries out all migrations, because its
-// statements name what they add (-ldflags "-X skein.dev/skein/internal/store/postgres.claims=9").
+// statements use the tables and columns that they add
+// (-ldflags "-X skein.dev/skein/internal/store/postgres.claims=9").
 var claims string
 
 // format is the newest format that this program claims to know.
@@ -263,7 +264,7 @@ func statements(text string) map[string]string {
 	out := map[string]string{}
 	for _, part := range strings.Split(text, "-- name: ")[1:] {
 		names, body, _ := strings.Cut(part, "\n")
-		end := strings.LastIndexByte(body, ';') + 1 // a comment on the next ones may follow
+		end := strings.LastIndexByte(body, ';') + 1 // a comment on the following statements may come next
 		for name := range strings.SplitSeq(names, ",") {
 			out[strings.TrimSpace(name)] = strings.TrimSpace(body[:end])
 		}

@@ -12,10 +12,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// codeFenced is raised by the function must of the database.
+// codeFenced is the code that the function must of the database raises.
 const codeFenced = "SK001"
 
-// codeUnique is a key that is there already.
+// codeUnique is the code for a key that exists already.
 const codeUnique = "23505"
 
 // codeReadOnly is PostgreSQL's answer to a write while it recovers, or if it is a replica.
@@ -33,7 +33,7 @@ var kinds = map[string]error{
 	"XX002":    store.ErrCorrupt, // a damaged index
 	"3F":       store.ErrFormat,  // no such schema
 	"42P01":    store.ErrFormat,  // no such table
-	"42P07":    store.ErrFormat,  // a table of this name is there already
+	"42P07":    store.ErrFormat,  // a table of this name exists already
 	"42703":    store.ErrFormat,  // no such column
 	"42883":    store.ErrFormat,  // no such function
 }
@@ -81,8 +81,8 @@ func (e *answered) Error() string { return e.text }
 // fails over, has no connection or room left at the moment, or other sessions hold a lock.
 var transient = []string{"08", codeReadOnly, "40", "53", "55P03", "57", "58"}
 
-// Passes reports whether an error may disappear by itself: the database did not answer, or was not able
-// to. A wrong password, a missing database and an unknown format do not disappear.
+// Passes reports whether an error may disappear by itself, because the database did not answer or was not
+// able to. A wrong password, a missing database and an unknown format do not disappear.
 func Passes(err error) bool {
 	var answer *answered
 	if !errors.As(err, &answer) {
@@ -91,8 +91,8 @@ func Passes(err error) bool {
 	return slices.ContainsFunc(transient, func(code string) bool { return strings.HasPrefix(answer.code, code) })
 }
 
-// sentence is the text of an answer for people. It leaves out positions in statements that they did not
-// write.
+// sentence is the text of an answer for people. It leaves out positions in statements, because people did not
+// write these.
 func sentence(e *pgconn.PgError) string {
 	var b strings.Builder
 	b.WriteString(e.Message)

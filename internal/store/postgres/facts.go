@@ -13,11 +13,11 @@ type Facts struct {
 	Recovering        bool          // the server is a standby: it takes no writes
 	Autovacuum        bool          // false: tables grow with every update
 	Connections       int           // clients connected now
-	ConnectionsMax    int           // clients that may connect, without the superuser's
+	ConnectionsMax    int           // clients that may connect, without the connections for the superuser
 	Standbys          int           // standbys that stream now
 	Synchronous       int           // of those, how many confirm each commit
 	OldestTransaction time.Duration // age of the oldest open transaction of other clients, 0 if none
-	Ahead             time.Duration // how far the server's clock is ahead of this machine's, within the round trip
+	Ahead             time.Duration // how far the server's clock is ahead of the clock of this machine, within the round trip
 	RoundTrip         time.Duration
 	RequestIndex      IndexState
 	Pooler            bool // a pooler in session mode is in front of the server

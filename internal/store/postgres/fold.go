@@ -20,8 +20,8 @@ import (
 // foldable lists the statements that can be parts of one. None of them reads rows that another one writes.
 var foldable = []string{"fence", "insertRun", "updateRun", "enlist", "strike", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt"}
 
-// small reports whether each statement of a transaction is for one row, and sent once, and none changes
-// what another one inserts.
+// small reports whether each statement of a transaction has one row and is sent once, and whether no
+// statement changes a row that another one inserts.
 func small(b *store.Batch) bool {
 	if len(b.AttemptInserts) == 1 && len(b.AttemptUpdates) == 1 {
 		a, u := &b.AttemptInserts[0], &b.AttemptUpdates[0]
@@ -53,7 +53,7 @@ func (x *tx) fold() error {
 		bits |= 1 << at
 	}
 	if both := 1<<slices.Index(foldable, "insertAttempt") | 1<<slices.Index(foldable, "firstAttempt"); bits&both == both {
-		return nil // a row that is there means something else to each of them
+		return nil // an existing row means something different to each of them
 	}
 	slices.SortFunc(x.held, func(a, b held) int {
 		return cmp.Compare(slices.Index(foldable, a.name), slices.Index(foldable, b.name))
@@ -113,7 +113,7 @@ type fenceForm struct {
 // guard is a column that raises. Columns are computed in their order.
 const guard = "CASE WHEN %s THEN must(false, %s) END, "
 
-// oneFence is for one shard, which needs no order to be locked in.
+// oneFence is the fence for one shard. It needs no order of locks.
 var oneFence = fenceForm{`WITH moved AS (
   UPDATE shard SET seq = seq + 1, watermark = greatest(watermark, $4::bigint)
   WHERE id = $1::int AND epoch = $2::bigint AND seq = $3::bigint RETURNING id, seq
@@ -133,7 +133,7 @@ var (
 	ownShards = regexp.MustCompile(`JOIN shard s ON s\.id = r\.shard AND s\.id = ANY \(\$\d+::int\[\]\)`)
 )
 
-// folded gives the text of a folded statement. Its last column is the database's clock.
+// folded returns the text of a folded statement. Its last column is the clock of the database.
 func folded(sql map[string]string, bits int, fence fenceForm) string {
 	with, guards, first := fence.with, fence.guard, fence.params
 	for i, name := range foldable[1:] {

@@ -4,5 +4,5 @@ package postgres
 
 import "time"
 
-// giveUpAfter has no portable form; keep-alive probes remain.
+// giveUpAfter has no portable form. Keep-alive probes remain.
 func giveUpAfter(uintptr, time.Duration) error { return nil }

@@ -17,7 +17,7 @@ func (d *DB) Join(ctx context.Context, m store.Member) error {
 	own, named := args{}.text(m.Name).int8(int64(m.Handler)), args{}.text(m.Name)
 	row := args{}.int8(int64(m.Handler)).text(m.UUID).text(m.Name).text(m.Address).text(m.Version).int4(int32(m.Format)).
 		text(m.State).int4(m.Slots).int4(m.Busy).flag(m.Worker).int8(int64(m.Home)).int8(m.Lease).text(traits(m.Traits))
-	if m.Worker { // it owns no shards, and none goes to it
+	if m.Worker { // a worker owns no shards, and no shard moves to it
 		joined := false
 		err := d.alter(ctx, "join the cluster", d.endBlockers, query{"joinWorker", row, mark(&joined)})
 		if err == nil && !joined {
@@ -37,7 +37,8 @@ func (d *DB) Renew(ctx context.Context, m store.Member) (bool, error) {
 	return listed && err == nil, err
 }
 
-// traits is the form of traits in a row. It is "" if there are none. Marshalling plain texts cannot fail.
+// traits returns the form of traits in a row. It is "" if there are none. Marshalling plain texts cannot
+// fail.
 func traits(t store.Traits) string {
 	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full {
 		return ""
@@ -80,7 +81,7 @@ func (d *DB) Rise(ctx context.Context) (int, error) {
 	return is, nil
 }
 
-// mark notes that a statement had a row to show.
+// mark notes that a statement has returned a row.
 func mark(done *bool) func(*row) error {
 	return func(*row) error {
 		*done = true

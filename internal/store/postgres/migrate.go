@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// ready finds all that this program knows in the schema, or adds it.
+// ready checks that everything that this program needs is in the schema, or adds it.
 func (d *DB) ready(ctx context.Context, shards int) error {
 	c, err := d.writers.take(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func (d *DB) ready(ctx context.Context, shards int) error {
 	return nil
 }
 
-// writable reports as an error that the database can be read, but takes no writes yet.
+// writable returns an error if the database can be read but accepts no writes yet.
 func (d *DB) writable(ctx context.Context) error {
 	c, err := d.writers.take(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (d *DB) writable(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		hangUp(c) // the next one may be told otherwise
+		hangUp(c) // the next one may get another answer
 	}
 	return err
 }
@@ -87,12 +87,13 @@ func (d *DB) readMeta(ctx context.Context, c *conn) (is, applied int, err error)
 	return is, applied, err
 }
 
-// migrate carries out the missing migrations in one transaction. Nodes that start at once queue at the
-// advisory lock, and all but the first find nothing to do. The format rises in the same transaction, unless a
-// listed node does not know the new one; then it rises later (Rise). A migration must not build an index of a
-// large table or wait for a vacuum: nodes of the version before would wait for its locks. Upgrade does that.
-// The transaction has no bound of time, because a half-done one would never be completed; each wait for a
-// lock is bounded by lockMax.
+// migrate carries out the missing migrations in one transaction. Nodes that start at the same time wait at
+// the advisory lock, and all but the first find nothing to do. The format rises in the same transaction,
+// unless a listed node does not know the new format. In this case it rises later (Rise).
+//
+// A migration must not build an index of a large table or wait for a vacuum, because nodes of the earlier
+// version would wait for its locks. Upgrade does that. The transaction has no bound of time, because a
+// half-done one would never be completed. Each wait for a lock is bounded by lockMax.
 func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
@@ -102,8 +103,8 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 		_, err := c.Exec(ctx, sql).ReadAll()
 		return translate("migrate schema "+d.schema, err)
 	}
-	// Scripts of many statements are no prepared statements, so this text is made here. All
-	// that goes into it is a name that was checked, numbers, and a UUID.
+	// Scripts of several statements cannot be prepared, so this text is made here. It contains only a name that
+	// was checked, numbers, and a UUID.
 	if err := run(fmt.Sprintf("BEGIN; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(%d)", lockKey(d.schema))); err != nil {
 		return err
 	}

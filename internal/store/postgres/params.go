@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Parameters go to the database in its binary form, written here: that is a few appends
-// for each value, and nothing is allocated for a row.
+// Parameters go to the database in its binary form, which is written here. Each value takes a few appends,
+// and a row allocates nothing.
 
 // valueMax bounds one text or blob, in bytes.
 const valueMax = 64 << 20
@@ -37,7 +37,7 @@ func (a args) flag(v bool) args {
 	return append(a, []byte{0})
 }
 func (a args) text(v string) args {
-	return append(a, append([]byte{}, v...)) // "" is no NULL
+	return append(a, append([]byte{}, v...)) // "" differs from NULL
 }
 func (a args) blob(v []byte) args    { return append(a, v) } // nil is NULL
 func (a args) id(v dag.RunID) args   { return append(a, v[:]) }
@@ -79,7 +79,7 @@ func texts(v []string) *column {
 // arrayHead is the length of a binary array before its elements.
 const arrayHead = 20
 
-// column is an array in the making. As long as all of its values are the same it holds the first only.
+// column is an array that is being built. As long as all of its values are the same, it holds only the first.
 type column struct {
 	buf   []byte // room for the head, then elements, each behind its length
 	first int    // end of the first element
@@ -95,7 +95,7 @@ func newColumn(oid uint32) *column {
 
 func (c *column) reset() { c.buf, c.n, c.null = c.buf[:arrayHead], 0, false }
 
-// add adds a value; so do addText and addNull.
+// add adds a value, as addText and addNull do.
 func (c *column) add(v []byte) {
 	if !c.again(len(v), false) || string(c.buf[arrayHead+4:c.first]) != string(v) {
 		c.spread()
@@ -159,7 +159,7 @@ func (c *column) added() {
 	}
 }
 
-// array is the whole column; it is valid until the column changes.
+// array is the whole column. It is valid until the column changes.
 func (c *column) array() []byte {
 	c.spread()
 	head := c.buf[:0]
@@ -179,7 +179,7 @@ func (c *column) array() []byte {
 	return c.buf
 }
 
-// one is the value that all rows have; nil is NULL.
+// one is the value that all rows have. nil is NULL.
 func (c *column) one() []byte {
 	if c.null {
 		return nil
@@ -299,8 +299,8 @@ func (r *rows) int8OrNull(v int64, some bool) *rows {
 	return r.int8(v)
 }
 
-// checkText refuses what not every engine can hold: NULs, invalid UTF-8. The database does
-// the same for every text that reaches it as one.
+// checkText refuses texts that not every engine can hold: NULs, invalid UTF-8. The database does the same for
+// every text that it gets as one.
 func checkText(s string) error {
 	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
 		return fmt.Errorf("a text with a NUL or invalid UTF-8: %w", store.ErrRefused)
@@ -325,8 +325,8 @@ func (r *rows) call() (statement string, params [][]byte) {
 	return r.name, r.columns()
 }
 
-// columns are the parameters as write.sql wants them: the first column as an array; of
-// every other one an array and NULL, or NULL and its one value.
+// columns are the parameters in the form of write.sql. The first column is an array. Every other column is an
+// array and NULL, or NULL and its one value.
 func (r *rows) columns() [][]byte {
 	r.params = append(r.params[:0], r.cols[0].array())
 	for i := 1; i < len(r.cols); i++ {

@@ -13,7 +13,7 @@ import (
 var pastSQL string
 
 // expireAs runs statements that delete old rows in one transaction, for the owner of a shard. It uses the
-// connection of logs: writers need the others.
+// connection of logs, because writers need the others.
 func expireAs(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID, all ...query) error {
 	if err := ended(ctx, all[0].name); err != nil {
 		return err
@@ -37,8 +37,8 @@ func count(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID, a
 	return n, expireAs(ctx, d, shard, owner, all...)
 }
 
-// ExpireFires implements store.Retention. It deletes nothing while a program is left that expects the whole
-// ledger.
+// ExpireFires implements store.Retention. It deletes nothing as long as a program that expects the whole
+// ledger is listed.
 func (d *DB) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireExpiry) (did store.FiresExpired, err error) {
 	if d.stands.Load() < formatPast {
 		return did, nil

@@ -19,7 +19,7 @@ const (
 	trustMax = time.Second
 	// idleMax bounds the time for which an idle connection is kept.
 	idleMax = 5 * time.Minute
-	// ageMax bounds the age of a connection: its server process grows with use.
+	// ageMax bounds the age of a connection, because its server process grows with use.
 	ageMax = time.Hour
 )
 
@@ -32,8 +32,8 @@ type pool struct {
 	load   load
 
 	mu   sync.Mutex // protects following fields
-	idle []*conn    // the one used last at the end
-	lost time.Time  // when a connection last failed: the others may have, too
+	idle []*conn    // the one used last is at the end
+	lost time.Time  // the last failure of a connection: the others may have failed, too
 	done bool
 }
 
@@ -41,7 +41,7 @@ func newPool(size int, open func(ctx context.Context) (*conn, error)) *pool {
 	return &pool{open: open, places: make(chan struct{}, size), closed: make(chan struct{})}
 }
 
-// take lends a connection that most likely works. The caller gives it back with give.
+// take lends a connection that most likely works. The caller returns it with give.
 func (p *pool) take(ctx context.Context) (*conn, error) {
 	if p.shut() {
 		return nil, notOpen()
@@ -156,7 +156,7 @@ func hangUp(c *conn) {
 	_ = c.Close(ctx)
 }
 
-// close refuses further callers, waits for those that hold a connection, and closes every connection.
+// close refuses further callers, waits for the borrowers of connections, and closes every connection.
 func (p *pool) close() {
 	p.mu.Lock()
 	if p.done {

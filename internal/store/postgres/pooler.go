@@ -12,11 +12,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// codePrepared is PostgreSQL's answer when a statement of that name is prepared already. A new session has
-// none, so the session is not new: a pooler handed out one that another client had.
+// codePrepared is PostgreSQL's answer if a statement of that name is prepared already. A new session has no
+// statements, so the session is not new: a pooler has given this client the session of another one.
 const codePrepared = "42P05"
 
-// pooler remembers what checkPooler found, so that it looks once per DB.
+// pooler remembers the result of checkPooler, which is needed once per DB.
 type pooler struct {
 	mu     sync.Mutex // held while checkPooler looks
 	looked bool
@@ -39,7 +39,7 @@ func errPooler() error {
 			"set pool_mode = session for this database, or connect to PostgreSQL directly"})
 }
 
-// pooled turns the failure that a pooler in transaction mode causes in a new session into errPooler.
+// pooled converts the failure that a pooler in transaction mode causes in a new session to errPooler.
 func pooled(err error) error {
 	if answer := (*answered)(nil); errors.As(err, &answer) && answer.code == codePrepared {
 		return errPooler()
@@ -47,10 +47,10 @@ func pooled(err error) error {
 	return err
 }
 
-// checkPooler is called when the process that serves a session is not the one that the connection was told:
-// a pooler is in front of the database. It returns errPooler if the pooler works by transaction: then two
-// clients share one session, or one client changes its session while the other holds the first one in a
-// transaction.
+// checkPooler is called when the process that serves a session is another one than the connection's start
+// named: a pooler is in front of the database. It returns errPooler if the pooler works by transaction. In
+// this case two clients share one session, or one client gets another session while the other client holds
+// the first one in a transaction.
 func (d *DB) checkPooler(ctx context.Context) error {
 	d.pooler.mu.Lock()
 	defer d.pooler.mu.Unlock()
@@ -70,8 +70,8 @@ func (d *DB) checkPooler(ctx context.Context) error {
 	return nil
 }
 
-// sharesSessions asks over two connections which process serves them, the first one before and while the
-// second one is in a transaction.
+// sharesSessions asks over two connections which process serves them. It asks over the first one before and
+// while the second one is in a transaction.
 func (d *DB) sharesSessions(ctx context.Context) (bool, error) {
 	var clients [2]*pgconn.PgConn
 	for i := range clients {

@@ -177,7 +177,7 @@ func (d *DB) RunsByKeys(ctx context.Context, keys []store.RunKey) ([]dag.RunRow,
 	return list(ctx, d, query{name: "runsByKeys", args: args{}.array(int8s(workflows)).array(texts(names))}, scanRun)
 }
 
-// outputsNone leaves outputs out: no output is shorter than 0 bytes.
+// outputsNone leaves out all outputs: no output is shorter than 0 bytes.
 const outputsNone = -1
 
 // Attempts implements store.Store.

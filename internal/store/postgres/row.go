@@ -26,7 +26,7 @@ func (r *row) next() []byte {
 	return r.values[r.col-1]
 }
 
-// int reads any integer; NULL is 0.
+// int reads any integer. NULL is 0.
 func (r *row) int() int64 {
 	switch b := r.next(); len(b) {
 	case 0:
@@ -61,7 +61,7 @@ func (r *row) text() string {
 	return *last
 }
 
-// blob reads bytes; NULL is nil.
+// blob reads bytes. NULL is nil.
 func (r *row) blob() []byte {
 	b := r.next()
 	if b == nil {

@@ -17,15 +17,15 @@ const (
 	lookStep = 500
 )
 
-// rowsRoom is the number of runs that an answer has room for before it grows: a page of the web UI, and the
+// rowsRoom is the number of runs for which an answer has room before it grows: a page of the web UI, and the
 // run after it.
 const rowsRoom = 51
 
 // runList is the index that a query for runs uses.
 type runList struct {
 	page, floor, count string // statements
-	by                 args   // what floor and count want beyond the bounds
-	exact              bool   // every row of the list is wanted
+	by                 args   // further parameters of floor and count
+	exact              bool   // every row of the list is selected
 }
 
 // listOf chooses the index for a query. The lists by state do not count until the runs of an older
@@ -65,7 +65,7 @@ type listing struct {
 	names  store.Names
 	from   dag.RunID // the greatest id that is looked at
 	floor  dag.RunID // the least
-	cut    bool      // there may be more below the floor
+	cut    bool      // there may be more runs below the floor
 }
 
 // Runs implements store.Store. A page ends where it has enough runs, or where it has looked
@@ -113,7 +113,7 @@ func (l *listing) span(ctx context.Context, before dag.RunID) error {
 	})
 }
 
-// idAt is the least id that a run can have that was made at an instant.
+// idAt is the least id of a run that was made at an instant.
 func idAt(at dag.Micros) (id dag.RunID) {
 	var head [8]byte
 	binary.BigEndian.PutUint64(head[:], uint64(at/1000)<<16)
@@ -163,7 +163,7 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 			return store.RunPage{}, err
 		}
 		if page.Runs == nil {
-			page.Runs = rows[:0] // those that fit stay in place
+			page.Runs = rows[:0] // the rows that match stay in place
 		}
 		for i := range rows {
 			if !l.q.Fits(&rows[i], l.states, &l.names) {
@@ -176,7 +176,7 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 			}
 			page.Runs = append(page.Runs, rows[i])
 		}
-		others = l.q.Not != 0 // there may be many of them in a row
+		others = l.q.Not != 0 // many of them may follow one another
 		if looked += read; read < step {
 			if l.cut {
 				page.Next = l.floor
@@ -254,7 +254,7 @@ func (l *listing) total(ctx context.Context, page *store.RunPage) (store.Total, 
 	if err := l.span(ctx, dag.RunID{}); err != nil {
 		return store.Total{}, err
 	}
-	if l.list.exact { // the list is what is counted
+	if l.list.exact { // the list alone can be counted
 		t := store.Total{}
 		err := l.query(ctx, l.list.count, l.bounded(store.CountMax+1), func(r *row) error {
 			t.N = r.int()
@@ -267,7 +267,7 @@ func (l *listing) total(ctx context.Context, page *store.RunPage) (store.Total, 
 	return l.lookTotal(ctx)
 }
 
-// lookTotal looks at the rows.
+// lookTotal counts by reading the rows.
 func (l *listing) lookTotal(ctx context.Context) (t store.Total, err error) {
 	for {
 		rows, _, last, read, err := l.rows(ctx, lookStep)

@@ -125,12 +125,12 @@ func (d *DB) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, error)
 	return list(ctx, d, query{name: "exceptionsDown", args: a}, scanFire)
 }
 
-// within is a cursor of the list of all workflows as one of the list of a workflow's lines.
+// within converts a cursor of the list of all workflows to a cursor of the list of one workflow.
 func within(k store.FireKey, w dag.WorkflowID) store.FireKey {
 	switch {
-	case k.Workflow > w: // all of w that were decided then are still to come
+	case k.Workflow > w: // all lines of w that were decided then are still to come
 		k.Trigger, k.At, k.Key = textMost, math.MaxInt64, textMost
-	case k.Workflow < w: // none of them is
+	case k.Workflow < w: // none of its lines is
 		k.Trigger, k.At, k.Key = "", math.MinInt64, ""
 	}
 	k.Workflow = w

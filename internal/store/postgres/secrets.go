@@ -85,7 +85,7 @@ func (e secrets) SetSecretKey(ctx context.Context, id, instead string) error {
 	return nil
 }
 
-// one makes a change and returns an error of kind if it changed no row.
+// one makes a change. It returns an error of kind if no row has changed.
 func (e secrets) one(ctx context.Context, kind error, name string, a args) error {
 	found, err := e.change(ctx, name, a)
 	if err == nil && len(found) == 0 {

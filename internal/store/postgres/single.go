@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A statement for many rows has a form for one row, made of its text: values in place of arrays, and nothing
-// to take apart. What a small transaction costs the database is the beginning and the end of its statements,
-// and those of this form cost half.
+// A statement for many rows has a form for one row. The form is made of its text: values take the place of
+// arrays, and no array is unnested. A small transaction costs the database mainly the beginning and the end
+// of its statements. Statements of this form cost half.
 
 // single returns the name of a statement's form for one row.
 func single(name string) string { return name + " of one" }
@@ -20,9 +20,9 @@ var (
 	parameter = regexp.MustCompile(`\$(\d+)`)
 )
 
-// singular gives the form for one row of a statement that takes the arrays of columns as write.sql has
-// them, and "" if it takes none. Column i is parameter i of it, and what the statement takes besides
-// follows.
+// singular returns the form for one row of a statement that takes arrays of columns, as write.sql has them.
+// It returns "" if the statement takes none. Column i is parameter i of the form. The other parameters of the
+// statement follow.
 func singular(text string) string {
 	arrays := unnested.FindStringSubmatch(text)
 	if arrays == nil {

@@ -10,7 +10,7 @@ import (
 // Standing implements store.Sweeps.
 func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, limit int) ([]store.Standing, error) {
 	var all []store.Standing
-	var handed *store.StandingHands // made when all runs are there
+	var handed *store.StandingHands // made when all runs have been read
 	at := map[dag.RunID]int{}
 	a := args{}.int4(int32(shard)).id(after).int8(limitOf(limit))
 	runs := query{"standingRuns", a, func(c *row) error {
@@ -64,7 +64,7 @@ func scanStanding(c *row, r *store.Standing) {
 	r.Bad = c.damaged("run %s", r.Run)
 }
 
-// scanLive reads an attempt, behind the run's id.
+// scanLive reads an attempt, whose columns follow the run's id.
 func scanLive(c *row, r *store.Standing) (dag.TaskID, dag.Token) {
 	a := store.Live{Task: dag.TaskID(c.int()), Token: dag.Token(c.int()), Handler: dag.HandlerID(c.int()),
 		State: word(c, dag.ParseAttemptState), Assigned: c.micros()}

@@ -67,12 +67,12 @@ func (d *DB) snapshot(ctx context.Context, doing string, f func(*conn, map[strin
 	return translate(doing, err)
 }
 
-// each shows the rows of a statement as they come. The errors of see pass through as they are.
+// each shows the rows of a statement when they arrive. The errors of see are returned without changes.
 func each(ctx context.Context, c *conn, name, sql string, see func(*row) error) error {
 	result := c.ExecParams(ctx, sql, nil, nil, nil, binaryForm)
 	for result.NextRow() {
 		if err := see(&row{values: result.Values(), result: result}); err != nil {
-			hangUp(c) // the rest of a large table is not worth reading
+			hangUp(c) // the rest of a large table need not be read
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func readHead(ctx context.Context, c *conn, sql map[string]string) (h store.Head
 	return h, err
 }
 
-// readValue reads the next column. The database holds what its columns say.
+// readValue reads the next column. The columns of the database have the declared types.
 func readValue(r *row, c *store.Column, v *store.Value) error {
 	b := r.values[r.col]
 	v.Null, v.Bytes = b == nil, b
@@ -259,7 +259,7 @@ func (in *importer) abandon(why error) {
 	}
 }
 
-// Inspect looks at a database without making or migrating anything.
+// Inspect describes a database without making or migrating anything.
 func Inspect(ctx context.Context, o Options) (store.Seen, error) {
 	seen := store.Seen{Known: format}
 	o, err := o.complete()

@@ -16,7 +16,7 @@ var upgradeSQL string
 const (
 	// statesStep is the number of runs that one step of Upgrade looks at.
 	statesStep = 5000
-	// buildMax bounds the time in which an index is built. A build that took longer is repeated from its
+	// buildMax bounds the time in which an index is built. If a build takes longer, it is repeated from its
 	// beginning.
 	buildMax = time.Hour
 )
@@ -51,7 +51,7 @@ func upgradeStates(ctx context.Context, d *DB) (more bool, err error) {
 		_, err := c.Exec(ctx, statements(upgradeSQL)["clearStates"]).ReadAll()
 		return err == nil, translate("clearStates", err)
 	}
-	more = true // also if another node holds the row of meta: it is at work
+	more = true // also if another node holds the row of meta: it does this work
 	err = c.change(ctx, []query{{"listStates", args{}.int8(statesStep), func(r *row) error {
 		more = r.bool()
 		return r.damaged("the list of states")
@@ -126,7 +126,7 @@ func buildIndex(ctx context.Context, d *DB) (built bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer hangUp(c) // this releases the advisory lock
+	defer hangUp(c) // the end of the connection releases the advisory lock
 	sql := statements(upgradeSQL)
 	if _, err = c.Exec(ctx, fmt.Sprintf(sql["unbound"], buildMax.Milliseconds())).ReadAll(); err != nil {
 		return false, translate("build the index request_created", err)

@@ -17,18 +17,18 @@ import (
 const (
 	// waveMax bounds the waves of a shard: every reader of the list unpacks all of them.
 	waveMax = 16
-	// waveFew is the part of its runs, 1/waveFew, that must be left for a wave to be kept.
+	// waveFew decides when a wave ends: it is kept while at least 1/waveFew of its runs is left.
 	waveFew = 4
 )
 
 // waveMin is the least number of runs of a wave.
 var waveMin = 16
 
-// waves is what a store's writers know of the waves of their shards. A new owner of a shard unpacks its
-// waves before it reads its runs. The first transaction after one with an unknown outcome does the same.
+// waves is the writers' knowledge of the waves of their shards. A new owner of a shard unpacks its waves
+// before it reads its runs. The first transaction after one with an unknown outcome does the same.
 type waves struct {
 	mu sync.Mutex
-	of map[dag.ShardID]*shardWaves // those that are known
+	of map[dag.ShardID]*shardWaves // the waves that are known
 }
 
 type shardWaves struct {
@@ -46,7 +46,7 @@ type wave struct {
 type wavePlan struct {
 	unpack []int32               // shards
 	starts map[dag.ShardID]*wave // the wave of each shard
-	ended  []bool                // by the updates of runs, if any: it was in a wave, so it is not on the list
+	ended  []bool                // by the updates of runs, if any: the run was in a wave, so it is not on the list
 	gone   []waveKey
 	listed []listedRun // the runs that are left of those
 }
@@ -64,10 +64,10 @@ type listedRun struct {
 // none reports whether the transaction changes no wave.
 func (p *wavePlan) none() bool { return p.unpack == nil && p.starts == nil && p.gone == nil }
 
-// rides reports whether a new run is in a wave.
+// rides reports whether a new run joins a wave.
 func (p *wavePlan) rides(r *dag.RunRow) bool { return p.starts[r.Shard] != nil && begins(r) }
 
-// begins reports whether a new run begins at once: a waiting run may wait for long.
+// begins reports whether a new run begins at once. A waiting run may wait for a long time.
 func begins(r *dag.RunRow) bool { return r.State == dag.RunRunning || r.State == dag.RunSplitting }
 
 // leaves reports whether the run of an update ends in a wave.
@@ -107,7 +107,7 @@ func (w *waves) plan(b *store.Batch) (p wavePlan) {
 			}
 		}
 	}
-	for _, f := range b.Fences { // when all that end have ended
+	for _, f := range b.Fences { // when all runs that end have ended
 		w.of[f.Shard].dissolve(&p, f.Shard)
 	}
 	w.start(&p, b)

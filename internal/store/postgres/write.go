@@ -76,7 +76,7 @@ func (x *tx) fence() {
 	x.push(r, args{}.int8(int64(b.Watermark))...)
 }
 
-// seq is the number of this transaction in a shard; fenced is false if it is not held.
+// seq is the number of this transaction in a shard. fenced is false if this writer does not own the shard.
 func (x *tx) seq(shard dag.ShardID) (seq int64, fenced bool) {
 	for i := range x.batch.Fences {
 		if f := &x.batch.Fences[i]; f.Shard == shard {
@@ -158,7 +158,7 @@ func (x *tx) updateRuns(b *store.Batch) {
 			x.fail = fmt.Errorf("run %s is of shard %d, which has no fence: %w", r.ID, r.Shard, store.ErrFenced)
 			return
 		}
-		if _, added := seen.Add(r.ID); !added { // a statement changes a row once
+		if _, added := seen.Add(r.ID); !added { // a statement may change a row only once
 			x.pushAll(rows, list, struck, wait, met, left, line, fill, unlist, states)
 			seen.Reset(len(b.RunUpdates) - i)
 			seen.Add(r.ID)
@@ -225,7 +225,7 @@ func newAttempt(rows *rows, a *dag.AttemptRow) {
 	attemptState(rows, a)
 }
 
-// attemptState is the columns of an attempt that change after its hand-over.
+// attemptState is the columns of an attempt that change after its assignment.
 func attemptState(rows *rows, a *dag.AttemptRow) {
 	rows.text(a.State.String()).text(string(a.Cause)).text(a.Message).int4OrNull(a.ExitCode, a.Exited).text(a.Signal).
 		blob(a.Outputs).int8(int64(a.Started)).int8(int64(a.Finished)).int8(int64(a.RetryAt)).int8(a.RetryWait.Microseconds())
@@ -238,7 +238,7 @@ func (x *tx) updateAttempts(b *store.Batch) {
 		token dag.Token
 	}
 	first := x.conn.room("firstAttempt")
-	for i := range b.AttemptUpdates { // others of the same may follow
+	for i := range b.AttemptUpdates { // further updates of the same attempt may follow
 		if w := &x.hands.Changes[i]; w.Form == store.FormFirst {
 			a := b.AttemptUpdates[i].AttemptRow
 			a.Generation, a.Assigned = w.Generation, w.Assigned
@@ -255,7 +255,7 @@ func (x *tx) updateAttempts(b *store.Batch) {
 		}
 		a := &b.AttemptUpdates[i]
 		k := key{a.Run, a.Task, a.Token}
-		if seen[k] { // a statement changes a row once
+		if seen[k] { // a statement may change a row only once
 			x.push(rows)
 			clear(seen)
 		}

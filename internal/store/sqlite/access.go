@@ -28,7 +28,7 @@ func (e rights) Rights(ctx context.Context) (all store.Rights, err error) {
 		return all, err
 	}
 	defer e.d.give(ctx, conn, &err)
-	end := sqlitex.Transaction(conn) // one snapshot for all that follows
+	end := sqlitex.Transaction(conn) // one snapshot for all following reads
 	defer end(&err)
 	revisions, err := listOn(e.d, conn, "rightsRevision", nil, scanRevision)
 	if err != nil {

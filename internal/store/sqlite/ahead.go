@@ -15,9 +15,9 @@ import (
 // ahead is a staged transaction.
 type ahead struct {
 	batch  *store.Batch
-	rows   int           // of batch as it was staged
+	rows   int           // of batch when it was staged
 	fences []store.Fence // likewise
-	failed error         // it could not be carried out; protected by DB.mu
+	failed error         // the error that stopped it; protected by DB.mu
 }
 
 // is reports whether the staged transaction is for a batch in its present form.
@@ -50,7 +50,7 @@ func (s *stages) first() *ahead {
 	return s.all[0]
 }
 
-// over removes a batch that is in the log or never will be, and the batches before it: they cannot be
+// over removes a batch that is in the log or never will be, and the batches before it. They cannot be
 // committed any more.
 func (s *stages) over(b *store.Batch) {
 	s.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// checkMax bounds what one check reports.
+// checkMax bounds the faults that one check reports.
 const checkMax = 100
 
 // Check compares derived lists with the rows, in one snapshot: each run is on exactly the lists that it

@@ -22,18 +22,18 @@ const (
 	busyWait = 10 * time.Second
 )
 
-// checkpointer copies the log into the database on a connection and a core of its own, so that the
-// writer's transactions do not wait for that. SQLite starts the log over by itself when a transaction
-// begins and all of the log has been copied. If the writer never pauses long enough for that, it waits for
-// it once the log has walPagesMax pages.
+// checkpointer copies the log into the database on a connection and a core of its own, so that the writer's
+// transactions do not wait for the copy. SQLite starts the log over by itself when a transaction begins and
+// all of the log has been copied. If the writer never pauses long enough for that, the writer waits for the
+// copy once the log has walPagesMax pages.
 type checkpointer struct {
 	wake chan struct{} // cap 1: many wake-ups mean one checkpoint
 	quit chan struct{}
 	wg   sync.WaitGroup
 	conn *sqlite.Conn
-	rows int // written since the last wake-up; the writer's
+	rows int // the rows written since the last wake-up; only the writer uses it
 	long atomic.Bool
-	off  atomic.Bool // what the log holds may be no good
+	off  atomic.Bool // the content of the log may be damaged
 }
 
 func (c *checkpointer) start(path string) error {

@@ -116,7 +116,7 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store
 			if err := scanClaimant(s, c); !errors.Is(err, store.ErrCorrupt) {
 				return err
 			}
-			*c = store.Claimant{} // its owner quarantines it
+			*c = store.Claimant{} // its owner quarantines the run
 			return nil
 		})
 		found = append(found, slices.DeleteFunc(some, func(c store.Claimant) bool { return !c.Holds() })...)
@@ -137,7 +137,8 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store
 	return found, err
 }
 
-// Holders implements store.Claims. Of a run that holds something else it reads no more than that.
+// Holders implements store.Claims. Of a run that also holds other things, it reads only the part that is
+// asked for.
 func (d *DB) Holders(ctx context.Context, q store.HolderQuery) (_ []store.Claimant, _ int, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -151,7 +152,7 @@ func (d *DB) Holders(ctx context.Context, q store.HolderQuery) (_ []store.Claima
 		err := d.on(conn, "claimsAbout", []any{string(append(page, ']')), about}, func(s *sqlite.Stmt) error {
 			c := row{s: s}
 			n := c.int()
-			if claim, _, err := dag.UnpackClaims(c.blob()); err == nil && q.Of(claim) { // a damaged one has nothing: its owner quarantines it
+			if claim, _, err := dag.UnpackClaims(c.blob()); err == nil && q.Of(claim) { // a damaged claim counts as none: its owner quarantines the run
 				found.Add(claim.Grant, n)
 			}
 			return nil
@@ -221,7 +222,7 @@ func (d *DB) Places(ctx context.Context, q *store.SeatQuery) (_ []store.Place, e
 			args := []any{s.Line, int64(s.From.Level), int64(s.From.Asked), numbers[s.From.Run],
 				int64(s.To.Level), int64(s.To.Asked), numbers[s.To.Run], s.Most}
 			err := d.on(conn, "countSpan", args, func(s *sqlite.Stmt) error {
-				counts[i] = min(s.ColumnInt(0), spans[i].Most) // rows are counted whole
+				counts[i] = min(s.ColumnInt(0), spans[i].Most) // the last row may exceed the bound
 				return nil
 			})
 			if err != nil {

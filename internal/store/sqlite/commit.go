@@ -79,7 +79,7 @@ func (d *DB) write(ctx context.Context, b *store.Batch) (w written, err error) {
 	return w, err
 }
 
-// transact runs f in a transaction, and returns when that is on the disk.
+// transact runs f in a transaction, and returns when the transaction is on the disk.
 func (d *DB) transact(f func() error) error {
 	if err := d.begin(); err != nil {
 		return err
@@ -280,7 +280,7 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 		return err
 	}
 	s := d.rowOf(r)
-	own := s != d.stmts.updateRun // the row has room for this transaction's history
+	own := s != d.stmts.updateRun // the row can hold the history of this transaction
 	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow).blob(d.claims(&r.RunRow))
 	if own {
 		e := d.past.Of(r.ID)
@@ -490,7 +490,7 @@ func (d *DB) versions(b *store.Batch) error {
 	return nil
 }
 
-// some makes a nil blob an empty one, for columns that are never NULL.
+// some replaces a nil blob by an empty one, for columns that are never NULL.
 func some(b []byte) []byte {
 	if b == nil {
 		return []byte{}

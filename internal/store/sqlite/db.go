@@ -80,7 +80,7 @@ type DB struct {
 	mu      sync.Mutex // protects following fields; held by a transaction
 	conn    *sqlite.Conn
 	log     *walFile
-	ahead   *ahead // carried out and not committed, if there is one
+	ahead   *ahead // written and not committed, if there is one
 	stmts   writeStmts
 	numbers numbers
 	rolls   rolls
@@ -175,7 +175,7 @@ func (d *DB) openWriter() error {
 
 // reopenWriter opens the writer's connection again.
 func (d *DB) reopenWriter() error {
-	if err := d.sync(written{d.syncs.written.Load(), d.log}); err != nil { // those that wait need its log no more
+	if err := d.sync(written{d.syncs.written.Load(), d.log}); err != nil { // the waiting commits need its log no more
 		return err
 	}
 	d.stmts.finalize()
@@ -202,7 +202,7 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 	if err := migrate(conn); err != nil {
 		return translate("migrate "+d.path, err)
 	}
-	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil { // from now on the log is synced here
+	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil { // from here on, this process syncs the log itself
 		return opening(d.path, err)
 	}
 	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL, claimsWriteSQL))
@@ -352,7 +352,7 @@ func (d *DB) Close() error {
 	if d.conn != nil {
 		d.dropAhead()
 		d.stmts.finalize()
-		if d.alive() == nil { // else it stays open: the last one to close copies the log into the database
+		if d.alive() == nil { // otherwise it stays open, because closing the last connection copies the log into the database
 			err = errors.Join(err, d.conn.Close())
 		}
 		err = errors.Join(err, d.log.close())

@@ -3,8 +3,9 @@ package sqlite
 import "skein.dev/skein/internal/store"
 
 // newKeys reports whether no run has any of the keys. It asks on the writer's connection, which has the pages
-// of the newest keys at hand, and needs no goroutine for an interrupt. Most keys are new, so most starts read
-// on no other connection. It returns false, too, if it cannot tell: the connection is in use or has failed.
+// of the newest keys in its cache, and needs no goroutine for an interrupt. Most keys are new, so most starts
+// need no other connection. It also returns false if it cannot decide: the connection is in use or has
+// failed.
 func (d *DB) newKeys(keys []store.RunKey) bool {
 	if !d.mu.TryLock() {
 		return false

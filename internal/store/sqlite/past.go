@@ -85,7 +85,7 @@ func (d *DB) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireE
 				return err
 			}
 			if n == 0 {
-				continue // it has changed meanwhile
+				continue // the row has changed in the meantime
 			}
 			did.Gone++
 			day := store.FireDay{}

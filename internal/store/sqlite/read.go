@@ -163,8 +163,8 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) (_ []store.RunRecord, 
 	return records, nil
 }
 
-// numberOf is the number of a run. If the run has been deleted, there is false, and n is the number of the
-// newest run before its id, or 0.
+// numberOf returns the number of a run. If the run has been deleted, it returns false, and n is the number of
+// the newest run before its id, or 0.
 func (d *DB) numberOf(conn *sqlite.Conn, id dag.RunID) (n int64, there bool, err error) {
 	err = d.on(conn, "numberBefore", []any{id[:]}, func(s *sqlite.Stmt) error {
 		n, there = s.ColumnInt64(0), s.ColumnInt64(1) != 0
@@ -229,7 +229,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		scan = scanAttempt
 	}
 	give := d.give
-	if q.Sparing { // the owner asks, for what it knows to be on the disk
+	if q.Sparing { // the owner asks for rows that it knows to be on the disk
 		give = func(_ context.Context, conn *sqlite.Conn, _ *error) { d.pool.Put(conn) }
 	}
 	return ofRun(d, ctx, q.Run, give, func(conn *sqlite.Conn, r *numbered) ([]dag.AttemptRow, error) {
@@ -252,8 +252,8 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	})
 }
 
-// attemptsOn reads the attempts of a run. It reads the packed ones first: if an attempt gets its row
-// meanwhile, the row counts.
+// attemptsOn reads the attempts of a run. It reads the packed ones first. If an attempt gets its row in
+// between, the row counts.
 func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
 	packed, err := d.packedOn(conn, r)
 	if err != nil {
@@ -275,8 +275,8 @@ func (d *DB) packedOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
 	return append(between, r.packed...), err
 }
 
-// packedOf is packedOn without most of what cannot be about a task: a run of 100,000 tasks has thousands of
-// packed transactions.
+// packedOf is packedOn for one task. It leaves out most packed transactions without the task, because a run
+// of 100,000 tasks has thousands of them.
 func packedOf(d *DB, conn *sqlite.Conn, r *numbered, task dag.TaskID) ([][]byte, error) {
 	var of [][]byte
 	var room []byte
@@ -298,7 +298,7 @@ func (d *DB) Events(ctx context.Context, run dag.RunID, after int64, limit int) 
 	})
 }
 
-// ofRun reads rows that belong to the number of a run. A missing run has none.
+// ofRun reads rows that refer to the number of a run. A missing run has none.
 func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, give func(context.Context, *sqlite.Conn, *error), read func(*sqlite.Conn, *numbered) ([]T, error)) (_ []T, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {

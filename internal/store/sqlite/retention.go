@@ -78,7 +78,7 @@ func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (s
 }
 
 func (d *DB) expire(r *expired, w dag.WorkflowID) error {
-	// A run that has begun again meanwhile fails the transaction. The next call leaves that run out.
+	// If a run has begun again in between, the transaction fails. The next call leaves that run out.
 	if err := d.stmts.expireRun.row().int(r.n).text(r.state).one(d.conn); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did st
 			return false, nil
 		}
 		looked, last = looked+1, n
-		old := true // unless it has finished, and later
+		old := true // unless the run has finished, and too late
 		err := d.on(conn, "finishedRun", []any{n}, func(s *sqlite.Stmt) error {
 			if old = dag.Micros(s.ColumnInt64(1)) < x.Before; may(n, s) {
 				r := expired{n: n, key: s.ColumnText(2), user: s.ColumnText(4), state: s.ColumnText(5)}
@@ -179,8 +179,8 @@ func newestBut(d *DB, conn *sqlite.Conn, w dag.WorkflowID, keep int) (found int6
 	return found, err
 }
 
-// ExpireVersions implements store.Retention. A reader looks at the runs: a run that begins meanwhile has a
-// newer version than those that are deleted.
+// ExpireVersions implements store.Retention. A reader looks at the runs. A run that begins in between has a
+// newer version than the deleted ones.
 func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.VersionExpiry) (int, error) {
 	keep := int64(max(x.Keep, 1))
 	may, err := owns(ctx, d, "versionsMayGo", []any{int64(x.Shard), int64(x.Workflow), keep}, owner)
@@ -198,7 +198,7 @@ func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.Ve
 		if err := d.stmts.holdShard.row().int(int64(x.Shard)).int(int64(owner)).one(d.conn); err != nil {
 			return err
 		}
-		for _, s := range []*stmt{d.stmts.expireFiles, d.stmts.expireVersions} { // both see the same versions
+		for _, s := range []*stmt{d.stmts.expireFiles, d.stmts.expireVersions} { // both statements see the same versions
 			if n, err = s.row().int(int64(x.Workflow)).int(least).int(int64(x.Superseded)).int(int64(x.Limit)).int(keep).exec(d.conn); err != nil {
 				return err
 			}
@@ -211,8 +211,8 @@ func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.Ve
 	return n, nil
 }
 
-// leastVersion is the oldest version of the runs of a workflow, or a greater one than any if there is no run;
-// 0: there are too many runs to tell.
+// leastVersion returns the oldest version of the runs of a workflow. Without runs, it returns a number
+// greater than any version. 0: there are too many runs to decide.
 func leastVersion(ctx context.Context, d *DB, w dag.WorkflowID) (_ int64, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {

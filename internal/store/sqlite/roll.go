@@ -48,13 +48,13 @@ type rollKey struct {
 	page int64
 }
 
-// rollPage is a page as it will be when the transaction commits.
+// rollPage is a page in the form that it has when the transaction commits.
 type rollPage struct {
 	bits  [rollBits / 64]uint64
 	dirty bool
 }
 
-// rolls is the writer's cache of pages. After a failed transaction it is dropped.
+// rolls is the writer's cache of pages. It is dropped after a failed transaction.
 type rolls struct {
 	pages map[rollKey]*rollPage
 	dirty []rollKey

@@ -24,7 +24,7 @@ const (
 // unless some is empty, and on none of not.
 type choice struct {
 	all, some, not []string
-	exact          bool // the lists tell all that the query asks for
+	exact          bool // the lists alone answer the query
 }
 
 // choiceOf chooses the lists for a query.
@@ -59,7 +59,7 @@ func choiceOf(q *store.RunQuery, states []string) (c choice) {
 		c.not = append(c.not, activeList)
 	}
 	c.exact = c.exact && (unfinished == 0 || unfinished == every)
-	if slices.Contains(states, dag.RunSucceeded.String()) { // no list has those
+	if slices.Contains(states, dag.RunSucceeded.String()) { // no list contains succeeded runs
 		c.some = nil
 		c.exact = c.exact && len(c.all) > 0
 	} else {
@@ -68,7 +68,7 @@ func choiceOf(q *store.RunQuery, states []string) (c choice) {
 	return c
 }
 
-// free reports whether no list bounds the choice.
+// free reports whether no list limits the choice.
 func (c *choice) free() bool { return len(c.all)+len(c.some) == 0 }
 
 // pageBelow returns the greatest page, up to the given one, on which the choice can have runs. It returns
@@ -82,7 +82,7 @@ func (d *DB) pageBelow(conn *sqlite.Conn, c *choice, page int64) (int64, error) 
 		})
 		return at, err
 	}
-	for { // it falls each time
+	for { // the limit falls in each round
 		at := page
 		for _, list := range c.all {
 			var err error
@@ -153,10 +153,10 @@ func (d *DB) chosen(conn *sqlite.Conn, c *choice, page int64) (words [rollBits /
 	return words, nil
 }
 
-// end says why a walk over runs has ended.
+// end is the reason for which a walk over runs has ended.
 type end struct {
 	enough bool  // see said stop
-	page   int64 // the last page that was looked at, if there may be more below it; else 0
+	page   int64 // the last page that was read, if there may be more below it; else 0
 }
 
 // pages shows the pages of a choice that can have runs, in falling order.
@@ -343,7 +343,7 @@ func (l *listing) page() (page store.RunPage, err error) {
 	return page, err
 }
 
-// row reads a row into r and reports whether the query selects it. A damaged one does not hide the others;
+// row reads a row into r and reports whether the query selects it. A damaged row does not hide the others;
 // verify names it.
 func (l *listing) row(s *sqlite.Stmt, r *dag.RunRow) (fits bool, err error) {
 	if len(l.states) > 0 && !slices.Contains(l.states, s.ColumnText(colState)) {
@@ -382,7 +382,7 @@ func (l *listing) learn(r *dag.RunRow) (err error) {
 	return err
 }
 
-// total counts the runs that the query selects. It reads only lists if these are exact.
+// total counts the runs that the query selects. If the lists alone answer the query, it reads no rows.
 func (l *listing) total(page *store.RunPage) (t store.Total, err error) {
 	if l.q.Before.IsZero() && page.Next.IsZero() {
 		return store.Total{N: int64(len(page.Runs)), Exact: true}, nil

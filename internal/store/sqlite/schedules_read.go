@@ -46,7 +46,7 @@ func legibleOn[T any](d *DB, conn *sqlite.Conn, name string, args []any, scan fu
 	return all, err
 }
 
-// Clock implements store.Schedules: the machine's.
+// Clock implements store.Schedules. It is the clock of the machine.
 func (d *DB) Clock(ctx context.Context) (dag.Micros, error) {
 	if err := ctx.Err(); err != nil || d.closed.Load() {
 		return 0, fmt.Errorf("clock: %w: %w", store.ErrUnavailable, cmp.Or(err, errClosed))
@@ -98,8 +98,8 @@ func (d *DB) Listening(ctx context.Context, workflow string, limit int) ([]store
 	return list(d, ctx, "listening", []any{workflow, limitOf(limit)}, scanTriggerKey)
 }
 
-// Sensors implements store.Schedules. Each kind is a range of the index; the page is the
-// least of their heads.
+// Sensors implements store.Schedules. Each kind is a range of the index. The page is merged from these
+// ranges.
 func (d *DB) Sensors(ctx context.Context, shards []dag.ShardID, kinds []string, after store.TriggerKey, limit int) (_ []store.Trigger, err error) {
 	if !slices.Contains(shards, theShard) {
 		return nil, nil
@@ -145,7 +145,7 @@ func (d *DB) FireByKey(ctx context.Context, k store.TriggerKey, at dag.Micros, k
 	return f, err
 }
 
-// newestFireKey is after every line: a list without a cursor begins there.
+// newestFireKey is greater than the key of every line. A list without a cursor begins there.
 var newestFireKey = store.FireKey{Decided: math.MaxInt64, Workflow: math.MaxInt64, Trigger: "\U0010ffff", At: math.MaxInt64, Key: "\U0010ffff"}
 
 // Fires implements store.Schedules.

@@ -20,7 +20,7 @@ type stmt struct {
 	fail error // the first refusal of this row
 }
 
-// bound is the value of a position, as far as comparing it pays.
+// bound is the value of a position, unless comparing it would cost too much.
 type bound struct {
 	kind boundKind
 	n    int64
@@ -57,7 +57,7 @@ func (s *stmt) row() *stmt {
 	return s
 }
 
-// keeps reports whether the next position has this value already, and records that it will have it.
+// keeps reports whether the next position already has this value, and records the value.
 func (s *stmt) keeps(v bound) bool {
 	s.pos++
 	if s.last[s.pos-1] == v {
@@ -114,7 +114,7 @@ func (s *stmt) blob(v []byte) *stmt {
 	return s
 }
 
-// exec runs the statement and reports how many rows it changed.
+// exec runs the statement and returns the number of changed rows.
 func (s *stmt) exec(conn *sqlite.Conn) (int, error) {
 	if s.fail != nil {
 		return 0, s.fail
@@ -142,7 +142,7 @@ func (s *stmt) each(see func(row) error) error {
 	}
 }
 
-// one runs a guarded statement: it must change one row.
+// one runs a guarded statement, which must change one row.
 func (s *stmt) one(conn *sqlite.Conn) error {
 	n, err := s.exec(conn)
 	if err == nil && n != 1 {
@@ -151,7 +151,7 @@ func (s *stmt) one(conn *sqlite.Conn) error {
 	return err
 }
 
-// writeStmts are the writer's statements.
+// writeStmts are the statements of the writer.
 type writeStmts struct {
 	begin, commit, rollback        *stmt
 	fence, acquire, raise          *stmt

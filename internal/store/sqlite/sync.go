@@ -24,7 +24,7 @@ import (
 
 // syncs counts the commits, and the commits that are on the disk.
 type syncs struct {
-	written atomic.Uint64 // or about to be
+	written atomic.Uint64 // includes the commits that are about to be in the log
 	mu      sync.Mutex    // protects following fields
 	done    uint64
 	lost    error         // a sync has failed
@@ -73,8 +73,8 @@ func (s *syncs) tell() {
 	}
 }
 
-// state reports whether a commit is on the disk, or why it may never be. If neither is known, it returns a
-// channel to wait for.
+// state reports whether a commit is on the disk, or returns the reason why it may never be. If neither is
+// known, it returns a channel to wait for.
 func (s *syncs) state(n uint64) (done bool, lost error, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func unsynced(lost error) error {
 // walFile is the log, opened to sync it.
 type walFile struct {
 	f  *os.File
-	mu sync.Mutex // one sync at a time: the kernel tells one of them that it has lost something, and only once
+	mu sync.Mutex // one sync at a time: the kernel reports a lost write to one of them, and only once
 }
 
 // restoreLog writes and syncs again the log that another process has left, before it is read: that process

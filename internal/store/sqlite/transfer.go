@@ -27,7 +27,7 @@ func (d *DB) Export(ctx context.Context, to store.Rows) (err error) {
 		return err
 	}
 	defer d.give(ctx, conn, &err)
-	end := sqlitex.Transaction(conn) // one snapshot for all that follows
+	end := sqlitex.Transaction(conn) // one snapshot for all following reads
 	defer end(&err)
 	sql := statements(transferSQL)
 	head, err := readHead(conn, sql)
@@ -60,7 +60,7 @@ func readHead(conn *sqlite.Conn, sql map[string]string) (h store.Head, err error
 	return h, err
 }
 
-// each shows the rows of a statement. The errors of see pass through as they are.
+// each shows the rows of a statement. The errors of see are returned without changes.
 func each(conn *sqlite.Conn, name, sql string, see func(*sqlite.Stmt) error) error {
 	var own error
 	err := sqlitex.Execute(conn, sql, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
@@ -85,8 +85,8 @@ func exportTable(conn *sqlite.Conn, sql string, t *store.Table, to store.Rows) e
 	})
 }
 
-// readValue reads a column. why describes a value that is wrong: SQLite stores any value in any column, so
-// a damaged file may hold values of another kind.
+// readValue reads a column. why describes a wrong value: SQLite stores any value in any column, so a damaged
+// file may hold values of another kind.
 func readValue(s *sqlite.Stmt, i int, c *store.Column, v *store.Value) (why string) {
 	is := s.ColumnType(i)
 	v.Null = is == sqlite.TypeNull

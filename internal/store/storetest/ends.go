@@ -151,7 +151,7 @@ func endsOneByOne(b *bed) {
 	for i := range all {
 		u := plainly(all[i])
 		if i%3 == 0 {
-			u.Plain = false // it gets a row of its own
+			u.Plain = false // the attempt gets a row of its own
 		}
 		if i%7 == 0 {
 			b.take()

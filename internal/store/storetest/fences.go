@@ -227,7 +227,7 @@ func acquireUnknown(b *bed) {
 			b.Fatalf("acquired shard %d", unknown)
 		}
 	}
-	b.ok(b.commit(b.batch())) // it is still the owner
+	b.ok(b.commit(b.batch())) // the writer is still the owner
 }
 
 func batchUntouched(b *bed) {

@@ -79,7 +79,7 @@ func attemptEnded(b *bed) {
 	b.put(func(x *store.Batch) { x.AttemptUpdates = []dag.AttemptUpdate{ended(w.attempt)} })
 	for was := dag.AttemptAssigned; was.Known(); was++ {
 		if was == dag.AttemptSucceeded {
-			continue // this is its value
+			continue // the column has this value already
 		}
 		x := b.batch()
 		x.AttemptUpdates = []dag.AttemptUpdate{{AttemptRow: w.attempt, Was: was}}
@@ -240,7 +240,7 @@ func refusedAgain(b *bed) {
 	b.ok(b.commit(b.full(&w)))
 }
 
-// innocent: an engine must forget what it remembered of rows that were rolled back.
+// innocent: an engine must forget its knowledge of rows that were rolled back.
 func innocent(b *bed) {
 	w := b.world()
 	x := b.full(&w)

@@ -41,7 +41,7 @@ func contextOver(b *bed) {
 		b.Fatal("acquired with a context that is over")
 	}
 	b.same(b.contents(), before, "contents")
-	b.ok(b.commit(x)) // it is still the owner
+	b.ok(b.commit(x)) // the writer is still the owner
 }
 
 // contextEnds: the answer is true at whatever moment the caller's context ends. nil means that the batch
@@ -155,7 +155,7 @@ func (b *bed) reopen() {
 
 func reopened(b *bed) {
 	if b.e.Reopen == nil {
-		return // this engine keeps nothing
+		return // this engine keeps no such rows
 	}
 	w := b.world()
 	b.ok(b.commit(b.full(&w)))

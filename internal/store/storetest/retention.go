@@ -79,7 +79,7 @@ func expireByNumber(b *bed) {
 func expireByAge(b *bed) {
 	one := b.past(100, nil)
 	b.past(200, nil)
-	three := b.past(150, nil) // it began later and ended earlier
+	three := b.past(150, nil) // this run began later and ended earlier
 	x := store.Expiry{Workflow: one.Workflow, Before: 150, Limit: 10}
 	b.same(b.expire(x), []dag.RunID{one.ID}, "what is older")
 	x.Before = 151

@@ -186,7 +186,7 @@ func exitCodes(b *bed) {
 			a.Exited, a.ExitCode = true, code
 			all = append(all, a)
 		}
-		return append(all, b.attempt(run, 1, 1)) // it has no exit code
+		return append(all, b.attempt(run, 1, 1)) // the attempt has no exit code
 	})
 }
 
@@ -343,7 +343,7 @@ func eventsInOrder(b *bed) {
 	b.add(r, other)
 	var want []dag.EventRow
 	for n := range dag.Micros(12) {
-		e := event(r.ID, 100-n) // a clock may go back; the order is that of seq
+		e := event(r.ID, 100-n) // a clock may go back; seq gives the order
 		x := b.batch()
 		x.Events = []dag.EventRow{event(other.ID, n)}
 		if n%3 != 0 {

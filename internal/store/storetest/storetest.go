@@ -43,8 +43,7 @@ import (
 
 // Engine holds the functions of an engine that the suite needs.
 type Engine struct {
-	// Open makes an empty store. The suite closes it; what else it leaves behind is
-	// the engine's to clean up with t.Cleanup.
+	// Open makes an empty store. The suite closes it. The engine cleans up its other resources with t.Cleanup.
 	Open func(t *testing.T) store.Store
 	// Reopen opens again the data that s kept. s is closed already. It is nil if the engine keeps none.
 	Reopen func(t *testing.T, s store.Store) store.Store

@@ -111,7 +111,7 @@ func rotated(b *bed, s store.Tokens, r store.Rotation) (was, is store.Token) {
 	return was, is
 }
 
-// tokenRotated: the new token takes what the old one may do, and its name. The old one ends after the grace,
+// tokenRotated: the new token gets the rights and the name of the old one. The old one ends after the grace,
 // and never later than before.
 func tokenRotated(b *bed, s store.Tokens) {
 	const hour = 3_600_000_000

@@ -36,11 +36,11 @@ const (
 	// startMax bounds how long a server may take to accept connections; after a kill it
 	// recovers first.
 	startMax = 60 * time.Second
-	// poll is how often the server's own files are looked at.
+	// poll is the interval at which the files of the server are read.
 	poll = 5 * time.Millisecond
 	// Superuser is the user that the server was made for. It needs no password.
 	Superuser = "skein"
-	// Locked is a user with the password "right", asked for over the loopback port only.
+	// Locked is a user with the password "right". The server asks for it on the loopback port only.
 	Locked = "locked"
 )
 
@@ -61,7 +61,7 @@ type Server struct {
 	process *exec.Cmd
 	exited  chan struct{} // closed when process has ended
 	janitor *exec.Cmd
-	leash   io.Closer // the janitor cleans up when it is closed, or when we are gone
+	leash   io.Closer // the janitor cleans up when it is closed, or when this process has ended
 }
 
 // Start makes a server and waits until it accepts connections.
@@ -78,7 +78,7 @@ func Start(o Options) (*Server, error) {
 	return s, s.guarded(func() error { return s.make(o) })
 }
 
-// guarded fills the server's folder. If that fails, nothing of the server is left.
+// guarded fills the server's folder. If that fails, the server leaves nothing.
 func (s *Server) guarded(fill func() error) error {
 	if err := s.guard(); err != nil {
 		return errors.Join(err, os.RemoveAll(s.dir))
@@ -137,7 +137,7 @@ func (s *Server) configure(o Options) error {
 	return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(hba), 0o600)
 }
 
-// set adds settings to those of the server. They count from its next start on.
+// set adds settings to the settings of the server. They apply from its next start.
 func (s *Server) set(settings map[string]string) error {
 	var lines []string
 	for k, v := range settings {
@@ -199,7 +199,7 @@ func (s *Server) SQL(database, statements string) error {
 		"-d", database, "-c", statements)
 }
 
-// URL is where a database of the server is, over its unix socket.
+// URL is the address of a database of the server, over its unix socket.
 func (s *Server) URL(database string) string {
 	return fmt.Sprintf("postgres://%s@/%s?host=%s&port=%d&sslmode=disable", Superuser, database, s.dir, s.port)
 }

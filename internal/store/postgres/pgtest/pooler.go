@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// poolerProgram is where Debian's package pgbouncer installs it.
+// poolerProgram is the path at which Debian's package pgbouncer installs it.
 const poolerProgram = "/usr/sbin/pgbouncer"
 
-// Pooler starts a pgbouncer in front of a server for one test, and gives its address. Mode is a pool_mode
-// of pgbouncer's: session or transaction. It keeps few sessions, so that clients share them soon.
+// Pooler starts a pgbouncer in front of a server for one test, and returns its address. Mode is a pool_mode
+// of pgbouncer: session or transaction. The pooler keeps few sessions, so that clients soon share them.
 func (s *Server) Pooler(t testing.TB, mode string) (url string) {
 	t.Helper()
 	program := poolerProgram

@@ -25,7 +25,7 @@ rm -rf -- "$1"`
 // guard starts the janitor.
 func (s *Server) guard() error {
 	s.janitor = exec.Command("sh", "-c", janitor, "janitor", s.dir)
-	// A group of its own: a Ctrl-C meant for the test must not end it first.
+	// A group of its own: a Ctrl-C for the test must not end it first.
 	s.janitor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	leash, err := s.janitor.StdinPipe()
 	if err != nil {
@@ -35,8 +35,8 @@ func (s *Server) guard() error {
 	return s.janitor.Start()
 }
 
-// account is the user that PostgreSQL runs as, because it refuses to run as root. It is nil if that is our
-// own user.
+// account is the user that PostgreSQL runs as, because it refuses to run as root. It is nil if that is the
+// present user.
 type account struct{ uid, gid int }
 
 func unprivileged() (*account, error) {
@@ -94,7 +94,7 @@ func (s *Server) start(deadline time.Time) error {
 	}
 	defer log.Close()
 	before := len(s.Log())
-	_ = os.Remove(filepath.Join(s.data(), "postmaster.pid")) // what a killed server left behind
+	_ = os.Remove(filepath.Join(s.data(), "postmaster.pid")) // the file that a killed server left
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data())
 	s.user.run(cmd, s.dir)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -120,7 +120,7 @@ func (s *Server) start(deadline time.Time) error {
 	return nil
 }
 
-// accepts reads the server's own word for it, the last line of its pid file.
+// accepts reads the state in the last line of the server's pid file.
 func (s *Server) accepts() bool {
 	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
@@ -128,8 +128,7 @@ func (s *Server) accepts() bool {
 		lines[0] == strconv.Itoa(s.process.Process.Pid)
 }
 
-// Stop ends the server as an administrator who is in a hurry does: transactions under way
-// are rolled back, what is committed is flushed.
+// Stop ends the server in the fast way: it rolls back transactions under way, and flushes committed ones.
 func (s *Server) Stop() error {
 	return s.end(func() error { return s.process.Process.Signal(os.Interrupt) })
 }
@@ -138,7 +137,7 @@ func (s *Server) Stop() error {
 func (s *Server) Kill() error {
 	return s.end(func() error {
 		pid := s.process.Process.Pid
-		// Stopped first, it cannot start more of them.
+		// Stopped processes cannot start further ones.
 		err := s.process.Process.Signal(syscall.SIGSTOP)
 		for _, child := range children(pid) {
 			_ = syscall.Kill(child, syscall.SIGKILL)
@@ -159,7 +158,7 @@ func (s *Server) end(signal func() error) error {
 	return nil
 }
 
-// Freeze stops the server's processes where they are; Thaw lets them go on.
+// Freeze stops the processes of the server where they are. Thaw lets them continue.
 func (s *Server) Freeze() error { return s.signalAll(syscall.SIGSTOP) }
 
 // Thaw ends a Freeze.
@@ -184,8 +183,8 @@ func children(pid int) (all []int) {
 	return all
 }
 
-// CPU is how much processor time the server's processes that live have used: on a machine
-// with other work it says more than the clock.
+// CPU is the processor time that the living processes of the server have used. On a machine with other work
+// it says more than the clock.
 func (s *Server) CPU() time.Duration {
 	const ticksPerSecond = 100 // Linux, everywhere
 	pid := s.process.Process.Pid

@@ -70,8 +70,8 @@ func (s *Server) backupOptions() []string {
 	return []string{"--host=" + s.dir, "--port=" + strconv.Itoa(s.port), "--username=" + Superuser, "--checkpoint=fast", "--wal-method=stream", "--no-sync"}
 }
 
-// Hold ends the stream to a standby: what its primary commits from now on does not reach it. It returns
-// when what was committed before has arrived and nothing is received any more.
+// Hold ends the stream to a standby, so that further commits of its primary do not reach it. It returns when
+// the earlier commits have arrived and nothing more is received.
 func (s *Server) Hold(primary *Server) error {
 	at, err := primary.Ask("postgres", "SELECT pg_current_wal_flush_lsn()")
 	if err == nil {
@@ -98,7 +98,7 @@ func (s *Server) Follow() error {
 	return s.await("a standby is synchronous", "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'")
 }
 
-// Promote makes a standby a primary, with what it has received.
+// Promote makes a standby a primary, with the data that it has received.
 func (s *Server) Promote() error {
 	if err := s.SQL("postgres", "SELECT pg_promote()"); err != nil {
 		return err
