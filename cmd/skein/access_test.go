@@ -112,7 +112,7 @@ func TestOpenNode(t *testing.T) {
 	}
 
 	// A revoked token is refused within seconds. The last one with every right stays.
-	w.refused(exitConflict, []string{"nobody could administer"}, "token", "revoke", "ann")
+	w.refused(exitConflict, []string{"no user could administer"}, "token", "revoke", "ann")
 	if o := w.skein("token", "create", "--name", "spare"); o.code != exitOK {
 		t.Fatal(o)
 	}
@@ -136,7 +136,7 @@ func TestOpenNode(t *testing.T) {
 	if o = w.skein("token", "create", "--name", "spare"); o.code != exitOK {
 		t.Fatal(o)
 	}
-	w.refused(exitConflict, []string{"what it made ends with it"}, "token", "revoke", "ann")
+	w.refused(exitConflict, []string{"that it made end with it"}, "token", "revoke", "ann")
 	create := w.command("user", "create", "root", "--role", "cluster", "--password-stdin")
 	create.Stdin = strings.NewReader("seven green bottles\n")
 	if o := w.call(create); o.code != exitOK {

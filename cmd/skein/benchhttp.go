@@ -16,13 +16,13 @@ import (
 	"skein.dev/skein/internal/bench"
 )
 
-// benchSpan is how long each half of a round lasts.
+// benchSpan is the length of each half of a round.
 const benchSpan = time.Second
 
 // benchDoor measures the HTTP interface of a node.
 func (c *cli) benchDoor(ctx context.Context, f benchFlags) error {
 	if f.nodes != 1 || f.history != 0 {
-		return usage("--shape http goes with neither --nodes nor --history")
+		return usage("--shape http does not work with --nodes or --history")
 	}
 	var door bench.Door
 	paceHeap() // as a server does
@@ -50,7 +50,7 @@ func (c *cli) benchDoor(ctx context.Context, f benchFlags) error {
 	})
 }
 
-// generate has a process of its own make the calls, so that its processor time is known apart from the
+// generate makes the calls in a process of their own, so that their processor time is measured apart from the
 // node's.
 func generate(ctx context.Context, calls bench.Calls) (t bench.CallTally, err error) {
 	self, err := os.Executable()
@@ -70,7 +70,7 @@ func generate(ctx context.Context, calls bench.Calls) (t bench.CallTally, err er
 	return t, json.Unmarshal(out.Bytes(), &t)
 }
 
-// benchCallsCmd is the generator's end of it: a command for the benchmark, not for people.
+// benchCallsCmd is the command that this process runs. It exists for the benchmark, not for users.
 func (c *cli) benchCallsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "calls", Short: "Make the calls that a benchmark asks for on stdin, and report them as JSON", Hidden: true, Args: cobra.NoArgs,
@@ -79,7 +79,7 @@ func (c *cli) benchCallsCmd() *cobra.Command {
 			defer stop()
 			var calls bench.Calls
 			if err := json.NewDecoder(c.in).Decode(&calls); err != nil {
-				return usage("stdin: want what skein bench sends: %v", err)
+				return usage("stdin: want a request of skein bench: %v", err)
 			}
 			tally, err := calls.Make(ctx)
 			if err != nil {

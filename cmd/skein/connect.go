@@ -24,11 +24,11 @@ import (
 type session struct {
 	*skein.Client
 	node      *app.Node // in this process; nil: elsewhere
-	observing bool      // only the data folder: nothing moves
+	observing bool      // only a data folder: nothing is changed
 	held      bool      // a node in this process that starts no task
 	close     func()    // gives everything back and waits for it
 	ended     chan error
-	broken    bool // after close: the node in this process ended with an error, which has been said
+	broken    bool // after close: the node in this process ended with an error, which has been printed
 }
 
 // newClient makes a client on behalf of the user of this process.
@@ -38,7 +38,7 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 		opts = append(opts, skein.WithToken(c.cfg.APIToken))
 	} else if ok {
 		opts = append(opts, skein.WithSession(is.Header()))
-	} else if !app.RecordedToken(url) { // else the client finds the token by itself, and again when the node was started again
+	} else if !app.RecordedToken(url) { // else the client finds the token by itself, and does so again after a restart of the node
 		if token, err := app.LocalToken(c.cfg.Data, url); err == nil {
 			opts = append(opts, skein.WithToken(token))
 		}
@@ -48,7 +48,7 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 		if err != nil {
 			return nil, err
 		}
-		opts = append([]skein.Option{skein.WithTransport(rt)}, opts...) // a handler in this process goes before it
+		opts = append([]skein.Option{skein.WithTransport(rt)}, opts...) // a handler in this process comes before it
 	}
 	if c.patient {
 		opts = append(opts, skein.WithPatience(contactWait, func(e *skein.Error) { c.say("%s", notNow(e)) }))
@@ -82,7 +82,7 @@ func (c *cli) private(server string, secret bool) error {
 	if err != nil || u.Scheme != "http" || !secret || c.cfg.Plaintext || local.Loopback(u.Hostname()) {
 		return nil // the place of use reports an invalid URL
 	}
-	return hint(usage("--server %s: what proves who you are would pass in plain text to another machine, and anyone who reads it can use it", server),
+	return hint(usage("--server %s: your credential would pass in plain text to another machine, and anyone who reads it can use it", server),
 		"ask it by its address with https://, go through an SSH tunnel, or allow it on a network that no one else can read: --insecure-plaintext")
 }
 
@@ -125,7 +125,8 @@ func unreached(err error) error {
 	return hint(err, "is it running? start one with: skein server")
 }
 
-// refused is for a server that is there and does not take the token or the session, or misses one.
+// refused explains the error of a server that is reachable and rejects the token or the session, or requires
+// one.
 func refused(c *cli, err error, server string) error {
 	var e *skein.Error
 	if is, ok := local.SessionAt(server); ok && c.cfg.APIToken == "" && errors.As(err, &e) && e.Problem.Status == http.StatusUnauthorized {
@@ -164,7 +165,7 @@ func (c *cli) holder(ctx context.Context) (*session, error) {
 	return &session{Client: k, close: k.Close}, nil
 }
 
-// greetWait is how long a server on this machine may take for its first answer.
+// greetWait bounds the time for the first answer of a server on this machine.
 const greetWait = 10 * time.Second
 
 // forReading connects to a server, or opens the data folder itself.
@@ -220,7 +221,7 @@ func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	}
 	cfg.Drain = 0 // a person who ends this process does not want to wait
 	cfg.Hold, cfg.ByHand = hold, true
-	if cfg.Postgres != "" && cfg.Default("name") { // the host's: that of a server on this machine, which it would replace
+	if cfg.Postgres != "" && cfg.Default("name") { // the name of the host would be that of a server on this machine, and would replace it
 		cfg.Name = fmt.Sprintf("%s-%d", cfg.Name, os.Getpid())
 	}
 	node, err := app.Open(ctx, &cfg, c.quietLog(&cfg))
@@ -293,7 +294,7 @@ func (c *cli) linger(ctx context.Context, s *session) {
 	}
 }
 
-// reading wraps a command that only looks.
+// reading wraps a command that only reads.
 func (c *cli) reading(f func(ctx context.Context, s *session, args []string) error) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
 		ctx, stop := interruptible(ctx)

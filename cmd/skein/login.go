@@ -21,7 +21,7 @@ import (
 	"skein.dev/skein/internal/local"
 )
 
-// loginFlags say by what a person signs in; none: by a name and a password.
+// loginFlags select the credential of a sign-in. Without a flag it is a name and a password.
 type loginFlags struct {
 	user        string
 	stdin       bool
@@ -99,7 +99,7 @@ func loginServers(ctx context.Context, c *cli, args []string) ([]string, error) 
 	return out, nil
 }
 
-// bare makes a client that shows no credential but this session; nil: none.
+// bare makes a client whose only credential is this session. nil: the client shows none.
 func bare(c *cli, server string, cookie *http.Cookie) (*skein.Client, error) {
 	rt, err := app.Transport(c.cfg)
 	if err != nil {
@@ -146,7 +146,7 @@ func login(ctx context.Context, c *cli, args []string, f loginFlags) error {
 	})
 }
 
-// credentialOf asks for what a person signs in by.
+// credentialOf reads the credential of a sign-in.
 func credentialOf(ctx context.Context, c *cli, server string, f loginFlags) (b api.SignIn, err error) {
 	ask := func(question string) (string, error) {
 		if !f.stdin && term.IsTerminal(int(c.in.Fd())) {
@@ -191,7 +191,7 @@ func secretLine(from *bufio.Reader) (string, error) {
 	return line, nil
 }
 
-// askLine asks on the terminal for what may be seen.
+// askLine reads a line from the terminal, which shows the typed text.
 func askLine(ctx context.Context, c *cli, question string) (string, error) {
 	fmt.Fprint(c.err, question)
 	got := make(chan string, 1)
@@ -326,7 +326,7 @@ func endSession(ctx context.Context, c *cli, is *local.Session) error {
 	if errors.As(err, &e) && (e.Problem.Status == http.StatusUnauthorized || e.Problem.Status == http.StatusNotFound) {
 		return nil
 	}
-	return hint(fmt.Errorf("the session still counts on the server: %w", err), "try again: skein logout "+is.Address)
+	return hint(fmt.Errorf("the session is still valid on the server: %w", err), "try again: skein logout "+is.Address)
 }
 
 // shown says by which credential a command calls the server of a session.

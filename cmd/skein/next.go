@@ -16,7 +16,7 @@ import (
 const (
 	nextDefault = 10
 	nextMax     = 10_000 // instants of an expression
-	comingMax   = 1_000  // instants that a server tells at once
+	comingMax   = 1_000  // instants that a server returns at once
 )
 
 // nextFlags are the flags of `skein schedule next`.
@@ -52,11 +52,11 @@ A clock change that touches the expression is remarked. Exit code 6: the express
 				return c.nextOfCron(f)
 			}
 			if f.n > comingMax {
-				return usage("-n %d: of triggers at most %d", f.n, comingMax)
+				return usage("-n %d: want at most %d with triggers", f.n, comingMax)
 			}
 			for _, name := range []string{"dst-gap", "dst-repeat", "seed"} {
 				if cmd.Flags().Changed(name) {
-					return usage("--%s goes with --cron; a trigger has its own", name)
+					return usage("--%s works only with --cron; a trigger has its own", name)
 				}
 			}
 			return c.reading(func(ctx context.Context, s *session, args []string) error { return c.nextOfTriggers(ctx, s, args, f) })(ctx, args)
@@ -152,7 +152,7 @@ func instantsOf(s *cron.Schedule, from time.Time, n int) []instant {
 			near++
 		}
 		if more && near == len(list)-1 && !farther(end, last, shift.At) {
-			break // it belongs to the one that is not listed
+			break // the line belongs to the run that is not listed
 		}
 		list[near].remark = joined(list[near].remark, shift.Effect)
 	}
@@ -235,7 +235,7 @@ func (c *cli) nextOfTrigger(ctx context.Context, s *session, r triggerRef, q ske
 	return s.NextFires(ctx, r.workflow, r.trigger, q)
 }
 
-// coming is an instant that a server tells.
+// coming is an instant that a server returns.
 type coming struct {
 	api.Instant
 	at     time.Time // on the clocks that are shown

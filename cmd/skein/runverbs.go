@@ -94,7 +94,7 @@ func (c *cli) onRuns(ctx context.Context, s *session, name string, args []string
 func (f *verbFlags) choose(ctx context.Context, s *session, args []string) (runs []api.Run, err error) {
 	switch {
 	case f.all && len(args) > 0:
-		return nil, usage("either RUN… or --all and what narrows it")
+		return nil, usage("give either RUN…, or --all with filters")
 	case !f.all && len(args) == 0:
 		return nil, usage("which run? " + runRefHelp)
 	}

@@ -244,7 +244,7 @@ func (f *flight) split(c *skein.Client) {
 		{fleet{machines{"a": 1, "b": 2, "c": 1}, ""}, "succeeded", "work", "", 1, ""},
 		{fleet{machines{"a": 1, "b": 2}, "later"}, "succeeded", "work", "", 2, "remove-c"},
 		{fleet{machines{}, "twice"}, "failed", "split", "returned two tasks with the name a", 1, ""},
-		{fleet{machines{}, "circle"}, "failed", "work", "what it is made of cannot be run: ", 1, ""},
+		{fleet{machines{}, "circle"}, "failed", "work", "its tasks cannot be run: ", 1, ""},
 	} {
 		run, err := wf.Start(ctx, c, tt.fleet)
 		if err != nil {

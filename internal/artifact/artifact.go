@@ -34,7 +34,7 @@ type Store interface {
 	List(ctx context.Context, ref Ref) ([]Info, error)
 	// Open opens a file. It returns fs.ErrNotExist if there is none of this name.
 	Open(ctx context.Context, ref Ref, name string) (Reader, Info, error)
-	// Used is how much is kept of a run.
+	// Used is the size of the artifacts that are kept of a run.
 	Used(ctx context.Context, run Run) (Usage, error)
 	// Delete deletes all artifacts of these runs. It is no error if they are gone already.
 	Delete(ctx context.Context, runs []Run) error
@@ -49,7 +49,7 @@ type Usage struct {
 // ErrFinal says that the attempt has committed other files before. ErrKept says that it has committed the
 // same files before: the caller missed the first answer and may treat this one as success.
 var (
-	ErrFinal = errors.New("other files of this attempt are kept already, and what is kept is final")
+	ErrFinal = errors.New("other files of this attempt are kept already, and kept files are final")
 	ErrKept  = errors.New("these files of this attempt are kept already")
 )
 

@@ -17,7 +17,7 @@ type Source struct {
 	Ref  Ref
 	Name string // of the file, or a pattern
 	At   func(name string) string
-	None string // why there is nothing, for a person; "": there is
+	None string // why there is no file, for a person; "": there is one
 }
 
 // Input is one file that an attempt gets: Info as it is kept, and its name in the working folder.
@@ -36,10 +36,10 @@ const (
 	inputBytesMax = 4 << 30
 )
 
-// Why something cannot be had now.
+// Reasons for which a file is not available now.
 var (
 	// ErrAway says that no node that answers has the file. A node that is down may have it and come back.
-	ErrAway = errors.New("nobody who is there has it")
+	ErrAway = errors.New("no present node has it")
 	// ErrLater says that the node that would know does not answer. The file itself may be fine.
 	ErrLater = errors.New("nobody answers now")
 )
@@ -89,7 +89,7 @@ func Choose(sources []Source, list func(Ref) ([]Info, error)) ([]Input, error) {
 	return all, within(all)
 }
 
-// within holds inputs, which are sorted, to their bounds.
+// within checks that inputs, which are sorted, are within their bounds.
 func within(all []Input) error {
 	bytes, files := int64(0), make(map[string]bool, len(all))
 	for i, in := range all {
@@ -143,8 +143,8 @@ func Insist(ctx context.Context, try func() error) error {
 	}
 }
 
-// Fetch copies files into a store as those of one attempt: all or none. read returns a piece of a file;
-// Fetch retries it with Insist.
+// Fetch copies files into a store as the files of one attempt: all of them or none. read returns a piece of a
+// file; Fetch retries it with Insist.
 func (k *Keeper) Fetch(ctx context.Context, ref Ref, list []Info, read func(ctx context.Context, index int, offset int64) ([]byte, error)) error {
 	in, err := k.Begin(ctx, ref)
 	if err != nil {

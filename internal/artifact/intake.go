@@ -21,7 +21,7 @@ func (e *BoundError) Error() string { return e.text }
 func tooMuch(format string, args ...any) error { return &BoundError{fmt.Sprintf(format, args...)} }
 
 // ErrCorrupt says that the received bytes do not match their announced size or digest.
-var ErrCorrupt = errors.New("not what its size and digest say")
+var ErrCorrupt = errors.New("the content does not match its size and digest")
 
 // Intake takes the files of one attempt from another machine, in pieces, one file after the other. After an
 // error other than that of Commit only Discard may be called. Only one goroutine at a time may call it.
@@ -124,7 +124,7 @@ func (in *Intake) begin(ctx context.Context, said Info) error {
 // ErrIncomplete says that the files that arrived are not the files of the list.
 var ErrIncomplete = errors.New("the files that arrived are not those of the list")
 
-// Commit keeps the files that have arrived, if they are those of the list.
+// Commit keeps the files that have arrived, if they equal the files of the list.
 func (in *Intake) Commit(list []Info) error {
 	if in.now != nil || !slices.Equal(list, in.whole) {
 		return ErrIncomplete
@@ -132,7 +132,7 @@ func (in *Intake) Commit(list []Info) error {
 	err := in.to.Commit()
 	switch {
 	case errors.Is(err, ErrKept):
-		in.Discard() // its room was counted when it was kept
+		in.Discard() // the room was counted when the files were kept
 		return nil
 	case err == nil:
 		in.taken = Usage{} // it stays taken

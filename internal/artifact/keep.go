@@ -44,7 +44,7 @@ type WorkDir struct {
 	// Path is the path of Root at the start, as PathOf returns it. If the folder is no longer there, its files
 	// may not be those that the task means. "" means that this is not checked.
 	Path string
-	// Shut are folders and files that are no artifacts, as absolute paths without links.
+	// Shut are files and folders that may not become artifacts, as absolute paths without links.
 	Shut []string
 }
 
@@ -83,7 +83,7 @@ func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (
 	switch err := d.Commit(); {
 	case errors.Is(err, ErrKept):
 		d.Discard()
-		k.give(ref.Run, t.taken) // its room was counted when it was kept
+		k.give(ref.Run, t.taken) // the room was counted when the files were kept
 	case err != nil:
 		return fmt.Errorf("artifacts cannot be kept: %w", err)
 	}
@@ -105,7 +105,7 @@ type taking struct {
 
 // file keeps one file.
 func (t *taking) file(ctx context.Context, name string) error {
-	file, err := t.from.Root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // what became a FIFO must not hold us
+	file, err := t.from.Root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // if the file has become a FIFO, the open must not block
 	if err != nil {
 		return fmt.Errorf("artifact %s: %w", name, err)
 	}
@@ -150,8 +150,8 @@ func PathOf(root *os.Root) (string, error) {
 	return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
 }
 
-// moved returns an error if the folder is no longer where it was. The task then has another folder in its
-// place, or none, and files that it wrote there would be lost silently.
+// moved returns an error if the folder is no longer at its path. In this case the task has replaced or
+// removed the folder, and files that it wrote there would be lost silently.
 func (s WorkDir) moved() error {
 	if s.Path == "" {
 		return nil
@@ -178,7 +178,7 @@ func (s WorkDir) allows(file *os.File) error {
 	}
 	for _, shut := range s.Shut {
 		if at == shut || strings.HasPrefix(at, shut+"/") {
-			return fmt.Errorf("%s belongs to the system or to Skein, and no task leaves it behind: write a copy to another folder", shut)
+			return fmt.Errorf("%s belongs to the system or to Skein, and cannot be an artifact: write a copy to another folder", shut)
 		}
 	}
 	return nil
@@ -198,7 +198,7 @@ func (s *stoppable) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// take books one file of a run, if its bounds allow it.
+// take counts one file against the bounds of the run, if they allow it.
 func (k *Keeper) take(ctx context.Context, run Run, size int64) error {
 	k.mu.Lock()
 	u := k.used[run]
@@ -230,7 +230,7 @@ func (k *Keeper) take(ctx context.Context, run Run, size int64) error {
 	return nil
 }
 
-// give gives back what was booked for nothing.
+// give returns room that was reserved and not used.
 func (k *Keeper) give(run Run, taken Usage) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -49,7 +49,7 @@ func pick(dir fs.FS, globs []string) ([]string, error) {
 	return names, nil
 }
 
-// must holds a name to a regular file that is there.
+// must returns an error if a name is not that of an existing regular file.
 func must(dir fs.FS, name string) error {
 	if link := linkIn(dir, path.Dir(name)); link != "" {
 		return fmt.Errorf("artifact %s lies behind the link %s: links are not followed", name, link)
@@ -81,7 +81,7 @@ func linkIn(dir fs.FS, folder string) string {
 	return ""
 }
 
-// pattern is one that names the file if it is there.
+// pattern must match the file that the name means, if it exists
 func pattern(name string) string {
 	folder, base := path.Split(name)
 	return folder + "*" + path.Ext(base)
@@ -95,13 +95,13 @@ func walk(dir fs.FS, parts []string, fixed int, found map[string]bool, walked *i
 	}
 	return fs.WalkDir(dir, start, func(name string, e fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // the folder was not made, or has gone meanwhile
+		case errors.Is(err, fs.ErrNotExist): // the folder was not made, or was removed in the meantime
 			return nil
 		case err != nil:
 			return fmt.Errorf("artifacts: %w", err)
 		}
 		if *walked++; *walked > walkedMax {
-			return fmt.Errorf("the patterns under artifacts look at more than %d files: name folders that hold less", walkedMax)
+			return fmt.Errorf("the patterns under artifacts look at more than %d files: name smaller folders", walkedMax)
 		}
 		if name == start {
 			return nil

@@ -36,7 +36,7 @@ type Store interface {
 	Clock(ctx context.Context) (dag.Micros, error)
 }
 
-// Config is what a Keeper needs.
+// Config holds the dependencies of a Keeper.
 type Config struct {
 	Store  Store
 	Origin string
@@ -97,7 +97,7 @@ func (k *Keeper) Refuse(r store.Audit) {
 	k.fold.Add(dag.Micro(time.Now()), r)
 }
 
-// Run works until the context ends. At the end it writes what it has counted.
+// Run works until the context ends. At the end it writes its counts.
 func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEach)
 	defer tick.Stop()
@@ -133,8 +133,8 @@ func passed(now, since time.Time, d time.Duration) bool {
 	return now.Sub(since) >= d || now.Before(since)
 }
 
-// Step does what there is to do. If all is set, it waits for no interval. An error of one part does not
-// stop the others, unless the database does not answer.
+// Step does all work that is due. If all is set, it does not wait for any interval. An error in one part does
+// not stop the other parts, unless the database does not answer.
 func (k *Keeper) Step(ctx context.Context, all bool) error {
 	now := time.Now()
 	due := func(at *time.Time, each time.Duration) bool {
@@ -199,7 +199,7 @@ func (k *Keeper) grow(ctx context.Context) error {
 		}
 		err = k.cfg.Store.GrowAudit(ctx, t.Size, next, leaves)
 		if errors.Is(err, store.ErrRefused) {
-			return fmt.Errorf("a row that no node has put there has the place %d or a later one; run skein audit verify: %w", t.Size, err)
+			return fmt.Errorf("a row that no node has written has the index %d or a later one; run skein audit verify: %w", t.Size, err)
 		}
 		if err != nil && !errors.Is(err, store.ErrFenced) { // fenced: another node was faster
 			return err
@@ -248,8 +248,8 @@ func (k *Keeper) Forget(ctx context.Context) error {
 	return nil
 }
 
-// raised writes a risen era into the tree if no row has done that yet: the rows that are missing were lost
-// when the database went back.
+// raised writes a risen era into the tree if no row has done that yet. The missing rows were lost when the
+// database went back.
 func raised(ctx context.Context, s Store, t store.AuditTree) (store.AuditTree, error) {
 	marks, err := s.Marks(ctx)
 	if err != nil || store.EraOf(marks) <= t.Era {
@@ -279,20 +279,20 @@ func (k *Keeper) sign(ctx context.Context) error {
 		k.cfg.Log.Error("the newest rows of the audit log are gone; run skein audit verify", "code", "audit_cut", "rows", t.Size, "signed", k.edge.size())
 	}
 	if t.Size < k.edge.size() && t.Era <= k.era {
-		return nil // a node signs no other past
+		return nil // a node signs only one past
 	}
 	if t.Size == k.signed.Size && t.Era == k.signed.Era {
 		return nil // the next row gets its checkpoint at once
 	}
-	k.at.signed = time.Now() // also if it fails: the next row is no reason to try again
-	if t.Era > k.era {       // the rows from its base on are others
+	k.at.signed = time.Now() // set even if it fails: the next row is no reason to try again
+	if t.Era > k.era {       // the rows from its base on have changed
 		if k.edge, err = newEdge(t.First, t.Head); err != nil {
 			return err
 		}
 		k.era = t.Era
 	}
 	if k.edge.size() < t.First {
-		if k.edge, err = newEdge(t.First, t.Head); err != nil { // it was away for long
+		if k.edge, err = newEdge(t.First, t.Head); err != nil { // this node has missed several steps
 			return err
 		}
 	}

@@ -72,7 +72,7 @@ func ownPage(r *http.Request) error {
 		return nil
 	}
 	if err := crossOrigin.Check(r); err != nil {
-		return fmt.Errorf("%w: only the page of this server makes changes with a session", errForeign)
+		return fmt.Errorf("%w: only this server's own page may make changes with a session", errForeign)
 	}
 	if r.ContentLength == 0 {
 		return nil

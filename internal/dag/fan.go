@@ -21,7 +21,7 @@ import (
 
 // Bounds of foreach.
 const (
-	// ItemsMax is how many items one foreach may have.
+	// ItemsMax bounds the items of one foreach.
 	ItemsMax = 10_000
 	// ItemBytesMax bounds all items of one foreach.
 	ItemBytesMax = 1 << 20
@@ -31,7 +31,7 @@ const (
 
 // Items are the elements that a foreach task is split into: one instance each.
 type Items struct {
-	Names  []string // what follows the task's name and a dot: "0", "0.3"; nil: 0, 1, 2, …
+	Names  []string // the suffixes of the instances' names after the task's name and a dot: "0", "0.3"; nil: 0, 1, 2, …
 	Values [][]byte // by instance, JSON
 }
 
@@ -53,7 +53,7 @@ func (it *Items) check() error {
 		size += len(v)
 	}
 	if size > ItemBytesMax {
-		return fmt.Errorf("the items of foreach have %d bytes, the limit is %d: let them be names of what the task reads by itself", size, ItemBytesMax)
+		return fmt.Errorf("the items of foreach have %d bytes, the limit is %d: let the items be names of data that the task reads by itself", size, ItemBytesMax)
 	}
 	return nil
 }
@@ -61,16 +61,16 @@ func (it *Items) check() error {
 // fan holds the instances of one foreach task of one run. It is never changed: a new fan replaces it.
 type fan struct {
 	of    TaskID
-	all   []TaskID          // every instance that there ever was, in the order in which they came
-	names []string          // of all: what follows the task's name
+	all   []TaskID          // every instance that has ever existed, in the order in which they were made
+	names []string          // the suffixes of all instances' names
 	index map[string]TaskID // by that
-	order []TaskID          // those that have an item, in the order of the items
-	place []int32           // of all: where in order; -1: retired
+	order []TaskID          // the instances that have an item, in the order of the items
+	place []int32           // for all: the index in order; -1: retired
 	items [][]byte          // of order
-	stale bool              // its items must be found out again before it is used again
+	stale bool              // its items must be computed again before they are used again
 }
 
-// instance describes a task behind the version's tasks.
+// instance describes a task that comes after the tasks of the version.
 type instance struct {
 	of  TaskID
 	nth int32 // in fan.all
@@ -110,11 +110,11 @@ func (g *Graph) Instances(t TaskID) []TaskID {
 	return nil
 }
 
-// without reports whether the ith instance has no item any more. While the items have to be found out again,
-// that is not known.
+// without reports whether the ith instance no longer has an item. While the items have to be computed again,
+// the answer is false.
 func (f *fan) without(i int) bool { return f.place[i] < 0 && !f.stale }
 
-// retired reports whether an instance has no item any more.
+// retired reports whether an instance no longer has an item.
 func (g *Graph) retired(t TaskID) bool {
 	is := g.grown[int(t)-g.fixed()]
 	return g.fans[is.of].place[is.nth] < 0
@@ -138,8 +138,8 @@ func (g *Graph) findInstance(name string) (TaskID, bool) {
 // errTooManyTasks is wrapped by the error of grow about too many tasks.
 var errTooManyTasks = errors.New("the run would have too many tasks")
 
-// grow returns the graph of a run that splits a foreach task. The graph itself does not change. The two share
-// their common part, so of all graphs grown from one, only one may be grown further.
+// grow returns the graph of a run that splits a foreach task. The graph itself does not change. Both share
+// their common part, so only one of the graphs grown from one graph may be grown further.
 func (g *Graph) grow(of TaskID, items *Items) (*Graph, error) {
 	was, n := g.fans[of], len(items.Values)
 	f := &fan{of: of, order: make([]TaskID, n), items: items.Values}
@@ -182,7 +182,7 @@ func (g *Graph) grow(of TaskID, items *Items) (*Graph, error) {
 	return &out, nil
 }
 
-// wither returns the graph in which the items of a foreach task have to be found out again.
+// wither returns the graph in which the items of a foreach task have to be computed again.
 func (g *Graph) wither(of TaskID) *Graph {
 	out, f := *g, *g.fans[of]
 	f.stale = true
@@ -191,11 +191,12 @@ func (g *Graph) wither(of TaskID) *Graph {
 	return &out
 }
 
-// The sections that a run's row adds to its version's graph. Each has its kind, its length and its content.
+// The sections that a run's row adds to its version's graph. Each section has its kind, its length and its
+// content.
 const (
-	segmentWhole = 1 // a whole graph, instead of the version's
+	segmentWhole = 1 // a whole graph, in place of the version's graph
 	segmentSplit = 2 // a foreach task has instances
-	segmentStale = 3 // its items have to be found out again
+	segmentStale = 3 // the items have to be computed again
 )
 
 func appendSegment(own []byte, kind byte, content []byte) []byte {
@@ -204,7 +205,7 @@ func appendSegment(own []byte, kind byte, content []byte) []byte {
 	return w.b
 }
 
-// packSplit packs a split; items that are only counted have no names.
+// packSplit packs a split. Items with numbers in place of names need no names.
 func packSplit(of TaskID, items *Items) []byte {
 	size := 16
 	for _, v := range items.Values {

@@ -22,7 +22,7 @@ type logic struct{ *Resolver }
 // Preparer returns the part of the Resolver that the engine asks.
 func (r *Resolver) Preparer() engine.Preparer { return logic{r} }
 
-// Prepare evaluates the instant of a wait, or what a call starts.
+// Prepare evaluates the instant of a wait, or the start of a call.
 func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepared, error) {
 	a := engine.Assignment{Run: q.Row.ID, Task: q.Task, Token: q.Token, Name: q.Graph.Name(q.Task), Graph: q.Graph}
 	v, t, err := l.declared(&q, &a)
@@ -72,8 +72,8 @@ func (l logic) declared(q *engine.PrepareQuery, a *engine.Assignment) (*version,
 	return v, t, nil
 }
 
-// made applies the workflow that a task is made of, next to the workflow of the run. The same tasks give
-// the same version, so a retry after a crash finds it.
+// made applies the workflow of an emitted task, as a companion of the workflow of the run. The same tasks
+// give the same version, so a retry after a crash finds it.
 func (l logic) made(ctx context.Context, v *version, t int, q *engine.PrepareQuery, in workflow.Inputs) (engine.Prepared, error) {
 	name := v.MadeName(t, strconv.FormatInt(int64(q.Row.Workflow), 10))
 	source, err := v.MadeSource(t, in, name)
@@ -109,7 +109,7 @@ func (l logic) made(ctx context.Context, v *version, t int, q *engine.PrepareQue
 	d.Digest = sum[:]
 	row, _, err := l.cfg.Engine().Apply(ctx, d)
 	switch {
-	case errors.Is(err, errkind.ErrConflict): // it was changed in between: look again
+	case errors.Is(err, errkind.ErrConflict): // it has changed in the meantime: read it again
 		return engine.Prepared{}, fmt.Errorf("%w: %w", errkind.ErrUnavailable, err)
 	case err != nil:
 		return engine.Prepared{}, ofStore(err)
@@ -168,7 +168,7 @@ func (l logic) Outputs(_ context.Context, q engine.PrepareQuery, last [][]byte) 
 	}
 	out, err := output.Object(merged, v.types[t])
 	if err != nil {
-		return nil, fmt.Errorf("what the last tasks of its run left: %w", err)
+		return nil, fmt.Errorf("the outputs of the last tasks of its run: %w", err)
 	}
 	return out, nil
 }

@@ -31,7 +31,7 @@ const (
 	causeSecret     = dag.Cause("secret")
 )
 
-// notStarted is why an attempt cannot be made into a job; its text is for a person.
+// notStarted is the reason for which an attempt cannot become a job. Its text is for people.
 type notStarted struct {
 	cause dag.Cause
 	err   error
@@ -48,7 +48,7 @@ func causeOf(err error) dag.Cause {
 	return causeStart
 }
 
-// Config is what a Resolver needs.
+// Config holds the dependencies of a Resolver.
 type Config struct {
 	Store store.Store
 	Book  *sealed.Book // nil: there are no secrets
@@ -70,8 +70,8 @@ type Resolver struct {
 
 	mu   sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
-	idle []idleRun // runs that were left, in that order; one may stand here often, and may be in use again
-	left int64     // how often that was
+	idle []idleRun // runs without attempts here, as they were left; a run may be in it several times, and in use again
+	left int64     // how often the run was left
 }
 
 type versionID struct {
@@ -79,7 +79,7 @@ type versionID struct {
 	version  int32
 }
 
-// version is a definition as attempts need it.
+// version is a definition in the form that attempts need.
 type version struct {
 	*workflow.Workflow
 	types []map[string]string // declared outputs by task; nil: none
@@ -87,9 +87,9 @@ type version struct {
 	files func() ([]worker.File, error)
 }
 
-// runEntry is a run's row. The first attempt of the run that comes here reads it, and it is kept for a
-// while for later ones. The fields that are used do not change, with two exceptions: the generation, which
-// the assignment has, and the graph, which grows.
+// runEntry is the row of a run. The first attempt of the run reads it here, and later attempts use it for a
+// while. The fields that are used do not change, except the generation, which the assignment has, and the
+// graph, which grows.
 type runEntry struct {
 	mu   sync.Mutex // protects row and read
 	row  dag.RunRow
@@ -171,7 +171,8 @@ func (r *Resolver) filesOf(id versionID) func() ([]worker.File, error) {
 	}
 }
 
-// enter counts an attempt of a run and gives its row, read by the first one. Every enter has its leave.
+// enter counts an attempt of a run and returns the row of the run, which the first attempt reads. Every enter
+// needs a leave.
 func (r *Resolver) enter(a *engine.Assignment) (*dag.RunRow, error) {
 	id := a.Run
 	r.mu.Lock()
@@ -194,14 +195,14 @@ func (r *Resolver) enter(a *engine.Assignment) (*dag.RunRow, error) {
 	return &e.row, nil
 }
 
-// Between two times of asking a store that does not answer.
+// The pause between two reads while the store does not answer.
 const (
 	askAgainSoon = 50 * time.Millisecond
 	askAgainLate = time.Second
 )
 
-// surely resolves until the store answers: a store that does not answer is no fault of the task. wait
-// pauses, and returns false if the job is no longer needed.
+// surely resolves until the store answers, because an outage of the store is no fault of the task. wait
+// pauses. It returns false if the job is no longer needed.
 func (r *Resolver) surely(run dag.RunID, resolve func() error, wait func(time.Duration) bool) error {
 	err := resolve()
 	for pause := askAgainSoon; errors.Is(err, store.ErrUnavailable) || errors.Is(err, errkind.ErrUnavailable); pause = min(2*pause, askAgainLate) {
@@ -215,7 +216,7 @@ func (r *Resolver) surely(run dag.RunID, resolve func() error, wait func(time.Du
 }
 
 // errUnwanted: the job is no longer wanted.
-var errUnwanted = errors.New("nobody wants the job any more")
+var errUnwanted = errors.New("the job is no longer wanted")
 
 func (r *Resolver) leave(id dag.RunID) {
 	r.mu.Lock()
@@ -227,7 +228,7 @@ func (r *Resolver) leave(id dag.RunID) {
 	if e.uses--; e.uses > 0 {
 		return
 	}
-	e.mu.Lock() // it has no attempt here
+	e.mu.Lock() // the run has no attempt here
 	defer e.mu.Unlock()
 	if !e.read || len(e.row.Params)+len(e.row.Graph) > idleBytesMax {
 		delete(r.runs, id)
@@ -238,7 +239,7 @@ func (r *Resolver) leave(id dag.RunID) {
 	r.idle = append(r.idle, idleRun{id, r.left})
 	if len(r.idle) > idleMax {
 		first := r.idle[0]
-		if old := r.runs[first.run]; old != nil && old.uses == 0 && old.left == first.left { // else it was had since
+		if old := r.runs[first.run]; old != nil && old.uses == 0 && old.left == first.left { // otherwise it was used in the meantime
 			delete(r.runs, first.run)
 		}
 		r.idle = slices.Delete(r.idle, 0, 1)
@@ -246,8 +247,8 @@ func (r *Resolver) leave(id dag.RunID) {
 }
 
 const (
-	// idleMax bounds the rows that are kept of runs without an attempt here, those that were left last: in a
-	// chain that is the time between one task and the next.
+	// idleMax bounds the rows that are kept of runs without an attempt here. The runs that were left last are
+	// kept, because in a chain a run has no attempt between one task and the next.
 	idleMax = 512
 	// idleBytesMax bounds the bytes of a row that is kept.
 	idleBytesMax = 16 << 10
@@ -263,7 +264,7 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	if job.HTTP != nil {
 		job.HTTP.Egress = r.cfg.Here(job.HTTP.Egress)
 	}
-	if is.kind != "" { // no place leads it here
+	if is.kind != "" { // no place sends such a task to this worker
 		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which a node has no handler", a.Name, is.kind)}
 	}
 	if job.Dir, err = remote.Folder(is.version.Origin, is.dir); err != nil {
@@ -286,10 +287,10 @@ type resolved struct {
 	dir     string
 	kind    string          // "": a process
 	input   json.RawMessage // of a kind
-	instant time.Time       // that the run is for
+	instant time.Time       // the logical instant of the run
 }
 
-// resolve makes the job of an assignment but for its folder, which is where it runs.
+// resolve makes the job of an assignment, without the folder in which it runs.
 func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved, error) {
 	row, err := r.enter(a)
 	if err != nil {
@@ -383,9 +384,9 @@ func (v *version) position(a *engine.Assignment) (int, bool) {
 	return v.Find(a.Name)
 }
 
-// idempotencyKey is the same for all attempts of a task within a generation, so that an effect which an
-// attempt may have had can be recognised by the next one. A new generation (recover, rerun) is meant to
-// have the effect again, so its key differs.
+// idempotencyKey is the same for all attempts of a task within a generation. So a server can recognise an
+// effect that an earlier attempt may have had. A new generation (recover, rerun) has the effect again on
+// purpose, so its key differs.
 func idempotencyKey(a *engine.Assignment, generation int32) string {
 	key := a.Run.String() + "/" + a.Name
 	if generation > 1 {
@@ -428,7 +429,7 @@ func (r *Resolver) outputs(ctx context.Context, a *engine.Assignment, names []st
 	return known, nil
 }
 
-// lastOf takes the state of a task from its newest attempt, if that tells.
+// lastOf sets the state of a task from its newest attempt, if the attempt decides it.
 func lastOf(rows []dag.AttemptRow) (remains, bool) {
 	if len(rows) == 0 {
 		return remains{}, false
@@ -442,7 +443,7 @@ func lastOf(rows []dag.AttemptRow) (remains, bool) {
 	return remains{}, false
 }
 
-// derive fills in the states of tasks that no attempt tells: skipped, upstream_failed, failed for good.
+// derive fills in the states of tasks without an attempt: skipped, upstream_failed, finally failed.
 func (r *Resolver) derive(ctx context.Context, a *engine.Assignment, names []string, known map[string]remains) error {
 	row, err := r.cfg.Store.Run(ctx, a.Run)
 	if err != nil {

@@ -26,25 +26,26 @@ type word struct {
 
 type wordKind string
 
-// The first three and wordShare and wordOver go to the admission owner; the others come from it.
+// The first three, wordShare and wordOver go to the admission owner. The others come from it.
 const (
 	wordAsk   wordKind = "ask"  // the run is queued, or wants its queue slot again
-	wordLeft  wordKind = "left" // it wants nothing any more, and has nothing
-	wordLend  wordKind = "lend" // its queue slot is free, its locks are not
+	wordLeft  wordKind = "left" // wants nothing any more, and has nothing
+	wordLend  wordKind = "lend" // has given back its queue slot, and keeps its locks
 	wordGrant wordKind = "grant"
 	wordDeny  wordKind = "deny"
 
 	wordShare  wordKind = "share"  // the queue slots that its tasks want, and those given back
-	wordOver   wordKind = "over"   // it has ended, and its tasks have nothing
+	wordOver   wordKind = "over"   // has ended, and its tasks have nothing
 	wordGave   wordKind = "gave"   // the queue slots that its tasks have got
-	wordRefuse wordKind = "refuse" // its tasks get none
+	wordRefuse wordKind = "refuse" // its tasks get no slots
 )
 
 func (l *limits) say(to dag.ShardID, said word) {
 	l.txn().letters[to] = append(l.txn().letters[to], letter{Word: &said})
 }
 
-// gateHere reports whether this writer grants; then the transaction needs that shard's fence.
+// gateHere reports whether this writer is the admission owner. If it is, the transaction needs the fence of
+// that shard.
 func (l *limits) gateHere() bool {
 	if l.held(store.GateShard) == nil {
 		return false
@@ -53,7 +54,7 @@ func (l *limits) gateHere() bool {
 	return true
 }
 
-// serve lets through every run that can be, after the transaction has freed locks and queue slots.
+// serve lets every run pass that can pass, after the transaction has freed locks and queue slots.
 func (l *limits) serve() error {
 	g := &l.admission
 	if !g.Loaded {
@@ -78,11 +79,11 @@ func (l *limits) serveTasks() {
 	g.ServeTasks(l.txn().now.Wall, &l.shell)
 }
 
-// shell carries out the decisions of the admission owner in the transaction being made. A run of this writer
-// continues in this transaction, the owner of any other gets a message.
+// shell applies the decisions of the admission owner in the transaction being made. A run of this writer
+// continues in this transaction. The owner of any other run gets a message.
 type shell struct{ l *limits }
 
-// Serial is the number of the transaction among those of the admission owner's shard.
+// Serial is the number of the transaction among the transactions of the admission owner's shard.
 func (s *shell) Serial() int64 { return s.l.held(store.GateShard).Seq + 1 }
 
 func (s *shell) Full() bool         { return s.l.txn().rows >= grantRowsMax }
@@ -150,7 +151,7 @@ func denyWord(c *admission.Claimant, d *admission.Denial) word {
 	return word{Kind: wordDeny, Run: c.Run, Claim: c.Claim, Cause: d.Cause, Why: d.Why, Skip: d.Skip}
 }
 
-// comeIn takes in a new claimant. If the store cannot be read, the transaction is abandoned.
+// comeIn adds a new claimant. If the store cannot be read, the transaction is abandoned.
 func (l *limits) comeIn(c *admission.Claimant) (why string, d *admission.Denial) {
 	why, d, err := l.admission.Ask(c, l.txn().now.Wall, &l.shell)
 	if err != nil {
@@ -159,10 +160,10 @@ func (l *limits) comeIn(c *admission.Claimant) (why string, d *admission.Denial)
 	return why, bounded(d)
 }
 
-// hearClaim takes in a message about a claim, as the admission owner.
+// hearClaim processes a message about a claim, as the admission owner.
 func (l *limits) hearClaim(said *word) error {
 	if !l.gateHere() {
-		return fmt.Errorf("%w: a word for the gate, which is elsewhere", errkind.ErrUnavailable)
+		return fmt.Errorf("%w: a message for the admission owner, which is another node", errkind.ErrUnavailable)
 	}
 	switch said.Kind {
 	case wordLeft:
@@ -193,7 +194,7 @@ func (l *limits) hearClaim(said *word) error {
 	return nil
 }
 
-// grantAsked tells a run that it got its claim at once.
+// grantAsked grants a claim at once and informs the run.
 func (l *limits) grantAsked(c *admission.Claimant) error {
 	asks, err := l.shell.Grant(c)
 	if err == nil && !asks {

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// carryOut writes what a trigger owes: the moved row, the lines of the ledger, and the runs,
-// all in the transaction being made. t is the row as it is in it.
+// carryOut writes the decisions of a trigger: the changed row, the lines of the ledger, and the runs, all in
+// the transaction being made. t is the row as it is in that transaction.
 func (s *schedule) carryOut(t *store.Trigger, p *Plan) error {
 	if p.idle(t) {
 		return nil
@@ -57,7 +57,7 @@ func (s *schedule) carryOut(t *store.Trigger, p *Plan) error {
 	return nil
 }
 
-// idle reports whether carrying a plan out would change nothing.
+// idle reports whether a plan would change nothing.
 func (p *Plan) idle(t *store.Trigger) bool {
 	return len(p.Starts) == 0 && len(p.Lines) == 0 && p.Data == nil && p.Next == t.Next && p.Decided <= t.Decided &&
 		(p.State == "" || p.State == t.State && p.Reason == t.Reason)
@@ -68,10 +68,11 @@ type firing struct {
 	s     *schedule
 	t     *store.Trigger
 	pol   *Policy
-	actor string // a person fires it
+	actor string // the person who fires it
 }
 
-// start decides one instant or event: by a run, or by a line that says why there is none.
+// start decides one instant or event. It starts a run, or writes a ledger line with the reason for not
+// starting one.
 func (f *firing) start(is *Start) (Occurred, error) {
 	k := keyOfTrigger(f.t)
 	f.s.txn().rows += rowsPerItem
@@ -112,7 +113,7 @@ func (f *firing) start(is *Start) (Occurred, error) {
 	return Occurred{Run: line.Run, Outcome: line.Outcome, Reason: line.Reason}, err
 }
 
-// refused says why the trigger's rules let no run start now. It returns "" if they allow it.
+// refused returns the reason why the trigger's rules allow no run now. It returns "" if they allow it.
 func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 	if wf.State != store.WorkflowActive {
 		return "the workflow is " + wf.State, nil
@@ -121,7 +122,7 @@ func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 		return fmt.Sprintf("overlap: run %s waits, and does what this one would do", r.ID), nil
 	}
 	k := keyOfTrigger(f.t)
-	if f.s.limits.gates.open[k] { // a run with room now does not wait: a reload put all at the first limit
+	if f.s.limits.gates.open[k] { // a run does not wait if its trigger has room now: a reload has put all runs at the first limit
 		delete(f.s.limits.gates.open, k)
 		if err := f.s.limits.letAt(k); err != nil {
 			return "", err
@@ -144,7 +145,7 @@ func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 	return "", nil
 }
 
-// oldest names the member that a person should look at.
+// oldest names the active run that a person should look at.
 func oldest(g *gate) dag.RunID {
 	var first *dag.Run
 	for _, r := range g.members {
@@ -155,7 +156,7 @@ func oldest(g *gate) dag.RunID {
 	return first.ID
 }
 
-// run makes the run of an instant or event; why says that its parameters cannot be made.
+// run makes the run of an instant or event. why is the reason if its parameters cannot be made.
 func (f *firing) run(wf *store.Workflow, is *Start) (id dag.RunID, why string, err error) {
 	version, err := f.s.startVersion(wf)
 	if err != nil {
@@ -193,7 +194,7 @@ func (s *schedule) startVersion(wf *store.Workflow) (int32, error) {
 	}
 	is, err := s.store.WorkflowByID(context.Background(), wf.ID)
 	if errors.Is(err, store.ErrNotFound) {
-		return wf.Version, nil // it is new itself
+		return wf.Version, nil // the workflow is new
 	}
 	return is.Version, errkind.FromStore("read the current version", err)
 }
@@ -224,8 +225,8 @@ func (l *fireLine) occurred() Occurred {
 	return Occurred{Run: l.Run, Outcome: l.Outcome, Reason: l.Reason, Existing: true}
 }
 
-// line writes a line of the ledger. One that says the same of the next instants as the last
-// line makes that one longer.
+// line writes a line of the ledger. If the last line has the same outcome, it is extended by the next
+// instants.
 func (s *schedule) line(l store.Fire) error {
 	l.Decided = s.txn().now.Wall
 	l.Reason = clean(l.Reason)
@@ -280,18 +281,18 @@ func (s *schedule) prolong(k store.TriggerKey, last, by *store.Fire) {
 	s.txn().lines[k] = lineAt{i: len(s.txn().batch.FireUpdates) - 1}
 }
 
-// missed turns the outcome of a run that did not begin in time.
+// missed changes the outcome of a run that did not begin in time.
 func (s *schedule) missed(r *dag.Run) error {
 	k := store.TriggerKey{Workflow: r.Workflow, Name: r.Fire.Trigger}
 	for i := range s.txn().batch.Fires {
-		if l := &s.txn().batch.Fires[i]; l.Run == r.ID { // in this very transaction
+		if l := &s.txn().batch.Fires[i]; l.Run == r.ID { // the line was written in this transaction
 			l.Outcome, l.Reason = store.OutcomeMissed, clean(r.Message)
 			return nil
 		}
 	}
 	l, err := s.store.FireByKey(context.Background(), k, r.Fire.Instant, r.Fire.Key)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil // the ledger is kept for a shorter time than the run waited
+		return nil // the ledger keeps lines for a shorter time than the run has waited
 	}
 	if err != nil {
 		return errkind.FromStore("read the ledger", err)
@@ -307,7 +308,7 @@ func (s *schedule) missed(r *dag.Run) error {
 }
 
 // Occur records an event of a sensor, or a person's request to fire. The outcome is durable when it returns.
-// The same key given twice is one fire.
+// Two calls with the same key make one fire.
 func (e *Engine) Occur(ctx context.Context, k store.TriggerKey, o Occurrence) (Occurred, error) {
 	if err := checkTexts("event id", o.Key, "actor", o.Actor, "reason", o.Reason); err != nil {
 		return Occurred{}, err
@@ -367,11 +368,11 @@ func (s *schedule) occur(k store.TriggerKey, o *Occurrence) answer {
 // firedBy names the trigger that an occurrence has fired.
 func firedBy(k store.TriggerKey) []byte { return fmt.Appendf(nil, "%d/%s", k.Workflow, k.Name) }
 
-// filteredBy names the trigger that did not take an occurrence.
+// filteredBy names the trigger that refused an occurrence.
 func filteredBy(k store.TriggerKey) []byte { return append([]byte("filtered "), firedBy(k)...) }
 
-// errFiltered says that an occurrence came before, and that the trigger did not take it then.
-var errFiltered = errors.New("it came before, and the trigger did not take it then")
+// errFiltered: the occurrence came before, and the trigger refused it.
+var errFiltered = errors.New("it came before, and the trigger refused it then")
 
 // remember keeps the result of an occurrence, so that the occurrence has no effect if it comes again.
 func (s *schedule) remember(o *Occurrence, became []byte) {
@@ -382,7 +383,8 @@ func (s *schedule) remember(o *Occurrence, became []byte) {
 }
 
 // seen reports whether an occurrence has fired this trigger before. It returns errFiltered if this trigger
-// did not take it, and errkind.ErrReplayed if it came to another trigger, or if this one has forgotten it.
+// has refused it. It returns errkind.ErrReplayed if it came to another trigger, or if this one has forgotten
+// it.
 func (s *schedule) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	if o.Seen.Key == "" {
 		return false, nil
@@ -402,12 +404,12 @@ func (s *schedule) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	}
 	line, err := s.firedBefore(k, o.Key)
 	if err == nil && line == nil {
-		err = fmt.Errorf("%w: this trigger has fired for it, and its line in the ledger is forgotten", errkind.ErrReplayed)
+		err = fmt.Errorf("%w: this trigger has fired for it, and its line in the ledger was deleted", errkind.ErrReplayed)
 	}
 	return err == nil, err
 }
 
-// Came tells a trigger that waits for something to be absent that it came, at an instant.
+// Came tells a trigger of kind absent that the awaited event has come, at an instant.
 func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) error {
 	return e.operate(ctx, nil, func(w *writer) answer {
 		t, err := w.schedule.trigger(k)
@@ -415,7 +417,7 @@ func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) er
 		case err != nil:
 			return answer{err: err}
 		case t == nil || t.State != store.TriggerActive:
-			return answer{} // no caller waits for it any more
+			return answer{} // no caller waits for the fire any more
 		case w.held(t.Shard) == nil:
 			return answer{err: w.here(t.Shard)}
 		}

@@ -13,7 +13,7 @@ import (
 func Forward(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error) {
 	var letters []letter
 	if err := json.Unmarshal(payload, &letters); err != nil {
-		return nil, fmt.Errorf("a message makes no sense: %w", err)
+		return nil, fmt.Errorf("a message is invalid: %w", err)
 	}
 	by := map[dag.ShardID][]letter{}
 	for _, l := range letters {

@@ -16,7 +16,7 @@ import (
 // Namer knows what definitions name of the things that all shards share: package trigger
 // implements it. Its methods may be called from any goroutine.
 type Namer interface {
-	// Names reads the claims of a version's runs. It returns nil if they have none, whatever starts them.
+	// Names reads the claims of a version's runs. It returns nil if the runs have none, whatever starts them.
 	Names(def []byte) (Names, error)
 	// KeyOf compiles the per_key of a queue: a function of a run's parameters and instant.
 	KeyOf(expr string) (func(params []byte, instant dag.Micros) (string, error), error)
@@ -37,17 +37,18 @@ type Named struct {
 	Fail  bool // lock_policy: fail
 }
 
-// namesKey is a version, of which it is known what it names.
+// namesKey is a version whose names are known.
 type namesKey struct {
 	workflow dag.WorkflowID
 	version  int32
 }
 
-// naming is the writer's memory of queues and locks that definitions name.
+// naming remembers the queues and locks that definitions name, for the writer.
 type naming struct {
 	names map[namesKey]Names
 	keys  map[string]func([]byte, dag.Micros) (string, error) // by expression
-	// queues are definitions, for a writer that has not the gate: exact to within a second.
+	// queues holds definitions for a writer that is not the admission owner. They may be out of date by up to a
+	// second.
 	queues map[string]store.Queue
 	read   time.Time
 }
@@ -70,7 +71,7 @@ func (l *limits) names(r *dag.Run) (Names, error) {
 	}
 	n, err := l.namer.Names(v.Def)
 	if err != nil {
-		return nil, fmt.Errorf("%w: what version %d names: %w", errkind.ErrInvalid, r.Version, err)
+		return nil, fmt.Errorf("%w: the names in version %d: %w", errkind.ErrInvalid, r.Version, err)
 	}
 	if l.naming.names == nil || len(l.naming.names) >= namesMax {
 		l.naming.names = map[namesKey]Names{}
@@ -124,8 +125,8 @@ func (l *limits) keyOf(q *store.Queue, params []byte, at dag.Micros) (string, er
 	return key, err
 }
 
-// claimOf makes the claim of a run that asks for the first time. It returns nil if the run names nothing. A
-// denial says what is wrong with a name.
+// claimOf makes the claim of a run that asks for the first time. It returns nil if the run names no queue and
+// no lock. A denial describes the fault of a name.
 func (l *limits) claimOf(r *dag.Run) (*dag.Claim, *admission.Denial, error) {
 	names, err := l.names(r)
 	if err != nil || names == nil {
@@ -174,7 +175,7 @@ func (l *limits) claimOf(r *dag.Run) (*dag.Claim, *admission.Denial, error) {
 	if c.Key, err = l.keyOf(&q, params, r.Instant()); err != nil {
 		return nil, &admission.Denial{Cause: dag.CauseQueue, Why: clean(fmt.Sprintf("the per_key %s of queue %s: %v", q.PerKey, q.Name, err))}, nil
 	}
-	c.Level = r.Priority // also if the queue is first in, first out: that may change while it waits
+	c.Level = r.Priority // set even if the queue is first in, first out, because the order may change while the run waits
 	return c, nil, nil
 }
 
@@ -193,7 +194,7 @@ func wrongLocks(locks []string) string {
 // mustKeep reports whether the run must stay in memory while it waits in a line: another limit
 // counts it, or a timer waits for it.
 func (l *limits) mustKeep(r *dag.Run) (bool, error) {
-	if r.AwaitsStart() || l.defs.system == r.Workflow { // another sweep becomes this one: see coalesced
+	if r.AwaitsStart() || l.defs.system == r.Workflow { // a further sweep joins this one: see coalesced
 		return true, nil
 	}
 	if limit, err := l.limit(workflowGate(r)); limit > 0 || err != nil {

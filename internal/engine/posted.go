@@ -26,9 +26,9 @@ type posted struct {
 	Reason  string     `json:",omitempty"`
 }
 
-// Post writes a command down for the next owner of its run. When it returns without an error, the
-// command is durable; what it does is seen later, and one that does not fit the run any more by then
-// does nothing. Under a Request it is written once.
+// Post stores a command for the next owner of its run. When it returns without an error, the command is
+// durable. Its effect comes later. If the command does not fit the state of the run by then, it has no
+// effect. Commands with the same Request are stored once.
 func (e *Engine) Post(ctx context.Context, c Command) error {
 	if e.cluster == nil {
 		return fmt.Errorf("%w: this node is alone and owns every shard", errkind.ErrUnavailable)
@@ -57,7 +57,7 @@ func (e *Engine) Post(ctx context.Context, c Command) error {
 	}
 	_, err = e.store.Commit(ctx, &b)
 	if c.Request != nil && (errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrUnknown)) {
-		// It may have been written by another way, or by this very try.
+		// Another way, or this very try, may have written it.
 		was, other := e.store.Request(ctx, c.Request.Scope, c.Request.Key)
 		if other == nil {
 			return sameBody(was.Hash, c.Request.Hash)
@@ -82,7 +82,7 @@ func (w *writer) takeIn(p *posted) (bool, error) {
 		}
 		a := w.event(&it)
 		if err = a.err; err == nil && a.verdict > dag.Duplicate {
-			err = fmt.Errorf("%w: the run has ended, or is told otherwise", errkind.ErrConflict)
+			err = fmt.Errorf("%w: the run has ended, or has another order", errkind.ErrConflict)
 		}
 	}
 	if errors.Is(err, errkind.ErrUnavailable) {
@@ -104,8 +104,8 @@ func WithPosting(ctx context.Context) context.Context {
 // PostingAllowed reports whether ctx comes from WithPosting.
 func PostingAllowed(ctx context.Context) bool { return ctx.Value(postingKey{}) != nil }
 
-// Tell carries a command out as Do does, or, if ctx allows it and this node does not own the run,
-// posts it.
+// Tell carries out a command as Do does. If this node does not own the run and ctx allows it, Tell posts the
+// command.
 func (e *Engine) Tell(ctx context.Context, c Command) error {
 	err := e.Do(ctx, c)
 	var moved *errkind.Elsewhere

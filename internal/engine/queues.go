@@ -31,7 +31,7 @@ func (e *Engine) SetQueue(ctx context.Context, q store.Queue, revision int64) (s
 		if is != nil {
 			next.State, next.Actor, next.Reason, next.Until = is.State, is.Actor, is.Reason, is.Until
 			next.Paced, next.Revision, next.Created = is.Paced, is.Revision, is.Created
-			if q.Rate > 0 { // a pause of a slower rate is not waited out
+			if q.Rate > 0 { // the pause of a slower rate is cancelled
 				next.Paced = min(next.Paced, w.tx.now.Wall+q.Each/dag.Micros(q.Rate))
 			}
 			next.Modified = is.Modified
@@ -69,7 +69,7 @@ func (e *Engine) checkQueue(q *store.Queue) error {
 	return nil
 }
 
-// QueueState is the state that a queue shall have.
+// QueueState is the wanted state of a queue.
 type QueueState struct {
 	State  string // active, paused, draining
 	Actor  string
@@ -108,16 +108,16 @@ func (e *Engine) DropQueue(ctx context.Context, name string, revision int64) err
 		case is == nil:
 			return nil, fmt.Errorf("queue %s: %w", name, errkind.ErrNotFound)
 		case w.limits.admission.RunsUse(name):
-			return nil, fmt.Errorf("%w: queue %s is in use: runs hold places in it, or wait for one", errkind.ErrConflict, name)
+			return nil, fmt.Errorf("%w: queue %s is in use: runs hold slots of it, or wait for one", errkind.ErrConflict, name)
 		case w.limits.admission.TasksUse(name):
-			return nil, fmt.Errorf("%w: queue %s is in use: tasks hold places in it, or wait for one", errkind.ErrConflict, name)
+			return nil, fmt.Errorf("%w: queue %s is in use: tasks hold slots of it, or wait for one", errkind.ErrConflict, name)
 		}
 		return nil, nil
 	})
 	return err
 }
 
-// changeQueue has the owner of the gate make a change; a nil row removes the queue.
+// changeQueue makes the admission owner apply a change. A nil row removes the queue.
 func (e *Engine) changeQueue(ctx context.Context, name string, revision int64, change func(*writer, *store.Queue) (*store.Queue, error)) (store.Queue, error) {
 	if err := e.Accepting(); err != nil {
 		return store.Queue{}, err

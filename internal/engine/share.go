@@ -11,12 +11,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The work of a run's owner for the queue slots of the run's tasks. If this node is the admission owner
-// too, it is done in the same transaction. Otherwise the owner sends a message, and slots come by another
-// one.
+// This file is the work of a run's owner for the queue slots of the run's tasks. If this node is also the
+// admission owner, the work is done in the same transaction. Otherwise the owner sends a message, and slots
+// arrive in another one.
 
-// balance tells the gate what has changed of a run's shares; it is called for every run that a
-// transaction touches.
+// balance informs the gate about changed shares of a run. It is called for every run that a transaction
+// touches.
 func (l *limits) balance(r *dag.Run) {
 	for _, name := range r.NewShares() {
 		key, why, err := l.shareKey(r, name)
@@ -67,23 +67,23 @@ func (l *limits) tellShare(r *dag.Run, s *dag.Share, over bool) {
 	l.admission.Enroll(admission.Crew{Run: r.ID, Shard: r.Shard, Priority: r.Priority, Share: *s})
 }
 
-// receiveShare takes in the queue slots that the admission owner has given to a run. The run gives unused
-// slots back. A run that has ended has said so already.
+// receiveShare adds the queue slots that the admission owner has granted to a run. The run gives unused slots
+// back. If the run has ended, it has already sent a message about that.
 func (l *limits) receiveShare(id dag.RunID, given *dag.Share) {
 	if r := l.inMemory()[id]; r != nil && r.PutShare(given) {
 		l.touch(r)
 	}
 }
 
-// refuseTasks fails the tasks of a run that wait for a place in a queue.
+// refuseTasks fails the tasks of a run that wait for a queue slot.
 func (l *limits) refuseTasks(id dag.RunID, queue, why string) {
 	if r := l.inMemory()[id]; r != nil {
 		l.stepSelf(r, dag.Event{Kind: dag.EvRefuse, Queue: queue, Reason: why})
 	}
 }
 
-// listenShare takes in a message about queue slots for tasks. It returns false if the message is about
-// something else.
+// listenShare processes a message about queue slots for tasks. It returns false if the message has another
+// subject.
 func (l *limits) listenShare(said *word) (done bool, err error) {
 	s := said.Share
 	switch {
@@ -94,13 +94,13 @@ func (l *limits) listenShare(said *word) (done bool, err error) {
 	case said.Kind == wordRefuse:
 		l.refuseTasks(said.Run, s.Queue, said.Why)
 	case !l.gateHere():
-		return true, fmt.Errorf("%w: a word for the gate, which is elsewhere", errkind.ErrUnavailable)
+		return true, fmt.Errorf("%w: a message for the admission owner, which is another node", errkind.ErrUnavailable)
 	case said.Kind == wordOver:
 		l.admission.Dismiss(said.Run, s)
 	case said.Kind == wordShare:
 		if !l.admission.Knows(said.Run, s) {
-			// The message may have waited here while the admission owner loaded the rows, and the run may have ended:
-			// slots given to it would never come back. So the run's row says what it wants.
+			// The message may have waited here while the admission owner loaded the rows. If the run has ended in
+			// that time, granted slots would never come back. So the row of the run says what it wants.
 			if s, err = l.shareNow(said.Run, s); s == nil {
 				return true, err
 			}
@@ -134,7 +134,7 @@ func (l *limits) shareNow(id dag.RunID, was *dag.Share) (*dag.Share, error) {
 	return nil, nil
 }
 
-// releasedShares takes what the tasks of a quarantined run have, like released.
+// releasedShares takes back the queue slots of a quarantined run's tasks, like released.
 func (l *limits) releasedShares(r *dag.RunRow, b *store.Batch) {
 	var letters []letter
 	for i := range r.Shares {

@@ -14,7 +14,7 @@ import (
 var (
 	ErrNotFound = errors.New("not found")
 	ErrInvalid  = errors.New("invalid")
-	// ErrNothing answers a request that is right, but leaves nothing to do.
+	// ErrNothing answers a valid request that has no effect.
 	ErrNothing     = errors.New("nothing to do")
 	ErrConflict    = errors.New("conflict")
 	ErrBusy        = errors.New("too many submissions are waiting")
@@ -22,12 +22,12 @@ var (
 	// ErrFull is the ErrUnavailable of a full disk.
 	ErrFull = fmt.Errorf("no room on the disk: %w", ErrUnavailable)
 	// ErrDamaged says that rows were changed from outside and cannot be used.
-	ErrDamaged = errors.New("what is stored is damaged")
-	// ErrFenced answers a report under an old token: its sender holds nothing any more.
+	ErrDamaged = errors.New("the stored data are damaged")
+	// ErrFenced answers a report under an old token: its sender no longer holds the attempt.
 	ErrFenced = errors.New("fenced")
-	// ErrReplayed refuses an occurrence that came before, and means nothing here.
+	// ErrReplayed refuses an occurrence that came before and has no meaning here.
 	ErrReplayed = errors.New("it came before")
-	// ErrPanic is a bug or a damaged row that was met while a run was worked on: the item is guilty, not the
+	// ErrPanic is a bug or a damaged row that was found while a run was processed: the item is guilty, not the
 	// store.
 	ErrPanic = errors.New("panic")
 )

@@ -18,7 +18,7 @@ type errand struct {
 	// beside says that the errand was given in an answer to a report. The next poll may have been sent before
 	// that answer arrived. So a poll that does not name the attempt proves nothing.
 	beside bool
-	ready  bool // it is in worker.ready
+	ready  bool // it is in the list worker.ready
 }
 
 const (
@@ -62,7 +62,7 @@ func (h *Home) refute(w *worker, x *holding) {
 	go func() {
 		v := h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "it has ended before, and its end is not known any more"})
 		if v != workerv1.Verdict_VERDICT_ACCEPTED {
-			return // it was delivered twice
+			return // the attempt was delivered twice
 		}
 		h.Stats.Lost.Add(1)
 		h.log.Warn("an attempt was assigned although its end was reported; it is lost", "code", "attempt_over", "worker", w.member.Name,
@@ -189,16 +189,16 @@ func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
 		k := keyOf(&x.Assignment)
 		job, err := h.cfg.Jobs.Job(context.Background(), &x.Assignment)
 		if err == nil && len(job.Artifacts) > 0 && !w.deposits { // refused by name, never ignored
-			err = fmt.Errorf("task %s keeps artifacts, and worker %s is of a version that brings none: use a newer one", x.Name, w.member.Name)
+			err = fmt.Errorf("task %s keeps artifacts, and worker %s has a version that cannot send them: use a newer one", x.Name, w.member.Name)
 		}
 		if errors.Is(err, ErrEnding) {
 			continue
 		}
 		if err == nil && job.Inputs && !w.fetches {
-			err = fmt.Errorf("task %s gets files of other tasks, and worker %s is of a version that fetches none: use a newer one", x.Name, w.member.Name)
+			err = fmt.Errorf("task %s gets files of other tasks, and worker %s has a version that cannot fetch them: use a newer one", x.Name, w.member.Name)
 		}
 		if err == nil && len(job.Secrets) > 0 && !w.masks {
-			err = fmt.Errorf("task %s uses secrets, and worker %s is of a version that does not mask them: use a newer one", x.Name, w.member.Name)
+			err = fmt.Errorf("task %s uses secrets, and worker %s has a version that does not mask them: use a newer one", x.Name, w.member.Name)
 		}
 		if err != nil {
 			go h.answerFor(w, failed(k, h.cfg.Jobs.Refused(err)))

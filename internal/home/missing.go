@@ -75,7 +75,7 @@ func (h *Home) missing(q *question) (missing []engine.Held, err error) {
 	case w == nil:
 		return nil, away(q.Handler)
 	case w.said == nil:
-		return nil, fmt.Errorf("worker %s has not said yet what it has", w.member.Name)
+		return nil, fmt.Errorf("worker %s has not reported its attempts yet", w.member.Name)
 	}
 	for _, is := range q.List {
 		k := key{is.Run, is.Task, is.Token}
@@ -87,11 +87,11 @@ func (h *Home) missing(q *question) (missing []engine.Held, err error) {
 			if !x.missing {
 				x.missing = true
 				h.Stats.Lost.Add(1)
-				w.stops = append(w.stops, stop{key: k, kill: true}) // it may arrive late
+				w.stops = append(w.stops, stop{key: k, kill: true}) // the attempt may arrive late
 				go h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "its worker has not taken it up"})
 			}
 			missing = append(missing, is)
-		case w.has(k) && !w.settled.has(k): // it waits for a slot, or its report is on its way
+		case w.has(k) && !w.settled.has(k): // the attempt waits for a slot, or its report is on its way
 		default:
 			missing = append(missing, is)
 		}

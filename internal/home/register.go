@@ -95,14 +95,14 @@ func (h *Home) enter(ctx context.Context) (leave func(), err error) {
 func (h *Home) welcome(ctx context.Context, w *worker) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := ctx.Err(); err != nil { // it registers again, under another lease
+	if err := ctx.Err(); err != nil { // the worker registers again, under another lease
 		return err
 	}
 	if old := h.workers[w.member.Handler]; old != nil {
 		h.detach(old)
 	}
-	// When the row of this worker was written, the row of an older worker of the same name was removed. The
-	// older worker learns it now, and ends its attempts.
+	// When the row of this worker was written, the row of an older worker of the same name was removed. The older
+	// worker is informed now, and ends its attempts.
 	for _, old := range slices.Clone(h.lenders.named[w.member.Name]) {
 		if !old.local && old.member.Handler < w.member.Handler {
 			h.detach(old)
@@ -232,7 +232,7 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 	bad := fmt.Errorf
 	switch _, err := uuid.Parse(in.Uuid); {
 	case err != nil:
-		return bad("uuid %q is none", in.Uuid)
+		return bad("uuid %q is not a UUID", in.Uuid)
 	case !Plain(in.Name):
 		return bad("name %q: want 1 to %d printable characters without spaces", in.Name, nameMax)
 	case in.Slots < 1 || in.Slots > slotsMax:
@@ -242,7 +242,7 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 	case len(in.Running) > attemptsMax || len(in.Ended) > attemptsMax:
 		return bad("more than %d attempts", attemptsMax)
 	case in.CpuMillis < 0 || in.MemoryBytes < 0:
-		return bad("cpu %d or memory %d is less than none", in.CpuMillis, in.MemoryBytes)
+		return bad("cpu %d or memory %d is negative", in.CpuMillis, in.MemoryBytes)
 	case len(in.Version) > nameMax || !utf8.ValidString(in.Version):
 		return bad("version: want at most %d bytes", nameMax)
 	}

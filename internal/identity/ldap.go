@@ -22,7 +22,7 @@ import (
 
 // ErrNobody is the answer to every sign-in that does not succeed because of the person: no such account, a
 // wrong password, an account that cannot sign in.
-var ErrNobody = errors.New("the directory signs nobody in under this name and password")
+var ErrNobody = errors.New("the directory has no account with this name and password")
 
 // Directory is a directory that is asked by LDAP.
 type Directory struct {
@@ -88,7 +88,7 @@ func (d *Directory) told(err error) {
 	d.away = err != nil
 }
 
-// dial connects to the directory. Everything that follows on the connection has to be done by the end of ctx.
+// dial connects to the directory. All work on the connection must be done by the end of ctx.
 func (d *Directory) dial(ctx context.Context) (*ldap.Conn, error) {
 	u, err := url.Parse(d.of.URL)
 	if err != nil {
@@ -136,7 +136,7 @@ func (d *Directory) dial(ctx context.Context) (*ldap.Conn, error) {
 	return c, nil
 }
 
-// boundedConn bounds what is read of a connection.
+// boundedConn bounds the bytes that are read from a connection.
 type boundedConn struct {
 	net.Conn
 	left int
@@ -173,7 +173,7 @@ func (d *Directory) person(c *ldap.Conn, name, password string) (who Person, err
 			because(fmt.Errorf("user_filter finds several entries for %.100q", name))
 	case err != nil:
 		return who, fmt.Errorf("search of people: %w", err)
-	case len(found.Entries) == 0: // also where the answer is only a referral, which is not followed
+	case len(found.Entries) == 0: // also if the answer is only a referral, which is not followed
 		return who, ErrNobody
 	}
 	entry := found.Entries[0]
@@ -232,7 +232,7 @@ func (d *Directory) bindSelf(c *ldap.Conn) error {
 	return nil
 }
 
-// bindAs binds as a person. What says that the person cannot sign in is ErrNobody.
+// bindAs binds as a person. It returns ErrNobody if the person cannot sign in.
 func bindAs(c *ldap.Conn, dn, password string) error {
 	err := c.Bind(dn, password)
 	for _, code := range [...]uint16{ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication, ldap.LDAPResultNoSuchObject,
@@ -257,8 +257,8 @@ func textOf(value []byte) string {
 	return text
 }
 
-// Check connects to the directory, binds as the account of this server, and looks at the bases of the
-// searches. It returns an error that names the first fault.
+// Check connects to the directory, binds as the account of this server, and checks the bases of the searches.
+// It returns an error that names the first fault.
 func (d *Directory) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
@@ -267,7 +267,7 @@ func (d *Directory) Check(ctx context.Context) error {
 		return fmt.Errorf("connect: %w", cut(err))
 	}
 	defer c.Close()
-	if d.of.UserDN != "" { // the server has no account there, and can see nothing
+	if d.of.UserDN != "" { // the server has no account there, and cannot search
 		return nil
 	}
 	if err := d.bindSelf(c); err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// LDAP is a directory in which people have accounts. In its texts, {name} is what a person gave as the name,
-// and {dn} is the entry of the person.
+// LDAP is a directory in which people have accounts. In its texts, {name} stands for the name that a person
+// typed, and {dn} for the entry of that person.
 type LDAP struct {
 	Name string `json:"name"`
 	// URL is ldaps://HOST, or ldap://HOST for StartTLS.
 	URL string `json:"url"`
-	// CAFile holds the authorities that the server trusts; "": those of the system.
+	// CAFile holds the authorities that the server trusts; "": the authorities of the system.
 	CAFile string `json:"ca_file"`
 	// Plaintext sends passwords without TLS. It counts for ldap:// on loopback only.
 	Plaintext bool `json:"plaintext"`
@@ -28,11 +28,11 @@ type LDAP struct {
 	UserFilter       string `json:"user_filter"`  // "": (uid={name})
 	GroupBase        string `json:"group_base"`   // "": people are in no groups
 	GroupFilter      string `json:"group_filter"` // "": (member={dn})
-	// The attributes: what a new user is called, what an account keeps for ever, and what a group is called.
+	// The attributes: the name of a new user, the permanent id of an account, and the name of a group.
 	NameAttribute  string `json:"name_attribute"`  // "": uid
 	IDAttribute    string `json:"id_attribute"`    // "": entryUUID
 	GroupAttribute string `json:"group_attribute"` // "": cn
-	// Roles and RequireGroup are as those of a Mapping.
+	// Roles and RequireGroup have the meaning that they have in a Mapping.
 	Roles        map[string][]string `json:"roles"`
 	RequireGroup string              `json:"require_group"`
 }
@@ -41,13 +41,13 @@ func (l *LDAP) mapping() *Mapping {
 	return &Mapping{Roles: l.Roles, RequireGroup: l.RequireGroup}
 }
 
-// fill replaces {name} and {dn}, each one escaped for the place where it stands.
+// fill replaces {name} and {dn}, each with the escapes that its position requires.
 func fill(text, name, dn string, escape func(string) string) string {
 	return strings.NewReplacer("{name}", escape(name), "{dn}", escape(dn)).Replace(text)
 }
 
-// check refuses settings that sign no person in, or that show passwords to others on the way. It fills in the
-// values that are absent.
+// check refuses settings that sign in nobody, or that show passwords to others on the way. It fills in absent
+// values.
 func (l *LDAP) check(checkNamespace func(string) error) (err error) {
 	for _, one := range [...]struct {
 		to    *string
@@ -64,11 +64,11 @@ func (l *LDAP) check(checkNamespace func(string) error) (err error) {
 	case (l.UserDN == "") == (l.BindDN == ""):
 		return errors.New("want either user_dn, such as uid={name},ou=people,dc=example,dc=com, or bind_dn with bind_password_file and user_base")
 	case l.UserDN != "" && !strings.Contains(l.UserDN, "{name}"):
-		return errors.New("user_dn has no {name}, so everybody would be one account")
+		return errors.New("user_dn has no {name}, so all people would be one account")
 	case l.BindDN != "" && (l.BindPasswordFile == "" || l.UserBase == ""):
 		return errors.New("bind_dn needs bind_password_file, a file that only this user can read, and user_base")
 	case !strings.Contains(l.UserFilter, "{name}"):
-		return errors.New("user_filter has no {name}, so everybody would be one account")
+		return errors.New("user_filter has no {name}, so all people would be one account")
 	case l.GroupBase == "" && len(l.Roles)+len(l.RequireGroup) > 0:
 		return errors.New("roles and require_group need group_base: without it, people are in no groups")
 	}
@@ -102,7 +102,7 @@ func (l *LDAP) checkURL() error {
 	case u.Scheme != "ldaps" && u.Scheme != "ldap":
 		return fmt.Errorf("url: %.200q begins neither with ldaps:// nor with ldap://, which uses StartTLS", l.URL)
 	case l.Plaintext && (u.Scheme == "ldaps" || !loopback(u.Hostname())):
-		return errors.New("plaintext counts only for ldap:// on loopback, such as ldap://127.0.0.1: elsewhere others on the way could read passwords")
+		return errors.New("plaintext is allowed only for ldap:// on loopback, such as ldap://127.0.0.1: elsewhere others on the way could read passwords")
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ type Kind int
 // The kinds of refusals.
 const (
 	_            Kind = iota
-	Away              // the provider does not answer, or not as it should
+	Away              // the provider does not answer, or answers wrongly
 	Stale             // the answer belongs to no sign-in that this browser has begun
 	Denied            // the provider did not sign the person in
 	OtherIssuer       // another provider has answered
@@ -38,7 +38,7 @@ type Refusal struct {
 	Kind  Kind
 	Text  string
 	Cause error
-	Told  bool // the log has the cause already
+	Told  bool // the log already has the cause
 }
 
 func (r *Refusal) Error() string { return r.Text }
@@ -55,7 +55,7 @@ func (r *Refusal) because(err error) *Refusal {
 	return r
 }
 
-// causeMax bounds the text of a cause, in bytes. It may hold what the provider has sent.
+// causeMax bounds the text of a cause, in bytes. The text may hold data of the provider.
 const causeMax = 500
 
 // cut returns an error with a text that is not too long for the log.
@@ -83,10 +83,10 @@ type Person struct {
 }
 
 const (
-	// describedFor is how long the description of a provider counts. If a newer one cannot be had, the older
-	// one counts on.
+	// describedFor is the age up to which the description of a provider is used without another reading. If no
+	// newer one can be read, the older one stays in use.
 	describedFor = time.Hour
-	// awayFor is how long a provider that did not answer is not asked again.
+	// awayFor is the time for which a provider that did not answer is not asked again.
 	awayFor = 3 * time.Second
 	// groupsMax bounds the groups of a person, textMax the length of one and of a subject, in bytes.
 	groupsMax = 5000
@@ -104,12 +104,12 @@ type Provider struct {
 	log    *slog.Logger
 
 	mu    sync.Mutex // protects following fields
-	is    *described // nil: it has not answered yet
-	asked time.Time  // when it answered last, or failed to
+	is    *described // nil: the provider has not answered yet
+	asked time.Time  // the time of the last answer or failure
 	err   error      // of that call
 }
 
-// described is what a provider says of itself.
+// described is the description that a provider publishes of itself.
 type described struct {
 	*oidc.Provider
 	verifier *oidc.IDTokenVerifier
@@ -130,8 +130,8 @@ func (p *Provider) Name() string { return p.of.Name }
 // Issuer is the issuer of the provider.
 func (p *Provider) Issuer() string { return p.of.Issuer }
 
-// describe returns what the provider says of itself. Callers at once make one call. It does not end when its
-// caller leaves, because that says nothing of the provider.
+// describe returns the description of the provider. Several callers at the same time make one call. The call
+// continues if its caller leaves, because its result serves the others.
 func (p *Provider) describe(ctx context.Context) (*described, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,9 +224,9 @@ func (p *Provider) oauth(d *described, redirect string) (*oauth2.Config, error) 
 		Scopes: append([]string{oidc.ScopeOpenID}, p.of.Scopes...)}, nil
 }
 
-// Begin returns the address at the provider to which a browser is sent, and the value of the cookie that it
-// keeps meanwhile. redirect is where the provider sends the browser back; back is the path of the page that
-// follows.
+// Begin returns the address at the provider to which a browser is sent, and the value of the cookie that the
+// browser keeps in the meantime. redirect is the address to which the provider sends the browser back. back
+// is the path of the page that follows.
 func (p *Provider) Begin(ctx context.Context, redirect, back string) (address, cookie string, err error) {
 	d, err := p.describe(ctx)
 	if err != nil {
@@ -242,7 +242,7 @@ func (p *Provider) Begin(ctx context.Context, redirect, back string) (address, c
 }
 
 // Finish returns the person that the answer of the provider names, and the path of the page that follows.
-// cookie is what Begin returned to this browser, answer the query of its request.
+// cookie is the value that Begin returned to this browser. answer is the query of its request.
 func (p *Provider) Finish(ctx context.Context, cookie, redirect string, answer url.Values) (who Person, back string, err error) {
 	f, ok := flowOf(cookie, time.Now())
 	if !ok || !hmac.Equal([]byte(single(answer, "state")), []byte(f.value("state", p.of.Name, redirect))) {
@@ -286,13 +286,13 @@ func (p *Provider) Finish(ctx context.Context, cookie, redirect string, answer u
 		err = fmt.Errorf("the subject has %d bytes; want 1 to %d", len(id.Subject), textMax)
 	}
 	if err != nil {
-		return who, "", refuse(BadToken, "the identity provider %s vouches for nobody: its ID token is not valid; sign in again, or ask an administrator", p.of.Name).because(err)
+		return who, "", refuse(BadToken, "the identity provider %s has sent an ID token that is not valid; sign in again, or ask an administrator", p.of.Name).because(err)
 	}
 	who, err = p.person(ctx, d, id, token)
 	return who, f.back, err
 }
 
-// meant refuses an ID token that was made for another client of the provider, which passes it on.
+// meant refuses an ID token that was made for another client of the provider and is passed on by it.
 func (p *Provider) meant(id *oidc.IDToken) error {
 	var to struct {
 		Azp string `json:"azp"`
@@ -306,8 +306,8 @@ func (p *Provider) meant(id *oidc.IDToken) error {
 	return nil
 }
 
-// person reads what the provider says of a person: in the ID token, and where that lacks the groups or a
-// name, at the provider's own address for that.
+// person reads the provider's data about a person from the ID token. If the token lacks the groups or a name,
+// person reads them from the provider's userinfo address.
 func (p *Provider) person(ctx context.Context, d *described, id *oidc.IDToken, token *oauth2.Token) (who Person, err error) {
 	said := map[string]json.RawMessage{}
 	if err := id.Claims(&said); err != nil {
@@ -316,11 +316,11 @@ func (p *Provider) person(ctx context.Context, d *described, id *oidc.IDToken, t
 	if (said[p.of.GroupsClaim] == nil || said["preferred_username"] == nil) && d.UserInfoEndpoint() != "" {
 		info, err := d.UserInfo(p.with(ctx), oauth2.StaticTokenSource(token))
 		if err != nil {
-			return who, p.away(fmt.Errorf("what it says of a person: %w", err))
+			return who, p.away(fmt.Errorf("its data about the person: %w", err))
 		}
 		more := map[string]json.RawMessage{}
 		if err := info.Claims(&more); err != nil || info.Subject != id.Subject {
-			return who, refuse(BadToken, "the identity provider %s speaks of another person; sign in again", p.of.Name).because(err)
+			return who, refuse(BadToken, "the identity provider %s has answered for another person; sign in again", p.of.Name).because(err)
 		}
 		for name, value := range more {
 			if said[name] == nil {
@@ -331,7 +331,7 @@ func (p *Provider) person(ctx context.Context, d *described, id *oidc.IDToken, t
 	who = Person{Issuer: id.Issuer, Subject: id.Subject, Source: "oidc:" + p.of.Name}
 	for _, name := range []string{"preferred_username", "email"} {
 		var text string
-		if verified := string(said["email_verified"]); name == "email" && verified != "true" && verified != `"true"` { // some write a text
+		if verified := string(said["email_verified"]); name == "email" && verified != "true" && verified != `"true"` { // some providers write a text
 			continue
 		}
 		if json.Unmarshal(said[name], &text) == nil && text != "" {
@@ -346,7 +346,7 @@ func (p *Provider) person(ctx context.Context, d *described, id *oidc.IDToken, t
 	return who, err
 }
 
-// groupsOf reads a claim that is a list of groups, one group, or not there.
+// groupsOf reads a claim that is a list of groups, one group, or absent.
 func groupsOf(raw json.RawMessage) (groups []string, err error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -366,7 +366,7 @@ func groupsOf(raw json.RawMessage) (groups []string, err error) {
 	return groups, nil
 }
 
-// single is a parameter that is there once.
+// single returns a parameter that occurs once.
 func single(q url.Values, name string) string {
 	if len(q[name]) != 1 {
 		return ""
@@ -374,7 +374,8 @@ func single(q url.Values, name string) string {
 	return q[name][0]
 }
 
-// errorCode is an error code of OAuth as it may be shown: the answer comes by way of the browser.
+// errorCode returns an error code of OAuth in a form that is safe to show, because the answer comes through
+// the browser.
 func errorCode(text string) string {
 	odd := func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' }
 	if text == "" || len(text) > 50 || strings.ContainsFunc(text, odd) {

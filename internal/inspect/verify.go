@@ -77,7 +77,7 @@ func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
 	v.rec, v.g = rec, nil
 	r := &rec.Run
 	if r.Cause == dag.CauseCorrupt {
-		return // quarantined, and says so
+		return // the run is quarantined, and its row says so
 	}
 	if rec.Bad != nil {
 		v.fail("readable", dag.LeaderTask, "%v", rec.Bad)
@@ -141,7 +141,7 @@ func (v *verifier) states() {
 		return
 	}
 	if !r.State.Terminal() {
-		if r.State != dag.RunWaiting { // one that came back may have nothing left to do; it says so when there is a place for it
+		if r.State != dag.RunWaiting { // a revived run may have nothing left to do; it says so when it gets a slot
 			v.unsettled(views)
 		}
 		v.shares(views)
@@ -178,7 +178,7 @@ func (v *verifier) states() {
 	}
 }
 
-// unsettled: a live run has something left to do.
+// unsettled: a live run has work left.
 func (v *verifier) unsettled(views []dag.TaskView) {
 	for t := range views {
 		if !views[t].State.Terminal() {
@@ -206,7 +206,7 @@ func (v *verifier) order() {
 		}
 		for _, n := range v.g.Needs(a.Task) {
 			if done[n] > given && !v.redone(n, a) {
-				v.fail("order", a.Task, "attempt %d was handed out by transaction %d, task %s which it needs ended in %d", a.Token, given, v.g.Name(n), done[n])
+				v.fail("order", a.Task, "attempt %d was assigned by transaction %d, and the needed task %s ended in %d", a.Token, given, v.g.Name(n), done[n])
 			}
 		}
 	}
@@ -251,8 +251,8 @@ type attemptOf struct {
 	token dag.Token
 }
 
-// history: seqs rise, every attempt has exactly one hand-over and, if it ended, exactly
-// one end under its token; one that was lost may have ended its task, too.
+// history: seqs rise. Every attempt has exactly one assignment and, if it ended, exactly one end under its
+// token. A lost attempt may have ended its task, too.
 func (v *verifier) history(events []dag.EventRow) {
 	given, ended, lost := map[attemptOf]int{}, map[attemptOf]int{}, map[attemptOf]int{}
 	v.given, v.ended, v.marked = map[attemptOf]int64{}, map[attemptOf]int64{}, map[dag.TaskID][]int64{}
@@ -272,11 +272,11 @@ func (v *verifier) history(events []dag.EventRow) {
 			case dag.RecAssigned, dag.RecDeferred:
 				given[attemptOf{rec.Task, rec.Token}]++
 				v.given[attemptOf{rec.Task, rec.Token}] = seq
-			case dag.RecMarked: // a decision has its row, and no holder
+			case dag.RecMarked: // a decision has a row of its own, and no holder
 				v.marked[rec.Task] = append(v.marked[rec.Task], seq)
 				given[attemptOf{rec.Task, rec.Token}]++
 				ended[attemptOf{rec.Task, rec.Token}]++
-			case dag.RecRecovered: // of one task that an operator had done again; it may have no row of its own
+			case dag.RecRecovered: // the record is about a task that an operator has repeated; it may have no row of its own
 				if rec.Text == dag.MarkRetry.String() {
 					v.marked[rec.Task] = append(v.marked[rec.Task], seq)
 				}
@@ -294,7 +294,7 @@ func (v *verifier) history(events []dag.EventRow) {
 		a := &v.rec.Attempts[i]
 		k := attemptOf{a.Task, a.Token}
 		if given[k] != 1 {
-			v.fail("one hand-over", a.Task, "attempt %d was handed out %d times in its history", a.Token, given[k])
+			v.fail("one hand-over", a.Task, "attempt %d was assigned %d times in its history", a.Token, given[k])
 		}
 		if a.State == dag.AttemptLost && ended[k] <= 1 {
 			ended[k] = lost[k]

@@ -16,8 +16,8 @@ type claimCount struct {
 
 type places struct {
 	taken int
-	limit int32 // the greatest that one of them was granted under; 0: any number
-	any   bool  // one was granted under no limit
+	limit int32 // the greatest limit under which one of them was granted; 0: any number
+	any   bool  // one was granted without a limit
 }
 
 type locked struct{ family, run dag.RunID }
@@ -26,7 +26,7 @@ type locked struct{ family, run dag.RunID }
 func (v *verifier) claim(rec *store.RunRecord) {
 	r, c := &rec.Run, rec.Run.Claim
 	if r.State.Terminal() && len(r.Shares) > 0 {
-		v.fail("claims end with the run", dag.LeaderTask, "the run is %s, its tasks have places in %d queues", r.State, len(r.Shares))
+		v.fail("claims end with the run", dag.LeaderTask, "the run is %s, its tasks have slots of %d queues", r.State, len(r.Shares))
 	}
 	if c == nil {
 		return
@@ -80,7 +80,7 @@ func (v *verifier) shares(views []dag.TaskView) {
 	for i := range r.Shares {
 		s := &r.Shares[i]
 		if used[s.Queue] > s.Has() {
-			v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are with handlers, it has %d places in queue %s", used[s.Queue], s.Has(), s.Queue)
+			v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are with handlers, it has %d slots of queue %s", used[s.Queue], s.Has(), s.Queue)
 		}
 		delete(used, s.Queue)
 		p := v.claims.tasks[s.Line()]
@@ -95,7 +95,7 @@ func (v *verifier) shares(views []dag.TaskView) {
 		}
 	}
 	for q, n := range used {
-		v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are with handlers, it has no places in queue %s", n, q)
+		v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are with handlers, it has no slots of queue %s", n, q)
 	}
 }
 

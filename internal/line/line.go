@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// Protocol is the value of the header Upgrade that asks for a line. Path ends the address of such a
+	// Protocol is the value of the header Upgrade that requests a line. Path is the end of the address of such a
 	// request.
 	Protocol = "skein-line"
 	Path     = "Line"
@@ -25,12 +25,13 @@ const (
 	// lifeMax is the time for which a line is served. It bounds the life of a line whose caller has gone
 	// without a message.
 	lifeMax = time.Minute
-	// useMax is for how long calls begin on a line: what begins then arrives before it ends.
+	// useMax is the time for which calls may begin on a line. A call that begins in this time arrives before the
+	// line ends.
 	useMax = 50 * time.Second
 	// CallMax bounds a call, ReplyMax its reply, in bytes.
 	CallMax  = 1 << 20
 	ReplyMax = 64 << 20
-	// replyTime bounds the making of a reply, and its writing.
+	// replyTime bounds the time to make a reply, and the time to write it.
 	replyTime = 10 * time.Second
 )
 
@@ -42,14 +43,14 @@ type Refused struct {
 
 func (e *Refused) Error() string { return e.Text }
 
-// Unauthenticated is the code of Refused for a caller whose credential does not count any more. gRPC uses the
+// Unauthenticated is the code of Refused for a caller whose credential is not valid any more. gRPC uses the
 // same number.
 const Unauthenticated = 16
 
 type checkKey struct{}
 
-// Checked adds a check to the context of a request. Every call on the line that begins with the request
-// must pass it. The rights that let the request in may end before the line does.
+// Checked adds a check to the context of a request. Every call on the line that begins with the request must
+// pass the check. The rights of the request may end before the line does.
 func Checked(ctx context.Context, check func() error) context.Context {
 	return context.WithValue(ctx, checkKey{}, check)
 }
@@ -77,14 +78,14 @@ type Lines struct {
 	life  time.Duration
 }
 
-// NewLines makes room for lines, until Close.
+// NewLines returns Lines that accept lines until Close.
 func NewLines() *Lines {
 	l := &Lines{open: map[net.Conn]struct{}{}, life: lifeMax}
 	l.ended, l.end = context.WithCancel(context.Background())
 	return l
 }
 
-// Close ends all lines and waits until nothing is answered any more.
+// Close ends all lines and waits until all calls under way are answered.
 func (l *Lines) Close() {
 	l.mu.Lock()
 	l.over = true
@@ -96,8 +97,8 @@ func (l *Lines) Close() {
 	l.busy.Wait()
 }
 
-// Serve makes a line of a request and answers its calls, until it ends. The call is answer's until it
-// returns.
+// Serve makes a line of a request and answers its calls, until the line ends. answer owns the bytes of a call
+// until it returns.
 func (l *Lines) Serve(w http.ResponseWriter, r *http.Request, answer func(ctx context.Context, call []byte) ([]byte, error)) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), Protocol) {
 		w.Header().Set("Upgrade", Protocol)
@@ -114,7 +115,7 @@ func (l *Lines) Serve(w http.ResponseWriter, r *http.Request, answer func(ctx co
 		return
 	}
 	defer l.remove(conn)
-	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })() // its caller is allowed to call no more
+	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })() // its caller may make no further calls
 	now := time.Now()
 	if errors.Join(conn.SetReadDeadline(now.Add(l.life)), conn.SetWriteDeadline(now.Add(l.life+2*replyTime))) != nil {
 		return
@@ -161,7 +162,7 @@ func (l *Lines) remove(c net.Conn) {
 	l.busy.Done()
 }
 
-// read reads a call into the room of the one before.
+// read reads a call into the buffer of the previous one.
 func read(from *bufio.Reader, room []byte) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {
@@ -193,7 +194,7 @@ func framed(b, out []byte, err error) []byte {
 	return append(b, out...)
 }
 
-// Line is the caller's side. One call goes over it at a time.
+// Line is the side of the caller. It carries one call at a time.
 type Line struct {
 	conn io.ReadWriteCloser
 	from *bufio.Reader
@@ -202,10 +203,9 @@ type Line struct {
 }
 
 // ErrNone: the server at this address serves no lines.
-var ErrNone = errors.New("there are no lines here")
+var ErrNone = errors.New("this server serves no lines")
 
-// Open asks for a line at a URL. The transport must speak HTTP/1.1. After ErrNone it is useless to ask
-// again.
+// Open requests a line at a URL. The transport must speak HTTP/1.1. After ErrNone, another try is useless.
 func Open(ctx context.Context, t http.RoundTripper, url string, header http.Header) (*Line, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

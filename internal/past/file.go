@@ -34,7 +34,7 @@ func read(file string) (m knowledge, err error) {
 		return m, nil
 	}
 	if err == nil && info.Size() > fileMax {
-		err = fmt.Errorf("%s is of %d bytes, and at most %d make sense", file, info.Size(), fileMax)
+		err = fmt.Errorf("%s has %d bytes; at most %d are read", file, info.Size(), fileMax)
 	}
 	if err != nil {
 		return m, err

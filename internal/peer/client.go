@@ -26,9 +26,9 @@ const (
 	// sendersMax bounds the calls under way; reports beyond wait in memory, one per slot at
 	// most.
 	sendersMax = 16
-	checksMax  = 64 // that wait; they are asked again
+	checksMax  = 64 // the calls that may wait; dropped ones are made again
 	blindMax   = 2 * time.Second
-	cancelsMax = 1024 // that wait; a reload of the owner asks again for what is dropped
+	cancelsMax = 1024 // the cancels that may wait; a reload of the owner sends dropped ones again
 )
 
 // Client is the engine's Peers.
@@ -50,7 +50,7 @@ type Client struct {
 
 	mu      sync.Mutex // protects following fields
 	waiting []report
-	pending map[engine.AttemptID]int // attempts of which something has not arrived
+	pending map[engine.AttemptID]int // attempts with a report that has not arrived
 }
 
 // target is a list of cancels for one handler.
@@ -98,10 +98,10 @@ func (c *Client) Report(r engine.Report) {
 	}
 }
 
-// Waiting is how many reports have not arrived.
+// Waiting is the number of reports that have not arrived.
 func (c *Client) Waiting() int { return int(c.left.Load()) }
 
-// Pending reports whether something that an attempt reported has not arrived.
+// Pending reports whether a report of an attempt has not arrived.
 func (c *Client) Pending(id engine.AttemptID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,11 +112,11 @@ func attemptOf(r *engine.Report) engine.AttemptID {
 	return engine.AttemptID{Run: r.Run, Task: r.Task, Token: r.Token}
 }
 
-// arrived counts a report that need not be sent any more; taken: an owner took it.
+// arrived counts a report that need not be sent any more. taken reports whether an owner accepted it.
 func (c *Client) arrived(r *report, taken bool) {
 	id := attemptOf(&r.Report)
 	c.mu.Lock()
-	if taken { // otherwise it stays pending: the next process of this node has to say it again
+	if taken { // otherwise it stays pending: the next process of this node has to report it again
 		if c.pending[id]--; c.pending[id] == 0 {
 			delete(c.pending, id)
 		}
@@ -206,7 +206,7 @@ func (c *Client) take() []report {
 	return all
 }
 
-// deliver sends one report to the present owner of its run, which may be this node again.
+// deliver sends one report to the present owner of its run. The owner may be this node again.
 func (c *Client) deliver(ctx context.Context, r report) {
 	taken := false
 	defer func() { c.arrived(&r, taken) }()
@@ -236,7 +236,7 @@ func (c *Client) try(ctx context.Context, r report) error {
 	}
 	owner, ok := c.dir.OwnerOf(row.Shard)
 	if !ok {
-		return fmt.Errorf("nobody owns shard %d now", row.Shard)
+		return fmt.Errorf("no node owns shard %d now", row.Shard)
 	}
 	if owner.Handler == c.dir.Self().Handler {
 		_, err := c.engine.Hear(ctx, r.Handler, r.Report)
@@ -247,7 +247,7 @@ func (c *Client) try(ctx context.Context, r report) error {
 
 func (c *Client) sendCancels(ctx context.Context, t target) {
 	m, ok := c.dir.Member(t.handler)
-	if ok && m.Worker { // its home tells it
+	if ok && m.Worker { // its home informs it
 		m, ok = c.dir.Member(m.Home)
 	}
 	if !ok {
@@ -262,7 +262,7 @@ func (c *Client) sendCancels(ctx context.Context, t target) {
 func (c *Client) Confirm(h dag.HandlerID, ids []engine.AttemptID) {
 	select {
 	case c.checks <- question{h, ids}:
-	default: // it is asked again
+	default: // the owner will ask it again
 	}
 }
 
@@ -276,7 +276,7 @@ func (c *Client) sendCheck(ctx context.Context, q question) {
 	}
 }
 
-// Blind reports whether all of these members, of which there may be none, say that they are blind.
+// Blind reports whether all of these members report that they are blind. It is true if there are no members.
 func (c *Client) Blind(ctx context.Context, members []store.Member) bool {
 	ctx, cancel := context.WithTimeout(ctx, blindMax)
 	defer cancel()
@@ -295,7 +295,7 @@ func (c *Client) Blind(ctx context.Context, members []store.Member) bool {
 func (c *Client) Nudge(s dag.ShardID) {
 	select {
 	case c.nudges <- s:
-	default: // it looks by itself soon
+	default: // the node will look by itself soon
 	}
 }
 
@@ -331,7 +331,7 @@ func (c *Client) authorize(r *http.Request) error {
 	return c.vouch(r, body)
 }
 
-// answerMax bounds what is read of an answer.
+// answerMax bounds the bytes that are read of an answer.
 const answerMax = 1 << 20
 
 // Open opens a stream of another node, which lasts until ctx ends, or the stream does.

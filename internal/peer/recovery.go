@@ -19,7 +19,7 @@ func (c *Client) Check(ctx context.Context, s dag.ShardID, list []engine.Suspect
 	m, ok := c.dir.OwnerOf(s)
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("nobody owns shard %d now", s)
+		return 0, fmt.Errorf("no node owns shard %d now", s)
 	case m.Handler == c.dir.Self().Handler: // since just now
 		return c.engine.CheckAll(ctx, list)
 	}
@@ -35,7 +35,7 @@ func (c *Client) Missing(ctx context.Context, h dag.HandlerID, list []engine.Hel
 	return missing, c.Call(ctx, m, holdPath, list, &missing)
 }
 
-// answering is a call with an answer: in JSON, out JSON.
+// answering handles a call with an answer: in and out are JSON.
 func answering[In, Out any](f func(context.Context, In) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in In
@@ -51,7 +51,7 @@ func answering[In, Out any](f func(context.Context, In) (Out, error)) http.Handl
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		default:
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(out) // who asked has gone
+			_ = json.NewEncoder(w).Encode(out) // the caller may have gone
 		}
 	}
 }

@@ -15,17 +15,17 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// submitMax is how long the owner of a shard may take to accept a run.
+// submitMax bounds the time in which the owner of a shard may accept a run.
 const submitMax = 5 * time.Second
 
-// submitted is the owner's answer to a submission. One that is no answer is an error of HTTP.
+// submitted is the owner's answer to a submission. An answer of another form is an error of HTTP.
 type submitted struct {
 	engine.Accepted
 	Kind string // of the refusal; "": accepted
 	Text string
 }
 
-// refusals are final on every node: another node would refuse, too.
+// refusals are final on every node, because another node would refuse, too.
 var refusals = []struct {
 	kind string
 	err  error
@@ -46,8 +46,8 @@ type refusal struct {
 func (r *refusal) Error() string { return r.text }
 func (r *refusal) Unwrap() error { return r.kind }
 
-// Submit sends a submission to the owner of its shard. If there is none, or it does not answer, the run is
-// deposited for the next owner. The id of the run is chosen here, so both ways lead to the same run.
+// Submit sends a submission to the owner of its shard. If there is no owner, or it does not answer, the run
+// is deposited for the next owner. This node chooses the id of the run, so both ways lead to the same run.
 func (c *Client) Submit(ctx context.Context, s dag.ShardID, sub engine.Submission) (engine.Accepted, error) {
 	if sub.ID.IsZero() {
 		sub.ID = engine.NewRunID()
@@ -76,7 +76,7 @@ func (c *Client) submitTo(ctx context.Context, m store.Member, sub *engine.Submi
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if err := c.authorize(req); err != nil {
-		return engine.Accepted{}, fmt.Errorf("prove to node %s who calls: %w", m.Name, err)
+		return engine.Accepted{}, fmt.Errorf("prove the caller to node %s: %w", m.Name, err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -98,10 +98,10 @@ func (c *Client) submitTo(ctx context.Context, m store.Member, sub *engine.Submi
 			return a.Accepted, &refusal{r.err, a.Text}
 		}
 	}
-	return a.Accepted, fmt.Errorf("node %s refuses by a word that this one does not know: %s", m.Name, a.Kind)
+	return a.Accepted, fmt.Errorf("node %s refuses with a reason that this node does not know: %s", m.Name, a.Kind)
 }
 
-// takeSubmission is the owner's side.
+// takeSubmission handles a submission at the owner.
 func takeSubmission(e Engine) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var sub engine.Submission
@@ -111,7 +111,7 @@ func takeSubmission(e Engine) http.HandlerFunc {
 		a, err := e.Submit(r.Context(), sub)
 		out := submitted{Accepted: a}
 		if a.Run == sub.ID {
-			out.Existing = false // this submission made it, perhaps by another way
+			out.Existing = false // this submission made the run, perhaps by another way
 		}
 		for _, k := range refusals {
 			if errors.Is(err, k.err) {
@@ -127,7 +127,7 @@ func takeSubmission(e Engine) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		default:
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(out) // who asked has gone
+			_ = json.NewEncoder(w).Encode(out) // the caller may have gone
 		}
 	}
 }

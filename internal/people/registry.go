@@ -14,8 +14,8 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// The kinds of refusals of a Registry. The text of each error says what is refused, why, and what would be
-// right.
+// The kinds of refusals of a Registry. The text of each error names the refused thing, the reason and the
+// remedy.
 var (
 	ErrNotFound  = errors.New("not found")
 	ErrInvalid   = errors.New("not valid")
@@ -36,19 +36,19 @@ func refuse(kind error, format string, args ...any) error {
 	return &refusal{kind, fmt.Sprintf(format, args...)}
 }
 
-// Caller is on whose behalf a change is made.
+// Caller is the user or service in whose name a change is made.
 type Caller struct {
-	Name   string // as it is recorded
+	Name   string // the name in the audit log
 	Rights *access.Principal
-	Now    dag.Micros // at which its rights count
-	// Principal and Maker are those of the token that was shown, by their IDs. Rights may be some seconds old,
-	// so each change asks for the present rights of both, too. 0: there is none.
+	Now    dag.Micros // the time at which its rights are valid
+	// Principal and Maker are the IDs of the token's principal and maker. Rights may be some seconds old, so each
+	// change also requires the present rights of both. 0: there is none.
 	Principal, Maker int64
-	// Behind are those of the tokens above it.
+	// Behind are the principals of the ancestors of the token.
 	Behind []int64
 }
 
-// under returns the caller with only those of its rights that its principal and its maker still have.
+// under returns the caller with only the rights that its principal and its maker still have.
 func (c *Caller) under(all *store.Rights) *Caller {
 	is := *c
 	for _, id := range append([]int64{c.Maker, c.Principal}, c.Behind...) {
@@ -79,7 +79,8 @@ func principalOf(all *store.Rights, id int64) *access.Principal {
 	return p
 }
 
-// RegistryStore is a Store with the tokens, which decide whether anybody could still administer everything.
+// RegistryStore is a Store with the tokens. The tokens decide whether a principal is left that can administer
+// everything.
 type RegistryStore interface {
 	Store
 	TokenList(ctx context.Context) ([]store.Token, error)
@@ -87,8 +88,8 @@ type RegistryStore interface {
 }
 
 // Registry changes users, roles and bindings. Each change is decided on the rights of one revision, and is
-// written only if they still have it. A caller neither gives a right that it does not have, nor changes the
-// account of a principal that has one.
+// written only if the rights still have this revision. A caller cannot give a right that it does not have. It
+// also cannot change the account of a principal that has such a right.
 type Registry struct {
 	store     RegistryStore
 	passwords *Passwords
@@ -97,11 +98,11 @@ type Registry struct {
 // NewRegistry returns a registry that hashes passwords with the others of its node.
 func NewRegistry(s RegistryStore, p *Passwords) *Registry { return &Registry{s, p} }
 
-// decidesMax is how often a change is decided again because other rights changed meanwhile.
+// decidesMax bounds how often a change is decided again because other rights changed in the meantime.
 const decidesMax = 10
 
-// change decides on the present rights and writes what decide returns. The caller needs a verb, and has only
-// the rights that it still has: whoever lost a right a moment ago does not give it back to itself.
+// change decides on the present rights and writes the result of decide. The caller needs a verb, and has only
+// the rights that it still has. So a caller that has just lost a right cannot give it back to itself.
 func (r *Registry) change(ctx context.Context, by Caller, need access.Need, decide func(by *Caller, now *store.Rights) (store.RightsChange, error)) error {
 	for range decidesMax {
 		now, err := r.store.Rights(ctx)
@@ -131,13 +132,13 @@ func (r *Registry) change(ctx context.Context, by Caller, need access.Need, deci
 		}
 		return err
 	}
-	return refuse(ErrConflict, "the rights are changed by others all the time; try again")
+	return refuse(ErrConflict, "other callers keep changing the rights; try again")
 }
 
 // anywhere is the need of a verb for the cluster.
 func anywhere(v access.Verb) access.Need { return access.Need{Verb: v, Namespace: access.Everywhere} }
 
-// membersOf is the need of the verb that gives and takes roles where a grant is.
+// membersOf is the need of the verb that gives and takes roles in the namespace of a grant.
 func membersOf(g Grant) access.Need {
 	return access.Need{Verb: access.MemberWrite, Namespace: cmp.Or(g.Namespace, access.Everywhere)}
 }
@@ -210,8 +211,8 @@ func (c *Caller) bind(all *store.Rights, subject int64, g Grant) (store.Binding,
 	return store.Binding{Subject: subject, Role: role.Name, Namespace: ns, Expires: g.Expires, By: c.Name}, nil
 }
 
-// Covers refuses a change of a principal that has a right which the caller does not have: a new password of a
-// principal is as good as its rights.
+// Covers refuses a change of a principal that has a right which the caller does not have. Without this check,
+// a caller could get the rights of a principal by a new password.
 func (c *Caller) Covers(all *store.Rights, p *store.Principal) error {
 	for _, b := range all.Bindings {
 		if b.Subject != p.ID {
@@ -227,7 +228,7 @@ func (c *Caller) Covers(all *store.Rights, p *store.Principal) error {
 	return nil
 }
 
-// NewUser is what a new user or service begins with.
+// NewUser holds the first properties of a new user or service.
 type NewUser struct {
 	Name     string
 	Service  bool   // a program: it has tokens and no password
@@ -278,7 +279,8 @@ func (r *Registry) Create(ctx context.Context, c Caller, u NewUser) error {
 	})
 }
 
-// free refuses the name of a token under which calls are recorded: those of a new user must look different.
+// free refuses a name that the audit log uses for calls with a token, because a new user must be
+// distinguishable from a token.
 func (r *Registry) free(ctx context.Context, name string) error {
 	tokens, err := r.store.TokenList(ctx)
 	if err != nil {
@@ -297,7 +299,7 @@ func reserved(name string) bool {
 	return slices.Contains([]string{"local", "skein", "nobody", "system", "node", "worker"}, name)
 }
 
-// of changes a principal that is found by its name.
+// of changes a principal that it finds by its name.
 func (r *Registry) of(ctx context.Context, c Caller, name string, decide func(p store.Principal) (store.RightsChange, error)) error {
 	return r.change(ctx, c, anywhere(access.UserWrite), func(c *Caller, all *store.Rights) (store.RightsChange, error) {
 		p, err := Find(all, name)
@@ -431,7 +433,7 @@ func (r *Registry) DeleteRole(ctx context.Context, c Caller, name string) error 
 	})
 }
 
-// stays refuses a change that takes the last principal away that can administer everything.
+// stays refuses a change that removes the last principal that can administer everything.
 func (r *Registry) stays(ctx context.Context, now *store.Rights, c *store.RightsChange) error {
 	ends := map[int64]bool{}
 	if c.Drop != 0 {
@@ -468,13 +470,13 @@ func (r *Registry) stays(ctx context.Context, now *store.Rights, c *store.Rights
 	if err != nil || has {
 		return err
 	}
-	return refuse(ErrConflict, "nobody else can administer everything: give somebody who can sign in, or has a token, the role cluster first: "+
+	return refuse(ErrConflict, "no other user can administer everything: first give the role cluster to a user who can sign in or has a token: "+
 		"skein role grant cluster NAME")
 }
 
-// StaysWithout refuses to end a token if it is the last way in for those that can administer everything. Two
-// tokens that end at the same instant are not seen together: a program on the machine of a node has every
-// right.
+// StaysWithout refuses to end a token if it is the last way in for the principals that can administer
+// everything. It does not see two tokens that end at the same instant. In this case, a program on the machine
+// of a node still has every right.
 func (r *Registry) StaysWithout(ctx context.Context, token int64) error {
 	return staysAfter(ctx, r, func(tokens []store.Token, _ dag.Micros) []store.Token {
 		return slices.DeleteFunc(tokens, func(t store.Token) bool { return t.ID == token })
@@ -491,13 +493,13 @@ func StaysRotated(ctx context.Context, r *Registry, c *store.Rotation) error {
 		}
 		next := tokens[i]
 		tokens[i].Replaced = now
-		next.ID, next.Expires, next.Maker, next.Parent, next.Replaces = -1, c.Expires, c.Maker, c.Parent, c.Token // it has no number yet
+		next.ID, next.Expires, next.Maker, next.Parent, next.Replaces = -1, c.Expires, c.Maker, c.Parent, c.Token // the new token has no number yet
 		return append(tokens, next)
 	})
 }
 
-// staysAfter refuses a change of the tokens that closes the last way in for those that can administer
-// everything.
+// staysAfter refuses a change of the tokens that closes the last way in for the principals that can
+// administer everything.
 func staysAfter(ctx context.Context, r *Registry, change func(tokens []store.Token, now dag.Micros) []store.Token) error {
 	all, err := r.store.Rights(ctx)
 	if err != nil {
@@ -520,12 +522,12 @@ func staysAfter(ctx context.Context, r *Registry, change func(tokens []store.Tok
 	if err != nil || has {
 		return err
 	}
-	return refuse(ErrConflict, "nobody could administer everything without this token: what it made ends with it. Make another one (skein token create) in a session "+
+	return refuse(ErrConflict, "without this token no user could administer everything, because the tokens that it made end with it. Make another one (skein token create) in a session "+
 		"of a user, or on the database; or give a user with the role cluster a password (skein user passwd NAME)")
 }
 
-// administrators returns the active principals that have every verb everywhere without an end. It leaves out
-// those in ends, and the bindings in gone.
+// administrators returns the active principals that have every verb everywhere, by a binding that does not
+// expire. It leaves out the principals in ends, and the bindings in gone.
 func administrators(all *store.Rights, ends map[int64]bool, gone map[bindingKey]bool) (ids []int64) {
 	verbs := map[int64]access.Verbs{}
 	for _, b := range all.Bindings {
@@ -541,8 +543,8 @@ func administrators(all *store.Rights, ends map[int64]bool, gone map[bindingKey]
 	return ids
 }
 
-// reachable reports whether one of some principals has a password or a token that is not narrowed. A token
-// that is replaced, or that a replaced one made, does not count: it ends soon.
+// reachable reports whether one of the given principals has a password or a token that is not narrowed. A
+// token that is replaced, or that a replaced one made, does not count, because it ends soon.
 func (r *Registry) reachable(ctx context.Context, ids []int64, tokens []store.Token, now dag.Micros) (bool, error) {
 	narrow := func(t *store.Token) bool {
 		return t.Replaced != 0 || t.Kind != store.TokenAPI || t.Verbs != store.All || t.Namespaces != store.All || !slices.Contains(ids, t.Principal) ||

@@ -14,8 +14,8 @@ import (
 
 // Arrival is a person for whom an identity provider vouches.
 type Arrival struct {
-	Issuer, Subject string   // which account it is
-	Source          string   // the provider, as store.Identity has it
+	Issuer, Subject string   // the account at the provider
+	Source          string   // the names that a new user may get, the best first
 	Names           []string // what a new user is called, the best name first
 	Grants          []Grant  // of the person's groups
 }
@@ -27,7 +27,8 @@ var (
 	ErrName = errors.New("no name")
 )
 
-// SourceOf returns the identity provider by which a principal signs in; "": it has a password, or a token.
+// SourceOf returns the identity provider by which a principal signs in; "": it signs in by a password or a
+// token.
 func SourceOf(all *store.Rights, principal int64) string {
 	for i := range all.Identities {
 		if all.Identities[i].Principal == principal {
@@ -37,10 +38,10 @@ func SourceOf(all *store.Rights, principal int64) string {
 	return ""
 }
 
-// SignIn returns the user of a person, whom a provider has just vouched for. A person who comes for the
-// first time becomes a user. Roles that groups give are replaced as a whole; roles that people give stay.
-// unknown are roles of the settings that do not exist. Nothing else decides about the rights that a provider
-// gives and takes, so SignIn takes the last administrator's role, too, if the provider does.
+// SignIn returns the user of a person for whom a provider has just vouched. A person who signs in for the
+// first time becomes a user. Roles that groups give are replaced as a whole. Roles that people give stay.
+// unknown are roles of the settings that do not exist. The provider alone decides about the rights that it
+// gives and takes. So SignIn also takes the role of the last administrator if the provider does.
 func (r *Registry) SignIn(ctx context.Context, a Arrival) (who store.Principal, unknown []string, err error) {
 	for range decidesMax {
 		now, err := r.store.Clock(ctx)
@@ -70,10 +71,11 @@ func (r *Registry) SignIn(ctx context.Context, a Arrival) (who store.Principal, 
 		}
 		return who, unknown, err
 	}
-	return who, nil, refuse(ErrConflict, "the rights are changed by others all the time; try again")
+	return who, nil, refuse(ErrConflict, "other callers keep changing the rights; try again")
 }
 
-// noted says in the audit row of a change what it is: the sign-in has no caller yet, and a row of its own.
+// noted describes the change in its audit row. The change belongs to a sign-in, which has no caller yet and
+// an audit row of its own.
 func (a *Arrival) noted(ctx context.Context, name string, c *store.RightsChange) context.Context {
 	row := store.AuditIn(ctx)
 	if row == nil {
@@ -93,7 +95,7 @@ func (a *Arrival) noted(ctx context.Context, name string, c *store.RightsChange)
 	return store.WithAudit(ctx, &is)
 }
 
-// change decides on the present rights what a sign-in changes.
+// change decides how a sign-in changes the present rights.
 func (a *Arrival) change(ctx context.Context, r *Registry, all *store.Rights, now dag.Micros) (who store.Principal, c store.RightsChange, unknown []string, err error) {
 	known := slices.IndexFunc(all.Identities, func(i store.Identity) bool { return i.Issuer == a.Issuer && i.Subject == a.Subject })
 	is := -1
@@ -121,8 +123,8 @@ func (a *Arrival) change(ctx context.Context, r *Registry, all *store.Rights, no
 	return who, c, unknown, nil
 }
 
-// bindings adds to a change what makes the bindings of a principal those of its groups, next to those that
-// people have given.
+// bindings adds changes that give a principal the bindings of its groups. It leaves the bindings that people
+// have given.
 func (a *Arrival) bindings(all *store.Rights, principal int64, now dag.Micros, c *store.RightsChange) (unknown []string) {
 	wanted := map[bindingKey]bool{}
 	for _, g := range a.Grants {
@@ -146,16 +148,16 @@ func (a *Arrival) bindings(all *store.Rights, principal int64, now dag.Micros, c
 		switch {
 		case b.Source != "" && !wanted[key(b)]:
 			c.Unbind = append(c.Unbind, b)
-		case wanted[key(b)] && (b.Source == "" && !over || b.Source == a.Source && b.Expires == 0): // it is there already
+		case wanted[key(b)] && (b.Source == "" && !over || b.Source == a.Source && b.Expires == 0): // the binding exists already
 			c.Bind = slices.DeleteFunc(c.Bind, func(o store.Binding) bool { return key(o) == key(b) })
 		}
 	}
 	return unknown
 }
 
-// name chooses how a new user is called. A name that somebody has, or that calls are recorded under, is
-// taken: the user then has the name of the provider behind its own. So no account ever becomes one that was
-// there.
+// name chooses the name of a new user. A name is taken if a principal has it, or if the audit log uses it for
+// calls. In this case the name of the provider is appended. So a new account never gets the name of an
+// existing one.
 func (a *Arrival) name(ctx context.Context, r *Registry, all *store.Rights) (string, error) {
 	taken := ""
 	_, provider, _ := strings.Cut(a.Source, ":")

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// givesMax is how many pieces of logs are read at a time: a home does not ask for more.
+	// givesMax bounds the pieces of logs that are read at a time. A home does not request more.
 	givesMax = 4
 	// giveMax bounds one call: after this time the home node no longer waits for the piece.
 	giveMax = 5 * time.Second
 )
 
-// give sends pieces of logs to the home node that has asked for them. It does not answer more than givesMax
-// requests at a time: for the home node they look like those of a slow worker.
+// give sends pieces of logs to the home node that has requested them. It handles at most givesMax requests at
+// a time. To the home node, a further request looks like a slow one.
 func (r *Worker) give(reads []*workerv1.LogRead) {
 	for _, want := range reads {
 		select {
@@ -40,7 +40,7 @@ func (r *Worker) give(reads []*workerv1.LogRead) {
 	}
 }
 
-// giveOne answers also if the log is not here, so that the home node does not wait for it.
+// giveOne also answers if the log is not here, so that the home node does not wait for it.
 func (r *Worker) giveOne(ctx context.Context, want *workerv1.LogRead) error {
 	data, err := r.printed(ctx, want)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +58,7 @@ func (r *Worker) giveOne(ctx context.Context, want *workerv1.LogRead) error {
 func (r *Worker) printed(ctx context.Context, want *workerv1.LogRead) ([]byte, error) {
 	run, err := dag.ParseRunID(want.GetAttempt().GetRun())
 	if err != nil || want.Offset < 0 {
-		return nil, fmt.Errorf("run %q from %d makes no sense", want.GetAttempt().GetRun(), want.Offset)
+		return nil, fmt.Errorf("run %q from %d is not valid", want.GetAttempt().GetRun(), want.Offset)
 	}
 	file, err := logs.Folder{Path: r.cfg.Data}.Open(ctx, logs.Ref{Namespace: want.Namespace, Workflow: want.Workflow, Run: run,
 		Task: dag.TaskID(want.Attempt.Task), Name: want.Task, Token: dag.Token(want.Attempt.Token)})

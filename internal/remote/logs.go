@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/logs"
 )
 
-// push sends what attempts print to the home of now.
+// push sends the output of attempts to the present home.
 type push struct{ r *Worker }
 
 var _ logs.Sink = push{}
@@ -23,8 +23,8 @@ func (p push) Keep() int64 {
 	return p.r.logsKeep
 }
 
-// Append implements logs.Sink. If the nodes keep no logs, it returns that there is no such attempt, and the
-// shipper sends nothing.
+// Append implements logs.Sink. If the nodes keep no logs, it answers that no attempt exists, and the shipper
+// sends nothing.
 func (p push) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) {
 	r := p.r
 	r.mu.Lock()
@@ -50,7 +50,7 @@ func (p push) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) 
 		return nil, err
 	}
 	if len(out.Ends) != len(chunks) {
-		return nil, errors.New("the home answers for other logs than it was sent")
+		return nil, errors.New("the home has answered about other logs than the worker has sent")
 	}
 	return out.Ends, nil
 }

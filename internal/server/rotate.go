@@ -18,7 +18,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// graceDefault and graceMax bound how long a replaced token counts on.
+// graceDefault and graceMax bound the time for which a replaced token stays valid.
 const (
 	graceDefault = 24 * time.Hour
 	graceMax     = 7 * 24 * time.Hour
@@ -74,7 +74,7 @@ func rotateToken(s *Server) func(ctx context.Context, in *rotateTokenIn) (*jsonO
 		made, err := s.cfg.Tokens.RotateToken(ctx, r)
 		switch {
 		case errors.Is(err, store.ErrFenced):
-			return nil, fmt.Errorf("%w: the token %s (%d), or the token that would be above its successor, was replaced or revoked meanwhile, or has expired; "+
+			return nil, fmt.Errorf("%w: the token %s (%d), or the parent of its successor, was replaced or revoked meanwhile, or has expired; "+
 				"skein token list shows it", errkind.ErrConflict, old.Name, old.ID)
 		case errors.Is(err, store.ErrRefused):
 			return nil, fmt.Errorf("%w: there are %d tokens, the most that there may be; those that ended some time ago are deleted by themselves", errkind.ErrConflict, store.TokensMax)
@@ -92,7 +92,7 @@ func rotateToken(s *Server) func(ctx context.Context, in *rotateTokenIn) (*jsonO
 	}
 }
 
-// graceOf reads how long the old token counts on.
+// graceOf reads the time for which the old token stays valid.
 func graceOf(req *api.RotateRequest) (time.Duration, error) {
 	if req == nil || req.Grace == "" {
 		return graceDefault, nil
@@ -139,7 +139,7 @@ func replaceable(all []store.Token, rights *store.Rights, id int64, now dag.Micr
 	case t.Replaced != 0:
 		return nil, fail(http.StatusConflict, api.ProblemConflict, "the token %s (%d) was replaced by a token that is deleted; make a new one: skein token create", t.Name, id)
 	case state != tokenValid:
-		return nil, fail(http.StatusConflict, api.ProblemConflict, "the token %s (%d) is %s and no longer counts; %s", t.Name, id, state, remedy(id))
+		return nil, fail(http.StatusConflict, api.ProblemConflict, "the token %s (%d) is %s and no longer valid; %s", t.Name, id, state, remedy(id))
 	}
 	return t, nil
 }
@@ -204,7 +204,7 @@ func made(ctx context.Context, like, by *store.Token, rights *store.Rights) (sto
 		return is, err
 	}
 	if like.Verbs == store.All && is.Verbs != store.All {
-		return is, fail(http.StatusForbidden, api.ProblemForbidden, "your token has only the verbs %s, and the token %s has all of its user", by.Verbs, like.Name)
+		return is, fail(http.StatusForbidden, api.ProblemForbidden, "your token has only the verbs %s, and the token %s has all verbs of its user", by.Verbs, like.Name)
 	}
 	is.Verbs, is.Namespaces = like.Verbs, like.Namespaces
 	return is, nil
@@ -228,10 +228,10 @@ func above(f store.Family, old, by *store.Token, now dag.Micros) (parent int64, 
 	return 0, fail(http.StatusForbidden, api.ProblemForbidden, "the token %d made the token %s, and not yours; rotate it with that one, or sign in", old.Parent, old.Name)
 }
 
-// shallow refuses a token that has as many tokens above it as it may have and would make another one.
+// shallow refuses to make another token if the caller's token already has the largest number of ancestors.
 func shallow(f store.Family, by *store.Token) error {
 	if line, _ := f.Line(by); len(line) > store.ParentsMax {
-		return fail(http.StatusForbidden, api.ProblemForbidden, "your token was made by a token, and so on, %d times; it makes no other one: sign in, or call with one of those", store.ParentsMax)
+		return fail(http.StatusForbidden, api.ProblemForbidden, "your token already has %d tokens above it, the most that a token may have; sign in, or call with one of those", store.ParentsMax)
 	}
 	return nil
 }

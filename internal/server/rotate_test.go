@@ -89,10 +89,10 @@ func TestRotate(t *testing.T) {
 	}
 	b.until(map[string]int{"first": 200, "second": 401, "ci": 200})
 	must(0, b.tokens.RevokeToken(t.Context(), r.ID))
-	b.rotate("root", r.ID, "", 409, "is revoked and no longer counts; make a new one")
+	b.rotate("root", r.ID, "", 409, "is revoked and no longer valid; make a new one")
 	b.rotate("root", old.ID, "", 409, "is revoked")
 	b.token(store.Token{Name: "over", Principal: store.FirstService, Verbs: "*", Namespaces: "*", Expires: 1})
-	b.rotate("root", b.row(b.secrets["over"]).ID, "", 409, "is expired and no longer counts; revoke it")
+	b.rotate("root", b.row(b.secrets["over"]).ID, "", 409, "is expired and no longer valid; revoke it")
 	b.rotate("root", 999, "", 404, "there is no token")
 	b.rotate("root", 1, `{"grace":"1h"}`, 403, "sign in") // itself
 }
@@ -164,7 +164,7 @@ func TestRotateEachOther(t *testing.T) {
 	high := token("high", two)
 	low := token("low", high)
 	b.rotate("two", high, `{"grace":"1h"}`, 200, "")
-	b.rotate("two", low, "", 409, "above its successor")
+	b.rotate("two", low, "", 409, "the parent of its successor")
 }
 
 // TestTokenEnds: a token whose maker is replaced ends with that one, and the list says when. A token has no
@@ -207,10 +207,10 @@ func TestRotateLeavesAWayIn(t *testing.T) {
 	root := token("root", store.Token{Principal: store.FirstService})
 	token("below", store.Token{Principal: store.FirstService, Parent: root})
 	token("some's", store.Token{Principal: some})
-	b.rotate("some's", root, "", 409, "nobody could administer everything")
+	b.rotate("some's", root, "", 409, "no user could administer everything")
 
 	next := must(b.tokens.RotateToken(t.Context(), store.Rotation{Token: root, Grace: 1e12, Hash: must(auth.HashSecret(auth.NewSecret(store.TokenAPI)))}))
-	if status, body := b.call("below", "POST", fmt.Sprintf("/tokens/%d:revoke", next.ID), ""); status != 409 || !strings.Contains(body, "nobody could administer everything") {
+	if status, body := b.call("below", "POST", fmt.Sprintf("/tokens/%d:revoke", next.ID), ""); status != 409 || !strings.Contains(body, "no user could administer everything") {
 		t.Errorf("revoke the last token: %d %s", status, body)
 	}
 }

@@ -442,7 +442,7 @@ func TestFilesOfTheNodeAreNotWatched(t *testing.T) {
 	for _, trigger := range []string{"{name: f, file: {path: %s/secrets}}", "{name: f, absent: {file: %s/a.csv, by: 1h}}"} {
 		source := "name: w\ntriggers:\n  - " + fmt.Sprintf(trigger, b.dir) + "\ntasks: {a: {run: x}}\n"
 		p := wantProblem(t, b.do("PUT", "/api/v1/workflows/default/w", source, "Content-Type", "application/yaml"), 422, api.ProblemInvalidWorkflow)
-		if len(p.Errors) != 1 || p.Errors[0].Key != "triggers.f" || !strings.Contains(p.Errors[0].Message, "nobody may watch it") {
+		if len(p.Errors) != 1 || p.Errors[0].Key != "triggers.f" || !strings.Contains(p.Errors[0].Message, "no trigger may watch") {
 			t.Errorf("%s: %+v", trigger, p.Errors)
 		}
 		v := want[api.Validation](t, b.do("POST", "/api/v1/validate", source, "Content-Type", "application/yaml"), 200)

@@ -31,7 +31,7 @@ func (s *Server) tokenRoutes(tokens tag) {
 // whoCalls returns the caller and its rights.
 func whoCalls(ctx context.Context, _ *struct{}) (*jsonOut[api.Me], error) {
 	p, now := auth.Rights(ctx)
-	if p == nil { // its last right ended during the call
+	if p == nil { // the last right of the caller ended during the call
 		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "your token no longer has any rights; ask its maker for a new one")
 	}
 	me := api.Me{Name: userOf(ctx), Kind: p.Kind.String(), Verbs: map[string][]string{}}
@@ -68,8 +68,9 @@ func (s *Server) listTokens(ctx context.Context, _ *struct{}) (*jsonOut[api.List
 	return &jsonOut[api.List[api.Token]]{Body: out}, nil
 }
 
-// tokenLife is how long a token of people and programs counts, unless its maker says otherwise. Tokens of
-// workers and nodes are made once for a machine that runs on, so they last.
+// tokenLife is the time for which a token of a person or program is valid, unless its maker chooses another.
+// Tokens of workers and nodes do not end by themselves, because they are made once for a machine that keeps
+// running.
 const tokenLife = 90 * 24 * time.Hour
 
 type createTokenIn struct {
@@ -107,8 +108,8 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	}
 	by, held := auth.Holder(ctx)
 	below := held && by.Kind == store.TokenAPI
-	// A node of an earlier format does not know whose a token is, and gives it every right. It does not know
-	// either which token made it, and keeps it when that one ends.
+	// A node of an earlier format does not know the owner of a token, and gives the token every right. It does
+	// not know the maker of a token either, and keeps the token when the maker's token ends.
 	if below || t.Verbs != store.All || t.Namespaces != store.All || t.Kind == store.TokenAPI && t.Principal != store.FirstService {
 		if err := allKnowScopes(ctx, s); err != nil {
 			return nil, err
@@ -129,7 +130,7 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 		if err != nil {
 			return nil, err
 		}
-		t.Parent, t.Expires = by.ID, earlier(t.Expires, end) // a token does not outlive the one that made it
+		t.Parent, t.Expires = by.ID, earlier(t.Expires, end) // a token does not outlive its maker's token
 	}
 	noteAudit(ctx, "", fmt.Sprintf("token %s of the kind %s for %d, verbs %s, namespaces %s", t.Name, t.Kind, t.Principal, t.Verbs, t.Namespaces))
 	t, err = s.cfg.Tokens.AddToken(ctx, t)
@@ -142,8 +143,8 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	return &jsonOut[api.NewToken]{Body: api.NewToken{Token: tokenOf(&t, &rights, now), Secret: secret}}, nil
 }
 
-// deep refuses a token that has too many tokens above it to make another one. It returns when a token that it
-// makes ends at the latest.
+// deep refuses to make another token if the caller's token already has the largest number of ancestors.
+// Otherwise it returns the latest end of a new token.
 func deep(ctx context.Context, tokens store.Tokens, by *store.Token) (end dag.Micros, err error) {
 	all, err := tokens.TokenList(ctx)
 	if err != nil {
@@ -182,9 +183,9 @@ func (s *Server) revokeToken(ctx context.Context, in *tokenPath) (*jsonOut[api.T
 	return nil, notFound("there is no token %d", in.ID)
 }
 
-// ownerOf says whose rights a new token has. A token for another user acts as that user, so its maker needs
-// the verb user.impersonate, and each right that the user has. The name of a user is no name for the token of
-// another one: people read names.
+// ownerOf returns the owner of the rights of a new token. A token for another user acts as that user. So its
+// maker needs the verb user.impersonate, and each right that the user has. The name of a user is no name for
+// the token of another user, because people read names.
 func ownerOf(ctx context.Context, t *store.Token, req *api.TokenRequest, all *store.Rights) error {
 	var to store.Principal
 	if req.For != "" {
@@ -198,8 +199,8 @@ func ownerOf(ctx context.Context, t *store.Token, req *api.TokenRequest, all *st
 	}
 	by, _ := auth.Holder(ctx)
 	if by.Maker != 0 && by.Maker != by.Principal && (t.Kind != store.TokenAPI || to.ID != 0 && to.ID != by.Principal) {
-		// A token has one maker. What this one made would not end with its own principal.
-		return fail(http.StatusForbidden, api.ProblemForbidden, "another user made your token, so it makes only tokens of the kind api "+
+		// A token has one maker. Tokens that this one makes would not end with its own principal.
+		return fail(http.StatusForbidden, api.ProblemForbidden, "another user made your token, so it can make only tokens of the kind api "+
 			"for yourself; sign in, or call with a token that you made yourself")
 	}
 	if to.ID == 0 || to.ID == by.Principal {
@@ -238,8 +239,8 @@ func scopeFor(ctx context.Context, t *store.Token, req *api.TokenRequest, all *s
 	return nil
 }
 
-// within keeps a token for another principal as narrow as the one that makes it: it has the same verbs unless
-// the request names some of them. A token that is narrowed to namespaces makes none, for token.all is a verb
+// within keeps a token for another principal as narrow as its maker's token: it has the same verbs unless the
+// request names some of them. A token that is narrowed to namespaces makes none, because token.all is a verb
 // of the cluster. The session of a person is not narrowed.
 func within(t, by *store.Token, asked access.Verbs) error {
 	own := strings.Fields(by.Verbs)
@@ -291,7 +292,7 @@ func scope(ctx context.Context, t *store.Token, req *api.TokenRequest) error {
 	return nil
 }
 
-// narrowed narrows a token to what a request names.
+// narrowed narrows a token to the scope that a request names.
 func narrowed(t *store.Token, req *api.TokenRequest) (to access.Scope, err error) {
 	to = access.Whole()
 	if len(req.Verbs) > 0 {
@@ -312,16 +313,16 @@ func narrowed(t *store.Token, req *api.TokenRequest) (to access.Scope, err error
 	return to, nil
 }
 
-// allKnowScopes refuses while a node of an earlier version is there: to it every API token has all rights,
-// and no token ends with the one that made it.
+// allKnowScopes refuses while a node of an earlier version is present. Such a node gives all rights to every
+// API token, and ends no token with its maker's token.
 func allKnowScopes(ctx context.Context, s *Server) error {
 	info, err := s.engine.Info(ctx)
 	if err != nil {
 		return err
 	}
 	if info.Format < info.Known {
-		return fail(http.StatusConflict, api.ProblemConflict, "a node of an earlier version is there, to which every token of the kind api has all rights, "+
-			"and no token ends with the one that made it; upgrade all nodes first")
+		return fail(http.StatusConflict, api.ProblemConflict, "a node of an earlier version is present: it gives all rights to every token of the kind api, "+
+			"and ends no token with its maker's token; upgrade all nodes first")
 	}
 	return nil
 }
@@ -354,7 +355,7 @@ func tokenOf(t *store.Token, all *store.Rights, now dag.Micros) api.Token {
 	return out
 }
 
-// endOf returns when a token ends: by itself, or with one above it.
+// endOf returns the end of a token: its own end, or an earlier end of one of its ancestors.
 func endOf(f store.Family, t *store.Token) *api.Time {
 	if end := f.End(t); end != 0 {
 		return &api.Time{Time: end.Time()}

@@ -42,8 +42,8 @@ const (
 	endForm  = 2
 )
 
-// handFields are task, token, generation, handler and the instant, each as its difference to that of the
-// one before.
+// handFields is the number of fields of a packed assignment: task, token, generation, handler and instant.
+// Each field is stored as its difference to the same field of the assignment before.
 const handFields = 5
 
 func handOf(a *dag.AttemptRow) [handFields]int64 {
@@ -91,7 +91,7 @@ func (p *packed) bytes() []byte {
 	return append(b, p.hands...)
 }
 
-// packHand appends an assignment to those of its run. last is the latest of them.
+// packHand appends an assignment to the packed assignments of its run. last is the latest of them.
 func packHand(b []byte, is [handFields]int64, last *[handFields]int64) []byte {
 	for i, v := range is {
 		b = binary.AppendVarint(b, v-last[i])
@@ -124,15 +124,15 @@ func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
 // unpackSection reports whether b was a section.
 func unpackSection(run dag.RunID, b []byte, ends bool, see func(*dag.AttemptRow)) bool {
 	a := dag.AttemptRow{Run: run}
-	var v [handFields + 2]int64 // and of an end its start and its duration
+	var v [handFields + 2]int64 // for an end, also its start and its duration
 	fields := handFields
 	if ends {
 		fields = len(v)
 	}
 	for at := 0; at < len(b); {
-		v[handFields], v[handFields+1] = 0, 0 // they are no differences
+		v[handFields], v[handFields+1] = 0, 0 // these two fields are stored as they are, not as differences
 		for i := range v[:fields] {
-			if at < len(b) && b[at] < 0x80 { // most are a byte long
+			if at < len(b) && b[at] < 0x80 { // most differences have one byte
 				v[i] += int64(b[at]>>1) ^ -int64(b[at]&1)
 				at++
 				continue
@@ -199,7 +199,7 @@ func MayHave(b []byte, task dag.TaskID) bool {
 	return len(b) > 0 && (b[0] != handForm || sectionMayHave(b[1:], handFields, task))
 }
 
-// sectionMayHave is MayHave for the attempts of a section, each of which has so many fields.
+// sectionMayHave is MayHave for the attempts of a section. fields is the number of fields of each.
 func sectionMayHave(b []byte, fields int, task dag.TaskID) bool {
 	for at, is := 0, int64(0); at < len(b); {
 		if b[at] < 0x80 { // a difference of one byte, as most are
@@ -270,7 +270,7 @@ func withHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte, wanted fun
 	if len(all) == len(rows) {
 		return rows, nil
 	}
-	slices.SortFunc(all, func(a, b dag.AttemptRow) int { // of the same, what it became comes last
+	slices.SortFunc(all, func(a, b dag.AttemptRow) int { // for one attempt, its end comes after its assignment
 		return cmp.Or(ByTask(a, b), cmp.Compare(a.State, b.State))
 	})
 	return oneEach(all)
@@ -292,7 +292,7 @@ func oneEach(rows []dag.AttemptRow) ([]dag.AttemptRow, error) {
 }
 
 func isTwice(a *dag.AttemptRow) error {
-	return fmt.Errorf("attempt %s/%d/%d was handed over, or ended, twice: %w", a.Run, a.Task, a.Token, ErrCorrupt)
+	return fmt.Errorf("attempt %s/%d/%d was assigned, or ended, twice: %w", a.Run, a.Task, a.Token, ErrCorrupt)
 }
 
 // StandingHands adds the attempts without a row to a page of Standings. The caller calls See, then Has,

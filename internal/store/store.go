@@ -18,17 +18,16 @@ var (
 	// ErrFenced: the shard has another owner now, or a row is not in the state that the writer expects.
 	// Nothing was written. The writer must drop what it holds in memory.
 	ErrFenced = errors.New("fenced")
-	// ErrRefused: the content was refused (a key that exists, a text with a NUL, a row
-	// too large). Nothing was written; a smaller batch may pass.
+	// ErrRefused: the store refused the content (a key that exists, a text with a NUL, a row too large). Nothing
+	// was written. A smaller batch may pass.
 	ErrRefused = errors.New("refused by the store")
 	// ErrUnknown says that the outcome of the transaction cannot be known.
 	ErrUnknown = errors.New("outcome unknown")
-	// ErrUnavailable: the store cannot write or read now (full, read-only, away).
-	// Nothing was written.
+	// ErrUnavailable: the store cannot write or read now (disk full, read-only, no answer). Nothing was written.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrFull is the ErrUnavailable of a full disk.
 	ErrFull = fmt.Errorf("the disk is full: %w", ErrUnavailable)
-	// ErrCorrupt: a row that cannot be read: an unknown state, a damaged value.
+	// ErrCorrupt: a row cannot be read, because of an unknown state or a damaged value.
 	ErrCorrupt = errors.New("corrupt row")
 	// ErrDamaged: the database itself, or a part larger than single rows, cannot be read. Single rows are
 	// ErrCorrupt. Another try does not help.
@@ -39,10 +38,10 @@ var (
 	ErrFormat = errors.New("unknown database format")
 	// ErrLost: the last writes may never reach the disk. The store cannot be used any more and must be opened
 	// again, if possible by another process.
-	ErrLost = errors.New("what was written may be lost; start again")
+	ErrLost = errors.New("the last writes may be lost; start again")
 )
 
-// RunError is an ErrRefused that is about one run of a batch: without that the rest may pass.
+// RunError is an ErrRefused about one run of a batch. Without that run, the rest may pass.
 type RunError struct {
 	Run dag.RunID
 	Err error
@@ -75,15 +74,15 @@ func (f Fence) Era() dag.Era { return dag.Era(f.Epoch / EpochsOfEra) }
 // nothing. A batch without fences does not come from the owner: it may hold only inserts of submitted runs,
 // messages, requests and audit rows.
 type Batch struct {
-	Fences []Fence // in rising order of shard; their Seq is what the last commit left
+	Fences []Fence // in rising order of shard; Seq is the value that the last commit has left
 	dag.Changes
 	WorkflowInserts []Workflow
-	WorkflowUpdates []Workflow // guarded by Revision: the row must be one revision behind
+	WorkflowUpdates []Workflow // guarded by Revision, which the update raises by 1
 	Versions        []Version
 	Requests        []Request
 	Messages        []Message // inserts; ID is ignored
-	Consumed        []int64   // messages to delete; one that is gone already misses
-	Audit           []Audit   // inserts; one whose Key is there is not written again
+	Consumed        []int64   // messages to delete; if one does not exist, the batch misses
+	Audit           []Audit   // inserts; a row whose Key exists is not written again
 	ScheduleChanges
 	QueueChanges
 }
@@ -120,9 +119,9 @@ type Workflow struct {
 	Namespace string
 	Name      string
 	State     string
-	Version   int32 // the one that new runs get
+	Version   int32 // the version that new runs get
 	Latest    int32 // the newest; Version differs from it after a rollback
-	MaxRuns   int32 // most active runs, as Version says; 0: any number
+	MaxRuns   int32 // most active runs, from Version; 0: any number
 	Revision  int64 // +1 at every change: the ETag
 	Created   dag.Micros
 	Modified  dag.Micros
@@ -135,7 +134,7 @@ type Version struct {
 	Source   []byte // the file as it was given
 	Def      []byte // its canonical form
 	Graph    []byte // packed dag.Graph
-	Digest   []byte // of source and files: applying the same again makes no version
+	Digest   []byte // of source and files: the same source and files make no new version
 	User     string
 	Created  dag.Micros
 	Files    []File // only written; read them with Store.Files
@@ -146,7 +145,7 @@ type File struct {
 	Name string // slash-separated, relative
 	Mode uint32 // permission bits
 	Data []byte
-	Size int64 // in bytes; only of a head, which has no data
+	Size int64 // in bytes; only set in a list, without the data
 }
 
 // FileQuery selects the files of a version.
@@ -158,15 +157,15 @@ type FileQuery struct {
 
 // Request is an answer kept under an idempotency key.
 type Request struct {
-	Scope   string // what the key is unique in: the verb and its object
+	Scope   string // the scope in which the key is unique: the verb and its object
 	Key     string
 	Hash    []byte // of the request's body
 	Answer  []byte
 	Created dag.Micros
 }
 
-// Message is a word from one shard to another: written in the sender's transaction,
-// consumed in the receiver's.
+// Message is a message from one shard to another: the sender's transaction writes it, the receiver's
+// transaction consumes it.
 type Message struct {
 	ID      int64
 	From    dag.ShardID
@@ -220,14 +219,14 @@ type RunRecord struct {
 	Bad error
 }
 
-// LoadQuery selects runs for their owner: those of IDs, or, if IDs is nil, the next Limit unfinished runs
-// of the shard after After.
+// LoadQuery selects runs for their owner. It selects the runs of IDs. If IDs is nil, it selects the next
+// Limit unfinished runs of the shard, after After.
 type LoadQuery struct {
 	Shard dag.ShardID
 	IDs   []dag.RunID
 	After dag.RunID
 	Limit int
-	// Moving leaves out the runs that wait in a line for what all shards share; see dag.Claim.Aside.
+	// Moving leaves out the runs that wait in a line; see dag.Claim.Aside.
 	Moving bool
 }
 
@@ -237,9 +236,9 @@ type AttemptQuery struct {
 	Task    dag.TaskID // only with One
 	One     bool
 	Outputs bool // bring outputs
-	// Sparing leaves out the attempts that an engine may keep in the run's history, which takes longer to
-	// read: attempts that have only been assigned, and attempts that just succeeded (dag.AttemptUpdate). Only
-	// the first attempt of a task can be one of them.
+	// Sparing leaves out the attempts that an engine may keep in the run's history, which takes longer to read.
+	// These are attempts that have only been assigned, and attempts that plainly succeeded (dag.AttemptUpdate).
+	// Only the first attempt of a task can be one of them.
 	Sparing bool
 }
 
@@ -257,7 +256,7 @@ type Info struct {
 	Engine   string // "sqlite", "postgres", "memory"
 	Location string
 	Cluster  string // a UUID, made with the database
-	Format   int    // what every program that works on it must know
+	Format   int    // the format that every program which uses the database must know
 	Known    int    // the newest that this program knows
 	Shards   int
 	Bytes    int64
@@ -275,14 +274,15 @@ type Stager interface {
 	Unstage()
 }
 
-// Mortal is a store that can fail for good before it is closed (ErrLost), also because of another caller's
+// Mortal is a store that can fail permanently before it is closed (ErrLost), also because of another caller's
 // write.
 type Mortal interface {
-	// Lost is closed when the store has failed for good.
+	// Lost is closed when the store has failed permanently.
 	Lost() <-chan struct{}
 }
 
-// Upgrader is a Store that completes, in small steps and while it is used, what a migration has begun.
+// Upgrader is a Store that completes, in small steps and while it is used, the work that a migration has
+// begun.
 type Upgrader interface {
 	// Upgrade does the next step, and reports whether there are more steps. Several nodes may call it at
 	// once.
@@ -295,13 +295,13 @@ type Store interface {
 	// Acquire takes shards for a handler, unconditionally: epoch + 1. It waits for a
 	// transaction of the previous owner that is under way.
 	Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
-	// Commit writes a batch durably, as a whole or not at all, and returns the store's
-	// clock. After a commit the next batch's fences carry Seq + 1.
+	// Commit writes a batch durably, as a whole or not at all, and returns the store's clock. After a commit, the
+	// fences of the next batch have Seq + 1.
 	Commit(ctx context.Context, b *Batch) (dag.Micros, error)
-	// Load reads runs as their owner needs them; unknown ids are left out. Outputs of
-	// attempts come with them only where they are small enough to be kept (64 KiB).
+	// Load reads runs for their owner. It leaves out unknown ids. Outputs of attempts are included only if they
+	// are small enough to be kept (64 KiB).
 	Load(ctx context.Context, q LoadQuery) ([]RunRecord, error)
-	// Register writes down a life of a process and gives it its number.
+	// Register records a life of a process and gives it its number.
 	Register(ctx context.Context, uuid, node string) (Handler, error)
 
 	Run(ctx context.Context, id dag.RunID) (dag.RunRow, error)
@@ -327,9 +327,9 @@ type Store interface {
 	Messages(ctx context.Context, to dag.ShardID, limit int) ([]Message, error)
 	// Scan shows every run with its rows, and its events, in one read snapshot.
 	Scan(ctx context.Context, see func(RunRecord, []dag.EventRow) error) error
-	// Info tells what the store is. It takes no longer when there is much in it.
+	// Info describes the store. Its cost does not grow with the number of rows.
 	Info(ctx context.Context) (Info, error)
-	// Unfinished counts the unfinished runs by state. It looks at each of them.
+	// Unfinished counts the unfinished runs by state. It reads each of them.
 	Unfinished(ctx context.Context) (map[string]int, error)
 	Keys
 	Schedules

@@ -36,9 +36,9 @@ func slackOf() int {
 	return ns
 }
 
-// Calm lets the monitor look less often. Call it once, at the start of a program that serves. Timers of this
-// process may then be late by a millisecond. Without the right to do so (CAP_SYS_NICE) nothing changes, and
-// the error says so.
+// Calm makes the monitor look less often. Call it once, at the start of a server or worker. Timers of this
+// process may then be late by a millisecond. Without the right to do so (CAP_SYS_NICE), nothing changes, and
+// Calm returns an error.
 func Calm() error {
 	monitor, err := second()
 	if err != nil {
@@ -47,15 +47,15 @@ func Calm() error {
 	calm.Store(true)
 	path := "/proc/" + strconv.Itoa(monitor) + "/timerslack_ns"
 	if err := os.WriteFile(path, strconv.AppendInt(nil, calmSlack.Nanoseconds(), 10), 0); err != nil {
-		return fmt.Errorf("calm the monitor thread: %w", err)
+		return fmt.Errorf("raise the timer slack of the monitor thread: %w", err)
 	}
 	return nil
 }
 
-// second returns the second thread of the process, which is the monitor: the runtime makes it before all
+// second returns the second thread of the process. It is the monitor, because the runtime makes it before all
 // others.
 func second() (int, error) {
-	dir, err := os.Open("/proc/self/task") // lists them in the order in which they were made
+	dir, err := os.Open("/proc/self/task") // /proc lists the threads in the order in which they were made
 	if err != nil {
 		return 0, err
 	}
@@ -65,13 +65,13 @@ func second() (int, error) {
 		return 0, err
 	}
 	if len(names) < 2 {
-		return 0, fmt.Errorf("there is no second one")
+		return 0, fmt.Errorf("there is no second thread")
 	}
 	return strconv.Atoi(names[1])
 }
 
-// Unchanged gives the calling thread, which is about to fork, the slack born: its child inherits it.
-// The caller is locked to its thread.
+// Unchanged gives the slack born to the calling thread, which is about to fork, so that its child inherits
+// it. The caller is locked to its thread.
 func Unchanged() {
 	if calm.Load() {
 		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(born), 0, 0, 0)

@@ -29,11 +29,11 @@ type Options struct {
 	Shards int
 	// LeaveOut copies the rest if there are rows that the target cannot hold.
 	LeaveOut bool
-	// Forward divides a message between shards by the new shards of workflows; only its receiver knows its
-	// content. If it is nil, messages are copied only where shards stay the same.
+	// Forward divides a message between shards by the new shards of workflows. Only the receiver of a message
+	// knows its content. If Forward is nil, messages are copied only if shards stay the same.
 	Forward func(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error)
-	// Progress, if not nil, is called now and then with the number of copied rows of a table, and at the end of
-	// the table.
+	// Progress, if not nil, is called from time to time with the number of copied rows of a table, and at the end
+	// of the table.
 	Progress func(table string, rows int64, done bool)
 }
 
@@ -42,7 +42,7 @@ type Report struct {
 	Rows map[string]int64 // by table
 	From int              // shards of the source
 	To   int              // shards of the target
-	// Bad are rows that were left out, by name and reason, as far as they are named.
+	// Bad are rows that were left out, by name and reason, up to badMax of them.
 	Bad []string
 	// LeftOut counts them.
 	LeftOut map[string]int64
@@ -72,16 +72,16 @@ func Copy(ctx context.Context, from, to store.Portable, o Options) (Report, erro
 	}
 	for _, t := range store.Tables() {
 		if is[t.Name] != m.report.Rows[t.Name] {
-			return m.report, fmt.Errorf("table %s: %d rows went into the copy and it has %d", t.Name, m.report.Rows[t.Name], is[t.Name])
+			return m.report, fmt.Errorf("table %s: %d rows were copied, and the copy has %d", t.Name, m.report.Rows[t.Name], is[t.Name])
 		}
 	}
 	return m.report, nil
 }
 
-// progressRows is how many rows go between two words about them.
+// progressRows is the number of rows between two reports of progress.
 const progressRows = 50_000
 
-// mover passes rows on, with their shards as the target wants them.
+// mover passes rows on, with the shards that the target assigns.
 type mover struct {
 	ctx    context.Context
 	o      Options
@@ -90,7 +90,7 @@ type mover struct {
 
 	homes    map[dag.WorkflowID]int64 // shards of workflows
 	next     int64                    // workflows that were given a shard
-	messages int64                    // that were written; they get new numbers
+	messages int64                    // the messages that were written; they get new numbers
 
 	table           *store.Table
 	shard, workflow int // columns of the table; -1: none
@@ -100,8 +100,8 @@ type mover struct {
 func (m *mover) Head(h store.Head) error {
 	m.report.From = len(h.Shards)
 	if m.moving() {
-		// A run's history is numbered by its shard's transactions, and due work before a watermark is never
-		// looked for. So every shard continues from the greatest numbers of all.
+		// The history of a run is numbered by the transactions of its shard, and work that is due before a
+		// watermark is never found. So every shard continues from the greatest numbers of all shards.
 		var most store.ShardHead
 		for _, s := range h.Shards {
 			most.Epoch, most.Seq, most.Watermark = max(most.Epoch, s.Epoch), max(most.Seq, s.Seq), max(most.Watermark, s.Watermark)
@@ -164,7 +164,7 @@ func (m *mover) bad(what string) error {
 	return m.ctx.Err()
 }
 
-// enter takes note of the table that rows are of.
+// enter notes the table of the following rows.
 func (m *mover) enter(t *store.Table) error {
 	if m.table == nil || m.table.Name != t.Name {
 		m.progress(true)
@@ -196,11 +196,11 @@ func (m *mover) rehome(values []store.Value) {
 // forward sends a message after the workflows that it is about.
 func (m *mover) forward(values []store.Value) error {
 	if m.o.Forward == nil {
-		return fmt.Errorf("messages between shards wait, and the shards of the target are others: %w", store.ErrFormat)
+		return fmt.Errorf("messages between shards are waiting, and the target has other shards: %w", store.ErrFormat)
 	}
 	number, sender, target, payload := m.table.Index("id"), m.table.Index("sender"), m.table.Index("target"), m.table.Index("payload")
 	parts, err := m.o.Forward(values[payload].Bytes, func(w dag.WorkflowID) dag.ShardID { return dag.ShardID(m.homes[w]) })
-	if err != nil { // its receiver would drop it, too
+	if err != nil { // the receiver would drop it, too
 		return m.bad(fmt.Sprintf("message %d: %v", values[number].Int, err))
 	}
 	for _, to := range slices.Sorted(maps.Keys(parts)) {

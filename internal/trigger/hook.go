@@ -19,13 +19,13 @@ const (
 	HookBytesMax       = 1 << 20
 	hookAge            = 5 * time.Minute // bound of the age of a signature, in both directions
 	hookHeaderBytesMax = 16 << 10        // of the headers that a filter and trigger.event see
-	hookSignaturesMax  = 8               // in one header, while a secret is being replaced
+	hookSignaturesMax  = 8               // in one header: there are several while a secret is being replaced
 )
 
 // The reasons for which a call is refused.
 var (
 	// ErrSignature means that the call is not signed, or not with this secret.
-	ErrSignature = errors.New("the signature does not hold")
+	ErrSignature = errors.New("the signature is not valid")
 	// ErrStale means that the call was signed too long ago, or in the future.
 	ErrStale = errors.New("the call is too old")
 	// ErrTooLarge means that the body is larger than HookBytesMax.
@@ -33,7 +33,7 @@ var (
 	// ErrFiltered means that the call is genuine, but the trigger's filter, start or end refuses it. It is no
 	// fire and has no line in the ledger: otherwise a holder of the secret could fill the ledger.
 	// Verified.Seen names the call.
-	ErrFiltered = errors.New("the trigger does not take this call")
+	ErrFiltered = errors.New("the trigger refuses this call")
 	// ErrFilter means that the call is genuine, but the filter cannot be evaluated for it.
 	ErrFilter = errors.New("the filter cannot be evaluated")
 )
@@ -97,7 +97,7 @@ func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (
 	passes, err := t.Webhook.Passes(event)
 	switch {
 	case err != nil:
-		return none, fmt.Errorf("%w: %w; of the headers and the query it sees what is signed (the query, with v3), and what the trigger lists in unsigned", ErrFilter, err)
+		return none, fmt.Errorf("%w: %w; it sees only signed parts (the query, with v3), and the headers and parameters that the trigger lists in unsigned", ErrFilter, err)
 	case !passes:
 		return none, fmt.Errorf("%w: its filter does not hold", ErrFiltered)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// errMoved is about a folder that was replaced between its opening and the look at where it is.
+// errMoved: a folder was replaced between its opening and the check of its path.
 var errMoved = errors.New("it was replaced while it was opened")
 
 // Watchable refuses a folder that is one of the protected paths of a node, or is below one. Links are
@@ -18,13 +18,13 @@ func Watchable(folder string, protected []string) error {
 	real := realPath(folder)
 	for _, p := range protected {
 		if rest, below := strings.CutPrefix(real, realPath(p)); p != "" && below && (rest == "" || rest[0] == filepath.Separator) {
-			return fmt.Errorf("%s is where a node keeps files of its own, and nobody may watch it; watch another folder", folder)
+			return fmt.Errorf("%s is a folder with files of a node, which no trigger may watch; watch another folder", folder)
 		}
 	}
 	return nil
 }
 
-// realPath follows the links of a path as far as it exists. A folder may come later.
+// realPath follows the links of a path as far as the path exists. A folder may be made later.
 func realPath(path string) string {
 	path = filepath.Clean(path)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -36,7 +36,7 @@ func realPath(path string) string {
 	return path
 }
 
-// openFolder opens a folder that may be watched. It returns also the protected files and folders directly in
+// openFolder opens a folder that may be watched. It also returns the protected files and folders directly in
 // it.
 func openFolder(folder string, protected []string) (dir *os.File, inside map[string]bool, err error) {
 	if dir, err = os.Open(folder); err != nil {
@@ -52,7 +52,7 @@ func openFolder(folder string, protected []string) (dir *os.File, inside map[str
 	if opened, err = dir.Stat(); err == nil {
 		found, err = os.Lstat(real)
 	}
-	if err == nil && !os.SameFile(opened, found) { // another folder than the one that is checked
+	if err == nil && !os.SameFile(opened, found) { // the opened folder is not the checked one
 		err = errMoved
 	}
 	if err == nil {

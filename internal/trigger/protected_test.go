@@ -65,7 +65,7 @@ func TestFilesOfTheNodeAreNotWatched(t *testing.T) {
 			}
 			state, _ := w.State(store.TriggerKey{Workflow: dag.WorkflowID(1), Name: "t"})
 			switch {
-			case refused && (len(names) > 0 || state.OK || !strings.Contains(state.Text, "nobody may watch it")):
+			case refused && (len(names) > 0 || state.OK || !strings.Contains(state.Text, "no trigger may watch")):
 				t.Errorf("%s: %q arrived, state %+v", folder, names, state)
 			case !refused && (len(names) != 1 || names[0] != "file seen arrived" || !state.OK):
 				t.Errorf("%s: %q arrived, state %+v", folder, names, state)

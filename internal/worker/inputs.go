@@ -21,7 +21,7 @@ import (
 // Input is a file that is put into the working folder of an attempt before it starts.
 type Input struct {
 	artifact.Info        // of the expected file
-	Index         int    // for the source only
+	Index         int    // only for the source
 	At            string // folder of the file on this machine; "": it must be fetched
 	File          string // its name in that folder
 }
@@ -59,7 +59,7 @@ func (l *Link) sweepIncoming(here []Held) {
 	for i := range here {
 		runs[here[i].Key.RunID] = true
 	}
-	found, _ := filepath.Glob(filepath.Join(l.data, incomingName, "artifacts", "*", "*", "*")) // its only error is that of a wrong pattern
+	found, _ := filepath.Glob(filepath.Join(l.data, incomingName, "artifacts", "*", "*", "*")) // its only error is a wrong pattern
 	for _, at := range found {
 		if !runs[filepath.Base(at)] {
 			if err := os.RemoveAll(at); err != nil {
@@ -185,7 +185,7 @@ func (in *Input) copy(root *os.Root, to string, source io.Reader) error {
 		return err
 	}
 	if size != in.Size || hex.EncodeToString(sum.Sum(nil)) != in.SHA256 {
-		return fmt.Errorf("what is kept of it is %w: it was damaged where it lies", artifact.ErrCorrupt)
+		return fmt.Errorf("the stored file is damaged: %w", artifact.ErrCorrupt)
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func TestLinkFetches(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	b.Start(job("damaged", &offered{list: given, text: "jello\n"}))
-	if r := b.result(); r.Cause != CauseInputs || !strings.Contains(r.Message, "not what its size and digest say") {
+	if r := b.result(); r.Cause != CauseInputs || !strings.Contains(r.Message, "the content does not match its size and digest") {
 		t.Errorf("%+v", r)
 	}
 	held := &offered{list: given, hold: make(chan struct{})}

@@ -120,9 +120,9 @@ func deedOf(file *os.File) (d deed) {
 func (d deed) proves(file *os.File) error {
 	switch {
 	case file == nil:
-		return fmt.Errorf("%w: it shows nothing", errStranger)
+		return fmt.Errorf("%w: it has sent no proof", errStranger)
 	case d == deed{} || deedOf(file) != d:
-		return fmt.Errorf("%w: it shows another file than its lock", errStranger)
+		return fmt.Errorf("%w: it has sent another file than its lock", errStranger)
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("%w: another process does: %w", errStranger, err)
@@ -220,7 +220,7 @@ func (k *keeper) accept(l *net.UnixListener) {
 	}
 }
 
-// peerOf returns the process at the other end of a connection, or nil if the kernel does not tell it.
+// peerOf returns the process at the other end of a connection, or nil if the kernel does not report it.
 func peerOf(conn *net.UnixConn) (cred *unix.Ucred) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 // Worker runs attempts. Its methods may be called from any goroutine.
 type Worker struct {
 	cfg     Config
-	data    string                   // DataDir, absolute and without links, so that every life writes it alike
+	data    string                   // DataDir, absolute and without links, so that every life uses the same path
 	life    string                   // names this life
 	keepers keepers                  // by folder
 	lifeDir string                   // <data>/work/<life>
@@ -45,7 +45,7 @@ type Worker struct {
 
 	mu      sync.Mutex // protects following fields
 	slots   int        // made so far, ≤ cfg.Slots
-	free    []*slot    // the one used last is last: its folder and cgroup are warm
+	free    []*slot    // the one used last is at the end: its folder and cgroup are in the caches
 	live    map[ID]*attempt
 	busy    int // goroutines not yet gone
 	closing bool
@@ -63,8 +63,8 @@ func New(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Descriptors that the node itself was started with, by a careless parent, end here. Best effort: the
-	// call is of Linux 5.11, and Go's own descriptors are closed on exec anyway.
+	// Descriptors that the node has inherited from a careless parent end here. An error is harmless: the call
+	// exists since Linux 5.11, and Go's own descriptors are closed on exec anyway.
 	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -92,7 +92,7 @@ func New(cfg Config) (*Worker, error) {
 // complete fills in the defaults and makes the work folder.
 func (cfg *Config) complete() error {
 	if cfg.DataDir == "" || cfg.Report == nil {
-		return errors.New("a worker needs a data folder and somebody to report to")
+		return errors.New("a worker needs DataDir and Report")
 	}
 	if cfg.Slots <= 0 {
 		cfg.Slots = slotsPerCore * runtime.NumCPU()
@@ -127,11 +127,11 @@ func newLife() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Containment tells in one sentence how process trees are held together.
+// Containment describes in one sentence how process trees are contained.
 func (w *Worker) Containment() string { return w.contain.describe() }
 
-// Start runs job and returns at once. An attempt that runs already is left alone, so an assignment may be
-// sent twice. After Close has returned nothing is started or reported.
+// Start runs job and returns at once. If the attempt runs already, Start does nothing, so an assignment may
+// be sent twice. After Close has returned, nothing is started or reported.
 func (w *Worker) Start(job Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,8 +171,8 @@ func (w *Worker) Start(job Job) {
 	}()
 }
 
-// refuseLocked reports an attempt that gets no slot. Report may want locks that the caller of Start holds,
-// so it has a goroutine of its own.
+// refuseLocked reports an attempt that gets no slot. The report has a goroutine of its own, because Report
+// may need locks that the caller of Start holds.
 func (w *Worker) refuseLocked(key Key, state, cause, message string) {
 	now := time.Now()
 	w.busy++
@@ -182,7 +182,7 @@ func (w *Worker) refuseLocked(key Key, state, cause, message string) {
 	}()
 }
 
-// release gives the slot back before the report, whose receiver may fill it again.
+// release gives the slot back before the report, because the receiver may use it again.
 func (w *Worker) release(a *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,7 +190,7 @@ func (w *Worker) release(a *attempt) {
 	w.free = append(w.free, a.slot)
 }
 
-// leave is the last act of a goroutine.
+// leave is the last action of a goroutine.
 func (w *Worker) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -200,8 +200,8 @@ func (w *Worker) leave() {
 	}
 }
 
-// Stop ends an attempt; its Result tells when it has ended. Stop ignores unknown and ended attempts. Asking
-// again changes nothing, asking for ModeKill after ModeTerm ends the grace.
+// Stop ends an attempt. The attempt's Result tells when it has ended. Stop ignores unknown and ended
+// attempts. A repeated call changes nothing, but ModeKill after ModeTerm ends the grace.
 func (w *Worker) Stop(key Key, mode Mode) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,9 +243,9 @@ func (w *Worker) Running() []Key {
 	return keys
 }
 
-// Close takes no new attempts and waits for the running ones. If ctx ends first, the rest is killed and
-// reported as stopped with CauseClosed. It returns when all goroutines have ended. An error means that a
-// process hangs in the kernel.
+// Close takes no new attempts and waits for the running ones. If ctx ends first, it kills the remaining ones
+// and reports them as stopped with CauseClosed. It returns when all goroutines have ended. An error means
+// that a process hangs in the kernel.
 func (w *Worker) Close(ctx context.Context) error {
 	w.mu.Lock()
 	if !w.closing {
@@ -260,7 +260,7 @@ func (w *Worker) Close(ctx context.Context) error {
 	case <-w.idle:
 	case <-ctx.Done():
 		w.demand(modeClose)
-		// Twice: for the main process, and for the rest of the tree after it.
+		// Twice: once for the main process, and once for the rest of its tree.
 		limit := time.NewTimer(2 * endLimit)
 		defer limit.Stop()
 		select {

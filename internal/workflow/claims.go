@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Claims is the part of a definition that names things which all runs of a cluster share.
+// Claims is the part of a definition that names queues and locks, which all runs of a cluster share.
 type Claims struct {
 	Queue      string   `json:"queue,omitempty"`
 	Locks      []string `json:"locks,omitempty"`       // may hold ${{ }} over params and trigger.time
@@ -22,7 +22,7 @@ type Claims struct {
 func DecodeClaims(def []byte) (*Claims, error) {
 	c := &Claims{}
 	if err := json.Unmarshal(def, c); err != nil {
-		return nil, fmt.Errorf("decode what a workflow names: %w", err)
+		return nil, fmt.Errorf("decode the queues and locks of a workflow: %w", err)
 	}
 	named := c.Queue != "" || len(c.Locks) > 0
 	for i := range c.Triggers {
@@ -74,7 +74,7 @@ func (c *Claims) LocksOf(params json.RawMessage, at time.Time) ([]string, error)
 // KeyExpr is the per_key of a queue: CEL over params and trigger.time.
 type KeyExpr struct{ x *expression }
 
-// CompileKey compiles the per_key of a queue. What parameters there are only each run tells.
+// CompileKey compiles the per_key of a queue. The parameters are known only for each run.
 func CompileKey(expr string) (*KeyExpr, error) {
 	x, faults := (*declarations)(nil).compile(expr, inClaim)
 	if len(faults) > 0 {
@@ -83,7 +83,7 @@ func CompileKey(expr string) (*KeyExpr, error) {
 	return &KeyExpr{x}, nil
 }
 
-// Key is the key of a run: the value as a text.
+// Key returns the key of a run: the value as a text.
 func (k *KeyExpr) Key(params json.RawMessage, at time.Time) (string, error) {
 	from := values{params: params, at: at}
 	v, err := k.x.run(from.lookup)

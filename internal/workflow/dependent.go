@@ -16,18 +16,18 @@ import (
 type Needed struct {
 	Workflow string `json:"workflow"`       // NAME of the same namespace, or NAMESPACE/NAME
 	Task     string `json:"task,omitempty"` // of that run; "": the run itself
-	Within   string `json:"within"`         // hour | day | week | month, or how far away at most
+	Within   string `json:"within"`         // hour | day | week | month, or a largest distance
 	Zone     string `json:"timezone,omitempty"`
 	Require  string `json:"require"` // succeeded | ended
 }
 
-// Bounds of looking again at a condition.
+// Bounds of the pause between two checks of a condition.
 const (
 	lookEvery    = 10 * time.Second
 	lookEveryMin = time.Second
 )
 
-// dependentOutputs are the outputs that every dependent has.
+// dependentOutputs are the outputs that every dependent task has.
 var dependentOutputs = []Output{{Name: "run", Type: String}, {Name: "state", Type: String}}
 
 func (r *reader) dependent(t *Task, n *node, at string) {
@@ -43,11 +43,11 @@ func (r *reader) dependent(t *Task, n *node, at string) {
 	}
 	namespace, _, _ := strings.Cut(r.self, "/")
 	if q.Workflow == r.self || namespace+"/"+q.Workflow == r.self {
-		r.failNode(d.get("workflow"), join(at, "workflow"), "the workflow waits for a run of itself", "name another workflow; max_concurrent_runs lets runs wait for those before")
+		r.failNode(d.get("workflow"), join(at, "workflow"), "the workflow waits for a run of itself", "name another workflow; max_concurrent_runs makes runs wait for earlier ones")
 	}
 }
 
-// Span is the span in which the instant of the other run must be, from (not before) and until (before).
+// Span is the span in which the instant of the other run must be: at or after from, and before until.
 func (q *Needed) Span(instant time.Time) (from, until time.Time, err error) {
 	loc, err := zoneOf(q.Zone)
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *reader) waitCondition(t *Task, n *node, at string) {
 	}
 	t.Wait.Every = durationOf(every)
 	if every != nil && time.Duration(t.Wait.Every) < lookEveryMin {
-		r.failNode(every, join(at, "every"), "a condition is looked at each second at most", "write every: 1s, or more")
+		r.failNode(every, join(at, "every"), "a condition is checked at most once a second", "write every: 1s, or more")
 	}
 	if t.Wait.Condition = conditionText(cond.str()); t.Wait.Condition == "" {
 		t.Wait = nil
@@ -94,8 +94,7 @@ func (c *readCheck) checkWaitCondition(w *node, at string, read func(n *node, at
 	read(v, at, got.refs)
 }
 
-// Holds looks once at the condition that a task waits for; if it does not hold, later says when to look
-// again.
+// Holds checks once the condition that a task waits for. If it does not hold, later says when to check again.
 func (w *Workflow) Holds(task int, in Inputs) (later time.Duration, err error) {
 	t := &w.Tasks[task]
 	from := w.valuesOf(&in)
@@ -126,7 +125,7 @@ func (w *Wait) looks() time.Duration {
 	return lookEvery
 }
 
-// Words are of a task that waits for something outside, for people.
+// Words describes the events outside of the run that a task waits for, for people.
 func (q *Needed) Words(target string, from, until time.Time) string {
 	what := "a run of " + target
 	if q.Task != "" {
@@ -136,7 +135,7 @@ func (q *Needed) Words(target string, from, until time.Time) string {
 	return fmt.Sprintf("until %s %s whose instant lies from %s until %s", what, state, from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
 }
 
-// Accepts reports whether the end of a run, or of a task, is the one that is waited for.
+// Accepts reports whether the end of a run or a task satisfies the wait.
 func (q *Needed) Accepts(state string) bool {
 	if q.Require == "ended" {
 		return slices.Contains([]string{"succeeded", "failed", "stopped", "upstream_failed", "skipped"}, state) && (q.Task != "" || state != "skipped")
@@ -144,7 +143,7 @@ func (q *Needed) Accepts(state string) bool {
 	return state == "succeeded"
 }
 
-// WithoutTask says that a workflow, as it is now, has no such task, and which one may be meant.
+// WithoutTask says that the present version of a workflow has no such task, and which task may be meant.
 func (w *Workflow) WithoutTask(target, task string) string {
 	text := fmt.Sprintf("workflow %s has no task %s", target, task)
 	near := suggest.Nearest(task, func(yield func(string) bool) {

@@ -20,14 +20,14 @@ const (
 
 // File is one file that travels with a version.
 type File struct {
-	Name string      `json:"name"` // slashes, inside the folder
+	Name string      `json:"name"` // with slashes; inside the folder
 	Mode fs.FileMode `json:"mode"` // permission bits
 	Data []byte      `json:"data"`
 }
 
-// CollectFiles reads the files that the globs name, in the order of their names. Only
-// regular files inside dir count: give os.Root.FS, which lets nothing lead out of it.
-// Each glob must name something. In a glob ** is any number of folders.
+// CollectFiles reads the files that the globs name, in the order of their names. Only regular files inside
+// dir count. Pass os.Root.FS, which lets no link lead out of it. Each glob must name something. In a glob, **
+// is any number of folders.
 func CollectFiles(dir fs.FS, globs []string) ([]File, error) {
 	names, err := matchFiles(dir, globs)
 	if err != nil {
@@ -71,15 +71,15 @@ func readFile(dir fs.FS, name string) (File, error) {
 	return File{Name: name, Mode: info.Mode().Perm(), Data: data}, nil
 }
 
-// emptyGlobError is a glob that names no file.
+// emptyGlobError: a glob names no file.
 type emptyGlobError struct{ glob string }
 
 func (e *emptyGlobError) Error() string {
 	return fmt.Sprintf("the pattern %s names no file", quoteShort(e.glob))
 }
 
-// matchFiles lists the regular files that the globs name. Folders and files whose names
-// begin with a dot are passed over unless the glob names them.
+// matchFiles lists the regular files that the globs name. It skips folders and files whose names begin with a
+// dot, unless the glob names them.
 func matchFiles(dir fs.FS, globs []string) ([]string, error) {
 	found := map[string]bool{}
 	walked := 0
@@ -109,10 +109,10 @@ type matcher struct {
 	dir    fs.FS
 	found  map[string]bool
 	walked *int
-	hit    bool // some file matched, also if another glob had named it
+	hit    bool // some file matched, even if another glob has named it before
 }
 
-var errTooManyFiles = errors.New("the patterns under files look at too many files; name folders that hold less")
+var errTooManyFiles = errors.New("the patterns under files look at too many files; name smaller folders")
 
 // match follows the parts of a glob below a folder.
 func (m *matcher) match(folder string, parts []string) error {
@@ -124,7 +124,7 @@ func (m *matcher) match(folder string, parts []string) error {
 		return fmt.Errorf("folder %s: %w", folder, err)
 	}
 	if parts[0] == "**" && len(parts) > 1 {
-		if err := m.match(folder, parts[1:]); err != nil { // ** is also no folder at all
+		if err := m.match(folder, parts[1:]); err != nil { // ** also stands for no folder
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func (m *matcher) entry(name string, e fs.DirEntry, parts []string) error {
 	case !ok && !deep || len(parts) > 1:
 		return nil
 	}
-	// Stat follows a link; the root refuses one that leads out.
+	// Stat follows a link. The root refuses a link that leads out of it.
 	info, err := fs.Stat(m.dir, name)
 	if err != nil {
 		return fmt.Errorf("file %s: %w", name, err)

@@ -16,7 +16,7 @@ type HTTP struct {
 	Method   string          `json:"method,omitempty"` // "" is GET
 	URL      string          `json:"url"`
 	Headers  []KV            `json:"headers,omitempty"`
-	Body     json.RawMessage `json:"body,omitempty"`    // a text as it is; anything else as JSON
+	Body     json.RawMessage `json:"body,omitempty"`    // a text as it is; any other value as JSON
 	Timeout  Duration        `json:"timeout,omitempty"` // of the answer; 0: the worker's default
 	Status   []int           `json:"status,omitempty"`  // that are a success; none: 200 to 299
 	Contains string          `json:"contains,omitempty"`
@@ -73,7 +73,7 @@ func (r *reader) http(t *Task, n *node, at string) {
 	if hs := h.get("headers"); hs != nil && hs.kind == mapNode {
 		for i, k := range hs.keys {
 			if slices.Contains(ownHeaders, strings.ToLower(k.text)) {
-				r.failNode(k, join(join(here, "headers"), k.text), "the header "+k.text+" is made by what sends the request", "remove it")
+				r.failNode(k, join(join(here, "headers"), k.text), "the header "+k.text+" is set by the worker that sends the request", "remove it")
 			} else if strings.ContainsAny(hs.vals[i].text, "\r\n") {
 				r.failNode(hs.vals[i], join(join(here, "headers"), k.text), "a header has one line", "remove the line break")
 			}
@@ -123,10 +123,10 @@ func (r *reader) notOfRequest(n *node, at string) {
 		case "env", "dir", "kill_grace", "artifacts", "inputs", "access":
 			r.failNode(k, join(at, k.text), k.text+" does not belong to http: a request has no process", "remove it, or use run")
 		case "outputs":
-			r.failNode(k, join(at, k.text), "the outputs of http are status, body and headers", "remove it; answer and keep say what is there")
+			r.failNode(k, join(at, k.text), "the outputs of http are status, body and headers", "remove it; answer and keep decide the outputs")
 		case "retry":
 			if on := n.get("retry").get("on_exit"); on != nil {
-				r.failNode(on, join(join(at, "retry"), "on_exit"), "a request has no exit code", "remove on_exit; whatever http does not expect is retried")
+				r.failNode(on, join(join(at, "retry"), "on_exit"), "a request has no exit code", "remove on_exit; every unexpected answer is retried")
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// texts of a request that may hold ${{ }}.
+// texts returns the texts of a request that may hold ${{ }}.
 func (q *HTTP) templates(add func(text string)) {
 	add(q.URL)
 	for _, h := range q.Headers {
@@ -152,7 +152,7 @@ func (q *HTTP) templates(add func(text string)) {
 	_, _ = eachText(q.Body, func(text string) (any, error) { add(text); return nil, nil })
 }
 
-// eachText replaces every text of a JSON value that is no name.
+// eachText replaces every text of a JSON value, except names.
 func eachText(raw json.RawMessage, to func(text string) (any, error)) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -273,13 +273,13 @@ func (c *readCheck) checkHTTP(n *node, at string, in scope, read func(n *node, a
 			}
 		}
 	}
-	walk(h.get("url"), join(join(at, "http"), "url"), in) // an address is in logs and messages
+	walk(h.get("url"), join(join(at, "http"), "url"), in) // the address is in logs and messages
 	for _, key := range []string{"headers", "body"} {
 		walk(h.get(key), join(join(at, "http"), key), in|secretsToo)
 	}
 }
 
-// decodeNumbers decodes JSON with its numbers as they are written.
+// decodeNumbers decodes JSON and keeps the form of its numbers.
 func decodeNumbers(raw json.RawMessage) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

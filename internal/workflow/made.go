@@ -17,7 +17,7 @@ import (
 // what a handler that plans has decided. They are written in the grammar of this package, and are a workflow
 // of their own, which the task calls.
 
-// Made is such a task.
+// Made is a task that consists of tasks made at run time.
 type Made struct {
 	From string `json:"from"` // an expression
 	// Head holds the parts of the workflow that also apply to these tasks: parameters, env, defaults.
@@ -101,7 +101,7 @@ func (w *Workflow) MadeSource(task int, in Inputs, name string) ([]byte, error) 
 		return nil, err
 	}
 	if len(raw) > MadeBytesMax {
-		return nil, fmt.Errorf("tasks: what it is made of has %s, the limit is %s: let a task have foreach", sizeText(len(raw)), sizeText(MadeBytesMax))
+		return nil, fmt.Errorf("tasks: its tasks have %s, the limit is %s: let a task have foreach", sizeText(len(raw)), sizeText(MadeBytesMax))
 	}
 	tasks, err := madeTasks(raw)
 	if err != nil || len(tasks) == 0 {
@@ -146,7 +146,7 @@ type madeTask struct {
 func madeTasks(raw json.RawMessage) (all []madeTask, err error) {
 	var list []map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		dec := json.NewDecoder(bytes.NewReader(raw)) // in the order that was given
+		dec := json.NewDecoder(bytes.NewReader(raw)) // in the order of the input
 		if open, err := dec.Token(); err != nil || open != json.Delim('{') {
 			return nil, fmt.Errorf("tasks: %.60s is no list of tasks, and no mapping of tasks by name", raw)
 		}
@@ -174,7 +174,7 @@ func madeTasks(raw json.RawMessage) (all []madeTask, err error) {
 		all = append(all, m)
 	}
 	if len(all) > MadeTasksMax {
-		return nil, fmt.Errorf("tasks: it is made of %d tasks, the limit is %d: let a task have foreach", len(all), MadeTasksMax)
+		return nil, fmt.Errorf("tasks: it has %d tasks, the limit is %d: let a task have foreach", len(all), MadeTasksMax)
 	}
 	return all, nil
 }
@@ -201,7 +201,7 @@ func ParseMade(source []byte, own func() map[string]dag.Need) (*Workflow, error)
 		if more := len(faults) - len(texts); more > 0 {
 			texts = append(texts, fmt.Sprintf("and %d more", more))
 		}
-		return nil, fmt.Errorf("what it is made of cannot be run: %s", strings.Join(texts, "; "))
+		return nil, fmt.Errorf("its tasks cannot be run: %s", strings.Join(texts, "; "))
 	}
 	all[0].Emitted = true
 	return all[0], nil

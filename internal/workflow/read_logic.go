@@ -106,9 +106,9 @@ func (r *reader) choice(t *Task, n *node, at string) {
 		case b.kind != mapNode:
 			continue
 		case other != nil && (cond != nil || then != nil):
-			r.failNode(other, here, "a branch has if and then, or else alone", "make two branches of it")
+			r.failNode(other, here, "a branch has either if and then, or only else", "make two branches of it")
 		case other != nil && i < len(n.vals)-1:
-			r.failNode(other, here, "what follows else is never chosen", "put else last")
+			r.failNode(other, here, "branches after else are never chosen", "put else last")
 		case other == nil && (cond == nil || then == nil):
 			r.failNode(b, here, "a branch needs if and then", "write {if: EXPRESSION, then: TASK} or {else: TASK}")
 		case other != nil:
@@ -174,7 +174,7 @@ func (c *readCheck) checkLogic(i int, n *node, at string, in scope, read func(n 
 	}
 }
 
-// leads checks that a switch chooses among tasks that need it.
+// leads checks that a switch chooses only tasks that need it.
 func (c *readCheck) leads(i int, v *node, at string) {
 	if c.graph == nil {
 		return

@@ -20,14 +20,14 @@ type triggerReader struct {
 	w       *Workflow
 	t       *Trigger
 	n       *node // the entry, without what was refused
-	key     *node // the key that says its kind
+	key     *node // the key that names its kind
 	val     *node
 	at      string // triggers[0]
 	refused bool   // n lacks something
 	zone    *time.Location
 }
 
-// triggers reads and checks the triggers; the parameters must have been read.
+// triggers reads and checks the triggers. The parameters must have been read before.
 func (r *reader) triggers(w *Workflow, n *node) {
 	if n == nil || n.kind != listNode {
 		return
@@ -93,7 +93,7 @@ func (r *triggerReader) kindOf(n *node, kinds []string) bool {
 	return found == 1 && r.val != nil
 }
 
-// read reports whether the trigger is right.
+// read reports whether the trigger is valid.
 func (r *triggerReader) read() bool {
 	before := len(r.errs)
 	r.t.Kind = r.key.text
@@ -108,7 +108,7 @@ func (r *triggerReader) read() bool {
 	switch r.t.Name {
 	case "":
 		r.t.Name = r.t.defaultName()
-	case ".", "..": // a path with it means another
+	case ".", "..": // such a path means another folder
 		n := r.n.get("name")
 		r.failNode(n, join(r.at, "name"), "the trigger cannot be named "+quoteShort(n.text)+": no URL can address it", "use a letter or a digit, too")
 	}
@@ -252,7 +252,7 @@ func (r *triggerReader) wallClock(v *node) {
 		at = v.get("at")
 	}
 	for _, text := range texts(at) {
-		if c, err := cron.ParseClock(text); err == nil { // the grammar has seen to it
+		if c, err := cron.ParseClock(text); err == nil { // the grammar has checked the form
 			t.At = append(t.At, c.String())
 		}
 	}
@@ -283,7 +283,7 @@ func (r *triggerReader) wallClock(v *node) {
 	t.Days, t.Months = slices.Compact(t.Days), sortedSet(t.Months)
 }
 
-// fromFirst puts the days that are counted from the end of a month behind the others.
+// fromFirst moves the days that are counted from the end of a month behind the others.
 func fromFirst(day int) int { return (day + 64) % 64 }
 
 func sortedSet[T int | string](all []T) []T {
@@ -291,7 +291,7 @@ func sortedSet[T int | string](all []T) []T {
 	return slices.Compact(all)
 }
 
-// nameOrNumber reads a weekday or a month; the first name stands for first.
+// nameOrNumber reads a weekday or a month. first is the number of the first name.
 func nameOrNumber(text string, names []string, first int) int {
 	if n, err := strconv.Atoi(text); err == nil {
 		return n
@@ -337,13 +337,13 @@ func (r *triggerReader) file(n *node, at string) *FileWatch {
 		case err != nil:
 			r.failNode(p, join(at, "pattern"), quoteShort(p.text)+" is not a pattern: "+err.Error(), `write names such as *.csv; a [ that is meant itself is \[`)
 		case strings.Contains(p.text, "/"):
-			r.failNode(p, join(at, "pattern"), "a pattern is of names, without /", "put the folder into path")
+			r.failNode(p, join(at, "pattern"), "a pattern matches names, which have no /", "put the folder into path")
 		}
 	}
 	return f
 }
 
-// literalGlob is a glob that means one name.
+// literalGlob is a glob that matches exactly one name.
 func literalGlob(name string) string {
 	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(name, `\$0`)
 }
@@ -449,7 +449,7 @@ func (r *triggerReader) params(n *node) {
 	}
 }
 
-// param is one value; false: it counts as not given.
+// param returns one value. It returns false if the value counts as not given.
 func (r *triggerReader) param(k, v *node) (json.RawMessage, bool) {
 	at := join(join(r.at, "params"), k.text)
 	p := r.declared.params[k.text]
@@ -479,7 +479,7 @@ func (r *triggerReader) param(k, v *node) (json.RawMessage, bool) {
 	if t == nil {
 		return nil, false
 	}
-	if word, ok := gives(t, p.Type); !ok && p.Type != String { // for a text, anything is written as one
+	if word, ok := gives(t, p.Type); !ok && p.Type != String { // a parameter of type string takes any value as a text
 		r.failNode(v, at, fmt.Sprintf("%s gives a %s, the parameter is %s", at, word, p.words()), "change the type or the expression")
 	}
 	if !r.t.hasEvent() && slices.ContainsFunc(t.refs(), func(f ref) bool { return f.kind == triggerEventRef }) {

@@ -137,7 +137,7 @@ func (s *scope) program(t *importer.Task, program []string, source string) error
 	case strings.TrimSpace(source) == "":
 		return fmt.Errorf("there is nothing that it runs; give it a source")
 	case strings.Contains(source, "${{"):
-		return fmt.Errorf("it holds ${{, which run cannot; move it into a script of its own")
+		return fmt.Errorf("it holds ${{, which is not allowed in run; move it into a script of its own")
 	}
 	t.Run = importer.Source(program, strings.TrimSuffix(source, "\n"))
 	return nil
@@ -180,7 +180,7 @@ func (s *scope) containerBody(t *importer.Task, b *importer.Fields) error {
 		}
 	}
 	if strings.Contains(strings.Join(argv, " "), "${{") {
-		return fmt.Errorf("it holds ${{, which run cannot; move it into a script of its own")
+		return fmt.Errorf("it holds ${{, which is not allowed in run; move it into a script of its own")
 	}
 	if known {
 		t.Run = importer.Run{Argv: argv}

@@ -73,7 +73,7 @@ func (e *rights) ChangeRights(ctx context.Context, expect int64, c store.RightsC
 	return is, err
 }
 
-// rightsEdit is a change under way.
+// rightsEdit is a change in progress.
 type rightsEdit struct {
 	store.Rights
 	passwords map[int64]store.Password
@@ -181,8 +181,8 @@ func (e *rights) PasswordOf(ctx context.Context, principal int64) (p store.Passw
 	})
 }
 
-// errNoRow is about a row that a change sets or drops.
-var errNoRow = fmt.Errorf("what the change is about is not there: %w", store.ErrFenced)
+// errNoRow is the error if a row that a change sets or drops does not exist.
+var errNoRow = fmt.Errorf("the object of the change does not exist: %w", store.ErrFenced)
 
 func (x *rightsEdit) roles(c *store.RightsChange) error {
 	for _, r := range c.PutRoles {

@@ -13,7 +13,7 @@ import (
 
 var _ store.Cluster = (*Store)(nil)
 
-// member runs one operation on members and shards, with the faults around it.
+// member runs one operation on members and shards, with the injected faults around it.
 func (s *Store) member(ctx context.Context, change func() error) error {
 	return s.write(ctx, Op{Kind: MemberBefore}, MemberAfter, change)
 }
@@ -36,7 +36,7 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 			}
 		}
 		m.Seen = s.clock()
-		m.Beat = int64(m.Seen) // not the number of an earlier time, see store.Member
+		m.Beat = int64(m.Seen) // differs from the number of an earlier registration, see store.Member
 		m.Started = m.Seen
 		if n := int(m.Handler); n >= 1 && n <= len(s.handlers) {
 			m.Started = s.handlers[n-1].Started
@@ -98,7 +98,7 @@ func (s *Store) free(h dag.HandlerID) {
 	}
 }
 
-// ownerLocked is the owner of a shard. One that is no member owns nothing.
+// ownerLocked returns the owner of a shard. A handler that is no member owns nothing.
 func (s *Store) ownerLocked(shard int) dag.HandlerID {
 	owner := s.shards[shard].owner
 	if _, listed := s.members[owner]; !listed {
@@ -197,7 +197,7 @@ func (s *Store) Leave(ctx context.Context, handler dag.HandlerID) error {
 	})
 }
 
-// Claim takes those of the shards that are free or belong to the owner already.
+// Claim takes the given shards that are free or belong to the owner already.
 func (s *Store) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error) {
 	op := Op{Kind: ClaimBefore, Owner: owner, Shards: shards}
 	var got []store.Acquired
@@ -238,7 +238,7 @@ func (s *Store) Release(ctx context.Context, fences []store.Fence) error {
 	})
 }
 
-// Move writes down to which member a shard shall go.
+// Move records the member to which a shard should move.
 func (s *Store) Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error {
 	return s.member(ctx, s.noted(ctx, func() error {
 		if !hasShard(s, shard) {
@@ -249,7 +249,7 @@ func (s *Store) Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) e
 	}))
 }
 
-// orderLocked finds where an order is, or would be.
+// orderLocked returns the index of an order, or the index at which it would be inserted.
 func (s *Store) orderLocked(node, what string) (int, bool) {
 	return slices.BinarySearchFunc(s.orders, store.Order{Node: node, What: what}, func(a, b store.Order) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.What, b.What))
@@ -264,7 +264,7 @@ func (s *Store) Order(ctx context.Context, o store.Order, stand bool) (bool, err
 			return err
 		}
 		if o.What != store.OrderCordon && o.What != store.OrderStop {
-			return refused("nobody can be told to %q", o.What)
+			return refused("%q is no order to a node", o.What)
 		}
 		i, stood := s.orderLocked(o.Node, o.What)
 		if changed = stood != stand; !changed {

@@ -11,14 +11,14 @@ import (
 
 var _ store.Tokens = (*Store)(nil)
 
-// AddToken writes a token down.
+// AddToken adds a token.
 func (s *Store) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 	err := s.write(ctx, Op{Kind: TokensBefore}, TokensAfter, s.noted(ctx, func() error {
 		taken := func(o store.Token) bool {
 			return o.Revoked == 0 && o.Replaced == 0 && o.Name == t.Name || bytes.Equal(o.Hash, t.Hash)
 		}
 		if len(s.tokens) >= store.TokensMax || slices.ContainsFunc(s.tokens, taken) {
-			return fmt.Errorf("token %q: there is one, or there are too many: %w", t.Name, store.ErrRefused)
+			return fmt.Errorf("token %q: it exists, or there are too many: %w", t.Name, store.ErrRefused)
 		}
 		t.ID, t.Created, t.Hash = int64(len(s.tokens)+1), s.clock(), bytes.Clone(t.Hash)
 		s.tokens = append(s.tokens, t)

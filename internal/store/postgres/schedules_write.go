@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// checkSchedules refuses what needs no database to see.
+// checkSchedules refuses faults that can be found without the database.
 func (d *DB) checkSchedules(c *store.ScheduleChanges) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (d *DB) checkSchedules(c *store.ScheduleChanges) error {
 	return nil
 }
 
-// schedules writes what a transaction does to triggers, their ledger and backfills.
+// schedules writes the changes of a transaction to triggers, their ledger and backfills.
 func (x *tx) schedules(b *store.Batch) {
 	c := &b.ScheduleChanges
 	for _, step := range []func(*store.ScheduleChanges){x.insertTriggers, x.updateTriggers, x.deleteTriggers, x.fires,
@@ -56,15 +56,15 @@ func (x *tx) insertTriggers(c *store.ScheduleChanges) {
 func (x *tx) triggerState(rows *rows, t *store.Trigger) {
 	names, err := packHears(t.On)
 	if err != nil && x.fail == nil {
-		x.fail = fmt.Errorf("what trigger %s hears of: %w: %w", t.Name, store.ErrRefused, err)
+		x.fail = fmt.Errorf("the workflows to which trigger %s listens: %w: %w", t.Name, store.ErrRefused, err)
 	}
 	rows.text(t.Kind).text(t.State).textOrNull(names).int8(t.Revision).int4(t.Version).text(t.Actor).text(t.Reason).
 		int8(int64(t.Next)).int8(int64(t.Decided)).int8(int64(t.Since)).int8(t.Fired).int4(t.MaxRuns).
 		int8(int64(t.Modified)).blob(t.Data).blob(t.Spec)
 }
 
-// hears adds the names that a trigger hears of. They are texts of a table of their own, so
-// the database looks at what they hold; in the trigger's row they are JSON.
+// hears adds the names that a trigger listens to. They are texts in a table of their own, so that the
+// database checks their content. In the trigger's row they are JSON.
 func hears(rows *rows, t *store.Trigger) {
 	if t.State != store.TriggerActive {
 		return
@@ -74,13 +74,13 @@ func hears(rows *rows, t *store.Trigger) {
 	}
 }
 
-// packHears is the column hears; "" for nothing.
+// packHears is the column hears; "" for no names.
 func packHears(names []string) (string, error) {
 	if len(names) == 0 {
 		return "", nil
 	}
 	for _, name := range names {
-		if err := checkText(name); err != nil { // JSON would mend it
+		if err := checkText(name); err != nil { // JSON would change it silently
 			return "", err
 		}
 	}
@@ -100,7 +100,7 @@ func (x *tx) updateTriggers(c *store.ScheduleChanges) {
 	for i := range c.TriggerUpdates {
 		t := &c.TriggerUpdates[i]
 		k := store.TriggerKey{Workflow: t.Workflow, Name: t.Name}
-		if seen[k] || rows.n >= chunkRows { // a statement changes a row once
+		if seen[k] || rows.n >= chunkRows { // a statement may change a row only once
 			push()
 		}
 		seen[k] = true
@@ -151,7 +151,7 @@ func (x *tx) updateFires(c *store.ScheduleChanges) {
 	for i := range c.FireUpdates {
 		f := &c.FireUpdates[i]
 		k := key{store.TriggerKey{Workflow: f.Workflow, Name: f.Trigger}, f.At, f.Key}
-		if seen[k] { // a statement changes a row once
+		if seen[k] { // a statement may change a row only once
 			x.push(rows)
 			clear(seen)
 		}
@@ -173,7 +173,7 @@ func (x *tx) backfills(c *store.ScheduleChanges) {
 		x.full(rows)
 	}
 	x.push(rows)
-	for i := range c.BackfillUpdates { // few, and perhaps one of them twice
+	for i := range c.BackfillUpdates { // there are few, and one of them may occur twice
 		update := x.conn.room("updateBackfill")
 		backfillState(update, &c.BackfillUpdates[i])
 		x.push(update)

@@ -67,7 +67,7 @@ func Alone(path string) error {
 		return opening(path, sqlitex.ExecuteTransient(conn, "ROLLBACK", nil))
 	case sqlite.ResultBusy, sqlite.ResultLocked:
 		return fmt.Errorf("%s: %w", path, ErrInUse)
-	case sqlite.ResultReadOnly: // no process can write there, so none works on it
+	case sqlite.ResultReadOnly: // no process can write there, so no process uses it
 		return nil
 	}
 	return opening(path, err)
@@ -82,7 +82,7 @@ func Inspect(path string) (store.Seen, error) {
 	case err != nil:
 		return seen, fmt.Errorf("open %s: %w", path, err)
 	case !info.Mode().IsRegular():
-		return seen, fmt.Errorf("%s is no file: want that of a SQLite database", path)
+		return seen, fmt.Errorf("%s is not a file: want the file of an SQLite database", path)
 	default:
 		conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly|sqlite.OpenURI)
 		if err != nil {

@@ -25,7 +25,7 @@ type stander struct {
 	asked dag.Micros
 	kept  bool
 	run   int64
-	id    dag.RunID // of one that leaves
+	id    dag.RunID // of a run that leaves
 }
 
 // standing returns the position in a line of a run with this claim.
@@ -33,7 +33,7 @@ func standing(c *dag.Claim, n int64) stander {
 	return stander{c.Line(), c.Level, c.Asked, c.Kept, n, dag.RunID{}}
 }
 
-// besides orders the runs in lines, and finds those that one row can hold.
+// besides orders the runs in lines, and finds runs that one row can hold.
 func (s *stander) besides(o *stander) int {
 	return cmp.Or(cmp.Compare(s.line, o.line), cmp.Compare(s.level, o.level), cmp.Compare(s.asked, o.asked), cmp.Compare(s.keeps(), o.keeps()))
 }
@@ -161,7 +161,7 @@ func (d *DB) leaveLine(leave []stander) error {
 		}
 	}
 	if at := slices.Index(left, false); err == nil && at >= 0 {
-		err = &store.RunError{Run: leave[at].id, Err: fmt.Errorf("it does not stand in line %s: %w", s.line, store.ErrRefused)}
+		err = &store.RunError{Run: leave[at].id, Err: fmt.Errorf("it is not in line %s: %w", s.line, store.ErrRefused)}
 	}
 	return err
 }

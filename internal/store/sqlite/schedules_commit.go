@@ -145,8 +145,8 @@ func packHears(names []string) (string, error) {
 		return "", nil
 	}
 	for _, name := range names {
-		if err := checkText(name); err != nil { // JSON would mend it
-			return "", fmt.Errorf("what a trigger hears of: %w", err)
+		if err := checkText(name); err != nil { // JSON would change it silently
+			return "", fmt.Errorf("the workflows to which a trigger listens: %w", err)
 		}
 	}
 	text, err := json.Marshal(names)
@@ -158,7 +158,7 @@ func unpackHears(text string) (names []string, err error) {
 		return nil, nil
 	}
 	if err := json.Unmarshal([]byte(text), &names); err != nil {
-		return nil, fmt.Errorf("what a trigger hears of: %w: %w", store.ErrCorrupt, err)
+		return nil, fmt.Errorf("the workflows to which a trigger listens: %w: %w", store.ErrCorrupt, err)
 	}
 	return names, nil
 }
