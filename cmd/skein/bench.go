@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/bench"
+	"skein.dev/skein/internal/nodebench"
 )
 
 type benchFlags struct {
@@ -108,7 +108,7 @@ func (c *cli) benchShape(ctx context.Context, shape bench.Shape, f benchFlags) (
 	err = c.benchPlace(ctx, f, func(dir string, at bench.Place) error {
 		c.say("measuring %s …", shape.Name)
 		if cfg.Dir, cfg.At = dir, at; shape.Shell {
-			r, err = app.BenchShell(ctx, c.cfg, cfg)
+			r, err = nodebench.Shell(ctx, c.cfg, cfg)
 		} else {
 			r, err = bench.Run(ctx, cfg)
 		}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/bench"
+	"skein.dev/skein/internal/nodebench"
 )
 
 // benchSpan is the length of each half of a round.
@@ -28,8 +28,8 @@ func (c *cli) benchDoor(ctx context.Context, f benchFlags) error {
 	paceHeap() // as a server does
 	err := c.benchPlace(ctx, f, func(dir string, at bench.Place) (err error) {
 		c.say("measuring http …")
-		cfg := app.DoorConfig{Config: bench.Config{Runs: f.runs, Dir: dir, At: at}, Span: benchSpan, Make: generate}
-		door, err = app.BenchHTTP(ctx, c.cfg, cfg)
+		cfg := nodebench.HTTPConfig{Config: bench.Config{Runs: f.runs, Dir: dir, At: at}, Span: benchSpan, Make: generate}
+		door, err = nodebench.HTTP(ctx, c.cfg, cfg)
 		return err
 	})
 	if err != nil {

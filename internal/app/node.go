@@ -317,6 +317,9 @@ func (n *Node) Ready() <-chan struct{} { return n.ready }
 // Idle reports whether no run is unfinished.
 func (n *Node) Idle() bool { return n.engine.Idle() }
 
+// Rows returns the number of rows that this node has written, for measurements.
+func (n *Node) Rows() int64 { return n.engine.Stats().Rows.Load() }
+
 // Hurry ends the drain of a shutdown: attempts that still run are killed.
 func (n *Node) Hurry() { n.once.Do(func() { close(n.hurry) }) }
 

@@ -80,7 +80,8 @@ var allowed = map[string][]string{
 	"internal/dbadmin":               {"internal/config", "internal/dag", "internal/datadir", "internal/engine", "internal/inspect", "internal/past", "internal/sealed", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/transfer", "internal/trigger", "internal/workflow"},
 	"internal/doctor":                {"internal/audit", "internal/auth", "internal/config", "internal/dag", "internal/datadir", "internal/dbadmin", "internal/identity", "internal/past", "internal/sealed", "internal/secret", "internal/store", "internal/store/postgres", "internal/threads", "internal/trigger", "internal/worker", "internal/workflow"},
 	"internal/app": {"internal/config", "internal/audit", "internal/datadir", "internal/dbadmin", "internal/dispatch", "internal/retention", "internal/sealed", "internal/access", "internal/people", "internal/metric", "internal/egress", "internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/postgres", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/logs", "internal/artifact",
-		"internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/local", "api/v1", ".", "web/ui"},
+		"internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/local", "api/v1", "web/ui"},
+	"internal/nodebench":        {"internal/app", "internal/bench", "internal/config", "api/v1", "."},
 	"web/ui":                    {},
 	"internal/importer":         {"internal/cron", "internal/workflow"},
 	"internal/importer/dagu":    {"internal/cron", "internal/workflow", "internal/importer"},
@@ -88,7 +89,7 @@ var allowed = map[string][]string{
 	"internal/importer/crontab": {"internal/cron", "internal/workflow", "internal/importer"},
 	"examples":                  {},
 	"examples/sdk":              {"."},
-	"cmd/skein":                 {"internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "api/v1", ".", "examples"},
+	"cmd/skein":                 {"internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "internal/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "api/v1", ".", "examples"},
 	"internal/arch":             {"api/v1"},
 	// Tests only: nothing imports it.
 	"internal/sim": {"internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},

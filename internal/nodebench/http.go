@@ -1,4 +1,4 @@
-package app
+package nodebench
 
 import (
 	"context"
@@ -7,15 +7,15 @@ import (
 	"strings"
 	"time"
 
+	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/bench"
 	"skein.dev/skein/internal/config"
-	"skein.dev/skein/internal/store"
 )
 
-// DoorConfig says how a node's HTTP interface is measured.
-type DoorConfig struct {
+// HTTPConfig says how a node's HTTP interface is measured.
+type HTTPConfig struct {
 	bench.Config               // Runs is the number of rounds
 	Span         time.Duration // of each half of a round
 	Make         bench.Make    // makes the calls; nil: this process does
@@ -31,9 +31,9 @@ const doorBatch = 1000
 // scheduler alone, so the figures are about starts.
 const doorWorkflow = "name: bench\ntasks:\n  nothing: {run: \"true\", if: \"false\"}\n"
 
-// BenchHTTP measures calls to a whole node over its listener, with a token, in turn with a route that does
+// HTTP measures calls to a whole node over its listener, with a token, in turn with a route that does
 // nothing.
-func BenchHTTP(ctx context.Context, cfg *config.Config, c DoorConfig) (bench.Door, error) {
+func HTTP(ctx context.Context, cfg *config.Config, c HTTPConfig) (bench.Door, error) {
 	door := bench.Door{Store: c.At.Engine()}
 	limits, err := bench.Measure(ctx, c.Dir, c.At)
 	if err != nil {
@@ -49,23 +49,19 @@ func BenchHTTP(ctx context.Context, cfg *config.Config, c DoorConfig) (bench.Doo
 	if c.Runs == 0 {
 		c.Runs = doorRounds
 	}
-	err = benchNode(ctx, cfg, c.Dir, doorWorkflow, func(n *Node) error {
-		secret := auth.NewSecret(store.TokenAPI)
-		hash, err := auth.HashSecret(secret)
+	err = withNode(ctx, cfg, c.Dir, doorWorkflow, func(n *app.Node, k *skein.Client) error {
+		token, err := k.CreateToken(ctx, api.TokenRequest{Kind: "api", Name: "bench", NeverExpires: true})
 		if err != nil {
-			return err
-		}
-		if _, err := n.store.AddToken(ctx, store.WholeToken(store.TokenAPI, "bench", hash)); err != nil {
 			return fmt.Errorf("bench: make a token: %w", err)
 		}
-		door.Lines, err = doorLines(ctx, &c, bench.Calls{URL: n.URL(), Token: secret, Span: c.Span})
+		door.Lines, err = doorLines(ctx, &c, bench.Calls{URL: n.URL(), Token: token.Secret, Span: c.Span})
 		return err
 	})
 	return door, err
 }
 
 // doorLines measures each kind of call.
-func doorLines(ctx context.Context, c *DoorConfig, of bench.Calls) (lines []bench.DoorLine, err error) {
+func doorLines(ctx context.Context, c *HTTPConfig, of bench.Calls) (lines []bench.DoorLine, err error) {
 	for _, k := range []struct {
 		call        string
 		connections int

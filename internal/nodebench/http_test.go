@@ -1,16 +1,36 @@
-package app
+package nodebench
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/bench"
+	"skein.dev/skein/internal/config"
 )
+
+// TestMain makes this test binary a keeper when a node starts one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "keeper" {
+		os.Exit(app.KeeperMain(os.Args[2:]))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // TestBenchHTTP measures every kind of call for a moment. The output is complete and consistent.
 func TestBenchHTTP(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	cfg, err := config.Load(map[string]string{"data": filepath.Join(t.TempDir(), "data"), "recovery": "off"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
-	door, err := BenchHTTP(t.Context(), testConfig(t, nil), DoorConfig{Config: bench.Config{Runs: 1, Dir: dir, At: bench.InFolder(dir)}, Span: 10 * time.Millisecond})
+	door, err := HTTP(t.Context(), cfg, HTTPConfig{Config: bench.Config{Runs: 1, Dir: dir, At: bench.InFolder(dir)}, Span: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

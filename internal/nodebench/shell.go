@@ -1,4 +1,4 @@
-package app
+package nodebench
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/bench"
 	"skein.dev/skein/internal/config"
 )
 
-// BenchShell runs tasks `run: true` as real processes through a whole node. For comparison it runs fork and
+// Shell runs tasks `run: true` as real processes through a whole node. For comparison it runs fork and
 // exec of the same command, with the same concurrency. c says where; its shape is the shape of the load.
-func BenchShell(ctx context.Context, cfg *config.Config, c bench.Config) (bench.Result, error) {
+func Shell(ctx context.Context, cfg *config.Config, c bench.Config) (bench.Result, error) {
 	shape, runs := c.Shape, max(c.Runs, 1)
 	// The limits of disk and store, and the hop, as for every other shape.
 	chain, err := bench.ParseShape("chain:100")
@@ -72,12 +73,8 @@ func shellLoad(ctx context.Context, cfg *config.Config, dir string, tasks, runs 
 	for i := range tasks {
 		fmt.Fprintf(&source, "  t%05d: {run: \"true\"}\n", i)
 	}
-	err = benchNode(ctx, cfg, dir, source.String(), func(node *Node) error {
-		k, err := skein.New(node.URL(), skein.WithHandler(node.Handler()))
-		if err != nil {
-			return err
-		}
-		rows = node.engine.Stats().Rows.Load()
+	err = withNode(ctx, cfg, dir, source.String(), func(node *app.Node, k *skein.Client) error {
+		rows = node.Rows()
 		began := time.Now()
 		for range runs {
 			run, _, err := k.Start(ctx, api.RunRequest{Workflow: "bench"})
@@ -91,17 +88,18 @@ func shellLoad(ctx context.Context, cfg *config.Config, dir string, tasks, runs 
 				return fmt.Errorf("bench: a run of `true` is %s", run.State)
 			}
 		}
-		seconds, rows = time.Since(began).Seconds(), node.engine.Stats().Rows.Load()-rows
+		seconds, rows = time.Since(began).Seconds(), node.Rows()-rows
 		return nil
 	})
 	return seconds, rows, err
 }
 
-// benchNode has a node of its own work in a folder, with a workflow bench, for as long as f takes.
-func benchNode(ctx context.Context, cfg *config.Config, dir, source string, f func(*Node) error) (err error) {
+// withNode runs a node of its own in a folder, with a workflow bench, for as long as f takes. k calls the
+// node without a socket.
+func withNode(ctx context.Context, cfg *config.Config, dir, source string, f func(n *app.Node, k *skein.Client) error) (err error) {
 	own := *cfg
 	own.Data, own.Listen, own.ListenChosen, own.Drain = dir, "127.0.0.1:0", true, 0
-	node, err := Open(ctx, &own, slog.New(slog.DiscardHandler))
+	node, err := app.Open(ctx, &own, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -127,5 +125,5 @@ func benchNode(ctx context.Context, cfg *config.Config, dir, source string, f fu
 	if _, err := k.Apply(ctx, "bench", api.ApplyRequest{Source: source}); err != nil {
 		return err
 	}
-	return f(node)
+	return f(node, k)
 }
