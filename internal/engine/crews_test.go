@@ -86,7 +86,7 @@ func TestTaskQueueLimit(t *testing.T) {
 			if x, err = n.Explain(t.Context(), second, ""); err != nil || !strings.Contains(fmt.Sprint(x.Reasons), "task q1 waits for a queue slot") {
 				t.Errorf("the run is explained by %+v, %v", x.Reasons, err)
 			}
-			if err := n.DropQueue(t.Context(), "q", 0); err == nil || !strings.Contains(err.Error(), "tasks hold places") {
+			if err := n.DropQueue(t.Context(), "q", 0); err == nil || !strings.Contains(err.Error(), "tasks hold slots") {
 				t.Errorf("a queue in use is dropped: %v", err)
 			}
 			for range 20 {
