@@ -41,7 +41,7 @@ var yearTables = map[string]bool{
 	"unsuccessful": true, "log": true, "node_order": true, // of PostgreSQL
 	"meta": false, "shard": false, "trigger": false, "trigger_on": false, "queue": false, "class": false, "line": false,
 	"rights": false, "principal": true, "role": true, "binding": true, "password": true, "identity": true, "secret": true, "secret_key": false,
-	"audit": true, "audit_tree": false,
+	"audit": true, "audit_tree": false, "alert_channel": false, "incident": true, "notice": true,
 	"message": false, "member": false, "active": false, "submitted": false, "wave": false,
 }
 
@@ -130,6 +130,7 @@ type engineOfYear interface {
 	store.Sessions
 	store.Access
 	store.Secrets
+	store.Alerts
 }
 
 func liveYear(t *testing.T, db engineOfYear, query func(sql string, see func(string, int64)) error, tables string) {
@@ -282,6 +283,21 @@ func (y *year) live() {
 		}
 	}
 	y.people()
+	y.incidents()
+}
+
+// incidents open, are told and are resolved. Some of the notices were not sent.
+func (y *year) incidents() {
+	for i := range 10 {
+		n := store.Incident{ID: uuid.UUID(y.id()), Workflow: 1, Namespace: "default", Rule: "failed", State: store.IncidentResolved, Revision: 1,
+			Created: y.st.now, Modified: y.st.now, Ended: y.st.now + 1, Data: []byte("{}")}
+		y.batch.Incidents = append(y.batch.Incidents, n)
+		for seq := range int32(2) {
+			y.batch.Notices = append(y.batch.Notices, store.Notice{Incident: n.ID, Seq: seq + 1, Channel: "ops", Namespace: "default", Workflow: 1,
+				State: []string{store.NoticeSent, store.NoticeExpired}[i%2], Tries: 1, Created: y.st.now, Ended: y.st.now + 1, Data: []byte("{}")})
+		}
+	}
+	y.commit()
 }
 
 // people come and go: in each half month one takes the place of another, with a role, a password, an account

@@ -278,5 +278,17 @@ func (c *Cleaner) records(ctx context.Context, now dag.Micros) error {
 	if errors.Is(err, store.ErrFenced) {
 		return nil
 	}
+	return errors.Join(err, c.incidents(ctx, before(now, b.FiresAge)))
+}
+
+// incidents deletes incidents that ended before, with their notices.
+func (c *Cleaner) incidents(ctx context.Context, before dag.Micros) error {
+	n, _, err := c.steps(ctx, func() (n int, more bool, err error) {
+		n, err = c.cfg.Store.ExpireIncidents(ctx, before, pastRows)
+		return n, n > 0, err
+	})
+	if n > 0 {
+		c.cfg.Log.Info("old incidents deleted", "code", "incidents_deleted", "incidents", n)
+	}
 	return err
 }

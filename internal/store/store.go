@@ -85,6 +85,7 @@ type Batch struct {
 	Audit           []Audit   // inserts; a row whose Key exists is not written again
 	ScheduleChanges
 	QueueChanges
+	AlertChanges
 }
 
 // Reset empties the batch and keeps its fences.
@@ -92,6 +93,7 @@ func (b *Batch) Reset() {
 	b.Changes.Reset()
 	b.ScheduleChanges.Reset()
 	b.QueueChanges.Reset()
+	b.AlertChanges.Reset()
 	clear(b.Versions)
 	b.WorkflowInserts, b.WorkflowUpdates, b.Versions = b.WorkflowInserts[:0], b.WorkflowUpdates[:0], b.Versions[:0]
 	b.Requests, b.Messages, b.Consumed = b.Requests[:0], b.Messages[:0], b.Consumed[:0]
@@ -102,7 +104,7 @@ func (b *Batch) Reset() {
 // Rows is the number of rows that the batch writes, its fences not counted.
 func (b *Batch) Rows() int {
 	return b.Changes.Rows() + len(b.WorkflowInserts) + len(b.WorkflowUpdates) + len(b.Versions) +
-		len(b.Requests) + len(b.Messages) + len(b.Consumed) + len(b.Audit) + b.ScheduleChanges.Rows() + b.QueueChanges.Rows()
+		len(b.Requests) + len(b.Messages) + len(b.Consumed) + len(b.Audit) + b.ScheduleChanges.Rows() + b.QueueChanges.Rows() + b.AlertChanges.Rows()
 }
 
 // Workflow states.
@@ -342,5 +344,6 @@ type Store interface {
 	Sweeps
 	Eras
 	AuditLog
+	Alerts
 	Close() error
 }

@@ -70,6 +70,8 @@ func (x *tx) apply(b *store.Batch) error {
 		func() error { return x.applySchedules(&b.ScheduleChanges) },
 		func() error { return x.applyQueues(b) },
 		func() error { return each(b.Audit, x.insertAudit) },
+		func() error { return each(b.Incidents, x.putIncident) },
+		func() error { return each(b.Notices, x.insertNotice) },
 	)
 }
 

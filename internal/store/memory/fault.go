@@ -41,6 +41,8 @@ const (
 	SecretsAfter
 	AuditBefore // every operation of store.AuditLog that writes
 	AuditAfter
+	AlertsBefore // every operation of store.Alerts that writes
+	AlertsAfter
 )
 
 var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "register", "register", "load", "scan", "read",
@@ -48,7 +50,8 @@ var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "registe
 	"change of logs", "change of logs", "change of tokens", "change of tokens",
 	"change of classes", "change of classes",
 	"change of rights", "change of rights", "change of sessions", "change of sessions",
-	"change of secrets", "change of secrets", "change of the audit log", "change of the audit log"}
+	"change of secrets", "change of secrets", "change of the audit log", "change of the audit log",
+	"change of alerts", "change of alerts"}
 
 func (k OpKind) String() string { return opNames[k] }
 

@@ -70,6 +70,7 @@ type Store struct {
 	sessions
 	secrets
 	audits
+	alerts
 }
 
 type shard struct {
@@ -120,7 +121,7 @@ func New(o Options) *Store {
 		names: map[workflowName]dag.WorkflowID{}, versions: map[dag.WorkflowID][]store.Version{},
 		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, queues: map[string]store.Queue{}, classes: map[string]store.Class{}, logs: map[store.LogID][]store.LogPart{}, schedules: newSchedules(),
 	}
-	s.eras, s.rights, s.rotations, s.sessions, s.secrets, s.audits = eras{s}, rights{s: s, is: firstRights()}, rotations{s}, sessions{s: s}, secrets{s: s}, audits{s: s}
+	s.eras, s.rights, s.rotations, s.sessions, s.secrets, s.audits, s.alerts = eras{s}, rights{s: s, is: firstRights()}, rotations{s}, sessions{s: s}, secrets{s: s}, audits{s: s}, alerts{s: s}
 	return s
 }
 

@@ -82,7 +82,7 @@ var writeNames = []string{"fence", "hold", "insertRun", "updateRun", "fillRun", 
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
 	"insertBackfill", "updateBackfill", "insertBackfillRun",
-	"putInLine", "leaveLine", "insertQueue", "updateQueue", "deleteQueue", "paceQueue", "insertAudit", "clock"}
+	"putInLine", "leaveLine", "insertQueue", "updateQueue", "deleteQueue", "paceQueue", "insertAudit", "insertIncident", "updateIncident", "insertNotice", "clock"}
 
 // prepareWrites prepares all statements of transactions before the first commit of a connection.
 func (c *conn) prepareWrites(ctx context.Context) error {

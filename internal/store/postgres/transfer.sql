@@ -13,6 +13,7 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire), (SELECT count(*) FROM fire_day),
   (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
   (SELECT count(*) FROM secret), (SELECT count(*) FROM secret_key), (SELECT count(*) FROM audit), (SELECT count(*) FROM audit_tree),
+  (SELECT count(*) FROM alert_channel), (SELECT count(*) FROM incident), (SELECT count(*) FROM notice),
   (SELECT count(*) FROM line);
 
 -- name: runStates
@@ -187,6 +188,24 @@ SELECT one, size, first, head, edge, era, base FROM audit_tree;
 
 -- name: import audit_tree
 COPY audit_tree (one, size, first, head, edge, era, base) FROM STDIN (FORMAT binary);
+
+-- name: export alert_channel
+SELECT namespace, name, version, data, actor, created, modified FROM alert_channel ORDER BY namespace, name;
+
+-- name: import alert_channel
+COPY alert_channel (namespace, name, version, data, actor, created, modified) FROM STDIN (FORMAT binary);
+
+-- name: export incident
+SELECT id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data FROM incident ORDER BY id;
+
+-- name: import incident
+COPY incident (id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data) FROM STDIN (FORMAT binary);
+
+-- name: export notice
+SELECT incident, seq, channel, namespace, shard, workflow, state, tries, due, created, ended, error, data FROM notice ORDER BY incident, seq, channel;
+
+-- name: import notice
+COPY notice (incident, seq, channel, namespace, shard, workflow, state, tries, due, created, ended, error, data) FROM STDIN (FORMAT binary);
 
 -- name: export line
 SELECT line, level, asked, run, kept FROM line ORDER BY line, level, asked, run;

@@ -54,7 +54,7 @@ func onlyInserts(b *store.Batch) error {
 func (x *tx) write() {
 	b := x.batch
 	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.changeWaves, x.events, x.insertAttempts, x.updateAttempts,
-		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues, x.audit} {
+		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues, x.audit, x.alertRows} {
 		if x.fail != nil {
 			return
 		}

@@ -203,6 +203,12 @@ type writeStmts struct {
 	deleteQueue, paceQueue         *stmt
 	insertAudit, indexAudit        *stmt
 	moveAuditTree, dropAudit       *stmt
+	putAlertChannel                *stmt
+	dropAlertChannel               *stmt
+	insertIncident, updateIncident *stmt
+	insertNotice, noteNotice       *stmt
+	endedIncidents, expireNotices  *stmt
+	expireIncident                 *stmt
 	all                            []*stmt
 }
 
@@ -255,6 +261,9 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertQueue", &w.insertQueue}, {"updateQueue", &w.updateQueue},
 		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},
 		{"insertAudit", &w.insertAudit}, {"indexAudit", &w.indexAudit}, {"moveAuditTree", &w.moveAuditTree}, {"dropAudit", &w.dropAudit},
+		{"putAlertChannel", &w.putAlertChannel}, {"dropAlertChannel", &w.dropAlertChannel},
+		{"insertIncident", &w.insertIncident}, {"updateIncident", &w.updateIncident}, {"insertNotice", &w.insertNotice}, {"noteNotice", &w.noteNotice},
+		{"endedIncidents", &w.endedIncidents}, {"expireNotices", &w.expireNotices}, {"expireIncident", &w.expireIncident},
 	} {
 		p, err := prepare(conn, s.name, from)
 		if err != nil {

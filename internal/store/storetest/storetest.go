@@ -102,6 +102,7 @@ func Run(t *testing.T, e Engine) {
 		{"sessions", sessions()},
 		{"secrets", secrets()},
 		{"audit", audits()},
+		{"alerts", alerts()},
 		{"eras", eras()},
 		{"reload", reloads()},
 	} {

@@ -1,0 +1,174 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// The states of an incident.
+const (
+	IncidentCounting     = "counting" // fewer failures in a row than its rule asks for: no channel has been notified
+	IncidentOpen         = "open"
+	IncidentAcknowledged = "acknowledged"
+	IncidentResolved     = "resolved"
+	IncidentPassed       = "passed" // it was counting when a success came
+)
+
+// IncidentOver reports whether a state is final.
+func IncidentOver(state string) bool { return state == IncidentResolved || state == IncidentPassed }
+
+// Incident is one episode of what an alert rule of a workflow watches.
+//
+// Invariant: a rule of a workflow has at most one incident that is not over.
+type Incident struct {
+	ID        uuid.UUID
+	Shard     dag.ShardID // of the workflow
+	Workflow  dag.WorkflowID
+	Namespace string
+	Rule      string // its name in the workflow file
+	State     string
+	Revision  int64      // +1 at every change; 1 is new
+	Created   dag.Micros // when its row was written
+	Modified  dag.Micros
+	Ended     dag.Micros // 0: it is not over
+	Data      []byte     // as package alert writes it
+}
+
+// The states of a notice.
+const (
+	NoticePending = "pending"
+	NoticeSent    = "sent"
+	NoticeFailed  = "failed"  // the channel will never take it
+	NoticeExpired = "expired" // the channel did not take it in time
+)
+
+// Notice is what one channel is told about one transition of an incident. Incident, Seq and Channel are its
+// key.
+type Notice struct {
+	Incident  uuid.UUID
+	Seq       int32 // of the transition, from 1
+	Channel   string
+	Namespace string // of the channel and the workflow
+	Shard     dag.ShardID
+	Workflow  dag.WorkflowID
+	State     string
+	Tries     int32      // calls of the channel that have ended
+	Due       dag.Micros // of the next call
+	Created   dag.Micros
+	Ended     dag.Micros // 0: pending
+	Error     string     // of the last call
+	Data      []byte     // as package alert writes it
+}
+
+// AlertChanges are the rows of alerts in a transaction of the owner.
+type AlertChanges struct {
+	// Incidents are new rows (Revision 1), or replace the row that is one revision behind. Only State, Revision,
+	// Modified, Ended and Data change.
+	Incidents []Incident
+	Notices   []Notice // inserts
+}
+
+// Rows is the number of rows that the changes write.
+func (c *AlertChanges) Rows() int { return len(c.Incidents) + len(c.Notices) }
+
+// Reset empties the changes and keeps their arrays.
+func (c *AlertChanges) Reset() {
+	clear(c.Incidents)
+	clear(c.Notices)
+	c.Incidents, c.Notices = c.Incidents[:0], c.Notices[:0]
+}
+
+// AlertChannel says how people are notified.
+type AlertChannel struct {
+	Namespace, Name string
+	Version         int64  // from 1
+	Data            []byte // its configuration: JSON, without values of secrets
+	By              string // who set it last
+	Created         dag.Micros
+	Modified        dag.Micros
+}
+
+// AlertChannelsMax bounds the channels of a database.
+const AlertChannelsMax = 1000
+
+// ChannelKey names a channel.
+type ChannelKey struct{ Namespace, Name string }
+
+// IncidentQuery selects incidents for people, the newest first.
+type IncidentQuery struct {
+	Namespaces []string // nil: all
+	Workflow   dag.WorkflowID
+	Over       bool // also those that are over
+	Counting   bool // also those of which no channel was notified
+	Before     dag.Micros
+	BeforeID   uuid.UUID // with Before: the last one of the page before
+	Limit      int
+}
+
+// NoticeQuery selects pending notices that are due. A notice is due only if its incident has no pending
+// notice for the channel under a lower Seq.
+type NoticeQuery struct {
+	Shards []dag.ShardID
+	Now    dag.Micros
+	Not    []ChannelKey // channels that take no more now
+	Limit  int
+}
+
+// Trouble is a channel that does not take notices.
+type Trouble struct {
+	ChannelKey
+	Pending int64 // notices of which at least one call has failed
+	Lost    int64 // notices that failed or expired since the time that was asked for
+	Error   string
+}
+
+// NoticeExpiry is the time after which a notice is no longer sent.
+const NoticeExpiry = 24 * time.Hour
+
+// Alerts is the part of a store that keeps channels, incidents and notices. Incidents and notices are
+// written by the owner of the shard (Batch.AlertChanges).
+type Alerts interface {
+	// PutAlertChannel adds or replaces a channel. The store sets the times. It returns ErrFenced unless the
+	// version follows the present one, and ErrRefused if there are AlertChannelsMax channels.
+	PutAlertChannel(ctx context.Context, c AlertChannel) (AlertChannel, error)
+	// DropAlertChannel removes a channel. It returns ErrNotFound if there is none.
+	DropAlertChannel(ctx context.Context, namespace, name string) error
+	// AlertChannels lists all by namespace and name.
+	AlertChannels(ctx context.Context) ([]AlertChannel, error)
+
+	// OpenIncidents lists the incidents of a shard that are not over by ID, those after the given ID.
+	OpenIncidents(ctx context.Context, shard dag.ShardID, after uuid.UUID, limit int) ([]Incident, error)
+	// Incident returns an incident, or ErrNotFound.
+	Incident(ctx context.Context, id uuid.UUID) (Incident, error)
+	// Incidents lists incidents for people.
+	Incidents(ctx context.Context, q IncidentQuery) ([]Incident, error)
+	// Notices lists the notices of an incident by Seq and channel.
+	Notices(ctx context.Context, incident uuid.UUID) ([]Notice, error)
+	// DueNotices lists due notices, the oldest first.
+	DueNotices(ctx context.Context, q NoticeQuery) ([]Notice, error)
+	// NextNotice returns when the next pending notice of the shards is due. It returns ErrNotFound if none is
+	// pending.
+	NextNotice(ctx context.Context, shards []dag.ShardID) (dag.Micros, error)
+	// NoteNotice records the end of a call: State, Tries, Due, Ended and Error of a pending notice. It returns
+	// ErrFenced unless the notice is pending after Tries-1 calls.
+	NoteNotice(ctx context.Context, n Notice) error
+	// AlertTroubles lists the channels that do not take notices, by namespace and name.
+	AlertTroubles(ctx context.Context, since dag.Micros) ([]Trouble, error)
+	// ExpireIncidents deletes at most limit incidents that ended before, and their notices. It deletes none
+	// with a pending notice. It returns the number of deleted incidents.
+	ExpireIncidents(ctx context.Context, before dag.Micros, limit int) (int, error)
+}
+
+// FindAlertChannel finds a channel in a list.
+func FindAlertChannel(all []AlertChannel, namespace, name string) (AlertChannel, bool) {
+	for i := range all {
+		if all[i].Namespace == namespace && all[i].Name == name {
+			return all[i], true
+		}
+	}
+	return AlertChannel{}, false
+}
