@@ -38,8 +38,9 @@ var allowed = map[string][]string{
 	"internal/store/postgres/pgtest": {},
 	"internal/errkind":               {"internal/dag", "internal/store"},
 	"internal/admission":             {"internal/dag", "internal/store"},
-	"internal/inspect":               {"internal/dag", "internal/store", "internal/errkind", "internal/admission"},
-	"internal/engine":                {"internal/dag", "internal/store", "internal/host", "internal/metric", "internal/errkind", "internal/admission", "internal/inspect"},
+	"internal/alert":                 {"internal/dag", "internal/store"},
+	"internal/inspect":               {"internal/alert", "internal/dag", "internal/store", "internal/errkind", "internal/admission"},
+	"internal/engine":                {"internal/alert", "internal/dag", "internal/store", "internal/host", "internal/metric", "internal/errkind", "internal/admission", "internal/inspect"},
 	"internal/cluster":               {"internal/dag", "internal/store", "internal/host"},
 	"internal/transfer":              {"internal/dag", "internal/store"},
 	"internal/past":                  {"internal/dag", "internal/store"},
@@ -92,7 +93,7 @@ var allowed = map[string][]string{
 	"cmd/skein":                 {"internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "internal/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "api/v1", ".", "examples"},
 	"internal/arch":             {"api/v1"},
 	// Tests only: nothing imports it.
-	"internal/sim": {"internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},
+	"internal/sim": {"internal/alert", "internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},
 }
 
 // pure packages decide; they do not look or wait. time is allowed for durations, but no

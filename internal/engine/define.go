@@ -46,6 +46,7 @@ type definitions struct {
 
 	limits   *limits
 	schedule *schedule
+	alerts   *alerts
 	store    store.Store
 	cluster  store.Cluster // nil: no other node owns shards
 	planner  Planner
@@ -60,7 +61,7 @@ type definitionsCore interface {
 }
 
 func (d *definitions) set(e *Engine, w *writer) {
-	d.names, d.limits, d.schedule, d.store, d.cluster, d.planner, d.definitionsCore = &e.directory, &w.limits, &w.schedule, e.store, e.cluster, e.cfg.Planner, w
+	d.names, d.limits, d.schedule, d.alerts, d.store, d.cluster, d.planner, d.definitionsCore = &e.directory, &w.limits, &w.schedule, &w.alerts, e.store, e.cluster, e.cfg.Planner, w
 }
 
 // definitionsMax bounds the definitions in memory. A dropped one is read again when needed.
@@ -297,6 +298,16 @@ func (d *definitions) define(ch *definition) answer {
 	d.noteSystem(&next)
 	d.limits.gates.open[store.TriggerKey{Workflow: next.ID}] = true
 	d.schedule.openBackfills(&next)
+	if next.Version != wf.Version || next.State != wf.State {
+		def := []byte(nil)
+		if ch.version != nil && !a.existing {
+			def = ch.version.Def
+		}
+		if err := d.alerts.declare(&next, def); err != nil {
+			d.broken(err)
+			return answer{err: err}
+		}
+	}
 	if decl != nil {
 		if err := d.schedule.declare(&next, decl); err != nil {
 			d.broken(err)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/host"
@@ -55,6 +56,10 @@ type Config struct {
 	// Declared, if not nil, is called when triggers were declared, paused or resumed, and when
 	// other shards are owned than before; on the writer's goroutine.
 	Declared func()
+	// Rules reads the alert rules of a stored definition. If it is nil, there are no alerts.
+	Rules func(def []byte) ([]alert.Rule, error)
+	// Noticed, if not nil, is called when there may be notices to be sent; on the writer's goroutine.
+	Noticed func()
 	// Past remembers what the store has confirmed. nil: the engine does not notice when the store goes back.
 	Past Past
 	// Peers makes this engine one of a cluster: it owns the shards that Own returns. The store must be a

@@ -12,7 +12,13 @@ import (
 // MemoryDiff says where the owner's memory differs from a fresh load of its rows, or "".
 // It looks between transactions.
 func (e *Engine) MemoryDiff(ctx context.Context) (string, error) {
-	return ask(ctx, e.writer.inbox, func(w *writer) (string, error) { return w.mirror(ctx, 0) })
+	return ask(ctx, e.writer.inbox, func(w *writer) (string, error) {
+		diff, err := w.mirror(ctx, 0)
+		if diff == "" && err == nil {
+			diff, err = w.alerts.diff(ctx, 0)
+		}
+		return diff, err
+	})
 }
 
 // Ask runs f on the writer's goroutine, between transactions.

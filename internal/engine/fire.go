@@ -231,6 +231,9 @@ func (s *schedule) line(l store.Fire) error {
 	l.Decided = s.txn().now.Wall
 	l.Reason = clean(l.Reason)
 	s.txn().draft.fired(&l, s.txn().now.Wall)
+	if err := s.alerts.missed(&l); err != nil {
+		return err
+	}
 	k := store.TriggerKey{Workflow: l.Workflow, Name: l.Trigger}
 	if l.Run.IsZero() && l.Key == "" {
 		last, err := s.lastLine(k)

@@ -43,6 +43,9 @@ func (w *writer) follow() {
 }
 
 func (w *writer) followOne(r *dag.Run) error {
+	if err := w.alerts.ended(r); err != nil {
+		return err
+	}
 	if f := r.Fire; f != nil {
 		if r.State == dag.RunSkipped && r.Cause == dag.CauseMissed && f.Backfill == 0 {
 			if err := w.schedule.missed(r); err != nil {

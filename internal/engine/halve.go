@@ -120,6 +120,7 @@ func (w *writer) putBack(ctx context.Context) error {
 	w.defs.forget()
 	w.schedule.triggers.forget()
 	w.limits.forgetAdmission()
+	w.alerts.forget()
 	w.schedule.due.looked = time.Time{}
 	w.limits.gates.reopen()
 	if w.unsure != nil {
@@ -164,6 +165,10 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	w.limits.released(&upd.RunRow, &b)
 	w.limits.releasedShares(&upd.RunRow, &b)
 	counted, err := w.schedule.buried(&upd.RunRow, &b)
+	noted := func() {}
+	if err == nil {
+		noted, err = w.alerts.buried(&upd.RunRow, &b)
+	}
 	if err == nil {
 		err = w.write(ctx, &b)
 	}
@@ -176,6 +181,10 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 		return err
 	}
 	counted()
+	noted()
+	if len(b.Notices) > 0 {
+		w.e.noticed()
+	}
 	if f := w.held(row.Shard); f != nil {
 		b.Events[0].Seq = f.Seq
 	}

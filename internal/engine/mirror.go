@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"skein.dev/skein/internal/admission"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -29,6 +31,9 @@ func (e *Engine) MirrorShard(ctx context.Context, s dag.ShardID) (string, error)
 	diff, err := e.writer.mirror(ctx, s)
 	if diff == "" && err == nil {
 		diff = e.writer.limits.gatesDiff()
+	}
+	if diff == "" && err == nil {
+		diff, err = e.writer.alerts.diff(ctx, s)
 	}
 	if diff == "" && err == nil && s == store.GateShard && e.cluster == nil {
 		diff, err = e.writer.limits.admissionDiff(ctx, e.writer.clock.now().Wall)
@@ -76,6 +81,35 @@ func (l *limits) admissionDiff(ctx context.Context, now dag.Micros) (string, err
 		return "", err
 	}
 	return l.admission.Diff(&rows, now), nil
+}
+
+// diff says where the cache differs from the incidents of a shard that are not over.
+func (a *alerts) diff(ctx context.Context, s dag.ShardID) (string, error) {
+	if !a.loaded {
+		return "", nil
+	}
+	rows, err := a.store.OpenIncidents(ctx, s, uuid.UUID{}, incidentsPage)
+	if err != nil {
+		return "", err
+	}
+	n := 0
+	for _, of := range a.open {
+		for _, is := range of {
+			if is.Shard == s {
+				n++
+			}
+		}
+	}
+	if n != len(rows) && len(rows) < incidentsPage {
+		return fmt.Sprintf("%d incidents are in memory, and %d have rows", n, len(rows)), nil
+	}
+	for i := range rows {
+		is := a.open[rows[i].Workflow][rows[i].Rule]
+		if is == nil || is.ID != rows[i].ID || is.Revision != rows[i].Revision || is.State != rows[i].State {
+			return fmt.Sprintf("incident %s is not in memory as its row has it", rows[i].ID), nil
+		}
+	}
+	return "", nil
 }
 
 func (w *writer) mirrorRun(rec *store.RunRecord) (string, error) {

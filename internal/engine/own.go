@@ -449,6 +449,7 @@ func (w *writer) resolve(d *doubt, first *taken) {
 		if len(d.events) > 0 {
 			w.e.hub.publish(d.events)
 		}
+		w.e.noticed() // there may be notices in it
 		w.drop(d.n)
 	}
 	for i := range d.assigns { // those that were not written hold no slot

@@ -22,6 +22,7 @@ type schedule struct {
 	due       due
 
 	limits  *limits
+	alerts  *alerts
 	store   store.Store
 	planner Planner
 	manual  func() bool // Config.ByHand
@@ -46,7 +47,7 @@ type scheduleCore interface {
 }
 
 func newSchedule(e *Engine, w *writer) schedule {
-	s := schedule{limits: &w.limits, store: e.store, planner: e.cfg.Planner, manual: e.cfg.ByHand, log: e.log, alone: e.cluster == nil,
+	s := schedule{limits: &w.limits, alerts: &w.alerts, store: e.store, planner: e.cfg.Planner, manual: e.cfg.ByHand, log: e.log, alone: e.cluster == nil,
 		clock: e.host.Now, newID: e.host.ID, readClock: e.readClock, expr: &w.evaluating, defs: &w.defs, scheduleCore: w}
 	s.due.read = e.host.Now
 	return s

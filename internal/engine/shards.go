@@ -92,6 +92,9 @@ func (w *writer) fenced(b *store.Batch) []store.Fence {
 			use[list[i].Shard] = true
 		}
 	}
+	for i := range b.Incidents {
+		use[b.Incidents[i].Shard] = true
+	}
 	for _, list := range [...][]store.Backfill{b.BackfillInserts, b.BackfillUpdates} {
 		for i := range list {
 			use[list[i].Shard] = true
@@ -141,6 +144,7 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	w.fences = keep
 	w.announce()
 	w.limits.forgetAdmission()
+	w.alerts.forget()
 	for _, f := range leave {
 		w.abandonShard(f.Shard)
 	}
@@ -199,6 +203,7 @@ func (w *writer) announce() {
 	if w.e.cfg.Declared != nil && !slices.Equal(*was, all) {
 		w.e.cfg.Declared() // other sensors are this node's now
 	}
+	w.e.noticed()
 }
 
 // abandonShard forgets everything about a shard. Running attempts of its runs continue: the next owner
@@ -210,6 +215,7 @@ func (w *writer) abandonShard(s dag.ShardID) {
 		}
 	}
 	w.schedule.triggers.forget()
+	w.alerts.forget()
 	w.defs.forget()
 	maps.DeleteFunc(w.reading, func(_ int64, to dag.ShardID) bool { return to == s })
 	for id, b := range w.schedule.backfills.known {

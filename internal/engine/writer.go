@@ -55,6 +55,7 @@ type writer struct {
 
 	limits   limits
 	schedule schedule
+	alerts   alerts
 	reading  map[int64]dag.ShardID // messages that wait for a transaction, and messages that cannot be processed
 	abroad   abroad
 	marks    []store.Fence       // room for confirmed
@@ -174,7 +175,7 @@ func newWriter(e *Engine) *writer {
 	w.tx.fx.Evaluate, w.spare.fx.Evaluate = w.evaluating.evaluate, w.evaluating.evaluate
 	w.queue.Ageing = e.cfg.Ageing
 	w.defs.set(e, w)
-	w.limits, w.schedule, w.calls = newLimits(e, w), newSchedule(e, w), newCalls(e, w)
+	w.limits, w.schedule, w.calls, w.alerts = newLimits(e, w), newSchedule(e, w), newCalls(e, w), newAlerts(e, w)
 	w.evaluating.set(e, w)
 	w.clock.read, w.schedule.due.read = e.host.Now, e.host.Now
 	if e.cluster == nil {
@@ -194,6 +195,7 @@ func (w *writer) forget() {
 	w.limits.forget()
 	w.abroad.forget()
 	w.schedule.forget()
+	w.alerts.forget()
 	clear(w.reading)
 	w.telling = map[int64]dag.RunID{}
 	w.todo = fifo{}
@@ -303,6 +305,9 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	if err := w.limits.fillWindows(ctx); err != nil {
 		return 0, err
 	}
+	if err := w.alerts.load(ctx); err != nil {
+		return 0, err
+	}
 	w.limits.admission.Begin()
 	w.lookForKeys(items[:min(len(items), w.itemsMax, takeMax)])
 	err = errkind.Guarded(func() {
@@ -319,7 +324,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 			if items[n-1].ask == nil {
 				continue
 			}
-			if err := w.limits.loadAdmission(ctx); err != nil { // the item may have taken or given up the admission owner's shard
+			if err := errors.Join(w.limits.loadAdmission(ctx), w.alerts.load(ctx)); err != nil { // the item may have taken or given up shards
 				w.unsure = errors.Join(w.unsure, err)
 				return
 			}
@@ -443,6 +448,9 @@ func (w *writer) settle(n int) {
 	w.announceMail()
 	if w.tx.declared && w.e.cfg.Declared != nil {
 		w.e.cfg.Declared()
+	}
+	if len(w.tx.batch.Notices) > 0 {
+		w.e.noticed()
 	}
 	w.e.stats.add(&w.tx.tally, len(w.tx.assigns))
 	w.e.stats.meter.take(&w.tx.draft, w.e.host.Now())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
@@ -41,6 +42,13 @@ func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violat
 		return v.found, errkind.FromStore("scan", err)
 	}
 	v.limits()
+	incidents, err := alert.Verify(ctx, st)
+	if err != nil {
+		return v.found, errkind.FromStore("read incidents", err)
+	}
+	for _, line := range incidents {
+		v.found = append(v.found, Violation{Rule: "alerts", What: line})
+	}
 	if c, ok := st.(checker); ok {
 		lines, err := c.Check(ctx)
 		if err != nil {

@@ -146,7 +146,7 @@ func workflowShape() *shape {
 			shape: object("a mapping such as {age: 90d, runs: 1000}",
 				key{name: "age", doc: "Runs that finished longer ago go.", shape: duration(false)},
 				key{name: "runs", doc: "Only so many of the finished runs are kept, the newest.", shape: integer(1, 1_000_000_000)})},
-		key{name: "alerts", doc: "Who is told of what.", later: "alerts", shape: list("a list of alerts", alert())},
+		key{name: "alerts", doc: "Who is notified of what.", shape: list("a list of alerts", alertShape())},
 		key{name: "tasks", must: true, unless: splits, doc: "The tasks, by name.", shape: tasks},
 	)
 	sh.schema = map[string]any{"anyOf": []any{map[string]any{"required": []string{"tasks"}}, map[string]any{"required": []string{"splitter"}}}}
@@ -155,13 +155,6 @@ func workflowShape() *shape {
 
 // keyOrDash is a name of the form that queues, groups and plug-ins have.
 func keyOrDash(is string) *shape { return pattern(is, `^[A-Za-z0-9_.-]{1,100}$`) }
-
-func alert() *shape {
-	event := oneOf("started", "succeeded", "failed", "stopped", "skipped", "missed", "late", "retried", "lost", "waiting")
-	return object("a mapping such as {on: [failed], to: ops}",
-		key{name: "on", must: true, doc: "The events that are told.", shape: forms("an event or a list of events", event, list("a list of events", event))},
-		key{name: "to", must: true, doc: "The channel.", shape: keyOrDash("the name of a channel")})
-}
 
 func defaults() *shape {
 	return object("a mapping such as {timeout: 30m, retry: {max: 2, delay: 10s}}",

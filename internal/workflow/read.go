@@ -57,6 +57,7 @@ func (r *reader) workflow(n *node) *Workflow {
 		r.failNode(p, "lock_policy", "lock_policy does nothing without locks", "add locks, or remove it")
 	}
 	r.triggers(w, n.get("triggers"))
+	r.alerts(w, n.get("alerts"))
 	r.head = headOf(n)
 	r.headClass(&w.Defaults)
 	tasks := n.get("tasks")

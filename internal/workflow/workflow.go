@@ -29,6 +29,7 @@ type Workflow struct {
 	Locks       []string  `json:"locks,omitempty"`               // may hold ${{ }}
 	LockPolicy  string    `json:"lock_policy,omitempty"`         // wait | fail; "" is wait
 	Triggers    []Trigger `json:"triggers,omitempty"`
+	Alerts      []Alert   `json:"alerts,omitempty"`
 	Tasks       []Task    `json:"tasks"` // in the order of the file
 	// Origin is the folder of the workflow file on the machine that applied it, absolute;
 	// "": it came over the API. Tasks run there if the worker sees it. Parse leaves it empty.

@@ -1,0 +1,111 @@
+package alert
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Happening is one event of a workflow.
+type Happening struct {
+	Event    Event      `json:"event"`
+	Run      string     `json:"run,omitempty"` // "": there is none
+	Origin   dag.Origin `json:"origin"`
+	Trigger  string     `json:"trigger,omitempty"`
+	Instant  dag.Micros `json:"instant,omitempty"`
+	Cause    string     `json:"cause,omitempty"`
+	Message  string     `json:"message,omitempty"`
+	At       dag.Micros `json:"at"`
+	Instants int64      `json:"instants,omitempty"` // of a trigger that it stands for, if there are several
+	Success  bool       `json:"-"`                  // it resolves incidents
+	ID       uuid.UUID  `json:"-"`                  // for an incident that it opens
+	Of       Subject    `json:"-"`
+}
+
+// Subject is the workflow that events are about.
+type Subject struct {
+	Shard     dag.ShardID
+	Workflow  dag.WorkflowID
+	Namespace string
+	Name      string
+}
+
+// Incident is an incident with its content.
+//
+// Invariant: Data is the form of Detail that is stored.
+type Incident struct {
+	store.Incident
+	Detail Detail
+}
+
+// Detail is the content of an incident.
+type Detail struct {
+	Name         string     `json:"name"` // of the workflow
+	Severity     string     `json:"severity"`
+	To           []string   `json:"to"` // the channels that were notified, or will be
+	Message      string     `json:"message,omitempty"`
+	Seq          int32      `json:"seq"`   // transitions so far
+	Count        int64      `json:"count"` // events in a row
+	First        Happening  `json:"first"`
+	Last         Happening  `json:"last"`
+	OpenedAt     dag.Micros `json:"opened_at,omitempty"` // 0: no channel was notified
+	Acknowledged *Word      `json:"acknowledged,omitempty"`
+	Resolved     *Word      `json:"resolved,omitempty"`
+}
+
+// Word is a change by a person or by an event.
+type Word struct {
+	By     string     `json:"by,omitempty"` // a person; "": none
+	Run    string     `json:"run,omitempty"`
+	Reason string     `json:"reason,omitempty"`
+	At     dag.Micros `json:"at"`
+}
+
+// Read makes an incident of its row.
+func Read(row store.Incident) (*Incident, error) {
+	n := &Incident{Incident: row}
+	if err := json.Unmarshal(row.Data, &n.Detail); err != nil {
+		return nil, fmt.Errorf("incident %s: %w: %w", row.ID, store.ErrCorrupt, err)
+	}
+	return n, nil
+}
+
+// The kinds of notices.
+const (
+	KindOpened   = "opened"
+	KindResolved = "resolved"
+	KindEvent    = "event" // an incident that was over at once: each, or a success
+	KindTest     = "test"
+)
+
+// Notice is the content of a notice: what a channel gets.
+type Notice struct {
+	Kind       string     `json:"kind"`
+	Incident   string     `json:"incident"`
+	Seq        int32      `json:"seq"`
+	Namespace  string     `json:"namespace"`
+	Workflow   string     `json:"workflow"`
+	Rule       string     `json:"rule"`
+	Severity   string     `json:"severity"`
+	Text       string     `json:"text"`              // one line
+	Message    string     `json:"message,omitempty"` // of the rule
+	Event      Happening  `json:"event"`             // the newest one
+	Count      int64      `json:"count"`
+	At         dag.Micros `json:"at"` // of the transition
+	OpenedAt   dag.Micros `json:"opened_at,omitempty"`
+	ResolvedBy *Word      `json:"resolved,omitempty"`
+}
+
+// put stores the content in a new revision of the row.
+func (n *Incident) put(state string, at dag.Micros) {
+	n.State, n.Modified = state, at
+	n.Revision++
+	if store.IncidentOver(state) {
+		n.Ended = at
+	}
+	n.Data, _ = json.Marshal(&n.Detail) // texts and numbers have a form
+}

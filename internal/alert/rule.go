@@ -1,0 +1,58 @@
+package alert
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Event is something that a rule can watch.
+type Event string
+
+// The events.
+const (
+	Failed    Event = "failed"    // a run failed
+	Stopped   Event = "stopped"   // a run was stopped
+	Skipped   Event = "skipped"   // a run ended without a start
+	Missed    Event = "missed"    // an instant of a trigger has no run, or its run began too late and was skipped
+	Succeeded Event = "succeeded" // a run succeeded; it also resolves incidents
+)
+
+// Rule is a rule of a workflow, as the stored definition has it.
+type Rule struct {
+	Name     string   `json:"name"`
+	On       []Event  `json:"on"`
+	To       []string `json:"to"`               // channels
+	Severity string   `json:"severity"`         // info | warning | error | critical
+	After    int64    `json:"after,omitempty"`  // the incident opens at this event in a row; 0: at the first
+	Each     bool     `json:"each,omitempty"`   // every event is an incident of its own, which is over at once
+	Origin   []string `json:"origin,omitempty"` // of the runs; none: all but backfills
+	Message  string   `json:"message,omitempty"`
+}
+
+// Rules reads the rules of a stored definition.
+func Rules(def []byte) ([]Rule, error) {
+	var d struct {
+		Alerts []Rule `json:"alerts"`
+	}
+	if len(def) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(def, &d); err != nil {
+		return nil, fmt.Errorf("alerts of a definition: %w", err)
+	}
+	return d.Alerts, nil
+}
+
+// watches reports whether the rule is about an event of runs of an origin.
+func (r *Rule) watches(e Event, o dag.Origin) bool { return r.covers(o) && slices.Contains(r.On, e) }
+
+// covers reports whether the rule is about runs of an origin.
+func (r *Rule) covers(o dag.Origin) bool {
+	if len(r.Origin) == 0 {
+		return o != dag.OriginBackfill
+	}
+	return slices.Contains(r.Origin, string(o))
+}

@@ -1,0 +1,139 @@
+package alert
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Change is the outcome of a step. Incident is nil if nothing changes.
+type Change struct {
+	Incident *Incident // in its new revision
+	Notices  []store.Notice
+}
+
+// Step decides what an event means to a rule. is is the incident of the rule that is not over, or nil. It is
+// not changed.
+func Step(r *Rule, is *Incident, h *Happening) Change {
+	switch {
+	case !r.covers(h.Origin):
+		return Change{}
+	case h.Success && is != nil:
+		return Close(is, Word{Run: h.Run, At: h.At})
+	case !r.watches(h.Event, h.Origin):
+		return Change{}
+	case r.Each || h.Success:
+		n := begin(r, h)
+		n.Detail.OpenedAt = h.At
+		return n.told(KindEvent, store.IncidentResolved, h.At)
+	case is == nil:
+		return r.opened(begin(r, h), h)
+	case h.Run != "" && h.Run == is.Detail.Last.Run: // it was recovered, and ended like that again
+		next := *is
+		next.Detail.Last = *h
+		next.put(is.State, h.At)
+		return Change{Incident: &next}
+	}
+	next := *is
+	next.Detail.Last = *h
+	next.Detail.Count += max(h.Instants, 1)
+	if is.State == store.IncidentCounting {
+		next.Detail.To, next.Detail.Severity, next.Detail.Message = r.To, r.Severity, r.Message
+		return r.opened(&next, h)
+	}
+	next.put(is.State, h.At)
+	return Change{Incident: &next}
+}
+
+// begin makes the incident that an event begins.
+func begin(r *Rule, h *Happening) *Incident {
+	return &Incident{
+		Incident: store.Incident{ID: h.ID, Shard: h.Of.Shard, Workflow: h.Of.Workflow, Namespace: h.Of.Namespace, Rule: r.Name, Created: h.At},
+		Detail:   Detail{Name: h.Of.Name, Severity: r.Severity, To: r.To, Message: r.Message, Count: max(h.Instants, 1), First: *h, Last: *h},
+	}
+}
+
+// opened opens an incident if there were enough events in a row.
+func (r *Rule) opened(n *Incident, h *Happening) Change {
+	if n.Detail.Count < r.After {
+		n.put(store.IncidentCounting, h.At)
+		return Change{Incident: n}
+	}
+	n.Detail.OpenedAt = h.At
+	return n.told(KindOpened, store.IncidentOpen, h.At)
+}
+
+// told makes the transition to a state, with the notices of it.
+func (n *Incident) told(kind, state string, at dag.Micros) Change {
+	n.Detail.Seq++
+	n.put(state, at)
+	d := &n.Detail
+	body := Notice{Kind: kind, Incident: n.ID.String(), Seq: d.Seq, Namespace: n.Namespace, Workflow: d.Name, Rule: n.Rule, Severity: d.Severity,
+		Message: d.Message, Event: d.Last, Count: d.Count, At: at, OpenedAt: d.OpenedAt, ResolvedBy: d.Resolved}
+	body.Text = body.line()
+	data, _ := json.Marshal(&body) // texts and numbers have a form
+	c := Change{Incident: n}
+	for i, name := range d.To {
+		if slices.Contains(d.To[:i], name) {
+			continue
+		}
+		c.Notices = append(c.Notices, store.Notice{Incident: n.ID, Seq: d.Seq, Channel: name, Namespace: n.Namespace, Shard: n.Shard, Workflow: n.Workflow,
+			State: store.NoticePending, Due: at, Created: at, Data: data})
+	}
+	return c
+}
+
+// line says in one line what a notice is about.
+func (b *Notice) line() string {
+	name := b.Namespace + "/" + b.Workflow
+	if b.Kind == KindResolved {
+		switch w := b.ResolvedBy; {
+		case w.Run != "":
+			return fmt.Sprintf("%s is resolved: run %s succeeded", name, w.Run)
+		case w.By != "":
+			return fmt.Sprintf("%s is resolved by %s", name, w.By)
+		default:
+			return fmt.Sprintf("%s is resolved: %s", name, w.Reason)
+		}
+	}
+	text := ""
+	switch h := &b.Event; {
+	case h.Event == Missed && h.Instants > 1:
+		text = fmt.Sprintf("%s: trigger %s missed %d instants", name, h.Trigger, h.Instants)
+	case h.Event == Missed && h.Run == "":
+		text = fmt.Sprintf("%s: trigger %s missed an instant", name, h.Trigger)
+	case h.Event == Missed:
+		text = fmt.Sprintf("%s: run %s of trigger %s began too late", name, h.Run, h.Trigger)
+	default:
+		text = fmt.Sprintf("%s: run %s %s", name, h.Run, map[Event]string{Failed: "failed", Stopped: "was stopped", Skipped: "was skipped", Succeeded: "succeeded"}[h.Event])
+	}
+	if b.Event.Message != "" {
+		text += ": " + b.Event.Message
+	}
+	if b.Count > 1 && b.Event.Instants <= 1 {
+		text += fmt.Sprintf(" (%d in a row)", b.Count)
+	}
+	return text
+}
+
+// Close ends an incident that is not over. One that no channel was notified of passes without a notice.
+func Close(is *Incident, why Word) Change {
+	next := *is
+	next.Detail.Resolved = &why
+	if is.State == store.IncidentCounting {
+		next.put(store.IncidentPassed, why.At)
+		return Change{Incident: &next}
+	}
+	return next.told(KindResolved, store.IncidentResolved, why.At)
+}
+
+// Acknowledge notes that a person takes care of an open incident. It has no notice.
+func Acknowledge(is *Incident, who Word) Change {
+	next := *is
+	next.Detail.Acknowledged = &who
+	next.put(store.IncidentAcknowledged, who.At)
+	return Change{Incident: &next}
+}

@@ -1,0 +1,322 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"skein.dev/skein/internal/alert"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// alerts owns the incidents of the owned shards. It writes incidents and notices in the transaction of their
+// cause. Package alert has the rules; package notify sends the notices.
+//
+// Invariant: if loaded, open holds the incidents of the owned shards that are not over, as the transaction
+// being made leaves them. It is a cache of rows: forget is allowed when the writer drops its transaction.
+type alerts struct {
+	open   map[dag.WorkflowID]map[string]*alert.Incident // by rule
+	loaded bool
+	rules  map[versionOf][]alert.Rule
+
+	read  func(def []byte) ([]alert.Rule, error) // nil: there are no alerts
+	defs  *definitions
+	store store.Store
+	newID func() uuid.UUID
+	log   *slog.Logger
+	alertsCore
+}
+
+// alertsCore is what alerts sees of the writer.
+type alertsCore interface {
+	txn() *transaction
+	held(dag.ShardID) *store.Fence
+	shards() []dag.ShardID
+	here(dag.ShardID) error
+}
+
+type versionOf struct {
+	workflow dag.WorkflowID
+	version  int32
+}
+
+// incidentsPage is how many incidents one read of a load brings.
+const incidentsPage = 1000
+
+func newAlerts(e *Engine, w *writer) alerts {
+	return alerts{read: e.cfg.Rules, defs: &w.defs, store: e.store, newID: e.host.ID, log: e.log, alertsCore: w}
+}
+
+// forget drops the cache. The next transaction loads it.
+func (a *alerts) forget() { a.open, a.rules, a.loaded = nil, nil, false }
+
+// load reads the incidents that are not over, unless it has.
+func (a *alerts) load(ctx context.Context) error {
+	if a.loaded || a.read == nil {
+		return nil
+	}
+	a.open = map[dag.WorkflowID]map[string]*alert.Incident{}
+	for _, s := range a.shards() {
+		for after := (uuid.UUID{}); ; {
+			page, err := a.store.OpenIncidents(ctx, s, after, incidentsPage)
+			if err != nil {
+				return errkind.FromStore("load incidents", err)
+			}
+			for i := range page {
+				after = page[i].ID
+				n, err := alert.Read(page[i])
+				if err != nil { // it stays open for a person to look at
+					a.log.Error("an incident cannot be read; its rule opens no other one", "code", "incident_unread", "incident", page[i].ID.String(), "err", err)
+					n = &alert.Incident{Incident: page[i]}
+				}
+				a.note(n)
+			}
+			if len(page) < incidentsPage {
+				break
+			}
+		}
+	}
+	a.loaded = true
+	return nil
+}
+
+// note takes an incident into the cache, or out of it if it is over.
+func (a *alerts) note(n *alert.Incident) {
+	of := a.open[n.Workflow]
+	switch {
+	case n.Ended == 0 && of == nil:
+		a.open[n.Workflow] = map[string]*alert.Incident{n.Rule: n}
+	case n.Ended == 0:
+		of[n.Rule] = n
+	case of[n.Rule] != nil && of[n.Rule].ID == n.ID:
+		if delete(of, n.Rule); len(of) == 0 {
+			delete(a.open, n.Workflow)
+		}
+	}
+}
+
+// write adds a change to the transaction being made.
+func (a *alerts) write(c alert.Change) {
+	to := &a.txn().batch.AlertChanges
+	to.Incidents = append(to.Incidents, c.Incident.Incident)
+	to.Notices = append(to.Notices, c.Notices...)
+	a.note(c.Incident)
+}
+
+// of returns the rules of the version that new runs of a workflow get.
+func (a *alerts) of(wf *store.Workflow) ([]alert.Rule, error) {
+	k := versionOf{wf.ID, wf.Version}
+	if rules, known := a.rules[k]; known {
+		return rules, nil
+	}
+	v, err := a.defs.version(wf.ID, wf.Version)
+	if errors.Is(err, errkind.ErrNotFound) { // retention has met a rollback to it
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.learn(k, v.Def), nil
+}
+
+// learn reads the rules of a version. A definition that cannot be read has none: its runs must end.
+func (a *alerts) learn(k versionOf, def []byte) []alert.Rule {
+	rules, err := a.read(def)
+	if err != nil {
+		a.log.Error("the alerts of a version cannot be read; it has none", "code", "alerts_unread", "workflow", int64(k.workflow), "version", k.version, "err", err)
+		rules = nil
+	}
+	if a.rules == nil || len(a.rules) >= definitionsMax {
+		a.rules = map[versionOf][]alert.Rule{}
+	}
+	a.rules[k] = rules
+	return rules
+}
+
+// happen decides what an event means to the rules of a workflow.
+func (a *alerts) happen(wf *store.Workflow, h *alert.Happening) (all []alert.Change, err error) {
+	rules, err := a.of(wf)
+	open := a.open[wf.ID]
+	if err != nil || len(rules) == 0 && len(open) == 0 {
+		return nil, err
+	}
+	h.Of = alert.Subject{Shard: wf.Shard, Workflow: wf.ID, Namespace: wf.Namespace, Name: wf.Name}
+	for i := range rules {
+		h.ID = a.newID()
+		if c := alert.Step(&rules[i], open[rules[i].Name], h); c.Incident != nil {
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// happened adds what an event means to the transaction being made.
+func (a *alerts) happened(id dag.WorkflowID, h *alert.Happening) error {
+	wf, err := a.defs.workflow(id)
+	if err != nil {
+		return err
+	}
+	all, err := a.happen(&wf, h)
+	for i := range all {
+		a.write(all[i])
+	}
+	return err
+}
+
+// ended decides what the end of a run means.
+func (a *alerts) ended(r *dag.Run) error {
+	if a.read == nil {
+		return nil
+	}
+	return a.happened(r.Workflow, ending(&dag.RunRow{Header: r.Header, State: r.State, Cause: r.Cause, Message: r.Message}, a.txn().now.Wall))
+}
+
+// ending is the end of a run as an event.
+func ending(r *dag.RunRow, now dag.Micros) *alert.Happening {
+	h := &alert.Happening{Run: r.ID.String(), Origin: r.Origin, Cause: string(r.Cause), Message: clean(r.Message), At: now}
+	if r.Fire != nil {
+		h.Trigger, h.Instant = r.Fire.Trigger, r.Fire.Instant
+	}
+	switch r.State {
+	case dag.RunSucceeded:
+		h.Event, h.Success = alert.Succeeded, true
+	case dag.RunFailed:
+		h.Event = alert.Failed
+	case dag.RunStopped:
+		h.Event = alert.Stopped
+	case dag.RunSkipped:
+		if h.Event = alert.Skipped; r.Cause == dag.CauseMissed {
+			h.Event = alert.Missed
+		}
+	}
+	return h
+}
+
+// missed decides what a line of the ledger means that says that nothing ran.
+func (a *alerts) missed(l *store.Fire) error {
+	if a.read == nil || l.Outcome != store.OutcomeMissed {
+		return nil
+	}
+	h := &alert.Happening{Event: alert.Missed, Origin: dag.OriginSchedule, Trigger: l.Trigger, Instant: l.Last, Message: clean(l.Reason), At: a.txn().now.Wall}
+	if l.Key != "" {
+		h.Origin = dag.OriginSensor
+	}
+	if l.Count > 1 {
+		h.Instants = l.Count
+	}
+	return a.happened(l.Workflow, h)
+}
+
+// declare closes the incidents of rules that a workflow has no more. def is the definition if the version is
+// new, or nil.
+func (a *alerts) declare(wf *store.Workflow, def []byte) error {
+	if a.read == nil {
+		return nil
+	}
+	var rules []alert.Rule
+	var err error
+	if def != nil {
+		rules = a.learn(versionOf{wf.ID, wf.Version}, def)
+	}
+	if len(a.open[wf.ID]) == 0 {
+		return nil
+	}
+	why := "its rule is no longer in the workflow"
+	if wf.State == store.WorkflowDeleted {
+		rules, why = nil, "the workflow was deleted"
+	} else if def == nil {
+		if rules, err = a.of(wf); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.open[wf.ID])) {
+		if !slices.ContainsFunc(rules, func(r alert.Rule) bool { return r.Name == name }) {
+			a.write(alert.Close(a.open[wf.ID][name], alert.Word{Reason: why, At: a.txn().now.Wall}))
+		}
+	}
+	return nil
+}
+
+// buried decides, for the batch that ends a run whose rows make no sense, what that means. then is to be
+// called once the batch has committed.
+func (a *alerts) buried(r *dag.RunRow, b *store.Batch) (then func(), err error) {
+	if a.read == nil {
+		return func() {}, nil
+	}
+	if err := a.load(context.Background()); err != nil {
+		return nil, err
+	}
+	wf, err := a.defs.workflow(r.Workflow)
+	if errors.Is(err, errkind.ErrNotFound) {
+		return func() {}, nil // its rows make no sense
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.happen(&wf, ending(r, r.FinishedAt))
+	for i := range all {
+		b.Incidents, b.Notices = append(b.Incidents, all[i].Incident.Incident), append(b.Notices, all[i].Notices...)
+	}
+	return func() {
+		for i := range all {
+			a.note(all[i].Incident)
+		}
+	}, err
+}
+
+// IncidentChange is what a person says of an incident.
+type IncidentChange struct {
+	Resolve       bool // false: acknowledge
+	Actor, Reason string
+	Once          *store.Request
+}
+
+// Incidents changes the incidents of an engine's shards.
+type Incidents struct{ e *Engine }
+
+// NewIncidents returns the Incidents of an engine.
+func NewIncidents(e *Engine) Incidents { return Incidents{e} }
+
+// Change acknowledges or resolves an incident. An incident that is acknowledged may be acknowledged again by
+// another person. It returns ErrConflict if the incident is over.
+func (n Incidents) Change(ctx context.Context, id uuid.UUID, c IncidentChange) error {
+	if err := checkTexts("actor", c.Actor, "reason", c.Reason); err != nil {
+		return err
+	}
+	row, err := n.e.store.Incident(ctx, id)
+	if err != nil {
+		return errkind.FromStore("read the incident", err)
+	}
+	return n.e.operate(ctx, c.Once, func(w *writer) answer { return answer{err: w.alerts.change(&row, &c)} })
+}
+
+func (a *alerts) change(row *store.Incident, c *IncidentChange) error {
+	if err := a.here(row.Shard); err != nil {
+		return err
+	}
+	is := a.open[row.Workflow][row.Rule]
+	if is == nil || is.ID != row.ID || is.State == store.IncidentCounting {
+		return fmt.Errorf("%w: incident %s is over; only one that is open or acknowledged can be changed", errkind.ErrConflict, row.ID)
+	}
+	word := alert.Word{By: c.Actor, Reason: clean(c.Reason), At: a.txn().now.Wall}
+	if c.Resolve {
+		a.write(alert.Close(is, word))
+	} else {
+		a.write(alert.Acknowledge(is, word))
+	}
+	return nil
+}
+
+// noticed says that there may be notices to be sent.
+func (e *Engine) noticed() {
+	if e.cfg.Noticed != nil {
+		e.cfg.Noticed()
+	}
+}

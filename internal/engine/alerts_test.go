@@ -1,0 +1,246 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"skein.dev/skein/internal/alert"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// watched is a definition with one rule.
+func watched(on string) []byte {
+	return fmt.Appendf(nil, `{"alerts":[{"name":"r","on":[%s],"to":["ops","mail"],"severity":"error"}]}`, on)
+}
+
+// applyWatched makes a workflow of one task with a definition.
+func (n *node) applyWatched(name string, def []byte) store.Workflow {
+	n.t.Helper()
+	g := graph(n.t, "a")
+	w, _, err := n.Apply(n.t.Context(), engine.Definition{Namespace: "test", Name: name, Graph: g.Pack(), Def: def, Digest: def, User: "ada"})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return w
+}
+
+// incidents describes all incidents, the oldest first: "STATE COUNT", and the notices by kind and channel.
+func incidents(t *testing.T, st store.Store) string {
+	t.Helper()
+	rows, err := st.Incidents(context.Background(), store.IncidentQuery{Over: true, Counting: true, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for i := len(rows) - 1; i >= 0; i-- {
+		is, err := alert.Read(rows[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := fmt.Sprintf("%s %d", is.State, is.Detail.Count)
+		notices, err := st.Notices(context.Background(), is.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range notices {
+			var body alert.Notice
+			if err := json.Unmarshal(n.Data, &body); err != nil {
+				t.Fatal(err)
+			}
+			said += fmt.Sprintf(" %s:%s", body.Kind, n.Channel)
+		}
+		all = append(all, said)
+	}
+	return strings.Join(all, ", ")
+}
+
+func wantIncidents(t *testing.T, st store.Store, want string) {
+	t.Helper()
+	if got := incidents(t, st); got != want {
+		t.Errorf("incidents are %q, want %q", got, want)
+	}
+}
+
+// alerted starts an engine whose tasks fail while failing is true.
+func alerted(t *testing.T, st store.Store, failing *atomic.Bool, change ...func(*engine.Config)) *node {
+	h := newHands(t)
+	h.result = func(engine.Assignment) dag.Result {
+		if failing.Load() {
+			return dag.Result{State: dag.AttemptFailed, Cause: dag.CauseExit, Exited: true, ExitCode: 1}
+		}
+		return dag.Result{State: dag.AttemptSucceeded, Exited: true}
+	}
+	return start(t, st, h, append(change, func(c *engine.Config) { c.Rules = alert.Rules })...)
+}
+
+const (
+	toldOpened   = " opened:mail opened:ops"
+	toldResolved = " resolved:mail resolved:ops"
+)
+
+// TestIncidents follows one through the lives of a process.
+func TestIncidents(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			st := open(t)
+			var failing atomic.Bool
+			var noticed atomic.Int32
+			failing.Store(true)
+			n := alerted(t, st, &failing, func(c *engine.Config) { c.Noticed = func() { noticed.Add(1) } })
+			wf := n.applyWatched("w", watched(`"failed"`))
+			plain := n.applyWatched("plain", []byte(`{}`))
+			n.ends(n.submit(plain), dag.RunFailed)
+			wantIncidents(t, st, "")
+			before := noticed.Load()
+			n.ends(n.submit(wf), dag.RunFailed)
+			n.quiet()
+			wantIncidents(t, st, "open 1"+toldOpened)
+			if noticed.Load() == before {
+				t.Error("the sender was not notified")
+			}
+			n.ends(n.submit(wf, func(s *engine.Submission) { s.Origin = dag.OriginBackfill }), dag.RunFailed)
+			n.ends(n.submit(wf), dag.RunFailed)
+			n.quiet()
+			n.close()
+			n = alerted(t, st, &failing)
+			n.ends(n.submit(wf), dag.RunFailed)
+			n.quiet()
+			wantIncidents(t, st, "open 3"+toldOpened)
+			failing.Store(false)
+			n.ends(n.submit(wf), dag.RunSucceeded)
+			n.quiet()
+			wantIncidents(t, st, "resolved 3"+toldOpened+toldResolved)
+		})
+	}
+}
+
+// TestIncidentsOfPeople: they acknowledge and resolve what is open, and nothing else.
+func TestIncidentsOfPeople(t *testing.T) {
+	st := openMemory(t)
+	var failing atomic.Bool
+	failing.Store(true)
+	n := alerted(t, st, &failing)
+	wf := n.applyWatched("w", watched(`"failed"`))
+	n.ends(n.submit(wf), dag.RunFailed)
+	n.quiet()
+	rows, err := st.Incidents(t.Context(), store.IncidentQuery{Limit: 9})
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	all := engine.NewIncidents(n.Engine)
+	ack, resolve := engine.IncidentChange{Actor: "ann"}, engine.IncidentChange{Actor: "ann", Resolve: true, Reason: "known"}
+	for _, c := range []engine.IncidentChange{ack, ack, resolve} {
+		if err := all.Change(t.Context(), rows[0].ID, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.quiet()
+	wantIncidents(t, st, "resolved 1"+toldOpened+toldResolved)
+	for _, c := range []engine.IncidentChange{ack, resolve} {
+		if err := all.Change(t.Context(), rows[0].ID, c); !errors.Is(err, errkind.ErrConflict) {
+			t.Errorf("a change of what is over: %v", err)
+		}
+	}
+	if err := all.Change(t.Context(), [16]byte{1}, ack); !errors.Is(err, errkind.ErrNotFound) {
+		t.Errorf("a change of nothing: %v", err)
+	}
+}
+
+// TestIncidentsOfLostRules: an edit or a deletion of the workflow closes what no run can resolve.
+func TestIncidentsOfLostRules(t *testing.T) {
+	st := openMemory(t)
+	var failing atomic.Bool
+	failing.Store(true)
+	n := alerted(t, st, &failing)
+	for _, name := range []string{"edited", "deleted", "same"} {
+		n.ends(n.submit(n.applyWatched(name, watched(`"failed"`))), dag.RunFailed)
+	}
+	n.quiet()
+	n.applyWatched("edited", []byte(`{"alerts":[{"name":"other","on":["failed"],"to":["ops"]}]}`))
+	n.applyWatched("same", watched(`"failed","missed"`))
+	if _, err := n.SetState(t.Context(), n.named("deleted"), store.WorkflowDeleted, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.quiet()
+	wantIncidents(t, st, "resolved 1"+toldOpened+toldResolved+", resolved 1"+toldOpened+toldResolved+", open 1"+toldOpened)
+}
+
+// TestAlertsCrashAtEveryCommit: whenever the process dies while a run fails, and while another one succeeds,
+// each transition has its notices, and no notice comes twice.
+func TestAlertsCrashAtEveryCommit(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails bool // what the run that is started again and again does
+		want  string
+	}{
+		"opens":    {true, "open 2" + toldOpened},
+		"resolves": {false, "resolved 1" + toldOpened + toldResolved},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, after := range []bool{false, true} {
+				atEveryCommit(t, 2, func(k int) bool {
+					st := openMemory(t)
+					var failing atomic.Bool
+					failing.Store(true)
+					first := alerted(t, st, &failing)
+					wf := first.applyWatched("w", watched(`"failed"`))
+					first.ends(first.submit(wf), dag.RunFailed)
+					first.quiet()
+					first.close()
+					failing.Store(c.fails)
+					m := newMortal(st, k, after)
+					n := alerted(t, m, &failing)
+					died := startUntil(t, n, wf, m)
+					n.close()
+					last := alerted(t, st, &failing)
+					id := last.submit(wf, func(s *engine.Submission) { s.Key = "k" })
+					last.ends(id, map[bool]dag.RunState{true: dag.RunFailed, false: dag.RunSucceeded}[c.fails])
+					last.quiet()
+					wantIncidents(t, st, c.want)
+					last.close()
+					return died
+				})
+			}
+		})
+	}
+}
+
+// startUntil starts a run under the key k. It returns when the run is over, or the process of the store died.
+func startUntil(t *testing.T, n *node, wf store.Workflow, m *mortal) (died bool) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		select {
+		case <-m.died:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	s := submission(wf)
+	s.Key = "k"
+	_, err := n.Submit(ctx, s)
+	cancel()
+	<-stop
+	if err != nil {
+		return true
+	}
+	eventually(t, "it is done or dead", func() bool {
+		select {
+		case <-m.died:
+			died = true
+			return true
+		default:
+			return n.Idle() && n.Free() == n.slots && n.Waiting() == 0
+		}
+	})
+	return died
+}

@@ -1,0 +1,137 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Alert is a rule about who is notified of what. Package alert reads its JSON.
+type Alert struct {
+	Name     string   `json:"name"` // unique in the workflow
+	On       []string `json:"on"`
+	To       []string `json:"to"` // channels
+	Severity string   `json:"severity"`
+	After    int64    `json:"after,omitempty"`
+	Each     bool     `json:"each,omitempty"`
+	Origin   []string `json:"origin,omitempty"`
+	Message  string   `json:"message,omitempty"`
+}
+
+const (
+	alertsMax       = 20
+	alertToMax      = 10
+	alertMessageMax = 1000 // bytes
+)
+
+// The events that rules can watch, and those that are known but not watched yet.
+var (
+	alertEvents      = []string{"failed", "stopped", "skipped", "missed", "succeeded"}
+	alertEventsLater = []string{"approval", "late", "lost", "poison", "quarantined", "recovered", "retrying", "slow", "started", "task_failed", "waiting"}
+)
+
+var alertOrigins = []string{"manual", "api", "schedule", "sensor", "backfill", "parent", "enqueue"}
+
+func alertShape() *shape {
+	event := scalar("one of "+strings.Join(alertEvents, ", "), map[string]any{"enum": alertEvents}, func(n *node) bool {
+		return n.isText() && (slices.Contains(alertEvents, n.text) || slices.Contains(alertEventsLater, n.text))
+	})
+	listOf := func(is string, item *shape) *shape {
+		return &shape{kind: listShape, is: is, item: item, least: 1}
+	}
+	channel := keyOrDash("the name of a channel")
+	origin := oneOf(alertOrigins...)
+	anything := &shape{kind: anyShape}
+	return object("a mapping such as {on: [failed], to: ops}",
+		key{name: "name", doc: "Its identity across edits; default: its events.", shape: keyOrDash("a name of letters, digits, _, . and -")},
+		key{name: "on", must: true, unless: hasDeadline, doc: "The events that open an incident: failed, stopped, skipped, missed; succeeded notifies without one.",
+			shape: forms("an event or a list of events", event, listOf("a list of events", event))},
+		key{name: "to", must: true, doc: "The channel, or several.", shape: forms("a channel or a list of channels", channel, listOf("a list of channels", channel))},
+		key{name: "severity", doc: "info, warning, error (default) or critical.", shape: oneOf("info", "warning", "error", "critical")},
+		key{name: "after", doc: "The incident opens at this event in a row; default: 1.", shape: integer(1, 1000)},
+		key{name: "each", doc: "true: one message for each event, and no incident that stays open.", shape: boolean()},
+		key{name: "origin", doc: "The runs that it is about; default: all but backfills.", shape: forms("an origin or a list of origins", origin, listOf("a list of origins", origin))},
+		key{name: "message", doc: "A text for the people who are notified.", shape: text("a text")},
+		key{name: "tasks", doc: "Only if one of these tasks failed.", later: "alert_filters", shape: anything},
+		key{name: "if", doc: "Only if a condition holds.", later: "alert_filters", shape: anything},
+		key{name: "repeat", doc: "Remind while it is open.", later: "alert_repeat", shape: anything},
+		key{name: "escalate", doc: "Notify others unless it is acknowledged.", later: "alert_repeat", shape: anything},
+		key{name: "include", doc: "What else the message holds.", later: "alert_include", shape: anything},
+		key{name: "deadline", doc: "An instant by which a run must have succeeded.", later: "alert_deadline", shape: anything},
+		key{name: "than", doc: "How slow is slow.", later: "alert_deadline", shape: anything})
+}
+
+// hasDeadline: a deadline has no events.
+func hasDeadline(n *node) bool { return n.get("deadline") != nil }
+
+// alerts reads and checks the alert rules.
+func (r *reader) alerts(w *Workflow, n *node) {
+	if n == nil || n.kind != listNode {
+		return
+	}
+	sh := grammar().find("alerts").shape.item
+	lines := map[string]int32{}
+	for i, v := range n.vals {
+		if i == alertsMax {
+			r.failNode(v, "alerts", fmt.Sprintf("the workflow has %d alerts, the limit is %d", len(n.vals), alertsMax), "one alert can watch several events and notify several channels")
+			return
+		}
+		if v.kind != mapNode {
+			continue
+		}
+		kept, refused := wellFormed(v, sh)
+		a, ok := r.alert(kept, "alerts["+strconv.Itoa(i)+"]")
+		if refused || !ok {
+			continue
+		}
+		if line, dup := lines[a.Name]; dup {
+			r.failNode(v, "alerts["+strconv.Itoa(i)+"].name", fmt.Sprintf("the alert %s is there twice, first in line %d", a.Name, line), "give one of them a name of its own")
+			continue
+		}
+		lines[a.Name] = v.line
+		w.Alerts = append(w.Alerts, a)
+	}
+}
+
+// alert reads one rule. ok is false if it is wrong; the fault is reported.
+func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
+	a = Alert{Name: n.get("name").str(), On: texts(n.get("on")), To: texts(n.get("to")), Severity: firstText(n.get("severity").str(), "error"),
+		After: intOf(n.get("after"), 0), Origin: texts(n.get("origin")), Message: n.get("message").str()}
+	if v := n.get("each"); v != nil {
+		a.Each, _ = v.bool()
+	}
+	ok = true
+	fail := func(key, message, hint string) {
+		r.failNode(n.get(key), join(at, key), message, hint)
+		ok = false
+	}
+	for _, e := range a.On {
+		if slices.Contains(alertEventsLater, e) {
+			fail("on", "alerts on "+e+" are not supported yet", "events that are: "+strings.Join(alertEvents, ", "))
+		}
+	}
+	quiet := len(a.On) == 1 && a.On[0] == "succeeded"
+	switch {
+	case a.After > 1 && a.Each:
+		fail("after", "after does nothing with each: every event is told", "remove one of them")
+	case a.After > 1 && quiet:
+		fail("after", "after counts failures in a row, and this alert watches none", "remove it, or add failed to on")
+	case len(a.To) > alertToMax:
+		fail("to", fmt.Sprintf("the alert has %d channels, the limit is %d", len(a.To), alertToMax), "a channel can reach many people")
+	case len(a.Message) > alertMessageMax:
+		fail("message", fmt.Sprintf("the message has %d bytes, the limit is %d", len(a.Message), alertMessageMax), "shorten it")
+	case strings.Contains(a.Message, "${{"):
+		fail("message", "${{ }} in the message of an alert is not supported yet", "write a plain text; the run, its state and the reason are told anyway")
+	}
+	if quiet && n.get("severity") == nil {
+		a.Severity = "info"
+	}
+	if a.Name == "" {
+		a.Name = strings.Join(a.On, "+")
+		if a.After > 1 {
+			a.Name += " after " + strconv.FormatInt(a.After, 10)
+		}
+	}
+	return a, ok
+}
