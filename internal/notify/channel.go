@@ -1,0 +1,192 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/mail"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Config is the configuration of a channel. Exactly one of its kinds is set.
+type Config struct {
+	Webhook *Webhook `json:"webhook,omitempty"`
+	Slack   *Slack   `json:"slack,omitempty"`
+	Email   *Email   `json:"email,omitempty"`
+	Command *Command `json:"command,omitempty"`
+	Log     *Log     `json:"log,omitempty"`
+}
+
+// Text is a text, or the name of a secret that holds it.
+type Text struct {
+	Plain  string
+	Secret string
+}
+
+var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
+
+// UnmarshalJSON reads "TEXT" or {"secret": "NAME"}.
+func (t *Text) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &t.Plain) == nil {
+		return nil
+	}
+	var ref struct {
+		Secret string `json:"secret"`
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&ref); err != nil || !secretName.MatchString(ref.Secret) {
+		return errors.New("want a text, or {secret: NAME} with the name of a secret of the namespace")
+	}
+	t.Secret = ref.Secret
+	return nil
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (t Text) MarshalJSON() ([]byte, error) {
+	if t.Secret != "" {
+		return json.Marshal(map[string]string{"secret": t.Secret})
+	}
+	return json.Marshal(t.Plain)
+}
+
+// MarshalYAML writes the same for people.
+func (t Text) MarshalYAML() (any, error) {
+	if t.Secret != "" {
+		return map[string]string{"secret": t.Secret}, nil
+	}
+	return t.Plain, nil
+}
+
+// Parse reads and checks the configuration of a channel. Its errors say what is wrong and what would be right.
+func Parse(data []byte) (Config, error) {
+	var c Config
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return c, fmt.Errorf("the configuration of a channel cannot be read: %s; the kinds are webhook, slack, email, command and log", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return c, errors.New("the configuration of a channel has something behind its end")
+	}
+	return c, c.check()
+}
+
+// Kind is the name of the kind that is set.
+func (c *Config) Kind() string {
+	switch {
+	case c.Webhook != nil:
+		return "webhook"
+	case c.Slack != nil:
+		return "slack"
+	case c.Email != nil:
+		return "email"
+	case c.Command != nil:
+		return "command"
+	case c.Log != nil:
+		return "log"
+	}
+	return ""
+}
+
+func (c *Config) check() error {
+	n := 0
+	for _, is := range []bool{c.Webhook != nil, c.Slack != nil, c.Email != nil, c.Command != nil, c.Log != nil} {
+		if is {
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return errors.New("a channel has a kind: webhook, slack, email, command or log, such as {log: {}}")
+	case n > 1:
+		return errors.New("a channel has one kind: make a channel for each, and name both in the alert")
+	case c.Webhook != nil:
+		return c.Webhook.check()
+	case c.Slack != nil && c.Slack.URL.Secret == "":
+		return errors.New("slack.url must be {secret: NAME}: who knows the address of a Slack webhook can post there")
+	case c.Email != nil:
+		return c.Email.check()
+	case c.Command != nil && (len(c.Command.Run) == 0 || c.Command.Run[0] == ""):
+		return errors.New("command.run must be a program with its arguments, such as [/usr/local/bin/page, ops]")
+	}
+	return nil
+}
+
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return fmt.Errorf("%.100q is no address of http or https", text)
+	}
+	return nil
+}
+
+func checkAddress(text string) error {
+	if _, err := mail.ParseAddress(text); err != nil || strings.ContainsAny(text, "\r\n") {
+		return fmt.Errorf("%.100q is no address of mail", text)
+	}
+	return nil
+}
+
+// means are the parts that a channel needs of its node.
+type means struct {
+	secret    func(ctx context.Context, name string) (string, error)
+	transport func() (http.RoundTripper, error)
+	mail      Mail
+	log       func(Message)
+	now       func() time.Time
+}
+
+// resolved returns a text, or the value of its secret.
+func (m *means) resolved(ctx context.Context, t Text) (string, error) {
+	if t.Secret == "" {
+		return t.Plain, nil
+	}
+	value, err := m.secret(ctx, t.Secret)
+	return strings.TrimSpace(value), err
+}
+
+// send sends a message. Its errors hold no secret.
+func (c *Config) send(ctx context.Context, m *means, msg *Message) error {
+	switch {
+	case c.Webhook != nil:
+		return c.Webhook.send(ctx, m, msg)
+	case c.Slack != nil:
+		return c.Slack.send(ctx, m, msg)
+	case c.Email != nil:
+		return c.Email.send(ctx, m, msg)
+	case c.Command != nil:
+		return c.Command.send(ctx, msg)
+	case c.Log != nil:
+		m.log(*msg)
+		return nil
+	}
+	return permanent("the channel has no kind that this node knows")
+}
+
+// Log is a channel into the log of the node that sends.
+type Log struct{}
+
+// PermanentError is an error that another call cannot cure.
+type PermanentError struct{ Why string }
+
+func (e *PermanentError) Error() string { return e.Why }
+
+func permanent(format string, args ...any) error {
+	return &PermanentError{fmt.Sprintf(format, args...)}
+}
+
+// AgainError is an error after which the receiver names the time to wait.
+type AgainError struct {
+	Why   string
+	After time.Duration
+}
+
+func (e *AgainError) Error() string { return e.Why }

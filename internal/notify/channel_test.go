@@ -1,0 +1,308 @@
+package notify_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	netmail "net/mail"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+
+	"skein.dev/skein/internal/notify"
+	"skein.dev/skein/internal/store"
+)
+
+// through sends a test message through a channel, as skein alert test does.
+func through(t *testing.T, config string, change ...func(*notify.Options)) error {
+	t.Helper()
+	o := notify.Options{Transport: func() (http.RoundTripper, error) { return http.DefaultTransport, nil },
+		Secret: func(_ context.Context, ns, name string) ([]byte, error) {
+			if ns != "shop" || !strings.HasPrefix(name, "s") {
+				return nil, fmt.Errorf("there is no secret %s/%s", ns, name)
+			}
+			return []byte("whsec_" + base64.StdEncoding.EncodeToString([]byte("key of "+name)) + "\n"), nil
+		}, Log: slog.New(slog.DiscardHandler)}
+	for _, c := range change {
+		c(&o)
+	}
+	return notify.New(o).Test(t.Context(), &store.AlertChannel{Namespace: "shop", Name: "ops", Data: []byte(config)}, "ann")
+}
+
+// TestParse reads configurations, and refuses wrong ones in words.
+func TestParse(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"log":{}}`: "",
+		`{"webhook":{"url":"https://x.example/a","secret":{"secret":"hook"}}}`: "",
+		`{"webhook":{"url":{"secret":"hook"},"keys":[{"secret":"a"}]}}`:        "",
+		`{"slack":{"url":{"secret":"slack"}}}`:                                 "",
+		`{"email":{"to":["ops@x.example","Ann <ann@x.example>"]}}`:             "",
+		`{"command":{"run":["/bin/page","ops"]}}`:                              "",
+		`{}`: "has a kind",
+		`{"log":{},"slack":{"url":{"secret":"a"}}}`: "has one kind",
+		`{"pager":{}}`:                                      "unknown field",
+		`{"log":{}} x`:                                      "behind its end",
+		`{"webhook":{"url":"ftp://x"}}`:                     "no address of http",
+		`{"webhook":{"url":{"secret":""}}}`:                 "want a text, or {secret: NAME}",
+		`{"webhook":{"url":"https://x","secret":"plain"}}`:  "not kept in a configuration",
+		`{"slack":{"url":"https://hooks.slack.example/x"}}`: "slack.url must be {secret: NAME}",
+		`{"email":{"to":[]}}`:                               "1 to 50 addresses",
+		`{"email":{"to":["nobody"]}}`:                       "no address of mail",
+		`{"email":{"to":["a@b.c"],"password":"x"}}`:         "email.password must be",
+		`{"command":{"run":[]}}`:                            "command.run must be",
+	} {
+		_, err := notify.Parse([]byte(config))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
+	}
+}
+
+// TestWebhook: a receiver can check the message with its key, and each of several keys.
+func TestWebhook(t *testing.T) {
+	var header http.Header
+	var body []byte
+	code := http.StatusOK
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header = r.Header
+		body, _ = io.ReadAll(r.Body)
+		w.WriteHeader(code)
+		fmt.Fprint(w, "out of order")
+	}))
+	defer s.Close()
+	config := fmt.Sprintf(`{"webhook":{"url":%q,"secret":{"secret":"s1"},"keys":[{"secret":"s2"}]}}`, s.URL)
+	if err := through(t, config); err != nil {
+		t.Fatal(err)
+	}
+	id, at := header.Get("webhook-id"), header.Get("webhook-timestamp")
+	signed := strings.Fields(header.Get("webhook-signature"))
+	if len(signed) != 2 || !strings.HasPrefix(id, "msg_") || strings.Contains(id, ".") || at == "" {
+		t.Fatalf("headers %v", header)
+	}
+	for i, key := range []string{"key of s1", "key of s2"} {
+		h := hmac.New(sha256.New, []byte(key))
+		fmt.Fprintf(h, "%s.%s.%s", id, at, body)
+		if want := "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil)); signed[i] != want {
+			t.Errorf("signature %s, want %s", signed[i], want)
+		}
+	}
+	var msg notify.Message
+	if err := json.Unmarshal(body, &msg); err != nil || msg.Type != "test" || msg.Data.Text != "ann tests the channel shop/ops" || msg.Data.ID != id {
+		t.Errorf("body %s, %v", body, err)
+	}
+	code = http.StatusGone
+	var final *notify.PermanentError
+	if err := through(t, config); !errors.As(err, &final) || !strings.Contains(err.Error(), "410 Gone: out of order") {
+		t.Errorf("410: %v", err)
+	}
+	code = http.StatusTooManyRequests
+	var again *notify.AgainError
+	if err := through(t, config); !errors.As(err, &again) {
+		t.Errorf("429: %v", err)
+	}
+	if err := through(t, `{"webhook":{"url":{"secret":"none"}}}`); err == nil || !strings.Contains(err.Error(), "there is no secret shop/none") {
+		t.Errorf("without a secret: %v", err)
+	}
+	s.Close()
+	if err := through(t, config); err == nil || strings.Contains(err.Error(), s.URL) {
+		t.Errorf("an error names the address, which may be a secret: %v", err)
+	}
+}
+
+// TestSlack: a message of an incident as Slack gets it.
+func TestSlack(t *testing.T) {
+	var body map[string]string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = json.NewDecoder(r.Body).Decode(&body) }))
+	defer s.Close()
+	err := through(t, `{"slack":{"url":{"secret":"s"}}}`, func(o *notify.Options) {
+		o.Secret = func(context.Context, string, string) ([]byte, error) { return []byte(s.URL + "\n"), nil }
+	})
+	if err != nil || body["text"] != "*[info] ann tests the channel shop/ops*" {
+		t.Errorf("%q, %v", body, err)
+	}
+}
+
+// TestCommand: a program gets the message, and its exit code counts.
+func TestCommand(t *testing.T) {
+	t.Setenv("SKEIN_API_TOKEN", "canary")
+	out := filepath.Join(t.TempDir(), "out")
+	run := func(script string) error {
+		argv, _ := json.Marshal([]string{"/bin/sh", "-c", script, "page", out})
+		return through(t, `{"command":{"run":`+string(argv)+`}}`)
+	}
+	if err := run(`cat > "$1"; env >> "$1"`); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil || !strings.Contains(string(text), `"text":"ann tests the channel shop/ops"`) || !strings.Contains(string(text), "SKEIN_ALERT_NAMESPACE=shop") ||
+		strings.Contains(string(text), "canary") {
+		t.Errorf("%s, %v", text, err)
+	}
+	var final *notify.PermanentError
+	if err := run("echo no such team; exit 78"); !errors.As(err, &final) || !strings.Contains(err.Error(), "no such team") {
+		t.Errorf("78: %v", err)
+	}
+	if err := run("echo later >&2; exit 75"); err == nil || errors.As(err, &final) || !strings.Contains(err.Error(), "exit status 75: later") {
+		t.Errorf("75: %v", err)
+	}
+	if err := through(t, `{"command":{"run":["/none"]}}`); err == nil || errors.As(err, &final) {
+		t.Errorf("no program: %v", err)
+	}
+}
+
+// postbox is an SMTP server that keeps what it gets.
+type postbox struct {
+	mu     sync.Mutex // protects following fields
+	mails  []string
+	users  []string
+	refuse error
+}
+
+func (p *postbox) NewSession(*smtp.Conn) (smtp.Session, error) { return &posting{p: p}, nil }
+
+type posting struct{ p *postbox }
+
+func (s *posting) AuthMechanisms() []string { return []string{sasl.Plain} }
+
+func (s *posting) Auth(string) (sasl.Server, error) {
+	return sasl.NewPlainServer(func(_, user, password string) error {
+		s.p.mu.Lock()
+		defer s.p.mu.Unlock()
+		s.p.users = append(s.p.users, user+":"+password)
+		return nil
+	}), nil
+}
+
+func (s *posting) Mail(string, *smtp.MailOptions) error { return nil }
+
+func (s *posting) Rcpt(string, *smtp.RcptOptions) error {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	return s.p.refuse
+}
+
+func (s *posting) Data(r io.Reader) error {
+	text, err := io.ReadAll(r)
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	s.p.mails = append(s.p.mails, string(text))
+	return err
+}
+
+func (*posting) Reset()        {}
+func (*posting) Logout() error { return nil }
+
+// certificate is one of a test, and a pool that trusts it.
+func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(is)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+// TestEmail sends to a real SMTP server with STARTTLS and a password.
+func TestEmail(t *testing.T) {
+	cert, pool := certificate(t)
+	box := &postbox{}
+	srv := smtp.NewServer(box)
+	srv.Domain, srv.TLSConfig = "mail.example", &tls.Config{Certificates: []tls.Certificate{cert}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = srv.Serve(l) })
+	defer serving.Wait()
+	defer srv.Close()
+	settings := func(o *notify.Options) {
+		o.Mail = notify.Mail{URL: "smtp+starttls://skein@" + l.Addr().String(), From: "Skein <skein@x.example>", TLS: &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}}
+		o.Secret = func(_ context.Context, ns, name string) ([]byte, error) {
+			return []byte("password of " + ns + "/" + name), nil
+		}
+	}
+	const config = `{"email":{"to":["ops@x.example"]}}`
+	if err := through(t, config, settings); err != nil {
+		t.Fatal(err)
+	}
+	box.mu.Lock()
+	if len(box.mails) != 1 || len(box.users) != 1 || box.users[0] != "skein:password of shop/smtp" {
+		t.Fatalf("mails %q of %q", box.mails, box.users)
+	}
+	letter, err := netmail.ReadMessage(strings.NewReader(box.mails[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := letter.Header.Get("Subject"); s != "[info] ann tests the channel shop/ops" {
+		t.Errorf("subject %q", s)
+	}
+	if id := letter.Header.Get("Message-ID"); !strings.HasPrefix(id, "<msg_") || !strings.HasSuffix(id, "_1@x.example>") || letter.Header.Get("Auto-Submitted") != "auto-generated" {
+		t.Errorf("headers %v", letter.Header)
+	}
+	box.refuse = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
+	box.mu.Unlock()
+	var final *notify.PermanentError
+	if err := through(t, config, settings); !errors.As(err, &final) {
+		t.Errorf("550: %v", err)
+	}
+	box.mu.Lock()
+	box.refuse = &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "later"}
+	box.mu.Unlock()
+	if err := through(t, config, settings); err == nil || errors.As(err, &final) {
+		t.Errorf("451: %v", err)
+	}
+	if err := through(t, config); err == nil || !strings.Contains(err.Error(), "smtp_url") {
+		t.Errorf("without a server: %v", err)
+	}
+	untrusted := func(o *notify.Options) { settings(o); o.Mail.TLS = nil }
+	if err := through(t, config, untrusted); err == nil {
+		t.Error("a server was trusted that nobody vouches for")
+	}
+}
+
+// TestCheckSMTP refuses addresses that would send a password in the clear, or hold one.
+func TestCheckSMTP(t *testing.T) {
+	for text, want := range map[string]string{
+		"smtp+starttls://user@mail.example:587": "", "smtps://user@mail.example": "", "smtp://localhost": "", "smtp+starttls://mail.example": "",
+		"mail.example:25": "no address", "smtp://user@mail.example": "unencrypted", "smtps://user:secret@mail.example": "has a password",
+		"http://mail.example": "its scheme", "smtp://mail.example/x": "no address", "smtp://mail.example:99999": "no port",
+	} {
+		err := notify.CheckSMTP(text)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package notify
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/alert"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Message is what a receiver gets of a notice.
+type Message struct {
+	Type      string      `json:"type"` // incident.opened, incident.resolved, incident.event, test
+	Timestamp time.Time   `json:"timestamp"`
+	Data      MessageData `json:"data"`
+}
+
+// MessageData is the content of a message. Texts are "" and times null where they do not apply.
+type MessageData struct {
+	ID         string     `json:"id"` // the same whenever the message is sent again
+	Incident   string     `json:"incident"`
+	Seq        int32      `json:"seq"`
+	Namespace  string     `json:"namespace"`
+	Workflow   string     `json:"workflow"`
+	Rule       string     `json:"rule"`
+	Severity   string     `json:"severity"`
+	Text       string     `json:"text"`
+	Message    string     `json:"message"` // of the rule
+	Event      string     `json:"event"`   // the newest one: failed, stopped, skipped, missed, succeeded
+	Run        string     `json:"run"`
+	Trigger    string     `json:"trigger"`
+	Instant    *time.Time `json:"instant"`
+	Cause      string     `json:"cause"`
+	Reason     string     `json:"reason"`
+	Count      int64      `json:"count"`
+	OpenedAt   *time.Time `json:"opened_at"`
+	ResolvedBy string     `json:"resolved_by"` // a person
+	ResolvedAt *time.Time `json:"resolved_at"`
+}
+
+// messageOf makes the message of a notice.
+func messageOf(n *store.Notice) (*Message, error) {
+	var body alert.Notice
+	if err := json.Unmarshal(n.Data, &body); err != nil {
+		return nil, permanent("the notice cannot be read: %v", err)
+	}
+	m := &Message{Type: "incident." + body.Kind, Timestamp: body.At.Time().UTC(), Data: MessageData{
+		ID: noticeID(body.Incident, body.Seq), Incident: body.Incident, Seq: body.Seq, Namespace: body.Namespace, Workflow: body.Workflow, Rule: body.Rule,
+		Severity: body.Severity, Text: body.Text, Message: body.Message, Event: string(body.Event.Event), Run: body.Event.Run, Trigger: body.Event.Trigger,
+		Instant: timeOf(body.Event.Instant), Cause: body.Event.Cause, Reason: body.Event.Message, Count: body.Count, OpenedAt: timeOf(body.OpenedAt)}}
+	if w := body.ResolvedBy; w != nil {
+		m.Data.ResolvedBy, m.Data.ResolvedAt = w.By, timeOf(w.At)
+	}
+	return m, nil
+}
+
+// testMessage is the message of skein alert test.
+func testMessage(namespace, channel, by string, id string, now time.Time) *Message {
+	return &Message{Type: alert.KindTest, Timestamp: now.UTC(), Data: MessageData{ID: noticeID(id, 1), Incident: id, Seq: 1, Namespace: namespace, Severity: "info",
+		Text: fmt.Sprintf("%s tests the channel %s/%s", by, namespace, channel)}}
+}
+
+// noticeID has no full stop: the signature of a webhook separates its parts by them.
+func noticeID(incident string, seq int32) string {
+	return fmt.Sprintf("msg_%s_%d", strings.ReplaceAll(incident, "-", ""), seq)
+}
+
+func timeOf(at dag.Micros) *time.Time {
+	if at == 0 {
+		return nil
+	}
+	t := at.Time().UTC()
+	return &t
+}
+
+// subject is the first line for people.
+func (m *Message) subject() string {
+	switch m.Type {
+	case "incident." + alert.KindResolved:
+		return "[resolved] " + m.Data.Text
+	default:
+		return "[" + m.Data.Severity + "] " + m.Data.Text
+	}
+}
+
+// lines are the details for people.
+func (m *Message) lines() []string {
+	d := &m.Data
+	var all []string
+	add := func(name, value string) {
+		if value != "" {
+			all = append(all, name+": "+value)
+		}
+	}
+	if d.Message != "" {
+		all = append(all, d.Message)
+	}
+	if d.Workflow != "" {
+		add("Workflow", d.Namespace+"/"+d.Workflow)
+	}
+	add("Run", d.Run)
+	add("Trigger", d.Trigger)
+	if d.Instant != nil {
+		add("Instant", d.Instant.Format(time.RFC3339))
+	}
+	add("Reason", d.Reason)
+	if d.OpenedAt != nil {
+		add("Since", d.OpenedAt.Format(time.RFC3339))
+	}
+	if d.Rule != "" {
+		add("Incident", d.Incident)
+		add("Rule", d.Rule)
+	}
+	if d.Run != "" && m.Type == "incident."+alert.KindOpened {
+		all = append(all, "To see why: skein explain "+d.Run, "To take care of it: skein alert ack "+d.Incident)
+	}
+	return all
+}

@@ -1,0 +1,333 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+const (
+	// callMax bounds one call of a channel.
+	callMax = 10 * time.Second
+	// callsMax bounds the calls of one channel at a time.
+	callsMax = 4
+	// backoffMin is the wait after the first failed call. It doubles with each further one, up to backoffMax,
+	// and varies by a fifth.
+	backoffMin, backoffMax = 5 * time.Second, 15 * time.Minute
+	// lookMax bounds the time between two looks for due notices. An owner knows of new ones at once.
+	lookMax = time.Minute
+	// lookMin is the least time between two looks of which the first one began no call.
+	lookMin = time.Second
+	// duePage is how many notices a look reads at once, besides those on their way.
+	duePage = 100
+	// errorMax bounds an error that a row keeps, in bytes.
+	errorMax = 500
+	// noteMax bounds the wait before the end of a call is recorded again.
+	noteMax = 30 * time.Second
+)
+
+// Store is what a sender needs of the store.
+type Store interface {
+	store.Alerts
+	Clock(ctx context.Context) (dag.Micros, error)
+}
+
+// Options of a sender.
+type Options struct {
+	Store     Store
+	Shards    func() []dag.ShardID // that this node owns now
+	Secret    func(ctx context.Context, namespace, name string) ([]byte, error)
+	Transport func() (http.RoundTripper, error) // of calls to addresses that people choose
+	Mail      Mail
+	Jitter    func(time.Duration) time.Duration // a random duration below
+	Log       *slog.Logger
+}
+
+// Sender sends the notices of the owned shards.
+type Sender struct {
+	o    Options
+	wake chan struct{} // cap 1
+	wg   sync.WaitGroup
+
+	mu    sync.Mutex // protects following fields
+	calls map[store.ChannelKey]int
+	going map[noticeKey]bool
+	// ended are the notices whose calls ended since the last read of due notices began: the rows of that read may
+	// be older.
+	ended map[noticeKey]bool
+}
+
+type noticeKey struct {
+	incident uuid.UUID
+	seq      int32
+	channel  string
+}
+
+func keyOf(n *store.Notice) noticeKey { return noticeKey{n.Incident, n.Seq, n.Channel} }
+
+func channelOf(n *store.Notice) store.ChannelKey {
+	return store.ChannelKey{Namespace: n.Namespace, Name: n.Channel}
+}
+
+// New makes a sender. It sends nothing until Run.
+func New(o Options) *Sender {
+	return &Sender{o: o, wake: make(chan struct{}, 1), calls: map[store.ChannelKey]int{}, going: map[noticeKey]bool{}, ended: map[noticeKey]bool{}}
+}
+
+// Wake says that there may be new notices, or other shards. It does not block.
+func (s *Sender) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends until ctx ends, and returns when its calls have ended.
+func (s *Sender) Run(ctx context.Context) {
+	defer s.wg.Wait()
+	for ctx.Err() == nil {
+		began, err := s.look(ctx)
+		wait := lookMax
+		if err == nil {
+			wait, err = s.next(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.o.Log.Warn("the notices of alerts cannot be read; the sender tries again", "code", "notices_unread", "err", err)
+			wait = noteMax
+		}
+		if !began {
+			wait = max(wait, lookMin)
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// next is the time until the next notice is due.
+func (s *Sender) next(ctx context.Context) (time.Duration, error) {
+	shards := s.o.Shards()
+	if len(shards) == 0 {
+		return lookMax, nil
+	}
+	at, err := s.o.Store.NextNotice(ctx, shards)
+	if errors.Is(err, store.ErrNotFound) {
+		return lookMax, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	now, err := s.o.Store.Clock(ctx)
+	return min(max(time.Duration(at-now)*time.Microsecond, 0), lookMax), err
+}
+
+// look begins the calls for due notices, as far as their channels take more. began reports whether there were
+// any.
+func (s *Sender) look(ctx context.Context) (began bool, err error) {
+	shards := s.o.Shards()
+	if len(shards) == 0 {
+		return false, nil
+	}
+	var channels []store.AlertChannel
+	for first := true; ; first = false {
+		now, err := s.o.Store.Clock(ctx)
+		if err != nil {
+			return began, err
+		}
+		full, going := s.busy()
+		due, err := s.o.Store.DueNotices(ctx, store.NoticeQuery{Shards: shards, Now: now, Not: full, Limit: duePage + going})
+		if err != nil || len(due) == 0 {
+			return began, err
+		}
+		if first {
+			if channels, err = s.o.Store.AlertChannels(ctx); err != nil {
+				return began, err
+			}
+		}
+		some := false
+		for i := range due {
+			if s.take(&due[i]) {
+				some = true
+				n := due[i]
+				s.wg.Go(func() { s.call(ctx, channels, n, now) })
+			}
+		}
+		if began = began || some; !some {
+			return began, nil
+		}
+	}
+}
+
+// busy lists the channels that take no more calls, and counts the notices on their way. It is called before a
+// read of due notices.
+func (s *Sender) busy() (full []store.ChannelKey, going int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.ended)
+	for k, n := range s.calls {
+		if n >= callsMax {
+			full = append(full, k)
+		}
+	}
+	return full, len(s.going)
+}
+
+// take reserves a call for a notice.
+func (s *Sender) take(n *store.Notice) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := channelOf(n)
+	if s.going[keyOf(n)] || s.ended[keyOf(n)] || s.calls[k] >= callsMax {
+		return false
+	}
+	s.going[keyOf(n)] = true
+	s.calls[k]++
+	return true
+}
+
+func (s *Sender) give(n *store.Notice) {
+	s.mu.Lock()
+	k := channelOf(n)
+	delete(s.going, keyOf(n))
+	s.ended[keyOf(n)] = true
+	if s.calls[k]--; s.calls[k] == 0 {
+		delete(s.calls, k)
+	}
+	s.mu.Unlock()
+	s.Wake()
+}
+
+// call sends a notice and records the outcome.
+func (s *Sender) call(ctx context.Context, channels []store.AlertChannel, n store.Notice, now dag.Micros) {
+	defer s.give(&n)
+	err := error(nil)
+	expired := now >= n.Created+dag.Micros(store.NoticeExpiry.Microseconds())
+	if !expired {
+		err = s.send(ctx, channels, &n)
+		if ctx.Err() != nil {
+			return // the node ends: the next owner sends it
+		}
+		if at, failed := s.o.Store.Clock(ctx); failed == nil {
+			now = at
+		}
+	}
+	n.Tries++
+	s.judge(&n, err, expired, now)
+	s.record(ctx, n)
+}
+
+// judge decides what the end of a call means.
+func (s *Sender) judge(n *store.Notice, err error, expired bool, now dag.Micros) {
+	var final *PermanentError
+	switch {
+	case expired:
+		n.State, n.Ended = store.NoticeExpired, now
+	case err == nil:
+		n.State, n.Ended, n.Error = store.NoticeSent, now, ""
+	case errors.As(err, &final):
+		n.State, n.Ended = store.NoticeFailed, now
+	default:
+		n.Due = min(now+dag.Micros(s.backoff(n.Tries, err).Microseconds()), n.Created+dag.Micros(store.NoticeExpiry.Microseconds()))
+	}
+	if err != nil {
+		n.Error = shortened(err.Error())
+	}
+	if n.State == store.NoticeFailed || n.State == store.NoticeExpired {
+		s.o.Log.Error("a channel did not take a notice of an alert", "code", "notice_lost", "namespace", n.Namespace, "channel", n.Channel,
+			"incident", n.Incident.String(), "state", n.State, "tries", n.Tries, "err", n.Error)
+	}
+}
+
+// backoff is the wait after a number of failed calls.
+func (s *Sender) backoff(tries int32, err error) time.Duration {
+	wait := backoffMax
+	if tries < 16 {
+		wait = min(backoffMin<<(tries-1), backoffMax)
+	}
+	wait += s.o.Jitter(wait*2/5) - wait/5
+	var again *AgainError
+	if errors.As(err, &again) {
+		wait = max(wait, again.After)
+	}
+	return wait
+}
+
+func shortened(text string) string {
+	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
+	if len(text) > errorMax {
+		text = strings.ToValidUTF8(text[:errorMax], "")
+	}
+	return text
+}
+
+// record writes the outcome of a call. Until the store takes it, the notice is on its way, so that it is not
+// sent in a loop.
+func (s *Sender) record(ctx context.Context, n store.Notice) {
+	for wait := time.Second; ; wait = min(2*wait, noteMax) {
+		err := s.o.Store.NoteNotice(ctx, n)
+		switch {
+		case err == nil, ctx.Err() != nil:
+			return
+		case errors.Is(err, store.ErrFenced): // another owner has recorded a call
+			return
+		}
+		s.o.Log.Warn("the end of a notice's call cannot be recorded yet", "code", "notice_unrecorded", "incident", n.Incident.String(), "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// send calls the channel of a notice.
+func (s *Sender) send(ctx context.Context, channels []store.AlertChannel, n *store.Notice) error {
+	row, there := store.FindAlertChannel(channels, n.Namespace, n.Channel)
+	if !there {
+		return fmt.Errorf("namespace %s has no channel %s: make it with: skein alert apply FILE", n.Namespace, n.Channel)
+	}
+	msg, err := messageOf(n)
+	if err != nil {
+		return err
+	}
+	return s.through(ctx, &row, msg)
+}
+
+func (s *Sender) through(ctx context.Context, row *store.AlertChannel, msg *Message) error {
+	c, err := Parse(row.Data)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callMax)
+	defer cancel()
+	m := means{transport: s.o.Transport, mail: s.o.Mail, now: time.Now,
+		secret: func(ctx context.Context, name string) (string, error) {
+			value, err := s.o.Secret(ctx, row.Namespace, name)
+			return string(value), err
+		},
+		log: func(msg Message) {
+			s.o.Log.Warn("alert: "+msg.Data.Text, "code", "alert", "type", msg.Type, "namespace", row.Namespace, "channel", row.Name, "severity", msg.Data.Severity,
+				"incident", msg.Data.Incident, "run", msg.Data.Run)
+		}}
+	err = c.send(ctx, &m, msg)
+	if err != nil && ctx.Err() == context.DeadlineExceeded {
+		return fmt.Errorf("the channel did not answer within %s", callMax)
+	}
+	return err
+}
+
+// Test sends a test message through a channel, once.
+func (s *Sender) Test(ctx context.Context, row *store.AlertChannel, by string) error {
+	return s.through(ctx, row, testMessage(row.Namespace, row.Name, by, uuid.NewString(), time.Now()))
+}

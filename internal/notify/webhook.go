@@ -1,0 +1,173 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Webhook posts messages as Standard Webhooks (standardwebhooks.com) describe it.
+type Webhook struct {
+	URL Text `json:"url"`
+	// Secret signs the messages: a secret of the form whsec_BASE64, or any other text. Keys is a list of such
+	// secrets, while one is exchanged for another.
+	Secret *Text  `json:"secret,omitempty"`
+	Keys   []Text `json:"keys,omitempty"`
+}
+
+func (w *Webhook) check() error {
+	if w.URL.Secret == "" {
+		if err := checkURL(w.URL.Plain); err != nil {
+			return fmt.Errorf("webhook.url: %w", err)
+		}
+	}
+	for _, k := range w.keys() {
+		if k.Secret == "" {
+			return errors.New("webhook.secret must be {secret: NAME}: a key is not kept in a configuration")
+		}
+	}
+	return nil
+}
+
+func (w *Webhook) keys() []Text {
+	if w.Secret != nil {
+		return append([]Text{*w.Secret}, w.Keys...)
+	}
+	return w.Keys
+}
+
+func (w *Webhook) send(ctx context.Context, m *means, msg *Message) error {
+	body, err := json.Marshal(msg)
+	if err != nil {
+		return err
+	}
+	header := http.Header{"Webhook-Id": {msg.Data.ID}}
+	at := strconv.FormatInt(m.now().Unix(), 10)
+	header.Set("Webhook-Timestamp", at)
+	var signed []string
+	for _, k := range w.keys() {
+		key, err := m.resolved(ctx, k)
+		if err != nil {
+			return err
+		}
+		signed = append(signed, signature(key, msg.Data.ID, at, body))
+	}
+	if len(signed) > 0 {
+		header.Set("Webhook-Signature", strings.Join(signed, " "))
+	}
+	return post(ctx, m, w.URL, header, body)
+}
+
+// signature signs a message.
+func signature(key, id, at string, body []byte) string {
+	raw := []byte(key)
+	if coded, is := strings.CutPrefix(key, "whsec_"); is {
+		if decoded, err := base64.StdEncoding.DecodeString(coded); err == nil {
+			raw = decoded
+		}
+	}
+	h := hmac.New(sha256.New, raw)
+	h.Write([]byte(id + "." + at + "."))
+	h.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// Slack posts to an incoming webhook of Slack, Mattermost or Rocket.Chat.
+type Slack struct {
+	URL Text `json:"url"`
+}
+
+var slackMarks = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+func (s *Slack) send(ctx context.Context, m *means, msg *Message) error {
+	text := "*" + slackMarks.Replace(msg.subject()) + "*"
+	for _, line := range msg.lines() {
+		text += "\n" + slackMarks.Replace(line)
+	}
+	body, err := json.Marshal(map[string]string{"text": text})
+	if err != nil {
+		return err
+	}
+	return post(ctx, m, s.URL, http.Header{}, body)
+}
+
+const (
+	answerMax     = 64 << 10 // bytes of an answer that are read
+	answerShown   = 200      // bytes of an answer that an error shows
+	retryAfterMax = time.Hour
+)
+
+// post sends a body, and makes an error of every answer but 2xx. Errors do not name the address, which may be
+// a secret.
+func post(ctx context.Context, m *means, to Text, header http.Header, body []byte) error {
+	address, err := m.resolved(ctx, to)
+	if err != nil {
+		return err
+	}
+	if checkURL(address) != nil {
+		return permanent("the address in the secret %s is no address of http or https", to.Secret)
+	}
+	transport, err := m.transport()
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return permanent("the address of the channel cannot be used")
+	}
+	req.Header = header
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "Skein")
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		var named *url.Error
+		if errors.As(err, &named) {
+			err = named.Err
+		}
+		return err
+	}
+	defer resp.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, answerMax))
+	return answered(resp, said)
+}
+
+// answered judges an answer. 4xx is final, but for those that ask to try again.
+func answered(resp *http.Response, said []byte) error {
+	code := resp.StatusCode
+	why := fmt.Sprintf("the receiver answered %d %s", code, http.StatusText(code))
+	if text := strings.TrimSpace(strings.ToValidUTF8(string(said[:min(len(said), answerShown)]), "")); text != "" && code >= 400 {
+		why += ": " + text
+	}
+	switch {
+	case code >= 200 && code < 300:
+		return nil
+	case code >= 300 && code < 400:
+		return permanent("%s; redirects are not followed: give the final address", why)
+	case code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooEarly && code != http.StatusTooManyRequests:
+		return permanent("%s", why)
+	}
+	return &AgainError{Why: why, After: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+}
+
+// retryAfter reads a number of seconds or an instant.
+func retryAfter(text string, now time.Time) time.Duration {
+	if n, err := strconv.ParseInt(text, 10, 32); err == nil && n > 0 {
+		return min(time.Duration(n)*time.Second, retryAfterMax)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(at.Sub(now), 0), retryAfterMax)
+	}
+	return 0
+}
