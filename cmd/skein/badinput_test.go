@@ -83,7 +83,7 @@ func TestBadFiles(t *testing.T) {
 		"unknown need": {"name: x\ntasks:\n  a: {run: x, needs: [nobody]}\n", []string{`"nobody"`}},
 		"unknown key":  {"name: x\ntasks:\n  a: {rum: 'true'}\n", []string{`unknown key "rum"`, "run"}},
 		"splitter":     {"name: x\nsplitter: mine\ntasks:\n  a: {run: x}\n", []string{":3:1:", "makes the tasks"}},
-		"later":        {"name: x\nalerts: [{on: failed, to: ops}]\ntasks:\n  a: {run: x}\n", []string{"alerts", "not supported yet"}},
+		"later":        {"name: x\nalerts: [{on: failed, to: ops, repeat: 4h}]\ntasks:\n  a: {run: x}\n", []string{"alerts", "not supported yet"}},
 		"types":        {"name: [x]\ntasks:\n  a: {run: 'true', timeout: {}, retry: many}\n", []string{":1:", ":3:", "timeout", "retry"}},
 		"name":         {"name: ../../etc/passwd\n" + valid, []string{":1:7:", "name"}},
 		"unicode name": {"name: ünïcode\n" + valid, []string{":1:7:"}},

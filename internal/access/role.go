@@ -15,12 +15,12 @@ type Role struct {
 const Everywhere = "*"
 
 var (
-	viewerVerbs = VerbsOf(WorkflowRead, RunRead, ScheduleRead, QueueRead, Graph, Explain, Events,
+	viewerVerbs = VerbsOf(WorkflowRead, RunRead, ScheduleRead, QueueRead, Graph, Explain, Events, AlertRead,
 		LogRead, ArtifactRead, RunValues)
 	operatorVerbs = viewerVerbs | VerbsOf(RunStart, RunControl, RunRedo, ScheduleOperate, BackfillWrite,
-		WorkflowOperate, RunApprove, RunMark)
+		WorkflowOperate, RunApprove, RunMark, AlertOperate)
 	editorVerbs = operatorVerbs | VerbsOf(WorkflowSource, WorkflowWrite, WorkflowDelete, QueueWrite)
-	adminVerbs  = editorVerbs | VerbsOf(SecretList, SecretWrite, MemberWrite, TokenNamespace, AuditRead)
+	adminVerbs  = editorVerbs | VerbsOf(SecretList, SecretWrite, AlertChannel, MemberWrite, TokenNamespace, AuditRead)
 	// assignable holds the verbs that roles can hold: each verb before Public.
 	assignable   = Verbs(1<<Public - 1<<WorkflowRead)
 	auditorVerbs = VerbsOf(AuditRead, WorkflowRead, RunRead, ScheduleRead, QueueRead, UserRead, RoleRead)

@@ -100,6 +100,15 @@ var rows = []Row{
 	{"GET", "/api/v1/secrets", SecretList, OfList, ""},
 	{"PUT", "/api/v1/secrets/{ns}/{name}", SecretWrite, OfNamespace, ""},
 	{"DELETE", "/api/v1/secrets/{ns}/{name}", SecretWrite, OfNamespace, ""},
+	// Alerts and channels.
+	{"GET", "/api/v1/alerts", AlertRead, OfList, ""},
+	{"GET", "/api/v1/alerts/{id}", AlertRead, OfAlert, ""},
+	{"POST", "/api/v1/alerts/{id}:ack", AlertOperate, OfAlert, ""},
+	{"POST", "/api/v1/alerts/{id}:resolve", AlertOperate, OfAlert, ""},
+	{"GET", "/api/v1/channels", AlertChannel, OfList, ""},
+	{"PUT", "/api/v1/channels/{ns}/{name}", AlertChannel, OfNamespace, ""},
+	{"DELETE", "/api/v1/channels/{ns}/{name}", AlertChannel, OfNamespace, ""},
+	{"POST", "/api/v1/channels/{ns}/{name}:test", AlertChannel, OfNamespace, ""},
 	// The cluster.
 	{"GET", "/api/v1/nodes", NodeRead, OfCluster, ""},
 	{"GET", "/api/v1/nodes/{name}", NodeRead, OfCluster, ""},

@@ -22,6 +22,7 @@ const (
 	OfRun          // the run in the path, in the namespace of its workflow
 	OfWorkflow     // the workflow in the path
 	OfSchedule     // the trigger in the path
+	OfAlert        // the alert in the path, in its namespace
 	OfBackfill     // the backfill in the path, in the namespace of its workflow
 	OfBody         // the object that the body names
 	OfMany         // each run that the body names or its filter finds
@@ -33,7 +34,7 @@ const (
 	ofEnd
 )
 
-var ofNames = [ofEnd]string{"none", "public", "self", "list", "run", "workflow", "schedule", "backfill", "body", "many", "namespace", "shared",
+var ofNames = [ofEnd]string{"none", "public", "self", "list", "run", "workflow", "schedule", "alert", "backfill", "body", "many", "namespace", "shared",
 	"cluster", "worker", "node"}
 
 // String returns the name of the kind of object.

@@ -24,6 +24,7 @@ const (
 	Graph
 	Explain
 	Events
+	AlertRead
 	LogRead
 	ArtifactRead
 	RunValues // parameters and outputs
@@ -36,7 +37,8 @@ const (
 	BackfillWrite
 	WorkflowOperate // pause, resume
 	RunApprove
-	RunMark // mark, skip
+	RunMark      // mark, skip
+	AlertOperate // acknowledge, resolve
 
 	// Verbs of editors.
 	WorkflowSource
@@ -47,6 +49,7 @@ const (
 	// Verbs of the admins of a namespace.
 	SecretList
 	SecretWrite
+	AlertChannel // see, change and test channels
 	MemberWrite
 	TokenNamespace
 	AuditRead
@@ -81,6 +84,7 @@ const (
 
 var verbNames = [verbsEnd]string{
 	WorkflowRead: "workflow.read", RunRead: "run.read", ScheduleRead: "schedule.read", QueueRead: "queue.read",
+	AlertRead: "alert.read", AlertOperate: "alert.operate", AlertChannel: "alert.channel",
 	Graph: "graph", Explain: "explain", Events: "events", LogRead: "log.read", ArtifactRead: "artifact.read",
 	RunValues: "run.values",
 	RunStart:  "run.start", RunControl: "run.control", RunRedo: "run.redo", ScheduleOperate: "schedule.operate",

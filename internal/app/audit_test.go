@@ -40,7 +40,7 @@ var auditedElsewhere = map[string]string{
 	"DELETE /sessions/{id}":            "needs a session: TestAuditedSignIns",
 }
 
-const auditedFlow = "name: w\nparams: {p: {type: string, default: x}}\ntriggers: [{name: t, cron: '0 0 1 1 *'}]\ntasks:\n  gate: {approval: {}}\n" +
+const auditedFlow = "name: w\nalerts: [{on: stopped, to: ops}]\nparams: {p: {type: string, default: x}}\ntriggers: [{name: t, cron: '0 0 1 1 *'}]\ntasks:\n  gate: {approval: {}}\n" +
 	"  slow: {run: sleep 60}\n  last: {needs: slow, run: 'true'}\n  more: {needs: slow, run: 'true'}\n"
 
 // auditBed is a node with its own calls.
@@ -157,6 +157,12 @@ func TestAuditedRoutes(t *testing.T) {
 		}
 	}
 	ended(two)
+	var open api.List[api.Alert]
+	if err := json.Unmarshal([]byte(b.must("GET", "/alerts?workflow=w", "")), &open); err != nil || len(open.Items) != 1 || open.Items[0].Event != "stopped" {
+		t.Fatalf("alerts %+v, %v", open, err)
+	}
+	check("POST /alerts/{id}:ack", "/alerts/"+open.Items[0].ID+":ack", `{"reason":"r"}`)
+	check("POST /alerts/{id}:resolve", "/alerts/"+open.Items[0].ID+":resolve", "")
 	check(ofRun+":recover", "/runs/"+two+":recover", "")
 	check(ofRun+":kill", "/runs/"+two+":kill", "")
 	ended(two)
@@ -180,6 +186,9 @@ func TestAuditedRoutes(t *testing.T) {
 	check("PUT /secrets/{ns}/{name}", "/secrets/default/S", `{"value":"canary-1234"}`)
 	check("POST /keys:rotate", "/keys:rotate", "{}")
 	check("DELETE /secrets/{ns}/{name}", "/secrets/default/S", "")
+	check("PUT /channels/{ns}/{name}", "/channels/default/ops", `{"config":{"log":{}}}`)
+	check("POST /channels/{ns}/{name}:test", "/channels/default/ops:test", "")
+	check("DELETE /channels/{ns}/{name}", "/channels/default/ops", "")
 	check("PUT /classes/{name}", "/classes/big", `{"cpu":1}`)
 	check("DELETE /classes/{name}", "/classes/big", "")
 	check("POST /users", "/users", `{"name":"ada","kind":"user","password":"canary correct horse 77"}`)

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/config"
@@ -28,6 +29,7 @@ import (
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/notify"
 	"skein.dev/skein/internal/past"
 	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/server"
@@ -52,6 +54,7 @@ type Node struct {
 	resolver     *dispatch.Resolver // nil until the store is open, as executor
 	executor     *dispatch.Executor
 	watch        *trigger.Watch
+	sender       *notify.Sender
 	declared     func()        // called by the writer when triggers have changed
 	member       *membership   // nil: alone
 	logs         logs.Store    // beside the files of this node; nil: there is none
@@ -175,6 +178,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.planner = trigger.New(n.store)
 	n.declared = func() { n.watch.Changed() }
+	n.sender = newSender(n, info.Shards, database)
 	parts := engineConfig(n, life)
 	err = n.patiently(ctx, func() (err error) {
 		n.engine, err = engine.New(ctx, parts)
@@ -231,6 +235,8 @@ func engineConfig(n *Node, life *engine.Life) engine.Config {
 		Preparer:  n.resolver.Preparer(),
 		ByHand:    n.byHand,
 		Declared:  func() { n.declared() },
+		Rules:     alert.Rules,
+		Noticed:   func() { n.sender.Wake() },
 		Node:      n.cfg.Name,
 		Slots:     n.cfg.Slots,
 		Life:      life,
@@ -337,6 +343,7 @@ func (n *Node) work(ctx context.Context) error {
 	stopPast := n.beside(func(ctx context.Context) { _ = n.past.Run(ctx) })
 	stopTaking := n.beside(func(ctx context.Context) { n.executor.Acknowledge(ctx, n.member.pending) })
 	stopAudit := keepAudit(n)
+	stopNotices := sendNotices(n)
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	engineEnd, httpEnd := make(chan error, 1), make(chan error, 1)
@@ -380,6 +387,7 @@ func (n *Node) work(ctx context.Context) error {
 	err = errors.Join(err, stopMember())
 	stopPast()
 	stopTaking()
+	stopNotices()
 	cancel()
 	<-shipping
 	err = errors.Join(err, <-engineEnd, n.stopHTTP())

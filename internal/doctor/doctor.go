@@ -109,7 +109,7 @@ func checkStore(ctx context.Context, cfg *config.Config) []Check {
 			more = append(more, checkSecretKey(ctx, cfg, secrets))
 		}
 		if err == nil {
-			more = append(more, checkPast(ctx, cfg, db), checkAudit(ctx, cfg, db))
+			more = append(more, checkPast(ctx, cfg, db), checkAudit(ctx, cfg, db), checkAlerts(ctx, db))
 			more = append(more, checkHooks(ctx, db)...)
 		}
 		if pg, ok := db.(*postgres.DB); ok && err == nil {

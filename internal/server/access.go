@@ -46,6 +46,8 @@ func decide(s *Server, r *http.Request, row *access.Row) error {
 		return mayOf(ctx, row.Verb, ns, func() error { return notFound("there is no workflow %s", fullName(ns, name)) })
 	case access.OfRun:
 		return mayRun(ctx, s, row.Verb, r.PathValue("id"))
+	case access.OfAlert:
+		return mayAlert(ctx, s, row.Verb, r.PathValue("id"))
 	case access.OfBackfill:
 		return mayBackfill(ctx, s, row.Verb, r.PathValue("id"))
 	case access.OfList:
@@ -156,12 +158,13 @@ var namespaceParam = map[string]string{
 	api.Prefix + "/runs": "ns", api.Prefix + "/users/{id}/runs": "ns", api.Prefix + "/workflows": "namespace",
 	api.Prefix + "/schedules": "namespace", api.Prefix + "/schedules/next": "namespace", api.Prefix + "/bindings": "namespace",
 	api.Prefix + "/secrets": "namespace", api.Prefix + "/audit": "namespace",
+	api.Prefix + "/alerts": "namespace", api.Prefix + "/channels": "namespace",
 }
 
 // workflowParam are the lists that can select by workflow.
 var workflowParam = map[string]bool{
 	api.Prefix + "/runs": true, api.Prefix + "/users/{id}/runs": true, api.Prefix + "/schedules": true,
-	api.Prefix + "/schedules/next": true, api.Prefix + "/fires": true, api.Prefix + "/backfills": true,
+	api.Prefix + "/schedules/next": true, api.Prefix + "/fires": true, api.Prefix + "/backfills": true, api.Prefix + "/alerts": true,
 }
 
 // narrow lets a list pass that shows one namespace in which the caller has the verb. If the request names

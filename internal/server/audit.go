@@ -114,6 +114,10 @@ func namespaceOf(r *http.Request, s *Server, row *access.Row) string {
 				return ns
 			}
 		}
+	case access.OfAlert:
+		if row, err := (alerting{s}).incident(ctx, r.PathValue("id")); err == nil {
+			return row.Namespace
+		}
 	case access.OfBackfill:
 		return namespaceOfBackfill(ctx, s, r.PathValue("id"))
 	}

@@ -93,6 +93,10 @@ type Config struct {
 	Auditor   Auditor
 	Audits    store.AuditLog
 	AuditKeep func() time.Duration // the age after which rows are deleted; 0: never
+	// Alerts has the channels, incidents and notices. If it is nil, there are none.
+	Alerts store.Alerts
+	// Notifier sends test messages. It is nil if the process sends none.
+	Notifier Notifier
 	// Metrics are further sources for /metrics.
 	Metrics []metric.Source
 	Log     *slog.Logger

@@ -13,6 +13,7 @@ export const verbGroups: readonly (readonly [title: string, verbs: Verbs])[] = [
       ['graph', 'see the graphs of runs and workflows'],
       ['explain', 'see why a run or a task waits'],
       ['events', 'follow changes as they happen'],
+      ['alert.read', 'see alerts'],
       ['log.read', 'read logs'],
       ['artifact.read', 'read artifacts'],
       ['run.values', 'see parameters and outputs'],
@@ -29,6 +30,7 @@ export const verbGroups: readonly (readonly [title: string, verbs: Verbs])[] = [
       ['workflow.operate', 'pause and resume workflows'],
       ['run.approve', 'answer approvals'],
       ['run.mark', 'mark and skip tasks'],
+      ['alert.operate', 'acknowledge and resolve alerts'],
     ],
   ],
   [
@@ -45,6 +47,7 @@ export const verbGroups: readonly (readonly [title: string, verbs: Verbs])[] = [
     [
       ['secret.list', 'see the names of secrets'],
       ['secret.write', 'set and delete secrets'],
+      ['alert.channel', 'see, change and test channels of alerts'],
       ['member.write', 'grant and revoke roles'],
       ['token.ns', 'make and revoke tokens of the namespace'],
       ['audit.read', 'read the audit log'],

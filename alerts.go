@@ -1,0 +1,99 @@
+package skein
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// Alerts calls what is about alerts and channels.
+type Alerts struct{ c *Client }
+
+// NewAlerts returns the Alerts of a client's server.
+func NewAlerts(c *Client) Alerts { return Alerts{c} }
+
+// AlertFilter selects alerts.
+type AlertFilter struct {
+	Namespace string // "": all
+	Workflow  string // NAME or NAMESPACE/NAME; "": all
+	All       bool   // also those that are resolved
+}
+
+// List lists a page of alerts, newest first.
+func (a Alerts) List(ctx context.Context, f AlertFilter, cursor string, limit int) (page api.List[api.Alert], err error) {
+	k := newCall(http.MethodGet, nil, "alerts")
+	if k.query = pageQuery(cursor, limit); k.query == nil {
+		k.query = url.Values{}
+	}
+	for name, value := range map[string]string{"namespace": f.Namespace, "workflow": f.Workflow} {
+		if value != "" {
+			k.query.Set(name, value)
+		}
+	}
+	if f.All {
+		k.query.Set("all", "true")
+	}
+	_, err = a.c.do(ctx, k, &page)
+	return page, err
+}
+
+// Get reads an alert, and what its channels were told.
+func (a Alerts) Get(ctx context.Context, id string) (is api.AlertDetail, err error) {
+	_, err = a.c.do(ctx, newCall(http.MethodGet, nil, "alerts", id), &is)
+	return is, err
+}
+
+// Acknowledge says that the caller takes care of an alert.
+func (a Alerts) Acknowledge(ctx context.Context, id, reason string) (api.AlertDetail, error) {
+	return a.change(ctx, id, "ack", reason)
+}
+
+// Resolve ends an alert. Its channels are notified.
+func (a Alerts) Resolve(ctx context.Context, id, reason string) (api.AlertDetail, error) {
+	return a.change(ctx, id, "resolve", reason)
+}
+
+func (a Alerts) change(ctx context.Context, id, verb, reason string) (is api.AlertDetail, err error) {
+	k := newCall(http.MethodPost, nil, "alerts", id)
+	k.verb = verb
+	k.body = api.AlertRequest{Reason: reason}
+	_, err = a.c.do(ctx, k, &is)
+	return is, err
+}
+
+// Channels lists a page of channels, by namespace and name.
+func (a Alerts) Channels(ctx context.Context, namespace, cursor string, limit int) (page api.List[api.Channel], err error) {
+	k := newCall(http.MethodGet, nil, "channels")
+	if k.query = pageQuery(cursor, limit); k.query == nil {
+		k.query = url.Values{}
+	}
+	if namespace != "" {
+		k.query.Set("namespace", namespace)
+	}
+	_, err = a.c.do(ctx, k, &page)
+	return page, err
+}
+
+// SetChannel makes a channel, or changes it.
+func (a Alerts) SetChannel(ctx context.Context, namespace, name string, config map[string]any) (is api.Channel, err error) {
+	k := newCall(http.MethodPut, nil, "channels", namespace, name)
+	k.body = api.ChannelRequest{Config: config}
+	_, err = a.c.do(ctx, k, &is)
+	return is, err
+}
+
+// DeleteChannel removes a channel.
+func (a Alerts) DeleteChannel(ctx context.Context, namespace, name string) error {
+	_, err := a.c.do(ctx, newCall(http.MethodDelete, nil, "channels", namespace, name), nil)
+	return err
+}
+
+// TestChannel sends a test message through a channel, once.
+func (a Alerts) TestChannel(ctx context.Context, namespace, name string) (is api.ChannelTest, err error) {
+	k := newCall(http.MethodPost, nil, "channels", namespace, name)
+	k.verb = "test"
+	_, err = a.c.do(ctx, k, &is)
+	return is, err
+}

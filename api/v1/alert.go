@@ -1,0 +1,79 @@
+package api
+
+import "encoding/json"
+
+// Alert is an incident of an alert rule of a workflow.
+type Alert struct {
+	ID           string     `json:"id"`
+	Namespace    string     `json:"namespace"`
+	Workflow     string     `json:"workflow"`
+	Rule         string     `json:"rule" doc:"The name of the rule in the workflow file."`
+	State        string     `json:"state" enum:"counting,open,acknowledged,resolved,passed" doc:"counting: fewer failures in a row than the rule asks for. passed: a success came before there were enough."`
+	Severity     string     `json:"severity"`
+	Channels     []string   `json:"channels" doc:"The channels that are notified."`
+	Count        int64      `json:"count" doc:"Events in a row."`
+	Event        string     `json:"event" doc:"The newest event."`
+	Run          *string    `json:"run" doc:"The run of the newest event."`
+	Trigger      *string    `json:"trigger"`
+	Reason       *string    `json:"reason" doc:"The message of the run, or why an instant was missed."`
+	Message      *string    `json:"message" doc:"The text of the rule."`
+	CreatedAt    Time       `json:"created_at" format:"date-time"`
+	OpenedAt     *Time      `json:"opened_at" format:"date-time"`
+	ModifiedAt   Time       `json:"modified_at" format:"date-time"`
+	Acknowledged *AlertWord `json:"acknowledged"`
+	Resolved     *AlertWord `json:"resolved"`
+}
+
+// AlertWord says who or what changed an alert.
+type AlertWord struct {
+	User   *string `json:"user" doc:"null: no person did."`
+	Run    *string `json:"run" doc:"The run that succeeded."`
+	Reason *string `json:"reason"`
+	At     Time    `json:"at" format:"date-time"`
+}
+
+// AlertDetail is an alert with what its channels were told.
+type AlertDetail struct {
+	Alert
+	Notices []AlertNotice `json:"notices"`
+}
+
+// AlertNotice is what one channel is told about one transition of an alert.
+type AlertNotice struct {
+	Seq       int32   `json:"seq" doc:"The transition: 1 is the opening."`
+	Channel   string  `json:"channel"`
+	State     string  `json:"state" enum:"pending,sent,failed,expired"`
+	Tries     int32   `json:"tries" doc:"Calls of the channel."`
+	CreatedAt Time    `json:"created_at" format:"date-time"`
+	NextAt    *Time   `json:"next_at" format:"date-time" doc:"The next call, while the notice is pending."`
+	EndedAt   *Time   `json:"ended_at" format:"date-time"`
+	Error     *string `json:"error" doc:"Of the last call."`
+}
+
+// AlertRequest acknowledges or resolves an alert.
+type AlertRequest struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"For the people who read it later."`
+}
+
+// Channel says how people are notified.
+type Channel struct {
+	Namespace  string          `json:"namespace"`
+	Name       string          `json:"name"`
+	Kind       string          `json:"kind" doc:"webhook, slack, email, command or log."`
+	Config     json.RawMessage `json:"config" doc:"Its configuration, with the names of secrets."`
+	Version    int64           `json:"version" doc:"How often it was set, from 1."`
+	User       string          `json:"user" doc:"Who set it last."`
+	CreatedAt  Time            `json:"created_at" format:"date-time"`
+	ModifiedAt Time            `json:"modified_at" format:"date-time"`
+}
+
+// ChannelRequest sets a channel.
+type ChannelRequest struct {
+	Config map[string]any `json:"config" doc:"Exactly one kind with its settings, such as {\"log\": {}}."`
+}
+
+// ChannelTest is the outcome of a test message.
+type ChannelTest struct {
+	OK    bool    `json:"ok"`
+	Error *string `json:"error" doc:"Why the channel did not take the message."`
+}

@@ -1,0 +1,343 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/alert"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/notify"
+	"skein.dev/skein/internal/store"
+)
+
+// Notifier sends test messages.
+type Notifier interface {
+	Test(ctx context.Context, row *store.AlertChannel, by string) error
+}
+
+// alerting are the routes of alerts and channels.
+type alerting struct{ s *Server }
+
+func alertRoutes(s *Server, alerts tag) {
+	a := alerting{s}
+	route(s, alerts.get("/alerts", "list-alerts", "List the alerts that are open or acknowledged, newest first"), a.list)
+	route(s, alerts.get("/alerts/{id}", "get-alert", "Read an alert, and what its channels were told"), a.get)
+	route(s, alerts.verb("/alerts/{id}:ack", "ack-alert", "Say that you take care of an alert"), a.changes(false))
+	route(s, alerts.verb("/alerts/{id}:resolve", "resolve-alert", "End an alert by hand; its channels are notified"), a.changes(true))
+	route(s, alerts.get("/channels", "list-channels", "List the channels by namespace and name"), a.channels)
+	route(s, alerts.put("/channels/{ns}/{name}", "set-channel", "Make a channel, or change it; notices that wait for it are sent as it says now"), a.setChannel)
+	route(s, alerts.delete("/channels/{ns}/{name}", "delete-channel", "Remove a channel; notices that wait for it expire unless it comes back"), a.deleteChannel)
+	route(s, alerts.verb("/channels/{ns}/{name}:test", "test-channel", "Send a test message through a channel, once"), a.test)
+}
+
+func (a alerting) store() (store.Alerts, error) {
+	if a.s.cfg.Alerts == nil {
+		return nil, notFound("this process has no alerts; ask a node")
+	}
+	return a.s.cfg.Alerts, nil
+}
+
+type listAlertsIn struct {
+	Page
+	Namespace string `query:"namespace" maxLength:"63" doc:"Only alerts of this namespace."`
+	Workflow  string `query:"workflow" maxLength:"200" doc:"Only alerts of this workflow: NAME or NAMESPACE/NAME."`
+	All       bool   `query:"all" doc:"Also alerts that are resolved."`
+}
+
+func (a alerting) list(ctx context.Context, in *listAlertsIn) (*jsonOut[api.List[api.Alert]], error) {
+	st, err := a.store()
+	if err != nil {
+		return nil, err
+	}
+	text, err := in.after()
+	if err != nil {
+		return nil, err
+	}
+	q := store.IncidentQuery{Over: in.All, Limit: in.Limit + 1}
+	if text != "" {
+		at, id, _ := strings.Cut(text, "/")
+		n, failed := strconv.ParseInt(at, 10, 64)
+		q.Before = dag.Micros(n)
+		if q.BeforeID, err = uuid.Parse(id); err != nil || failed != nil {
+			return nil, badCursor()
+		}
+	}
+	if in.Namespace != "" {
+		q.Namespaces = []string{in.Namespace}
+	}
+	if in.Workflow != "" {
+		ns, name := cutName(in.Workflow)
+		w, err := a.s.engine.Workflow(ctx, ns, name)
+		if err != nil {
+			return nil, err
+		}
+		q.Workflow = w.ID
+	}
+	rows, err := st.Incidents(ctx, q)
+	if err != nil {
+		return nil, unread(err)
+	}
+	next := ""
+	if len(rows) > in.Limit {
+		rows = rows[:in.Limit]
+		last := &rows[len(rows)-1]
+		next = fmt.Sprintf("%d/%s", last.Created, last.ID)
+	}
+	items := make([]api.Alert, len(rows))
+	for i := range rows {
+		items[i] = alertOf(&rows[i])
+	}
+	return list(items, next), nil
+}
+
+// alertOf shows an incident. Of one whose content cannot be read it shows the row.
+func alertOf(row *store.Incident) api.Alert {
+	out := api.Alert{ID: row.ID.String(), Namespace: row.Namespace, Rule: row.Rule, State: row.State, Channels: []string{}, CreatedAt: instant(row.Created), ModifiedAt: instant(row.Modified)}
+	n, err := alert.Read(*row)
+	if err != nil {
+		reason := err.Error()
+		out.Reason = &reason
+		return out
+	}
+	d := &n.Detail
+	out.Workflow, out.Severity, out.Count, out.Event = d.Name, d.Severity, d.Count, string(d.Last.Event)
+	out.Channels = append(out.Channels, d.To...)
+	out.Run, out.Trigger, out.Reason, out.Message = textOrNull(d.Last.Run), textOrNull(d.Last.Trigger), textOrNull(d.Last.Message), textOrNull(d.Message)
+	out.OpenedAt, out.Acknowledged, out.Resolved = instantOrNull(d.OpenedAt), wordOf(d.Acknowledged), wordOf(d.Resolved)
+	return out
+}
+
+func wordOf(w *alert.Word) *api.AlertWord {
+	if w == nil {
+		return nil
+	}
+	return &api.AlertWord{User: textOrNull(w.By), Run: textOrNull(w.Run), Reason: textOrNull(w.Reason), At: instant(w.At)}
+}
+
+type AlertPath struct {
+	ID string `path:"id" maxLength:"36"`
+}
+
+// incident reads the incident of a path.
+func (a alerting) incident(ctx context.Context, text string) (store.Incident, error) {
+	st, err := a.store()
+	if err != nil {
+		return store.Incident{}, err
+	}
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 {
+		return store.Incident{}, notFound("there is no alert %q", text)
+	}
+	row, err := st.Incident(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return row, notFound("there is no alert %q", text)
+	}
+	return row, unread(err)
+}
+
+// mayAlert refuses a call about an alert, unless the caller has a verb in its namespace.
+func mayAlert(ctx context.Context, s *Server, v access.Verb, text string) error {
+	row, err := alerting{s}.incident(ctx, text)
+	if err != nil {
+		return err
+	}
+	return mayOf(ctx, v, row.Namespace, func() error { return notFound("there is no alert %q", text) })
+}
+
+func (a alerting) get(ctx context.Context, in *AlertPath) (*jsonOut[api.AlertDetail], error) {
+	row, err := a.incident(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	told, err := a.s.cfg.Alerts.Notices(ctx, row.ID)
+	if err != nil {
+		return nil, unread(err)
+	}
+	out := api.AlertDetail{Alert: alertOf(&row), Notices: make([]api.AlertNotice, len(told))}
+	for i := range told {
+		n := &told[i]
+		out.Notices[i] = api.AlertNotice{Seq: n.Seq, Channel: n.Channel, State: n.State, Tries: n.Tries, CreatedAt: instant(n.Created), EndedAt: instantOrNull(n.Ended), Error: textOrNull(n.Error)}
+		if n.Ended == 0 {
+			out.Notices[i].NextAt = instantOrNull(n.Due)
+		}
+	}
+	return &jsonOut[api.AlertDetail]{Body: out}, nil
+}
+
+type changeAlertIn struct {
+	AlertPath
+	Body *api.AlertRequest `required:"false"`
+}
+
+func (a alerting) changes(resolve bool) func(context.Context, *changeAlertIn) (*jsonOut[api.AlertDetail], error) {
+	return func(ctx context.Context, in *changeAlertIn) (*jsonOut[api.AlertDetail], error) {
+		row, err := a.incident(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		c := engine.IncidentChange{Resolve: resolve, Actor: userOf(ctx)}
+		if in.Body != nil {
+			c.Reason = in.Body.Reason
+		}
+		if err := engine.NewIncidents(a.s.engine).Change(ctx, row.ID, c); err != nil {
+			return nil, err
+		}
+		return a.get(ctx, &in.AlertPath)
+	}
+}
+
+type listChannelsIn struct {
+	Page
+	Namespace string `query:"namespace" maxLength:"63" doc:"Only channels of this namespace."`
+}
+
+func (a alerting) channels(ctx context.Context, in *listChannelsIn) (*jsonOut[api.List[api.Channel]], error) {
+	st, err := a.store()
+	if err != nil {
+		return nil, err
+	}
+	after, err := in.after()
+	if err != nil {
+		return nil, err
+	}
+	all, err := st.AlertChannels(ctx)
+	if err != nil {
+		return nil, unread(err)
+	}
+	items := []api.Channel{}
+	for i := range all {
+		name := all[i].Namespace + "/" + all[i].Name
+		if in.Namespace != "" && all[i].Namespace != in.Namespace || after != "" && !behind(name, after) {
+			continue
+		}
+		if len(items) == in.Limit {
+			last := &items[len(items)-1]
+			return list(items, last.Namespace+"/"+last.Name), nil
+		}
+		items = append(items, channelOf(&all[i]))
+	}
+	return list(items, ""), nil
+}
+
+// behind reports whether a full name comes after another one, by namespace and name.
+func behind(name, after string) bool {
+	ns, n, _ := strings.Cut(name, "/")
+	of, o, _ := strings.Cut(after, "/")
+	return ns > of || ns == of && n > o
+}
+
+func channelOf(c *store.AlertChannel) api.Channel {
+	out := api.Channel{Namespace: c.Namespace, Name: c.Name, Config: json.RawMessage(c.Data), Version: c.Version, User: c.By, CreatedAt: instant(c.Created), ModifiedAt: instant(c.Modified)}
+	if is, err := notify.Parse(c.Data); err == nil {
+		out.Kind = is.Kind()
+	}
+	return out
+}
+
+type ChannelPath struct {
+	Namespace string `path:"ns" maxLength:"63"`
+	Name      string `path:"name" maxLength:"100"`
+}
+
+type setChannelIn struct {
+	ChannelPath
+	Body api.ChannelRequest
+}
+
+var channelName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+
+// setTries bounds how often a change is made again because another one came first.
+const setTries = 10
+
+func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[api.Channel], error) {
+	st, err := a.store()
+	switch {
+	case err != nil:
+		return nil, err
+	case !namespaceOK.MatchString(in.Namespace):
+		return nil, invalid("%.63q cannot be the name of a namespace", in.Namespace)
+	case !channelName.MatchString(in.Name):
+		return nil, invalid("%.100q cannot be the name of a channel: it is 1 to 100 of A-Z a-z 0-9 _ . -", in.Name)
+	}
+	data, err := json.Marshal(in.Body.Config)
+	if err != nil {
+		return nil, err
+	}
+	is, err := notify.Parse(data)
+	if err != nil {
+		return nil, invalid("channel %s/%s: %s", in.Namespace, in.Name, err)
+	}
+	if is.Command != nil && !wide(ctx, access.AlertChannel) {
+		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a channel of kind command runs a program on the nodes: this needs the verb %s in all namespaces", access.AlertChannel)
+	}
+	if data, err = json.Marshal(&is); err != nil { // in one form, without what was not read
+		return nil, err
+	}
+	for range setTries {
+		all, err := st.AlertChannels(ctx)
+		if err != nil {
+			return nil, unread(err)
+		}
+		was, _ := store.FindAlertChannel(all, in.Namespace, in.Name)
+		c, err := st.PutAlertChannel(ctx, store.AlertChannel{Namespace: in.Namespace, Name: in.Name, Version: was.Version + 1, Data: data, By: userOf(ctx)})
+		switch {
+		case err == nil:
+			return &jsonOut[api.Channel]{Body: channelOf(&c)}, nil
+		case errors.Is(err, store.ErrRefused):
+			return nil, fmt.Errorf("%w: there are %d channels; delete one", errkind.ErrConflict, store.AlertChannelsMax)
+		case !errors.Is(err, store.ErrFenced):
+			return nil, unread(err)
+		}
+	}
+	return nil, fmt.Errorf("%w: channel %s/%s was changed at the same time; try again", errkind.ErrConflict, in.Namespace, in.Name)
+}
+
+func (a alerting) deleteChannel(ctx context.Context, in *ChannelPath) (*struct{}, error) {
+	st, err := a.store()
+	if err != nil {
+		return nil, err
+	}
+	err = st.DropAlertChannel(ctx, in.Namespace, in.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, notFound("there is no channel %s/%s", in.Namespace, in.Name)
+	}
+	return nil, unread(err)
+}
+
+func (a alerting) test(ctx context.Context, in *ChannelPath) (*jsonOut[api.ChannelTest], error) {
+	st, err := a.store()
+	if err != nil {
+		return nil, err
+	}
+	if a.s.cfg.Notifier == nil {
+		return nil, notFound("this process sends no messages; ask a node")
+	}
+	all, err := st.AlertChannels(ctx)
+	if err != nil {
+		return nil, unread(err)
+	}
+	row, there := store.FindAlertChannel(all, in.Namespace, in.Name)
+	if !there {
+		return nil, notFound("there is no channel %s/%s", in.Namespace, in.Name)
+	}
+	if err := recordAudit(ctx, a.s); err != nil {
+		return nil, err
+	}
+	if err := a.s.cfg.Notifier.Test(ctx, &row, userOf(ctx)); err != nil {
+		why := err.Error()
+		return &jsonOut[api.ChannelTest]{Body: api.ChannelTest{Error: &why}}, nil
+	}
+	return &jsonOut[api.ChannelTest]{Body: api.ChannelTest{OK: true}}, nil
+}
