@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -146,6 +147,10 @@ func (l *life) main() {
 	cfg := engine.Config{
 		Store: w.mutant.store(l, true), Executor: l.work, Compile: compile, Node: fmt.Sprintf("n%d", l.node), Slots: w.swarm.slots + w.mutant.slots,
 		Reap: l.reap, Host: l, Planner: w.planner,
+	}
+	if w.stage.Alerts {
+		rule := alert.Rule{Name: "r", On: []alert.Event{alert.Failed, alert.Missed, alert.Stopped, alert.Skipped}, To: []string{"a", "b"}}
+		cfg.Rules = func([]byte) ([]alert.Rule, error) { return []alert.Rule{rule}, nil }
 	}
 	if w.stage.Ahead {
 		cfg.AheadRows = 1

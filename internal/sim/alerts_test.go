@@ -1,0 +1,40 @@
+package sim
+
+import (
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// TestAlerts gives workflows an alert rule. Whatever fails, memory has the incidents of the rows, each
+// transition has its notices, and a rule has one incident that is not over.
+func TestAlerts(t *testing.T) {
+	all := soak(0, 250, nil, Stage{Alerts: true})
+	for _, seed := range all.bad {
+		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -alerts -v", seed, all.what[seed], seed)
+	}
+}
+
+// TestAlertsGoBack does so with a store that goes back to an earlier state.
+func TestAlertsGoBack(t *testing.T) {
+	all := soak(0, 100, nil, Stage{Alerts: true, Back: true})
+	for _, seed := range all.bad {
+		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -alerts -back -v", seed, all.what[seed], seed)
+	}
+}
+
+// TestAlertsCanFail: the simulator finds that a notice is lost.
+func TestAlertsCanFail(t *testing.T) {
+	m := &Mutant{Name: "lost-notice", commit: func(v *view, b *store.Batch) (dag.Micros, error) {
+		if n := len(b.Notices); n > 0 {
+			c := *b
+			c.Notices = b.Notices[:n-1]
+			return v.write(&c)
+		}
+		return v.write(b)
+	}}
+	if all := soak(0, 50, m, Stage{Alerts: true}); len(all.bad) == 0 {
+		t.Error("no seed shows that notices are lost")
+	}
+}
