@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -116,7 +117,7 @@ type bench struct {
 func start(ctx context.Context, st store.Store, planner engine.Planner, name string) (*bench, error) {
 	x := newNoop()
 	e, err := engine.New(ctx, engine.Config{
-		Store: st, Executor: x, Slots: slots, Node: name, Planner: planner, Peers: peers(st),
+		Store: st, Executor: x, Slots: slots, Node: name, Planner: planner, Peers: peers(st), Rules: alert.Rules,
 		Compile: func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") },
 	})
 	if err != nil {
