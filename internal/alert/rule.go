@@ -20,7 +20,7 @@ const (
 	Succeeded Event = "succeeded" // a run succeeded; it also resolves incidents
 )
 
-// Rule is a rule of a workflow, as the stored definition has it.
+// Rule is a rule of a workflow, in the form of the stored definition.
 type Rule struct {
 	Name     string   `json:"name"`
 	On       []Event  `json:"on"`

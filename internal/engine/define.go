@@ -298,24 +298,29 @@ func (d *definitions) define(ch *definition) answer {
 	d.noteSystem(&next)
 	d.limits.gates.open[store.TriggerKey{Workflow: next.ID}] = true
 	d.schedule.openBackfills(&next)
-	if next.Version != wf.Version || next.State != wf.State {
-		def := []byte(nil)
-		if ch.version != nil && !a.existing {
-			def = ch.version.Def
-		}
-		if err := d.alerts.declare(&next, def); err != nil {
-			d.broken(err)
-			return answer{err: err}
-		}
-	}
-	if decl != nil {
-		if err := d.schedule.declare(&next, decl); err != nil {
-			d.broken(err)
-			return answer{err: err}
-		}
+	if err := d.declared(&next, &wf, decl, ch); err != nil {
+		d.broken(err)
+		return answer{err: err}
 	}
 	a.workflow = next
 	return a
+}
+
+// declared does what a change of a workflow means to its alerts and triggers.
+func (d *definitions) declared(next, was *store.Workflow, decl *Declaration, ch *definition) error {
+	if next.Version != was.Version || next.State != was.State {
+		def := []byte(nil)
+		if ch.version != nil && next.Version > was.Latest {
+			def = ch.version.Def
+		}
+		if err := d.alerts.declare(next, def); err != nil {
+			return err
+		}
+	}
+	if decl == nil {
+		return nil
+	}
+	return d.schedule.declare(next, decl)
 }
 
 // declaration returns the new triggers of a changed workflow. It returns nil if they stay as they are.

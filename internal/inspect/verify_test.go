@@ -22,6 +22,10 @@ func (s *shown) Scan(_ context.Context, see func(store.RunRecord, []dag.EventRow
 	return see(s.rec, s.events)
 }
 
+func (s *shown) Incidents(context.Context, store.IncidentQuery) ([]store.Incident, error) {
+	return nil, nil
+}
+
 func (s *shown) Version(context.Context, dag.WorkflowID, int32) (store.Version, error) {
 	return store.Version{Graph: s.graph}, nil
 }

@@ -65,7 +65,8 @@ func (t Text) MarshalYAML() (any, error) {
 	return t.Plain, nil
 }
 
-// Parse reads and checks the configuration of a channel. Its errors say what is wrong and what would be right.
+// Parse reads and checks the configuration of a channel. Its errors say what is wrong, and what would be
+// right.
 func Parse(data []byte) (Config, error) {
 	var c Config
 	d := json.NewDecoder(bytes.NewReader(data))

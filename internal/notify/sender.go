@@ -62,8 +62,8 @@ type Sender struct {
 	mu    sync.Mutex // protects following fields
 	calls map[store.ChannelKey]int
 	going map[noticeKey]bool
-	// ended are the notices whose calls ended since the last read of due notices began: the rows of that read may
-	// be older.
+	// ended are the notices whose calls ended since the last read of due notices began: the rows of that read
+	// may be older.
 	ended map[noticeKey]bool
 }
 
