@@ -21,6 +21,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -42,7 +43,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type executor struct {
 	e    *engine.Engine
 	auto bool
-	got  chan engine.Assignment // held attempts, in order
+	// fails makes attempts fail that would succeed at once.
+	fails atomic.Bool
+	got   chan engine.Assignment // held attempts, in order
 
 	mu   sync.Mutex // protects following fields
 	held map[engine.Assignment]bool
@@ -54,6 +57,10 @@ func newExecutor(auto bool) *executor {
 
 func (x *executor) Start(as []engine.Assignment) {
 	for _, a := range as {
+		if x.auto && x.fails.Load() {
+			x.report(a, dag.Result{State: dag.AttemptFailed, Cause: dag.CauseExit, ExitCode: 1})
+			continue
+		}
 		if x.auto {
 			x.report(a, dag.Result{State: dag.AttemptSucceeded, Outputs: []byte(`{"rows":7}`)})
 			continue
@@ -228,14 +235,14 @@ func (b *bed) start() {
 	if b.frozen != nil {
 		b.frozen.Store, under = st, b.frozen
 	}
-	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: under, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st), Host: &b.clock}))
+	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: under, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st), Rules: alert.Rules, Host: &b.clock}))
 	b.exec.e = b.engine
 	b.tokens = memory.New(memory.Options{})
 	var log *slog.Logger
 	if b.said != nil {
 		log = slog.New(slog.NewTextHandler(b.said, nil))
 	}
-	b.srv = must(server.New(server.Config{Log: log, SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Access: b.tokens, Passwords: people.New(b.tokens), Classes: st, Secrets: secrets{"hook": "s3cret"}, Sealed: &sealed.Book{Store: st, File: filepath.Join(b.dir, "access", "secret.key"), Own: true}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080", Protected: []string{b.dir},
+	b.srv = must(server.New(server.Config{Log: log, SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Access: b.tokens, Passwords: people.New(b.tokens), Classes: st, Alerts: st, Secrets: secrets{"hook": "s3cret"}, Sealed: &sealed.Book{Store: st, File: filepath.Join(b.dir, "access", "secret.key"), Own: true}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080", Protected: []string{b.dir},
 		Node: server.Node{Name: "node-1", Roles: []string{"api"}}, Verify: func(context.Context) ([]inspect.Violation, error) { return b.violations, nil }}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()

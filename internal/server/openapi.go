@@ -97,6 +97,10 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 	}
 	orNull(reg.Map()["Schedule"].Properties, "last_fire")
 	orNull(reg.Map()["Run"].Properties, "position")
+	for _, name := range []string{"Alert", "AlertDetail"} {
+		orNull(reg.Map()[name].Properties, "acknowledged")
+		orNull(reg.Map()[name].Properties, "resolved")
+	}
 	delete(reg.Map(), "ErrorModel") // the model of huma, which is never sent
 	delete(reg.Map(), "ErrorDetail")
 	if doc, err = json.MarshalIndent(o, "", " "); err != nil {

@@ -1,0 +1,71 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/store"
+)
+
+// TestAlertsOfNamespaces: people see and change the alerts and channels of their namespaces only, and a
+// program as a channel needs the right in all of them.
+func TestAlertsOfNamespaces(t *testing.T) {
+	b := newRightsBed(t)
+	b.token(store.Token{Name: "cluster", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})
+	for _, role := range []string{"viewer", "operator", "admin"} {
+		b.token(store.Token{Name: role, Principal: b.principal(role, store.PrincipalActive, store.Binding{Role: role, Namespace: "web"}), Verbs: "*", Namespaces: "*"})
+	}
+	of := map[string]string{}
+	for _, ns := range []string{"web", "shop"} {
+		source := "name: x\nnamespace: " + ns + "\nalerts: [{on: failed, to: ops}]\ntasks: {a: {run: 'true'}}\n"
+		if a := b.do("PUT", "/api/v1/workflows/"+ns+"/x", source, "Content-Type", "application/yaml"); a.status != 201 {
+			t.Fatal(a.status, a.body)
+		}
+		b.exec.fails.Store(true)
+		b.run(ns + "/x")
+		b.exec.fails.Store(false)
+		all := want[api.List[api.Alert]](t, b.do("GET", "/api/v1/alerts?namespace="+ns, ""), 200)
+		if len(all.Items) != 1 || all.Items[0].State != "open" || all.Items[0].Workflow != "x" || all.Items[0].Count != 1 {
+			t.Fatalf("alerts %+v", all)
+		}
+		of[ns] = all.Items[0].ID
+	}
+	const none = "019a0000-0000-7000-8000-000000000000"
+	for _, c := range []struct {
+		who, method, path, body string
+		status                  int
+		has                     string
+	}{
+		{"viewer", "GET", "/alerts", "", 200, of["web"]},
+		{"viewer", "GET", "/alerts?namespace=shop", "", 403, "alert.read"},
+		{"viewer", "GET", "/alerts/" + of["web"], "", 200, `"pending"`},
+		{"viewer", "GET", "/alerts/" + of["shop"], "", 404, "there is no alert"},
+		{"viewer", "GET", "/alerts/" + none, "", 404, "there is no alert"},
+		{"cluster", "GET", "/alerts/x", "", 404, "there is no alert"},
+		{"viewer", "POST", "/alerts/" + of["web"] + ":ack", "", 403, "alert.operate"},
+		{"operator", "POST", "/alerts/" + of["shop"] + ":ack", "", 404, "there is no alert"},
+		{"operator", "POST", "/alerts/" + of["web"] + ":ack", `{"reason":"on it"}`, 200, `"acknowledged"`},
+		{"operator", "POST", "/alerts/" + of["web"] + ":resolve", "", 200, `"resolved"`},
+		{"operator", "POST", "/alerts/" + of["web"] + ":ack", "", 409, "is over"},
+		{"operator", "PUT", "/channels/web/ops", `{"config":{"log":{}}}`, 403, "alert.channel"},
+		{"admin", "PUT", "/channels/web/ops", `{"config":{"log":{}}}`, 200, `"version":1`},
+		{"admin", "PUT", "/channels/shop/ops", `{"config":{"log":{}}}`, 403, "alert.channel"},
+		{"admin", "PUT", "/channels/web/page", `{"config":{"command":{"run":["/bin/true"]}}}`, 403, "in all namespaces"},
+		{"cluster", "PUT", "/channels/web/page", `{"config":{"command":{"run":["/bin/true"]}}}`, 200, `"command"`},
+		{"admin", "PUT", "/channels/web/bad", `{"config":{"pager":{}}}`, 422, "unknown field"},
+		{"admin", "GET", "/channels", "", 200, `"ops"`},
+		{"viewer", "GET", "/channels", "", 403, "alert.channel"},
+		{"admin", "DELETE", "/channels/web/ops", "", 204, ""},
+		{"admin", "DELETE", "/channels/web/ops", "", 404, "there is no channel web/ops"},
+	} {
+		status, body := b.call(c.who, c.method, c.path, c.body, "Content-Type", "application/json")
+		if status != c.status || !strings.Contains(body, c.has) {
+			t.Errorf("%s %s %s: %d %s, want %d with %q", c.who, c.method, c.path, status, body, c.status, c.has)
+		}
+		if c.who != "cluster" && strings.Contains(body, of["shop"]) && !strings.Contains(c.path, of["shop"]) {
+			t.Error(fmt.Sprintf("%s sees an alert of another namespace: %s", c.who, body))
+		}
+	}
+}
