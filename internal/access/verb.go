@@ -84,14 +84,13 @@ const (
 
 var verbNames = [verbsEnd]string{
 	WorkflowRead: "workflow.read", RunRead: "run.read", ScheduleRead: "schedule.read", QueueRead: "queue.read",
-	AlertRead: "alert.read", AlertOperate: "alert.operate", AlertChannel: "alert.channel",
-	Graph: "graph", Explain: "explain", Events: "events", LogRead: "log.read", ArtifactRead: "artifact.read",
+	Graph: "graph", Explain: "explain", Events: "events", AlertRead: "alert.read", LogRead: "log.read", ArtifactRead: "artifact.read",
 	RunValues: "run.values",
 	RunStart:  "run.start", RunControl: "run.control", RunRedo: "run.redo", ScheduleOperate: "schedule.operate",
-	BackfillWrite: "backfill.write", WorkflowOperate: "workflow.operate", RunApprove: "run.approve", RunMark: "run.mark",
+	BackfillWrite: "backfill.write", WorkflowOperate: "workflow.operate", RunApprove: "run.approve", RunMark: "run.mark", AlertOperate: "alert.operate",
 	WorkflowSource: "workflow.source", WorkflowWrite: "workflow.write", WorkflowDelete: "workflow.delete",
 	QueueWrite: "queue.write",
-	SecretList: "secret.list", SecretWrite: "secret.write", MemberWrite: "member.write", TokenNamespace: "token.ns",
+	SecretList: "secret.list", SecretWrite: "secret.write", AlertChannel: "alert.channel", MemberWrite: "member.write", TokenNamespace: "token.ns",
 	AuditRead: "audit.read",
 	NodeRead:  "node.read", NodeControl: "node.control", ShardMove: "shard.move", SchedulerRead: "scheduler.read",
 	SchedulerControl: "scheduler.control", ClassRead: "class.read", ClassWrite: "class.write", TokenAll: "token.all",
