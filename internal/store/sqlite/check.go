@@ -155,7 +155,7 @@ func (d *DB) checkListening(conn *sqlite.Conn, bad []string) ([]string, error) {
 	})
 	for l := range listed {
 		if !expected[l] {
-			bad = report(bad, "trigger %s of workflow %d is listed for %s, of which it does not hear", l.Name, l.Workflow, l.target)
+			bad = report(bad, "trigger %s of workflow %d is listed for %s, but does not listen to it", l.Name, l.Workflow, l.target)
 		}
 	}
 	return bad, err
