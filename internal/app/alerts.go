@@ -36,9 +36,10 @@ func newSender(n *Node, shards int, database []egress.Own) *notify.Sender {
 			t.DisableKeepAlives = true // the rules of the next call may be others
 			return t, nil
 		},
-		Mail:   notify.Mail{URL: n.cfg.SMTP, From: n.cfg.SMTPFrom},
-		Jitter: host.Machine{}.Jitter,
-		Log:    n.log,
+		Commands: n.cfg.AlertCommands,
+		Mail:     notify.Mail{URL: n.cfg.SMTP, From: n.cfg.SMTPFrom},
+		Jitter:   host.Machine{}.Jitter,
+		Log:      n.log,
 	})
 }
 

@@ -102,6 +102,8 @@ type Config struct {
 	// Values is every setting in the order of the table, for `skein config view`.
 	Values []Value
 
+	// AlertCommands permits channels of kind command to run programs on this node.
+	AlertCommands bool
 	// SMTP is the server that sends mail, and SMTPFrom the sender of that mail.
 	SMTP, SMTPFrom string
 	// SecretKeyFile holds the keys of secrets. "": a node on SQLite makes one, on PostgreSQL it has none.
@@ -211,7 +213,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(append(egressSettings(), append(healthSettings(), loopbackSetting(), secretKeySetting())...), append(append(append(identitySettings(), auditSettings()...), mailSettings()...), boundSettings()...)...)...)
+	}, append(append(egressSettings(), append(healthSettings(), loopbackSetting(), secretKeySetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {

@@ -2,9 +2,13 @@ package config
 
 import "skein.dev/skein/internal/notify"
 
-// mailSettings are the settings of the server that sends mail.
-func mailSettings() []setting {
+// alertSettings are the settings of the channels of alerts.
+func alertSettings() []setting {
 	return []setting{
+		{name: "alert_commands", def: text("false"), set: func(c *Config, v string) error {
+			c.AlertCommands = v == "true"
+			return oneOf(v, "true", "false")
+		}},
 		{name: "smtp_url", def: text(""), set: setSMTP},
 		{name: "smtp_from", def: text(""), set: setSMTPFrom},
 	}

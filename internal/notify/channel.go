@@ -140,6 +140,7 @@ func checkAddress(text string) error {
 type means struct {
 	secret    func(ctx context.Context, name string) (string, error)
 	transport func() (http.RoundTripper, error)
+	commands  bool // programs may be run
 	mail      Mail
 	log       func(Message)
 	now       func() time.Time
@@ -164,7 +165,7 @@ func (c *Config) send(ctx context.Context, m *means, msg *Message) error {
 	case c.Email != nil:
 		return c.Email.send(ctx, m, msg)
 	case c.Command != nil:
-		return c.Command.send(ctx, msg)
+		return c.Command.send(ctx, m, msg)
 	case c.Log != nil:
 		m.log(*msg)
 		return nil

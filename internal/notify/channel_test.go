@@ -43,7 +43,7 @@ func through(t *testing.T, config string, change ...func(*notify.Options)) error
 				return nil, fmt.Errorf("there is no secret %s/%s", ns, name)
 			}
 			return []byte("whsec_" + base64.StdEncoding.EncodeToString([]byte("key of "+name)) + "\n"), nil
-		}, Log: slog.New(slog.DiscardHandler)}
+		}, Commands: true, Log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&o)
 	}
@@ -165,6 +165,15 @@ func TestCommand(t *testing.T) {
 	}
 	if err := run("echo later >&2; exit 75"); err == nil || errors.As(err, &final) || !strings.Contains(err.Error(), "exit status 75: later") {
 		t.Errorf("75: %v", err)
+	}
+	marked := filepath.Join(t.TempDir(), "marked")
+	off := func(o *notify.Options) { o.Commands = false }
+	if err := through(t, fmt.Sprintf(`{"command":{"run":["/bin/sh","-c",%q]}}`, "touch "+marked), off); err == nil || errors.As(err, &final) ||
+		!strings.Contains(err.Error(), "alert_commands") {
+		t.Errorf("a node that permits no programs: %v", err)
+	}
+	if _, err := os.Stat(marked); err == nil {
+		t.Error("a node that permits no programs ran one")
 	}
 	if err := through(t, `{"command":{"run":["/none"]}}`); err == nil || errors.As(err, &final) {
 		t.Errorf("no program: %v", err)

@@ -31,7 +31,10 @@ const (
 // passed are the variables of the node that a program gets.
 var passed = []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
 
-func (c *Command) send(ctx context.Context, msg *Message) error {
+func (c *Command) send(ctx context.Context, m *means, msg *Message) error {
+	if !m.commands { // a row alone, such as one of a restored database, must not run a program
+		return errors.New("this node runs no programs of channels: set alert_commands to true on the nodes that may")
+	}
 	body, err := json.Marshal(msg)
 	if err != nil {
 		return err

@@ -48,6 +48,7 @@ type Options struct {
 	Shards    func() []dag.ShardID // that this node owns now
 	Secret    func(ctx context.Context, namespace, name string) ([]byte, error)
 	Transport func() (http.RoundTripper, error) // of calls to addresses that people choose
+	Commands  bool                              // channels of kind command may run programs
 	Mail      Mail
 	Jitter    func(time.Duration) time.Duration // a random duration below
 	Log       *slog.Logger
@@ -311,7 +312,7 @@ func (s *Sender) through(ctx context.Context, row *store.AlertChannel, msg *Mess
 	}
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
-	m := means{transport: s.o.Transport, mail: s.o.Mail, now: time.Now,
+	m := means{transport: s.o.Transport, commands: s.o.Commands, mail: s.o.Mail, now: time.Now,
 		secret: func(ctx context.Context, name string) (string, error) {
 			value, err := s.o.Secret(ctx, row.Namespace, name)
 			return string(value), err

@@ -246,6 +246,12 @@ func channelOf(c *store.AlertChannel) api.Channel {
 	return out
 }
 
+// maySetCommands reports whether the caller may have nodes run a program as a channel. The program can read
+// what the node can, so a verb about nodes is needed: of the built-in roles, only cluster holds it.
+func maySetCommands(ctx context.Context) bool {
+	return wide(ctx, access.AlertChannel) && wide(ctx, access.NodeControl)
+}
+
 type ChannelPath struct {
 	Namespace string `path:"ns" maxLength:"63"`
 	Name      string `path:"name" maxLength:"100"`
@@ -279,8 +285,9 @@ func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[ap
 	if err != nil {
 		return nil, invalid("channel %s/%s: %s", in.Namespace, in.Name, err)
 	}
-	if is.Command != nil && !wide(ctx, access.AlertChannel) {
-		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a channel of kind command runs a program on the nodes: this needs the verb %s in all namespaces", access.AlertChannel)
+	if is.Command != nil && !maySetCommands(ctx) {
+		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a channel of kind command runs a program with the rights of a node: this needs the verbs %s in all namespaces, and %s",
+			access.AlertChannel, access.NodeControl)
 	}
 	if data, err = json.Marshal(&is); err != nil { // in one form, without what was not read
 		return nil, err
