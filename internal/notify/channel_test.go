@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	netmail "net/mail"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,6 +143,50 @@ func TestSlack(t *testing.T) {
 		t.Errorf("%q, %v", body, err)
 	}
 }
+
+// TestSecretAddress: no error shows a part of a secret address, also if the receiver repeats it.
+func TestSecretAddress(t *testing.T) {
+	const key, token = "K3yOfTheHook", "t0ken=of/the+query"
+	code := http.StatusNotFound
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(code)
+		fmt.Fprintf(w, "Cannot POST %s, %s, key %s, token %s, %s", r.URL.Path, r.RequestURI, strings.Split(r.URL.Path, "/")[2], r.URL.Query().Get("t"), strings.Repeat("x", 90))
+		fmt.Fprint(w, r.URL.Path) // over the bound of what is shown
+	}))
+	defer s.Close()
+	address := s.URL + "/hooks/" + key + "?t=" + url.QueryEscape(token)
+	secret := func(o *notify.Options) {
+		o.Secret = func(context.Context, string, string) ([]byte, error) { return []byte(address), nil }
+	}
+	for _, config := range []string{`{"slack":{"url":{"secret":"s"}}}`, `{"webhook":{"url":{"secret":"s"}}}`} {
+		for _, code = range []int{http.StatusNotFound, http.StatusInternalServerError} {
+			err := through(t, config, secret)
+			if err == nil || !strings.Contains(err.Error(), "Cannot POST ***") {
+				t.Fatalf("%d: %v", code, err)
+			}
+			for _, part := range []string{key, token, url.QueryEscape(token), "K3yOf"} {
+				if strings.Contains(err.Error(), part) {
+					t.Errorf("%d: the error shows %q of the address: %v", code, part, err)
+				}
+			}
+		}
+	}
+	address = "http://hooks-of-a-secret.invalid/" + key
+	failing := func(o *notify.Options) {
+		o.Transport = func() (http.RoundTripper, error) {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				return nil, fmt.Errorf("dial tcp: lookup %s: no such host", r.URL.Hostname())
+			}), nil
+		}
+	}
+	if err := through(t, `{"slack":{"url":{"secret":"s"}}}`, secret, failing); err == nil || err.Error() != "dial tcp: lookup ***: no such host" {
+		t.Errorf("an unknown host: %v", err)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestCommand: a program gets the message, and its exit code counts.
 func TestCommand(t *testing.T) {

@@ -12,9 +12,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"skein.dev/skein/internal/mask"
 )
 
 // Webhook posts messages as Standard Webhooks (standardwebhooks.com) describe it.
@@ -109,7 +112,7 @@ const (
 )
 
 // post sends a body, and makes an error of every answer but 2xx. Errors do not name the address, which may be
-// a secret.
+// a secret, also if the receiver repeats it.
 func post(ctx context.Context, m *means, to Text, header http.Header, body []byte) error {
 	address, err := m.resolved(ctx, to)
 	if err != nil {
@@ -129,6 +132,10 @@ func post(ctx context.Context, m *means, to Text, header http.Header, body []byt
 	req.Header = header
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "Skein")
+	var masks *mask.Set
+	if to.Secret != "" {
+		masks = mask.NewSet(partsOf(address, req.URL))
+	}
 	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -136,18 +143,43 @@ func post(ctx context.Context, m *means, to Text, header http.Header, body []byt
 		if errors.As(err, &named) {
 			err = named.Err
 		}
+		if masks != nil {
+			err = errors.New(masks.String(err.Error()))
+		}
 		return err
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, answerMax))
-	return answered(resp, said)
+	return answered(resp, masks.String(string(said)))
+}
+
+// partMin is the length from which a part of a secret address is masked by itself, in bytes.
+const partMin = 8
+
+// partsOf lists what must not be shown of a secret address: the whole, and the parts that could be keys.
+func partsOf(address string, u *url.URL) []string {
+	all := []string{address, u.String(), u.Host, u.Hostname(), u.RequestURI(), u.Path, u.EscapedPath(), u.RawQuery}
+	parts := append(strings.Split(u.Path, "/"), strings.Split(u.EscapedPath(), "/")...)
+	parts = append(parts, strings.Split(u.RawQuery, "&")...)
+	for name, values := range u.Query() {
+		parts = append(append(parts, name), values...)
+	}
+	if password, is := u.User.Password(); is {
+		parts = append(parts, u.User.Username(), password)
+	}
+	for _, part := range parts {
+		if len(part) >= partMin {
+			all = append(all, part)
+		}
+	}
+	return slices.DeleteFunc(all, func(text string) bool { return len(text) < mask.FormMin })
 }
 
 // answered judges an answer. 4xx is final, but for those that ask to try again.
-func answered(resp *http.Response, said []byte) error {
+func answered(resp *http.Response, said string) error {
 	code := resp.StatusCode
 	why := fmt.Sprintf("the receiver answered %d %s", code, http.StatusText(code))
-	if text := strings.TrimSpace(strings.ToValidUTF8(string(said[:min(len(said), answerShown)]), "")); text != "" && code >= 400 {
+	if text := strings.TrimSpace(strings.ToValidUTF8(said[:min(len(said), answerShown)], "")); text != "" && code >= 400 {
 		why += ": " + text
 	}
 	switch {

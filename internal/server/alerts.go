@@ -15,6 +15,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/alert"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
@@ -156,6 +157,9 @@ func mayAlert(ctx context.Context, s *Server, v access.Verb, text string) error 
 	return mayOf(ctx, v, row.Namespace, func() error { return notFound("there is no alert %q", text) })
 }
 
+// callFailed replaces the error of a call for readers who may not see channels.
+const callFailed = "the channel did not take the message; the reason is shown to those with the verb alert.channel"
+
 func (a alerting) get(ctx context.Context, in *AlertPath) (*jsonOut[api.AlertDetail], error) {
 	row, err := a.incident(ctx, in.ID)
 	if err != nil {
@@ -165,10 +169,15 @@ func (a alerting) get(ctx context.Context, in *AlertPath) (*jsonOut[api.AlertDet
 	if err != nil {
 		return nil, unread(err)
 	}
+	p, now := auth.Rights(ctx)
+	whole := access.Decide(p, access.AlertChannel, row.Namespace, now)
 	out := api.AlertDetail{Alert: alertOf(&row), Notices: make([]api.AlertNotice, len(told))}
 	for i := range told {
 		n := &told[i]
 		out.Notices[i] = api.AlertNotice{Seq: n.Seq, Channel: n.Channel, State: n.State, Tries: n.Tries, CreatedAt: instant(n.Created), EndedAt: instantOrNull(n.Ended), Error: textOrNull(n.Error)}
+		if n.Error != "" && !whole { // a receiver or a program may say more than a reader may see
+			out.Notices[i].Error = textOrNull(callFailed)
+		}
 		if n.Ended == 0 {
 			out.Notices[i].NextAt = instantOrNull(n.Due)
 		}

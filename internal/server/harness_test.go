@@ -189,6 +189,7 @@ type bed struct {
 	exec   *executor
 	frozen *frozen // between the engine and the store, if it is set before start
 	engine *engine.Engine
+	db     store.Store // of this life of the node
 	logs   *logs
 	level  level
 	said   *said // the log of the server, if it is set before start
@@ -230,7 +231,7 @@ func must[T any](v T, err error) T {
 func (b *bed) start() {
 	b.t.Helper()
 	st := must(sqlite.Open(filepath.Join(b.dir, "skein.db")))
-	b.exec = newExecutor(b.auto)
+	b.db, b.exec = st, newExecutor(b.auto)
 	var under store.Store = st
 	if b.frozen != nil {
 		b.frozen.Store, under = st, b.frozen
