@@ -208,6 +208,12 @@ func TestCommand(t *testing.T) {
 	if err := run("echo no such team; exit 78"); !errors.As(err, &final) || !strings.Contains(err.Error(), "no such team") {
 		t.Errorf("78: %v", err)
 	}
+	if err := run("sleep 60 & exit 0"); err != nil {
+		t.Errorf("a program that leaves a process behind: %v", err)
+	}
+	if err := run("sleep 60 & exit 75"); err == nil || !strings.Contains(err.Error(), "exit status 75") {
+		t.Errorf("a program that fails and leaves a process behind: %v", err)
+	}
 	if err := run("echo later >&2; exit 75"); err == nil || errors.As(err, &final) || !strings.Contains(err.Error(), "exit status 75: later") {
 		t.Errorf("75: %v", err)
 	}

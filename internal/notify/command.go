@@ -53,7 +53,7 @@ func (c *Command) send(ctx context.Context, m *means, msg *Message) error {
 	}
 	var exit *exec.ExitError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // exit code 0; a process that it has left held its output open
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("the program ran for too long: %w", ctx.Err())
