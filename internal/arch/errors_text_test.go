@@ -139,6 +139,7 @@ var logRemedies = map[string]string{
 	"incident_unread":            "resolve the incident with `skein alert resolve`, and run `skein verify`",
 	"notice_lost":                "repair the channel, and try it with `skein alert test`; `skein alert get` shows what was lost",
 	"notice_unrecorded":          "look at the database; the notice counts as not sent until this is recorded",
+	"recipient_refused":          "take the address out of the channel, or correct it: `skein alert apply`",
 	"notices_unread":             "look at the database; notices wait",
 	"message_refused":            "report it with the log; run `skein verify`",
 	"name_held":                  "give each worker a `name` of its own, or end the other worker of this name",

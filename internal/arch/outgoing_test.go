@@ -18,6 +18,7 @@ var outgoing = map[string]string{
 	"internal/app/tls.go":            "the nodes of the cluster, servers",
 	"internal/store/postgres":        "the database",
 	"internal/worker/spawn.go":       "the keeper, by its socket",
+	"internal/notify/smtp.go":        "the SMTP server of the settings",
 	"internal/notify/webhook.go":     "by the transport of egress",
 	"internal/worker/http.go":        "by the transport of egress",
 	"internal/identity":              "the identity providers of the settings",

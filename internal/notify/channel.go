@@ -142,6 +142,8 @@ type means struct {
 	transport func() (http.RoundTripper, error)
 	commands  bool // programs may be run
 	mail      Mail
+	taken     *taken
+	refused   func(why string) // some recipients of a mail that others have
 	log       func(Message)
 	now       func() time.Time
 }

@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -237,11 +238,31 @@ type postbox struct {
 	mails  []string
 	users  []string
 	refuse error
+	// refuseTo are answers to single recipients; got are the recipients of each mail.
+	refuseTo map[string]error
+	got      []string
+}
+
+// answers sets the answers to single recipients from now on.
+func (p *postbox) answers(to map[string]error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuseTo, p.got = to, nil
+}
+
+// whoGot lists the recipients of the mails since answers.
+func (p *postbox) whoGot() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.got, ", ")
 }
 
 func (p *postbox) NewSession(*smtp.Conn) (smtp.Session, error) { return &posting{p: p}, nil }
 
-type posting struct{ p *postbox }
+type posting struct {
+	p  *postbox
+	to []string
+}
 
 func (s *posting) AuthMechanisms() []string { return []string{sasl.Plain} }
 
@@ -256,9 +277,13 @@ func (s *posting) Auth(string) (sasl.Server, error) {
 
 func (s *posting) Mail(string, *smtp.MailOptions) error { return nil }
 
-func (s *posting) Rcpt(string, *smtp.RcptOptions) error {
+func (s *posting) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()
+	if err := s.p.refuseTo[to]; err != nil {
+		return err
+	}
+	s.to = append(s.to, to)
 	return s.p.refuse
 }
 
@@ -266,7 +291,7 @@ func (s *posting) Data(r io.Reader) error {
 	text, err := io.ReadAll(r)
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()
-	s.p.mails = append(s.p.mails, string(text))
+	s.p.mails, s.p.got = append(s.p.mails, string(text)), append(s.p.got, strings.Join(s.to, " "))
 	return err
 }
 
@@ -350,6 +375,126 @@ func TestEmail(t *testing.T) {
 	untrusted := func(o *notify.Options) { settings(o); o.Mail.TLS = nil }
 	if err := through(t, config, untrusted); err == nil {
 		t.Error("a server was trusted that nobody vouches for")
+	}
+}
+
+// serve runs an SMTP server until the test ends, and returns its address. config is for TLS from the first
+// byte; nil: without TLS.
+func serve(t *testing.T, box *postbox, config *tls.Config) string {
+	srv := smtp.NewServer(box)
+	srv.Domain = "mail.example"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = srv.Serve(l) })
+	t.Cleanup(func() {
+		_ = srv.Close()
+		serving.Wait()
+	})
+	return address
+}
+
+// TestEmailOverTLS sends to a server that speaks TLS from the first byte.
+func TestEmailOverTLS(t *testing.T) {
+	cert, pool := certificate(t)
+	box := &postbox{}
+	address := serve(t, box, &tls.Config{Certificates: []tls.Certificate{cert}})
+	settings := func(o *notify.Options) {
+		o.Mail = notify.Mail{URL: "smtps://skein@" + address, From: "skein@x.example", TLS: &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}}
+		o.Secret = func(context.Context, string, string) ([]byte, error) { return []byte("password"), nil }
+	}
+	const config = `{"email":{"to":["ops@x.example"]}}`
+	if err := through(t, config, func(o *notify.Options) { settings(o); o.Mail.TLS = nil }); err == nil {
+		t.Error("a server was trusted that nobody vouches for")
+	}
+	if err := through(t, config, settings); err != nil {
+		t.Fatal(err)
+	}
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	if len(box.mails) != 1 || len(box.users) != 1 || box.users[0] != "skein:password" {
+		t.Errorf("mails %q of %q", box.mails, box.users)
+	}
+}
+
+// TestEmailRecipients: a refused recipient does not keep the mail from the others, and nobody gets it twice.
+func TestEmailRecipients(t *testing.T) {
+	never := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
+	later := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "later"}
+	box := &postbox{}
+	address := serve(t, box, nil)
+	o := notify.Options{Mail: notify.Mail{URL: "smtp://" + address, From: "skein@x.example"}, Log: slog.New(slog.DiscardHandler)}
+	for _, c := range []struct {
+		name     string
+		refuse   map[string]error
+		got      string
+		final    bool
+		has      string
+		nextGot  string
+		nextCall bool
+	}{
+		{name: "all taken", got: "a@x.example b@x.example c@x.example"},
+		{name: "one never", refuse: map[string]error{"b@x.example": never}, got: "a@x.example c@x.example"},
+		{name: "none", refuse: map[string]error{"a@x.example": never, "b@x.example": never, "c@x.example": never}, final: true, has: "no such user"},
+		{name: "none now", refuse: map[string]error{"a@x.example": never, "b@x.example": later, "c@x.example": never}, has: "b@x.example"},
+		{name: "one later", refuse: map[string]error{"a@x.example": never, "b@x.example": later}, got: "c@x.example", has: "b@x.example", nextCall: true, nextGot: "b@x.example"},
+	} {
+		box.answers(c.refuse)
+		s := notify.New(o)
+		call := notify.Call(s, &store.AlertChannel{Namespace: "shop", Name: "ops", Data: []byte(`{"email":{"to":["a@x.example","b@x.example","c@x.example"]}}`)})
+		err := call(t.Context())
+		var final *notify.PermanentError
+		if got := box.whoGot(); got != c.got || (err != nil) != (c.has != "") || errors.As(err, &final) != c.final {
+			t.Errorf("%s: %q have the mail, %v", c.name, got, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), c.has) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if !c.nextCall {
+			continue
+		}
+		box.answers(nil)
+		if err := call(t.Context()); err != nil || box.whoGot() != c.nextGot {
+			t.Errorf("%s, the next call: %q have the mail, %v", c.name, box.whoGot(), err)
+		}
+	}
+}
+
+// TestSilentMailServer: the end of the context closes the connection to a server that says nothing more.
+func TestSilentMailServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	serving.Go(func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "220 mail.example\r\n")
+		from := bufio.NewReader(conn)
+		if line, err := from.ReadString('\n'); err != nil || !strings.HasPrefix(line, "EHLO") {
+			t.Errorf("%q, %v", line, err)
+		}
+		cancel()
+		_, _ = io.Copy(io.Discard, from) // until it is closed
+	})
+	o := notify.Options{Mail: notify.Mail{URL: "smtp://" + l.Addr().String(), From: "skein@x.example"}, Log: slog.New(slog.DiscardHandler)}
+	row := &store.AlertChannel{Namespace: "shop", Name: "ops", Data: []byte(`{"email":{"to":["ops@x.example"]}}`)}
+	if err := notify.New(o).Test(ctx, row, "ann"); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the call ended with %v", err)
 	}
 }
 

@@ -63,6 +63,7 @@ type server struct {
 	port       int
 	options    []mail.Option
 	encrypted  bool
+	implicit   bool // TLS from the first byte
 }
 
 func parseSMTP(text string) (s server, err error) {
@@ -78,7 +79,8 @@ func parseSMTP(text string) (s server, err error) {
 	case "smtp+starttls":
 		s.port, s.encrypted, s.options = 587, true, []mail.Option{mail.WithTLSPolicy(mail.TLSMandatory)}
 	case "smtps":
-		s.port, s.encrypted, s.options = 465, true, []mail.Option{mail.WithSSL()}
+		s.port, s.encrypted, s.implicit = 465, true, true
+		s.options = []mail.Option{mail.WithTLSPolicy(mail.TLSOpportunistic)} // connect encrypts; a second layer is not offered
 	case "smtp":
 		s.port, s.options = 25, []mail.Option{mail.WithTLSPolicy(mail.NoTLS)}
 	default:
@@ -122,20 +124,12 @@ func (e *Email) send(ctx context.Context, m *means, msg *Message) error {
 	if err != nil {
 		return permanent("the mail cannot be written: %v", err)
 	}
-	client, err := mail.NewClient(s.host, options...)
+	c, end, err := s.connect(ctx, m.mail.TLS, options)
+	defer end()
 	if err != nil {
-		return fmt.Errorf("setting smtp_url: %w", err)
+		return err
 	}
-	return delivered(client.DialAndSendWithContext(ctx, letter))
-}
-
-// delivered tells refusals that are final from those that are not.
-func delivered(err error) error {
-	var refused *mail.SendError
-	if errors.As(err, &refused) && !refused.IsTemp() && refused.ErrorCode() >= 500 {
-		return permanent("the SMTP server refused the mail: %v", err)
-	}
-	return err
+	return hand(c, letter, m)
 }
 
 // letter writes the mail. The mails of an incident are one thread.

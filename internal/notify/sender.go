@@ -59,6 +59,8 @@ type Sender struct {
 	o    Options
 	wake chan struct{} // cap 1
 	wg   sync.WaitGroup
+	// taken is of mails that only some of their recipients have.
+	taken taken
 
 	mu    sync.Mutex // protects following fields
 	calls map[store.ChannelKey]int
@@ -312,10 +314,14 @@ func (s *Sender) through(ctx context.Context, row *store.AlertChannel, msg *Mess
 	}
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
-	m := means{transport: s.o.Transport, commands: s.o.Commands, mail: s.o.Mail, now: time.Now,
+	m := means{transport: s.o.Transport, commands: s.o.Commands, mail: s.o.Mail, taken: &s.taken, now: time.Now,
 		secret: func(ctx context.Context, name string) (string, error) {
 			value, err := s.o.Secret(ctx, row.Namespace, name)
 			return string(value), err
+		},
+		refused: func(why string) {
+			s.o.Log.Warn("an SMTP server refused some recipients of an alert's mail; the others have it", "code", "recipient_refused",
+				"namespace", row.Namespace, "channel", row.Name, "incident", msg.Data.Incident, "err", why)
 		},
 		log: func(msg Message) {
 			s.o.Log.Warn("alert: "+msg.Data.Text, "code", "alert", "type", msg.Type, "namespace", row.Namespace, "channel", row.Name, "severity", msg.Data.Severity,
