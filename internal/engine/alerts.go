@@ -140,8 +140,17 @@ func (a *alerts) learn(k versionOf, def []byte) []alert.Rule {
 	return rules
 }
 
+// workflowGone is the reason for which an incident of a deleted workflow ends.
+const workflowGone = "the workflow was deleted"
+
 // happen decides what an event means to the rules of a workflow.
 func (a *alerts) happen(wf *store.Workflow, h *alert.Happening) (all []alert.Change, err error) {
+	if wf.State == store.WorkflowDeleted { // its runs go on, but no other run can resolve what one of them opens
+		for _, name := range slices.Sorted(maps.Keys(a.open[wf.ID])) {
+			all = append(all, alert.Close(a.open[wf.ID][name], alert.Word{Reason: workflowGone, At: h.At}))
+		}
+		return all, nil
+	}
 	rules, err := a.of(wf)
 	open := a.open[wf.ID]
 	if err != nil || len(rules) == 0 && len(open) == 0 {
@@ -230,7 +239,7 @@ func (a *alerts) declare(wf *store.Workflow, def []byte) error {
 	}
 	why := "its rule is no longer in the workflow"
 	if wf.State == store.WorkflowDeleted {
-		rules, why = nil, "the workflow was deleted"
+		rules, why = nil, workflowGone
 	} else if def == nil {
 		if rules, err = a.of(wf); err != nil {
 			return err

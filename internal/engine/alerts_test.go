@@ -173,6 +173,37 @@ func TestIncidentsOfLostRules(t *testing.T) {
 	wantIncidents(t, st, "resolved 1"+toldOpened+toldResolved+", resolved 1"+toldOpened+toldResolved+", open 1"+toldOpened)
 }
 
+// TestAlertsOfDeleted: a run that fails after its workflow was deleted opens nothing, because no run could
+// resolve it. What an earlier version of the program has left open ends.
+func TestAlertsOfDeleted(t *testing.T) {
+	st := openMemory(t)
+	var failing atomic.Bool
+	failing.Store(true)
+	n := alerted(t, st, &failing)
+	left, late := n.applyWatched("left", watched(`"failed"`)), n.applyWatched("late", watched(`"failed"`))
+	n.ends(n.submit(left), dag.RunFailed)
+	n.quiet()
+	wantIncidents(t, st, "open 1"+toldOpened)
+	n.close()
+	h := newHands(t)
+	h.drop = func() bool { return true } // the attempts are lost
+	older := start(t, st, h)             // it knows no alerts
+	ids := []dag.RunID{older.submit(left), older.submit(late)}
+	for _, name := range []string{"left", "late"} {
+		if _, err := older.SetState(t.Context(), older.named(name), store.WorkflowDeleted, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantIncidents(t, st, "open 1"+toldOpened)
+	older.close()
+	n = alerted(t, st, &failing)
+	for _, id := range ids {
+		n.ends(id, dag.RunFailed)
+	}
+	n.quiet()
+	wantIncidents(t, st, "resolved 1"+toldOpened+toldResolved)
+}
+
 // TestAlertsCrashAtEveryCommit: whenever the process dies while a run fails, and while another one succeeds,
 // each transition has its notices, and no notice comes twice.
 func TestAlertsCrashAtEveryCommit(t *testing.T) {
