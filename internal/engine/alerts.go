@@ -117,22 +117,38 @@ func (a *alerts) of(wf *store.Workflow) ([]alert.Rule, error) {
 		return rules, nil
 	}
 	v, err := a.defs.version(wf.ID, wf.Version)
-	if errors.Is(err, errkind.ErrNotFound) { // retention has met a rollback to it
-		return nil, nil
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return a.learn(k, v.Def), nil
+	case errors.Is(err, errkind.ErrNotFound): // retention has met a rollback to it
+		return a.keep(k, nil), nil
+	case errors.Is(err, errkind.ErrUnavailable):
 		return nil, err
 	}
-	return a.learn(k, v.Def), nil
+	a.unread(k, err)
+	if errors.Is(err, errkind.ErrDamaged) {
+		a.keep(k, nil)
+	}
+	return nil, nil
 }
 
-// learn reads the rules of a version. A definition that cannot be read has none: its runs must end.
+// unread logs that a version has no rules because they cannot be read: its runs must end all the same.
+func (a *alerts) unread(k versionOf, err error) {
+	a.log.Error("the alerts of a version cannot be read; it has none", "code", "alerts_unread", "workflow", int64(k.workflow), "version", k.version, "err", err)
+}
+
+// learn reads the rules of a version.
 func (a *alerts) learn(k versionOf, def []byte) []alert.Rule {
 	rules, err := a.read(def)
 	if err != nil {
-		a.log.Error("the alerts of a version cannot be read; it has none", "code", "alerts_unread", "workflow", int64(k.workflow), "version", k.version, "err", err)
+		a.unread(k, err)
 		rules = nil
 	}
+	return a.keep(k, rules)
+}
+
+// keep takes the rules of a version into the cache.
+func (a *alerts) keep(k versionOf, rules []alert.Rule) []alert.Rule {
 	if a.rules == nil || len(a.rules) >= definitionsMax {
 		a.rules = map[versionOf][]alert.Rule{}
 	}

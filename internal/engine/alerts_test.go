@@ -204,6 +204,59 @@ func TestAlertsOfDeleted(t *testing.T) {
 	wantIncidents(t, st, "resolved 1"+toldOpened+toldResolved)
 }
 
+// unreadVersions is a store whose versions cannot be read while err is set.
+type unreadVersions struct {
+	store.Store
+	err   atomic.Pointer[error]
+	reads atomic.Int32 // that failed
+}
+
+func (u *unreadVersions) Version(ctx context.Context, id dag.WorkflowID, version int32) (store.Version, error) {
+	if err := u.err.Load(); err != nil {
+		u.reads.Add(1)
+		return store.Version{}, *err
+	}
+	return u.Store.Version(ctx, id, version)
+}
+
+// TestAlertsOfUnreadVersions: a run ends although the rules of its workflow cannot be read.
+func TestAlertsOfUnreadVersions(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		reads int32 // at the ends of two runs
+	}{
+		"corrupt":   {fmt.Errorf("%w: its definition is cut off", store.ErrCorrupt), 1},
+		"not found": {store.ErrNotFound, 1},
+		"other":     {errors.New("the row has a wrong type"), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := &unreadVersions{Store: openMemory(t)}
+			var failing atomic.Bool
+			failing.Store(true)
+			n := alerted(t, u, &failing)
+			wf := n.applyWatched("w", watched(`"failed"`))
+			n.close()
+			h := newHands(t)
+			h.held = true
+			n = start(t, u, h, func(c *engine.Config) { c.Rules = alert.Rules })
+			n.submit(wf)
+			n.submit(wf)
+			held := h.holding(2)
+			u.err.Store(&c.err)
+			for _, k := range held {
+				h.end(k, dag.Result{State: dag.AttemptFailed, Cause: dag.CauseExit, Exited: true, ExitCode: 1})
+				n.ends(k.run, dag.RunFailed)
+			}
+			if got := u.reads.Load(); got != c.reads {
+				t.Errorf("the version was read %d times, want %d", got, c.reads)
+			}
+			u.err.Store(nil)
+			n.quiet()
+			wantIncidents(t, u, "")
+		})
+	}
+}
+
 // TestAlertsCrashAtEveryCommit: whenever the process dies while a run fails, and while another one succeeds,
 // each transition has its notices, and no notice comes twice.
 func TestAlertsCrashAtEveryCommit(t *testing.T) {
