@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -44,12 +43,11 @@ func (c *Command) send(ctx context.Context, m *means, msg *Message) error {
 	var said tail
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Dir, cmd.Env = os.TempDir(), c.env(msg)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	inGroup(cmd)
 	cmd.WaitDelay = commandWait
 	err = cmd.Run()
 	if cmd.Process != nil { // processes that it has left in its group
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = killGroup(cmd)
 	}
 	var exit *exec.ExitError
 	switch {
