@@ -20,8 +20,11 @@ type Alert struct {
 }
 
 const (
-	alertsMax       = 20
-	alertToMax      = 10
+	alertsMax  = 20
+	alertToMax = 10
+	// alertTold bounds the channels of all rules of a workflow: a transaction ends up to a thousand runs, and
+	// each of them may notify all these channels.
+	alertTold       = 40
 	alertMessageMax = 1000 // bytes
 )
 
@@ -71,7 +74,7 @@ func (r *reader) alerts(w *Workflow, n *node) {
 		return
 	}
 	sh := grammar().find("alerts").shape.item
-	lines := map[string]int32{}
+	lines, told := map[string]int32{}, 0
 	for i, v := range n.vals {
 		if i == alertsMax {
 			r.failNode(v, "alerts", fmt.Sprintf("the workflow has %d alerts, the limit is %d", len(n.vals), alertsMax), "one alert can watch several events and notify several channels")
@@ -91,6 +94,10 @@ func (r *reader) alerts(w *Workflow, n *node) {
 		}
 		lines[a.Name] = v.line
 		w.Alerts = append(w.Alerts, a)
+		told += len(a.To)
+	}
+	if told > alertTold {
+		r.failNode(n, "alerts", fmt.Sprintf("the alerts of the workflow name %d channels together, the limit is %d", told, alertTold), "one alert can watch several events, and a channel can reach many people")
 	}
 }
 
