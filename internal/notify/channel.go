@@ -65,10 +65,16 @@ func (t Text) MarshalYAML() (any, error) {
 	return t.Plain, nil
 }
 
+// ConfigMax bounds the configuration of a channel, in bytes: a sender reads all channels at each look.
+const ConfigMax = 8 << 10
+
 // Parse reads and checks the configuration of a channel. Its errors say what is wrong, and what would be
 // right.
 func Parse(data []byte) (Config, error) {
 	var c Config
+	if len(data) > ConfigMax {
+		return c, fmt.Errorf("the configuration of a channel has %d bytes, the limit is %d; shorten it", len(data), ConfigMax)
+	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {

@@ -29,7 +29,13 @@ type Webhook struct {
 	Keys   []Text `json:"keys,omitempty"`
 }
 
+// keysMax bounds Webhook.Keys.
+const keysMax = 10
+
 func (w *Webhook) check() error {
+	if len(w.Keys) > keysMax {
+		return fmt.Errorf("webhook.keys has %d keys; it takes up to %d", len(w.Keys), keysMax)
+	}
 	if w.URL.Secret == "" {
 		if err := checkURL(w.URL.Plain); err != nil {
 			return fmt.Errorf("webhook.url: %w", err)

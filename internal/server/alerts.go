@@ -301,12 +301,18 @@ func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[ap
 	if data, err = json.Marshal(&is); err != nil { // in one form, without what was not read
 		return nil, err
 	}
+	if len(data) > notify.ConfigMax { // the form can be longer than what was sent
+		return nil, invalid("channel %s/%s: the configuration has %d bytes, the limit is %d; shorten it", in.Namespace, in.Name, len(data), notify.ConfigMax)
+	}
 	for range setTries {
 		all, err := st.AlertChannels(ctx)
 		if err != nil {
 			return nil, unread(err)
 		}
-		was, _ := store.FindAlertChannel(all, in.Namespace, in.Name)
+		was, there := store.FindAlertChannel(all, in.Namespace, in.Name)
+		if !there && channelsIn(all, in.Namespace) >= channelsMax {
+			return nil, fmt.Errorf("%w: namespace %s has %d channels, the limit; delete one", errkind.ErrConflict, in.Namespace, channelsMax)
+		}
 		c, err := st.PutAlertChannel(ctx, store.AlertChannel{Namespace: in.Namespace, Name: in.Name, Version: was.Version + 1, Data: data, By: userOf(ctx)})
 		switch {
 		case err == nil:
@@ -318,6 +324,19 @@ func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[ap
 		}
 	}
 	return nil, fmt.Errorf("%w: channel %s/%s was changed at the same time; try again", errkind.ErrConflict, in.Namespace, in.Name)
+}
+
+// channelsMax bounds the channels of a namespace, so that one namespace leaves room for the others. Changes at
+// the same time may exceed it by a few.
+const channelsMax = 100
+
+func channelsIn(all []store.AlertChannel, namespace string) (n int) {
+	for i := range all {
+		if all[i].Namespace == namespace {
+			n++
+		}
+	}
+	return n
 }
 
 func (a alerting) deleteChannel(ctx context.Context, in *ChannelPath) (*struct{}, error) {
