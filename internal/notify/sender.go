@@ -143,8 +143,7 @@ func (s *Sender) look(ctx context.Context) (began bool, err error) {
 	if len(shards) == 0 {
 		return false, nil
 	}
-	var channels []store.AlertChannel
-	for first := true; ; first = false {
+	for {
 		now, err := s.o.Store.Clock(ctx)
 		if err != nil {
 			return began, err
@@ -154,10 +153,9 @@ func (s *Sender) look(ctx context.Context) (began bool, err error) {
 		if err != nil || len(due) == 0 {
 			return began, err
 		}
-		if first {
-			if channels, err = s.o.Store.AlertChannels(ctx); err != nil {
-				return began, err
-			}
+		channels, err := s.o.Store.AlertChannels(ctx) // each time: a look can last, and an address may have changed
+		if err != nil {
+			return began, err
 		}
 		some := false
 		for i := range due {
