@@ -136,6 +136,7 @@ var logRemedies = map[string]string{
 	"message_invalid":            "report it with the log; run `skein verify`",
 	"alert":                      "a channel of kind log shows an alert: see it with `skein alert list`",
 	"alerts_unread":              "apply the workflow again; until then it notifies nobody",
+	"channel_panicked":           "report it with the log; the call is made again later",
 	"incident_unread":            "resolve the incident with `skein alert resolve`, and run `skein verify`",
 	"notice_lost":                "repair the channel, and try it with `skein alert test`; `skein alert get` shows what was lost",
 	"notice_unrecorded":          "look at the database; the notice counts as not sent until this is recorded",

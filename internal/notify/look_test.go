@@ -62,3 +62,23 @@ func TestChangedMeanwhile(t *testing.T) {
 		w.want("the new address", w.hears("new"), "1 2.1")
 	})
 }
+
+// TestPanic: a panic in a call is an error of this call, and the node goes on.
+func TestPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.channel("ops")
+		w.answer = func(_ string, call int, _ *http.Request) (*http.Response, error) {
+			if call == 0 {
+				panic("a library did not expect this answer")
+			}
+			return said(200)
+		}
+		w.tell(1, 1, "ops")
+		_, stop := w.sender()
+		time.Sleep(time.Minute)
+		stop()
+		w.want("calls", w.hears("ops"), "0 1.1", "5 1.1")
+		w.want("notice", w.notices(1), "1 ops sent 2")
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -325,11 +326,23 @@ func (s *Sender) through(ctx context.Context, row *store.AlertChannel, msg *Mess
 			s.o.Log.Warn("alert: "+msg.Data.Text, "code", "alert", "type", msg.Type, "namespace", row.Namespace, "channel", row.Name, "severity", msg.Data.Severity,
 				"incident", msg.Data.Incident, "run", msg.Data.Run)
 		}}
-	err = c.send(ctx, &m, msg)
+	err = s.guarded(row, func() error { return c.send(ctx, &m, msg) })
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
 		return fmt.Errorf("the channel did not answer within %s", callMax)
 	}
 	return err
+}
+
+// guarded makes an error of a panic in a call, such as one of a library that reads what a foreign server says.
+func (s *Sender) guarded(row *store.AlertChannel, call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the call panicked: %v", p)
+			s.o.Log.Error("the call of a channel panicked", "code", "channel_panicked", "namespace", row.Namespace, "channel", row.Name,
+				"err", err, "stack", string(debug.Stack()))
+		}
+	}()
+	return call()
 }
 
 // Test sends a test message through a channel, once.
