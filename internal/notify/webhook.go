@@ -40,6 +40,9 @@ func (w *Webhook) check() error {
 		if err := checkURL(w.URL.Plain); err != nil {
 			return fmt.Errorf("webhook.url: %w", err)
 		}
+		if u, err := url.Parse(w.URL.Plain); err != nil || u.User != nil {
+			return errors.New("webhook.url has a user or a password, and channels are shown: keep the address in a secret, and write {secret: NAME}")
+		}
 	}
 	for _, k := range w.keys() {
 		if k.Secret == "" {
