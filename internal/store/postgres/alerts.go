@@ -117,8 +117,12 @@ func (e alerts) Incidents(ctx context.Context, q store.IncidentQuery) ([]store.I
 		before = math.MaxInt64
 	}
 	in := store.AuditQuery{Namespaces: q.Namespaces}
-	a := args{}.int8(before).id(dag.RunID(q.BeforeID)).text(in.In()).int8(int64(q.Workflow)).flag(q.Over).flag(q.Counting).int8(int64(q.Limit))
-	return list(ctx, e.d, query{name: "incidents", args: a}, scanIncident)
+	a := args{}.int8(before).id(dag.RunID(q.BeforeID)).text(in.In()).int8(int64(q.Workflow)).flag(q.Counting).int8(int64(q.Limit))
+	name := "incidentsOpen"
+	if q.Over {
+		name = "incidents"
+	}
+	return list(ctx, e.d, query{name: name, args: a}, scanIncident)
 }
 
 // Notices implements store.Alerts.

@@ -125,7 +125,11 @@ func (e alerts) Incidents(ctx context.Context, q store.IncidentQuery) ([]store.I
 		before = math.MaxInt64
 	}
 	in := store.AuditQuery{Namespaces: q.Namespaces}
-	return list(e.d, ctx, "incidents", []any{before, id[:], in.In(), int64(q.Workflow), q.Over, q.Counting, int64(q.Limit)}, scanIncident)
+	name := "incidentsOpen"
+	if q.Over {
+		name = "incidents"
+	}
+	return list(e.d, ctx, name, []any{before, id[:], in.In(), int64(q.Workflow), q.Counting, int64(q.Limit)}, scanIncident)
 }
 
 // Notices implements store.Alerts.

@@ -13,8 +13,15 @@ SELECT id, shard, workflow, namespace, rule, state, revision, created, modified,
 -- name: incidents
 SELECT id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data FROM incident
 WHERE created <= ?1 AND (created, id) < (?1, ?2) AND (?3 = '*' OR instr(?3, '<' || namespace || '>') > 0) AND (?4 = 0 OR workflow = ?4)
-  AND (?5 OR ended = 0) AND (?6 OR state NOT IN ('counting', 'passed'))
-ORDER BY created DESC, id DESC LIMIT +?7;
+  AND (?5 OR state NOT IN ('counting', 'passed'))
+ORDER BY created DESC, id DESC LIMIT +?6;
+
+-- name: incidentsOpen
+-- The open ones are few: an index holds only them, and they are sorted.
+SELECT id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data FROM incident INDEXED BY incident_open
+WHERE ended = 0 AND (created, id) < (?1, ?2) AND (?3 = '*' OR instr(?3, '<' || namespace || '>') > 0) AND (?4 = 0 OR workflow = ?4)
+  AND (?5 OR state NOT IN ('counting', 'passed'))
+ORDER BY created DESC, id DESC LIMIT +?6;
 
 -- name: notices
 SELECT incident, seq, channel, namespace, shard, workflow, state, tries, due, created, ended, error, data FROM notice
