@@ -281,10 +281,13 @@ func (c *Cleaner) records(ctx context.Context, now dag.Micros) error {
 	return errors.Join(err, c.incidents(ctx, before(now, b.FiresAge)))
 }
 
-// incidents deletes incidents that ended before, with their notices.
+// incidentsKeep bounds the ended incidents of the database. A rule with each makes one for each run.
+const incidentsKeep = 100_000
+
+// incidents deletes incidents that ended before or that are too many, with their notices.
 func (c *Cleaner) incidents(ctx context.Context, before dag.Micros) error {
 	n, _, err := c.steps(ctx, func() (n int, more bool, err error) {
-		n, err = c.cfg.Store.ExpireIncidents(ctx, before, pastRows)
+		n, err = c.cfg.Store.ExpireIncidents(ctx, store.IncidentExpiry{Before: before, Keep: incidentsKeep, Limit: pastRows})
 		return n, n > 0, err
 	})
 	if n > 0 {

@@ -39,7 +39,7 @@ func (s *shelf) Workflows(_ context.Context, q store.WorkflowQuery) ([]store.Wor
 	}
 	return s.flows, nil
 }
-func (s *shelf) ExpireIncidents(context.Context, dag.Micros, int) (int, error) { return 0, nil }
+func (s *shelf) ExpireIncidents(context.Context, store.IncidentExpiry) (int, error) { return 0, nil }
 func (s *shelf) DeletedWorkflows(_ context.Context, after dag.WorkflowID, _ int) ([]store.Workflow, error) {
 	if after != 0 {
 		return nil, nil

@@ -118,6 +118,14 @@ type NoticeQuery struct {
 	Limit  int
 }
 
+// IncidentExpiry selects incidents to delete: those that ended before Before, and those that ended before the
+// newest Keep.
+type IncidentExpiry struct {
+	Before dag.Micros
+	Keep   int // at least 1
+	Limit  int
+}
+
 // Trouble is a channel that does not take notices.
 type Trouble struct {
 	ChannelKey
@@ -158,9 +166,9 @@ type Alerts interface {
 	NoteNotice(ctx context.Context, n Notice) error
 	// AlertTroubles lists the channels that do not take notices, by namespace and name.
 	AlertTroubles(ctx context.Context, since dag.Micros) ([]Trouble, error)
-	// ExpireIncidents deletes at most limit incidents that ended before, and their notices. It deletes none
-	// with a pending notice. It returns the number of deleted incidents.
-	ExpireIncidents(ctx context.Context, before dag.Micros, limit int) (int, error)
+	// ExpireIncidents deletes old incidents and their notices. It deletes none with a pending notice. It
+	// returns the number of deleted incidents.
+	ExpireIncidents(ctx context.Context, x IncidentExpiry) (int, error)
 }
 
 // FindAlertChannel finds a channel in a list.

@@ -283,15 +283,19 @@ func (e *alerts) AlertTroubles(ctx context.Context, since dag.Micros) (all []sto
 }
 
 // ExpireIncidents implements store.Alerts.
-func (e *alerts) ExpireIncidents(ctx context.Context, before dag.Micros, limit int) (gone int, err error) {
+func (e *alerts) ExpireIncidents(ctx context.Context, x store.IncidentExpiry) (gone int, err error) {
 	err = e.s.write(ctx, Op{Kind: AlertsBefore}, AlertsAfter, func() error {
 		over := map[uuid.UUID]bool{}
 		old := slices.Clone(e.incidents)
 		slices.SortStableFunc(old, func(a, b store.Incident) int { return cmp.Compare(a.Ended, b.Ended) })
+		before := x.Before
+		if n := len(old) - x.Keep; n >= 0 {
+			before = max(before, old[n].Ended)
+		}
 		for i := range old {
 			n := &old[i]
 			pending := slices.ContainsFunc(e.notices, func(o store.Notice) bool { return o.Incident == n.ID && o.Ended == 0 })
-			if n.Ended > 0 && n.Ended < before && !pending && gone < limit {
+			if n.Ended > 0 && n.Ended < before && !pending && gone < x.Limit {
 				over[n.ID] = true
 				gone++
 			}

@@ -171,8 +171,8 @@ func (e alerts) AlertTroubles(ctx context.Context, since dag.Micros) ([]store.Tr
 }
 
 // ExpireIncidents implements store.Alerts.
-func (e alerts) ExpireIncidents(ctx context.Context, before dag.Micros, limit int) (n int, err error) {
-	err = e.d.alter(ctx, "delete incidents", nil, query{"expireIncidents", args{}.int8(int64(before)).int8(int64(limit)), func(r *row) error {
+func (e alerts) ExpireIncidents(ctx context.Context, x store.IncidentExpiry) (n int, err error) {
+	err = e.d.alter(ctx, "delete incidents", nil, query{"expireIncidents", args{}.int8(int64(x.Before)).int8(int64(x.Limit)).int8(int64(x.Keep)), func(r *row) error {
 		n = int(r.int())
 		return r.damaged("the number of incidents")
 	}})

@@ -84,7 +84,8 @@ GROUP BY namespace, channel ORDER BY namespace, channel;
 
 -- name: expireIncidents
 WITH gone AS MATERIALIZED (
-  SELECT i.id FROM incident i WHERE i.ended > 0 AND i.ended < $1
+  SELECT i.id FROM incident i WHERE i.ended > 0
+    AND i.ended < greatest($1::bigint, (SELECT k.ended FROM incident k WHERE k.ended > 0 ORDER BY k.ended DESC LIMIT 1 OFFSET $3::bigint - 1))
     AND NOT EXISTS (SELECT FROM notice n WHERE n.incident = i.id AND n.ended = 0)
   ORDER BY i.ended LIMIT $2::bigint
 ), told AS (DELETE FROM notice WHERE incident = ANY (ARRAY(SELECT id FROM gone))

@@ -179,11 +179,11 @@ func (e alerts) AlertTroubles(ctx context.Context, since dag.Micros) ([]store.Tr
 }
 
 // ExpireIncidents implements store.Alerts.
-func (e alerts) ExpireIncidents(ctx context.Context, before dag.Micros, limit int) (n int, err error) {
+func (e alerts) ExpireIncidents(ctx context.Context, x store.IncidentExpiry) (n int, err error) {
 	d := e.d
 	err = d.changeBeside(ctx, "change of incidents", func() error {
 		var gone []uuid.UUID
-		err := d.stmts.endedIncidents.row().int(int64(before)).int(int64(limit)).each(func(r row) error {
+		err := d.stmts.endedIncidents.row().int(int64(x.Before)).int(int64(x.Limit)).int(int64(x.Keep)).each(func(r row) error {
 			id, err := uuid.FromBytes(r.blob())
 			gone = append(gone, id)
 			return err

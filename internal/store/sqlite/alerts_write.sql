@@ -25,7 +25,8 @@ UPDATE notice SET state = ?4, tries = ?5, due = ?6, ended = ?7, error = ?8
 WHERE incident = ?1 AND seq = ?2 AND channel = ?3 AND ended = 0 AND tries = ?5 - 1;
 
 -- name: endedIncidents
-SELECT i.id FROM incident i WHERE i.ended > 0 AND i.ended < ?1
+SELECT i.id FROM incident i
+WHERE i.ended > 0 AND i.ended < max(?1, ifnull((SELECT k.ended FROM incident k WHERE k.ended > 0 ORDER BY k.ended DESC LIMIT 1 OFFSET +?3 - 1), 0))
   AND NOT EXISTS (SELECT 1 FROM notice n WHERE n.incident = i.id AND n.ended = 0)
 ORDER BY i.ended LIMIT +?2;
 

@@ -258,11 +258,27 @@ func incidentsExpire(b *bed) {
 		b.ok(b.s.NoteNotice(b.ctx, sent))
 	}
 	for _, want := range []int{1, 1, 0} { // 3 has a pending notice, 4 is younger
-		gone, err := b.s.ExpireIncidents(b.ctx, 35, 1)
+		gone, err := b.s.ExpireIncidents(b.ctx, store.IncidentExpiry{Before: 35, Keep: 9, Limit: 1})
 		b.ok(err)
 		b.same(gone, want, "deleted")
 	}
-	for n, want := range map[byte]int{1: 0, 2: 0, 3: 1, 4: 1} {
+	b.put(func(x *store.Batch) {
+		for i := byte(5); i < 8; i++ {
+			x.Incidents = append(x.Incidents, resolved(incidentFor(i, fmt.Sprint(i)), 1, dag.Micros(i)*10))
+			x.Notices = append(x.Notices, noticeFor(i, 1, "mail"))
+		}
+	})
+	for i := byte(5); i < 8; i++ {
+		sent := noticeFor(i, 1, "mail")
+		sent.State, sent.Tries, sent.Ended = store.NoticeSent, 1, 30
+		b.ok(b.s.NoteNotice(b.ctx, sent))
+	}
+	for _, x := range []struct{ keep, gone int }{{5, 0}, {2, 2}, {2, 0}} { // 3 and 4 to 7; 4 and 5 are not among the newest 2
+		gone, err := b.s.ExpireIncidents(b.ctx, store.IncidentExpiry{Before: 35, Keep: x.keep, Limit: 9})
+		b.ok(err)
+		b.same(gone, x.gone, fmt.Sprintf("deleted but the newest %d", x.keep))
+	}
+	for n, want := range map[byte]int{1: 0, 2: 0, 3: 1, 4: 0, 5: 0, 6: 1, 7: 1} {
 		rows, err := b.s.Notices(b.ctx, gouuid.UUID{n, 7})
 		b.ok(err)
 		b.same(len(rows), want, fmt.Sprintf("notices of incident %d", n))
