@@ -57,6 +57,13 @@ func TestAlertsOfNamespaces(t *testing.T) {
 		{"admin", "PUT", "/channels/web/bad", `{"config":{"pager":{}}}`, 422, "unknown field"},
 		{"admin", "GET", "/channels", "", 200, `"ops"`},
 		{"viewer", "GET", "/channels", "", 403, "alert.channel"},
+		{"cluster", "PUT", "/channels/shop/theirs", `{"config":{"log":{}}}`, 200, `"version":1`},
+		{"cluster", "GET", "/channels?namespace=shop", "", 200, `"theirs"`},
+		{"admin", "GET", "/channels?namespace=shop", "", 403, "alert.channel"},
+		{"admin", "GET", "/channels?namespace=web", "", 200, `"ops"`},
+		{"admin", "POST", "/channels/shop/theirs:test", "", 403, "alert.channel"},
+		{"operator", "POST", "/channels/web/ops:test", "", 403, "alert.channel"},
+		{"admin", "DELETE", "/channels/shop/theirs", "", 403, "alert.channel"},
 		{"admin", "DELETE", "/channels/web/ops", "", 204, ""},
 		{"admin", "DELETE", "/channels/web/ops", "", 404, "there is no channel web/ops"},
 	} {
@@ -67,5 +74,8 @@ func TestAlertsOfNamespaces(t *testing.T) {
 		if c.who != "cluster" && strings.Contains(body, of["shop"]) && !strings.Contains(c.path, of["shop"]) {
 			t.Error(fmt.Sprintf("%s sees an alert of another namespace: %s", c.who, body))
 		}
+	}
+	if status, body := b.call("admin", "GET", "/channels", ""); status != 200 || !strings.Contains(body, `"page"`) || strings.Contains(body, "theirs") {
+		t.Errorf("an admin of web sees the channels %d %s", status, body)
 	}
 }
