@@ -1,10 +1,17 @@
 package notify_test
 
 import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"skein.dev/skein/internal/notify"
+	"skein.dev/skein/internal/store"
 )
 
 // TestBounds refuses configurations that would cost every look of every node, and addresses with a password.
@@ -25,5 +32,22 @@ func TestBounds(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "word@") {
 			t.Errorf("the error has the password: %v", err)
 		}
+	}
+}
+
+// TestMentions: a text of a run notifies nobody by name. Mattermost and Rocket.Chat read @all in plain text.
+func TestMentions(t *testing.T) {
+	var body []byte
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { body, _ = io.ReadAll(r.Body) }))
+	defer receiver.Close()
+	s := notify.New(notify.Options{Transport: func() (http.RoundTripper, error) { return http.DefaultTransport, nil },
+		Secret: func(context.Context, string, string) ([]byte, error) { return []byte(receiver.URL), nil }, Log: slog.New(slog.DiscardHandler)})
+	row := store.AlertChannel{Namespace: "shop", Name: "ops", Data: []byte(`{"slack":{"url":{"secret":"slack"}}}`)}
+	if err := s.Test(t.Context(), &row, "@all <!here>"); err != nil {
+		t.Fatal(err)
+	}
+	var is struct{ Text string }
+	if err := json.Unmarshal(body, &is); err != nil || !strings.Contains(is.Text, "@\u200ball &lt;!here&gt;") {
+		t.Errorf("text %q, %v", is.Text, err)
 	}
 }
