@@ -86,7 +86,7 @@ func TestInputsOfAttempts(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(at, "out/a"), []byte("jello\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want(t, r.run(in("echo never", "new")), Failed, CauseInputs, "it was damaged")
+	want(t, r.run(in("echo never", "new")), Failed, CauseInputs, "is damaged")
 	entries, err := os.ReadDir(own)
 	if err != nil {
 		t.Fatal(err)

@@ -161,8 +161,8 @@ func TestArtifactsOfTheWorkingFolder(t *testing.T) {
 	}
 	for dir, name := range map[string]string{"/": "etc/passwd", "/etc": "passwd", r.data: "secrets/s",
 		filepath.Dir(r.data): filepath.Base(r.data) + "/secrets/s", linked: "secrets/s"} {
-		want(t, r.run(job(dir, "true", name)), Failed, CauseArtifacts, "no task leaves it behind")
-		want(t, r.run(job(dir, "true", filepath.Dir(name)+"/"+filepath.Base(name)[:1]+"*")), Failed, CauseArtifacts, "no task leaves it behind")
+		want(t, r.run(job(dir, "true", name)), Failed, CauseArtifacts, "cannot be an artifact")
+		want(t, r.run(job(dir, "true", filepath.Dir(name)+"/"+filepath.Base(name)[:1]+"*")), Failed, CauseArtifacts, "cannot be an artifact")
 		if got := kept(); got != "" {
 			t.Errorf("%s: kept %q", dir, got)
 		}
