@@ -9,12 +9,12 @@ import (
 
 // TaskView is the state of a task that follows from the rows alone.
 type TaskView struct {
-	State   TaskState
 	Token   Token // newest attempt; 0: none
 	Retries int32 // tries in this generation that have, or had, to be followed by another
 	Losses  int32 // in this generation
-	Own     bool  // State is the state of the newest attempt, or was when an earlier generation kept it
-	Halted  bool  // stopped by itself, not with its run
+	State   TaskState
+	Own     bool // State is the state of the newest attempt, or was when an earlier generation kept it
+	Halted  bool // stopped by itself, not with its run
 }
 
 // Derive computes the state of every task from the graph and the rows of a run: the attempts of any

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -268,5 +269,12 @@ func TestTexts(t *testing.T) {
 	at := time.Date(2026, 2, 3, 4, 5, 6, 7000, time.UTC)
 	if !Micro(at).Time().Equal(at) || Micro(time.Time{}) != 0 || !Micros(0).Time().IsZero() {
 		t.Error("instants do not come back")
+	}
+}
+
+// TestTaskViewIsSmall: an explanation copies the view of every task of a run.
+func TestTaskViewIsSmall(t *testing.T) {
+	if n := unsafe.Sizeof(TaskView{}); n > 24 {
+		t.Errorf("it has %d bytes", n)
 	}
 }
