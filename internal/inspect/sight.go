@@ -221,7 +221,11 @@ func (x *explaining) attemptsOf(ctx context.Context, t dag.TaskID) ([]dag.Attemp
 	// An attempt with a plain end has no row. Only then the history is searched.
 	rows, err := x.rd.store.Attempts(ctx, store.AttemptQuery{Run: x.run.ID, Task: t, One: true, Sparing: true})
 	if err == nil && (len(rows) == 0 || !x.ended && rows[len(rows)-1].Token != x.Views[t].Token) {
-		rows, err = x.rd.store.Attempts(ctx, store.AttemptQuery{Run: x.run.ID, Task: t, One: true})
+		q := store.AttemptQuery{Run: x.run.ID, Task: t, One: true}
+		if !x.ended {
+			q.Token = x.Views[t].Token
+		}
+		rows, err = x.rd.store.Attempts(ctx, q)
 	}
 	return rows, errkind.FromStore("attempts of run "+x.run.ID.String(), err)
 }

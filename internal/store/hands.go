@@ -182,6 +182,15 @@ func WithHandsOf(rows []dag.AttemptRow, run dag.RunID, task dag.TaskID, packed [
 	return withHands(rows, run, of, func(t dag.TaskID) bool { return t == task })
 }
 
+// HasEnd reports whether packed attempts hold the end of an attempt. It returns false for bytes that it
+// cannot read: UnpackHands names their fault.
+func HasEnd(b []byte, task dag.TaskID, token dag.Token) (has bool) {
+	err := UnpackHands(dag.RunID{}, b, func(a *dag.AttemptRow) {
+		has = has || a.Task == task && a.Token == token && a.State.Ended()
+	})
+	return has && err == nil
+}
+
 // MayHave reports whether packed attempts may be about a task. It decodes only the tasks, because a run of
 // 100,000 tasks has a million other values. It returns true for bytes that it cannot read: UnpackHands names
 // their fault.

@@ -234,9 +234,12 @@ type LoadQuery struct {
 
 // AttemptQuery selects attempts of one run, by task, then token.
 type AttemptQuery struct {
-	Run     dag.RunID
-	Task    dag.TaskID // only with One
-	One     bool
+	Run  dag.RunID
+	Task dag.TaskID // only with One
+	One  bool
+	// Token is the newest attempt of the task, only with One. A store may stop to read where it finds the end of
+	// that attempt. 0: the caller does not know it.
+	Token   dag.Token
 	Outputs bool // bring outputs
 	// Sparing leaves out the attempts that an engine may keep in the run's history, which takes longer to read.
 	// These are attempts that have only been assigned, and attempts that plainly succeeded (dag.AttemptUpdate).

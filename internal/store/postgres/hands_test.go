@@ -223,3 +223,36 @@ func TestHandsDamaged(t *testing.T) {
 	_, err = db.Attempts(t.Context(), store.AttemptQuery{Run: bad})
 	is(t, err, store.ErrCorrupt, "")
 }
+
+// TestAttemptsUpToAnEnd: a query that names the newest attempt reads the packed transactions up to its end,
+// over several exchanges.
+func TestAttemptsUpToAnEnd(t *testing.T) {
+	schema := newSchema()
+	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})
+	l := newLoad(t, db, 0)
+	if err := l.commit(l.batch(1)); err != nil {
+		t.Fatal(err)
+	}
+	run := l.before[0].ID
+	// Task 7 is assigned in thousands of transactions. Task 3 has ended in the one numbered 4000. The one after
+	// it is damaged.
+	sql(t, "INSERT INTO "+schema+".event (run, seq, at, records, hands) SELECT '"+run.String()+`', n, 1, '', CASE n WHEN 4000
+		THEN '\x020706020202000006'::bytea WHEN 4001 THEN '\x01ff' ELSE '\x010e02020200' END FROM generate_series(1000, 6000) n`)
+	q := store.AttemptQuery{Run: run, Task: 3, One: true, Token: 1}
+	got, err := db.Attempts(t.Context(), q)
+	if err != nil || len(got) != 1 || got[0].Task != 3 || got[0].State != dag.AttemptSucceeded {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, token := range []dag.Token{0, 2} { // this end is not found
+		q.Token = token
+		_, err = db.Attempts(t.Context(), q)
+		is(t, err, store.ErrCorrupt, "")
+	}
+	sql(t, "UPDATE "+schema+`.event SET hands = '\x010e02020200' WHERE seq = 4001`)
+	for _, token := range []dag.Token{0, 1, 2} {
+		q.Token = token
+		if got, err = db.Attempts(t.Context(), q); err != nil || len(got) != 1 {
+			t.Errorf("token %d: %+v, %v", token, got, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -193,12 +194,17 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	if q.Sparing {
 		return list(ctx, d, of, scanAttempt)
 	}
+	if q.One && q.Token != 0 {
+		return attemptsUpTo(ctx, d, &q, of)
+	}
 	var rows []dag.AttemptRow
 	var packed [][]byte
 	of.see = into(&rows, scanAttempt)
 	hands := query{"loadNamedHands", args{}.array(ids([]dag.RunID{q.Run})), func(r *row) error {
 		r.col++ // the run
-		packed = append(packed, r.blob())
+		if b := r.next(); !q.One || store.MayHave(b, q.Task) {
+			packed = append(packed, slices.Clone(b))
+		}
 		return nil
 	}}
 	err := d.queries(ctx, query{"snapshot", nil, nil}, of, hands, query{"done", nil, nil})
@@ -209,6 +215,49 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		return store.WithHandsOf(rows, q.Run, q.Task, packed)
 	}
 	return store.WithHands(rows, q.Run, packed)
+}
+
+// The numbers of packed transactions that one exchange brings: few at first, for most runs have no more.
+const (
+	packedPageMin = 500
+	packedPageMax = 2000
+)
+
+// attemptsUpTo reads the attempts of a task up to the end of the one that the query names: a run of 100,000
+// tasks has thousands of packed transactions. Each exchange reads packed attempts first. If an attempt gets
+// its row meanwhile, the row counts. of reads the rows.
+func attemptsUpTo(ctx context.Context, d *DB, q *store.AttemptQuery, of query) ([]dag.AttemptRow, error) {
+	var rows []dag.AttemptRow
+	var packed [][]byte
+	found := false
+	take := func(r *row) {
+		if b := r.next(); !found && store.MayHave(b, q.Task) {
+			packed = append(packed, slices.Clone(b))
+			found = store.HasEnd(b, q.Task, q.Token)
+		}
+	}
+	of.see = into(&rows, scanAttempt)
+	all := []query{{"packedOfRun", args{}.id(q.Run), func(r *row) error {
+		take(r)
+		return nil
+	}}}
+	for after, page := int64(-1), int64(packedPageMin); ; page = packedPageMax {
+		read := int64(0)
+		rows = nil
+		all = append(all, query{"packedBetween", args{}.id(q.Run).int8(after).int8(page), func(r *row) error {
+			read++
+			after = r.int()
+			take(r)
+			return r.damaged("event of run %s", q.Run)
+		}}, of)
+		if err := d.queries(ctx, all...); err != nil {
+			return nil, err
+		}
+		if found || read < page {
+			return store.WithHandsOf(rows, q.Run, q.Task, packed)
+		}
+		all = all[:0]
+	}
 }
 
 // Events implements store.Store.

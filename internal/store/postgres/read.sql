@@ -228,6 +228,13 @@ UNION ALL SELECT e.run, e.hands FROM page JOIN event e ON e.run = page.run WHERE
 SELECT r.id, v.packed FROM run r CROSS JOIN LATERAL (VALUES (r.hands), (r.ends)) v (packed) WHERE r.id = ANY ($1::uuid[]) AND v.packed IS NOT NULL
 UNION ALL SELECT run, hands FROM event WHERE run = ANY ($1::uuid[]) AND hands IS NOT NULL;
 
+-- name: packedOfRun
+SELECT v.packed FROM run r CROSS JOIN LATERAL (VALUES (r.hands), (r.ends)) v (packed) WHERE r.id = $1 AND v.packed IS NOT NULL;
+
+-- name: packedBetween
+-- The packed attempts of transactions whose history has rows of its own, in their order.
+SELECT seq, hands FROM event WHERE run = $1 AND seq > $2::bigint AND hands IS NOT NULL ORDER BY seq LIMIT $3::bigint;
+
 -- name: attemptsOfRun
 SELECT a.run, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.cause, a.message, a.exit_code, a.signal,
   CASE WHEN octet_length(a.outputs) <= $2::int THEN a.outputs END, a.started, a.finished, a.retry_at, a.retry_wait

@@ -239,7 +239,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		var packed [][]byte
 		var err error
 		if !q.Sparing {
-			packed, err = packedOf(d, conn, r, q.Task)
+			packed, err = packedOf(d, conn, r, &q)
 		}
 		if err != nil {
 			return nil, err
@@ -275,19 +275,30 @@ func (d *DB) packedOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
 	return append(between, r.packed...), err
 }
 
-// packedOf is packedOn for one task. It leaves out most packed transactions without the task, because a run
-// of 100,000 tasks has thousands of them.
-func packedOf(d *DB, conn *sqlite.Conn, r *numbered, task dag.TaskID) ([][]byte, error) {
+// packedOf is packedOn for the task of a query. It leaves out most packed transactions without the task,
+// because a run of 100,000 tasks has thousands of them. It stops at the end of the attempt that the query names.
+func packedOf(d *DB, conn *sqlite.Conn, r *numbered, q *store.AttemptQuery) ([][]byte, error) {
+	ends := func(b []byte) bool { return q.Token != 0 && store.HasEnd(b, q.Task, q.Token) }
+	if slices.ContainsFunc(r.packed, ends) {
+		return r.packed, nil
+	}
 	var of [][]byte
 	var room []byte
 	err := d.on(conn, "packedBetween", []any{r.n}, func(s *sqlite.Stmt) error {
 		n := s.ColumnLen(0)
 		room = slices.Grow(room[:0], n)[:n]
-		if s.ColumnBytes(0, room); store.MayHave(room, task) {
-			of = append(of, slices.Clone(room))
+		if s.ColumnBytes(0, room); !store.MayHave(room, q.Task) {
+			return nil
+		}
+		of = append(of, slices.Clone(room))
+		if ends(room) {
+			return errEnough
 		}
 		return nil
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	return append(of, r.packed...), err
 }
 

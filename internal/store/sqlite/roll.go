@@ -236,5 +236,5 @@ func (d *DB) walk(conn *sqlite.Conn, name, list string, from int64, see func(int
 	return err
 }
 
-// errEnough ends a walk early.
+// errEnough ends a walk or a statement early.
 var errEnough = fmt.Errorf("enough")

@@ -87,6 +87,7 @@ func endsAreRead(b *bed, before func()) {
 	b.finds(store.AttemptQuery{Run: r.ID, Outputs: true}, all)
 	for t := range all {
 		b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: dag.TaskID(t)}, all[t:t+1])
+		b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: dag.TaskID(t), Token: 1}, all[t:t+1])
 	}
 	b.same(b.record(r.ID).Attempts, all, "a scan")
 	for _, q := range []store.LoadQuery{{IDs: []dag.RunID{r.ID}}, {Limit: 10}, {Limit: 10, Moving: true}} {

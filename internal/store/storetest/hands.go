@@ -101,6 +101,9 @@ func handsAreRead(b *bed, waited bool) {
 	b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: dag.LeaderTask}, open[:1])
 	b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: 2}, all[4:])
 	b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: 2, Sparing: true}, all[4:])
+	b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: 0, Token: 6}, open[1:3])
+	b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: 1, Token: 7}, open[3:])
+	b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: 2, Token: 1}, all[4:])
 	b.same(b.contents().Runs[0].Attempts, all, "a scan")
 	for _, q := range []store.LoadQuery{{IDs: []dag.RunID{r.ID}}, {Limit: 10}, {Limit: 10, Moving: true}} {
 		got, err := b.s.Load(b.ctx, q)
