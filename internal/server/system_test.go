@@ -22,19 +22,24 @@ tasks:
   a: {run: "true"}
 `
 
-// applyBuiltIn makes the workflow that a node makes by itself, with one task.
 func (b *bed) applyBuiltIn(task string) {
 	b.t.Helper()
+	applyBuiltIn(b.t, b.engine, task)
+}
+
+// applyBuiltIn makes the workflow that a node makes by itself, with one task.
+func applyBuiltIn(t testing.TB, e *engine.Engine, task string) {
+	t.Helper()
 	source := strings.Replace(fmt.Sprintf(hourly, "default", "recovery"), `{run: "true"}`, task, 1)
 	ws, faults := workflow.Parse([]byte(source), workflow.Options{})
 	if len(faults) > 0 {
-		b.t.Fatal(faults)
+		t.Fatal(faults)
 	}
 	ws[0].Namespace = engine.SystemNamespace
 	d := engine.Definition{Namespace: engine.SystemNamespace, Name: engine.RecoveryName, Source: []byte(hourly), Digest: make([]byte, 32),
 		Graph: must(ws[0].Graph(0)).Pack(), Def: must(json.Marshal(ws[0])), User: "skein"}
-	if _, _, err := b.engine.Apply(b.t.Context(), d); err != nil {
-		b.t.Fatal(err)
+	if _, _, err := e.Apply(t.Context(), d); err != nil {
+		t.Fatal(err)
 	}
 }
 
