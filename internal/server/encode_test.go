@@ -127,8 +127,12 @@ func TestRunsOfAPage(t *testing.T) {
 	page, got, want := new(shared), []api.Run{}, []api.Run{}
 	for i := range 2 * slabMax {
 		at := dag.Micros(1764000000123456 + i)
-		v := inspect.RunView{RunRow: dag.RunRow{Header: dag.Header{Created: at}, StartedAt: at, FinishedAt: at, SplitAt: at, Message: fmt.Sprint("message ", i)},
-			Leader: store.Handler{UUID: fmt.Sprint("uuid ", i/2%3)}, Counts: map[dag.TaskState]int{dag.Succeeded: i % (2 * sharedCountsMax)}}
+		v := inspect.RunView{RunRow: dag.RunRow{Header: dag.Header{Created: at}, StartedAt: at, FinishedAt: at + dag.Micros(i), SplitAt: at, Message: fmt.Sprint("message ", i)},
+			Workflow: store.Workflow{Namespace: fmt.Sprint("ns", i/4%3), Name: fmt.Sprint("w", i/2%3)},
+			Leader:   store.Handler{UUID: fmt.Sprint("uuid ", i/2%3)}, Counts: map[dag.TaskState]int{dag.Succeeded: i % (2 * sharedCountsMax)}}
+		if i%3 == 0 {
+			v.Params = []byte(fmt.Sprintf(`{"p%d":%d}`, i, i))
+		}
 		among, err := runAmong(&v, page)
 		alone, err2 := runOf(&v)
 		if err != nil || err2 != nil {

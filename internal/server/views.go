@@ -54,6 +54,9 @@ var taskStates = dag.TaskStates()
 // noCounts are the counts of a run that has no tasks yet. They are never changed.
 var noCounts = map[string]int{}
 
+// noParams are the parameters of a run without any. They are never changed.
+var noParams = api.Params{}
+
 // shared holds values that several runs of one page have. If the counts of two runs are equal, both have the
 // same map, so no map may be changed afterwards.
 type shared struct {
@@ -61,6 +64,9 @@ type shared struct {
 	counts       []sharedCounts
 	times        slab[api.Time]
 	texts        slab[string]
+	spans        slab[float64]
+	flow         store.Workflow // the last one
+	flowName     string         // its full name
 }
 
 // slab allocates values for which pointers are needed, many at once.
@@ -105,6 +111,14 @@ func (p *shared) publicID(uuid string) string {
 	return p.public
 }
 
+// nameOf returns the full name of a workflow.
+func (p *shared) nameOf(w *store.Workflow) string {
+	if p.flow.Namespace != w.Namespace || p.flow.Name != w.Name || p.flowName == "" {
+		p.flow, p.flowName = *w, fullName(w.Namespace, w.Name)
+	}
+	return p.flowName
+}
+
 // countsOf returns the counts of all states, so that a reader need not check whether a state is present.
 func (p *shared) countsOf(of map[dag.TaskState]int) map[string]int {
 	for i := range p.counts {
@@ -143,17 +157,16 @@ func (l *lastStart) run(v *inspect.RunView) (api.Run, error) {
 // runAmong makes a run of a page.
 func runAmong(v *inspect.RunView, page *shared) (api.Run, error) {
 	r := api.Run{
-		ID: v.ID.String(), Workflow: fullName(v.Workflow.Namespace, v.Workflow.Name), Namespace: v.Workflow.Namespace,
+		ID: v.ID.String(), Workflow: page.nameOf(&v.Workflow), Namespace: v.Workflow.Namespace,
 		Version: v.Version, State: v.State.String(), Intent: v.Intent.String(), Cause: page.textOrNull(string(v.Cause)), Message: page.textOrNull(v.Message),
 		Generation: v.Generation, CreatedAt: instant(v.Created), StartedAt: page.instantOrNull(v.StartedAt), FinishedAt: page.instantOrNull(v.FinishedAt),
-		User: v.User, ClaimedBy: page.textOrNull(claimOf(v.User)), Origin: string(v.Origin), Priority: v.Priority.String(), Key: page.textOrNull(v.Key), Params: api.Params{},
+		User: v.User, ClaimedBy: page.textOrNull(claimOf(v.User)), Origin: string(v.Origin), Priority: v.Priority.String(), Key: page.textOrNull(v.Key), Params: noParams,
 		SplitAt: page.instantOrNull(v.SplitAt), ModifiedAt: instant(v.Modified), Counts: noCounts,
 		FailedTasks: append([]string{}, v.Failed...),
 		Leader:      api.Leader{Handler: page.textOrNull(page.publicID(v.Leader.UUID)), Node: page.textOrNull(v.Leader.Node), AssignedAt: page.instantOrNull(v.LeaderAt)},
 	}
 	if v.StartedAt != 0 && v.FinishedAt >= v.StartedAt {
-		took := float64(v.FinishedAt-v.StartedAt) / 1e6
-		r.Duration = &took
+		r.Duration = page.spans.put(float64(v.FinishedAt-v.StartedAt) / 1e6)
 	}
 	if p := v.Place; p != nil {
 		r.Position = &api.Position{Line: v.Claim.Line(), Number: someOrNull(p.Number, p.Number > 0), Of: p.Of, More: p.More}
@@ -172,6 +185,7 @@ func runAmong(v *inspect.RunView, page *shared) (api.Run, error) {
 		r.Counts = page.countsOf(v.Counts)
 	}
 	if len(v.Params) > 0 && string(v.Params) != "{}" {
+		r.Params = api.Params{}
 		if err := json.Unmarshal(v.Params, &r.Params); err != nil {
 			return r, fmt.Errorf("run %s: %w", v.ID, err)
 		}
