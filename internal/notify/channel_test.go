@@ -459,7 +459,7 @@ func TestEmailRecipients(t *testing.T) {
 		if !c.nextCall {
 			continue
 		}
-		box.answers(nil)
+		box.answers(map[string]error{"a@x.example": never})
 		if err := call(t.Context()); err != nil || box.whoGot() != c.nextGot {
 			t.Errorf("%s, the next call: %q have the mail, %v", c.name, box.whoGot(), err)
 		}
