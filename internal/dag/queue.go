@@ -161,8 +161,8 @@ func (r *Run) held() bool {
 	return r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting || r.Claim != nil && r.Claim.Stage != ClaimGranted
 }
 
-// Ready is the number of tasks that any worker may run and that only wait for a slot, Leader work included. It
-// is 0 while the run's intent allows no start, or while the run does not have its claim.
+// Ready is the number of tasks that any worker may run and that only wait for a slot, Leader work included.
+// It is 0 while the run's intent allows no start, or while the run does not have its claim.
 func (r *Run) Ready() int { return r.ReadyAt(Anywhere) }
 
 // ReadyAt is the number of tasks of a place that wait for nothing but a slot there.

@@ -333,7 +333,8 @@ func (s *Sender) through(ctx context.Context, row *store.AlertChannel, msg *Mess
 	return err
 }
 
-// guarded makes an error of a panic in a call, such as one of a library that reads what a foreign server says.
+// guarded makes an error of a panic in a call, such as a panic of a library that reads the answers of a
+// foreign server.
 func (s *Sender) guarded(row *store.AlertChannel, call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -100,7 +100,8 @@ type Slack struct {
 	URL Text `json:"url"`
 }
 
-// slackMarks makes a text plain. A space of no width keeps Mattermost and Rocket.Chat from reading @all in it.
+// slackMarks makes a text plain. A space of no width keeps Mattermost and Rocket.Chat from reading @all in
+// it.
 var slackMarks = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b")
 
 func (s *Slack) send(ctx context.Context, m *means, msg *Message) error {

@@ -276,7 +276,8 @@ func (d *DB) packedOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
 }
 
 // packedOf is packedOn for the task of a query. It leaves out most packed transactions without the task,
-// because a run of 100,000 tasks has thousands of them. It stops at the end of the attempt that the query names.
+// because a run of 100,000 tasks has thousands of them. It stops at the end of the attempt that the query
+// names.
 func packedOf(d *DB, conn *sqlite.Conn, r *numbered, q *store.AttemptQuery) ([][]byte, error) {
 	ends := func(b []byte) bool { return q.Token != 0 && store.HasEnd(b, q.Task, q.Token) }
 	if slices.ContainsFunc(r.packed, ends) {
