@@ -70,7 +70,7 @@ func (g *processGroups) describe() string {
 	return fmt.Sprintf("process groups (%s); a daemon that also wipes its environment is not found", g.why)
 }
 
-func (g *processGroups) tree(string) (tree, error) { return &groupTree{}, nil }
+func (g *processGroups) tree(string) (tree, error) { return &groupTree{signalled: map[int]bool{}}, nil }
 func (g *processGroups) location() string          { return "" }
 func (g *processGroups) close()                    {}
 
@@ -79,6 +79,9 @@ type groupTree struct {
 	pid  int
 	mark string
 	scan procScan
+	// signalled has the processes outside of the group that got a signal. One that is ending has no mark any
+	// more, but its files are still open.
+	signalled map[int]bool
 }
 
 // prepare does nothing: every attempt has Setsid, which makes the child the leader of a new group.
@@ -92,7 +95,9 @@ func stay() error { return nil }
 func (t *groupTree) limit(cpu, memory int64) bool { return cpu == 0 && memory == 0 }
 func (t *groupTree) starved() int64               { return 0 }
 
-func (t *groupTree) born(pid int, mark string) { t.pid, t.mark = pid, mark }
+func (t *groupTree) born(pid int, mark string) {
+	t.pid, t.mark, t.signalled = pid, mark, map[int]bool{}
+}
 
 func (t *groupTree) signal(sig unix.Signal) {
 	_ = unix.Kill(-t.pid, sig) // ESRCH means that no process is left
@@ -112,7 +117,7 @@ func (t *groupTree) end(limit time.Duration) bool {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		_ = unix.Kill(-t.pid, unix.SIGKILL)
 		left, seen := t.members()
-		if len(left) == 0 && !seen.execs {
+		if len(left) == 0 && !seen.execs && !anyEnding(t.signalled) {
 			if nothing++; nothing == 2 || !seen.vanished {
 				return true
 			}
@@ -141,7 +146,9 @@ func (t *groupTree) members() (found []int, seen sight) {
 }
 
 func (t *groupTree) signalMarked(pid int, sig unix.Signal) {
-	signalIf(pid, sig, func() bool { return t.scan.has(pid, t.mark) })
+	if signalIf(pid, sig, func() bool { return t.scan.has(pid, t.mark) }) {
+		t.signalled[pid] = true
+	}
 }
 
 func (t *groupTree) spent() bool { return false }

@@ -141,10 +141,33 @@ func zombie(pid int) bool {
 // midExec reports whether pid has memory, but no environment yet. Its environment then reads as empty, as a
 // really empty one does.
 func midExec(pid int) bool {
-	const vsize, envEnd = 23 - 3, 51 - 3 // numbers of proc_pid_stat(5), from the state on
+	const envEnd = 51 - 3 // number of proc_pid_stat(5), from the state on
 	fields := stat(pid)
 	return len(fields) > envEnd && fields[vsize] != "0" && fields[envEnd] == "0"
 }
+
+// ending reports whether pid has given back its memory and is no zombie yet. It runs no code of its own any
+// more, but its files and sockets may still be open. Kernel threads have no memory either, but no group.
+func ending(pid int) bool {
+	if group, err := unix.Getpgid(pid); err != nil || group == 0 {
+		return false
+	}
+	fields := stat(pid)
+	return len(fields) > vsize && fields[vsize] == "0" && fields[0] != "Z" && fields[0] != "X"
+}
+
+// anyEnding reports whether one of the processes is ending.
+func anyEnding(pids map[int]bool) bool {
+	for pid := range pids {
+		if ending(pid) {
+			return true
+		}
+	}
+	return false
+}
+
+// vsize is the number of the size of a process's memory in proc_pid_stat(5), from the state on.
+const vsize = 23 - 3
 
 // stat returns the fields of /proc/pid/stat from the state on, or none if the process is gone.
 func stat(pid int) []string {

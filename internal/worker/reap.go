@@ -48,7 +48,7 @@ func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int,
 	nothing := 0 // consecutive looks that found nothing to kill
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		doomed, spared, seen := r.look()
-		if len(doomed) > 0 || seen.execs {
+		if len(doomed) > 0 || seen.execs || anyEnding(r.killed) {
 			nothing = 0
 		} else if nothing++; nothing == 2 || !seen.vanished {
 			return len(r.killed), r.clean(spared)
