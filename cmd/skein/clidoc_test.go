@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -92,4 +93,40 @@ func writeFlags(b *bytes.Buffer, title string, flags *pflag.FlagSet) {
 		}
 		fmt.Fprintf(b, "| `%s` | %s |\n", name, strings.ReplaceAll(f.Usage, "|", `\|`))
 	})
+}
+
+// TestFlagsOfSettings compares the flags that docs/config.md names with those of the commands.
+func TestFlagsOfSettings(t *testing.T) {
+	page, err := os.ReadFile("../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cli{out: io.Discard, err: io.Discard}
+	has := map[string]bool{}
+	note := func(f *pflag.Flag) {
+		if f.Annotations[noSetting] == nil {
+			has[f.Name] = true
+		}
+	}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		cmd.PersistentFlags().VisitAll(note)
+		cmd.Flags().VisitAll(note)
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(c.root())
+	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (–|`--([a-z-]+)`) \\|")
+	rows := row.FindAllStringSubmatch(string(page), -1)
+	if len(rows) < 60 {
+		t.Fatalf("the page has %d settings", len(rows))
+	}
+	for _, r := range rows {
+		if flag := r[3]; flag != "" && !has[flag] {
+			t.Errorf("no command has --%s, the flag of %s", flag, r[1])
+		} else if flag := strings.ReplaceAll(r[1], "_", "-"); r[2] == "–" && has[flag] {
+			t.Errorf("a command has --%s, and the page does not name it", flag)
+		}
+	}
 }
