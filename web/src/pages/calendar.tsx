@@ -12,7 +12,17 @@ import { plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Button } from '../kit/parts'
 import { useWatch } from '../live/live'
-import { cellsOf, clockChanges, dayKey, readKey, type Span, spanOf, step, type View } from './calendardata'
+import {
+  cellsOf,
+  clockChanges,
+  dayKey,
+  forecast,
+  readKey,
+  type Span,
+  spanOf,
+  step,
+  type View,
+} from './calendardata'
 import { CalendarDetail } from './calendardetail'
 import { CalendarGrid } from './calendargrid'
 import { ScheduleTop } from './schedules'
@@ -63,15 +73,6 @@ function useAhead(span: Span, filter: { workflow?: string; ns: string }) {
     refetchInterval: forecastEvery,
     placeholderData: keepPreviousData,
   })
-}
-
-export function forecast(span: Span, filter: { workflow?: string; ns: string }) {
-  return {
-    ...(span.from.getTime() > Date.now() ? { from: span.from.toISOString() } : {}),
-    to: span.to.toISOString(),
-    ...(filter.workflow ? { workflow: filter.workflow } : {}),
-    ...(filter.ns && !filter.workflow ? { namespace: filter.ns } : {}),
-  }
 }
 
 export function Calendar() {

@@ -136,3 +136,13 @@ export function clockChanges(span: Span): Change[] {
     return minutes === 0 ? [] : [{ day, minutes }]
   })
 }
+
+/** The body of a request that simulates the part of a span that is to come. */
+export function forecast(span: Span, filter: { workflow?: string; ns: string }) {
+  return {
+    ...(span.from.getTime() > Date.now() ? { from: span.from.toISOString() } : {}),
+    to: span.to.toISOString(),
+    ...(filter.workflow ? { workflow: filter.workflow } : {}),
+    ...(filter.ns && !filter.workflow ? { namespace: filter.ns } : {}),
+  }
+}

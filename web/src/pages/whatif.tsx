@@ -8,8 +8,7 @@ import { Panel } from '../kit/panel'
 import { Button, Clock } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { withRule } from '../text/rule'
-import { forecast } from './calendar'
-import type { Span } from './calendardata'
+import { forecast, type Span } from './calendardata'
 import { readBase, requestOf } from './editordata'
 
 /** Simulates a span with another rule of a trigger. */
