@@ -120,7 +120,7 @@ test.each(pages)(
     answerNow((route) => route.fulfill(broken))
     const alert = main(page).getByRole('alert')
     await alert.getByText('the disk said no').first().waitFor()
-    expect(await main(page).locator('[aria-busy]').count()).toBe(0)
+    await expect.poll(() => main(page).locator('[aria-busy]').count()).toBe(0)
     await idle(page)
     // The browser notes the answer 500 as an error.
     expect(wrong.splice(0).filter((text) => !text.includes('status of 500'))).toEqual([])
