@@ -200,7 +200,23 @@ func (a *alerts) ended(r *dag.Run) error {
 	if a.read == nil {
 		return nil
 	}
+	if unwatched, err := a.unwatched(r.Workflow); unwatched || err != nil { // most runs: no event is made for them
+		return err
+	}
 	return a.happened(r.Workflow, ending(&dag.RunRow{Header: r.Header, State: r.State, Cause: r.Cause, Message: r.Message}, a.txn().now.Wall))
+}
+
+// unwatched reports whether a workflow has neither rules nor open incidents.
+func (a *alerts) unwatched(id dag.WorkflowID) (bool, error) {
+	if len(a.open[id]) > 0 {
+		return false, nil
+	}
+	wf, err := a.defs.workflow(id)
+	if err != nil || wf.State == store.WorkflowDeleted {
+		return err == nil, err
+	}
+	rules, err := a.of(&wf)
+	return len(rules) == 0, err
 }
 
 // ending is the end of a run as an event.
