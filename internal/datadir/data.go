@@ -19,12 +19,12 @@ func Prepare(dir string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("%w %s cannot be made: %w; choose another one with --data DIR", ErrUnusable, dir, reason(err))
+			return fmt.Errorf("%w %s cannot be made: %w; choose another one with --data DIR", ErrUnusable, dir, Reason(err))
 		}
 	case errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%w %s: a part of that path is not a folder; choose another one with --data DIR", ErrUnusable, dir)
 	case err != nil:
-		return fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrUnusable, dir, reason(err))
+		return fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrUnusable, dir, Reason(err))
 	case !info.IsDir():
 		return fmt.Errorf("%w %s is a file, not a folder; choose another one with --data DIR", ErrUnusable, dir)
 	default: // a user who can write into it could plant secrets, or replace the database
@@ -39,8 +39,8 @@ func Prepare(dir string) error {
 	return nil
 }
 
-// reason is the kernel's word without the path that the sentence names already.
-func reason(err error) error {
+// Reason returns the cause of a file's error without the path, for a sentence that names the path itself.
+func Reason(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return path.Err

@@ -64,7 +64,7 @@ func Is(dir string) bool {
 func Take(data string) (*Lock, error) {
 	file, err := os.OpenFile(lockPath(data), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("%w %s: lock it: %w", ErrUnusable, data, reason(err))
+		return nil, fmt.Errorf("%w %s: lock it: %w", ErrUnusable, data, Reason(err))
 	}
 	for try := 0; ; try++ {
 		err = flock(file, true)
@@ -160,7 +160,7 @@ func Look(data string) (*LockedError, error) {
 		return nil, nil // a process that needs the folder names the fault, see Prepare
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrUnusable, data, reason(err))
+		return nil, fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrUnusable, data, Reason(err))
 	}
 	defer file.Close() // gives a shared lock back
 	switch err := flock(file, false); {

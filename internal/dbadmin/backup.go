@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -55,7 +54,7 @@ func Backup(ctx context.Context, cfg *config.Config, file string, force bool) (r
 	// On the disk of the file, so that the last step is a rename.
 	dir, err := os.MkdirTemp(filepath.Dir(res.File), ".skein-backup-")
 	if err != nil {
-		return res, fmt.Errorf("backup to %s: %w", res.File, reasonOf(err))
+		return res, fmt.Errorf("backup to %s: %w", res.File, datadir.Reason(err))
 	}
 	defer os.RemoveAll(dir)
 	whole := filepath.Join(dir, "whole")
@@ -97,15 +96,6 @@ func copyOut(ctx context.Context, cfg *config.Config, path string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// reasonOf is the kernel's word without the path that the sentence names already.
-func reasonOf(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
-}
-
 // settle gives a finished file its name and makes that durable.
 func settle(from, to string, replace bool) error {
 	move := os.Link // fails if the name is taken meanwhile
@@ -113,7 +103,7 @@ func settle(from, to string, replace bool) error {
 		move = os.Rename
 	}
 	if err := move(from, to); err != nil {
-		return fmt.Errorf("write %s: %w", to, reasonOf(err))
+		return fmt.Errorf("write %s: %w", to, datadir.Reason(err))
 	}
 	dir, err := os.Open(filepath.Dir(to))
 	if err != nil {
@@ -222,7 +212,7 @@ func (r *RestoreResult) intoFolder(ctx context.Context, cfg *config.Config, forc
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(to), ".skein-restore-")
 	if err != nil {
-		return fmt.Errorf("restore to %s: %w", to, reasonOf(err))
+		return fmt.Errorf("restore to %s: %w", to, datadir.Reason(err))
 	}
 	defer os.RemoveAll(dir)
 	mine := filepath.Join(dir, "skein.db")
