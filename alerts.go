@@ -39,7 +39,7 @@ func (a Alerts) List(ctx context.Context, f AlertFilter, cursor string, limit in
 	return page, err
 }
 
-// Get reads an alert, and what its channels were told.
+// Get reads an alert and its messages.
 func (a Alerts) Get(ctx context.Context, id string) (is api.AlertDetail, err error) {
 	_, err = a.c.do(ctx, newCall(http.MethodGet, nil, "alerts", id), &is)
 	return is, err

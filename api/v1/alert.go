@@ -32,7 +32,7 @@ type AlertWord struct {
 	At     Time    `json:"at" format:"date-time"`
 }
 
-// AlertDetail is an alert with what its channels were told.
+// AlertDetail is an alert with its messages.
 type AlertDetail struct {
 	Alert
 	Notices []AlertNotice `json:"notices"`

@@ -8,7 +8,7 @@ type SignIn struct {
 	Password string `json:"password,omitempty" maxLength:"1024"`
 }
 
-// Session is the session of a person who has signed in.
+// Session is one sign-in of a person, in a browser or a terminal.
 type Session struct {
 	ID        string `json:"id"`
 	User      string `json:"user" doc:"On whose behalf its calls are made."`

@@ -82,7 +82,7 @@ func alertListCmd(c *cli) *cobra.Command {
 
 func alertGetCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "get ALERT", Short: "Show an alert, and what its channels were told",
+		Use: "get ALERT", Short: "Show an alert and its messages",
 		Example: "  skein alert get 0199a1b2-0000-7000-8000-000000000000",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {

@@ -60,7 +60,7 @@ type Sender struct {
 	o    Options
 	wake chan struct{} // cap 1
 	wg   sync.WaitGroup
-	// taken is of mails that only some of their recipients have.
+	// taken remembers the recipients that already have a mail which the server refused for others.
 	taken taken
 
 	mu    sync.Mutex // protects following fields

@@ -34,7 +34,7 @@ type alerting struct{ s *Server }
 func alertRoutes(s *Server, alerts tag) {
 	a := alerting{s}
 	route(s, alerts.get("/alerts", "list-alerts", "List the alerts that are open or acknowledged, newest first"), a.list)
-	route(s, alerts.get("/alerts/{id}", "get-alert", "Read an alert, and what its channels were told"), a.get)
+	route(s, alerts.get("/alerts/{id}", "get-alert", "Read an alert and its messages"), a.get)
 	route(s, alerts.verb("/alerts/{id}:ack", "ack-alert", "Say that you take care of an alert"), a.changes(false))
 	route(s, alerts.verb("/alerts/{id}:resolve", "resolve-alert", "End an alert by hand; its channels are notified"), a.changes(true))
 	route(s, alerts.get("/channels", "list-channels", "List the channels by namespace and name"), a.channels)
