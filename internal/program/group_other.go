@@ -1,6 +1,6 @@
 //go:build !unix
 
-package notify
+package program
 
 import "os/exec"
 
