@@ -9,9 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/store"
@@ -31,10 +29,10 @@ var (
 	ErrBusy = errors.New("it was changed at the same time")
 )
 
-// Bounds of values, in bytes. A shorter value cannot be masked without making every log unreadable.
+// Bounds of values, in bytes.
 const (
-	ValueMin = 6
-	ValueMax = 64 << 10
+	ValueMin = secret.ValueMin
+	ValueMax = secret.ValueMax
 )
 
 // triesMax bounds the repetitions of a change because another change came first.
@@ -88,15 +86,11 @@ func (b *Book) Set(ctx context.Context, namespace, name string, value []byte, by
 }
 
 func check(name string, value []byte) error {
-	switch {
-	case !IsName(name):
+	if !IsName(name) {
 		return fmt.Errorf("%.100q cannot be the name of a secret: it is 1 to 100 of A-Z a-z 0-9 _, and does not begin with a digit: %w", name, ErrInvalid)
-	case len(value) < ValueMin:
-		return fmt.Errorf("the value is shorter than %d bytes, so logs could not be masked: use a longer one: %w", ValueMin, ErrInvalid)
-	case len(value) > ValueMax:
-		return fmt.Errorf("the value is larger than %d bytes: put it into a file, and its key into a secret: %w", ValueMax, ErrInvalid)
-	case !utf8.Valid(value) || strings.IndexByte(string(value), 0) >= 0:
-		return fmt.Errorf("the value is no text (UTF-8 without NUL): encode it, for example in base64: %w", ErrInvalid)
+	}
+	if err := secret.CheckValue(value); err != nil {
+		return fmt.Errorf("%w: %w", err, ErrInvalid)
 	}
 	return nil
 }
