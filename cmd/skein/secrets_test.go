@@ -23,7 +23,7 @@ func TestSecretsAreHidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	before := w.env
-	w.env = append(before[:len(before):len(before)], "SKEIN_API_TOKEN=s3cret-token", "PGPASSWORD=s3cret-pg",
+	w.env = append(before[:len(before):len(before)], "SKEIN_API_TOKEN=s3cret-token", "SKEIN_VALUE_KEY=s3cret-value", "PGPASSWORD=s3cret-pg",
 		"https_proxy=http://ada:s3cret-proxy@proxy:3128", "BESIDE=seen")
 	p := w.server("--db", "sqlite:"+w.data+"/x.db?password=s3cret-flag", "--egress-proxy", "http://ada:s3cret-proxy@proxy:3128")
 	w.env = before

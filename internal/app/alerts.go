@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/notify"
@@ -13,7 +12,6 @@ import (
 
 // newSender makes the sender of the notices of this node's shards.
 func newSender(n *Node, shards int, database []egress.Own) *notify.Sender {
-	book := dbadmin.Secrets(n.cfg, n.store)
 	return notify.New(notify.Options{
 		Store: n.store,
 		Shards: func() (owned []dag.ShardID) {
@@ -25,8 +23,7 @@ func newSender(n *Node, shards int, database []egress.Own) *notify.Sender {
 			return owned
 		},
 		Secret: func(ctx context.Context, namespace, name string) ([]byte, error) {
-			value, _, err := book.Value(ctx, namespace, name)
-			return value, err
+			return n.secrets.Value(ctx, namespace, name, false)
 		},
 		Transport: func() (http.RoundTripper, error) {
 			t, err := egress.Transport(n.egressHere(n.egressRules(database)))

@@ -31,6 +31,7 @@ import (
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/notify"
 	"skein.dev/skein/internal/past"
+	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
@@ -55,10 +56,11 @@ type Node struct {
 	executor     *dispatch.Executor
 	watch        *trigger.Watch
 	sender       *notify.Sender
-	declared     func()        // called by the writer when triggers have changed
-	member       *membership   // nil: alone
-	logs         logs.Store    // beside the files of this node; nil: there is none
-	shipper      *logs.Shipper // nil: likewise
+	secrets      *provider.Chain // nil until the store is open
+	declared     func()          // called by the writer when triggers have changed
+	member       *membership     // nil: alone
+	logs         logs.Store      // beside the files of this node; nil: there is none
+	shipper      *logs.Shipper   // nil: likewise
 	engine       *engine.Engine
 	server       *server.Server
 	handler      http.Handler
@@ -157,6 +159,9 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if n.secrets, err = dbadmin.Providers(cfg, n.store, log); err != nil {
+		return err
+	}
 	n.resolve(database)
 	var life *engine.Life
 	var info store.Info
@@ -249,7 +254,7 @@ func engineConfig(n *Node, life *engine.Life) engine.Config {
 // n.engine must be set before worker.Link.Begin.
 func (n *Node) resolve(database []egress.Own) {
 	running := func() *engine.Engine { return n.engine }
-	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Book: dbadmin.Secrets(n.cfg, n.store), Artifacts: n.cfg.Artifacts, Engine: running,
+	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Secrets: n.secrets, Artifacts: n.cfg.Artifacts, Engine: running,
 		Kept:   &keptFiles{own: newArtifactSource(n.cfg), member: func() *membership { return n.member }},
 		Egress: func() egress.Rules { return n.egressRules(database) }, Here: n.egressHere})
 	n.executor = dispatch.NewExecutor(dispatch.ExecutorConfig{Resolver: n.resolver, Worker: n.worker, Shipper: n.shipper, Engine: running,

@@ -183,6 +183,7 @@ var logRemedies = map[string]string{
 	"shutdown_overdue":           "report it with the log; the next start recovers",
 	"start_trigger_failed":       "correct the trigger, or start its run by hand",
 	"start_triggers_failed":      "look at the database, and start the runs by hand",
+	"secret_provider_away":       "look at the provider of secrets with `skein doctor`; attempts that need it wait for up to 2 minutes",
 	"secret_key_missing":         "give the node the file with the key that the line names: `--secret-key-file FILE`",
 	"store_lost":                 "repair or free the disk; the node ends, and its next start continues",
 	"store_regressed":            "`skein doctor`; find out which commits the failover or the restore lost",

@@ -17,6 +17,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/identity"
+	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
@@ -108,7 +109,9 @@ type Config struct {
 	SMTP, SMTPFrom string
 	// SecretKeyFile holds the keys of secrets. "": a node on SQLite makes one, on PostgreSQL it has none.
 	SecretKeyFile string
-	Audit         Audit
+	// SecretProviders give the secrets that are not sealed in the database.
+	SecretProviders provider.Settings
+	Audit           Audit
 }
 
 // Value is one setting, as text, and where it came from.
@@ -213,7 +216,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(append(egressSettings(), append(healthSettings(), loopbackSetting(), secretKeySetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
+	}, append(append(egressSettings(), append(healthSettings(), loopbackSetting(), secretKeySetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/secret"
 )
 
@@ -138,6 +139,9 @@ func secretsIn(environ []byte) (spans []span) {
 	}
 	at := 0
 	for kv := range bytes.SplitSeq(environ, []byte{0}) {
+		if name, _, ok := bytes.Cut(kv, []byte("=")); ok && bytes.HasPrefix(name, []byte(provider.VariablePrefix)) {
+			spans = append(spans, span{at + len(name) + 1, at + len(kv)})
+		}
 		for _, name := range names {
 			if value, ok := bytes.CutPrefix(kv, []byte(name+"=")); ok && len(bytes.Trim(value, "\x00")) > 0 {
 				spans = append(spans, span{at + len(kv) - len(value), at + len(kv)})

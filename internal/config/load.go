@@ -161,7 +161,8 @@ func readFile(path string, text *configText) (*koanf.Koanf, string, error) {
 	return k, path, nil
 }
 
-// fileText gives a value of the config file as text; a list becomes "a,b", a map JSON.
+// fileText gives a value of the config file as text. A list of texts becomes "a,b". A map and a list of maps
+// become JSON.
 func fileText(k *koanf.Koanf, name string) string {
 	if text, is := structured(k.Raw()[name]); is {
 		return text
@@ -172,9 +173,10 @@ func fileText(k *koanf.Koanf, name string) string {
 	return k.String(name)
 }
 
-// structured gives a value of the config file that is no text and no list as JSON.
+// structured gives a value of the config file that is a map, or a list with one, as JSON.
 func structured(value any) (string, bool) {
-	if _, is := value.(map[string]any); !is {
+	isMap := func(v any) bool { _, is := v.(map[string]any); return is }
+	if all, is := value.([]any); !isMap(value) && !(is && slices.ContainsFunc(all, isMap)) {
 		return "", false
 	}
 	text, err := json.Marshal(value)

@@ -70,6 +70,7 @@ var descriptions = map[string]described{
 	"smtp_url":                 {meaning: "server that sends the mail of alerts: `smtp+starttls://USER@HOST:587`, `smtps://USER@HOST`, or `smtp://HOST` without encryption; the password is the secret `smtp` of the channel's namespace"},
 	"smtp_from":                {meaning: "sender of the mail of alerts, such as `Skein <skein@example.org>`"},
 	"secret_key_file":          {def: "on SQLite `DATA/access/secret.key`, made by the first `skein secret set`", meaning: "file with the key that secrets are sealed with, the same on every node of a cluster: 32 bytes in base64, a line; others must not be able to read it; it is read at each use"},
+	"secret_providers":         {meaning: "files, variables, programs and Vault that give [secrets](secrets.md#secrets-that-are-kept-elsewhere), in the order in which they are asked; in the file a list, else JSON"},
 	"token_file":               {meaning: "file with the token that is sent to nodes; others must not be able to read it; it is read again when a node refuses the token"},
 	"egress":                   {def: "`any` on loopback, else `public`", meaning: "addresses that http tasks may call: `any`, `public`, networks, or several with commas; of a worker: what its home node says"},
 	"egress_proxy":             {meaning: "proxy of http tasks: a URL, or `environment` for `HTTP_PROXY` and `HTTPS_PROXY`"},
@@ -113,7 +114,7 @@ func TestConfigPage(t *testing.T) {
 // unflagged are the settings without a flag: secrets, and those that few operators change.
 // TestFlagsOfSettings in cmd/skein compares the page with the commands.
 var unflagged = []string{
-	"recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "audit_key_file", "audit_checkpoints", "retention_audit",
+	"recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "secret_providers", "audit_key_file", "audit_checkpoints", "retention_audit",
 	"retention_keys_age", "retention_keys", "retention_calls_age", "retention_calls", "retention_fires_age", "retention_exceptions_age",
 	"retention_fires", "retention_days_age", "retention_backfills_age", "retention_backfills", "retention_versions",
 	"retention_records_age", "retention_records",

@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/local"
+	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/worker"
 )
 
@@ -25,6 +27,9 @@ func (c *Config) Protected() (paths []string) {
 	add(c.TLSKey)
 	add(c.TokenFile)
 	add(c.SecretKeyFile)
+	for _, file := range c.SecretProviders.Files() {
+		add(file)
+	}
 	add(c.Audit.KeyFile)
 	add(c.Audit.Checkpoints)
 	for i := range c.Auth.OIDC {
@@ -68,6 +73,14 @@ func (c *Config) Unwatched() []string {
 func secretKeySetting() setting {
 	return setting{name: "secret_key_file", def: text(""), credential: "secret-key",
 		set: func(c *Config, v string) error { return setPath(&c.SecretKeyFile, v) }}
+}
+
+// providerSetting lists the providers of secrets. Their own secrets are in files, so the value holds none.
+func providerSetting() setting {
+	return setting{name: "secret_providers", def: text(""), set: func(c *Config, v string) (err error) {
+		c.SecretProviders, err = provider.Parse(v, access.CheckNamespace)
+		return err
+	}}
 }
 
 // SecretKey returns the file of the key that secrets are sealed with; "": there is none. made reports whether

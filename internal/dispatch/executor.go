@@ -70,6 +70,8 @@ type handed struct {
 	given    bool // to the worker
 	held     bool // never started by this process
 	adopted  bool // an earlier process has started it
+	// unwant ends the waiting for what the job needs; nil: the job is not being resolved.
+	unwant context.CancelFunc
 }
 
 func (h *handed) id() engine.AttemptID {
@@ -104,9 +106,16 @@ func (x *Executor) Start(as []engine.Assignment) {
 
 // launch resolves an attempt and gives it to the worker.
 func (x *Executor) launch(h *handed) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	x.mu.Lock()
+	if h.unwant = cancel; h.cancel != 0 {
+		cancel()
+	}
+	x.mu.Unlock()
 	var job *worker.Job
-	err := x.resolver.surely(h.Run, func() (err error) {
-		job, err = x.resolver.job(context.Background(), &h.Assignment)
+	err := x.resolver.surely(ctx, h.Run, func() (err error) {
+		job, err = x.resolver.job(ctx, &h.Assignment)
 		return err
 	}, func(pause time.Duration) bool { return x.waits(h, pause) })
 	switch {
@@ -339,7 +348,9 @@ func (x *Executor) Cancel(cs []dag.Cancel) {
 		case h.held: // the attempt will not be started
 			x.wg.Go(func() { x.report(h, stoppedBefore(mode)) })
 		default:
-			h.cancel = max(h.cancel, mode)
+			if h.cancel = max(h.cancel, mode); h.unwant != nil {
+				h.unwant()
+			}
 		}
 	}
 }

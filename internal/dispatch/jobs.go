@@ -11,7 +11,9 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/remote"
+	"skein.dev/skein/internal/worker"
 )
 
 // jobs makes what workers elsewhere need of their assignments, as the executor does for its own.
@@ -23,15 +25,20 @@ var _ home.Jobs = jobs{}
 func (x *Executor) Jobs() home.Jobs { return jobs{x} }
 
 // Job implements home.Jobs.
-func (j jobs) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error) {
+func (j jobs) Job(ctx context.Context, a *engine.Assignment, quick bool) (*workerv1.Job, error) {
 	var is *resolved
-	err := j.x.resolver.surely(a.Run, func() (err error) {
-		is, err = j.x.resolver.resolve(ctx, a)
+	err := j.x.resolver.surely(ctx, a.Run, func() (err error) {
+		is, err = j.x.resolver.resolve(ctx, a, quick)
 		return err
 	}, j.x.stays)
 	switch {
+	case errors.Is(err, errUnwanted) && ctx.Err() != nil:
+		return nil, err
 	case errors.Is(err, errUnwanted):
 		return nil, home.ErrEnding
+	case errors.Is(err, provider.ErrSlow):
+		j.x.resolver.leave(a.Run)
+		return nil, home.ErrSlow
 	case err != nil:
 		return nil, err
 	}
@@ -72,6 +79,9 @@ func (j jobs) Names(ctx context.Context, run dag.RunID, t dag.TaskID) (home.Name
 
 // Refused implements home.Jobs.
 func (jobs) Refused(err error) dag.Result {
+	if errors.Is(err, errUnwanted) {
+		return stoppedBefore(worker.ModeTerm)
+	}
 	return dag.Result{State: dag.AttemptFailed, Cause: causeOf(err), Message: err.Error(), Finished: dag.Micro(time.Now())}
 }
 

@@ -17,8 +17,8 @@ import (
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/lru"
+	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/remote"
-	"skein.dev/skein/internal/sealed"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
@@ -50,9 +50,9 @@ func causeOf(err error) dag.Cause {
 
 // Config holds the dependencies of a Resolver.
 type Config struct {
-	Store store.Store
-	Book  *sealed.Book // nil: there are no secrets
-	Kept  Kept
+	Store   store.Store
+	Secrets Secrets // nil: there are none
+	Kept    Kept
 	// Artifacts is the folder that the nodes share for artifacts; "": each node has its own.
 	Artifacts string
 	// Engine returns the engine of this process. It must be set before worker.Link.Begin.
@@ -201,18 +201,30 @@ const (
 	askAgainLate = time.Second
 )
 
-// surely resolves until the store answers, because an outage of the store is no fault of the task. wait
-// pauses. It returns false if the job is no longer needed.
-func (r *Resolver) surely(run dag.RunID, resolve func() error, wait func(time.Duration) bool) error {
-	err := resolve()
-	for pause := askAgainSoon; errors.Is(err, store.ErrUnavailable) || errors.Is(err, errkind.ErrUnavailable); pause = min(2*pause, askAgainLate) {
-		if !wait(pause) {
+// surely resolves until the store answers, because an outage of the store is no fault of the task. It waits
+// for a provider of secrets for secretsAway. wait pauses. It returns false if the job is no longer needed.
+// The end of ctx means the same.
+func (r *Resolver) surely(ctx context.Context, run dag.RunID, resolve func() error, wait func(time.Duration) bool) error {
+	var since time.Time // of the first failure
+	for pause := askAgainSoon; ; pause = min(2*pause, askAgainLate) {
+		err := resolve()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return errUnwanted
+		case errors.Is(err, store.ErrUnavailable), errors.Is(err, errkind.ErrUnavailable):
+		case !errors.Is(err, provider.ErrAway), !since.IsZero() && time.Since(since) > secretsAway:
+			return err
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if !wait(pause) || ctx.Err() != nil {
 			return errUnwanted
 		}
 		r.leave(run) // resolve enters it again
-		err = resolve()
 	}
-	return err
 }
 
 // errUnwanted: the job is no longer wanted.
@@ -256,7 +268,7 @@ const (
 
 // job makes the job of an assignment that runs here.
 func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, error) {
-	is, err := r.resolve(ctx, a)
+	is, err := r.resolve(ctx, a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -290,8 +302,9 @@ type resolved struct {
 	instant time.Time       // the logical instant of the run
 }
 
-// resolve makes the job of an assignment, without the folder in which it runs.
-func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved, error) {
+// resolve makes the job of an assignment, without the folder in which it runs. If quick is true and a secret
+// needs a call to a provider, it returns an error that wraps provider.ErrSlow.
+func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, quick bool) (*resolved, error) {
 	row, err := r.enter(a)
 	if err != nil {
 		return nil, err
@@ -313,7 +326,7 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved
 	if err != nil {
 		return nil, err
 	}
-	used := secretsOf{ctx: ctx, book: r.cfg.Book, namespace: v.Namespace}
+	used := secretsOf{ctx: ctx, from: r.cfg.Secrets, namespace: v.Namespace, quick: quick}
 	res, err := v.Resolve(t, workflow.Inputs{Item: a.Graph.Item(a.Task),
 		RunID: a.Run.String(), Version: int(a.Version), Attempt: int(a.Token), Params: row.Params, TriggerTime: row.Instant().Time(),
 		Secret:  used.value,

@@ -6,27 +6,37 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"skein.dev/skein/internal/mask"
-	"skein.dev/skein/internal/sealed"
+	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/store"
 )
+
+// Secrets gives the values of secrets, as provider.Chain does.
+type Secrets interface {
+	Value(ctx context.Context, namespace, name string, quick bool) ([]byte, error)
+}
+
+// secretsAway bounds how long an attempt waits for a provider of secrets that does not answer.
+const secretsAway = 2 * time.Minute
 
 // secretsOf reads the secrets that an attempt uses, and remembers them so that they are masked.
 type secretsOf struct {
 	ctx       context.Context
-	book      *sealed.Book // nil: there are none
+	from      Secrets // nil: there are none
 	namespace string
+	quick     bool     // no call to a provider may be made
 	values    []string // each once
 	err       error    // the reason for which one of them cannot be read
 }
 
 func (s *secretsOf) value(name string) (string, error) {
-	if s.book == nil {
+	if s.from == nil {
 		s.err = errors.New("this process has no secrets")
 		return "", s.err
 	}
-	value, _, err := s.book.Value(s.ctx, s.namespace, name)
+	value, err := s.from.Value(s.ctx, s.namespace, name, s.quick)
 	if err != nil {
 		s.err = err
 		return "", err
@@ -39,12 +49,12 @@ func (s *secretsOf) value(name string) (string, error) {
 
 // hide returns the reason for which an attempt is not started, without the values of secrets. An error of an
 // expression may quote a part or a changed form of a value, which no mask finds. So hide keeps only the
-// position of the expression. An outage of the store is no fault of the task.
+// position of the expression. An outage of the store or of a provider is no fault of the task.
 func (s *secretsOf) hide(err error) error {
 	switch {
-	case s.err != nil && errors.Is(s.err, store.ErrUnavailable):
+	case s.err != nil && (errors.Is(s.err, store.ErrUnavailable) || errors.Is(s.err, provider.ErrSlow) || s.ctx.Err() != nil):
 		return s.err
-	case s.err != nil:
+	case s.err != nil: // also an absence of a provider, for which surely waits
 		return &notStarted{causeSecret, s.err}
 	case len(s.values) > 0:
 		place, _, _ := strings.Cut(err.Error(), ": ")

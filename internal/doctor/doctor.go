@@ -46,6 +46,7 @@ func Run(ctx context.Context, cfg *config.Config) []Check {
 		checks = append(checks, checkProcesses(ctx, cfg)...)
 	}
 	checks = append(checks, checkIdentity(ctx, cfg)...)
+	checks = append(checks, checkProviders(ctx, cfg)...)
 	return append(checks, checkPort(ctx, cfg), checkLoopback(cfg), checkLimits(cfg), checkThreads(), checkClock())
 }
 

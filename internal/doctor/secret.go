@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dbadmin"
@@ -25,4 +27,21 @@ func checkSecretKey(ctx context.Context, cfg *config.Config, st store.Secrets) C
 		c.Found = "sealed with key " + is.ID + ", which this node has"
 	}
 	return c
+}
+
+// checkProviders asks each provider of secrets of the settings whether it could give values.
+func checkProviders(ctx context.Context, cfg *config.Config) (all []Check) {
+	chain, err := dbadmin.Providers(cfg, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return []Check{{Name: "providers of secrets", State: Bad, Found: err.Error(), Remedy: "correct secret_providers"}}
+	}
+	for _, is := range chain.Check(ctx) {
+		c := Check{Name: "secrets of " + is.Name, State: Good, Found: is.Found + ", for " + strings.Join(is.Namespaces, ", ")}
+		if is.Err != nil {
+			c.State, c.Found = Warning, is.Err.Error()
+			c.Remedy = "correct the setting secret_providers, or the provider: tasks of " + strings.Join(is.Namespaces, ", ") + " that use one of its secrets wait, and fail after 2 minutes"
+		}
+		all = append(all, c)
+	}
+	return all
 }

@@ -1,6 +1,7 @@
 package home
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -81,6 +82,18 @@ type holding struct {
 	missing   bool      // the worker no longer holds it
 	over      bool      // its end was reported and accepted before it was delivered again: it is lost
 	at        time.Time // latest start
+
+	// unwant ends the making of its job, while a goroutine of its own makes it. unwanted says that the job is
+	// not needed any more.
+	unwant   context.CancelFunc
+	unwanted bool
+}
+
+// unneeded ends the making of the attempt's job. The caller holds the lock of the home.
+func (x *holding) unneeded() {
+	if x.unwanted = true; x.unwant != nil {
+		x.unwant()
+	}
 }
 
 // stop is an attempt that must end. seq is the answer that told the worker so; 0: none yet.
@@ -247,6 +260,7 @@ func (h *Home) detach(w *worker) {
 			if x.asked {
 				h.cfg.Jobs.Left(k.run)
 			}
+			x.unneeded()
 		}
 		for k := range w.uploads {
 			w.endUpload(k)
@@ -339,6 +353,7 @@ func (h *Home) Cancel(cs []dag.Cancel) {
 		k := key{c.Run, c.Task, c.Token}
 		if x := w.running[k]; x != nil {
 			x.affirmed = time.Time{}
+			x.unneeded()
 		}
 		w.stops = append(w.stops, stop{key: k, kill: c.Kill})
 		w.poke()

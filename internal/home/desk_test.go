@@ -2,6 +2,7 @@ package home_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 
@@ -17,11 +18,11 @@ type ending struct {
 	asked *atomic.Int64
 }
 
-func (e ending) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error) {
+func (e ending) Job(ctx context.Context, a *engine.Assignment, quick bool) (*workerv1.Job, error) {
 	if e.asked.Add(1) == 1 {
 		return nil, home.ErrEnding
 	}
-	return e.nothing.Job(ctx, a)
+	return e.nothing.Job(ctx, a, quick)
 }
 
 // TestEndingIsNoFailure: a process that ends before it has made the job of an attempt reports nothing about
@@ -34,6 +35,74 @@ func TestEndingIsNoFailure(t *testing.T) {
 	run := tn.submit(tn.apply("w", dag.Anywhere))
 	tn.until("the job was asked for", func() bool { return asked.Load() > 0 })
 	h.register("w", 1)
+	h.get(1)
+	h.end(h.running[0])
+	tn.until("the run has ended", func() bool { return tn.ended([]dag.RunID{run}) })
+}
+
+// slow makes the jobs of task t0 slowly: a call that may take long waits for the end of ctx, or for open.
+type slow struct {
+	nothing
+	open  chan struct{}
+	waits *atomic.Int64
+}
+
+func (s slow) Job(ctx context.Context, a *engine.Assignment, quick bool) (*workerv1.Job, error) {
+	switch {
+	case a.Name != "t0":
+	case quick:
+		return nil, home.ErrSlow
+	default:
+		s.waits.Add(1)
+		select {
+		case <-s.open:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return s.nothing.Job(ctx, a, quick)
+}
+
+// Refused says that an attempt was stopped if the making of its job was.
+func (s slow) Refused(err error) dag.Result {
+	if errors.Is(err, context.Canceled) {
+		return dag.Result{State: dag.AttemptStopped, Cause: dag.CauseStopped, Finished: 1}
+	}
+	return s.nothing.Refused(err)
+}
+
+// TestSlowJob: a job that takes long to make delays no other job of its worker, is given when it is made, and
+// a stop of its run ends the wait.
+func TestSlowJob(t *testing.T) {
+	t.Parallel()
+	s := slow{open: make(chan struct{}), waits: &atomic.Int64{}}
+	tn := newTown(t, 1, func(c *home.Config) { c.Jobs = s })
+	h := tn.hand(tn.nodes[0], "w", 8)
+	w := tn.apply("w", dag.Anywhere, dag.Anywhere, dag.Anywhere)
+	run := tn.submit(w)
+	h.get(2)
+	for len(h.running) > 0 {
+		if name := h.running[0].Task; name == 0 {
+			t.Fatal("the slow job was given before it was made")
+		}
+		h.end(h.running[0])
+	}
+	tn.until("the slow job is being made", func() bool { return s.waits.Load() == 1 })
+	stopped := tn.submit(w)
+	h.get(2)
+	tn.until("both slow jobs are being made", func() bool { return s.waits.Load() == 2 })
+	tn.somewhere("the run is stopped", func(e *engine.Engine) error {
+		return e.Do(t.Context(), engine.Command{Run: stopped, Intent: dag.IntentStop, Actor: "ada"})
+	})
+	for len(h.running) > 0 {
+		h.end(h.running[0])
+	}
+	tn.until("the run has ended although the job cannot be made", func() bool {
+		h.poll()
+		row, err := tn.store.Run(t.Context(), stopped)
+		return err == nil && row.State == dag.RunStopped
+	})
+	close(s.open)
 	h.get(1)
 	h.end(h.running[0])
 	tn.until("the run has ended", func() bool { return tn.ended([]dag.RunID{run}) })

@@ -123,14 +123,45 @@ func (h *Home) make(w *worker, most int) {
 	made := h.jobs(w, batch)
 	h.mu.Lock()
 	for i, x := range batch {
-		k := keyOf(&x.Assignment)
-		if job := made[i]; job != nil && w.out != nil && w.running[k] == x {
-			w.names.add(k, Names{job.Namespace, job.Workflow, job.Task, len(job.Artifacts) > 0}, x.affirmed)
-			w.out[k] = &errand{job: job}
-			w.offer(k)
-		}
+		w.made(x, made[i])
 	}
 	if len(w.ready) > 0 && w.takers == 0 {
+		w.poke()
+	}
+}
+
+// made stores the job of an attempt for the worker's next answer, if the worker still has the attempt. It
+// returns false if the worker does not.
+func (w *worker) made(x *holding, job *workerv1.Job) bool {
+	k := keyOf(&x.Assignment)
+	if w.out == nil || w.running[k] != x {
+		return false
+	}
+	if job != nil {
+		w.names.add(k, Names{job.Namespace, job.Workflow, job.Task, len(job.Artifacts) > 0}, x.affirmed)
+		w.out[k] = &errand{job: job}
+		w.offer(k)
+	}
+	return true
+}
+
+// makeAlone makes a job that may take long in a goroutine of its own, so that it delays no other job. A
+// cancellation of the attempt ends the wait.
+func (h *Home) makeAlone(w *worker, x *holding) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	h.mu.Lock()
+	x.unwant = cancel
+	if x.unwanted {
+		cancel()
+	}
+	h.mu.Unlock()
+	job := h.job(ctx, w, x, false)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x.unwant = nil; !w.made(x, job) {
+		h.cfg.Jobs.Left(x.Run) // the worker left the attempt while the job was being made
+	} else if len(w.ready) > 0 && w.takers == 0 {
 		w.poke()
 	}
 }
@@ -181,31 +212,57 @@ func (h *Home) take(w *worker) []*workerv1.Job {
 	return w.errands(true)
 }
 
-// jobs makes the jobs of attempts. A job is nil if it cannot be made; then the home reports the end of the
-// attempt, unless this process ends.
+// jobs makes the jobs of attempts. A job is nil if it is not made here: see job.
 func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
 	made := make([]*workerv1.Job, len(batch))
 	for i, x := range batch {
-		k := keyOf(&x.Assignment)
-		job, err := h.cfg.Jobs.Job(context.Background(), &x.Assignment)
-		if err == nil && len(job.Artifacts) > 0 && !w.deposits { // refused by name, never ignored
-			err = fmt.Errorf("task %s keeps artifacts, and worker %s has a version that cannot send them: use a newer one", x.Name, w.member.Name)
-		}
-		if errors.Is(err, ErrEnding) {
-			continue
-		}
-		if err == nil && job.Inputs && !w.fetches {
-			err = fmt.Errorf("task %s gets files of other tasks, and worker %s has a version that cannot fetch them: use a newer one", x.Name, w.member.Name)
-		}
-		if err == nil && len(job.Secrets) > 0 && !w.masks {
-			err = fmt.Errorf("task %s uses secrets, and worker %s has a version that does not mask them: use a newer one", x.Name, w.member.Name)
-		}
-		if err != nil {
-			go h.answerFor(w, failed(k, h.cfg.Jobs.Refused(err)))
-			continue
-		}
-		job.Attempt = wireAttempt(k)
-		made[i] = job
+		made[i] = h.job(context.Background(), w, x, true)
 	}
 	return made
+}
+
+// job makes the job of an attempt. It returns nil if the job cannot be made; then the home reports the end of
+// the attempt, unless this process ends. If quick is true and the job may take long, it returns nil, too, and
+// another goroutine makes the job.
+func (h *Home) job(ctx context.Context, w *worker, x *holding, quick bool) *workerv1.Job {
+	k := keyOf(&x.Assignment)
+	job, err := h.cfg.Jobs.Job(ctx, &x.Assignment, quick)
+	switch {
+	case errors.Is(err, ErrEnding):
+		return nil
+	case errors.Is(err, ErrSlow):
+		go h.makeAlone(w, x)
+		return nil
+	case err == nil:
+		err = w.cannot(x.Name, job)
+	}
+	if err != nil {
+		if ctx.Err() == nil || h.still(w, x) {
+			go h.answerFor(w, failed(k, h.cfg.Jobs.Refused(err)))
+		}
+		return nil
+	}
+	job.Attempt = wireAttempt(k)
+	return job
+}
+
+// still reports whether a worker is attached here and has an attempt.
+func (h *Home) still(w *worker, x *holding) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return w.made(x, nil)
+}
+
+// cannot returns the reason for which the version of a worker cannot run a job. Such a job is refused by
+// name, and no part of it is ignored.
+func (w *worker) cannot(task string, job *workerv1.Job) error {
+	switch {
+	case len(job.Artifacts) > 0 && !w.deposits:
+		return fmt.Errorf("task %s keeps artifacts, and worker %s has a version that cannot send them: use a newer one", task, w.member.Name)
+	case job.Inputs && !w.fetches:
+		return fmt.Errorf("task %s gets files of other tasks, and worker %s has a version that cannot fetch them: use a newer one", task, w.member.Name)
+	case len(job.Secrets) > 0 && !w.masks:
+		return fmt.Errorf("task %s uses secrets, and worker %s has a version that does not mask them: use a newer one", task, w.member.Name)
+	}
+	return nil
 }

@@ -183,6 +183,7 @@ func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
 	if x == nil || w.out == nil {
 		return
 	}
+	x.unneeded()
 	delete(w.running, k)
 	delete(w.out, k)
 	w.ended.add(k)

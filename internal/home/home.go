@@ -51,8 +51,9 @@ type Caller interface {
 
 // Jobs makes the jobs of assignments for workers.
 type Jobs interface {
-	// Job waits while the store does not answer. It returns ErrEnding if this process ends meanwhile.
-	Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error)
+	// Job waits while the store does not answer. It returns ErrEnding if this process ends meanwhile. If quick
+	// is true and the job needs what may be far away, such as a secret of a provider, it returns ErrSlow.
+	Job(ctx context.Context, a *engine.Assignment, quick bool) (*workerv1.Job, error)
 	// Refused returns the result of an attempt whose job could not be made.
 	Refused(err error) dag.Result
 	Files(ctx context.Context, w dag.WorkflowID, version int32) ([]*workerv1.File, error)
@@ -411,6 +412,9 @@ func (h *Home) Reset() {
 // ErrEnding means that this process ends and makes no more jobs. The attempt has not ended. The next home of
 // its worker makes the job.
 var ErrEnding = errors.New("this process ends")
+
+// ErrSlow means that a job needs a call that may take long.
+var ErrSlow = errors.New("the job may take long to make")
 
 // errAway means that the worker is not attached here, or not under that lease any more.
 var errAway = errors.New("the worker is not attached to this node")
