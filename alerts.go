@@ -18,6 +18,7 @@ func NewAlerts(c *Client) Alerts { return Alerts{c} }
 type AlertFilter struct {
 	Namespace string // "": all
 	Workflow  string // NAME or NAMESPACE/NAME; "": all
+	State     string // open, acknowledged or resolved; "": as All says
 	All       bool   // also those that are resolved
 }
 
@@ -27,7 +28,7 @@ func (a Alerts) List(ctx context.Context, f AlertFilter, cursor string, limit in
 	if k.query = pageQuery(cursor, limit); k.query == nil {
 		k.query = url.Values{}
 	}
-	for name, value := range map[string]string{"namespace": f.Namespace, "workflow": f.Workflow} {
+	for name, value := range map[string]string{"namespace": f.Namespace, "workflow": f.Workflow, "state": f.State} {
 		if value != "" {
 			k.query.Set(name, value)
 		}

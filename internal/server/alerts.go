@@ -54,6 +54,7 @@ type listAlertsIn struct {
 	Page
 	Namespace string `query:"namespace" maxLength:"63" doc:"Only alerts of this namespace."`
 	Workflow  string `query:"workflow" maxLength:"200" doc:"Only alerts of this workflow: NAME or NAMESPACE/NAME."`
+	State     string `query:"state" enum:"open,acknowledged,resolved" doc:"Only alerts in this state."`
 	All       bool   `query:"all" doc:"Also alerts that are resolved."`
 }
 
@@ -66,7 +67,7 @@ func (a alerting) list(ctx context.Context, in *listAlertsIn) (*jsonOut[api.List
 	if err != nil {
 		return nil, err
 	}
-	q := store.IncidentQuery{Over: in.All, Limit: in.Limit + 1}
+	q := store.IncidentQuery{State: in.State, Over: in.All || in.State == store.IncidentResolved, Limit: in.Limit + 1}
 	if text != "" {
 		at, id, _ := strings.Cut(text, "/")
 		n, failed := strconv.ParseInt(at, 10, 64)

@@ -102,8 +102,9 @@ type ChannelKey struct{ Namespace, Name string }
 type IncidentQuery struct {
 	Namespaces []string // nil: all
 	Workflow   dag.WorkflowID
-	Over       bool // also those that are over
-	Counting   bool // also those of which no channel was notified
+	Over       bool   // also those that are over
+	Counting   bool   // also those of which no channel was notified
+	State      string // "": any
 	Before     dag.Micros
 	BeforeID   uuid.UUID // with Before: the last one of the page before
 	Limit      int

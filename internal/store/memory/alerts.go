@@ -182,7 +182,7 @@ func (e *alerts) Incidents(ctx context.Context, q store.IncidentQuery) ([]store.
 		hidden := n.State == store.IncidentCounting || n.State == store.IncidentPassed
 		return (q.Before == 0 || n.Created < q.Before || n.Created == q.Before && bytes.Compare(n.ID[:], q.BeforeID[:]) < 0) &&
 			(q.Namespaces == nil || slices.Contains(q.Namespaces, n.Namespace)) && (q.Workflow == 0 || n.Workflow == q.Workflow) &&
-			(q.Over || n.Ended == 0) && (q.Counting || !hidden)
+			(q.Over || n.Ended == 0) && (q.Counting || !hidden) && (q.State == "" || n.State == q.State)
 	})
 	slices.SortFunc(found, func(a, b store.Incident) int {
 		return cmp.Or(cmp.Compare(b.Created, a.Created), bytes.Compare(b.ID[:], a.ID[:]))

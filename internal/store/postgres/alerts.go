@@ -117,7 +117,7 @@ func (e alerts) Incidents(ctx context.Context, q store.IncidentQuery) ([]store.I
 		before = math.MaxInt64
 	}
 	in := store.AuditQuery{Namespaces: q.Namespaces}
-	a := args{}.int8(before).id(dag.RunID(q.BeforeID)).text(in.In()).int8(int64(q.Workflow)).flag(q.Counting).int8(int64(q.Limit))
+	a := args{}.int8(before).id(dag.RunID(q.BeforeID)).text(in.In()).int8(int64(q.Workflow)).flag(q.Counting).int8(int64(q.Limit)).text(q.State)
 	name := "incidentsOpen"
 	if q.Over {
 		name = "incidents"

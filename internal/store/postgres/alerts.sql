@@ -48,14 +48,14 @@ SELECT id, shard, workflow, namespace, rule, state, revision, created, modified,
 -- name: incidents
 SELECT id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data FROM incident
 WHERE (created, id) < ($1::bigint, $2::uuid) AND ($3::text = '*' OR strpos($3, '<' || namespace || '>') > 0) AND ($4::bigint = 0 OR workflow = $4)
-  AND ($5::boolean OR state NOT IN ('counting', 'passed'))
+  AND ($5::boolean OR state NOT IN ('counting', 'passed')) AND ($7::text = '' OR state = $7)
 ORDER BY created DESC, id DESC LIMIT $6::bigint;
 
 -- name: incidentsOpen
 -- The open ones are few: an index holds only them, and they are sorted. The sum keeps the planner from the index of all incidents.
 SELECT id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data FROM incident
 WHERE ended = 0 AND (created + 0, id) < ($1::bigint, $2::uuid) AND ($3::text = '*' OR strpos($3, '<' || namespace || '>') > 0) AND ($4::bigint = 0 OR workflow = $4)
-  AND ($5::boolean OR state NOT IN ('counting', 'passed'))
+  AND ($5::boolean OR state NOT IN ('counting', 'passed')) AND ($7::text = '' OR state = $7)
 ORDER BY created + 0 DESC, id DESC LIMIT $6::bigint;
 
 -- name: notices

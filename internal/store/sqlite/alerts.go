@@ -129,7 +129,7 @@ func (e alerts) Incidents(ctx context.Context, q store.IncidentQuery) ([]store.I
 	if q.Over {
 		name = "incidents"
 	}
-	return list(e.d, ctx, name, []any{before, id[:], in.In(), int64(q.Workflow), q.Counting, int64(q.Limit)}, scanIncident)
+	return list(e.d, ctx, name, []any{before, id[:], in.In(), int64(q.Workflow), q.Counting, int64(q.Limit), q.State}, scanIncident)
 }
 
 // Notices implements store.Alerts.

@@ -13,14 +13,14 @@ SELECT id, shard, workflow, namespace, rule, state, revision, created, modified,
 -- name: incidents
 SELECT id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data FROM incident
 WHERE created <= ?1 AND (created, id) < (?1, ?2) AND (?3 = '*' OR instr(?3, '<' || namespace || '>') > 0) AND (?4 = 0 OR workflow = ?4)
-  AND (?5 OR state NOT IN ('counting', 'passed'))
+  AND (?5 OR state NOT IN ('counting', 'passed')) AND (?7 = '' OR state = ?7)
 ORDER BY created DESC, id DESC LIMIT +?6;
 
 -- name: incidentsOpen
 -- The open ones are few: an index holds only them, and they are sorted.
 SELECT id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data FROM incident INDEXED BY incident_open
 WHERE ended = 0 AND (created, id) < (?1, ?2) AND (?3 = '*' OR instr(?3, '<' || namespace || '>') > 0) AND (?4 = 0 OR workflow = ?4)
-  AND (?5 OR state NOT IN ('counting', 'passed'))
+  AND (?5 OR state NOT IN ('counting', 'passed')) AND (?7 = '' OR state = ?7)
 ORDER BY created DESC, id DESC LIMIT +?6;
 
 -- name: notices

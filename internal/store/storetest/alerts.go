@@ -158,6 +158,9 @@ func incidentsListed(b *bed) {
 		"of a namespace":    {store.IncidentQuery{Limit: 9, Namespaces: []string{"shop", "sho"}}, []store.Incident{one}},
 		"of no namespace":   {store.IncidentQuery{Limit: 9, Namespaces: []string{}}, nil},
 		"of a workflow":     {store.IncidentQuery{Limit: 9, Workflow: 6}, []store.Incident{two}},
+		"open in state":     {store.IncidentQuery{Limit: 9, State: store.IncidentOpen}, []store.Incident{two, one}},
+		"over in state":     {store.IncidentQuery{Limit: 9, Over: true, State: store.IncidentResolved}, []store.Incident{over}},
+		"in no such state":  {store.IncidentQuery{Limit: 9, Over: true, State: store.IncidentAcknowledged}, nil},
 		"of other workflow": {store.IncidentQuery{Limit: 9, Workflow: 7, Over: true, Counting: true}, nil},
 	} {
 		all, err := b.s.Incidents(b.ctx, want.q)
