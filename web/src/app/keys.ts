@@ -21,6 +21,10 @@ export function nameOf(e: KeyboardEvent): string {
   return e.ctrlKey || e.metaKey ? `Ctrl-${main.toLowerCase()}` : main
 }
 
+/** The handler of a key that was added last. */
+const find = (key: string): Handler | undefined =>
+  key === '' ? undefined : layers.findLast((layer) => layer.current[key])?.current[key]
+
 export function onKey(e: KeyboardEvent, now = Date.now()) {
   if (e.altKey || e.isComposing) return
   const name = nameOf(e)
@@ -30,9 +34,9 @@ export function onKey(e: KeyboardEvent, now = Date.now()) {
   // A dialog or a menu has the keyboard to itself, except for what it asks for.
   const modal = document.querySelector('.overlay, .popover')
   const chord = now - firstAt < chordTime ? `${first} ${name}` : ''
-  for (const layer of [...layers].reverse()) {
-    const handler = layer.current[chord] ?? layer.current[name]
-    if (!handler || (modal && !name.startsWith('Ctrl-'))) continue
+  // A chord of the shell comes before a single key of the page: g r goes to the runs, also where r recovers.
+  const handler = find(chord) ?? find(name)
+  if (handler && (!modal || name.startsWith('Ctrl-'))) {
     e.preventDefault()
     first = ''
     handler(e)
