@@ -26,6 +26,10 @@ export function allows(me: Me | undefined, verb: string, namespace: string): boo
   )
 }
 
+/** Tells whether a caller has a verb in some namespace. A caller who is not known yet has every verb. */
+export const hasSomewhere = (me: Me | undefined, verb: string): boolean =>
+  !me || Object.values(me.verbs).some((verbs) => verbs?.includes(verb))
+
 /** Tells whether the user of the page has a verb in a namespace. */
 export function useCan(): (verb: string, namespace: string) => boolean {
   const me = useMe()

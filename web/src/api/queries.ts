@@ -2,6 +2,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { liveKey } from '../live/live'
 import { get, path, type Query, workflowPath } from './client'
+import { hasSomewhere, useMe } from './me'
 import type * as T from './types'
 
 export const quick = 5_000
@@ -59,6 +60,19 @@ export const useQueues = () =>
     queryFn: ({ signal }) => get<T.ListQueue>('/queues', { limit: 1000 }, signal),
     refetchInterval: quick,
   })
+
+const openAlertsMax = 100
+
+/** The newest alerts that are not over. Without the right to see alerts there are none. */
+export function useOpenAlerts(workflow?: string) {
+  const me = useMe()
+  return useQuery({
+    queryKey: liveKey([workflow ? `workflow ${workflow}` : 'runs'], 'alerts', workflow ?? ''),
+    queryFn: ({ signal }) => get<T.ListAlert>('/alerts', { workflow, limit: openAlertsMax }, signal),
+    refetchInterval: slow,
+    enabled: me !== undefined && hasSomewhere(me, 'alert.read'),
+  })
+}
 
 /** Reads pages of a list until it ends, or until there are enough. */
 export async function all<I>(where: string, query: Query, signal: AbortSignal, max = 5000): Promise<I[]> {

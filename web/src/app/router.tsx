@@ -120,6 +120,17 @@ const routes = [
   }),
   createRoute({
     getParentRoute: parent,
+    path: '/alerts',
+    validateSearch: only('state', 'workflow', 'cursor'),
+    component: lazyRouteComponent(() => import('../pages/alerts'), 'Alerts'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/alerts/$id',
+    component: lazyRouteComponent(() => import('../pages/alert'), 'AlertPage'),
+  }),
+  createRoute({
+    getParentRoute: parent,
     path: '/backfills',
     validateSearch: only('state'),
     component: lazyRouteComponent(() => import('../pages/backfills'), 'Backfills'),
@@ -174,6 +185,12 @@ const routes = [
     path: '/admin/secrets',
     validateSearch: only('q'),
     component: lazyRouteComponent(() => import('../pages/admin/secrets'), 'Secrets'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/admin/channels',
+    validateSearch: only('q', 'kind'),
+    component: lazyRouteComponent(() => import('../pages/admin/channels'), 'Channels'),
   }),
   createRoute({
     getParentRoute: parent,

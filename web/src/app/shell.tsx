@@ -2,7 +2,7 @@ import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-route
 import { useState } from 'react'
 import { basePath } from '../api/client'
 import { useMe } from '../api/me'
-import { useRuns, useWorkflows } from '../api/queries'
+import { useOpenAlerts, useRuns, useWorkflows } from '../api/queries'
 import { Dialog, Menu, Toasts } from '../kit/dialog'
 import { clock } from '../kit/format'
 import { Icon } from '../kit/icons'
@@ -10,7 +10,7 @@ import { Button } from '../kit/parts'
 import { useLive } from '../live/live'
 import { keyTable, useKeys } from './keys'
 import { useLeave } from './leave'
-import { useNamespace } from './namespace'
+import { useNamespace, within } from './namespace'
 import { Palette } from './palette'
 import { usePreference } from './preferences'
 
@@ -34,6 +34,7 @@ export function Shell() {
     '/': () => document.querySelector<HTMLInputElement>('[data-filter]')?.focus(),
     Escape: () => void navigate({ to: '..' }),
     y: () => void navigator.clipboard?.writeText(location.href),
+    'g a': () => void navigate({ to: '/alerts' }),
     ...Object.fromEntries(places.map((p) => [`g ${p.key}`, () => void navigate({ to: p.to })])),
   })
   return (
@@ -55,6 +56,7 @@ export function Shell() {
           <kbd>Ctrl-K</kbd>
         </button>
         <Fresh />
+        <AlertsBadge />
         <ApprovalsBadge />
         <Settings onHelp={() => setHelp(true)} />
       </header>
@@ -165,6 +167,19 @@ function Staleness() {
         {words[state][1]} As of {clock(asOf)}.
       </p>
     </div>
+  )
+}
+
+function AlertsBadge() {
+  const [ns] = useNamespace()
+  const { data } = useOpenAlerts()
+  const n = (data?.items ?? []).filter((a) => within(ns, a.namespace)).length
+  return (
+    <Link to="/alerts" className="badge" title="Alerts that are not over">
+      <Icon name="bell" />
+      <span>Alerts</span>
+      {n > 0 ? <b>{data?.next ? `${n}+` : n}</b> : null}
+    </Link>
   )
 }
 

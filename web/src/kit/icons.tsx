@@ -37,6 +37,7 @@ const paths: Record<string, string> = {
   back: 'M13 8H3.5M7 4L3 8l4 4',
   warn: 'M8 2.8l5.8 10.4H2.2zM8 6.5v3M8 11.4h.01',
   info: 'M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11M8 7.5v3.2M8 5.2h.01',
+  bell: 'M4.5 11V7.2a3.5 3.5 0 0 1 7 0V11l1.2 1.5H3.3zM7 14h2',
   keyboard: 'M2 4.5h12v7H2zM4.5 7h.01M7 7h.01M9.5 7h.01M11.8 7h.01M5 9.5h6',
 }
 

@@ -44,6 +44,12 @@ export const looks: Record<string, Look> = {
   expired: look('calm', 'outline', 'clock', 'Expired'),
   refused: look('bad', 'outline', 'barred', 'Refused'),
   revoked: look('over', 'solid', 'stop', 'Revoked'),
+  // Alerts, and what their channels are told.
+  open: look('bad', 'solid', 'bell', 'Open'),
+  acknowledged: look('warn', 'outline', 'bell', 'Acknowledged'),
+  resolved: look('good', 'solid', 'check', 'Resolved'),
+  passed: look('over', 'dashed', 'diamond', 'Passed'),
+  sent: look('good', 'solid', 'check', 'Sent'),
 }
 
 export const lookOf = (state: string): Look =>

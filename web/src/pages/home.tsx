@@ -2,8 +2,8 @@ import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { get, path, send } from '../api/client'
 import { useCan } from '../api/me'
-import { useExplain, useNext, useNodes, useQueues, useRuns, useStatus } from '../api/queries'
-import type { Fire, Instant, ListFire, Queue, Run } from '../api/types'
+import { useExplain, useNext, useNodes, useOpenAlerts, useQueues, useRuns, useStatus } from '../api/queries'
+import type { Alert, Fire, Instant, ListFire, Queue, Run } from '../api/types'
 import { runVerb } from '../api/verbs'
 import { useNamespace, within } from '../app/namespace'
 import { toast } from '../kit/dialog'
@@ -13,6 +13,8 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, Mark, RunLink, State, useNow, WorkflowLink } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey, useLive, useWatch } from '../live/live'
+import { byWorkflow } from './alertdata'
+import { AlertMark } from './alertparts'
 import { Head } from './head'
 import { failing, hours, telling } from './homedata'
 import { crowded, waitersOf } from './queuedata'
@@ -34,10 +36,12 @@ export function Home() {
   const queues = useQueues()
   // Tasks that wait for a queue are of runs that are running. Queues are of no namespace.
   const full = crowded(queues.data?.items ?? []).filter((q) => q.tasks.waiting > 0 || q.state !== 'active')
+  const open = (useOpenAlerts().data?.items ?? []).filter((a) => within(ns, a.namespace))
+  const alerts = byWorkflow(open)
   return (
     <>
       <Head title="Now" label="Home">
-        <Tally failing={failed.length} late={late.length} waiting={stuck.length} />
+        <Tally failing={failed.length} late={late.length} waiting={stuck.length} alerts={open.length} />
       </Head>
       <Panel
         title="Failing now"
@@ -57,7 +61,7 @@ export function Home() {
           {() => (
             <ul className="alarms">
               {failed.slice(0, shownMax).map((f) => (
-                <Failing key={f.run.id} run={f.run} times={f.times} />
+                <Failing key={f.run.id} run={f.run} times={f.times} alerts={alerts.get(f.run.workflow)} />
               ))}
             </ul>
           )}
@@ -132,13 +136,24 @@ function Fine({ text }: { text: string }) {
   )
 }
 
-function Tally({ failing, late, waiting }: { failing: number; late: number; waiting: number }) {
+function Tally({
+  failing,
+  late,
+  waiting,
+  alerts,
+}: {
+  failing: number
+  late: number
+  waiting: number
+  alerts: number
+}) {
   const { data } = useStatus()
   const { asOf } = useLive()
   const runs = data?.runs as Record<string, number> | undefined
   const number = (states: string[]) => states.reduce((sum, s) => sum + (runs?.[s] ?? 0), 0)
   const tiles = [
     { state: 'failed', n: failing, text: 'failing', to: '/runs', search: { state: 'failed' } },
+    { state: 'open', n: alerts, text: alerts === 1 ? 'alert' : 'alerts', to: '/alerts', search: {} },
     { state: 'late', n: late, text: 'late or missed', to: '/schedules/missed', search: {} },
     { state: 'waiting', n: waiting, text: 'waiting', to: '/runs', search: { state: 'waiting' } },
     {
@@ -178,7 +193,7 @@ function Tally({ failing, late, waiting }: { failing: number; late: number; wait
   )
 }
 
-function Failing({ run, times }: { run: Run; times: number }) {
+function Failing({ run, times, alerts }: { run: Run; times: number; alerts: Alert[] | undefined }) {
   const { run: act } = useToastVerb()
   const explain = useExplain(run.id)
   return (
@@ -186,7 +201,7 @@ function Failing({ run, times }: { run: Run; times: number }) {
       <Mark state="failed" />
       <div className="grow">
         <WorkflowLink name={run.workflow} />
-        {times > 1 ? <span className="sub"> · {times} in a row</span> : null}
+        {times > 1 ? <span className="sub"> · {times} in a row</span> : null} <AlertMark alerts={alerts} />
         <Reasons reasons={explain.data?.reasons} fallback={run.message ?? ''} />
         <Printed run={run} />
       </div>

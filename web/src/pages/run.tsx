@@ -12,6 +12,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, Command, Copy, exactly, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
 import { isActive, taskOrder } from '../kit/states'
 import { useWatch } from '../live/live'
+import { AlertsOf } from './alertparts'
 import { Head } from './head'
 import { Reasons } from './reasons'
 import { ReplayView } from './replay'
@@ -151,6 +152,7 @@ function RunHead({ run }: { run: Run }) {
     >
       <p className="row facts-line">
         <State state={run.state} />
+        {run.state === 'succeeded' ? null : <AlertsOf workflow={run.workflow} />}
         {run.intent !== 'run' && isActive(run.state) ? (
           <span className="sub">asked to {run.intent}</span>
         ) : null}

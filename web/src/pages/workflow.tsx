@@ -11,6 +11,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, exactly, RunLink, Span, State } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
+import { AlertsOf } from './alertparts'
 import { GridOf } from './grid'
 import { Head } from './head'
 import { ScheduleTable } from './schedules'
@@ -83,7 +84,7 @@ function Top({ w }: { w: Definition }) {
       label={w.workflow}
       title={
         <>
-          {w.workflow} <State state={w.state} />
+          {w.workflow} <State state={w.state} /> <AlertsOf workflow={w.workflow} />
         </>
       }
       actions={

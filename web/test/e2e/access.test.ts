@@ -1,15 +1,45 @@
 // The page for people who do not see it well, use no pointer, or hold it in one hand: axe, keys, small screens.
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, type ExpectStatic, expect, test } from 'vitest'
-import { apply, axe, call, contextOf, ended, goTo, idle, launch, open, type Server, serve } from './harness'
+import {
+  apply,
+  ask,
+  axe,
+  call,
+  contextOf,
+  ended,
+  goTo,
+  idle,
+  launch,
+  open,
+  type Server,
+  serve,
+} from './harness'
 
 let server: Server
 let browser: Browser
 let failed = ''
+let alert = ''
 
 beforeAll(async () => {
   server = await serve()
   browser = await launch()
+  await apply(
+    server.base,
+    'watched',
+    'name: watched\nalerts: [{on: failed, to: ops}]\ntasks: {a: {run: "exit 1"}}\n',
+  )
+  const watched = await call(server.base, '/runs', { workflow: 'watched' })
+  expect(await ended(server.base, watched.id)).toBe('failed')
+  const log = {
+    method: 'PUT',
+    headers: { 'Content-Type': 'application/json' },
+    body: '{"config":{"log":{}}}',
+  }
+  expect((await ask(`${server.base}/api/v1/channels/default/ops`, log)).status).toBe(200)
+  const alerts = await (await ask(`${server.base}/api/v1/alerts`)).json()
+  alert = (alerts as { items: { id: string }[] }).items[0]?.id as string
+  // The newest failed run: the flow by keys opens the first one of the list.
   const { id } = await call(server.base, '/runs', { workflow: 'job-center', params: { fail: 't4' } })
   expect(await ended(server.base, id)).toBe('failed')
   failed = id
@@ -24,7 +54,7 @@ const at = (c: BrowserContext, path: string): Promise<Page> => open(c, server.ba
 
 const today = new Date().toISOString().slice(0, 13)
 
-/** FAILED stands for the run that failed. */
+/** FAILED stands for the run that failed, ALERT for an alert. */
 const pages = [
   '/',
   '/workflows',
@@ -47,6 +77,8 @@ const pages = [
   `/schedules/calendar?from=${today}`,
   '/schedules/calendar?view=month',
   '/approvals',
+  '/alerts',
+  '/alerts/ALERT',
   '/backfills',
   '/backfills/new',
   '/admin/me',
@@ -55,6 +87,7 @@ const pages = [
   '/admin/roles?role=operator',
   '/admin/tokens',
   '/admin/secrets',
+  '/admin/channels',
   '/admin/sessions',
   '/admin/audit',
   '/queues',
@@ -114,7 +147,7 @@ describe.concurrent('no accessibility fault and no forbidden request, in both th
   test.for(pages)('%s', async (where, { expect }) => {
     const page = free.pop() ?? (await shared.context.newPage())
     await page.setViewportSize({ width: 1440, height: 900 })
-    await goTo(page, server.base + where.replaceAll('FAILED', failed))
+    await goTo(page, server.base + where.replaceAll('FAILED', failed).replace('ALERT', alert))
     await page.evaluate(axe) // the policy of the page forbids scripts that are added to it; the debugger may run one
     await inBothThemes(expect, page, 'light', '1440 px')
     await page.setViewportSize({ width: 390, height: 844 })

@@ -38,6 +38,13 @@ const pages: { path: string; reads: RegExp; empty: string; full: RegExp | string
   { path: '/schedules/missed', reads: /\/fires/, empty: 'No instant had this outcome', full: 'No instant' },
   { path: '/backfills', reads: /\/backfills\?/, empty: 'No backfill is kept', full: 'No backfill' },
   { path: '/approvals', reads: /\/runs\?.*state=suspended/, empty: 'Nothing waits', full: 'Nothing waits' },
+  { path: '/alerts', reads: /\/alerts\?/, empty: 'No alert is open', full: 'No alert is open' },
+  {
+    path: '/admin/channels',
+    reads: /\/channels/,
+    empty: 'There is no channel yet',
+    full: 'There is no channel yet',
+  },
   { path: '/admin/users', reads: /\/users\?/, empty: 'There is no user yet', full: 'service' },
   { path: '/admin/tokens', reads: /\/tokens/, empty: 'There is no token yet', full: /no token yet|Valid/ },
   { path: '/admin/secrets', reads: /\/secrets/, empty: 'There is no secret yet', full: 'no secret yet' },

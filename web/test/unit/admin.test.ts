@@ -5,12 +5,12 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { act, createElement } from 'react'
 import { createRoot } from 'react-dom/client'
 import { expect, test, vi } from 'vitest'
+import { hasSomewhere } from '../../src/api/me'
 import type { Me, Session, Token } from '../../src/api/types'
 import { placeOf, runOf } from '../../src/pages/admin/audit'
 import {
   agentOf,
   daysOn,
-  hasSomewhere,
   inOrder,
   lacking,
   newPassword,

@@ -71,10 +71,6 @@ export function useNamespaces(me: Me | undefined): string[] {
   return [...names].sort()
 }
 
-/** Whether the caller has a verb in some namespace. A caller who is not known yet has every verb. */
-export const hasSomewhere = (me: Me | undefined, verb: string): boolean =>
-  !me || Object.values(me.verbs).some((verbs) => verbs?.includes(verb))
-
 /** The verbs of a role that the caller does not have in a namespace, so that it cannot give the role there. */
 export function lacking(me: Me | undefined, role: Pick<Role, 'verbs'>, namespace: string): string[] {
   if (!me) return []

@@ -1,7 +1,7 @@
 // Who has which role where: the roles of a user, and how to grant and revoke one.
 import { useState } from 'react'
 import { path, post, send } from '../../api/client'
-import { useMe } from '../../api/me'
+import { hasSomewhere, useMe } from '../../api/me'
 import type { Binding, User } from '../../api/types'
 import { useVerb } from '../../api/verbs'
 import { Dialog, toast } from '../../kit/dialog'
@@ -9,7 +9,7 @@ import { Panel } from '../../kit/panel'
 import { Ago, Button, Clock } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
 import { Confirm, type Question, VerbButton } from '../../kit/verbs'
-import { hasSomewhere, roleText, useBindings, useRoles, whereOf } from './data'
+import { roleText, useBindings, useRoles, whereOf } from './data'
 import { GrantFields, noGrant, refOf } from './grantfields'
 
 /** The roles of a user. Who gave them is known to those who may give roles. */

@@ -1,0 +1,174 @@
+// The kinds of channels that have a form, and how a form and a configuration become each other.
+
+/** A field takes a text, the name of a secret, either of them, or a list with one entry a line. */
+export type Field = {
+  name: string
+  label: string
+  hint: string
+  takes: 'text or secret' | 'secret' | 'list'
+  required?: boolean
+}
+
+const webhookURL: Field = {
+  name: 'url',
+  label: 'Address',
+  hint: 'https://…',
+  takes: 'text or secret',
+  required: true,
+}
+
+export const kinds: Record<string, { does: string; fields: Field[] }> = {
+  webhook: {
+    does: 'posts JSON to an address',
+    fields: [
+      webhookURL,
+      {
+        name: 'secret',
+        label: 'Secret that signs the messages',
+        hint: 'Without one, the receiver cannot know the sender.',
+        takes: 'secret',
+      },
+    ],
+  },
+  slack: {
+    does: 'posts to Slack, Mattermost or Rocket.Chat',
+    fields: [
+      {
+        name: 'url',
+        label: 'Secret with the address',
+        hint: 'The address of the incoming webhook is a password: set it as a secret first.',
+        takes: 'secret',
+        required: true,
+      },
+    ],
+  },
+  email: {
+    does: 'sends mail',
+    fields: [
+      {
+        name: 'to',
+        label: 'Recipients',
+        hint: 'One address a line. The settings smtp_url and smtp_from of the node name the server.',
+        takes: 'list',
+        required: true,
+      },
+      {
+        name: 'password',
+        label: 'Secret with the password of the server',
+        hint: 'Default: the secret smtp of the namespace.',
+        takes: 'secret',
+      },
+    ],
+  },
+  command: {
+    does: 'runs a program on the node that sends',
+    fields: [
+      {
+        name: 'run',
+        label: 'Program and arguments',
+        hint: 'One argument a line. The node must permit it with alert_commands.',
+        takes: 'list',
+        required: true,
+      },
+    ],
+  },
+  log: { does: 'writes into the log of the node that sends', fields: [] },
+}
+
+export type Config = Record<string, unknown>
+
+const isObject = (v: unknown): v is Config => typeof v === 'object' && v !== null && !Array.isArray(v)
+
+/** The kind of a configuration. One with none or with several has none. */
+export function kindOf(config: unknown): string | undefined {
+  const names = isObject(config) ? Object.keys(config) : []
+  return names.length === 1 ? names[0] : undefined
+}
+
+/** The name of the secret that a value refers to. */
+function secretOf(value: unknown): string | undefined {
+  if (!isObject(value) || Object.keys(value).length !== 1) return undefined
+  return typeof value.secret === 'string' ? value.secret : undefined
+}
+
+/** A secret in a field that takes a text too is written so. */
+const secretMark = 'secret:'
+
+/** The texts of the fields, or nothing if the form could not keep all of the configuration. */
+export function textsOf(config: unknown): Record<string, string> | undefined {
+  const kind = kindOf(config)
+  const form = kinds[kind ?? '']
+  const values = isObject(config) ? config[kind ?? ''] : undefined
+  if (!form || !isObject(values)) return undefined
+  const out: Record<string, string> = {}
+  for (const [name, value] of Object.entries(values)) {
+    const text = textOf(form.fields.find((f) => f.name === name)?.takes, value)
+    if (text === undefined) return undefined
+    out[name] = text
+  }
+  return out
+}
+
+function textOf(takes: Field['takes'] | undefined, value: unknown): string | undefined {
+  const secret = secretOf(value)
+  if (takes === 'secret') return secret
+  if (takes === 'text or secret') {
+    if (secret !== undefined) return `${secretMark}${secret}`
+    return typeof value === 'string' && !value.startsWith(secretMark) ? value : undefined
+  }
+  if (takes !== 'list' || !Array.isArray(value)) return undefined
+  return value.every((v) => typeof v === 'string' && v !== '' && v === v.trim() && !v.includes('\n'))
+    ? value.join('\n')
+    : undefined
+}
+
+/** The configuration that the texts of the fields say. */
+export function configOf(kind: string, texts: Record<string, string>): Config {
+  const values: Config = {}
+  for (const field of kinds[kind]?.fields ?? []) {
+    const text = texts[field.name]?.trim() ?? ''
+    if (text === '') continue
+    values[field.name] = settingOf(field.takes, text)
+  }
+  return { [kind]: values }
+}
+
+function settingOf(takes: Field['takes'], text: string): unknown {
+  if (takes === 'secret') return { secret: text }
+  if (takes === 'list')
+    return text
+      .split('\n')
+      .map((line) => line.trim())
+      .filter((line) => line !== '')
+  return text.startsWith(secretMark) ? { secret: text.slice(secretMark.length).trim() } : text
+}
+
+/** The names of the fields that must have a text and have none. */
+export const missing = (kind: string, texts: Record<string, string>): string[] =>
+  (kinds[kind]?.fields ?? []).filter((f) => f.required && !texts[f.name]?.trim()).map((f) => f.label)
+
+/** Reads a configuration that was written as JSON, or says what is wrong. */
+export function parsed(text: string): { config: Config } | { fault: string } {
+  try {
+    const config: unknown = JSON.parse(text)
+    if (!kindOf(config)) return { fault: 'Exactly one kind with its settings, such as {"log": {}}.' }
+    return { config: config as Config }
+  } catch (e) {
+    return { fault: e instanceof Error ? e.message : String(e) }
+  }
+}
+
+/** Says in one line to what a channel sends. */
+export function targetOf(config: unknown): string {
+  const kind = kindOf(config)
+  const values = isObject(config) ? config[kind ?? ''] : undefined
+  if (!isObject(values)) return ''
+  const say = (value: unknown): string => {
+    const secret = secretOf(value)
+    if (secret !== undefined) return `secret ${secret}`
+    if (Array.isArray(value)) return value.map(say).join(kind === 'command' ? ' ' : ', ')
+    return typeof value === 'string' ? value : ''
+  }
+  const [first] = kinds[kind ?? '']?.fields ?? []
+  return say(first ? values[first.name] : Object.values(values)[0])
+}

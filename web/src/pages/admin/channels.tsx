@@ -1,0 +1,224 @@
+// Channels: how people are notified of alerts. Each can be tested.
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import { path, post, send } from '../../api/client'
+import { hasSomewhere, useMe } from '../../api/me'
+import { all, slow } from '../../api/queries'
+import type { Channel, ChannelTest } from '../../api/types'
+import { useVerb } from '../../api/verbs'
+import { useNamespace, within } from '../../app/namespace'
+import { Dialog } from '../../kit/dialog'
+import { Loaded, Panel } from '../../kit/panel'
+import { Ago, Button, Command, State } from '../../kit/parts'
+import { Confirm, type Question, VerbButton } from '../../kit/verbs'
+import { kinds, targetOf } from './channeldata'
+import { ChannelForm } from './channelform'
+import { AdminTop, Refused, Some } from './parts'
+
+/** The channel that a form is open for; without a name it is a new one. */
+type Target = { namespace: string; channel?: Channel }
+
+export function Channels() {
+  const { q = '', kind = '' } = useSearch({ from: '/admin/channels' })
+  const navigate = useNavigate({ from: '/admin/channels' })
+  const [ns] = useNamespace()
+  const me = useMe()
+  const reads = hasSomewhere(me, 'alert.channel')
+  const query = useQuery({
+    queryKey: ['channels'],
+    queryFn: ({ signal }) => all<Channel>('/channels', {}, signal),
+    refetchInterval: slow,
+    enabled: me !== undefined && reads,
+  })
+  const [target, setTarget] = useState<Target>()
+  const shown = (query.data ?? []).filter(
+    (c) =>
+      within(ns, c.namespace) &&
+      `${c.namespace}/${c.name}`.toLowerCase().includes(q.toLowerCase()) &&
+      (kind === '' || c.kind === kind),
+  )
+  const set = (change: { q?: string | undefined; kind?: string | undefined }) =>
+    void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
+  return (
+    <>
+      <AdminTop
+        here="/admin/channels"
+        title="Channels"
+        actions={
+          reads ? (
+            <Button kind="primary" icon="plus" onPress={() => setTarget({ namespace: ns })}>
+              New channel
+            </Button>
+          ) : null
+        }
+      >
+        How people are notified of alerts. A rule of a workflow names channels of its namespace.
+      </AdminTop>
+      {reads ? (
+        <>
+          <div className="row">
+            <input
+              data-filter
+              className="input"
+              type="search"
+              placeholder="Filter by name"
+              aria-label="Filter by name"
+              value={q}
+              onChange={(e) => set({ q: e.target.value || undefined })}
+            />
+            <select
+              className="select"
+              aria-label="Kind"
+              value={kind}
+              onChange={(e) => set({ kind: e.target.value || undefined })}
+            >
+              <option value="">any kind</option>
+              {[...new Set([...Object.keys(kinds), ...(query.data ?? []).map((c) => c.kind)])].map((k) => (
+                <option key={k}>{k}</option>
+              ))}
+            </select>
+          </div>
+          <Panel title="Channels" count={query.data ? shown.length : undefined}>
+            <Loaded
+              query={query}
+              isEmpty={() => shown.length === 0}
+              empty={
+                q || kind || ns ? (
+                  <p>No channel fits the filter.</p>
+                ) : (
+                  <>
+                    <p>There is no channel yet. Make one here, or from a file:</p>
+                    <Command text="skein alert apply channels.yaml" />
+                  </>
+                )
+              }
+            >
+              {() => (
+                <Some of={shown}>
+                  {(some) => (
+                    <Table
+                      channels={some}
+                      onChange={(channel) => setTarget({ namespace: channel.namespace, channel })}
+                    />
+                  )}
+                </Some>
+              )}
+            </Loaded>
+          </Panel>
+        </>
+      ) : (
+        <Panel>
+          <Refused what="the channels" verb="alert.channel" somewhere />
+        </Panel>
+      )}
+      <Dialog
+        title={target?.channel ? `Change ${fullName(target.channel)}` : 'New channel'}
+        isOpen={target !== undefined}
+        onClose={() => setTarget(undefined)}
+      >
+        {target ? (
+          <ChannelForm
+            namespace={target.namespace}
+            channel={target.channel}
+            onClose={() => setTarget(undefined)}
+          />
+        ) : null}
+      </Dialog>
+    </>
+  )
+}
+
+const fullName = (c: Channel) => `${c.namespace}/${c.name}`
+
+function Table({ channels, onChange }: { channels: Channel[]; onChange: (c: Channel) => void }) {
+  const [question, ask] = useState<Question>()
+  const remove = (c: Channel) =>
+    ask({
+      title: `Delete ${fullName(c)}`,
+      text: 'Messages that wait for it are lost after 24 hours, unless a channel of this name comes back.',
+      answer: 'Delete the channel',
+      danger: true,
+      act: () => send(path('channels', c.namespace, c.name), { method: 'DELETE' }),
+      done: `The channel ${fullName(c)} is deleted.`,
+    })
+  return (
+    <div className="scroll" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th>Namespace</th>
+            <th>Name</th>
+            <th>Kind</th>
+            <th>Sends to</th>
+            <th>Changed</th>
+            <th>By</th>
+            <th>Test</th>
+            <th>
+              <span className="hidden-text">Verbs</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {channels.map((c) => (
+            <tr key={fullName(c)}>
+              <td className="sub">{c.namespace}</td>
+              <td className="mono">{c.name}</td>
+              <td>{c.kind}</td>
+              <td className="sub target">{targetOf(c.config)}</td>
+              <td className="nowrap sub">
+                <Ago time={c.modified_at} />
+              </td>
+              <td className="sub">{c.user}</td>
+              <td className="what">
+                <Test of={c} />
+              </td>
+              <td className="num nowrap">
+                <VerbButton
+                  verb="alert.channel"
+                  namespace={c.namespace}
+                  kind="quiet"
+                  onPress={() => onChange(c)}
+                >
+                  Change
+                </VerbButton>
+                <VerbButton
+                  verb="alert.channel"
+                  namespace={c.namespace}
+                  kind="quiet"
+                  onPress={() => remove(c)}
+                >
+                  Delete
+                </VerbButton>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <Confirm question={question} onClose={() => ask(undefined)} />
+    </div>
+  )
+}
+
+/** Sends a test message, and says what the channel answered. */
+function Test({ of: c }: { of: Channel }) {
+  const [answer, setAnswer] = useState<ChannelTest>()
+  const { run, isPending } = useVerb((e) => setAnswer({ ok: false, error: e.message }))
+  const test = () => {
+    setAnswer(undefined)
+    run(() => post<ChannelTest>(`${path('channels', c.namespace, c.name)}:test`), setAnswer)
+  }
+  return (
+    <div className="row" role="status">
+      <VerbButton verb="alert.channel" namespace={c.namespace} isDisabled={isPending} onPress={test}>
+        {isPending ? 'Sending…' : 'Send a test'}
+      </VerbButton>
+      {answer?.ok ? <State state="sent" /> : null}
+      {answer && !answer.ok ? (
+        <span className="grow">
+          <State state="failed" /> {answer.error}
+        </span>
+      ) : null}
+    </div>
+  )
+}

@@ -1,0 +1,63 @@
+// Parts of alerts that several pages show.
+import { Link } from '@tanstack/react-router'
+import { path, post } from '../api/client'
+import { useOpenAlerts } from '../api/queries'
+import type { Alert, AlertDetail } from '../api/types'
+import { plural } from '../kit/format'
+import { State } from '../kit/parts'
+import type { Question } from '../kit/verbs'
+import { severityTone, workflowOf } from './alertdata'
+
+export const act = (id: string, verb: 'ack' | 'resolve', reason: string) =>
+  post<AlertDetail>(`${path('alerts', id)}:${verb}`, reason ? { reason } : {})
+
+export const acknowledgeOf = (a: Alert): Question => ({
+  title: `Acknowledge the alert of ${workflowOf(a)}`,
+  text: 'The others see that you take care of it. No message is sent. The next success of the workflow resolves the alert.',
+  answer: 'Acknowledge',
+  reason: 'optional',
+  act: (reason) => act(a.id, 'ack', reason),
+  done: `You take care of the alert of ${workflowOf(a)}.`,
+})
+
+export const resolveOf = (a: Alert): Question => ({
+  title: `Resolve the alert of ${workflowOf(a)}`,
+  text: 'Its channels are notified of the end. The next failure opens a new alert.',
+  answer: 'Resolve the alert',
+  danger: true,
+  reason: 'optional',
+  act: (reason) => act(a.id, 'resolve', reason),
+  done: `The alert of ${workflowOf(a)} is resolved.`,
+})
+
+export function Severity({ of }: { of: string }) {
+  return (
+    <span className="state" data-tone={severityTone(of)}>
+      {of}
+    </span>
+  )
+}
+
+/** Leads from a run or a workflow to what is open about it. Without an open alert there is nothing. */
+export function AlertMark({ alerts }: { alerts: Alert[] | undefined }) {
+  const [first] = alerts ?? []
+  if (!alerts || !first) return null
+  const state = alerts.some((a) => a.state === 'open') ? 'open' : 'acknowledged'
+  const text = alerts.length === 1 ? `Alert ${state}` : `${plural(alerts.length, 'alert')}`
+  const by = alerts.length === 1 ? first.acknowledged?.user : undefined
+  return (
+    <Link
+      className="alert-mark"
+      {...(alerts.length === 1
+        ? { to: '/alerts/$id', params: { id: first.id } }
+        : { to: '/alerts', search: { workflow: workflowOf(first) } })}
+    >
+      <State state={state}>{by ? `${text} by ${by}` : text}</State>
+    </Link>
+  )
+}
+
+/** The mark of a workflow's open alerts. */
+export function AlertsOf({ workflow }: { workflow: string }) {
+  return <AlertMark alerts={useOpenAlerts(workflow).data?.items} />
+}

@@ -1,0 +1,196 @@
+// Alerts: what was noticed, who was told, and who takes care of it.
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import { get } from '../api/client'
+import { quick } from '../api/queries'
+import type { Alert, ListAlert } from '../api/types'
+import { useKeys } from '../app/keys'
+import { useNamespace, within } from '../app/namespace'
+import { TextFilter } from '../kit/filter'
+import { count } from '../kit/format'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, Button, RunLink, State, WorkflowLink } from '../kit/parts'
+import { Confirm, type Question, VerbButton } from '../kit/verbs'
+import { liveKey, useWatch } from '../live/live'
+import { isOver, partOf, workflowOf } from './alertdata'
+import { acknowledgeOf, Severity } from './alertparts'
+import { Head } from './head'
+import { useRowKeys } from './rowkeys'
+
+const pageSize = 100
+const states = [undefined, 'open', 'acknowledged', 'resolved', 'all'] as const
+
+export function Alerts() {
+  useWatch()
+  const [ns] = useNamespace()
+  const { state, workflow, cursor } = useSearch({ from: '/alerts' })
+  const navigate = useNavigate({ from: '/alerts' })
+  const filter = { ...partOf(state), workflow, namespace: ns || undefined, cursor }
+  const query = useQuery({
+    queryKey: liveKey(['runs'], 'alerts of', filter),
+    queryFn: ({ signal }) => get<ListAlert>('/alerts', { ...filter, limit: pageSize }, signal),
+    refetchInterval: quick,
+    placeholderData: keepPreviousData,
+  })
+  const [question, ask] = useState<Question>()
+  const shown = (query.data?.items ?? []).filter((a) => workflow || within(ns, a.namespace))
+  const { at } = useRowKeys(
+    shown.length,
+    (i) => shown[i] && void navigate({ to: '/alerts/$id', params: { id: shown[i].id } }),
+  )
+  const current = shown[at]
+  useKeys(current?.state === 'open' ? { a: () => ask(acknowledgeOf(current)) } : {})
+  const set = (change: { state?: string | undefined; workflow?: string | undefined; cursor?: undefined }) =>
+    void navigate({ search: (old) => ({ ...old, cursor: undefined, ...change }), replace: true })
+  const next = query.data?.next ?? undefined
+  return (
+    <>
+      <Head
+        title="Alerts"
+        label="Alerts"
+        actions={
+          <Link className="button" to="/admin/channels">
+            Channels
+          </Link>
+        }
+      >
+        <p className="sub">
+          A rule under <code>alerts</code> in a workflow file opens an alert. The next success resolves it.
+        </p>
+      </Head>
+      <div className="filters">
+        <div className="row">
+          {states.map((s) => (
+            <button
+              key={s ?? ''}
+              type="button"
+              className="chip"
+              aria-pressed={state === s}
+              onClick={() => set({ state: s })}
+            >
+              {s === undefined ? 'Not over' : s === 'all' ? 'All' : <State state={s} />}
+            </button>
+          ))}
+          <TextFilter
+            name="workflow"
+            label="Workflow"
+            value={workflow}
+            set={(v) => set({ workflow: v })}
+            filter
+          />
+        </div>
+      </div>
+      <Panel title="Alerts" count={query.data && `${count(shown.length)}${next ? '+' : ''}`}>
+        <Loaded
+          query={query}
+          rows={6}
+          isEmpty={() => shown.length === 0}
+          empty={<None state={state} narrow={Boolean(workflow || ns || cursor)} />}
+        >
+          {() => <Table alerts={shown} at={at} ask={ask} />}
+        </Loaded>
+        <footer className="pager">
+          {cursor ? <Button onPress={() => set({})}>Newest</Button> : null}
+          {next ? (
+            <Button onPress={() => void navigate({ search: (old) => ({ ...old, cursor: next }) })}>
+              Older
+            </Button>
+          ) : null}
+        </footer>
+      </Panel>
+      <Confirm question={question} onClose={() => ask(undefined)} />
+    </>
+  )
+}
+
+function None({ state, narrow }: { state: string | undefined; narrow: boolean }) {
+  if (narrow || state) return <p>No alert fits the filter.</p>
+  return (
+    <p>
+      No alert is open. A workflow with <code>alerts: [{'{on: failed, to: CHANNEL}'}]</code> opens one when a
+      run fails.
+    </p>
+  )
+}
+
+function Table({ alerts, at, ask }: { alerts: Alert[]; at: number; ask: (q: Question) => void }) {
+  return (
+    <div className="scroll" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th>State</th>
+            <th>Severity</th>
+            <th>Workflow</th>
+            <th>What happened</th>
+            <th className="num">Times</th>
+            <th>Since</th>
+            <th>Channels</th>
+            <th>
+              <span className="hidden-text">Verbs</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {alerts.map((a, i) => (
+            <tr key={a.id} data-current={at === i || undefined}>
+              <td className="nowrap">
+                <Link to="/alerts/$id" params={{ id: a.id }}>
+                  <State state={a.state} />
+                </Link>
+                <Whose a={a} />
+              </td>
+              <td>
+                <Severity of={a.severity} />
+              </td>
+              <td className="nowrap">
+                <WorkflowLink name={workflowOf(a)} />
+                <div className="sub">{a.rule}</div>
+              </td>
+              <td className="what">
+                {a.reason ?? a.event}
+                <div className="sub">
+                  {a.run ? (
+                    <>
+                      run <RunLink id={a.run} />
+                    </>
+                  ) : null}
+                  {a.trigger ? ` trigger ${a.trigger}` : ''}
+                </div>
+              </td>
+              <td className="num">{count(a.count)}</td>
+              <td className="nowrap">
+                <Ago time={a.opened_at ?? a.created_at} />
+              </td>
+              <td className="sub">{a.channels?.join(', ')}</td>
+              <td className="num">
+                {a.state === 'open' ? (
+                  <VerbButton
+                    verb="alert.operate"
+                    namespace={a.namespace}
+                    onPress={() => ask(acknowledgeOf(a))}
+                  >
+                    Acknowledge
+                  </VerbButton>
+                ) : null}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+/** Who takes care of an alert, or what has ended it. */
+function Whose({ a }: { a: Alert }) {
+  const word = isOver(a) ? a.resolved : a.acknowledged
+  if (!word) return null
+  return (
+    <div className="sub">
+      {word.user ? `by ${word.user} ` : word.run ? 'by a success ' : ''}
+      <Ago time={word.at} />
+    </div>
+  )
+}
