@@ -1,11 +1,14 @@
 import react from '@vitejs/plugin-react'
 import { defineConfig } from 'vitest/config'
+import { stamp } from './tools/stamp.mjs'
 
 // The page is built into ui/static/app, which the Go program embeds. Only that folder is emptied.
 const node = process.env.SKEIN_URL ?? 'http://127.0.0.1:8080'
 
 export default defineConfig({
   base: './',
+  // The page names what it was built from.
+  define: { SKEIN_STAMP: JSON.stringify(stamp()) },
   plugins: [react()],
   build: {
     outDir: 'ui/static/app',

@@ -133,6 +133,7 @@ function useEntries(): Entry[] {
       page('Queues', '/queues', 'queue'),
       page('Locks', '/locks', 'queue'),
       page('Cluster', '/cluster', 'cluster'),
+      page('About Skein', '/admin/about', 'info'),
     ]
     const named = (workflows ?? []).flatMap((w): Entry[] => {
       const params = { ns: w.namespace, name: w.name }

@@ -56,7 +56,7 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/runs',
-    validateSearch: only('state', 'workflow', 'user', 'since', 'cursor', 'backfill', 'trigger', 'q'),
+    validateSearch: only('state', 'workflow', 'user', 'since', 'cursor', 'backfill', 'trigger', 'node', 'q'),
     component: lazyRouteComponent(() => import('../pages/runs'), 'Runs'),
   }),
   createRoute({
@@ -224,6 +224,16 @@ const routes = [
     getParentRoute: parent,
     path: '/cluster',
     component: lazyRouteComponent(() => import('../pages/cluster'), 'Cluster'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/n/$name',
+    component: lazyRouteComponent(() => import('../pages/node'), 'NodePage'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/admin/about',
+    component: lazyRouteComponent(() => import('../pages/admin/about'), 'About'),
   }),
 ]
 

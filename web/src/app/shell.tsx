@@ -20,7 +20,7 @@ const places = [
   { to: '/runs', icon: 'runs', label: 'Runs', key: 'r', also: ['/r/'] },
   { to: '/schedules', icon: 'calendar', label: 'Schedules', key: 's', also: ['/schedules/', '/backfills'] },
   { to: '/queues', icon: 'queue', label: 'Queues', key: 'q', also: ['/q/', '/locks'] },
-  { to: '/cluster', icon: 'cluster', label: 'Cluster', key: 'c' },
+  { to: '/cluster', icon: 'cluster', label: 'Cluster', key: 'c', also: ['/n/'] },
   { to: '/admin', icon: 'key', label: 'Admin', key: 'm', also: ['/admin/'] },
 ] as const
 
@@ -238,6 +238,7 @@ function Settings({ onHelp }: { onHelp: () => void }) {
             label: me ? `Sign out ${me.name}` : 'Sign out',
             onAction: leave,
           },
+          { id: 'about', label: 'About', onAction: () => void navigate({ to: '/admin/about' }) },
           { id: 'api', label: 'REST interface', onAction: () => location.assign(`${basePath}/api/docs`) },
         ]}
       />

@@ -1,58 +1,11 @@
 import { useState } from 'react'
-import { path } from '../api/client'
 import { useNodes } from '../api/queries'
-import type { Node } from '../api/types'
-import { plainVerb } from '../api/verbs'
-import { bytes, plural } from '../kit/format'
+import { bytes } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, State } from '../kit/parts'
-import { Confirm, type Question, Toggle, VerbButton } from '../kit/verbs'
+import { Confirm, type Question } from '../kit/verbs'
 import { Head } from './head'
-
-/** Members of a cluster can be cordoned and drained; a node that is alone cannot. */
-function NodeVerb({ node, drain }: { node: Node; drain: () => void }) {
-  const { name, state } = node
-  const is = { where: path('nodes', name), verb: 'node.control' }
-  if (state === 'cordoned' || state === 'drained')
-    return (
-      <Toggle {...is} does="uncordon" undoes="cordon" label="Uncordon" done={`${name} takes work again.`} />
-    )
-  if (state !== 'active') return null
-  return (
-    <span className="row">
-      <Toggle
-        {...is}
-        does="cordon"
-        undoes="uncordon"
-        label="Cordon"
-        done={`${name} gets no shard and no new task. What runs there finishes.`}
-      />
-      <VerbButton verb={is.verb} namespace="" onPress={drain}>
-        Drain
-      </VerbButton>
-    </span>
-  )
-}
-
-/** Says what is left on a node that gets no new work. */
-function Left({ node: n }: { node: Node }) {
-  if (n.state !== 'cordoned' && n.state !== 'leaving') return null
-  return (
-    <span className="sub">
-      {plural(n.slots.busy, 'attempt')} and {plural(n.shards.owned, 'shard')} left
-    </span>
-  )
-}
-
-/** What follows from draining a node. */
-const drainOf = (n: Node): Question => ({
-  title: `Drain ${n.name}`,
-  text: `${plural(n.slots.busy, 'attempt')} on ${n.name} will finish. Other nodes take over ${plural(n.shards.owned, 'shard')}. The node gets no new work until you uncordon it, also after a restart. When its state is Drained, you can end its process without loss.`,
-  answer: 'Drain the node',
-  danger: true,
-  act: () => plainVerb(`${path('nodes', n.name)}:drain`, undefined, false),
-  done: `${n.name} is draining.`,
-})
+import { drainOf, Left, NodeLink, NodeVerb } from './nodeparts'
 
 export function Cluster() {
   const nodes = useNodes()
@@ -87,7 +40,10 @@ export function Cluster() {
                       <td>
                         <State state={n.state} /> <Left node={n} />
                       </td>
-                      <td>{n.name}</td>
+                      <td>
+                        <NodeLink name={n.name} />
+                        {n.home ? <div className="sub">at {n.home}</div> : null}
+                      </td>
                       <td className="num">
                         {n.slots.busy} of {n.slots.total}
                       </td>

@@ -17,6 +17,7 @@ import { byWorkflow } from './alertdata'
 import { AlertMark } from './alertparts'
 import { Head } from './head'
 import { failing, hours, telling } from './homedata'
+import { NodeLink } from './nodeparts'
 import { crowded, waitersOf } from './queuedata'
 import { Reasons } from './reasons'
 
@@ -381,7 +382,9 @@ function Nodes() {
             {items.map((n) => (
               <li key={n.name} className="row spread">
                 <span className="row">
-                  <State state={n.stopped ? 'stopped' : n.state}>{n.name}</State>
+                  <State state={n.stopped ? 'stopped' : n.state}>
+                    <NodeLink name={n.name} />
+                  </State>
                   {n.state === 'running' ? null : <span className="sub">{n.state}</span>}
                 </span>
                 <span className="row sub">

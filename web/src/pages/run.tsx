@@ -14,6 +14,7 @@ import { isActive, taskOrder } from '../kit/states'
 import { useWatch } from '../live/live'
 import { AlertsOf } from './alertparts'
 import { Head } from './head'
+import { NodeLink } from './nodeparts'
 import { Reasons } from './reasons'
 import { ReplayView } from './replay'
 import { Events } from './runevents'
@@ -281,7 +282,7 @@ function About({ run }: { run: Run }) {
             <Clock time={run.instant} />
           </Field>
           <Field label="Priority">{run.priority}</Field>
-          <Field label="Leader">{run.leader.node ?? '–'}</Field>
+          <Field label="Leader">{run.leader.node ? <NodeLink name={run.leader.node} /> : '–'}</Field>
           {run.parent ? (
             <Field label="Parent">
               <RunLink id={run.parent} {...(run.parent_task ? { task: run.parent_task } : {})} />{' '}

@@ -35,8 +35,8 @@ export function Runs() {
   const navigate = useNavigate({ from: '/runs' })
   const [opened] = useState(Date.now)
   const since = sinceOf(search.since, opened)
-  const { state, workflow, user, cursor, backfill, trigger, q } = search
-  const filter = { state, workflow, user, since, backfill, trigger, q, ns: ns || undefined }
+  const { state, workflow, user, cursor, backfill, trigger, node, q } = search
+  const filter = { state, workflow, user, since, backfill, trigger, node, q, ns: ns || undefined }
   const runs = useRuns({ ...filter, cursor, limit: pageSize, count: cursor ? undefined : true })
   // Without a namespace or a workflow, the runs of the system itself are left out.
   const shown = (runs.data?.items ?? []).filter((r) => workflow || within(ns, r.namespace))
@@ -57,9 +57,9 @@ export function Runs() {
     setSelected(to)
   }
   const everyOne = shown.length > 0 && shown.every((r) => selected.has(r.id))
-  const narrow = Boolean(workflow || user || since || backfill || trigger || q)
+  const narrow = Boolean(workflow || user || since || backfill || trigger || node || q)
   // The verbs on several runs know these filters only: more runs than are shown must not be meant.
-  const bulkable = Boolean(workflow || user || since) && !(backfill || trigger || q || ns)
+  const bulkable = Boolean(workflow || user || since) && !(backfill || trigger || node || q || ns)
   const total = runs.data?.total
   return (
     <>
@@ -97,6 +97,16 @@ export function Runs() {
           <TextFilter name="user" label="User" value={user} set={(v) => set({ user: v })} />
           <TextFilter name="q" label="Id, key, user or message" value={q} set={(v) => set({ q: v })} />
           <SinceSelect label="Created" value={search.since} set={(v) => set({ since: v })} />
+          {node ? (
+            <button
+              type="button"
+              className="chip"
+              aria-pressed="true"
+              onClick={() => set({ node: undefined })}
+            >
+              Led by {node} ×
+            </button>
+          ) : null}
           {backfill || trigger ? (
             <button
               type="button"
@@ -119,6 +129,7 @@ export function Runs() {
                   since: undefined,
                   backfill: undefined,
                   trigger: undefined,
+                  node: undefined,
                   q: undefined,
                 })
               }

@@ -14,6 +14,7 @@ import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey } from '../live/live'
 import { Approve } from './approve'
 import { Log } from './logview'
+import { NodeLink } from './nodeparts'
 import { Reasons } from './reasons'
 
 const tabs = [
@@ -232,7 +233,7 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
             ) : null}
             {a.exit_code === null ? null : <span>exit code {a.exit_code}</span>}
             {a.signal ? <span>signal {a.signal}</span> : null}
-            <span>{a.node}</span>
+            {a.node ? <NodeLink name={a.node} /> : null}
             {a.retry_at ? (
               <span>
                 next try <Clock time={a.retry_at} />

@@ -90,10 +90,12 @@ const pages = [
   '/admin/channels',
   '/admin/sessions',
   '/admin/audit',
+  '/admin/about',
   '/queues',
   '/q/system.recovery',
   '/locks',
   '/cluster',
+  '/n/n1',
   '/edit/default/job-center?task=t4',
   '/compare?a=FAILED&b=FAILED',
 ]

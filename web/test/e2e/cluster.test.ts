@@ -18,6 +18,11 @@ afterAll(async () => {
   for (const stop of stops.reverse()) await stop()
 })
 
+async function logLevel(node: string): Promise<string> {
+  const answer = await harness.ask(`${town.base}/api/v1/nodes/${node}/log-level`)
+  return ((await answer.json()) as { level: string }).level
+}
+
 test('a member of a cluster is drained, gives its shards away, and takes work again', async () => {
   const { context, wrong } = await harness.contextOf(browser, town.base)
   const page = await harness.open(context, `${town.base}/cluster`)
@@ -31,6 +36,18 @@ test('a member of a cluster is drained, gives its shards away, and takes work ag
   expect(shards.owned).toBe(0)
   await row.getByRole('button', { name: 'Uncordon' }).click()
   await row.getByText('Active').waitFor()
+  // Its own page; the level of its log is set by way of the other node.
+  await row.getByRole('link', { name: 'n2' }).click()
+  await page.waitForURL(/\/n\/n2$/)
+  const level = page.getByRole('combobox', { name: 'Level' })
+  await expect.poll(() => level.inputValue()).toBe('info')
+  await level.selectOption('debug')
+  const toast = page.locator('.toast', { hasText: 'n2 logs debug' })
+  await toast.waitFor()
+  expect(await logLevel('n2')).toBe('debug')
+  await toast.getByRole('button', { name: 'Undo' }).click()
+  await expect.poll(() => level.inputValue()).toBe('info')
+  expect(await logLevel('n2')).toBe('info')
   expect(wrong).toEqual([])
   await context.close()
 })

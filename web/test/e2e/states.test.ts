@@ -53,6 +53,7 @@ const pages: { path: string; reads: RegExp; empty: string; full: RegExp | string
   { path: '/queues', reads: /\/queues/, empty: 'No workflow uses a named queue', full: /none|Held/ },
   { path: '/locks', reads: /\/locks/, empty: 'No run holds a lock', full: 'No run holds a lock' },
   { path: '/cluster', reads: /\/nodes/, empty: 'No node has joined', full: 'n1' },
+  { path: '/n/n1', reads: /\/nodes$/, empty: 'No node or worker of the name n1', full: 'Slots' },
   {
     path: '/w/default/hello',
     reads: /\/runs\?.*workflow=hello/,

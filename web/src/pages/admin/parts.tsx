@@ -16,6 +16,7 @@ const tabs = [
   ['/admin/channels', 'Channels'],
   ['/admin/sessions', 'Sessions'],
   ['/admin/audit', 'Audit'],
+  ['/admin/about', 'About'],
 ] as const
 
 export function AdminTop({

@@ -1,0 +1,277 @@
+// One node or worker: what it does, what it holds, and the verbs of an operator.
+import { useQuery } from '@tanstack/react-query'
+import { Link, useParams } from '@tanstack/react-router'
+import { useState } from 'react'
+import { get, path, post } from '../api/client'
+import { useCan } from '../api/me'
+import { useNodes } from '../api/queries'
+import type { LogLevel, Node } from '../api/types'
+import { toast } from '../kit/dialog'
+import { bytes, count, plural } from '../kit/format'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, Command, Field, Span, State } from '../kit/parts'
+import { ProblemBox } from '../kit/problem'
+import { Confirm, needs, type Question, useToastVerb } from '../kit/verbs'
+import { Head } from './head'
+import { attachedTo, isWorker, otherVersions, rangesOf } from './nodedata'
+import { drainOf, Left, NodeLink, NodeVerb, Taken } from './nodeparts'
+
+export function NodePage() {
+  const { name } = useParams({ from: '/n/$name' })
+  const nodes = useNodes()
+  return (
+    <Loaded query={nodes} rows={10}>
+      {({ items }) => {
+        const node = items.find((n) => n.name === name)
+        return node ? <One n={node} all={items} /> : <Absent name={name} />
+      }}
+    </Loaded>
+  )
+}
+
+/** A worker that left is no member any more. A node that was drained by name is named by its order only. */
+function Absent({ name }: { name: string }) {
+  return (
+    <>
+      <Head title={name} label={name} />
+      <Panel>
+        <div className="empty">
+          <p>
+            No node or worker of the name {name} is there now. It may have ended. The{' '}
+            <Link to="/cluster">cluster</Link> lists those that are there.
+          </p>
+        </div>
+      </Panel>
+    </>
+  )
+}
+
+function One({ n, all }: { n: Node; all: Node[] }) {
+  const [question, ask] = useState<Question>()
+  const worker = isWorker(n)
+  const workers = attachedTo(all, n.name)
+  return (
+    <>
+      <Head
+        title={n.name}
+        label={`${worker ? 'Worker' : 'Node'} ${n.name}`}
+        actions={<NodeVerb node={n} drain={() => ask(drainOf(n))} />}
+      >
+        <p className="row facts-line">
+          <State state={n.state} /> <Left node={n} />
+          <span className="sub">{worker ? 'worker' : n.roles?.join(', ')}</span>
+          <span className="sub">
+            up for <Span from={n.started_at} />
+          </span>
+        </p>
+      </Head>
+      <div className="columns">
+        <Panel title="Load">
+          <dl className="facts pad">
+            <Field label="Slots">
+              <Taken used={n.slots.busy} total={n.slots.total}>
+                {`${count(n.slots.busy)} of ${count(n.slots.total)}`}
+              </Taken>
+            </Field>
+            <Field label="CPU">
+              <Taken used={n.resources.cpu.used} total={n.resources.cpu.total}>
+                {`${n.resources.cpu.used} of ${plural(n.resources.cpu.total, 'core')}`}
+              </Taken>
+            </Field>
+            <Field label="Memory">
+              <Taken used={n.resources.memory.used} total={n.resources.memory.total}>
+                {`${bytes(n.resources.memory.used)} of ${bytes(n.resources.memory.total)}`}
+              </Taken>
+            </Field>
+          </dl>
+          <p className="sub pad">
+            CPU and memory are what tasks have reserved with <code>resources</code>.
+          </p>
+        </Panel>
+        <About n={n} all={all} />
+      </div>
+      {worker ? null : <Shards n={n} />}
+      {worker ? null : (
+        <Panel title="Workers" count={workers.length}>
+          {workers.length === 0 ? (
+            <p className="empty">No worker is attached to this node.</p>
+          ) : (
+            <Workers of={workers} />
+          )}
+        </Panel>
+      )}
+      <Log n={n} />
+      <Confirm question={question} onClose={() => ask(undefined)} />
+    </>
+  )
+}
+
+function About({ n, all }: { n: Node; all: Node[] }) {
+  const others = otherVersions(all, n)
+  const labels = Object.entries(n.labels)
+  return (
+    <Panel title="About">
+      <dl className="facts pad">
+        <Field label="Version">
+          {n.version}
+          {others.length > 0 ? <span className="sub"> · others run {others.join(', ')}</span> : null}
+        </Field>
+        {n.address ? (
+          <Field label="Address">
+            <code>{n.address}</code>
+          </Field>
+        ) : null}
+        {n.home ? (
+          <Field label="Home node">
+            <NodeLink name={n.home} />
+          </Field>
+        ) : null}
+        {n.seen_at ? (
+          <Field label="Last sign of life">
+            <Ago time={n.seen_at} />
+          </Field>
+        ) : null}
+        <Field label="Groups">{n.groups?.join(', ') || <span className="muted">none</span>}</Field>
+        <Field label="Labels">
+          {labels.length > 0 ? (
+            labels.map(([name, value]) => (
+              <code key={name}>
+                {name}={value}{' '}
+              </code>
+            ))
+          ) : (
+            <span className="muted">none</span>
+          )}
+        </Field>
+        <Field label="Life">
+          <code title="Names this life of the process. It is new at every start.">{n.handler}</code>
+        </Field>
+      </dl>
+    </Panel>
+  )
+}
+
+function Shards({ n }: { n: Node }) {
+  const { list, moved, owned } = n.shards
+  return (
+    <Panel
+      title="Shards"
+      count={count(owned)}
+      actions={
+        <Link to="/runs" search={{ node: n.name }}>
+          Runs that it led
+        </Link>
+      }
+    >
+      <dl className="facts pad">
+        <Field label="Owned">{list?.length ? rangesOf(list) : <span className="muted">none</span>}</Field>
+        {moved?.length ? <Field label="Moved to it by hand">{rangesOf(moved)}</Field> : null}
+        {n.stopped ? <Field label="Scheduler">stopped: it owns no shard until it is started</Field> : null}
+      </dl>
+    </Panel>
+  )
+}
+
+function Workers({ of }: { of: Node[] }) {
+  return (
+    <div className="scroll" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th>State</th>
+            <th>Name</th>
+            <th>Slots</th>
+            <th>Groups</th>
+            <th>Up since</th>
+            <th>Version</th>
+          </tr>
+        </thead>
+        <tbody>
+          {of.map((w) => (
+            <tr key={w.name}>
+              <td>
+                <State state={w.state} />
+              </td>
+              <td>
+                <NodeLink name={w.name} />
+              </td>
+              <td>
+                <Taken used={w.slots.busy} total={w.slots.total}>
+                  {`${count(w.slots.busy)} of ${count(w.slots.total)}`}
+                </Taken>
+              </td>
+              <td className="sub">{w.groups?.join(', ')}</td>
+              <td className="nowrap">
+                <Ago time={w.started_at} />
+              </td>
+              <td>{w.version}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+const levels: LogLevel['level'][] = ['debug', 'info', 'warn', 'error']
+
+/** The level of the log. A worker reads it from its settings only. */
+function Log({ n }: { n: Node }) {
+  const query = useQuery({
+    queryKey: ['log-level', n.name, n.handler],
+    queryFn: ({ signal }) => get<LogLevel>(path('nodes', n.name, 'log-level'), {}, signal),
+    enabled: !isWorker(n),
+  })
+  return (
+    <Panel title="Log">
+      {isWorker(n) ? (
+        <p className="empty">
+          A worker reads the level of its log from its config file: change log_level there, and send it the
+          signal HUP.
+        </p>
+      ) : query.error && !query.data ? (
+        <ProblemBox error={query.error} retry={() => void query.refetch()} />
+      ) : (
+        <div className="pad stack">
+          <Level n={n} is={query.data?.level} />
+          <Command text={`skein node log-level ${n.name} debug`} />
+        </div>
+      )}
+    </Panel>
+  )
+}
+
+function Level({ n, is }: { n: Node; is: LogLevel['level'] | undefined }) {
+  const { run, isPending } = useToastVerb()
+  const can = useCan()('node.control', '')
+  const set = (level: string, old?: string) =>
+    run(
+      () => post(`${path('nodes', n.name)}:log-level`, { level }),
+      () =>
+        toast(
+          `${n.name} logs ${level} until it ends or reads its settings again.`,
+          old ? { undo: () => set(old) } : {},
+        ),
+    )
+  return (
+    <div className="row">
+      <label className="row">
+        Level
+        <select
+          className="select"
+          value={is ?? ''}
+          disabled={!can || is === undefined || isPending}
+          onChange={(e) => set(e.target.value, is)}
+        >
+          {is === undefined ? <option value="">–</option> : null}
+          {levels.map((l) => (
+            <option key={l}>{l}</option>
+          ))}
+        </select>
+      </label>
+      <span className="sub">
+        {can ? 'Until the node ends or reads its settings again.' : needs('node.control', '')}
+      </span>
+    </div>
+  )
+}

@@ -1,0 +1,2 @@
+export function stamp(): string
+export function sources(): string[]
