@@ -16,8 +16,10 @@ type Enqueue struct {
 	Params   any    // a value that encodes to a JSON object: a map, a struct, a json.RawMessage
 	Key      string // the same key with the same request is the same run
 	Priority string // highest, high, medium, low, lowest; "": the priority of the workflow
-	User     string // "": the role of the connection
-	Schema   string // where Skein's tables are; "": skein
+	// User is the name that the program gives its user. The run shows it (claimed_by) next to the role of the
+	// connection, and it decides nothing. "": none
+	User   string
+	Schema string // where Skein's tables are; "": skein
 	// Traceparent is the W3C trace context, of version 00, to which the tasks of the run belong, such as
 	// "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01". It becomes the setting skein.traceparent of the
 	// transaction, so it also applies to a later start of the transaction without a Traceparent. "": the setting

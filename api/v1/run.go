@@ -17,8 +17,8 @@ type Run struct {
 	StartedAt   *Time          `json:"started_at" format:"date-time"`
 	FinishedAt  *Time          `json:"finished_at" format:"date-time"`
 	Duration    *float64       `json:"duration" doc:"Seconds from its start to its end; null until it has ended."`
-	User        string         `json:"user" doc:"On whose behalf: the name of a token, or local for a program on the node's machine, with the name that it claimed."`
-	ClaimedBy   *string        `json:"claimed_by" doc:"The name that a program without a token gave its user: shown, never proved."`
+	User        string         `json:"user" doc:"On whose behalf: the name of a user, service or token; local for a program on the node's machine; enqueue:ROLE for a role of the database that called skein_enqueue. The last two can be followed by the name that the program claimed."`
+	ClaimedBy   *string        `json:"claimed_by" doc:"The name that a program without a token, or a caller of skein_enqueue, gave its user: shown, never proved."`
 	Origin      string         `json:"origin" enum:"manual,api,schedule,sensor,backfill,parent,recovery,enqueue"`
 	Trigger     *string        `json:"trigger" doc:"What started it, by its name in the workflow; null: a person or a program."`
 	Instant     Time           `json:"instant" format:"date-time" doc:"The instant it is for: trigger.time. Without a trigger it is created_at."`
@@ -214,7 +214,7 @@ type Event struct {
 	Tasks    *int32  `json:"tasks" doc:"How many tasks it made or took back."`
 	Actor    *string `json:"actor" doc:"Who asked."`
 	// ClaimedBy is as in Run.
-	ClaimedBy *string `json:"claimed_by" doc:"The name that a program without a token gave its user: shown, never proved."`
+	ClaimedBy *string `json:"claimed_by" doc:"The name that a program without a token, or a caller of skein_enqueue, gave its user: shown, never proved."`
 	Text      *string `json:"text" doc:"Cause, origin or intent."`
 	Reason    *string `json:"reason"`
 }

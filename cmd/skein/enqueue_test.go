@@ -74,7 +74,7 @@ func TestEnqueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := ended(id)
-	if run.State != "succeeded" || run.Origin != "enqueue" || run.User != "shop" || run.Priority != "low" ||
+	if run.State != "succeeded" || run.Origin != "enqueue" || run.User != "enqueue:shop" || run.ClaimedBy != nil || run.Priority != "low" ||
 		run.Params["n"] != float64(3) && run.Params["n"] != int64(3) || run.Params["at"] == nil || run.Params["who"] != "${{ 1 + 1 }}" {
 		t.Errorf("committed: %+v", run)
 	}
@@ -96,6 +96,19 @@ func TestEnqueue(t *testing.T) {
 		if _, err := enqueue(e, true); !errors.Is(err, skein.ErrInvalid) {
 			t.Errorf("%+v: %v", e, err)
 		}
+	}
+	m.home.run("user", "create", "root", "--no-password")
+	if id, err = enqueue(skein.Enqueue{Workflow: "greet", Params: map[string]any{"who": "eve"}, User: "root"}, true); err != nil {
+		t.Fatal(err)
+	}
+	if run := ended(id); run.User != "enqueue:shop (root)" || run.ClaimedBy == nil || *run.ClaimedBy != "root" {
+		t.Errorf("a run of which the role says that it is root's: user %q, claimed by %v", run.User, run.ClaimedBy)
+	}
+	if out := m.home.run("run", "list", "--user", "root", "-o", "json"); strings.Contains(string(out), id) {
+		t.Errorf("the run is listed as root's: %s", out)
+	}
+	if out := m.home.run("audit", "list", "-o", "json"); !strings.Contains(string(out), `"enqueue:shop (root)"`) {
+		t.Errorf("the audit log does not have the role that started the run: %s", out)
 	}
 	if _, err := enqueue(skein.Enqueue{Workflow: "other/greet"}, true); !errors.Is(err, skein.ErrNotFound) {
 		t.Errorf("no such workflow: %v", err)

@@ -106,9 +106,12 @@ func (a auditLog) starts(ctx context.Context, in *listAuditIn, at *auditPlace, s
 		case dag.OriginSchedule, dag.OriginSensor, dag.OriginBackfill, dag.OriginParent:
 			continue // the scheduler or a task has started it
 		}
-		when := api.Time{Time: v.Created.Time()}
+		when, by := api.Time{Time: v.Created.Time()}, v.User
+		if unproven(&v.Header) {
+			by = enqueued + "? (" + v.User + ")"
+		}
 		name := fullName(v.Workflow.Namespace, v.Workflow.Name)
-		out = append(out, auditStart{api.AuditRow{At: when, LastAt: when, Count: 1, Principal: v.User, Verb: access.RunStart.String(), Action: "start-run",
+		out = append(out, auditStart{api.AuditRow{At: when, LastAt: when, Count: 1, Principal: by, Verb: access.RunStart.String(), Action: "start-run",
 			Object: "/runs/" + v.ID.String(), Namespace: v.Workflow.Namespace, Outcome: store.AuditDone, Detail: name}, v.ID})
 	}
 	return out, page.Next, nil

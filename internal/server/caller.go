@@ -49,21 +49,39 @@ func (s *Server) user(r *http.Request) (string, *failure) {
 // claimed returns the stored form of a user of whom only a claim is known.
 func claimed(name string) string { return localUser + " (" + name + ")" }
 
+// enqueued begins the user of a run that skein_enqueue has started. The role of the database follows, and
+// then the name that the caller of the function gave, in parentheses.
+const enqueued = "enqueue:"
+
 // claimOf returns the claimed name in a stored user. It returns "" if there is none.
 func claimOf(user string) string {
-	claim, ok := strings.CutPrefix(user, localUser+" (")
-	if !ok {
+	by, claim, ok := strings.Cut(user, " (")
+	if !ok || by != localUser && !strings.HasPrefix(by, enqueued) {
 		return ""
 	}
 	claim, _ = strings.CutSuffix(claim, ")")
 	return claim
 }
 
+// unproven reports whether the user of a run is free text: before format 28, skein_enqueue stored the name
+// that its caller gave.
+func unproven(r *dag.Header) bool {
+	return r.Origin == dag.OriginEnqueue && !strings.HasPrefix(r.User, enqueued)
+}
+
+// claimOfRun returns the claimed name of the user of a run. It returns "" if there is none.
+func claimOfRun(r *dag.Header) string {
+	if unproven(r) {
+		return r.User
+	}
+	return claimOf(r.User)
+}
+
 // runsOf returns one page of runs. The name of a user selects runs of the token with that name, and runs of
 // programs without a token that claimed the name.
 func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (inspect.RunPage, error) {
 	page, err := s.engine.Runs(ctx, q)
-	if err != nil || q.User == "" || claimOf(q.User) != "" {
+	if err != nil || q.User == "" || claimOf(q.User) != "" || strings.HasPrefix(q.User, enqueued) {
 		return page, err
 	}
 	q.User = claimed(q.User)
@@ -87,7 +105,9 @@ func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (inspect.RunPage,
 
 // reserved reports whether a token must not have a name, because users without a token have names of this
 // form.
-func reserved(name string) bool { return name == localUser || strings.HasPrefix(name, localUser+" (") }
+func reserved(name string) bool {
+	return name == localUser || strings.HasPrefix(name, localUser+" (") || strings.HasPrefix(name, enqueued)
+}
 
 // userOf returns the caller in whose name a request is made, in the form that is stored and shown.
 func userOf(ctx context.Context) string {

@@ -1,9 +1,11 @@
 package server_test
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/server"
@@ -81,6 +84,59 @@ func TestWhoAsks(t *testing.T) {
 	if first.ClaimedBy == nil || *first.ClaimedBy != "ada" {
 		t.Errorf("%+v", first)
 	}
+}
+
+// TestEnqueuedUser: the user of a run that skein_enqueue has started is the role of the database. The name
+// that the caller of the function gave is a claim: no list takes it for a user or service of that name.
+// Before format 28 that name was stored alone.
+func TestEnqueuedUser(t *testing.T) {
+	b := newBed(t, true)
+	b.apply("w")
+	w, err := b.db.Workflow(t.Context(), "default", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	principals := map[string]string{}
+	for user, is := range map[string]struct{ claim, principal string }{
+		"enqueue:shop":        {"", "enqueue:shop"},
+		"enqueue:shop (root)": {"root", "enqueue:shop (root)"},
+		"ada":                 {"ada", "enqueue:? (ada)"},
+	} {
+		made, err := b.engine.Submit(t.Context(), engine.Submission{Workflow: w, Origin: dag.OriginEnqueue, User: user})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := made.Run.String()
+		principals["/runs/"+id] = is.principal
+		run := want[api.Run](t, b.get("/api/v1/runs/"+id), 200)
+		if run.User != user || run.ClaimedBy == nil != (is.claim == "") || run.ClaimedBy != nil && *run.ClaimedBy != is.claim {
+			t.Errorf("user %q of a run: %q, claimed by %v", user, run.User, run.ClaimedBy)
+		}
+		if is.claim == "" {
+			continue
+		}
+		found := want[api.List[api.Run]](t, b.get("/api/v1/runs?user="+url.QueryEscape(user)), 200)
+		if len(found.Items) != 1 || found.Items[0].ID != run.ID {
+			t.Errorf("runs of %q: %+v", user, found.Items)
+		}
+	}
+	if found := want[api.List[api.Run]](t, b.get("/api/v1/users/root/runs"), 200); len(found.Items) != 0 {
+		t.Errorf("runs that only claim to be root's are listed as root's: %+v", found.Items)
+	}
+	srv := must(server.New(server.Config{Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Access: b.tokens, Classes: b.tokens, Audits: b.tokens}))
+	r, answered := httptest.NewRequest("GET", "/api/v1/audit", nil), httptest.NewRecorder()
+	r.Host = "127.0.0.1"
+	auth.AsLocal(srv.Handler()).ServeHTTP(answered, r)
+	var audited api.List[api.AuditRow]
+	if err := json.Unmarshal(answered.Body.Bytes(), &audited); err != nil || len(audited.Items) != len(principals) {
+		t.Errorf("the starts in the audit log: %d %s", answered.Code, answered.Body)
+	}
+	for _, row := range audited.Items {
+		if row.Principal != principals[row.Object] {
+			t.Errorf("the audit log says that %s started %s, want %s", row.Principal, row.Object, principals[row.Object])
+		}
+	}
+	wantProblem(t, b.post("/api/v1/tokens", `{"kind":"api","name":"enqueue:shop"}`), 422, api.ProblemInvalid)
 }
 
 func TestNothingThere(t *testing.T) {

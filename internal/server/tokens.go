@@ -86,7 +86,7 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 		return nil, invalid("the name of a token is not a number: commands take a number for an ID")
 	}
 	if reserved(req.Name) {
-		return nil, invalid("the name %s is reserved for callers without a token; choose another one", localUser)
+		return nil, invalid("the name %s is reserved for callers without a token; choose another one", req.Name)
 	}
 	now, err := s.engine.Clock(ctx)
 	if err != nil {

@@ -160,7 +160,7 @@ func runAmong(v *inspect.RunView, page *shared) (api.Run, error) {
 		ID: v.ID.String(), Workflow: page.nameOf(&v.Workflow), Namespace: v.Workflow.Namespace,
 		Version: v.Version, State: v.State.String(), Intent: v.Intent.String(), Cause: page.textOrNull(string(v.Cause)), Message: page.textOrNull(v.Message),
 		Generation: v.Generation, CreatedAt: instant(v.Created), StartedAt: page.instantOrNull(v.StartedAt), FinishedAt: page.instantOrNull(v.FinishedAt),
-		User: v.User, ClaimedBy: page.textOrNull(claimOf(v.User)), Origin: string(v.Origin), Priority: v.Priority.String(), Key: page.textOrNull(v.Key), Params: noParams,
+		User: v.User, ClaimedBy: page.textOrNull(claimOfRun(&v.Header)), Origin: string(v.Origin), Priority: v.Priority.String(), Key: page.textOrNull(v.Key), Params: noParams,
 		SplitAt: page.instantOrNull(v.SplitAt), ModifiedAt: instant(v.Modified), Counts: noCounts,
 		FailedTasks: append([]string{}, v.Failed...),
 		Leader:      api.Leader{Handler: page.textOrNull(page.publicID(v.Leader.UUID)), Node: page.textOrNull(v.Leader.Node), AssignedAt: page.instantOrNull(v.LeaderAt)},

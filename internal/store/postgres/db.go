@@ -44,7 +44,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 27
+	formatNewest = 28
 	// formatRising is the first format of a database that records how many migrations were applied, and whose
 	// format rises when all nodes know the next one.
 	formatRising = 10
