@@ -23,6 +23,10 @@ import (
 // samplesMax bounds the instants that a dry run shows.
 const samplesMax = 10
 
+// backfillWeight is the weight of a backfill whose instants are only listed. Their number is not known
+// before: dag.InstantsMax of them take this memory.
+const backfillWeight = 1 << 20
+
 type backfillOut struct {
 	Status   int
 	Location string `header:"Location"`
@@ -142,13 +146,15 @@ func (s *Server) keptBackfill(ctx context.Context, w *store.Workflow, asked stor
 // expand computes the instants of a request.
 func (s *Server) expand(ctx context.Context, w *store.Workflow, req *api.BackfillRequest) (store.Backfill, error) {
 	none := store.Backfill{}
+	weight := backfillWeight
 	if req.DryRun || req.Only != "" && req.Only != "all" { // each instant is shown or looked up
-		leave, err := s.heavy.enter(ctx, heavyWhole)
-		if err != nil {
-			return none, err
-		}
-		defer leave()
+		weight = heavyWhole
 	}
+	leave, err := s.heavy.enter(ctx, weight)
+	if err != nil {
+		return none, err
+	}
+	defer leave()
 	t, err := s.backfilled(ctx, w, req)
 	if err != nil {
 		return none, err

@@ -42,6 +42,7 @@ func TestHeavyCallsShareWeights(t *testing.T) {
 		{"POST", "/api/v1/schedules:simulate", `{"to":"` + soon + `"}`, nil, heavy},
 		{"POST", "/api/v1/backfills", past + `"dry_run":true}`, nil, heavy},
 		{"POST", "/api/v1/backfills", past + `"only":"missing"}`, nil, heavy},
+		{"POST", "/api/v1/backfills", past + `"parallel":1}`, nil, heavy},
 		{"GET", "/api/v1/runs?include=params", "", nil, answers},
 		{"GET", "/api/v1/users/ada/runs?include=params", "", nil, answers},
 		{"GET", "/api/v1/runs/" + run.ID + "/tasks", "", nil, answers},
