@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -252,6 +253,9 @@ func (f *flight) startWithoutOwner() {
 	id := one.detach("quick")
 	f.patience()
 	one.home.run("run", "watch", id)
+	if dead, err := strconv.Atoi(one.metric("skein_deposed_total")); err != nil || dead == 0 {
+		f.t.Errorf("n1 counts %d members that it declared dead, %v", dead, err)
+	}
 	two.start()
 	one.home.until("quick is on n2 again", func() bool { return f.ownerOf("quick") == "n2" })
 	if err := two.server.Process.Signal(syscall.SIGSTOP); err != nil {

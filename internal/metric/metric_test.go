@@ -86,6 +86,33 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
+// TestQuestionsOfOperators: the questions that a person who runs Skein asks each have their families, with
+// these labels. Other tests let each family count.
+func TestQuestionsOfOperators(t *testing.T) {
+	for question, names := range map[string][]string{
+		"what share of runs fails, and which?":             {"runs_ended_total{workflow,state,cause}", "attempts_ended_total{kind,state,cause}"},
+		"how long do tasks wait for a slot?":               {"task_wait_seconds{why}"},
+		"how deep is the backlog, and of what?":            {"tasks_ready{group,kind}", "queue_waiting{queue}", "queue_oldest_seconds{queue}"},
+		"are the workers full?":                            {"worker_slots{group,kind,state}", "places_unserved"},
+		"did something fire late, or not at all?":          {"fires_total{outcome}", "fire_lag_seconds", "schedule_next_overdue_seconds"},
+		"is the database slow, away or behind?":            {"store_seconds{op}", "store_up", "store_pool_waiting", "store_reconnects_total", "store_regressed_total"},
+		"has every shard an owner, and which member died?": {"shards_unowned", "members{role,state}", "deposed_total", "turn_stuck_seconds{part}"},
+		"what stands still for long?":                      {"oldest_running_seconds", "approvals_waiting", "approval_oldest_seconds"},
+		"do logs, retention and backups keep up?":          {"log_lag_bytes", "log_dropped_bytes_total", "retention_oldest_seconds", "store_bytes{table}", "backup_age_seconds"},
+		"how long do runs take?":                           {"run_seconds{workflow}"},
+	} {
+		for _, want := range names {
+			name, labels, _ := strings.Cut(strings.TrimSuffix(want, "}"), "{")
+			f := Find(name)
+			if f == nil {
+				t.Errorf("%s There is no metric %s.", question, name)
+			} else if is := strings.Join(f.Labels, ","); is != labels {
+				t.Errorf("%s %s has the labels %q, want %q.", question, name, is, labels)
+			}
+		}
+	}
+}
+
 func TestHistogram(t *testing.T) {
 	var h Histogram
 	for _, d := range []time.Duration{-time.Second, 0, time.Second, time.Second + 1, 3 * time.Second, 100 * 24 * time.Hour} {
