@@ -348,5 +348,6 @@ type Store interface {
 	Eras
 	AuditLog
 	Alerts
+	Connections
 	Close() error
 }

@@ -86,7 +86,8 @@ func copied(s *Store) *Store {
 		classes: maps.Clone(s.classes), schedules: schedules{triggers: maps.Clone(s.triggers), ledger: eachCloned(s.ledger),
 			backfills: maps.Clone(s.backfills), backfillRuns: eachCloned(s.backfillRuns)}, rights: rights{is: s.rights.is}, sessions: sessions{all: slices.Clone(s.sessions.all)},
 		secrets: secrets{key: s.secrets.key, all: slices.Clone(s.secrets.all)}, audits: audits{all: slices.Clone(s.audits.all), tree: s.audits.tree},
-		alerts: alerts{channels: slices.Clone(s.channels), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices)}}
+		alerts:      alerts{channels: slices.Clone(s.channels), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices)},
+		connections: connections{all: slices.Clone(s.connections.all)}}
 	for _, list := range s.active {
 		c.active = append(c.active, slices.Clone(list))
 	}

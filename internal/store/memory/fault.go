@@ -43,6 +43,8 @@ const (
 	AuditAfter
 	AlertsBefore // every operation of store.Alerts that writes
 	AlertsAfter
+	ConnectionsBefore // every operation of store.Connections that writes
+	ConnectionsAfter
 )
 
 var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "register", "register", "load", "scan", "read",
@@ -51,7 +53,7 @@ var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "registe
 	"change of classes", "change of classes",
 	"change of rights", "change of rights", "change of sessions", "change of sessions",
 	"change of secrets", "change of secrets", "change of the audit log", "change of the audit log",
-	"change of alerts", "change of alerts"}
+	"change of alerts", "change of alerts", "change of connections", "change of connections"}
 
 func (k OpKind) String() string { return opNames[k] }
 

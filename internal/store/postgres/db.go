@@ -44,7 +44,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 28
+	formatNewest = 29
 	// formatRising is the first format of a database that records how many migrations were applied, and whose
 	// format rises when all nodes know the next one.
 	formatRising = 10
@@ -131,6 +131,7 @@ type DB struct {
 	secrets
 	audits
 	alerts
+	connections
 	config   *pgconn.Config
 	schema   string
 	cluster  string
@@ -166,10 +167,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	ms := func(t time.Duration) string { return strconv.FormatInt(t.Milliseconds(), 10) }
 	d := &DB{config: config, schema: o.Schema, settings: args{}.text(o.Application).text(o.Schema).text(ms(statementMax)).
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
-	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}
+	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}
 	config.DialFunc = dialer(silenceMax)
 	sql := statements(readSQL)
-	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL} {
+	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL} {
 		maps.Copy(sql, statements(more))
 	}
 	for _, name := range notedNames {

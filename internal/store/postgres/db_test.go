@@ -48,7 +48,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL} {
 		n += len(statements(set))
 	}
 	n += len(notedNames)
@@ -98,7 +98,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 		}
 		code.Write(text)
 	}
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, upgradeSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, upgradeSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL} {
 		for name := range statements(set) {
 			if !strings.Contains(code.String(), `"`+name+`"`) {
 				t.Errorf("statement %s is never used", name)

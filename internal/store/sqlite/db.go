@@ -44,7 +44,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest format that this program knows. It rises with the migrations.
-	format = 19
+	format = 20
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits
@@ -67,6 +67,7 @@ type DB struct {
 	secrets
 	audits
 	alerts
+	connections
 	path    string
 	cluster string
 	read    map[string]string // statements by name
@@ -137,8 +138,8 @@ func (d *DB) open() error {
 }
 
 func closedDB(path string) *DB {
-	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, alertsSQL), syncFile: syncData}
-	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}
+	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, alertsSQL, connectionsSQL), syncFile: syncData}
+	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}
 	return d
 }
 
@@ -206,7 +207,7 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil { // from here on, this process syncs the log itself
 		return opening(d.path, err)
 	}
-	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL))
+	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL))
 }
 
 func (d *DB) openReaders() error {

@@ -205,6 +205,7 @@ type writeStmts struct {
 	moveAuditTree, dropAudit       *stmt
 	putAlertChannel                *stmt
 	dropAlertChannel               *stmt
+	putConnection, dropConnection  *stmt
 	insertIncident, updateIncident *stmt
 	insertNotice, noteNotice       *stmt
 	endedIncidents, expireNotices  *stmt
@@ -261,6 +262,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertQueue", &w.insertQueue}, {"updateQueue", &w.updateQueue},
 		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},
 		{"insertAudit", &w.insertAudit}, {"indexAudit", &w.indexAudit}, {"moveAuditTree", &w.moveAuditTree}, {"dropAudit", &w.dropAudit},
+		{"putConnection", &w.putConnection}, {"dropConnection", &w.dropConnection},
 		{"putAlertChannel", &w.putAlertChannel}, {"dropAlertChannel", &w.dropAlertChannel},
 		{"insertIncident", &w.insertIncident}, {"updateIncident", &w.updateIncident}, {"insertNotice", &w.insertNotice}, {"noteNotice", &w.noteNotice},
 		{"endedIncidents", &w.endedIncidents}, {"expireNotices", &w.expireNotices}, {"expireIncident", &w.expireIncident},

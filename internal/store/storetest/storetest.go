@@ -103,6 +103,7 @@ func Run(t *testing.T, e Engine) {
 		{"secrets", secrets()},
 		{"audit", audits()},
 		{"alerts", alerts()},
+		{"connections", connections()},
 		{"eras", eras()},
 		{"reload", reloads()},
 	} {
