@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"internal/errkind":               {"internal/dag", "internal/store"},
 	"internal/admission":             {"internal/dag", "internal/store"},
 	"internal/alert":                 {"internal/dag", "internal/store"},
-	"internal/notify":                {"internal/alert", "internal/dag", "internal/mask", "internal/program", "internal/store"},
+	"internal/notify":                {"internal/alert", "internal/dag", "internal/mask", "internal/program", "internal/secret", "internal/store"},
 	"internal/inspect":               {"internal/alert", "internal/dag", "internal/store", "internal/errkind", "internal/admission"},
 	"internal/engine":                {"internal/alert", "internal/dag", "internal/store", "internal/host", "internal/metric", "internal/errkind", "internal/admission", "internal/inspect"},
 	"internal/cluster":               {"internal/dag", "internal/store", "internal/host"},

@@ -10,9 +10,10 @@ import (
 	"net/http"
 	"net/mail"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
+
+	"skein.dev/skein/internal/secret"
 )
 
 // Config is the configuration of a channel. Exactly one of its kinds is set.
@@ -25,45 +26,7 @@ type Config struct {
 }
 
 // Text is a text, or the name of a secret that holds it.
-type Text struct {
-	Plain  string
-	Secret string
-}
-
-var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
-
-// UnmarshalJSON reads "TEXT" or {"secret": "NAME"}.
-func (t *Text) UnmarshalJSON(data []byte) error {
-	if json.Unmarshal(data, &t.Plain) == nil {
-		return nil
-	}
-	var ref struct {
-		Secret string `json:"secret"`
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&ref); err != nil || !secretName.MatchString(ref.Secret) {
-		return errors.New("want a text, or {secret: NAME} with the name of a secret of the namespace")
-	}
-	t.Secret = ref.Secret
-	return nil
-}
-
-// MarshalJSON writes what UnmarshalJSON reads.
-func (t Text) MarshalJSON() ([]byte, error) {
-	if t.Secret != "" {
-		return json.Marshal(map[string]string{"secret": t.Secret})
-	}
-	return json.Marshal(t.Plain)
-}
-
-// MarshalYAML writes the same for people.
-func (t Text) MarshalYAML() (any, error) {
-	if t.Secret != "" {
-		return map[string]string{"secret": t.Secret}, nil
-	}
-	return t.Plain, nil
-}
+type Text = secret.Text
 
 // ConfigMax bounds the configuration of a channel, in bytes: a sender reads all channels at each look.
 const ConfigMax = 8 << 10
