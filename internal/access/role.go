@@ -19,8 +19,8 @@ var (
 		LogRead, ArtifactRead, RunValues)
 	operatorVerbs = viewerVerbs | VerbsOf(RunStart, RunControl, RunRedo, ScheduleOperate, BackfillWrite,
 		WorkflowOperate, RunApprove, RunMark, AlertOperate)
-	editorVerbs = operatorVerbs | VerbsOf(WorkflowSource, WorkflowWrite, WorkflowDelete, QueueWrite)
-	adminVerbs  = editorVerbs | VerbsOf(SecretList, SecretWrite, AlertChannel, MemberWrite, TokenNamespace, AuditRead)
+	editorVerbs = operatorVerbs | VerbsOf(WorkflowSource, WorkflowWrite, WorkflowDelete, QueueWrite, ConnectionRead)
+	adminVerbs  = editorVerbs | VerbsOf(SecretList, SecretWrite, AlertChannel, ConnectionWrite, MemberWrite, TokenNamespace, AuditRead)
 	// assignable holds the verbs that roles can hold: each verb before Public.
 	assignable   = Verbs(1<<Public - 1<<WorkflowRead)
 	auditorVerbs = VerbsOf(AuditRead, WorkflowRead, RunRead, ScheduleRead, QueueRead, UserRead, RoleRead)

@@ -100,6 +100,11 @@ var rows = []Row{
 	{"GET", "/api/v1/secrets", SecretList, OfList, ""},
 	{"PUT", "/api/v1/secrets/{ns}/{name}", SecretWrite, OfNamespace, ""},
 	{"DELETE", "/api/v1/secrets/{ns}/{name}", SecretWrite, OfNamespace, ""},
+	// Connections. They hold names of secrets, and no value.
+	{"GET", "/api/v1/connections", ConnectionRead, OfList, ""},
+	{"PUT", "/api/v1/connections/{ns}/{name}", ConnectionWrite, OfNamespace, ""},
+	{"DELETE", "/api/v1/connections/{ns}/{name}", ConnectionWrite, OfNamespace, ""},
+	{"POST", "/api/v1/connections/{ns}/{name}:test", ConnectionRead, OfNamespace, ""},
 	// Alerts and channels.
 	{"GET", "/api/v1/alerts", AlertRead, OfList, ""},
 	{"GET", "/api/v1/alerts/{id}", AlertRead, OfAlert, ""},

@@ -45,11 +45,13 @@ const (
 	WorkflowWrite
 	WorkflowDelete
 	QueueWrite
+	ConnectionRead // see and test
 
 	// Verbs of the admins of a namespace.
 	SecretList
 	SecretWrite
 	AlertChannel // see, change and test channels
+	ConnectionWrite
 	MemberWrite
 	TokenNamespace
 	AuditRead
@@ -89,8 +91,8 @@ var verbNames = [verbsEnd]string{
 	RunStart:  "run.start", RunControl: "run.control", RunRedo: "run.redo", ScheduleOperate: "schedule.operate",
 	BackfillWrite: "backfill.write", WorkflowOperate: "workflow.operate", RunApprove: "run.approve", RunMark: "run.mark", AlertOperate: "alert.operate",
 	WorkflowSource: "workflow.source", WorkflowWrite: "workflow.write", WorkflowDelete: "workflow.delete",
-	QueueWrite: "queue.write",
-	SecretList: "secret.list", SecretWrite: "secret.write", AlertChannel: "alert.channel", MemberWrite: "member.write", TokenNamespace: "token.ns",
+	QueueWrite: "queue.write", ConnectionRead: "connection.read",
+	SecretList: "secret.list", SecretWrite: "secret.write", AlertChannel: "alert.channel", ConnectionWrite: "connection.write", MemberWrite: "member.write", TokenNamespace: "token.ns",
 	AuditRead: "audit.read",
 	NodeRead:  "node.read", NodeControl: "node.control", ShardMove: "shard.move", SchedulerRead: "scheduler.read",
 	SchedulerControl: "scheduler.control", ClassRead: "class.read", ClassWrite: "class.write", TokenAll: "token.all",

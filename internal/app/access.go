@@ -56,7 +56,7 @@ func (n *Node) secure() (err error) {
 func (n *Node) neighbours() neighbours {
 	near := neighboursOf(n.store, n.member, n.logs)
 	n.sessions = auth.NewSessions(n.store)
-	near.sessions, near.auditor, near.notifier = n.sessions, n.auditor, n.sender
+	near.sessions, near.auditor, near.notifier, near.connector = n.sessions, n.auditor, n.sender, n.connector
 	near.keeping = func() time.Duration { return n.keeping().Audit.Age }
 	near.metrics = append(append(near.metrics, n.doorMetrics), n.sources()...)
 	return near

@@ -173,6 +173,9 @@ type neighbours struct {
 	keeping  func() time.Duration
 	alerts   store.Alerts
 	notifier server.Notifier // nil: this process only looks on
+
+	connections store.Connections
+	connector   server.Connector // nil: this process only looks on
 }
 
 // town is the cluster as a node's server sees it.
@@ -185,9 +188,9 @@ type town struct {
 func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	c, ok := st.(store.Cluster)
 	if !ok {
-		return neighbours{logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st}
+		return neighbours{logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}
 	}
-	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st}
+	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}
 	if m != nil {
 		n.metrics, n.stuck, n.holder, n.others = []metric.Source{m.metrics}, m.home.StuckFor, m.holder, streets{m}
 		n.giver = func(ref *logs.Ref, h dag.HandlerID) logs.Giver { return m.giver(st, ref, h) }

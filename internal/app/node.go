@@ -57,10 +57,11 @@ type Node struct {
 	watch        *trigger.Watch
 	sender       *notify.Sender
 	secrets      *provider.Chain // nil until the store is open
-	declared     func()          // called by the writer when triggers have changed
-	member       *membership     // nil: alone
-	logs         logs.Store      // beside the files of this node; nil: there is none
-	shipper      *logs.Shipper   // nil: likewise
+	connector    connector
+	declared     func()        // called by the writer when triggers have changed
+	member       *membership   // nil: alone
+	logs         logs.Store    // beside the files of this node; nil: there is none
+	shipper      *logs.Shipper // nil: likewise
 	engine       *engine.Engine
 	server       *server.Server
 	handler      http.Handler
@@ -162,6 +163,7 @@ func (n *Node) open(ctx context.Context) error {
 	if n.secrets, err = dbadmin.Providers(cfg, n.store, log); err != nil {
 		return err
 	}
+	n.connector = connector{n, database}
 	n.resolve(database)
 	var life *engine.Life
 	var info store.Info

@@ -21,6 +21,7 @@ var outgoing = map[string]string{
 	"internal/notify/smtp.go":        "the SMTP server of the settings",
 	"internal/notify/webhook.go":     "by the transport of egress",
 	"internal/worker/http.go":        "by the transport of egress",
+	"internal/connection/use.go":     "by the transport of egress",
 	"internal/provider/vault.go":     "the servers of Vault of the settings",
 	"internal/identity":              "the identity providers of the settings",
 	"internal/identity/ldaptest":     "a directory of a test",

@@ -29,6 +29,7 @@ const (
 	causeExpression = dag.Cause("expression")
 	causeStart      = dag.Cause("start")
 	causeSecret     = dag.Cause("secret")
+	causeConnection = dag.Cause("connection")
 )
 
 // notStarted is the reason for which an attempt cannot become a job. Its text is for people.
@@ -358,6 +359,10 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, quick bool
 	if setRun(job, &res.Run); res.Request != nil {
 		job.HTTP = request(res.Request)
 		job.HTTP.Egress = r.cfg.Egress()
+		if err := r.connect(ctx, res.Request, job.HTTP, &used); err != nil {
+			return nil, err
+		}
+		job.Secrets = used.values
 	}
 	if size := job.Size() + len(res.Input); size > worker.SizeMax {
 		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task take %d bytes, and may take %d: "+

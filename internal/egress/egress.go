@@ -281,3 +281,12 @@ func local(a netip.Addr) bool {
 		return ok && plain(at) == a
 	})
 }
+
+// Dialer returns a function that connects only to addresses that the rules allow. It uses no proxy.
+func Dialer(r Rules) (func(ctx context.Context, network, address string) (net.Conn, error), error) {
+	g, err := newGuard(r)
+	if err != nil {
+		return nil, err
+	}
+	return g.dial, nil
+}

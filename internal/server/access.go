@@ -158,7 +158,7 @@ var namespaceParam = map[string]string{
 	api.Prefix + "/runs": "ns", api.Prefix + "/users/{id}/runs": "ns", api.Prefix + "/workflows": "namespace",
 	api.Prefix + "/schedules": "namespace", api.Prefix + "/schedules/next": "namespace", api.Prefix + "/bindings": "namespace",
 	api.Prefix + "/secrets": "namespace", api.Prefix + "/audit": "namespace",
-	api.Prefix + "/alerts": "namespace", api.Prefix + "/channels": "namespace",
+	api.Prefix + "/alerts": "namespace", api.Prefix + "/channels": "namespace", api.Prefix + "/connections": "namespace",
 }
 
 // workflowParam are the lists that can select by workflow.

@@ -43,6 +43,7 @@ func (s *Server) humaConfig() huma.Config {
 				{Name: "roles", Description: "Sets of verbs, and who has them in which namespace."},
 				{Name: "classes", Description: "Resource classes: names for what tasks take of their worker."},
 				{Name: "secrets", Description: "Values that tasks use by name. No call gives a value."},
+				{Name: "connections", Description: "How tasks reach other systems. No call gives the value of a secret."},
 				{Name: "alerts", Description: "Incidents of alert rules, and the channels by which people are notified."},
 				{Name: "queues", Description: "Named queues and locks, which runs of all workflows share."},
 				{Name: "nodes", Description: "The processes."}, {Name: "tokens", Description: "The rights to call."}, {Name: "audit", Description: "Who changed what."}},

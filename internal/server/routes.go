@@ -30,6 +30,7 @@ func (s *Server) routes() {
 	auditRoutes(s, tag("audit"))
 	s.classRoutes(tag("classes"))
 	secretRoutes(s, tag("secrets"))
+	connectionRoutes(s, tag("connections"))
 	alertRoutes(s, tag("alerts"))
 }
 

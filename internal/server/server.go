@@ -97,6 +97,10 @@ type Config struct {
 	Alerts store.Alerts
 	// Notifier sends test messages. It is nil if the process sends none.
 	Notifier Notifier
+	// Connections are the connections of tasks. If it is nil, there are none. Connector uses one; it is nil if
+	// the process uses none.
+	Connections store.Connections
+	Connector   Connector
 	// Metrics are further sources for /metrics.
 	Metrics []metric.Source
 	Log     *slog.Logger

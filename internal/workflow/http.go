@@ -13,15 +13,17 @@ import (
 // HTTP is a request that a task sends. URL, the values of headers and the texts of the body may
 // hold ${{ }}.
 type HTTP struct {
-	Method   string          `json:"method,omitempty"` // "" is GET
-	URL      string          `json:"url"`
-	Headers  []KV            `json:"headers,omitempty"`
-	Body     json.RawMessage `json:"body,omitempty"`    // a text as it is; any other value as JSON
-	Timeout  Duration        `json:"timeout,omitempty"` // of the answer; 0: the worker's default
-	Status   []int           `json:"status,omitempty"`  // that are a success; none: 200 to 299
-	Contains string          `json:"contains,omitempty"`
-	Answer   string          `json:"answer,omitempty"` // text | json: what the output body is; "": there is none
-	Keep     []string        `json:"keep,omitempty"`   // headers of the answer, in the output headers
+	Method string `json:"method,omitempty"` // "" is GET
+	// Connection names the connection over which the request goes; URL is a path of it then. "": none.
+	Connection string          `json:"connection,omitempty"`
+	URL        string          `json:"url"`
+	Headers    []KV            `json:"headers,omitempty"`
+	Body       json.RawMessage `json:"body,omitempty"`    // a text as it is; any other value as JSON
+	Timeout    Duration        `json:"timeout,omitempty"` // of the answer; 0: the worker's default
+	Status     []int           `json:"status,omitempty"`  // that are a success; none: 200 to 299
+	Contains   string          `json:"contains,omitempty"`
+	Answer     string          `json:"answer,omitempty"` // text | json: what the output body is; "": there is none
+	Keep       []string        `json:"keep,omitempty"`   // headers of the answer, in the output headers
 }
 
 // Sent is a request with everything evaluated.
@@ -45,7 +47,7 @@ func (r *reader) http(t *Task, n *node, at string) {
 	if h == nil || h.kind != mapNode {
 		return
 	}
-	q := &HTTP{Method: h.get("method").str(), URL: h.get("url").str(), Headers: pairs(h.get("headers")),
+	q := &HTTP{Method: h.get("method").str(), Connection: h.get("connection").str(), URL: h.get("url").str(), Headers: pairs(h.get("headers")),
 		Answer: h.get("answer").str(), Keep: texts(h.get("keep"))}
 	if t.HTTP = q; q.Method == "GET" {
 		q.Method = ""
@@ -56,8 +58,12 @@ func (r *reader) http(t *Task, n *node, at string) {
 		q.Status = r.statuses(e.get("status"))
 	}
 	here := join(at, "http")
-	if _, err := parseURL(q.URL); err != nil && q.URL != "" && !hasTemplate(q.URL) {
-		r.failNode(h.get("url"), join(here, "url"), err.Error(), "write an address such as http://warehouse/health")
+	if err := q.checkURL(q.URL); err != nil && q.URL != "" && !hasTemplate(q.URL) {
+		hint := "write an address such as http://warehouse/health"
+		if q.Connection != "" {
+			hint = "the connection has the address of the server: write a path such as /health"
+		}
+		r.failNode(h.get("url"), join(here, "url"), err.Error(), hint)
 	}
 	if b := h.get("body"); b != nil {
 		raw, err := marshal(b.value())
@@ -132,6 +138,19 @@ func (r *reader) notOfRequest(n *node, at string) {
 	}
 }
 
+// checkURL checks an address, or the path of a request over a connection.
+func (q *HTTP) checkURL(text string) error {
+	if q.Connection == "" {
+		_, err := parseURL(text)
+		return err
+	}
+	u, err := url.Parse(strings.TrimSpace(text))
+	if err != nil || !strings.HasPrefix(strings.TrimSpace(text), "/") || u.Fragment != "" {
+		return errors.New("the url of a request over a connection is a path that begins with /")
+	}
+	return nil
+}
+
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	switch {
@@ -194,7 +213,7 @@ func (w *Workflow) sent(t *Task, from *values) (*Sent, error) {
 		return nil, fmt.Errorf("url: %w", err)
 	}
 	if s.URL = strings.TrimSpace(s.URL); hasTemplate(q.URL) {
-		if _, err := parseURL(s.URL); err != nil {
+		if err := q.checkURL(s.URL); err != nil {
 			return nil, fmt.Errorf("url: %w", err) // not the address itself: it may hold what is secret
 		}
 	}

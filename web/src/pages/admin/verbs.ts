@@ -40,6 +40,7 @@ export const verbGroups: readonly (readonly [title: string, verbs: Verbs])[] = [
       ['workflow.write', 'apply workflows, and roll them back'],
       ['workflow.delete', 'delete workflows'],
       ['queue.write', 'set, pause and drain queues'],
+      ['connection.read', 'see and test connections'],
     ],
   ],
   [
@@ -48,6 +49,7 @@ export const verbGroups: readonly (readonly [title: string, verbs: Verbs])[] = [
       ['secret.list', 'see the names of secrets'],
       ['secret.write', 'set and delete secrets'],
       ['alert.channel', 'see, change and test channels of alerts'],
+      ['connection.write', 'make, change and delete connections'],
       ['member.write', 'grant and revoke roles'],
       ['token.ns', 'make and revoke tokens of the namespace'],
       ['audit.read', 'read the audit log'],

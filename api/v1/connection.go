@@ -1,0 +1,27 @@
+package api
+
+import "encoding/json"
+
+// Connection says how tasks of a namespace reach a system.
+type Connection struct {
+	Namespace  string          `json:"namespace"`
+	Name       string          `json:"name"`
+	Type       string          `json:"type" doc:"http or postgres."`
+	Config     json.RawMessage `json:"config" doc:"What it says, with the names of secrets."`
+	Version    int64           `json:"version" doc:"How often it was set, from 1."`
+	User       string          `json:"user" doc:"Who set it last."`
+	CreatedAt  Time            `json:"created_at" format:"date-time"`
+	ModifiedAt Time            `json:"modified_at" format:"date-time"`
+}
+
+// ConnectionRequest sets a connection.
+type ConnectionRequest struct {
+	Config map[string]any `json:"config" doc:"Exactly one type with its settings, such as {\"http\": {\"url\": \"https://crm.example.com\"}}."`
+}
+
+// ConnectionTest is the outcome of a test of a connection.
+type ConnectionTest struct {
+	OK    bool    `json:"ok"`
+	Found *string `json:"found" doc:"What is at the other side."`
+	Error *string `json:"error" doc:"Why the connection cannot be used."`
+}

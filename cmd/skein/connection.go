@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+func connectionCmd(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "connection", Short: "Connections: how tasks of a namespace reach other systems",
+		Long: `A connection is the address of a system with the names of the secrets that open it. Tasks use it by its name, so a workflow file
+holds neither, and the same file uses another system in another namespace.`,
+		Example: "  skein connection set shop/crm http --url https://crm.example.com --token-secret CRM_TOKEN\n  skein connection test shop/crm",
+	}
+	needsVerb(cmd)
+	cmd.AddCommand(connectionSetCmd(c), connectionListCmd(c), connectionTestCmd(c), connectionDeleteCmd(c))
+	return cmd
+}
+
+func connectionFullName(n api.Connection) string { return n.Namespace + "/" + n.Name }
+
+// connectionAt reads NS/NAME. A name alone is one of the namespace default.
+func connectionAt(arg string) (namespace, name string, err error) {
+	namespace, name, ok := strings.Cut(arg, "/")
+	if !ok {
+		namespace, name = "default", arg
+	}
+	if namespace == "" || name == "" || strings.Contains(name, "/") {
+		return "", "", usage("%q is no connection: want NAMESPACE/NAME", arg)
+	}
+	return namespace, name, nil
+}
+
+// connectionFlags are the values of a connection on the command line.
+type connectionFlags struct {
+	url, user, password, token, test string
+	headers, headerSecrets           []string
+	host, database, tls, caFile      string
+	port                             int
+}
+
+func (f *connectionFlags) add(set *pflag.FlagSet) {
+	set.StringVar(&f.url, "url", "", "http: the begin of the address of every request")
+	set.StringVar(&f.token, "token-secret", "", "http: secret with the token of the header Authorization: Bearer")
+	set.StringArrayVar(&f.headers, "header", nil, "http: a header of every request, as NAME=VALUE")
+	set.StringArrayVar(&f.headerSecrets, "header-secret", nil, "http: a header whose value is a secret, as NAME=SECRET")
+	set.StringVar(&f.test, "test-path", "", "http: the path that a test reads (default /)")
+	set.StringVar(&f.host, "host", "", "postgres: the machine")
+	set.IntVar(&f.port, "port", 0, "postgres: the port (default 5432)")
+	set.StringVar(&f.database, "database", "", "postgres: the database (default: that of the user's name)")
+	set.StringVar(&f.tls, "tls", "", "postgres: verify | encrypt (takes any certificate) | disable (default verify)")
+	set.StringVar(&f.caFile, "ca-file", "", "postgres: PEM file of the authority of the server's certificate")
+	set.StringVar(&f.user, "user", "", "the user at the other side")
+	set.StringVar(&f.password, "password-secret", "", "secret with the user's password")
+	notSettings(set, "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "user", "password-secret")
+}
+
+func secretRef(name string) map[string]any { return map[string]any{"secret": name} }
+
+// pairsOf reads NAME=VALUE.
+func pairsOf(flag string, all []string, see func(name, value string)) error {
+	for _, text := range all {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" || value == "" {
+			return usage("--%s %q: want NAME=VALUE", flag, text)
+		}
+		see(name, value)
+	}
+	return nil
+}
+
+// config makes a connection of a type. It sets the values that were given: the server knows which belong
+// together.
+func (f *connectionFlags) config(kind string) (map[string]any, error) {
+	is := map[string]any{}
+	set := func(key, value string) {
+		if value != "" {
+			is[key] = value
+		}
+	}
+	set("url", f.url)
+	set("user", f.user)
+	set("test", f.test)
+	set("host", f.host)
+	set("database", f.database)
+	set("tls", f.tls)
+	if f.port != 0 {
+		is["port"] = f.port
+	}
+	if f.password != "" {
+		is["password"] = secretRef(f.password)
+	}
+	if f.token != "" {
+		is["token"] = secretRef(f.token)
+	}
+	if f.caFile != "" {
+		file, err := os.Open(f.caFile)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		text, err := io.ReadAll(io.LimitReader(file, caBytesMax))
+		if err != nil {
+			return nil, err
+		}
+		is["ca"] = string(text)
+	}
+	headers := map[string]any{}
+	err := pairsOf("header", f.headers, func(name, value string) { headers[name] = value })
+	if err == nil {
+		err = pairsOf("header-secret", f.headerSecrets, func(name, value string) { headers[name] = secretRef(value) })
+	}
+	if len(headers) > 0 {
+		is["headers"] = headers
+	}
+	return map[string]any{kind: is}, err
+}
+
+// caBytesMax bounds the file of an authority.
+const caBytesMax = 64 << 10
+
+func connectionSetCmd(c *cli) *cobra.Command {
+	var f connectionFlags
+	cmd := &cobra.Command{
+		Use: "set NS/NAME TYPE", Short: "Make a connection, or change it",
+		Long: `Makes a connection, or replaces all that it says. TYPE is http or postgres. Passwords and tokens are secrets of the namespace
+(skein secret set), and the connection holds their names. Attempts that begin later use it.`,
+		Example: `  skein connection set shop/crm http --url https://crm.example.com/api --token-secret CRM_TOKEN
+  skein connection set warehouse postgres --host db.example.com --user etl --password-secret WAREHOUSE --database dw`,
+		Args: cobra.ExactArgs(2), ValidArgsFunction: argument,
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			namespace, name, err := connectionAt(args[0])
+			if err != nil {
+				return err
+			}
+			config, err := f.config(args[1])
+			if err != nil {
+				return err
+			}
+			is, err := skein.NewConnections(s.Client).Set(ctx, namespace, name, config)
+			if err != nil {
+				return err
+			}
+			c.say("connection %s (%s) is set, its version is %d", connectionFullName(is), is.Type, is.Version)
+			return nil
+		})),
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+func connectionListCmd(c *cli) *cobra.Command {
+	var namespace string
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the connections", Args: cobra.NoArgs,
+		Example: "  skein connection list\n  skein connection list --namespace shop -o yaml",
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
+			all, call := []api.Connection{}, skein.NewConnections(s.Client)
+			for cursor := ""; ; {
+				page, err := call.List(ctx, namespace, cursor, 1000)
+				if err != nil {
+					return err
+				}
+				if all = append(all, page.Items...); page.Next == nil {
+					break
+				}
+				cursor = *page.Next
+			}
+			return show(c, all, connectionFullName, []column[api.Connection]{
+				{head: "CONNECTION", get: connectionFullName},
+				{head: "TYPE", get: func(n api.Connection) string { return n.Type }},
+				{head: "VERSION", get: func(n api.Connection) string { return strconv.FormatInt(n.Version, 10) }},
+				{head: "CHANGED", get: func(n api.Connection) string { return c.when(&n.ModifiedAt) }},
+				{head: "BY", get: func(n api.Connection) string { return orDash(n.User) }},
+			})
+		})),
+	}
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "only connections of this namespace")
+	notSettings(cmd.Flags(), "namespace")
+	return cmd
+}
+
+func connectionTestCmd(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "test NS/NAME", Short: "Use a connection once, from the node that answers",
+		Long: `Uses a connection once, from the node that answers: a request GET, or a session of the database. Nothing is changed there. A worker
+elsewhere may reach other addresses.`,
+		Example: "  skein connection test shop/crm",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			namespace, name, err := connectionAt(args[0])
+			if err != nil {
+				return err
+			}
+			is, err := skein.NewConnections(s.Client).Test(ctx, namespace, name)
+			if err != nil {
+				return err
+			}
+			if !is.OK {
+				return fmt.Errorf("connection %s/%s cannot be used: %s", namespace, name, text(is.Error))
+			}
+			c.say("connection %s/%s works: %s", namespace, name, text(is.Found))
+			return nil
+		})),
+	}
+}
+
+func connectionDeleteCmd(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NS/NAME", Short: "Remove a connection; tasks that use it fail to start",
+		Example: "  skein connection delete shop/crm",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			namespace, name, err := connectionAt(args[0])
+			if err != nil {
+				return err
+			}
+			if err := skein.NewConnections(s.Client).Delete(ctx, namespace, name); err != nil {
+				return err
+			}
+			c.say("connection %s/%s is removed", namespace, name)
+			return nil
+		})),
+	}
+}

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"net"
+	"net/http"
+
+	"skein.dev/skein/internal/connection"
+	"skein.dev/skein/internal/egress"
+)
+
+// connector uses connections from this node.
+type connector struct {
+	n        *Node
+	database []egress.Own
+}
+
+// rules are those of calls that this node makes to addresses that people choose.
+func (c connector) rules() egress.Rules { return c.n.egressHere(c.n.egressRules(c.database)) }
+
+// transport makes a transport for one call: the rules of the next one may be others.
+func (c connector) transport() (http.RoundTripper, error) {
+	t, err := egress.Transport(c.rules())
+	if err != nil {
+		return nil, err
+	}
+	t.DisableKeepAlives = true
+	return t, nil
+}
+
+func (c connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dial, err := egress.Dialer(c.rules())
+	if err != nil {
+		return nil, err
+	}
+	return dial(ctx, network, address)
+}
+
+// Test implements server.Connector.
+func (c connector) Test(ctx context.Context, namespace string, is *connection.Config) (string, error) {
+	return is.Test(ctx, &connection.Means{
+		Secret: func(ctx context.Context, name string) (string, error) {
+			value, err := c.n.secrets.Value(ctx, namespace, name, false)
+			return string(value), err
+		},
+		Transport: c.transport,
+		Dial:      c.dial,
+	})
+}

@@ -1,0 +1,224 @@
+// Package connection says how tasks reach other systems: the types of connections, what belongs to each, and
+// how to use them. A connection holds names of secrets, and no value of one. Every address is called by the
+// rules of egress, because people choose it.
+package connection
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"skein.dev/skein/internal/secret"
+)
+
+// Config is what a connection says. Exactly one of its types is set.
+type Config struct {
+	HTTP     *HTTP     `json:"http,omitempty"`
+	Postgres *Postgres `json:"postgres,omitempty"`
+}
+
+// HTTP is a server that requests are sent to.
+type HTTP struct {
+	// URL begins the address of every request.
+	URL string `json:"url"`
+	// User and Password, or Token, are sent in the header Authorization.
+	User     string       `json:"user,omitempty"`
+	Password *secret.Text `json:"password,omitempty"`
+	Token    *secret.Text `json:"token,omitempty"`
+	// Headers are sent with every request.
+	Headers map[string]secret.Text `json:"headers,omitempty"`
+	// Test is the path that a test of the connection reads; "": /.
+	Test string `json:"test,omitempty"`
+}
+
+// Postgres is a database of PostgreSQL.
+type Postgres struct {
+	Host     string       `json:"host"`
+	Port     int          `json:"port,omitempty"` // 0: 5432
+	Database string       `json:"database,omitempty"`
+	User     string       `json:"user"`
+	Password *secret.Text `json:"password,omitempty"`
+	// TLS is one of the TLS constants; "" is TLSVerify.
+	TLS string `json:"tls,omitempty"`
+	// CA holds certificates of authorities in PEM; "": those of the system.
+	CA string `json:"ca,omitempty"`
+}
+
+// Uses of TLS by a connection to PostgreSQL.
+const (
+	TLSVerify  = "verify"  // with a certificate for the host
+	TLSEncrypt = "encrypt" // with any certificate
+	TLSDisable = "disable"
+)
+
+// ConfigMax bounds what a connection says, in bytes.
+const ConfigMax = 32 << 10
+
+const (
+	headersMax  = 50
+	portDefault = 5432
+)
+
+// NamePattern matches the names of connections.
+const NamePattern = `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`
+
+var nameOK = regexp.MustCompile(NamePattern)
+
+// IsName reports whether a text can be the name of a connection.
+func IsName(name string) bool { return nameOK.MatchString(name) }
+
+// Types are the names of the types.
+var Types = []string{"http", "postgres"}
+
+// Parse reads and checks a connection. Its errors say what is wrong, and what would be right.
+func Parse(data []byte) (Config, error) {
+	var c Config
+	if len(data) > ConfigMax {
+		return c, fmt.Errorf("the connection has %d bytes, the limit is %d: shorten it", len(data), ConfigMax)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return c, fmt.Errorf("the connection cannot be read: %s; the types are %s", strings.TrimPrefix(err.Error(), "json: "), strings.Join(Types, " and "))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return c, errors.New("the connection has something behind its end")
+	}
+	switch {
+	case c.HTTP != nil && c.Postgres != nil:
+		return c, errors.New("a connection has one type: make a connection for each")
+	case c.HTTP != nil:
+		return c, c.HTTP.check()
+	case c.Postgres != nil:
+		return c, c.Postgres.check()
+	}
+	return c, fmt.Errorf("a connection has a type: %s", strings.Join(Types, " or "))
+}
+
+// Type is the name of the type that is set.
+func (c *Config) Type() string {
+	switch {
+	case c.HTTP != nil:
+		return "http"
+	case c.Postgres != nil:
+		return "postgres"
+	}
+	return ""
+}
+
+// isSecret refuses a value that stands in the connection itself.
+func isSecret(key string, t *secret.Text) error {
+	if t != nil && t.Secret == "" {
+		return fmt.Errorf("%s must be {secret: NAME}: connections are shown, so they hold no value of a secret", key)
+	}
+	return nil
+}
+
+// headerName matches the names of headers.
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")
+
+// ownHeaders are made by the program that sends. Host decides which server answers.
+var ownHeaders = []string{"Content-Length", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "Host"}
+
+func (h *HTTP) check() error {
+	u, err := url.Parse(h.URL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("url: %.200q is no address of http or https", h.URL)
+	case u.User != nil:
+		return errors.New("url has a user or a password: write user, and password as {secret: NAME}")
+	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(h.URL, "?#"):
+		return errors.New("url has a query or a fragment: the path of each request follows it")
+	case h.Token != nil && (h.User != "" || h.Password != nil):
+		return errors.New("it has token, and user or password: only one of them can be in the header Authorization")
+	case (h.User == "") != (h.Password == nil):
+		return errors.New("user and password belong together")
+	case strings.ContainsAny(h.User, ":\r\n"):
+		return errors.New("user must not contain a colon or a line end")
+	case h.Test != "" && !strings.HasPrefix(h.Test, "/"):
+		return fmt.Errorf("test: %.200q is no path: begin it with /", h.Test)
+	case len(h.Headers) > headersMax:
+		return fmt.Errorf("it has %d headers; it takes up to %d", len(h.Headers), headersMax)
+	}
+	h.URL = strings.TrimSuffix(u.String(), "/")
+	for _, err := range []error{isSecret("password", h.Password), isSecret("token", h.Token)} {
+		if err != nil {
+			return err
+		}
+	}
+	return h.checkHeaders()
+}
+
+func (h *HTTP) checkHeaders() error {
+	seen := map[string]bool{}
+	for name, value := range h.Headers {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case !headerName.MatchString(name):
+			return fmt.Errorf("headers: %.100q is no name of a header", name)
+		case seen[canonical]:
+			return fmt.Errorf("headers: %s is there twice", canonical)
+		case strings.ContainsAny(value.Plain, "\r\n"):
+			return fmt.Errorf("headers: the value of %s has more than one line", name)
+		case canonical == "Authorization" && (h.Token != nil || h.User != ""):
+			return errors.New("headers: Authorization is made of token, or of user and password: remove one of them")
+		case canonical == "Authorization" || canonical == "Cookie" || canonical == "Proxy-Authorization":
+			if value.Secret == "" {
+				return fmt.Errorf("headers: the value of %s must be {secret: NAME}", name)
+			}
+		}
+		for _, own := range ownHeaders {
+			if canonical == own {
+				return fmt.Errorf("headers: %s is set by the program that sends the request: remove it", name)
+			}
+		}
+		seen[canonical] = true
+	}
+	return nil
+}
+
+func (p *Postgres) check() error {
+	switch {
+	case p.Host == "" || strings.ContainsAny(p.Host, "/@?#, \t\r\n\x00") || len(p.Host) > 255:
+		return fmt.Errorf("host: %.100q is no name and no address of a machine", p.Host)
+	case p.Port < 0 || p.Port > 65535:
+		return fmt.Errorf("port: %d is no port", p.Port)
+	case p.User == "":
+		return errors.New("user is missing: it is who the database takes the task for")
+	case strings.ContainsAny(p.User+p.Database, "\x00"):
+		return errors.New("user and database must not contain NUL")
+	case p.TLS != "" && p.TLS != TLSVerify && p.TLS != TLSEncrypt && p.TLS != TLSDisable:
+		return fmt.Errorf("tls: %.40q is none of %s, %s, %s", p.TLS, TLSVerify, TLSEncrypt, TLSDisable)
+	case p.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(p.CA)):
+		return errors.New("ca holds no certificate in PEM")
+	}
+	return isSecret("password", p.Password)
+}
+
+// Means are what the use of a connection needs of its node.
+type Means struct {
+	// Secret returns the value of a secret of the connection's namespace.
+	Secret func(ctx context.Context, name string) (string, error)
+	// Transport and Dial reach only the addresses that the rules of egress allow.
+	Transport func() (http.RoundTripper, error)
+	Dial      func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func (m *Means) text(ctx context.Context, t *secret.Text) (string, error) {
+	if t == nil || t.Secret == "" {
+		if t == nil {
+			return "", nil
+		}
+		return t.Plain, nil
+	}
+	return m.Secret(ctx, t.Secret)
+}

@@ -1,0 +1,239 @@
+package connection
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"skein.dev/skein/internal/mask"
+	"skein.dev/skein/internal/secret"
+)
+
+// Header is a header of a request.
+type Header struct{ Name, Value string }
+
+// Request returns the address of a request with a path, and the headers that go with it. value returns the
+// values of secrets.
+func (h *HTTP) Request(path string, value func(name string) (string, error)) (address string, headers []Header, err error) {
+	if !strings.HasPrefix(path, "/") {
+		return "", nil, errors.New("the url of a request over a connection is a path that begins with /")
+	}
+	text := func(t secret.Text) (string, error) {
+		if t.Secret == "" {
+			return t.Plain, nil
+		}
+		is, err := value(t.Secret)
+		if err == nil && strings.ContainsAny(is, "\r\n") {
+			err = fmt.Errorf("the secret %s has more than one line, and a header has one", t.Secret)
+		}
+		return is, err
+	}
+	switch {
+	case h.Token != nil:
+		token, err := text(*h.Token)
+		if err != nil {
+			return "", nil, err
+		}
+		headers = append(headers, Header{"Authorization", "Bearer " + token})
+	case h.User != "":
+		password, err := text(*h.Password)
+		if err != nil {
+			return "", nil, err
+		}
+		headers = append(headers, Header{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(h.User+":"+password))})
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
+		is, err := text(h.Headers[name])
+		if err != nil {
+			return "", nil, err
+		}
+		headers = append(headers, Header{name, is})
+	}
+	return h.URL + path, headers, nil
+}
+
+const (
+	// testMax bounds a test of a connection.
+	testMax = 10 * time.Second
+	// heardMax bounds the bytes that a test takes from the other side.
+	heardMax = 1 << 20
+	// shownMax bounds what a test shows of them.
+	shownMax = 300
+)
+
+// Test uses a connection once, and changes nothing at the other side. It returns what it found there. Its
+// errors hold no value of a secret.
+func (c *Config) Test(ctx context.Context, m *Means) (found string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, testMax)
+	defer cancel()
+	var values []string
+	known := *m
+	known.Secret = func(ctx context.Context, name string) (string, error) {
+		is, err := m.Secret(ctx, name)
+		if err == nil {
+			values = append(values, is)
+		}
+		return is, err
+	}
+	defer func() {
+		if p := recover(); p != nil { // such as one of a library that reads what the other side says
+			err = fmt.Errorf("the test panicked: %v", p)
+		}
+		found = mask.NewSet(values).String(shown(found))
+		switch {
+		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			err = fmt.Errorf("there was no answer within %s", testMax)
+		case err != nil && len(values) > 0:
+			err = errors.New(mask.NewSet(values).String(shown(err.Error())))
+		}
+	}()
+	switch {
+	case c.HTTP != nil:
+		return c.HTTP.test(ctx, &known)
+	case c.Postgres != nil:
+		return c.Postgres.test(ctx, &known)
+	}
+	return "", errors.New("the connection has no type that this node knows")
+}
+
+// shown makes a text of another program fit for people.
+func shown(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	if len(text) > shownMax {
+		text = strings.ToValidUTF8(text[:shownMax], "") + "…"
+	}
+	return text
+}
+
+func (h *HTTP) test(ctx context.Context, m *Means) (string, error) {
+	path := h.Test
+	if path == "" {
+		path = "/"
+	}
+	address, headers, err := h.Request(path, func(name string) (string, error) { return m.Secret(ctx, name) })
+	if err != nil {
+		return "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", errors.New("the address cannot be used")
+	}
+	for _, one := range headers {
+		req.Header.Set(one.Name, one.Value)
+	}
+	transport, err := m.Transport()
+	if err != nil {
+		return "", err
+	}
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		var named *url.Error
+		if errors.As(err, &named) {
+			err = named.Err
+		}
+		return "", err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, heardMax))
+	_ = resp.Body.Close()
+	said := fmt.Sprintf("GET %s: the server answered %d %s", path, resp.StatusCode, http.StatusText(resp.StatusCode))
+	switch code := resp.StatusCode; {
+	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
+		return "", errors.New(said + ": it does not take the credentials, or wants some")
+	case code == http.StatusNotFound, code == http.StatusMethodNotAllowed, code < 400:
+		return said, nil
+	}
+	return "", errors.New(said)
+}
+
+// bounded is a connection that ends when the other side has sent too much.
+type bounded struct {
+	net.Conn
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("the server sent more than %d bytes", heardMax)
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// settings returns the settings of a session. No variable and no file of the node takes part.
+func (p *Postgres) settings(password string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*pgx.ConnConfig, error) {
+	quoted := func(text string) string {
+		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
+	}
+	port := p.Port
+	if port == 0 {
+		port = portDefault
+	}
+	database := p.Database
+	if database == "" {
+		database = p.User
+	}
+	cfg, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d user=%s database=%s password='-' sslmode=disable passfile='' sslcert='' sslkey='' sslrootcert='' "+
+		"connect_timeout=0 target_session_attrs=any", quoted(p.Host), port, quoted(p.User), quoted(database)))
+	if err != nil {
+		return nil, errors.New("host, user or database cannot be used")
+	}
+	cfg.Password, cfg.Fallbacks, cfg.RuntimeParams = password, nil, map[string]string{"application_name": "skein"}
+	cfg.DialFunc = dial
+	cfg.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // the dialler resolves and checks
+	if p.TLS == TLSDisable {
+		return cfg, nil
+	}
+	cfg.TLSConfig = &tls.Config{ServerName: p.Host, MinVersion: tls.VersionTLS12, InsecureSkipVerify: p.TLS == TLSEncrypt}
+	if p.CA != "" {
+		cfg.TLSConfig.RootCAs = x509.NewCertPool()
+		cfg.TLSConfig.RootCAs.AppendCertsFromPEM([]byte(p.CA))
+	}
+	return cfg, nil
+}
+
+func (p *Postgres) test(ctx context.Context, m *Means) (string, error) {
+	password, err := m.text(ctx, p.Password)
+	if err != nil {
+		return "", err
+	}
+	cfg, err := p.settings(password, func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := m.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &bounded{conn, heardMax}, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var version, user, database string
+	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version'), current_user::text, current_database()::text").Scan(&version, &user, &database); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("PostgreSQL %s, user %s, database %s", version, user, database), nil
+}

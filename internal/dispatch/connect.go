@@ -1,0 +1,63 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"skein.dev/skein/internal/connection"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/worker"
+	"skein.dev/skein/internal/workflow"
+)
+
+// connect completes a request over a connection: its address and the headers of the connection. It does
+// nothing for other requests.
+func (r *Resolver) connect(ctx context.Context, sent *workflow.Sent, q *worker.Request, used *secretsOf) error {
+	if sent.Connection == "" {
+		return nil
+	}
+	c, err := r.connection(ctx, used.namespace, sent.Connection)
+	if err != nil {
+		return err
+	}
+	name := used.namespace + "/" + sent.Connection
+	if c.HTTP == nil {
+		return &notStarted{causeConnection, fmt.Errorf("connection %s has the type %s, and a request needs one of the type http", name, c.Type())}
+	}
+	address, headers, err := c.HTTP.Request(q.URL, used.value)
+	switch {
+	case used.err != nil:
+		return used.hide(err)
+	case err != nil:
+		return &notStarted{causeConnection, fmt.Errorf("connection %s: %w", name, err)}
+	}
+	q.URL = address
+	for _, h := range headers {
+		for _, own := range q.Header {
+			if strings.EqualFold(own[0], h.Name) {
+				return &notStarted{causeConnection, fmt.Errorf("the task sets the header %s, which connection %s sets: remove it from the task", own[0], name)}
+			}
+		}
+		q.Header = append(q.Header, [2]string{h.Name, h.Value})
+	}
+	return nil
+}
+
+// connection reads a connection. An outage of the store is no fault of the task.
+func (r *Resolver) connection(ctx context.Context, namespace, name string) (connection.Config, error) {
+	row, err := r.cfg.Store.ConnectionOf(ctx, namespace, name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return connection.Config{}, &notStarted{causeConnection,
+			fmt.Errorf("there is no connection %s/%s: make it with: skein connection set %s/%s", namespace, name, namespace, name)}
+	case err != nil:
+		return connection.Config{}, fmt.Errorf("read the connection: %w", err)
+	}
+	c, err := connection.Parse(row.Data)
+	if err != nil {
+		return c, &notStarted{causeConnection, fmt.Errorf("connection %s/%s: %w", namespace, name, err)}
+	}
+	return c, nil
+}

@@ -1,0 +1,78 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/connection"
+)
+
+// connector says of a connection what it would use.
+type connector struct{}
+
+func (connector) Test(_ context.Context, namespace string, c *connection.Config) (string, error) {
+	if c.HTTP == nil {
+		return "", errors.New("it is away")
+	}
+	return namespace + " " + c.HTTP.URL, nil
+}
+
+// TestConnections: connections are set, listed in pages, tested and deleted.
+func TestConnections(t *testing.T) {
+	b := newBed(t, true)
+	set := func(path, config string) answer {
+		return b.do("PUT", "/api/v1/connections/"+path, `{"config":`+config+`}`, "Content-Type", "application/json")
+	}
+	const crm = `{"http":{"url":"https://crm.example.com/","token":{"secret":"T"}}}`
+	first := want[api.Connection](t, set("shop/crm", crm), 200)
+	if first.Namespace != "shop" || first.Name != "crm" || first.Type != "http" || first.Version != 1 || first.User == "" || first.CreatedAt.IsZero() ||
+		string(first.Config) != `{"http":{"url":"https://crm.example.com","token":{"secret":"T"}}}` {
+		t.Errorf("%+v %s", first, first.Config)
+	}
+	if again := want[api.Connection](t, set("shop/crm", crm), 200); again.Version != 2 || again.CreatedAt != first.CreatedAt {
+		t.Errorf("%+v", again)
+	}
+	want[api.Connection](t, set("shop/db", `{"postgres":{"host":"db","user":"etl"}}`), 200)
+	want[api.Connection](t, set("web/a", crm), 200)
+	names := func(query string) (text string, next *string) {
+		page := want[api.List[api.Connection]](t, b.get("/api/v1/connections"+query), 200)
+		for _, c := range page.Items {
+			text += c.Namespace + "/" + c.Name + " "
+		}
+		return text, page.Next
+	}
+	if all, _ := names(""); all != "shop/crm shop/db web/a " {
+		t.Error(all)
+	}
+	one, next := names("?namespace=shop&limit=1")
+	if one != "shop/crm " || next == nil {
+		t.Fatal(one, next)
+	}
+	if two, next := names("?namespace=shop&limit=1&cursor=" + *next); two != "shop/db " || next != nil {
+		t.Error(two, next)
+	}
+	wantProblem(t, b.get("/api/v1/connections?namespace=web&cursor="+*next), 422, api.ProblemInvalid)
+	for path, config := range map[string]string{"shop/.x": crm, "Shop/x": crm, "shop/x": `{}`, "shop/y": `{"http":{"url":"https://a:canary@x"}}`} {
+		a := set(path, config)
+		if wantProblem(t, a, 422, api.ProblemInvalid); strings.Contains(a.body, "canary") {
+			t.Errorf("a refusal gives the value: %s", a.body)
+		}
+	}
+	test := func(path string) api.ConnectionTest {
+		return want[api.ConnectionTest](t, b.do("POST", "/api/v1/connections/"+path+":test", ""), 200)
+	}
+	if is := test("shop/crm"); !is.OK || *is.Found != "shop https://crm.example.com" || is.Error != nil {
+		t.Errorf("%+v", is)
+	}
+	if is := test("shop/db"); is.OK || is.Found != nil || *is.Error != "it is away" {
+		t.Errorf("%+v", is)
+	}
+	wantProblem(t, b.do("POST", "/api/v1/connections/shop/none:test", ""), 404, api.ProblemNotFound)
+	if a := b.do("DELETE", "/api/v1/connections/shop/crm", ""); a.status != 204 {
+		t.Errorf("%+v", a)
+	}
+	wantProblem(t, b.do("DELETE", "/api/v1/connections/shop/crm", ""), 404, api.ProblemNotFound)
+}
