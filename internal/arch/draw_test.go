@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"hash/fnv"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -29,8 +30,8 @@ const (
 // and the short forms that some packages have for them.
 var makesError = regexp.MustCompile(`^(fmt\.Errorf|errors\.New|errkind\.FromStore|\w*\.?(bad|fail|refuse|usage|errorf|problem)\w*)$`)
 
-// TestDraw checks that every kind of text can be found. If DRAW is set to a number, as in
-// "DRAW=2611 go test -v -run TestDraw ./internal/arch", it also draws with this seed, and prints what a reader is to read.
+// TestDraw checks that every kind of text can be found. If DRAW is set to a number or a word, as in
+// "DRAW=2611 go test -v -run TestDraw ./internal/arch", it also draws with this seed, and prints the drawn texts.
 func TestDraw(t *testing.T) {
 	root := repoRoot(t)
 	var comments, texts []string
@@ -67,11 +68,11 @@ func TestDraw(t *testing.T) {
 	if len(comments) < drawnComments || len(texts) < drawnErrors || len(pages) < drawnPages {
 		t.Error("there are fewer texts than a reader is to read")
 	}
-	seed, err := strconv.ParseUint(os.Getenv("DRAW"), 10, 64)
-	if err != nil {
+	word := os.Getenv("DRAW")
+	if word == "" {
 		return
 	}
-	chance := rand.New(rand.NewPCG(seed, 0))
+	chance := rand.New(rand.NewPCG(seedOf(word), 0))
 	for _, kind := range []struct {
 		all []string
 		n   int
@@ -81,6 +82,16 @@ func TestDraw(t *testing.T) {
 			fmt.Printf("[%d] %s\n", i+1, kind.all[at])
 		}
 	}
+}
+
+// seedOf returns the seed that DRAW names: a number is itself, and any other word is hashed.
+func seedOf(word string) uint64 {
+	if seed, err := strconv.ParseUint(word, 10, 64); err == nil {
+		return seed
+	}
+	h := fnv.New64a()
+	h.Write([]byte(word))
+	return h.Sum64()
 }
 
 // errorText returns the text of the error that a call makes, or "" if the node is no such call or its text is short.
