@@ -52,6 +52,15 @@ func TestBadSettings(t *testing.T) {
 		{exitUsage, "--server", []string{"status", "--server", "ftp://x"}},
 		{exitUsage, "unknown flag", []string{"server", "--nope"}},
 		{exitUsage, "unknown command", []string{"serve"}},
+		{exitUsage, `skein run: want FILE|NAME; 2 arguments given: "a", "b"`, []string{"run", "a", "b"}},
+		{exitUsage, "skein explain: want RUN[/TASK]; no argument was given", []string{"explain"}},
+		{exitUsage, `skein task mark: want RUN/TASK succeeded|failed; 3 arguments given: "a@latest/b", "succeeded", "hand"`,
+			[]string{"task", "mark", "a@latest/b", "succeeded", "--reason", "by", "hand"}},
+		{exitUsage, `skein open: want no argument; 6 arguments given: "` + strings.Repeat("x", 60) + `…", "1", "2", "3", "4", …`,
+			[]string{"open", strings.Repeat("x", 1000), "1", "2", "3", "4", "5"}},
+		{exitUsage, "--timeout x: want a length of time such as 30s", []string{"run", "list.yaml", "--timeout", "x"}},
+		{exitUsage, "--limit x: want a whole number", []string{"queue", "set", "q", "--limit", "x"}},
+		{exitUsage, "--version 3000000000: want a whole number that is less large", []string{"run", "a", "--version", "3000000000"}},
 		{exitNotAllowed, "--tls-cert", []string{"server", "--listen", "0.0.0.0:0"}},
 		{exitNotAllowed, "--tls-cert", []string{"server", "--listen", "[::]:0"}},
 		{exitNotAllowed, "--tls-cert", []string{"server", "--listen", ":0"}},
@@ -75,6 +84,8 @@ func TestBadSettings(t *testing.T) {
 	}
 	for content, says := range map[string]string{
 		"slots: 0\n": "slots", "slotz: 4\n": "slotz", "[1]\n": "config.yaml", "\x00": "config.yaml", "slots: {a: 1}\n": "slots",
+		"lisen: 127.0.0.1:0\n": "there is no such setting; did you mean listen?", "whatever: 1\n": "there is no such setting; there are data, db,",
+		"- slots\n": "config.yaml: the file is no list of settings; write each setting in a line of its own", "slots: [1\n": "config.yaml: line 1: did not find",
 		"a: &a [*a]\n": "config.yaml",
 	} {
 		path := w.write("config.yaml", content)

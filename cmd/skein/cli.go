@@ -109,6 +109,8 @@ With one, others can look on and start runs:      skein dev`,
 	c.knownTopics(root)
 	root.SetCompletionCommandGroupID("tools")
 	c.completions(root)
+	sayArguments(root)
+	root.SetFlagErrorFunc(flagError)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	return root

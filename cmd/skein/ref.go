@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,6 +41,9 @@ func newestOf(ctx context.Context, s *session, workflow, which string) (string, 
 		return "", err
 	}
 	for run, err := range s.EachRun(ctx, skein.RunsQuery{Workflow: workflow, Limit: back + 1}) {
+		if errors.Is(err, skein.ErrNotFound) {
+			return "", hint(err, "list workflows: skein workflow list")
+		}
 		if err != nil {
 			return "", err
 		}
@@ -47,7 +51,8 @@ func newestOf(ctx context.Context, s *session, workflow, which string) (string, 
 			return run.ID, nil
 		}
 	}
-	return "", &said{errNotFound, fmt.Sprintf("workflow %s has no run %s", workflow, which)}
+	return "", hint(&said{errNotFound, fmt.Sprintf("workflow %s has no run %s", workflow, which)},
+		"list its runs: skein run list --workflow "+workflow)
 }
 
 // placesBack returns how many runs before the newest one the text after the @ means.

@@ -74,6 +74,7 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 	fl.StringVar(&f.batch, "batch", "", "start a run for each line of this file (-: standard input), and wait for none: {\"params\": {…}, \"idempotency_key\": \"…\"}")
 	fl.Int32Var(&f.version, "version", 0, "version of the workflow (default the current one)")
 	fl.DurationVar(&f.timeout, "timeout", 0, "wait no longer than this (exit 8); the run continues")
+	apart(cmd, namesOf(cmd), "Flags of the node that this process starts if there is no server")
 	listenFlag(cmd)
 	nodeFlags(cmd)
 	cmd.AddCommand(c.runListCmd(), c.runGetCmd(), c.runWatchCmd(), c.runEventsCmd(),
@@ -91,8 +92,8 @@ func (c *cli) runOpenCmd() *cobra.Command {
 		Use: "open RUN", Short: "Reserved for the web page of a run", Hidden: true, DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
 			c.entered = true
-			return hint(usage("skein run open is reserved for the web page of a run, which there is not yet"),
-				"look at a run here: skein run watch RUN; start a workflow that is called open: skein run -- open; or a file: skein run ./open")
+			return hint(usage("skein run open opens nothing yet: the word is reserved for the web page of a run"),
+				"open the page: skein open; look at a run here: skein run watch RUN; start a workflow that is called open: skein run -- open; or a file: skein run ./open")
 		},
 	}
 }

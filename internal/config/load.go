@@ -13,6 +13,8 @@ import (
 
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/v2"
+
+	"skein.dev/skein/internal/suggest"
 )
 
 // configDefault is where the config file is looked for; "" if nowhere.
@@ -28,13 +30,17 @@ func configDefault() string {
 	return filepath.Join(dir, "skein", "config.yaml")
 }
 
-// SettingError is a setting with a value that cannot be.
+// SettingError is a setting with a value that cannot be. Without a name, the fault is one of the whole config
+// file.
 type SettingError struct {
 	Name, Origin string
 	Err          error
 }
 
 func (e *SettingError) Error() string {
+	if e.Name == "" {
+		return fmt.Sprintf("config %s: %v", e.Origin, e.Err)
+	}
 	return fmt.Sprintf("setting %s (%s): %v", e.Name, e.Origin, e.Err)
 }
 
@@ -146,7 +152,7 @@ func readFile(path string, text *configText) (*koanf.Koanf, string, error) {
 		case isAccess:
 			return nil, "", fmt.Errorf("read the config file %s: %w", path, access.Err)
 		}
-		return nil, "", &SettingError{Name: "config", Origin: "file " + path, Err: err}
+		return nil, "", &SettingError{Origin: "file " + path, Err: unreadable(err)}
 	}
 	var known []string
 	for _, s := range settings() {
@@ -155,10 +161,28 @@ func readFile(path string, text *configText) (*koanf.Koanf, string, error) {
 	for name := range k.Raw() {
 		if !slices.Contains(known, name) {
 			return nil, "", &SettingError{Name: name, Origin: "file " + path,
-				Err: fmt.Errorf("there is no such setting; there are %s", strings.Join(known, ", "))}
+				Err: fmt.Errorf("there is no such setting; %s", meant(name, known))}
 		}
 	}
 	return k, path, nil
+}
+
+// meant names the setting whose name is nearest to a wrong one, or all settings if none is near.
+func meant(name string, known []string) string {
+	if near := suggest.Nearest(name, slices.Values(known)); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return "there are " + strings.Join(known, ", ")
+}
+
+// unreadable returns an error that says why the text of a config file is no list of settings. The parser
+// describes YAML of another shape in several lines, in terms of Go's types. The user gets a sentence instead.
+func unreadable(err error) error {
+	reason := strings.TrimPrefix(err.Error(), "yaml: ")
+	if strings.Contains(reason, "\n") {
+		reason = "the file is no list of settings"
+	}
+	return errors.New(reason + "; write each setting in a line of its own, such as slots: 4")
 }
 
 // fileText gives a value of the config file as text. A list of texts becomes "a,b". A map and a list of maps

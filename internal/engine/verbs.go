@@ -118,7 +118,7 @@ func (w *writer) wanted(it *item) (r *dag.Run, revived bool, err error) {
 func noTask(r *dag.Run, name string) error {
 	near := r.Graph.Near(name)
 	if near == "" {
-		return fmt.Errorf("%w: run %s has no task %q", errkind.ErrNotFound, r.ID, name)
+		return fmt.Errorf("%w: run %s has no task %q; skein run get %s lists its tasks", errkind.ErrNotFound, r.ID, name, r.ID)
 	}
 	return fmt.Errorf("%w: run %s has no task %q; did you mean %s?", errkind.ErrNotFound, r.ID, name, near)
 }

@@ -72,7 +72,7 @@ func (x *explaining) again(t *TaskView) (string, []Action) {
 		return "the end of the run, and then skein run recover " + id, nil
 	}
 	if t.State == dag.UpstreamFailed { // the task cannot be retried: its failed need comes first
-		return "skein run recover " + id + " runs the failed tasks before it again; skein task skip or mark " + id + "/" + t.Name,
+		return "skein run recover " + id + " runs the failed tasks that it needs again; or decide about this task alone: skein task skip or mark " + id + "/" + t.Name,
 			append(on(x.run.ID, "", "recover"), on(x.run.ID, t.Name, "skip", "mark")...)
 	}
 	g, views := x.Graph, x.Views

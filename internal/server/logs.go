@@ -108,7 +108,7 @@ func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
 	}
 	task, known := g.Find(in.Task)
 	if !known {
-		return nil, notFound("run %s has no task %q", in.ID, in.Task)
+		return nil, notFound("run %s has no task %q; skein run get %s lists its tasks", in.ID, in.Task, in.ID)
 	}
 	l := &logOf{s: s, task: task, ref: LogRef{Namespace: w.Namespace, Workflow: w.Name, Run: id, Task: in.Task, Index: task, Attempt: dag.Token(in.Attempt)}}
 	there, err := l.look(ctx)

@@ -92,7 +92,7 @@ func (s *Server) noTask(ctx context.Context, id dag.RunID, task string) error {
 	if _, err := s.engine.RunRow(ctx, id); err != nil {
 		return err
 	}
-	return notFound("run %s has no task %q", id, task)
+	return notFound("run %s has no task %q; skein run get %s lists its tasks", id, task, id)
 }
 
 func (s *Server) runGraph(ctx context.Context, in *RunPath) (*jsonOut[api.Graph], error) {

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// These bound what an error about the arguments of a command repeats of them.
+const (
+	argsShown     = 5
+	argShownBytes = 60
+)
+
+// sayArguments replaces the errors of the library about the number of arguments, in a command and those below
+// it. The new ones name the arguments that the command takes and the ones that it was given: a value that
+// lacks its quotes shows.
+func sayArguments(cmd *cobra.Command) {
+	_, wants, takes := strings.Cut(cmd.Use, " ")
+	if check := cmd.Args; check != nil && (takes || !cmd.HasSubCommands()) {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if check(cmd, args) == nil {
+				return nil
+			}
+			if !takes {
+				wants = "no argument"
+			}
+			return fmt.Errorf("%s: want %s; %s", cmd.CommandPath(), wants, given(args))
+		}
+	}
+	for _, below := range cmd.Commands() {
+		sayArguments(below)
+	}
+}
+
+// given says which arguments a command was given.
+func given(args []string) string {
+	if len(args) == 0 {
+		return "no argument was given"
+	}
+	shown := make([]string, 0, argsShown)
+	for _, arg := range args[:min(len(args), argsShown)] {
+		if len(arg) > argShownBytes {
+			arg = strings.ToValidUTF8(arg[:argShownBytes], "") + "…"
+		}
+		shown = append(shown, strconv.Quote(arg))
+	}
+	if len(args) > argsShown {
+		shown = append(shown, "…")
+	}
+	return count(len(args), "argument") + " given: " + strings.Join(shown, ", ")
+}
+
+// flagError replaces the errors of the library about the value of a flag by ones that say what the flag
+// takes.
+func flagError(_ *cobra.Command, err error) error {
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	wants, known := map[string]string{
+		"bool": "true or false", "duration": "a length of time such as 30s",
+		"int": "a whole number", "int32": "a whole number", "int64": "a whole number",
+		"float64": "a number",
+	}[wrong.GetFlag().Value.Type()]
+	if !known {
+		return err
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		wants += " that is less large"
+	}
+	return fmt.Errorf("--%s %.*s: want %s", wrong.GetFlag().Name, argShownBytes, wrong.GetValue(), wants)
+}
+
+// apart moves the flags that a command has in addition to its own ones to the end of its help, under a title.
+// So the few flags that most people need stay together.
+func apart(cmd *cobra.Command, own map[string]bool, title string) {
+	usual := cmd.UsageFunc()
+	cmd.SetUsageFunc(func(of *cobra.Command) error {
+		if of != cmd {
+			return usual(of)
+		}
+		further := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && !own[f.Name] && f.Name != "help" && cmd.InheritedFlags().Lookup(f.Name) == nil {
+				further.AddFlag(f)
+			}
+		})
+		shown := further.FlagUsages()
+		further.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+		err := usual(cmd)
+		further.VisitAll(func(f *pflag.Flag) { f.Hidden = false })
+		fmt.Fprintf(cmd.OutOrStderr(), "\n%s:\n%s", title, shown)
+		return err
+	})
+}
+
+// namesOf returns the names of the flags that a command has so far.
+func namesOf(cmd *cobra.Command) map[string]bool {
+	names := map[string]bool{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
+	return names
+}
