@@ -447,7 +447,7 @@ func TestBadDatabase(t *testing.T) {
 		code    int // 0: the server may also continue
 		says    string
 	}{
-		"text":          {"This is a text, and long enough not to be taken for anything else.", exitError, "unknown database format"},
+		"text":          {"This is a text, and long enough not to be taken for anything else.", exitError, "unknown database format: the file is not a database; name another one with --db"},
 		"header":        {spoilt(0, 16), exitError, "the database is damaged"},
 		"whole page":    {spoilt(0, 4096), exitError, "the database is damaged"},
 		"schema page":   {spoilt(100, 4096), exitError, "the database is damaged"},
@@ -499,6 +499,34 @@ func TestBadDatabase(t *testing.T) {
 	w.write("data/skein.db", string(good))
 	w.refused(exitOK, nil, "run", valid)
 	w.verify()
+}
+
+// TestLockedDatabase: a start names the database that another program has locked, and says what to do.
+func TestLockedDatabase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server().stop()
+	db := filepath.Join(w.data, "skein.db")
+	conn, err := sqlite.OpenConn(db, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := sqlitex.ExecuteTransient(conn, "BEGIN IMMEDIATE", nil); err != nil {
+		t.Fatal(err)
+	}
+	w.refused(exitError, []string{"database " + db, "another program has locked the database; end that program"}, "server")
+	w.refused(exitOK, nil, "status")
+}
+
+// TestPathsThatAreNoFolders: commands that only read name a data folder that is a file, and say what to do.
+func TestPathsThatAreNoFolders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.env = append(w.env, "SKEIN_DATA="+w.write("file", ""))
+	for _, verb := range []string{"status", "verify"} {
+		w.refused(exitError, []string{"file/skein.db: not a directory; name another data folder with --data DIR"}, verb)
+	}
 }
 
 // TestEmptyDatabase: a start that was killed before it made its first table leaves an empty file; it is made a

@@ -91,3 +91,26 @@ func TestNoRoomForAttempts(t *testing.T) {
 		t.Errorf("%s attempts failed for want of room, %v", out, err)
 	}
 }
+
+// TestCommandsWithoutRoom: a command that finds no room on the disk of its data folder says so, and what to do.
+func TestCommandsWithoutRoom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	small := filepath.Join(w.dir, "small")
+	if why := mountSmall(t, small, 4<<20); why != nil {
+		t.Skipf("a small disk cannot be mounted here: %v", why)
+	}
+	w.data = filepath.Join(small, "data")
+	w.env = append(w.env, "SKEIN_DATA="+w.data)
+	t.Cleanup(func() { endKeeper(t, w.data) })
+	valid := w.workflow("valid", "  a: {run: 'true'}\n")
+	w.refused(exitOK, nil, "run", valid)
+	fill(t, small)
+	for _, verb := range [][]string{{"server"}, {"dev"}, {"run", valid}} {
+		w.refused(exitError, []string{"data folder " + w.data, "no space left on device", "make room"}, verb...)
+	}
+	w.refused(exitError, []string{"database " + w.data, "the disk is full; make room"}, "status")
+	if o := w.skein("doctor"); !strings.Contains(o.out+o.err, "make room on the disk of the database") || strings.Contains(o.out+o.err, "restore a backup") {
+		t.Errorf("doctor proposes something else: %v", o)
+	}
+}

@@ -189,7 +189,7 @@ func (n *Node) open(ctx context.Context) error {
 	parts := engineConfig(n, life)
 	err = n.patiently(ctx, func() (err error) {
 		n.engine, err = engine.New(ctx, parts)
-		return err
+		return ofDatabase(cfg, err)
 	})
 	if err != nil {
 		return err
@@ -489,10 +489,10 @@ func (n *Node) drain() {
 	n.leaving.Store(true)
 	n.engine.Drain()
 	n.executor.Hold()
-	if n.over { // nobody would take a report
+	if n.over { // no owner would take a report
 		return
 	}
-	if n.cfg.Hold { // what it has adopted, and nobody has stopped, is for the next process
+	if n.cfg.Hold { // the next process adopts the attempts that still run
 		over, cancel := context.WithTimeout(context.Background(), obeyWait)
 		n.barrier() // a stop is passed on when it is written
 		n.executor.Obeyed(over)
@@ -553,7 +553,7 @@ func (n *Node) release() error {
 	switch {
 	case n.worker == nil:
 	case n.executor != nil && n.executor.UnderWay() > 0 || n.engine == nil && len(n.adopted.Running)+len(n.adopted.Ended) > 0:
-		n.worker.Leave() // this process had only a short look: the next one goes on with it
+		n.worker.Leave() // this process only looked: the next one continues with the attempts
 	default:
 		over, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -2,11 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/past"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
@@ -61,4 +64,12 @@ func (m *membership) endOld(era dag.Era) {
 	if m != nil {
 		m.home.EndOld(era)
 	}
+}
+
+// ofDatabase adds the name of the database to an error that says that it cannot be used now.
+func ofDatabase(cfg *config.Config, err error) error {
+	if errors.Is(err, errkind.ErrUnavailable) {
+		return fmt.Errorf("database %s: %w", cfg.DBName(), err)
+	}
+	return err
 }

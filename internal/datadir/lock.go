@@ -64,7 +64,7 @@ func Is(dir string) bool {
 func Take(data string) (*Lock, error) {
 	file, err := os.OpenFile(lockPath(data), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("%w %s: lock it: %w", ErrUnusable, data, Reason(err))
+		return nil, unlockable(data, err)
 	}
 	for try := 0; ; try++ {
 		err = flock(file, true)
@@ -83,9 +83,19 @@ func Take(data string) (*Lock, error) {
 		err = l.say(holder{})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w %s: lock it: %w", ErrUnusable, data, errors.Join(err, file.Close()))
+		_ = file.Close()
+		return nil, unlockable(data, err)
 	}
 	return l, nil
+}
+
+// unlockable is the error for a data folder whose lock file cannot be made, written or locked.
+func unlockable(data string, err error) error {
+	remedy := "choose another one with --data DIR"
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		remedy = "make room on its disk, or " + remedy
+	}
+	return fmt.Errorf("%w %s: its file lock cannot be used: %w; %s", ErrUnusable, data, Reason(err), remedy)
 }
 
 // Announce writes where the holder answers.

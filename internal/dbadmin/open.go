@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
 	"skein.dev/skein/internal/store/sqlite"
@@ -64,8 +65,10 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (st store.S
 func OpenReadOnly(ctx context.Context, cfg *config.Config) (st store.Store, err error) {
 	if cfg.Postgres != "" {
 		st, err = openPostgres(ctx, cfg, func(*postgres.Options) {})
-	} else if _, err = os.Stat(cfg.DBPath()); err == nil || !errors.Is(err, os.ErrNotExist) {
+	} else if _, err = os.Stat(cfg.DBPath()); err == nil {
 		st, err = sqlite.OpenReadOnly(cfg.DBPath())
+	} else if !errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w; name another data folder with --data DIR, or another database with --db", datadir.Reason(err))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", cfg.DBName(), err)

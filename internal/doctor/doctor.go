@@ -120,6 +120,8 @@ func checkStore(ctx context.Context, cfg *config.Config) []Check {
 	if err != nil {
 		c.State, c.Found, c.Remedy = Bad, err.Error(), "restore a backup, or choose another data folder: --data DIR"
 		switch {
+		case errors.Is(err, store.ErrFull):
+			c.Remedy = "make room on the disk of the database"
 		case errors.Is(err, dbadmin.ErrUnreachable):
 			c.Remedy = "start the database, or name another: --db"
 		case errors.Is(err, store.ErrFormat):

@@ -85,12 +85,20 @@ func (b *Book) Set(ctx context.Context, namespace, name string, value []byte, by
 	return store.Secret{}, fmt.Errorf("secret %s/%s: %w: try again", namespace, name, ErrBusy)
 }
 
+// refused is an ErrInvalid whose text is the whole reason.
+type refused struct{ text string }
+
+func (r *refused) Error() string { return r.text }
+func (r *refused) Unwrap() error { return ErrInvalid }
+
+func refuse(reason string, values ...any) error { return &refused{fmt.Sprintf(reason, values...)} }
+
 func check(name string, value []byte) error {
 	if !IsName(name) {
-		return fmt.Errorf("%.100q cannot be the name of a secret: it is 1 to 100 of A-Z a-z 0-9 _, and does not begin with a digit: %w", name, ErrInvalid)
+		return refuse("%.100q cannot be the name of a secret: it is 1 to 100 of A-Z a-z 0-9 _, and does not begin with a digit", name)
 	}
 	if err := secret.CheckValue(value); err != nil {
-		return fmt.Errorf("%w: %w", err, ErrInvalid)
+		return refuse("%v", err)
 	}
 	return nil
 }

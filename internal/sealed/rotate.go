@@ -33,7 +33,7 @@ func (b *Book) Rotate(ctx context.Context, begin bool) (Rotation, error) {
 		return Rotation{}, err
 	}
 	if is.ID == "" {
-		return Rotation{}, fmt.Errorf("there is no secret yet, and no key to change: %w", ErrInvalid)
+		return Rotation{}, refuse("there is no secret yet, and no key to change")
 	}
 	keys, err := b.keys()
 	if err != nil {
@@ -41,7 +41,7 @@ func (b *Book) Rotate(ctx context.Context, begin bool) (Rotation, error) {
 	}
 	pending := keys[len(keys)-1].ID() != is.ID
 	if pending && !begin && !b.Own {
-		return Rotation{}, fmt.Errorf("no change has begun: the last key of %s is not the present one: run it without --continue: %w", b.File, ErrInvalid)
+		return Rotation{}, refuse("no change has begun: the last key of %s is not the present one: run it without --continue", b.File)
 	}
 	if begin || pending {
 		if keys, err = b.next(ctx, keys, is.ID); err != nil {
@@ -61,8 +61,8 @@ func (b *Book) next(ctx context.Context, keys []secret.Key, present string) ([]s
 	switch {
 	case last.ID() != present: // a person has added it, or an earlier change was interrupted here
 	case !b.Own:
-		return nil, fmt.Errorf("the last key of %s is the present one: add a new one as the last line of the file, on every node, with: "+
-			"openssl rand -base64 32: %w", b.File, ErrInvalid)
+		return nil, refuse("the last key of %s is the present one: add a new one as the last line of the file, on every node, with: "+
+			"openssl rand -base64 32", b.File)
 	case len(keys) > 1: // an earlier change was not completed: complete it first
 		return keys, nil
 	default:

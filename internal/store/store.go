@@ -26,7 +26,7 @@ var (
 	// ErrUnavailable: the store cannot write or read now (disk full, read-only, no answer). Nothing was written.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrFull is the ErrUnavailable of a full disk.
-	ErrFull = fmt.Errorf("the disk is full: %w", ErrUnavailable)
+	ErrFull = fmt.Errorf("the disk is full; make room: %w", ErrUnavailable)
 	// ErrCorrupt: a row cannot be read, because of an unknown state or a damaged value.
 	ErrCorrupt = errors.New("corrupt row")
 	// ErrDamaged: the database itself, or a part larger than single rows, cannot be read. Single rows are

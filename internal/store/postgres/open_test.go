@@ -75,7 +75,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a wrong password", postgres.Options{URL: loopback(pgtest.Locked, "wrong"), Schema: known}, store.ErrUnavailable, "password authentication failed"},
 		{"a user who may not", postgres.Options{URL: loopback(pgtest.Locked, "right")}, store.ErrUnavailable, "permission denied"},
 		{"too many connections", postgres.Options{URL: loopback("fleeting", "")}, store.ErrUnavailable, "too many connections"},
-		{"nobody there", postgres.Options{URL: "postgres://skein@127.0.0.1:1/x?sslmode=disable"}, store.ErrUnavailable, "connect to x at 127.0.0.1:1 as skein"},
+		{"nobody there", postgres.Options{URL: "postgres://skein@127.0.0.1:1/x?sslmode=disable"}, store.ErrUnavailable, "dial tcp 127.0.0.1:1: connect: connection refused"},
 		{"no address", postgres.Options{URL: "postgres://%zz"}, store.ErrUnavailable, "the address of the database"},
 		{"a schema that needs quotes", postgres.Options{URL: server.URL("postgres"), Schema: `a"b`}, store.ErrUnavailable, "a schema is a name"},
 		{"too many shards", postgres.Options{URL: server.URL("postgres"), Shards: 5000}, store.ErrUnavailable, "at most"},

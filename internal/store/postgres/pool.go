@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -193,8 +195,24 @@ func connectError(config *pgconn.Config, err error) error {
 	if errors.As(err, &answer) {
 		return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, &answered{answer.Code, sentence(answer)})
 	}
-	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, err)
+	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, &inOneLine{err})
 }
+
+// inOneLine is an error of the driver whose text has one line. The driver writes a line for each address that
+// it tried, also if two of them say the same.
+type inOneLine struct{ error }
+
+func (e *inOneLine) Error() string {
+	var lines []string
+	for line := range strings.Lines(e.error.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
+func (e *inOneLine) Unwrap() error { return e.error }
 
 // place describes the address of a database for people, without its password.
 func place(config *pgconn.Config) string {

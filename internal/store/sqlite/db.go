@@ -257,7 +257,7 @@ func checkFormat(conn *sqlite.Conn) error {
 	case err != nil:
 		return err
 	case app != applicationID && (app != 0 || tables != 0):
-		return fmt.Errorf("%w: the file is a database of another program", store.ErrFormat)
+		return fmt.Errorf("%w: the file is a database of another program; name another one with --db", store.ErrFormat)
 	case version > format:
 		return fmt.Errorf("%w: the database has format %d, this program knows up to %d; use a newer skein",
 			store.ErrFormat, version, format)

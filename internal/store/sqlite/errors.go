@@ -25,13 +25,19 @@ func translate(doing string, err error) error {
 		}
 	}
 	kind := store.ErrUnavailable
-	switch code := sqlite.ErrCode(err); code.ToPrimary() {
+	code := sqlite.ErrCode(err)
+	if code == sqlite.ResultIOErrSHMSize { // a reader needs a file of 32 KiB next to the database
+		kind = store.ErrFull
+	}
+	switch code.ToPrimary() {
 	case sqlite.ResultConstraint, sqlite.ResultTooBig, sqlite.ResultMismatch, sqlite.ResultRange:
 		kind = store.ErrRefused
 	case sqlite.ResultFull:
 		kind = store.ErrFull
 	case sqlite.ResultNotADB:
-		kind = store.ErrFormat
+		return fmt.Errorf("%s: %w: the file is not a database; name another one with --db, or move this one away", doing, store.ErrFormat)
+	case sqlite.ResultBusy:
+		return fmt.Errorf("%s: %w: another program has locked the database; end that program", doing, kind)
 	case sqlite.ResultCorrupt:
 		return fmt.Errorf("%s: %w", doing, damaged(err))
 	}
