@@ -183,7 +183,7 @@ func (c *cli) welcome(ctx context.Context, node *app.Node) error {
 	fmt.Fprintf(c.out, `
 Try, in another terminal:
   %[1]s run hello --follow            the smallest one
-  %[1]s run job-center -p fail=t4     one task fails: what needs it fails with it, the rest goes on
+  %[1]s run job-center -p fail=t4     one task fails; the tasks that need it fail, too, and the others continue
   %[1]s run timezones                 a real report, as CSV and as a page
   %[1]s schedule next                 what starts by itself, and when
   %[1]s status                        and: %[1]s run list, %[1]s logs hello@latest, %[1]s explain RUN
