@@ -187,7 +187,7 @@ func (c *Client) bulk(ctx context.Context, verb string, req any, opts []CallOpti
 	return res, err
 }
 
-// StopTask ends a task and lets its run go on.
+// StopTask ends a task and lets its run continue.
 func (c *Client) StopTask(ctx context.Context, run, task, reason string, opts ...CallOption) (api.Task, error) {
 	return c.taskVerb(ctx, run, task, "stop", api.VerbRequest{Reason: reason}, opts)
 }

@@ -20,7 +20,7 @@ type LogQuery struct {
 	Attempt int
 	Offset  int64
 	Limit   int64
-	Follow  bool // go on until the attempt ends
+	Follow  bool // continue until the attempt ends
 }
 
 // Log is the output of an attempt, unchanged. The caller closes it.

@@ -27,7 +27,7 @@ type WorkerOptions struct {
 	Groups []string          // worker groups that it belongs to
 	Labels map[string]string // what tasks may ask of it
 	Token  string            // of the kind worker, if the nodes require one
-	Drain  time.Duration     // how long handlers may go on when the worker is to end; 0: a minute
+	Drain  time.Duration     // how long handlers may continue when the worker is to end; 0: a minute
 	Log    *slog.Logger      // what the worker itself has to say; nil: slog.Default
 	// Transport carries its calls; nil: HTTP with kept connections.
 	Transport http.RoundTripper
@@ -46,7 +46,7 @@ type Worker struct {
 type handler func(ctx context.Context, t *Task, input []byte) (outputs []byte, err error)
 
 // NewWorker makes a worker of the cluster whose nodes are at servers, one URL or several with commas between.
-// Nothing happens until [Worker.Run], which also says what is wrong with what it was made of.
+// Nothing happens until [Worker.Run], which also returns the errors of the URLs and options.
 func NewWorker(servers string, o WorkerOptions) *Worker {
 	w := &Worker{o: o, handlers: map[string]handler{}}
 	for _, s := range strings.Split(servers, ",") {

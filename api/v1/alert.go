@@ -38,7 +38,7 @@ type AlertDetail struct {
 	Notices []AlertNotice `json:"notices"`
 }
 
-// AlertNotice is what one channel is told about one transition of an alert.
+// AlertNotice is the message to one channel about one transition of an alert.
 type AlertNotice struct {
 	Seq       int32   `json:"seq" doc:"The transition: 1 is the opening."`
 	Channel   string  `json:"channel"`

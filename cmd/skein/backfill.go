@@ -293,7 +293,7 @@ func backfillVerdict(c *cli, b *api.Backfill) error {
 	return nil
 }
 
-// watchBackfill follows a backfill until it ends: a bar on a terminal, a line whenever it has moved in a
+// watchBackfill follows a backfill until it ends: a bar on a terminal, a line each time it has moved in a
 // pipe.
 func (w *waiter) watchBackfill(ctx context.Context, id int64) (api.Backfill, error) {
 	tick := time.NewTicker(drawEvery)

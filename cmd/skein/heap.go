@@ -17,8 +17,8 @@ const (
 	percentUsual, percentMost = 100, 800
 )
 
-// percentOf returns the value of GOGC by which a heap with so many live bytes grows to heapFloor, or to twice
-// its size if that is more.
+// percentOf returns the value of GOGC by which a heap with this number of live bytes grows to heapFloor, or
+// to twice its size if that is more.
 func percentOf(live uint64) int {
 	if live == 0 {
 		return percentMost

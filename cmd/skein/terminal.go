@@ -22,7 +22,7 @@ type shown struct {
 	cr   bool   // the last character was a carriage return
 }
 
-// The colours that pass.
+// The control sequences for colours that may reach a terminal.
 var (
 	ownColours = regexp.MustCompile(`^\[(0|1|2|31|32|33|34)m$`) // the colours that this program writes
 	allColours = regexp.MustCompile(`^\[[0-9;:]*m$`)            // of logs

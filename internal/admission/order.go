@@ -16,7 +16,8 @@ type Crew struct {
 	Share    dag.Share
 }
 
-// QueueState returns the present state of a queue: a state that was set for a time ends by itself.
+// QueueState returns the present state of a queue: if a state was set for a time that has ended, the queue
+// is active again.
 func QueueState(q *store.Queue, now dag.Micros) string {
 	if q.Until != 0 && q.Until <= now {
 		return store.QueueActive

@@ -20,7 +20,7 @@ type State struct {
 	locks  map[string]*lock
 	lines  map[string]*line
 	open   map[string]bool      // lines in which a run may now get through that could not before
-	freed  map[string]bool      // locks, likewise
+	freed  map[string]bool      // locks that a run may now get that could not before
 	kin    int                  // claimants that wait for locks and may use the locks of ancestors: only these can wait in circles
 	grants int64                // in the present transaction
 	crews  map[CrewKey]*crew    // tasks that have queue slots, want one, or had one

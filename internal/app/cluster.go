@@ -205,7 +205,7 @@ func (t *town) Clock(ctx context.Context) (dag.Micros, error) { return t.clock(c
 // Submit implements server.Cluster.
 func (t *town) Submit(ctx context.Context, s dag.ShardID, sub engine.Submission) (engine.Accepted, error) {
 	if t.m == nil {
-		return engine.Accepted{}, fmt.Errorf("%w: nobody works here", errkind.ErrUnavailable)
+		return engine.Accepted{}, fmt.Errorf("%w: this process only reads the database; send the call to a node", errkind.ErrUnavailable)
 	}
 	return t.m.peers.Submit(ctx, s, sub)
 }

@@ -118,7 +118,7 @@ func (n *Node) deposed(ctx context.Context, m store.Member) {
 func (n *Node) sweepNow(ctx context.Context, m store.Member) error {
 	wf, err := n.store.Workflow(ctx, engine.SystemNamespace, engine.RecoveryName)
 	if errors.Is(err, store.ErrNotFound) || err == nil && wf.State != store.WorkflowActive {
-		return nil // nobody wants it
+		return nil // the sweep is switched off or paused
 	}
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 		limits.Policies = []string{cfg.Egress}
 	}
 	var through http.RoundTripper = rt
-	if cfg.APIToken == "" { // a node of this user on this machine has recorded its token, anew at each start
+	if cfg.APIToken == "" { // a node of this user on this machine records its token at each start
 		through = local.Transport(rt)
 	}
 	w, err := remote.New(ctx, remote.Config{Egress: limits, Renewed: renewed, Lease: cfg.Lease, Lock: held.File, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,

@@ -18,7 +18,8 @@ import (
 	"testing"
 )
 
-// What a reader reads in one check, as docs/internal/style.md says, and the fewest words that a text must have.
+// What a reader reads in one check, as docs/internal/style.md says, and the fewest words that a text must
+// have.
 const (
 	drawnComments = 100
 	drawnErrors   = 40
@@ -26,12 +27,13 @@ const (
 	drawnWordsMin = 4
 )
 
-// makesError matches the functions whose first literal is the text of an error: fmt.Errorf, errors.New, errkind.FromStore,
-// and the short forms that some packages have for them.
+// makesError matches the functions whose first literal is the text of an error: fmt.Errorf, errors.New,
+// errkind.FromStore, and the short forms that some packages have for them.
 var makesError = regexp.MustCompile(`^(fmt\.Errorf|errors\.New|errkind\.FromStore|\w*\.?(bad|fail|refuse|usage|errorf|problem)\w*)$`)
 
 // TestDraw checks that every kind of text can be found. If DRAW is set to a number or a word, as in
-// "DRAW=2611 go test -v -run TestDraw ./internal/arch", it also draws with this seed, and prints the drawn texts.
+// "DRAW=2611 go test -v -run TestDraw ./internal/arch", it also draws with this seed, and prints the drawn
+// texts.
 func TestDraw(t *testing.T) {
 	root := repoRoot(t)
 	var comments, texts []string
@@ -94,7 +96,8 @@ func seedOf(word string) uint64 {
 	return h.Sum64()
 }
 
-// errorText returns the text of the error that a call makes, or "" if the node is no such call or its text is short.
+// errorText returns the text of the error that a call makes, or "" if the node is no such call or its text is
+// short.
 func errorText(n ast.Node) string {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || !makesError.MatchString(nameOf(call.Fun)) {
@@ -112,7 +115,8 @@ func errorText(n ast.Node) string {
 	return ""
 }
 
-// nameOf returns the name of a called function with its package or receiver, or "" if the call has another form.
+// nameOf returns the name of a called function with its package or receiver, or "" if the call has another
+// form.
 func nameOf(fun ast.Expr) string {
 	switch f := fun.(type) {
 	case *ast.Ident:

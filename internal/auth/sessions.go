@@ -130,7 +130,7 @@ func (s *Sessions) refused(from addressPrefix, err error) {
 	}
 }
 
-// Over reports whether so many calls from an address were refused that it has to wait.
+// Over reports whether an address must wait, because too many of its calls were refused.
 func (s *Sessions) Over(remote string) bool { return s.gate.refusals.over(addressOf(remote)) }
 
 // Refuse counts a sign-in from an address that failed outside of this package.

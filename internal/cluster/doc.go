@@ -69,7 +69,7 @@
 // # If the process dies
 //
 // A node that stops gives its shards back and leaves. A node that dies is deposed after the lag; if a process
-// starts under its name before, Join replaces the row at once. The attempts go on in the keeper until the
+// starts under its name before, Join replaces the row at once. The attempts continue in the keeper until the
 // lease ends, and the new process takes them over if it is there in time.
 //
 // Reading order: watch.go (silence), assign.go (the spread of shards), cluster.go (the turn, the row),

@@ -30,7 +30,7 @@ func ParseICS(data []byte) (Calendar, error) {
 	for line := range strings.Lines(string(data)) {
 		n++
 		line = strings.TrimRight(line, "\r\n")
-		if line != "" && (line[0] == ' ' || line[0] == '\t') { // folded: goes on
+		if line != "" && (line[0] == ' ' || line[0] == '\t') { // folded: the line continues
 			logical = append(logical, line[1:]...)
 			continue
 		}
@@ -58,7 +58,7 @@ type icsReader struct {
 	looked int // dates looked at by rules so far
 }
 
-// event is one VEVENT; days since 1970.
+// event is one VEVENT. Its lists hold days since 1970.
 type event struct {
 	start, end moment
 	hasStart   bool
@@ -179,7 +179,7 @@ func (e *event) length() (int, error) {
 		return 1, nil
 	}
 	if e.end.timed != e.start.timed {
-		return 0, bad("DTEND", "", "has another form than DTSTART", "write both as dates or both with a time")
+		return 0, bad("DTEND", "", "has another form than DTSTART: only one of them has a time of day", "write both as dates or both with a time")
 	}
 	last := e.end.day
 	if e.end.second == 0 { // the end does not belong to the event

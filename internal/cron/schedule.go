@@ -90,7 +90,7 @@ func (s *Schedule) Count(after, until time.Time) int64 {
 	return n
 }
 
-// within is count, cut to the part.
+// within returns the count for the span that both the arguments and the part cover.
 func (p *part) within(after, until int64) int64 {
 	if p.lo > after {
 		after = p.lo - 1

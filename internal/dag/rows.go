@@ -157,10 +157,9 @@ func (r *Run) Flush(c *Changes, now Micros) {
 	}
 }
 
-// plain reports whether an attempt is the first of an ordinary task and has succeeded without outputs. A
-// reader of the newest attempt of a task takes a missing row for such an end. Two kinds of tasks are
-// excluded: instances, which their foreach reads one by one, and logical tasks, which their owner reads one
-// by one.
+// plain reports whether an attempt is the first of an ordinary task and has succeeded without outputs. The
+// store may leave out the row of such an attempt: a reader of an ended task takes a missing row for such an
+// end. Instances and logical tasks are not ordinary, because their foreach or their owner reads every row.
 func (r *Run) plain(a *AttemptRow) bool {
 	if a.State != AttemptSucceeded || a.Outputs != nil || a.Token.Number() != 1 || a.Task == LeaderTask || r.Graph == nil {
 		return false

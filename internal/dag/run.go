@@ -61,7 +61,7 @@ type Run struct {
 	base        []byte
 	own         []byte            // the packed graph, if the run does not use the version's graph
 	outputs     map[TaskID][]byte // of succeeded tasks that conditions read
-	outputsSize int               // of them all, in bytes
+	outputsSize int               // the size of all outputs, in bytes
 	frozen      int32             // tasks that an earlier generation has left failed, upstream_failed or stopped
 	late        []TaskID          // pending tasks whose needs have ended, and whose condition reads a task that has not
 	limited     []TaskID          // became ready in this step, and have a start deadline

@@ -187,7 +187,7 @@ func (r *CopyResult) compare(ctx context.Context, src, dst store.Store, o CopyOp
 	r.Violations, r.Quarantined = append(r.Violations, after...), append(r.Quarantined, quarantined...)
 	known := map[inspect.Violation]bool{}
 	for _, v := range before {
-		v.What = "" // engines have words of their own
+		v.What = "" // two engines describe the same violation in different words
 		known[v] = true
 	}
 	for _, v := range after {

@@ -25,9 +25,9 @@ const aheadRowsDefault = 400
 // flight is a transaction that the store is writing.
 type flight struct {
 	tx   *transaction
-	n    int           // the number of its items, the first of kept
+	n    int           // the number of its items: they are the first ones of kept
 	done chan struct{} // receives a value when the flight has ended
-	over bool          // that was taken
+	over bool          // the value of done was received
 	took time.Duration
 	wall dag.Micros
 	err  error

@@ -161,7 +161,7 @@ const workflowGone = "the workflow was deleted"
 
 // happen decides what an event means to the rules of a workflow.
 func (a *alerts) happen(wf *store.Workflow, h *alert.Happening) (all []alert.Change, err error) {
-	if wf.State == store.WorkflowDeleted { // its runs go on, but no other run can resolve what one of them opens
+	if wf.State == store.WorkflowDeleted { // its runs continue, but no other run can resolve an incident that one of them opens
 		for _, name := range slices.Sorted(maps.Keys(a.open[wf.ID])) {
 			all = append(all, alert.Close(a.open[wf.ID][name], alert.Word{Reason: workflowGone, At: h.At}))
 		}

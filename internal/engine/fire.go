@@ -401,7 +401,7 @@ func (s *schedule) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	case bytes.Equal(was.Answer, filteredBy(k)):
 		return false, errFiltered
 	case !bytes.Equal(was.Answer, firedBy(k)):
-		return false, fmt.Errorf("%w: to another trigger, or to this one of an earlier workflow", errkind.ErrReplayed)
+		return false, fmt.Errorf("%w: to another trigger, or to a trigger of this name in a deleted workflow", errkind.ErrReplayed)
 	case o.Filtered != "":
 		return true, nil
 	}

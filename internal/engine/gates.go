@@ -287,7 +287,7 @@ func (l *limits) letAt(k store.TriggerKey) error {
 	}
 	for g.waiting.Len() > 0 && (limit == 0 || g.past < limit) {
 		if l.txn().rows >= takeMax*rowsPerItem {
-			l.gates.open[k] = true // the next transaction goes on
+			l.gates.open[k] = true // the next transaction continues
 			return nil
 		}
 		r := g.waiting.Head(l.txn().now.Wall)

@@ -67,7 +67,7 @@ type Start struct {
 	Key     string     // an event's id; "": an instant of the schedule
 	Late    bool       // the outcome is late, not fired
 	Reason  string     // the reason of the lateness, or a description of the event
-	StartBy dag.Micros // 0: whenever
+	StartBy dag.Micros // 0: no limit
 	Event   []byte     // a JSON value for trigger.event, or nil
 	Trace   string     // the trace context of what started it; "": none
 }
@@ -77,7 +77,7 @@ type Occurrence struct {
 	Key    string // the event's id: an event that is delivered twice fires once
 	Event  []byte // a JSON value for trigger.event, or nil
 	Reason string // what happened, in a few words
-	Actor  string // the person, if it was one: then a paused trigger fires, too
+	Actor  string // the person who fires the trigger, even a paused one; "": a sensor fires it
 	Trace  string // the trace context of the caller, as dag.ParseTrace returns it; "": none
 	// Seen names the event across triggers: an event with a known Key fires one trigger only. Key may be empty.
 	Seen struct{ Scope, Key string }

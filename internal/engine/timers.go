@@ -7,7 +7,7 @@ import (
 )
 
 // timers is a binary heap, the next due first. Step never removes a timer, so the heap holds many that have
-// no effect any more: of ended runs, of attempts that ended in time. They are removed whenever the heap has
+// no effect any more: of ended runs, of attempts that ended in time. They are removed each time the heap has
 // doubled, so that it stays in proportion to the live timers, however long the timeouts are.
 type timers struct {
 	heap    []dag.Timer

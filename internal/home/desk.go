@@ -55,7 +55,7 @@ type worker struct {
 	said     map[key]*workerv1.Attempt // attempts that it has by its newest poll; nil: it has not polled yet
 
 	fresh     []*holding      // attempts whose jobs must be made
-	preparing int             // goroutines that make them
+	preparing int             // the goroutines that make jobs for fresh attempts
 	out       map[key]*errand // attempts to start that it has not confirmed; nil: it is detached
 	ready     []key           // of out, the attempts that the worker has not been given yet
 	takers    int             // reports whose answers take fresh or ready attempts now

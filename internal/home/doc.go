@@ -59,11 +59,11 @@
 //
 // # If a process dies
 //
-//	the owner    look drops its accounts: its idle slots are free. Its attempts go on, and the next owner of
+//	the owner    look drops its accounts: its idle slots are free. Its attempts continue, and the next owner of
 //	             the shard gets their reports
 //	the home     its counts are gone. The worker registers at another node, which counts what the worker runs
 //	             (claimed). Owners see the higher lease and send again what the worker holds (Resend)
-//	the worker   its keeper goes on. The next process registers again. If none comes, its row is deposed, and
+//	the worker   its keeper continues. The next process registers again. If none comes, its row is deposed, and
 //	             Bury reports its attempts as lost
 //
 // # Reading order

@@ -42,7 +42,7 @@ func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 	}
 }
 
-// doubt looks up whether a worker has an attempt. If not, the worker is told to end it.
+// doubt looks up whether a worker has an attempt. If not, the answer asks the worker to end it.
 func (h *Home) doubt(w *worker, k key, p dag.Place) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookMax)
 	defer cancel()

@@ -67,8 +67,8 @@ const (
 	// enterMax bounds how long a registration waits for its turn. It is less than its caller waits for the
 	// answer.
 	enterMax = time.Second
-	// comeAgain is the time that a refused worker is told to wait. Workers wait half to one and a half times
-	// as long.
+	// comeAgain is the time for which the answer asks a refused worker to wait. Workers wait half to one and a
+	// half times as long.
 	comeAgain = 2 * time.Second
 )
 

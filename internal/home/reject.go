@@ -149,7 +149,7 @@ func Handler(h *Home) http.Handler {
 	})
 }
 
-// nobody answers for a node that belongs to no cluster.
+// nobody is the handler of the calls of workers at a node that belongs to no cluster.
 type nobody struct {
 	workerv1connect.UnimplementedWorkersHandler
 }

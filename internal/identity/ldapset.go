@@ -46,8 +46,8 @@ func fill(text, name, dn string, escape func(string) string) string {
 	return strings.NewReplacer("{name}", escape(name), "{dn}", escape(dn)).Replace(text)
 }
 
-// check refuses settings that sign in nobody, or that show passwords to others on the way. It fills in absent
-// values.
+// check refuses settings by which no person can sign in, or that show passwords to others on the way. It
+// fills in absent values.
 func (l *LDAP) check(checkNamespace func(string) error) (err error) {
 	for _, one := range [...]struct {
 		to    *string

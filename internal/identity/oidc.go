@@ -77,7 +77,7 @@ func (s *shortened) Unwrap() error { return s.err }
 // Person is a person for whom a provider vouches.
 type Person struct {
 	Issuer, Subject string
-	Source          string // of the store: oidc:NAME
+	Source          string // the name of the provider in the store: oidc:NAME
 	Names           []string
 	Grants          []Grant // of the person's groups
 }
@@ -301,7 +301,7 @@ func (p *Provider) meant(id *oidc.IDToken) error {
 		return err
 	}
 	if to.Azp != "" && to.Azp != p.of.ClientID || to.Azp == "" && len(id.Audience) > 1 {
-		return fmt.Errorf("it was made for the client %.100q", to.Azp)
+		return fmt.Errorf("the ID token is for the client %.100q", to.Azp)
 	}
 	return nil
 }

@@ -221,8 +221,8 @@ func (g *Waits) lockFor(w *waiter) (name string, o *waiter, ahead bool) {
 	return "", nil, false
 }
 
-// yields reports whether a run that asked earlier lets a later one go first, because the earlier one waits
-// for a lock of the later one's family.
+// yields reports whether run o lets run w pass, although o asked first. It does if o waits for a lock that
+// w's family holds.
 func (g *Waits) yields(o, w *waiter) bool {
 	if w.Claim.Family.IsZero() || family(o) == family(w) {
 		return false

@@ -16,7 +16,7 @@ import (
 type flowCache struct {
 	mu      sync.Mutex // protects following fields
 	known   map[dag.WorkflowID]store.Workflow
-	forgets uint64 // so that rows which were read before are not kept
+	forgets uint64 // counts the times that it was emptied: a row that was read before the last one is not kept
 }
 
 // flowsMax bounds the cache. A full one starts over.

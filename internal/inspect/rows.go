@@ -68,7 +68,7 @@ type StoredFire struct {
 	Key      string    `json:"key,omitempty"` // the id of an event
 	Of       string    `json:"rerun_of,omitempty"`
 	From     string    `json:"from,omitempty"`   // the task that it begins at
-	Parent   string    `json:"parent,omitempty"` // RUN/#TASK: the call that started it
+	Parent   string    `json:"parent,omitempty"` // RUN/#TASK: the task that called this run
 	Trace    string    `json:"trace,omitempty"`  // the trace context of its caller
 }
 

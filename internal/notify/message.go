@@ -20,7 +20,7 @@ type Message struct {
 
 // MessageData is the content of a message. Texts are "" and times null where they do not apply.
 type MessageData struct {
-	ID         string     `json:"id"` // the same whenever the message is sent again
+	ID         string     `json:"id"` // the same each time the message is sent
 	Incident   string     `json:"incident"`
 	Seq        int32      `json:"seq"`
 	Namespace  string     `json:"namespace"`

@@ -46,7 +46,7 @@ type Config struct {
 	Lock      *os.File // the lock on Data, for the keeper
 	PassEnv   []string
 	Isolation string        // the isolation of its tasks: see worker.Config
-	Protected []string      // likewise
+	Protected []string      // paths that its tasks cannot reach: see worker.Config
 	Lease     time.Duration // how long attempts outlive the last answer; 0: worker.LeaseDefault
 	Drain     time.Duration
 	Version   string

@@ -91,8 +91,8 @@ func may(ctx context.Context, v access.Verb, namespace string) error {
 	return mayOf(ctx, v, namespace, nil)
 }
 
-// mayOf is may for an object whose existence the caller may know only in namespaces that it sees. missing
-// returns the answer for an object that does not exist.
+// mayOf does what may does, for an object in a namespace that the caller may not see. To such a caller, it
+// returns the answer for an object that does not exist, which missing makes.
 func mayOf(ctx context.Context, v access.Verb, namespace string, missing func() error) error {
 	p, now := auth.Rights(ctx)
 	need := access.Need{Verb: v, Namespace: namespace}

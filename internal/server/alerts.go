@@ -104,7 +104,7 @@ func (a alerting) list(ctx context.Context, in *listAlertsIn) (*jsonOut[api.List
 	return list(items, next), nil
 }
 
-// alertOf shows an incident. Of one whose content cannot be read it shows the row.
+// alertOf shows an incident. If its content cannot be read, alertOf shows the columns of its row.
 func alertOf(row *store.Incident) api.Alert {
 	out := api.Alert{ID: row.ID.String(), Namespace: row.Namespace, Rule: row.Rule, State: row.State, Channels: []string{}, CreatedAt: instant(row.Created), ModifiedAt: instant(row.Modified)}
 	n, err := alert.Read(*row)

@@ -201,7 +201,7 @@ func (v sessionVerbs) ended(ctx context.Context, is *auth.Session) error {
 
 func (v sessionVerbs) code(ctx context.Context, _ *struct{}) (*jsonOut[api.SignInCode], error) {
 	if _, ok := auth.SessionOf(ctx); ok { // otherwise a session could outlive its end by making codes
-		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a session cannot make a code; make it with a token: skein open")
+		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a session cannot make a code for sign-in; skein open makes one with a token")
 	}
 	all, err := v.sessions()
 	if err != nil {

@@ -76,7 +76,7 @@ type Identity struct {
 type Password struct {
 	Principal int64
 	Hash      string     // as package people writes it
-	Changed   dag.Micros // when it was set, or only hashed anew
+	Changed   dag.Micros // when it was set, or hashed again
 }
 
 // Rights are all principals, roles and bindings at one revision.
@@ -107,7 +107,7 @@ type RightsChange struct {
 	Bind   []Binding
 	// Password sets the password of a principal; principal 0 is Add. An empty hash removes it. Either deletes
 	// the principal's sessions and codes that no token stands behind, unless SamePassword is set: the password
-	// is the same, and only its hash is made anew.
+	// is the same, and only its hash is computed again.
 	Password     *Password
 	SamePassword bool
 }

@@ -46,7 +46,7 @@ const (
 	NoticeExpired = "expired" // the channel did not take it in time
 )
 
-// Notice is what one channel is told about one transition of an incident. Incident, Seq and Channel are its
+// Notice is the message to one channel about one transition of an incident. Incident, Seq and Channel are its
 // key.
 type Notice struct {
 	Incident  uuid.UUID

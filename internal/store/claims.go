@@ -66,7 +66,7 @@ type QueuePace struct {
 // QueueChanges are the writes of a transaction to queues. They need the fence of GateShard.
 type QueueChanges struct {
 	QueueInserts []Queue
-	QueueUpdates []Queue // guarded by Revision; all but Name, Paced and Created
+	QueueUpdates []Queue // guarded by Revision; they change all fields but Name, Paced and Created
 	QueueDeletes []Queue // Name and Revision of the row as it is
 	QueuePaces   []QueuePace
 }

@@ -232,8 +232,8 @@ func sectionMayHave(b []byte, fields int, task dag.TaskID) bool {
 	return false
 }
 
-// fieldsAfter returns the index after so many fields, the first of which begins at an index. It returns -1 if
-// there are fewer. The last byte of a field is below 0x80, so eight bytes are looked at together.
+// fieldsAfter returns the index after a number of fields, the first of which begins at an index. It returns
+// -1 if there are fewer. The last byte of a field is below 0x80, so eight bytes are looked at together.
 func fieldsAfter(b []byte, at, fields int) int {
 	for fields > 0 && at+8 <= len(b) {
 		last := ^binary.LittleEndian.Uint64(b[at:]) & 0x8080808080808080

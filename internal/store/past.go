@@ -8,9 +8,9 @@ import (
 
 // Past holds the events of a transaction by run until a row has taken them.
 type Past struct {
-	rows  []dag.EventRow // the batch's
-	runs  RunIndex       // with the numbers of rows
-	taken []bool         // by the same
+	rows  []dag.EventRow // the events of the batch
+	runs  RunIndex       // finds the number of a run's row in rows
+	taken []bool         // taken[i]: a row of the database has taken rows[i]
 }
 
 // Begin sets the events of a transaction. It returns ErrRefused if a run has two rows of them.

@@ -183,7 +183,7 @@ type TriggerKey struct {
 
 // FireQuery selects lines of the ledger, newest first.
 type FireQuery struct {
-	Workflow dag.WorkflowID // 0: of every workflow, by the time of the decision
+	Workflow dag.WorkflowID // 0: every workflow; the lines are then in the order of their decisions
 	Trigger  string         // only with Workflow; "": of every trigger
 	Outcome  string         // one outcome; "unfired": every outcome without a run; "": any
 	From     dag.Micros     // Last ≥ From; 0: no bound

@@ -44,6 +44,7 @@ type Secrets interface {
 	SecretList(ctx context.Context, namespace, name string, limit int) ([]Secret, error)
 	// SecretKey returns the present key.
 	SecretKey(ctx context.Context) (SecretKey, error)
-	// SetSecretKey makes a key the present one. It returns ErrFenced if instead is not the present one.
+	// SetSecretKey makes id the present key, in place of the key instead. It returns ErrFenced if another key is
+	// present.
 	SetSecretKey(ctx context.Context, id, instead string) error
 }

@@ -42,9 +42,9 @@ type Report struct {
 	Rows map[string]int64 // by table
 	From int              // shards of the source
 	To   int              // shards of the target
-	// Bad are rows that were left out, by name and reason, up to badMax of them.
+	// Bad names the rows that were left out, each with its reason, up to badMax of them.
 	Bad []string
-	// LeftOut counts them.
+	// LeftOut counts the rows that were left out, by table.
 	LeftOut map[string]int64
 }
 

@@ -259,7 +259,7 @@ func (s *simulation) planned(i int, t PlannedTrigger) (planned, error) {
 
 // nth returns the last of the first n instants after from. It must be called only if there are more.
 func (d *declared) nth(from, to dag.Micros, n int64) dag.Micros {
-	lo, hi := from, to // at most n up to lo, more than n up to hi
+	lo, hi := from, to // invariant: at most n instants up to lo, more than n up to hi
 	for hi-lo > 1 {
 		if mid := lo + (hi-lo)/2; d.count(from, mid) > n {
 			hi = mid

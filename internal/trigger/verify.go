@@ -65,11 +65,11 @@ func (v *audit) events(lines []store.Fire) {
 		case ran && runs[l.Run]:
 			v.fail(ruleOnce, "run %s is in two lines", l.Run)
 		case ran && l.Count != 1, l.Key != "" && l.Count != 1:
-			v.fail(ruleInstant, "the line of %s with a run or an event stands for %d", clock(l.At), l.Count)
+			v.fail(ruleInstant, "the line of %s stands for %d instants, but a line with a run or an event stands for one", clock(l.At), l.Count)
 		case !ran && (l.Outcome == store.OutcomeFired || l.Outcome == store.OutcomeLate):
-			v.fail(ruleInstant, "%s at %s, and there is no run", l.Outcome, clock(l.At))
+			v.fail(ruleInstant, "the outcome of %s is %s, and no run is recorded", clock(l.At), l.Outcome)
 		case ran && (l.Outcome == store.OutcomeSkipped || l.Outcome == store.OutcomeMerged):
-			v.fail(ruleInstant, "%s at %s, and there is run %s", l.Outcome, clock(l.At), l.Run)
+			v.fail(ruleInstant, "the outcome of %s is %s, and run %s is recorded", clock(l.At), l.Outcome, l.Run)
 		}
 		keys[l.Key], runs[l.Run] = true, true
 		if ran && l.At > v.row.Since {

@@ -16,7 +16,8 @@ var nodeEnv = [...]string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
 // pathDefault is the PATH if the node has none, as under some init systems.
 const pathDefault = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// outputVar is also the mark by which processes are recognised.
+// outputVar names the file for outputs. By this variable, the worker also recognises the processes of an
+// attempt.
 const outputVar = "SKEIN_OUTPUT"
 
 // baseEnv returns the variables of the node that tasks get.

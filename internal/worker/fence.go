@@ -84,7 +84,7 @@ func (w *wall) folders(job *Job) (paths []string) {
 	return paths
 }
 
-// wide reports whether a working folder contains so many other files that a task does not get the whole
+// wide reports whether a working folder contains too many other files for a task to get the whole
 // folder.
 func (w *wall) wide(dir string) bool {
 	dir = filepath.Clean(dir)

@@ -66,7 +66,7 @@ type Job struct {
 
 	Timeout       time.Duration // from the start; 0 = none
 	KillGrace     time.Duration // between TERM and KILL; 0 = 10 s
-	WarnOnTimeout bool          // do not kill; Result.TimedOut tells
+	WarnOnTimeout bool          // the attempt is not killed at its Timeout; Result.TimedOut reports it
 
 	// Secrets are values that are masked in the log, and must not be in outputs and messages.
 	Secrets []string

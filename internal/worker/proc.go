@@ -36,7 +36,8 @@ func pids() []int {
 	return found
 }
 
-// procScan reads environments into one buffer. A scan reads every process, so it does not use os.File.
+// procScan reads environments into one buffer, by system calls: a scan reads every process, and an os.File
+// for each would be slow.
 type procScan struct{ buf []byte }
 
 // sight describes how reliable a scan is that has found nothing.

@@ -150,7 +150,7 @@ func (s *source) cutEntries(d *document, from, to int) {
 			d.tasksLine, d.tasksCol = n, indentOf(s.lineText(n))+1
 		} else {
 			if len(d.top) == topMax {
-				s.fail(n, base+1, "", fmt.Sprintf("the workflow has more than %d top-level keys", topMax), "tasks are indented below tasks:")
+				s.fail(n, base+1, "", fmt.Sprintf("the workflow has more than %d top-level keys", topMax), "write the tasks below the key tasks, and indent them")
 				return
 			}
 			c := s.cut(n, next)

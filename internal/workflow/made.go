@@ -33,11 +33,11 @@ const (
 // headKeys are the keys of Made.Head.
 var headKeys = []string{"params", "env", "defaults", "on_failure"}
 
-// made reads the key tasks of a task.
+// made reads the key "tasks" of a task that makes tasks at run time.
 func (r *reader) made(t *Task, n *node) {
 	text := n.get("tasks").str()
 	if text == "" {
-		return // it was said already
+		return // another check has reported it
 	}
 	t.Made = &Made{From: text}
 	if raw, err := marshal(r.head); err == nil && len(r.head) > 0 {

@@ -82,7 +82,7 @@ func (r *reader) inside(n *node, offset int) (line, col int) {
 	return line, col
 }
 
-// matches reports whether the file, at a line and column, goes on with the beginning of
+// matches reports whether the file, at a line and column, continues with the beginning of
 // the text.
 func (r *reader) matches(line, col int, text []rune) bool {
 	source := r.lineText(line)
@@ -147,7 +147,7 @@ func (r *reader) checkGraph(w *Workflow, tasks *node) {
 // graphFault adds to a fault of the graph its position in the file.
 func (r *reader) graphFault(f *dag.GraphError, tasks *node, at map[string]int) {
 	switch f.Kind {
-	case dag.EmptyGraph, dag.DuplicateTask: // said already
+	case dag.EmptyGraph, dag.DuplicateTask: // other checks have reported them
 		return
 	case dag.Cycle:
 		i := at[f.Path[0]]

@@ -58,7 +58,7 @@ func (r *reader) wait(t *Task, n *node, at string) {
 	t.Wait = &Wait{}
 	if n.kind == scalarNode {
 		if t.Wait.For = durationOf(n); t.Wait.For <= 0 {
-			t.Wait = nil // it was said already
+			t.Wait = nil // another check has reported it
 		}
 		return
 	}

@@ -54,7 +54,7 @@ func (r *reader) class(n *node, at string) *dag.Need {
 	if need, ok := classes[name]; ok {
 		return &need
 	}
-	if !classPattern.MatchString(name) { // it is said already
+	if !classPattern.MatchString(name) { // another check has reported it
 		return nil
 	}
 	i := slices.IndexFunc(r.named, func(c Class) bool { return c.Name == name })

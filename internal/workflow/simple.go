@@ -170,7 +170,7 @@ func (p *simple) inline(line *simpleLine, from, depth int) *node {
 			return p.fail()
 		}
 	}
-	if p.at < len(p.lines) && p.lines[p.at].indent > line.indent { // its text goes on there
+	if p.at < len(p.lines) && p.lines[p.at].indent > line.indent { // its text continues there
 		return p.fail()
 	}
 	n := p.node(scalarNode, line, from)

@@ -89,9 +89,9 @@ func literal(p *Param, raw json.RawMessage) (any, error) {
 	return v, err
 }
 
-// NeedsInstant reports whether the parameters of a run depend on when and by what it is
-// started: a text of given, or a default that given does not replace, holds ${{ }}. If not,
-// StartParams gives the same at any time.
+// NeedsInstant reports whether the parameters of a run depend on its instant or its trigger. They do if ${{
+// }} is in a text of given, or in a default that given does not replace. Otherwise StartParams returns the
+// same parameters at any time.
 func (w *Workflow) NeedsInstant(given json.RawMessage) bool {
 	texts, err := members(given)
 	if err != nil {

@@ -72,7 +72,7 @@ type Trigger struct {
 	QueueMax       int32    `json:"queue_max,omitempty"`       // of overlap queue
 	Catchup        string   `json:"catchup,omitempty"`         // none | latest | all; "" where there are no instants
 	CatchupLimit   int32    `json:"catchup_limit,omitempty"`   // of catchup all
-	DelayTolerance Duration `json:"delay_tolerance,omitempty"` // 0: whenever
+	DelayTolerance Duration `json:"delay_tolerance,omitempty"` // 0: no limit
 	IfLost         string   `json:"if_lost,omitempty"`         // resubmit | fail; "": the node's default, resubmit
 
 	Params   json.RawMessage `json:"params,omitempty"`   // a JSON object by name; its texts may hold ${{ }}

@@ -73,7 +73,7 @@ func (s *Store) Due(ctx context.Context, shards []dag.ShardID, until dag.Micros,
 	}, byNext)
 }
 
-// NextDue is the earliest Next.
+// NextDue returns the earliest Next of the triggers of some shards, or 0 if none of them is due.
 func (s *Store) NextDue(ctx context.Context, shards []dag.ShardID) (dag.Micros, error) {
 	due, err := s.Due(ctx, shards, math.MaxInt64, 1)
 	if err != nil || len(due) == 0 {

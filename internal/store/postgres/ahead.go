@@ -25,7 +25,7 @@ import (
 type flight struct {
 	batch  *store.Batch
 	rows   int           // of batch as it was staged
-	fences []store.Fence // likewise
+	fences []store.Fence // the fences of the batch when it was staged
 	taken  bool          // Commit has taken it; protected by flights
 	ahead  bool          // may be written ahead
 	before []*flight

@@ -118,7 +118,7 @@ type Options struct {
 	// be read is accepted.
 	Patience time.Duration
 	// Waiting, if it is not nil, is called with the reason why Open tries again: at the first failure and
-	// whenever the reason changes.
+	// each time the reason changes.
 	Waiting func(error)
 }
 

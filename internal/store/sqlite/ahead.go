@@ -15,8 +15,8 @@ import (
 // ahead is a staged transaction.
 type ahead struct {
 	batch  *store.Batch
-	rows   int           // of batch when it was staged
-	fences []store.Fence // likewise
+	rows   int           // the number of rows of batch when it was staged
+	fences []store.Fence // the fences of batch when it was staged
 	failed error         // the error that stopped it; protected by DB.mu
 }
 
