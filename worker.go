@@ -34,7 +34,8 @@ type WorkerOptions struct {
 }
 
 // Worker runs task functions of this program for tasks of the kinds that were registered with [Handle]. It is
-// attached to one node of a cluster. If the node is lost, the worker attaches to another one.
+// attached to one node. If the node is lost, the worker attaches to another one, or to the same one when it
+// is back.
 type Worker struct {
 	urls     []string
 	o        WorkerOptions
@@ -45,7 +46,7 @@ type Worker struct {
 // handler runs one attempt: input in, outputs out, both JSON.
 type handler func(ctx context.Context, t *Task, input []byte) (outputs []byte, err error)
 
-// NewWorker makes a worker of the cluster whose nodes are at servers, one URL or several with commas between.
+// NewWorker makes a worker of the nodes at servers, one URL or several with commas between.
 // Nothing happens until [Worker.Run], which also returns the errors of the URLs and options.
 func NewWorker(servers string, o WorkerOptions) *Worker {
 	w := &Worker{o: o, handlers: map[string]handler{}}

@@ -198,8 +198,8 @@ func TestRefusedWorker(t *testing.T) {
 	w.secret("w7.token", right+"x")
 	says(q, "the token is unknown to the nodes, revoked or expired")
 	w.secret("w7.token", right)
-	says(q, "ALONE") // the token is taken: this node is no cluster
-	<-q.ended
+	says(q, "code=home_attached")
+	ends(q)
 }
 
 // serial is that of the certificate that a server shows; nil: not one that the client trusts.

@@ -18,7 +18,7 @@ import (
 
 // TestMain makes this test binary the program itself when a script, or a test, calls it as skein.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"skein": main})
+	testscript.Main(m, map[string]func(){"skein": main, "sdk-worker": sdkWorker})
 }
 
 // TestScripts runs the stories in testdata on the real program, each with a home of its own.

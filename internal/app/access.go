@@ -57,6 +57,10 @@ func (n *Node) neighbours() neighbours {
 	near := neighboursOf(n.store, n.member, n.logs)
 	n.sessions = auth.NewSessions(n.store)
 	near.sessions, near.auditor, near.notifier, near.connector = n.sessions, n.auditor, n.sender, n.connector
+	if h := n.solo; h != nil {
+		near.stuck, near.metrics = h.home.StuckFor, []metric.Source{homeMetrics(h.home)}
+		near.workers = func() []store.Member { members, _ := h.alone.View(); return members }
+	}
 	near.keeping = func() time.Duration { return n.keeping().Audit.Age }
 	near.metrics = append(append(near.metrics, n.doorMetrics), n.sources()...)
 	return near

@@ -77,22 +77,6 @@ func (m *membership) proofs() auth.Channel {
 	return m.channel
 }
 
-// enginePeers keeps a nil membership a nil interface.
-func (m *membership) enginePeers() engine.Peers {
-	if m == nil {
-		return nil
-	}
-	return m.peers
-}
-
-// helpers keeps a nil membership a nil interface.
-func (m *membership) helpers() engine.Helpers {
-	if m == nil {
-		return nil
-	}
-	return asking{m}
-}
-
 // asking is the way of a sweep to the holders of attempts. It reaches nodes directly, and workers through
 // their homes.
 type asking struct{ m *membership }
@@ -108,22 +92,6 @@ func (a asking) Missing(ctx context.Context, h dag.HandlerID, list []engine.Held
 		return a.m.home.Missing(ctx, h, list)
 	}
 	return a.m.peers.Missing(ctx, h, list)
-}
-
-// market keeps a nil membership a nil interface.
-func (m *membership) market() engine.Market {
-	if m == nil {
-		return nil
-	}
-	return m.home
-}
-
-// workers answers the protocol of workers.
-func (m *membership) workers() http.Handler {
-	if m == nil {
-		return home.Handler(nil)
-	}
-	return home.Handler(m.home)
 }
 
 // connect completes it with the engine.
@@ -142,7 +110,7 @@ func (m *membership) connect(n *Node, info store.Info) {
 	m.home.Connect(m.node, n.engine)
 }
 
-// over tells the home of workers that an attempt of this node has ended.
+// over tells the broker of slots that an attempt of this node has ended, because its slot may be lent.
 func (m *membership) over(run dag.RunID, task dag.TaskID, token dag.Token) {
 	if m != nil {
 		m.home.Ended(run, task, token)
@@ -166,6 +134,7 @@ type neighbours struct {
 	sessions *auth.Sessions // nil: this process only looks on
 	classes  store.Classes
 	secrets  store.Secrets
+	workers  func() []store.Member // the members that a node which is alone knows
 	metrics  []metric.Source
 	stuck    func() time.Duration // of the broker of slots
 	audits   store.AuditLog
@@ -192,7 +161,7 @@ func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	}
 	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}
 	if m != nil {
-		n.metrics, n.stuck, n.holder, n.others = []metric.Source{m.metrics}, m.home.StuckFor, m.holder, streets{m}
+		n.metrics, n.stuck, n.holder, n.others = []metric.Source{homeMetrics(m.home)}, m.home.StuckFor, m.holder, streets{m}
 		n.giver = func(ref *logs.Ref, h dag.HandlerID) logs.Giver { return m.giver(st, ref, h) }
 		n.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }
 	}

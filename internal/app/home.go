@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"net/http"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
@@ -9,41 +8,23 @@ import (
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/home"
-	"skein.dev/skein/internal/logs"
-	"skein.dev/skein/internal/metric"
-	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 )
 
-// newHome makes the home of the workers of a node of a cluster.
-func newHome(n *Node, shared store.Cluster, peers *peer.Client, info store.Info) *home.Home {
-	var sink logs.Sink
-	if n.logs != nil {
-		sink = n.logs
-	}
+// newHome makes the home of the workers of a node.
+func newHome(n *Node, members home.Members, others home.Caller, info store.Info) *home.Home {
 	kept := n.cfg.Data
 	if n.cfg.Artifacts != "" {
 		kept = n.cfg.Artifacts
 	}
-	return home.New(home.Config{Boot: worker.Boot, Logs: sink, Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
-		Store: shared, Register: n.store.Register, Caller: peers, Jobs: n.executor.Jobs(), Executor: n.executor,
+	return home.New(home.Config{Boot: worker.Boot, Logs: workerLogs(n), Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
+		Store: members, Register: n.store.Register, Caller: others, Jobs: n.executor.Jobs(), Executor: n.executor,
 		Slots: n.cfg.Slots, Traits: traitsOf(n.cfg), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed,
 		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Version: Version(), Format: info.Known,
 		Strategy: n.cfg.Dispatch, Log: n.log,
 	})
-}
-
-// metrics shows what the home of workers counts.
-func (m *membership) metrics(p *metric.Page) {
-	st := &m.home.Stats
-	p.Set("worker_registrations_total", float64(st.Registered.Load()))
-	p.Set("worker_attempts_lost_total", float64(st.Lost.Load()))
-	p.Set("places_unserved", float64(st.Unserved.Load()))
-	for _, why := range home.Reasons() {
-		p.Set("worker_calls_rejected_total", float64(st.Rejected(why)), why.String())
-	}
 }
 
 // traitsOf are the properties by which tasks choose this process.
@@ -52,16 +33,13 @@ func traitsOf(cfg *config.Config) store.Traits {
 }
 
 // slotless gives a node without the role worker no slots.
-func slotless(cfg *config.Config) (*config.Config, error) {
+func slotless(cfg *config.Config) *config.Config {
 	if !cfg.NoWorker {
-		return cfg, nil
-	}
-	if cfg.Postgres == "" {
-		return nil, errors.New("a node without the role worker needs workers elsewhere, and they a database that several nodes can share: --db postgres://…")
+		return cfg
 	}
 	own := *cfg
 	own.Slots = 0
-	return &own, nil
+	return &own
 }
 
 // withWorkers answers workers, and leaves every other call to others.
@@ -75,7 +53,7 @@ func (n *Node) withWorkers(others http.Handler) (http.Handler, error) {
 	if err := routes.Err(func(of access.Of) bool { return of == access.OfWorker }); err != nil {
 		return nil, err
 	}
-	workers := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), n.member.workers())
+	workers := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), home.Handler(n.slotHome()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if row, _ := access.Match(r); row.Of == access.OfWorker {
 			workers.ServeHTTP(w, r)

@@ -84,13 +84,13 @@ func (n *Node) showUpkeep(p *metric.Page) {
 
 // showSlots shows the slots of all workers and nodes of the cluster, and its members.
 func (n *Node) showSlots(p *metric.Page) {
-	if n.member == nil {
+	members, shards := n.roster()
+	if members == nil {
 		slots, busy := n.engine.Slots()
 		p.Set("worker_slots", float64(busy), "", "", "busy")
 		p.Set("worker_slots", float64(slots-busy), "", "", "free")
 		return
 	}
-	members, shards := n.member.node.View()
 	c := countMembers(members)
 	shown := metric.Largest(c.all, topPlaces)
 	for of, all := range c.all {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/auth"
@@ -60,6 +61,7 @@ type Node struct {
 	connector    connector
 	declared     func()        // called by the writer when triggers have changed
 	member       *membership   // nil: alone
+	solo         *solo         // of a node that is alone; else nil
 	logs         logs.Store    // beside the files of this node; nil: there is none
 	shipper      *logs.Shipper // nil: likewise
 	engine       *engine.Engine
@@ -105,9 +107,7 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (n *Node, e
 	if err := cfg.CheckListen(); err != nil {
 		return nil, err
 	}
-	if cfg, err = slotless(cfg); err != nil {
-		return nil, err
-	}
+	cfg = slotless(cfg)
 	if err := datadir.Prepare(cfg.Data); err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err = n.remember(ctx, info); err != nil {
 		return err
 	}
-	if n.member, err = newMembership(ctx, n, info); err != nil {
+	if err = findOthers(ctx, n, info); err != nil {
 		return err
 	}
 	n.planner = trigger.New(n.store)
@@ -227,13 +227,10 @@ func (n *Node) open(ctx context.Context) error {
 
 // engineConfig is what the engine of a node needs. life is what its former process has left.
 func engineConfig(n *Node, life *engine.Life) engine.Config {
-	return engine.Config{
+	c := engine.Config{
 		Store:     n.store,
 		Past:      n.past,
-		Peers:     n.member.enginePeers(),
-		Market:    n.member.market(),
 		Traits:    traitsOf(n.cfg),
-		Helpers:   n.member.helpers(),
 		Unclaimed: n.cfg.Unclaimed,
 		Executor:  n.executor,
 		Compile:   compiler(),
@@ -250,6 +247,8 @@ func engineConfig(n *Node, life *engine.Life) engine.Config {
 		Reap:      n.reap,
 		Log:       n.log,
 	}
+	withOthers(n, &c)
+	return c
 }
 
 // resolve makes the parts that turn assignments into jobs and results into reports. Both ask for the engine:
@@ -273,6 +272,9 @@ func (n *Node) answers(srv *server.Server, info store.Info) (err error) {
 			return err
 		}
 		srv.Through(n.handler)
+	}
+	if n.solo != nil {
+		n.solo.connect(n, info)
 	}
 	if n.handler, err = n.withWorkers(n.handler); err != nil {
 		return err
@@ -369,16 +371,18 @@ func (n *Node) work(ctx context.Context) error {
 		defer close(forgetting)
 		retention.New(n.retention()).Run(watching)
 	}()
-	stopMember := func() error { return nil }
+	stopMember, stopSolo := func() error { return nil }, func() {}
 	var err error
 	select {
 	case <-n.engine.Ready():
+		err = announce(n) // first: the calls of workers need the token of this start
 		go func() { httpEnd <- n.serve() }()
-		if err = announce(n); err == nil {
+		if err == nil {
 			close(n.ready)
 			n.log.Info("ready", "code", "node_ready", "url", n.URL(), "data", n.cfg.Data, "slots", n.cfg.Slots)
 			var failed <-chan error
 			stopMember, failed = n.member.run(ctx)
+			stopSolo = n.solo.run(ctx)
 			err = n.until(ctx, engineEnd, httpEnd, failed)
 			n.member.leaving()
 		}
@@ -392,6 +396,7 @@ func (n *Node) work(ctx context.Context) error {
 	n.drain()
 	n.shipRest()
 	err = errors.Join(err, stopMember())
+	stopSolo()
 	stopPast()
 	stopTaking()
 	stopNotices()
@@ -578,7 +583,8 @@ func (n *Node) guarded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ending := strings.HasSuffix(r.URL.Path, ":stop") || strings.HasSuffix(r.URL.Path, ":kill")
 		reading := r.Method == http.MethodGet || r.Method == http.MethodHead
-		if !n.leaving.Load() || reading && r.URL.Path != "/readyz" || ending {
+		row, _ := access.Match(r)
+		if !n.leaving.Load() || reading && r.URL.Path != "/readyz" || ending || n.solo.takes(row.Of == access.OfWorker) {
 			h.ServeHTTP(w, r)
 			return
 		}

@@ -36,7 +36,9 @@ func (n *Node) back(era dag.Era) {
 	if n.begun.Load() {
 		n.forgetVersions()
 		n.engine.Back(era)
-		n.member.endOld(era)
+		if h := n.slotHome(); h != nil { // workers end their attempts of older eras
+			h.EndOld(era)
+		}
 		return
 	}
 	n.wentBack.Add(1)
@@ -57,13 +59,6 @@ func (n *Node) sureOf() time.Time {
 		return time.Time{}
 	}
 	return n.member.node.Beaten()
-}
-
-// endOld lets the workers of this node end their attempts of older eras.
-func (m *membership) endOld(era dag.Era) {
-	if m != nil {
-		m.home.EndOld(era)
-	}
 }
 
 // ofDatabase adds the name of the database to an error that says that it cannot be used now.

@@ -411,7 +411,7 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 		case err != nil:
 			n.log.Warn("a silent member cannot be deposed", "code", "member_not_deposed", "name", m.Name, "err", err)
 		case done:
-			n.log.Warn("a silent member was deposed; other nodes take its shards and attempts", "code", "member_deposed", "name", m.Name, "worker", m.Worker, "silent_for", n.cfg.Lag)
+			n.log.Warn("a silent member was deposed; other members take what it had", "code", "member_deposed", "name", m.Name, "worker", m.Worker, "silent_for", n.cfg.Lag)
 			n.Wake()
 			if dead := *m; n.cfg.Deposed != nil {
 				n.host.Go(&n.before.wg, func() { n.cfg.Deposed(ctx, dead) })

@@ -59,7 +59,10 @@
 // counts like a confirmed renewal. A node that does not answer does not count as blind (vouch, Blind). While
 // the outcome of a Depose may be unknown, a node must not say that it is blind (decides).
 //
-// A node on SQLite is alone: no member can take its attempts, so it renews from the present instant.
+// A node on SQLite is alone with its workers (alone.go): no member can take its attempts, so it renews from
+// the present instant. It lists its workers as a cluster does, and deposes a silent one after the lag. Only
+// this process changes their rows, so it counts their beats in memory. The next process of the node counts
+// silence from its own start, which is later than the last poll that its predecessor answered.
 //
 // Invariant: a member is deposed only after the lease of each of its attempts has ended.
 //
@@ -73,5 +76,5 @@
 // lease ends, and the new process takes them over if it is there in time.
 //
 // Reading order: watch.go (silence), assign.go (the spread of shards), cluster.go (the turn, the row),
-// sure.go (the lease), retry.go (pauses while the database is away), started.go, heed.go, past.go.
+// sure.go (the lease), retry.go (pauses while the database is away), started.go, heed.go, past.go, alone.go.
 package cluster

@@ -60,7 +60,9 @@ func (b *abroad) ask(w *writer) {
 		}
 	}
 	for _, h := range slices.Sorted(maps.Keys(held)) {
-		w.e.cfg.Peers.Confirm(h, held[h])
+		if w.e.cfg.Peers != nil { // workers of a node that is alone repeat their reports by themselves
+			w.e.cfg.Peers.Confirm(h, held[h])
+		}
 	}
 	askWorkers(w, old)
 }

@@ -65,7 +65,11 @@ type Config struct {
 	// Peers makes this engine one of a cluster: it owns the shards that Own returns. The store must be a
 	// store.Cluster. If Peers is nil, the engine is alone and owns every shard.
 	Peers Peers
-	// Helpers lets a sweep reach the other nodes. It is nil if there are none.
+	// Holders are the workers of an engine that is alone, and Roster lists them and this node. Both are nil
+	// if there are none, and with Peers.
+	Holders Holders
+	Roster  inspect.Roster
+	// Helpers lets a sweep reach the other nodes and the workers. It is nil if there are none.
 	Helpers Helpers
 	// Unclaimed bounds the time for which an assigned attempt may not be known to run; 0: 5 minutes.
 	Unclaimed time.Duration
@@ -108,6 +112,7 @@ type Engine struct {
 	stats     Stats
 	shards    []dag.ShardID                 // all there are
 	cluster   store.Cluster                 // nil: alone
+	holders   Holders                       // nil: there are no other members
 	holding   atomic.Pointer[[]dag.ShardID] // the owned shards, as of the last change
 	writer    *writer
 	pulse     *pulse
@@ -216,8 +221,11 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 			return nil, fmt.Errorf("engine: a store of kind %s is for one node", info.Engine)
 		}
 	}
+	if e.holders = cfg.Holders; cfg.Peers != nil {
+		e.holders = cfg.Peers
+	}
 	e.slots.me, e.slots.node, e.slots.traits, e.slots.ageing = func() dag.HandlerID { return e.me().ID }, cfg.Node, &e.cfg.Traits, cfg.Ageing
-	e.slots.executor, e.slots.market, e.slots.peers = cfg.Executor, cfg.Market, cfg.Peers
+	e.slots.executor, e.slots.market, e.slots.holders = cfg.Executor, cfg.Market, e.holders
 	e.slots.begin(&cfg)
 	e.graphs = inspect.NewGraphs(e.store, cfg.Compile)
 	e.Reader = inspect.New(e.reading())

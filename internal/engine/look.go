@@ -9,8 +9,11 @@ import (
 
 // reading returns the sources from which the reader of this engine reads.
 func (e *Engine) reading() inspect.Config {
-	c := inspect.Config{Store: e.store, Cluster: e.cluster, Shards: e.shards, Graphs: e.graphs, Memory: memory{e},
+	c := inspect.Config{Store: e.store, Roster: e.cfg.Roster, Shards: e.shards, Graphs: e.graphs, Memory: memory{e},
 		Node: e.cfg.Node, Slots: e.cfg.Slots, Traits: e.cfg.Traits, Ageing: e.cfg.Ageing}
+	if e.cluster != nil {
+		c.Roster, c.Shared = e.cluster, true
+	}
 	if e.cfg.Preparer != nil {
 		c.Outside = outside{e.cfg.Preparer}
 	}

@@ -110,7 +110,7 @@ func (w *writer) claim(ctx context.Context) ([]store.Acquired, error) {
 }
 
 // alive reports whether another handler is there: nothing of it is lost.
-func (e *Engine) alive(h dag.HandlerID) bool { return e.cfg.Peers != nil && e.cfg.Peers.Alive(h) }
+func (e *Engine) alive(h dag.HandlerID) bool { return e.holders != nil && e.holders.Alive(h) }
 
 // found holds the findings of a load other than the runs themselves.
 type found struct {

@@ -11,18 +11,24 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
+// Holders are the other members, which may hold attempts: the nodes and workers of a cluster, or the workers
+// of a node that is alone. The methods do not block and may be called from any goroutine.
+type Holders interface {
+	// Alive reports whether a handler is listed: what it holds is not lost.
+	Alive(h dag.HandlerID) bool
+	// Cancel asks another handler to end attempts. It may be lost: a reload asks again.
+	Cancel(h dag.HandlerID, cs []dag.Cancel)
+}
+
 // Peers is the part of the cluster that an engine needs. Its methods do not block and may be called from
 // any goroutine.
 type Peers interface {
-	// Alive reports whether a handler is listed: what it holds is not lost.
-	Alive(h dag.HandlerID) bool
+	Holders
 	// Report takes what attempts of this process say of runs whose shards are elsewhere to
 	// their owners, and does not forget it while this process lives.
 	Report(r Report)
 	// Pending reports whether a report of the attempt that was passed to Report has not been applied yet.
 	Pending(id AttemptID) bool
-	// Cancel asks another handler to end attempts. It may be lost: a reload asks again.
-	Cancel(h dag.HandlerID, cs []dag.Cancel)
 	// Confirm asks another handler which of these attempts it does not hold. It reports those as lost. The
 	// question may be lost: it is asked again.
 	Confirm(h dag.HandlerID, ids []AttemptID)
@@ -272,13 +278,18 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 	return h, err
 }
 
-// Meet takes up runs that other transactions have inserted as submitted, and the messages of other shards.
+// Meet takes up runs that other transactions have inserted as submitted, and the messages of other shards. An
+// engine that is alone only repeats its questions about attempts of an older era.
 func (e *Engine) Meet(ctx context.Context) error {
-	if e.cluster == nil {
+	if e.cluster == nil && e.holders == nil {
 		return nil
 	}
 	_, err := e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
 		if len(w.fences) == 0 {
+			return nil
+		}
+		if e.cluster == nil {
+			w.abroad.ask(w)
 			return nil
 		}
 		ids, err := e.cluster.Submitted(ctx, w.shards(), loadPage)

@@ -27,8 +27,8 @@ type slots struct {
 	node     string
 	traits   *store.Traits
 	executor Executor
-	market   Market // nil: there are no other handlers
-	peers    Peers  // nil: there are no other nodes
+	market   Market  // nil: there are no other handlers
+	holders  Holders // nil: there are no other handlers
 	ageing   time.Duration
 
 	free    atomic.Int64
@@ -198,7 +198,7 @@ func (h *slots) send(as []Assignment) (abroad bool) {
 
 // cancel orders the holders of attempts to end them.
 func (h *slots) cancel(cs []dag.Cancel) {
-	if h.peers == nil {
+	if h.holders == nil {
 		h.executor.Cancel(cs)
 		return
 	}
@@ -207,7 +207,7 @@ func (h *slots) cancel(cs []dag.Cancel) {
 		if c.Handler == h.me() {
 			mine = append(mine, c)
 		} else {
-			h.peers.Cancel(c.Handler, []dag.Cancel{c})
+			h.holders.Cancel(c.Handler, []dag.Cancel{c})
 		}
 	}
 	if len(mine) > 0 {

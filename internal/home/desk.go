@@ -340,28 +340,64 @@ func (w *worker) holds(k key) bool {
 	return false
 }
 
-// Cancel ends attempts of this process or of workers that are attached here.
+// Cancel ends attempts of this process or of workers that are attached here. An order to a listed worker that
+// is attached nowhere now waits for its next attachment here.
 func (h *Home) Cancel(cs []dag.Cancel) {
 	var mine []dag.Cancel
 	h.mu.Lock()
 	for _, c := range cs {
-		w := h.workers[c.Handler]
-		if w == nil {
+		switch w := h.workers[c.Handler]; {
+		case w != nil:
+			w.order(c)
+		case c.Handler != h.self() && h.listedWorker(c.Handler):
+			h.orders.add(c)
+		default:
 			mine = append(mine, c)
-			continue
 		}
-		k := key{c.Run, c.Task, c.Token}
-		if x := w.running[k]; x != nil {
-			x.affirmed = time.Time{}
-			x.unneeded()
-		}
-		w.stops = append(w.stops, stop{key: k, kill: c.Kill})
-		w.poke()
 	}
 	h.mu.Unlock()
 	if len(mine) > 0 {
 		h.cfg.Executor.Cancel(mine)
 	}
+}
+
+// order tells a worker to end an attempt.
+func (w *worker) order(c dag.Cancel) {
+	k := key{c.Run, c.Task, c.Token}
+	if x := w.running[k]; x != nil {
+		x.affirmed = time.Time{}
+		x.unneeded()
+	}
+	w.stops = append(w.stops, stop{key: k, kill: c.Kill})
+	w.poke()
+}
+
+func (h *Home) listedWorker(id dag.HandlerID) bool {
+	m, listed := h.dir.Member(id)
+	return listed && m.Worker
+}
+
+// orders are cancels for workers that are not attached here, by their handlers.
+type orders map[dag.HandlerID]map[key]bool
+
+// add keeps an order. A kill replaces a stop. More orders than a worker can have attempts are left out.
+func (o orders) add(c dag.Cancel) {
+	of := o[c.Handler]
+	if of == nil {
+		of = map[key]bool{}
+		o[c.Handler] = of
+	}
+	if k := (key{c.Run, c.Task, c.Token}); of[k] || len(of) < attemptsMax {
+		of[k] = of[k] || c.Kill
+	}
+}
+
+// give tells a worker that has attached what it was to end.
+func (o orders) give(w *worker) {
+	for k, kill := range o[w.member.Handler] {
+		w.order(dag.Cancel{Run: k.run, Task: k.task, Token: k.token, Handler: w.member.Handler, Kill: kill})
+	}
+	delete(o, w.member.Handler)
 }
 
 // Ended is called at the end of every attempt of this process, before its report.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,10 +76,18 @@ type Names struct {
 	Artifacts                 bool
 }
 
+// Members is the register of the members: of a cluster, or of a node that is alone with its workers.
+type Members interface {
+	store.Workers
+	// Renew moves the counter of a member and notes State, Busy and Traits. It returns false if no row has
+	// that Home and Lease.
+	Renew(ctx context.Context, m store.Member) (bool, error)
+}
+
 // Config holds the parts that a home needs. All but Unclaimed, WorkersMax, SlotsMax, ReadMax, Strategy and
 // Log are required.
 type Config struct {
-	Store    store.Cluster
+	Store    Members
 	Register func(ctx context.Context, uuid, name string) (store.Handler, error)
 	Caller   Caller
 	Jobs     Jobs
@@ -135,6 +144,7 @@ type Home struct {
 	turn    int // number of loans so far
 	purse   purse
 	mail    mail
+	orders  orders
 	// settling is true between Handed and Settled. The next field holds the workers whose jobs must be made
 	// then.
 	settling bool
@@ -160,7 +170,7 @@ func New(cfg Config) *Home {
 	h.purse.open(cfg.Strategy)
 	h.seen.Store(&view{})
 	h.registering = make(chan struct{}, registersMax)
-	h.mail.open = map[dag.HandlerID]*parcel{}
+	h.mail.open, h.orders = map[dag.HandlerID]*parcel{}, orders{}
 	return h
 }
 
@@ -267,6 +277,10 @@ func (h *Home) look() {
 		}
 	}
 	h.purse.look(there)
+	maps.DeleteFunc(h.orders, func(id dag.HandlerID, _ map[key]bool) bool {
+		m := there[id]
+		return m == nil || m.Home != h.self() && there[m.Home] != nil // it is gone, or attached elsewhere
+	})
 	gone, anew := h.mail.look(there)
 	for _, id := range anew {
 		h.eng.Resend(id)

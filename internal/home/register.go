@@ -109,6 +109,7 @@ func (h *Home) welcome(ctx context.Context, w *worker) error {
 		}
 	}
 	h.admit(w)
+	h.orders.give(w)
 	h.offer(w)
 	return nil
 }

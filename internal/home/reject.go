@@ -120,12 +120,8 @@ type reached struct{}
 // costs more than bandwidth.
 const compressMin = 256 << 10
 
-// Handler answers workers. With a nil home it refuses every call.
+// Handler answers workers.
 func Handler(h *Home) http.Handler {
-	if h == nil {
-		_, handler := workerv1connect.NewWorkersHandler(&nobody{})
-		return handler
-	}
 	note := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			if was, ok := ctx.Value(reached{}).(*bool); ok {
@@ -147,15 +143,4 @@ func Handler(h *Home) http.Handler {
 			h.Stats.rejected[Unreadable].Add(1)
 		}
 	})
-}
-
-// nobody is the handler of the calls of workers at a node that belongs to no cluster.
-type nobody struct {
-	workerv1connect.UnimplementedWorkersHandler
-}
-
-// Register implements the protocol.
-func (nobody) Register(context.Context, *workerv1.RegisterRequest) (*workerv1.RegisterResponse, error) {
-	return nil, named(connect.CodeUnimplemented, "ALONE",
-		"this node is not one of a cluster: workers need a database that several nodes can share, --db postgres://…")
 }

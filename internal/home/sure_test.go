@@ -13,9 +13,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
+// members is the name of the embedded field: the interface has a method Members.
+type members = home.Members
+
 // apart is a store that one home cannot reach.
 type apart struct {
-	store.Cluster
+	members
 	cut *atomic.Bool
 }
 
@@ -23,7 +26,7 @@ func (a apart) Renew(ctx context.Context, m store.Member) (bool, error) {
 	if a.cut.Load() {
 		return false, errors.New("cut off")
 	}
-	return a.Cluster.Renew(ctx, m)
+	return a.members.Renew(ctx, m)
 }
 
 // TestHomeCutOff: if the store does not confirm that a worker is listed, its home extends the leases of the

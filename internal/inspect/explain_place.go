@@ -109,7 +109,7 @@ func (x *explaining) slotReason(ctx context.Context, q wanting) (Reason, error) 
 		What: fmt.Sprintf("%s: %d of %d %s busy%s", q.what, busy, all, is, turn), Holder: some(holders),
 		Since:    q.since,
 		Unblocks: "the end of a running attempt there, or more slots (--slots)"}
-	if x.rd.cluster != nil {
+	if x.rd.roster != nil {
 		r.Unblocks += ", or another skein worker"
 	}
 	return r, err
@@ -176,10 +176,10 @@ func (x *explaining) turn(ctx context.Context, q wanting, there []store.Member) 
 		return "; it is next", nil
 	case known:
 		return "; " + before.words(), nil
-	case x.rd.cluster == nil:
+	case x.rd.roster == nil:
 		return "", nil
 	}
-	members, shards, err := x.rd.cluster.Members(ctx)
+	members, shards, err := x.rd.roster.Members(ctx)
 	if err != nil {
 		return "", errkind.FromStore("list the members", err)
 	}

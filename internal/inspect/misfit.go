@@ -72,12 +72,12 @@ func (rd *Reader) Traits() store.Traits { return rd.cfg.Traits }
 
 // there returns the members that may run tasks.
 func (rd *Reader) there(ctx context.Context) ([]store.Member, error) {
-	if rd.cluster == nil {
+	if rd.roster == nil {
 		t := rd.cfg.Traits
 		t.Full = rd.cfg.Memory != nil && rd.cfg.Memory.IsShut() != ""
 		return []store.Member{{Name: rd.cfg.Node, Slots: int32(rd.cfg.Slots), Traits: t}}, nil
 	}
-	members, _, err := rd.cluster.Members(ctx)
+	members, _, err := rd.roster.Members(ctx)
 	return members, errkind.FromStore("list the members", err)
 }
 
@@ -163,18 +163,10 @@ func (x *explaining) misplaced(ctx context.Context, ts ...dag.TaskID) (others []
 	return others, nil
 }
 
-// unblocked names the remedy for tasks whose placement fits no member. A node that is alone takes no workers.
+// unblocked names the remedy for tasks whose placement fits no member.
 func (x *explaining) unblocked(p dag.Place) string {
-	alone := x.rd.cluster == nil
 	if kind := p.Kind(); kind != "" {
-		do := "a program that registers the kind: skein.Handle(worker, \"" + kind + "\", …), of a splitter skein.HandleSplitter"
-		if alone {
-			do += "; workers need a server with --db postgres://…"
-		}
-		return do
-	}
-	if alone {
-		return "this server started with it: skein server" + startedWith(p)
+		return "a program that registers the kind: skein.Handle(worker, \"" + kind + "\", …), of a splitter skein.HandleSplitter"
 	}
 	return "a worker for it: skein worker" + startedWith(p)
 }

@@ -21,9 +21,11 @@ const Standstill = time.Minute
 type Config struct {
 	Store  store.Store
 	Graphs *Graphs
-	// Cluster is the part of the store that describes the members of a cluster. It is nil if the node is alone.
-	Cluster store.Cluster
-	Shards  []dag.ShardID // of all nodes
+	// Roster lists the members that may run tasks. It is nil if that is only this process.
+	Roster Roster
+	// Shared reports whether other nodes may own shards.
+	Shared bool
+	Shards []dag.ShardID // of all nodes
 	// Memory is the part of this process that owns shards. It is nil if the process owns none.
 	Memory Memory
 	// Outside finds the condition outside of its run that a task waits for. If it is nil, the condition is not
@@ -34,6 +36,11 @@ type Config struct {
 	Traits  store.Traits
 	// Ageing is the time for which a run waits until its level counts as one better.
 	Ageing time.Duration
+}
+
+// Roster lists members and shards.
+type Roster interface {
+	Members(ctx context.Context) ([]store.Member, []store.ShardRow, error)
 }
 
 // Memory is the knowledge of a node that owns shards. All methods may be called from any goroutine. A method
@@ -80,14 +87,14 @@ type Reader struct {
 
 	cfg      Config
 	store    store.Store
-	cluster  store.Cluster
+	roster   Roster
 	graphs   *Graphs
 	handlers handlerCache
 }
 
 // New makes a Reader.
 func New(cfg Config) *Reader {
-	return &Reader{Ledger: Ledger{cfg.Store, cfg.Shards, cfg.Memory}, cfg: cfg, store: cfg.Store, cluster: cfg.Cluster, graphs: cfg.Graphs}
+	return &Reader{Ledger: Ledger{cfg.Store, cfg.Shards, cfg.Memory}, cfg: cfg, store: cfg.Store, roster: cfg.Roster, graphs: cfg.Graphs}
 }
 
 // rowsOnly reports whether this process owns no shards now. In that case it can only read rows.

@@ -143,7 +143,7 @@ func RowsOnly(ctx context.Context) bool { return ctx.Value(rowsKey{}) != nil }
 
 // elsewhere makes the owner explain a run whose rows take long to read.
 func (rd *Reader) elsewhere(ctx context.Context, row *dag.RunRow) error {
-	if rd.cluster == nil || RowsOnly(ctx) || slices.Contains(rd.owned(), row.Shard) || row.SplitAt == 0 {
+	if !rd.cfg.Shared || RowsOnly(ctx) || slices.Contains(rd.owned(), row.Shard) || row.SplitAt == 0 {
 		return nil
 	}
 	g, err := rd.RunGraph(row)

@@ -47,6 +47,8 @@ func (s logLevels) set(ctx context.Context, in *logLevelIn) (*jsonOut[api.LogLev
 func (s logLevels) isNode(ctx context.Context, name string) error {
 	if s.cfg.Cluster == nil {
 		switch {
+		case worksHere(s.Server, name):
+			return workerLevel(name)
 		case name != s.cfg.Node.Name:
 			return noNode(name)
 		case s.cfg.LogLevel == nil:
@@ -62,12 +64,16 @@ func (s logLevels) isNode(ctx context.Context, name string) error {
 	case m == nil:
 		return noNode(name)
 	case m.Worker:
-		return fail(http.StatusConflict, api.ProblemConflict,
-			"%s is a worker: change log_level in its config file and send it HUP", name)
+		return workerLevel(name)
 	case m.Handler != s.engine.Handler().ID:
 		return askThere(m.Handler)
 	case s.cfg.LogLevel == nil:
 		return fail(http.StatusConflict, api.ProblemConflict, "node %s has no log", name)
 	}
 	return nil
+}
+
+// workerLevel says how the level of a worker is changed.
+func workerLevel(name string) error {
+	return fail(http.StatusConflict, api.ProblemConflict, "%s is a worker: change log_level in its config file and send it HUP", name)
 }

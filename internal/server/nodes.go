@@ -178,8 +178,7 @@ func stateOf(m *store.Member) string {
 
 func (s *Server) nodes(ctx context.Context) ([]api.Node, error) {
 	if s.cfg.Cluster == nil {
-		n, err := s.alone(ctx)
-		return []api.Node{n}, err
+		return nodeWithWorkers(ctx, s)
 	}
 	r, err := s.roll(ctx)
 	if err != nil {
@@ -191,6 +190,31 @@ func (s *Server) nodes(ctx context.Context) ([]api.Node, error) {
 	}
 	slices.SortFunc(nodes, func(a, b api.Node) int { return strings.Compare(a.Name, b.Name) })
 	return nodes, nil
+}
+
+// nodeWithWorkers returns the only node and its workers.
+func nodeWithWorkers(ctx context.Context, s *Server) ([]api.Node, error) {
+	n, err := s.alone(ctx)
+	if err != nil || s.cfg.Workers == nil {
+		return []api.Node{n}, err
+	}
+	r := roll{members: s.cfg.Workers()}
+	if r.now, err = s.engine.Clock(ctx); err != nil {
+		return nil, err
+	}
+	nodes := []api.Node{n}
+	for i := range r.members {
+		if m := &r.members[i]; m.Worker {
+			nodes = append(nodes, s.memberOf(&r, m))
+		}
+	}
+	slices.SortFunc(nodes, func(a, b api.Node) int { return strings.Compare(a.Name, b.Name) })
+	return nodes, nil
+}
+
+// worksHere reports whether a worker of that name is attached to this node, which is alone.
+func worksHere(s *Server, name string) bool {
+	return s.cfg.Workers != nil && slices.ContainsFunc(s.cfg.Workers(), func(m store.Member) bool { return m.Worker && m.Name == name })
 }
 
 func (s *Server) listNodes(ctx context.Context, _ *struct{}) (*jsonOut[api.List[api.Node]], error) {
@@ -240,6 +264,9 @@ func (s *Server) clustered(what string) error {
 // follow the rows.
 func (s *Server) ordersNode(what string, stand bool) func(context.Context, *nodeIn) (*jsonOut[api.Node], error) {
 	return func(ctx context.Context, in *nodeIn) (*jsonOut[api.Node], error) {
+		if s.cfg.Cluster == nil && worksHere(s, in.Name) {
+			return nil, fail(http.StatusConflict, api.ProblemConflict, "this node is alone, and keeps no orders to its workers; to end worker %s, stop its process, and its running attempts finish", in.Name)
+		}
 		if err := s.clustered("no other node can take its shards; to end the node, stop its process, and its running attempts finish"); err != nil {
 			return nil, err
 		}

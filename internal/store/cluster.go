@@ -79,27 +79,34 @@ type ShardRow struct {
 	Workflows int // the number that are not deleted
 }
 
-// Cluster is the part of a store that several nodes share. A store for one node does not have it.
-type Cluster interface {
+// Workers is the register of members in a store. The store of a single node lists only workers: no other
+// node needs to find that node.
+type Workers interface {
 	// Join writes the row of a member's new life. It returns ErrFormat if a node does not know the format of
 	// the database. For a node, the same transaction removes the row of an earlier life of that name and
 	// frees its shards; shards that were to move to the earlier life go to the new one. A worker replaces no
 	// member: Join returns ErrNameHeld and changes nothing while a member under another handler has the name.
+	// The store of a single node refuses nodes.
 	Join(ctx context.Context, m Member) error
-	// Renew moves the member's counter and writes State and Busy. It returns false if there is no row with
-	// that Home and Lease: the member was deposed, or the worker is attached to another node.
-	Renew(ctx context.Context, m Member) (bool, error)
 	// Attach gives a worker that is listed under its handler and UUID another home. It writes Home, Slots,
 	// Busy and Traits, moves the counter, and returns the new lease, which is one more than before. It
 	// returns 0 if there is no such row.
 	Attach(ctx context.Context, m Member) (int64, error)
 	// Members reads all members and all shards in one snapshot.
 	Members(ctx context.Context) ([]Member, []ShardRow, error)
+	// Leave removes a member and frees the shards that it still owns.
+	Leave(ctx context.Context, handler dag.HandlerID) error
+}
+
+// Cluster is the part of a store that several nodes share. A store for one node has only Workers.
+type Cluster interface {
+	Workers
+	// Renew moves the member's counter and writes State and Busy. It returns false if there is no row with
+	// that Home and Lease: the member was deposed, or the worker is attached to another node.
+	Renew(ctx context.Context, m Member) (bool, error)
 	// Depose removes a member whose counter is still beat, and frees its shards in the same transaction. It
 	// returns false if the counter has moved or the row is gone.
 	Depose(ctx context.Context, handler dag.HandlerID, beat int64) (bool, error)
-	// Leave removes a member and frees the shards that it still owns.
-	Leave(ctx context.Context, handler dag.HandlerID) error
 	// Claim takes the shards that are free or belong to the owner already. It raises their epochs by one, as
 	// Acquire does, and waits for an open transaction of the previous owner.
 	Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)

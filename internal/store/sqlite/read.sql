@@ -218,3 +218,9 @@ SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, add
 WHERE (?1 = 0 OR id < ?1) AND at >= ?2 AND (?3 = '' OR principal = ?3) AND (?4 = '' OR verb = ?4)
   AND (?5 = '*' OR instr(?5, '<' || namespace || '>') > 0)
 ORDER BY id DESC LIMIT +?6;
+
+-- name: members
+SELECT handler, uuid, name, version, format, state, slots, busy, beat, started, seen, home, lease, traits FROM member ORDER BY handler;
+
+-- name: owners
+SELECT id, epoch, seq, owner, (SELECT count(*) FROM workflow w WHERE w.shard = s.id AND w.state <> 'deleted') FROM shard s ORDER BY id;

@@ -188,6 +188,8 @@ type writeStmts struct {
 	dropSecret, setSecretKey       *stmt
 	dropSessionsOf                 *stmt
 	dropAllSessionsOf              *stmt
+	joinMember, attachMember       *stmt
+	leaveMember                    *stmt
 	moveRights, insertPrincipal    *stmt
 	setPrincipal, dropPrincipal    *stmt
 	unbindPrincipal, unbindRole    *stmt
@@ -251,6 +253,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"dropOverSessions", &w.dropOverSessions}, {"dropOldSessions", &w.dropOldSessions},
 		{"putSecret", &w.putSecret}, {"rewrapSecret", &w.rewrapSecret}, {"dropSecret", &w.dropSecret}, {"setSecretKey", &w.setSecretKey}, {"dropSessionsOf", &w.dropSessionsOf},
 		{"dropAllSessionsOf", &w.dropAllSessionsOf},
+		{"joinMember", &w.joinMember}, {"attachMember", &w.attachMember}, {"leaveMember", &w.leaveMember},
 		{"moveRights", &w.moveRights}, {"insertPrincipal", &w.insertPrincipal}, {"setPrincipal", &w.setPrincipal},
 		{"dropPrincipal", &w.dropPrincipal}, {"unbindPrincipal", &w.unbindPrincipal}, {"unbindRole", &w.unbindRole},
 		{"putRole", &w.putRole}, {"dropRole", &w.dropRole}, {"bind", &w.bind}, {"unbind", &w.unbind},

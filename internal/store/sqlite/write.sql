@@ -272,3 +272,17 @@ ON CONFLICT (one) DO UPDATE SET size = excluded.size, first = excluded.first, he
 
 -- name: dropAudit
 DELETE FROM audit WHERE idx >= 0 AND idx < ?1;
+
+-- name: joinMember
+INSERT INTO member (handler, uuid, name, version, format, state, slots, busy, beat, started, seen, home, lease, traits)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, coalesce((SELECT started FROM handler WHERE id = ?1), ?9), ?9, ?10, ?11, ?12
+WHERE NOT EXISTS (SELECT 1 FROM member WHERE name = ?3 AND handler <> ?1)
+ON CONFLICT (handler) DO UPDATE SET version = excluded.version, format = excluded.format, state = excluded.state, slots = excluded.slots,
+  busy = excluded.busy, beat = beat + 1, seen = excluded.seen, home = excluded.home, lease = excluded.lease, traits = excluded.traits
+WHERE name = excluded.name;
+
+-- name: attachMember
+UPDATE member SET home = ?3, slots = ?4, busy = ?5, traits = ?6, seen = ?7, lease = lease + 1, beat = beat + 1 WHERE handler = ?1 AND uuid = ?2;
+
+-- name: leaveMember
+DELETE FROM member WHERE handler = ?1;

@@ -160,7 +160,7 @@ func (b *bed) held(c store.Cluster, w, node store.Member) {
 }
 
 // look reads the members by handler, and the shards.
-func (b *bed) look(c store.Cluster) (map[dag.HandlerID]store.Member, []store.ShardRow) {
+func (b *bed) look(c store.Workers) (map[dag.HandlerID]store.Member, []store.ShardRow) {
 	b.Helper()
 	members, shards, err := c.Members(b.ctx)
 	b.ok(err)

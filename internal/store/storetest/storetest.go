@@ -52,7 +52,7 @@ type Engine struct {
 }
 
 // apart are the groups that write no run.
-var apart = map[string]bool{"handlers": true, "tokens": true, "classes": true, "rights": true, "sessions": true, "secrets": true}
+var apart = map[string]bool{"handlers": true, "tokens": true, "classes": true, "rights": true, "sessions": true, "secrets": true, "workers": true}
 
 // check is one subtest on an open store with its shards taken.
 type check struct {
@@ -92,6 +92,7 @@ func Run(t *testing.T, e Engine) {
 		{"unknown", unknowns()},
 		{"concurrent", concurrent()},
 		{"life", life()},
+		{"workers", workers()},
 		{"cluster", clusters()},
 		{"cluster at once", clustersAtOnce()},
 		{"logs", logs()},

@@ -67,7 +67,7 @@ type WorkersClient interface {
 	//	NAME_HELD (already_exists): another worker is listed under that name. Try again, under the same uuid: the name is
 	//	free when that worker has left or was declared dead.
 	//	TOO_MANY (resource_exhausted): the nodes allow no more workers, or fewer slots. Try again later.
-	//	ALONE (unimplemented): this node is not one of a cluster.
+	//	ALONE (unimplemented): this node is of an older version, which takes no workers over SQLite.
 	Register(context.Context, *v1.RegisterRequest) (*v1.RegisterResponse, error)
 	// Poll renews the lease, confirms what has arrived, and waits for news, for a few seconds.
 	// An attempt that it says to have and that is not its own (any more) comes back as a Stop. One that it
@@ -315,7 +315,7 @@ type WorkersHandler interface {
 	//	NAME_HELD (already_exists): another worker is listed under that name. Try again, under the same uuid: the name is
 	//	free when that worker has left or was declared dead.
 	//	TOO_MANY (resource_exhausted): the nodes allow no more workers, or fewer slots. Try again later.
-	//	ALONE (unimplemented): this node is not one of a cluster.
+	//	ALONE (unimplemented): this node is of an older version, which takes no workers over SQLite.
 	Register(context.Context, *v1.RegisterRequest) (*v1.RegisterResponse, error)
 	// Poll renews the lease, confirms what has arrived, and waits for news, for a few seconds.
 	// An attempt that it says to have and that is not its own (any more) comes back as a Stop. One that it

@@ -1,0 +1,336 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/host"
+	"skein.dev/skein/internal/store"
+)
+
+// AloneConfig holds the settings of a node that shares its store with no other node. Store, Owner and Self
+// are required.
+type AloneConfig struct {
+	Store store.Workers
+	Owner AloneOwner
+	Self  store.Member // the node: Handler, UUID, Name, Address, Version, Slots, Started, Traits
+	// Shards is the number of shards of the store. The node owns all of them.
+	Shards int32
+	Now    func() (busy int, used dag.Need, full bool) // what the node does at the moment
+	Lag    time.Duration                               // silence after which a worker counts as dead; 0: LagDefault
+	// Deposed, if not nil, is called after a worker was declared dead.
+	Deposed func(store.Member)
+	Host    host.Host // the machine; nil: the real one
+	Log     *slog.Logger
+}
+
+// AloneOwner is the engine of a node that is alone.
+type AloneOwner interface {
+	// Bury declares the attempts of handlers that are gone lost.
+	Bury(gone func(dag.HandlerID) bool)
+	// Meet repeats questions about attempts of an older era.
+	Meet(ctx context.Context) error
+}
+
+// Alone is the membership of a node that shares its store with no other node: the node and the workers that
+// are attached to it. The rows of workers are in the store, so that the next process of the node knows which
+// attempts are held. Only this process changes them. So it reads them once, and counts renewals in memory.
+//
+// Invariant: a worker is deposed only after the lease of each of its attempts has ended. Silence counts from
+// the last renewal that this process has seen, or from its start. Both are later than the last poll whose
+// answer extended a lease.
+type Alone struct {
+	cfg  AloneConfig
+	host host.Host
+	log  *slog.Logger
+
+	// writing is held while a row is written, and until the map has the change.
+	writing sync.Mutex
+	mu      sync.Mutex // protects following fields
+	rows    map[dag.HandlerID]store.Member
+	// doubt is true if the outcome of a write is unknown: the rows must be read again.
+	doubt  bool
+	self   store.Member
+	view   []store.Member // self and the rows; replaced as a whole, never changed
+	shards []store.ShardRow
+
+	watch watch     // of the goroutine of Run
+	later time.Time // when a failed deposal is tried again; of the goroutine of Run
+}
+
+// aloneAgain is the pause after a worker could not be deposed.
+const aloneAgain = 5 * time.Second
+
+// NewAlone reads the workers that an earlier process has left. Connect completes the membership.
+func NewAlone(ctx context.Context, st store.Workers) (*Alone, error) {
+	a := &Alone{cfg: AloneConfig{Store: st}, rows: map[dag.HandlerID]store.Member{}, doubt: true}
+	return a, a.reread(ctx)
+}
+
+// Connect sets the node and its engine. It must be called before all methods but Alive.
+func (a *Alone) Connect(cfg AloneConfig) {
+	if cfg.Lag == 0 {
+		cfg.Lag = LagDefault
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.Store, cfg.Self.State = a.cfg.Store, store.MemberActive
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cfg, a.host, a.log, a.watch = cfg, host.Or(cfg.Host), cfg.Log, newWatch(cfg.Lag)
+	a.self = cfg.Self
+	for i := range cfg.Shards {
+		a.shards = append(a.shards, store.ShardRow{ID: dag.ShardID(i), Owner: a.self.Handler})
+	}
+	a.show()
+}
+
+// Run notices workers that are silent, until ctx ends. The rows stay: workers go on for their lease, and the
+// next process finds them.
+func (a *Alone) Run(ctx context.Context) {
+	met := a.host.Now()
+	for {
+		if a.host.Await(ctx, nil, lookEvery); ctx.Err() != nil {
+			return
+		}
+		if err := a.reread(ctx); err != nil && ctx.Err() == nil {
+			a.log.Warn("the list of workers cannot be read", "code", "members_unreadable", "err", err)
+			a.host.Await(ctx, nil, aloneAgain)
+			continue
+		}
+		a.update()
+		workers := a.workers()
+		a.watch.see(workers, a.host.Now())
+		a.deposeAll(ctx, workers)
+		if len(workers) > 0 && a.host.Now().Sub(met) >= meetEvery {
+			met = a.host.Now()
+			if err := a.cfg.Owner.Meet(ctx); err != nil && ctx.Err() == nil {
+				a.log.Debug("workers cannot be asked for old attempts", "err", err)
+			}
+		}
+	}
+}
+
+// update shows what the node does at the moment.
+func (a *Alone) update() {
+	if a.cfg.Now == nil {
+		return
+	}
+	busy, used, full := a.cfg.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.self.Busy == int32(busy) && a.self.Traits.Used == used && a.self.Traits.Full == full {
+		return
+	}
+	a.self.Busy, a.self.Traits.Used, a.self.Traits.Full = int32(busy), used, full
+	a.show()
+}
+
+// workers returns the rows in the order of handlers.
+func (a *Alone) workers() []store.Member {
+	members, _ := a.View()
+	return slices.DeleteFunc(slices.Clone(members), func(m store.Member) bool { return !m.Worker })
+}
+
+// deposeAll removes the workers that were silent for too long. Their attempts are lost.
+func (a *Alone) deposeAll(ctx context.Context, workers []store.Member) {
+	now, gone := a.host.Now(), false
+	if now.Before(a.later) {
+		return
+	}
+	for i := range workers {
+		m := &workers[i]
+		if !a.watch.silent(m.Handler, now) {
+			continue
+		}
+		done, err := a.remove(ctx, m.Handler, func(is *store.Member) bool { return is.Beat == m.Beat })
+		switch {
+		case err != nil && ctx.Err() == nil:
+			a.later = now.Add(aloneAgain)
+			a.log.Warn("a silent member cannot be deposed", "code", "member_not_deposed", "name", m.Name, "err", err)
+		case done:
+			gone = true
+			a.log.Warn("a silent member was deposed; other members take what it had", "code", "member_deposed", "name", m.Name, "worker", true, "silent_for", a.cfg.Lag)
+			if a.cfg.Deposed != nil {
+				a.cfg.Deposed(*m)
+			}
+		}
+	}
+	if gone {
+		a.cfg.Owner.Bury(func(h dag.HandlerID) bool { return !a.Alive(h) })
+	}
+}
+
+// reread reads the rows if a write may have changed them without an answer.
+func (a *Alone) reread(ctx context.Context) error {
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	a.mu.Lock()
+	doubt := a.doubt
+	a.mu.Unlock()
+	if !doubt {
+		return nil
+	}
+	members, _, err := a.cfg.Store.Members(ctx)
+	if err != nil {
+		return fmt.Errorf("list the workers: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.doubt = false
+	clear(a.rows)
+	for i := range members {
+		a.rows[members[i].Handler] = members[i]
+	}
+	a.show()
+	return nil
+}
+
+// show makes the view of the node and the rows. The caller holds a.mu.
+func (a *Alone) show() {
+	view := make([]store.Member, 0, len(a.rows)+1)
+	if a.self.Handler != 0 {
+		view = append(view, a.self)
+	}
+	for _, m := range a.rows {
+		view = append(view, m)
+	}
+	slices.SortFunc(view, func(x, y store.Member) int { return int(x.Handler - y.Handler) })
+	a.view = view
+}
+
+// Self returns this node.
+func (a *Alone) Self() store.Member {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.self
+}
+
+// View returns this node, the workers and the shards.
+func (a *Alone) View() ([]store.Member, []store.ShardRow) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.view, a.shards
+}
+
+// Alive reports whether a handler is listed.
+func (a *Alone) Alive(h dag.HandlerID) bool {
+	_, ok := a.Member(h)
+	return ok
+}
+
+// Member finds a member by its handler.
+func (a *Alone) Member(h dag.HandlerID) (store.Member, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h != 0 && h == a.self.Handler {
+		return a.self, true
+	}
+	m, ok := a.rows[h]
+	return m, ok
+}
+
+// OwnerOf returns this node, which owns every shard.
+func (a *Alone) OwnerOf(dag.ShardID) (store.Member, bool) { return a.Self(), true }
+
+// Wake does nothing: a change is seen at once.
+func (a *Alone) Wake() {}
+
+// Vouched returns 0: there is no other node.
+func (a *Alone) Vouched() time.Duration { return 0 }
+
+// Members lists this node, the workers and the shards.
+func (a *Alone) Members(ctx context.Context) ([]store.Member, []store.ShardRow, error) {
+	if err := a.reread(ctx); err != nil {
+		return nil, nil, err
+	}
+	members, shards := a.View()
+	return members, shards, nil
+}
+
+// Join writes the row of a worker's new life.
+func (a *Alone) Join(ctx context.Context, m store.Member) error {
+	_, err := a.write(func() (bool, error) { return true, a.cfg.Store.Join(ctx, m) }, func() {
+		now := dag.Micro(a.host.Now())
+		m.Beat, m.Started, m.Seen = int64(now), now, now
+		a.rows[m.Handler] = m
+	})
+	return err
+}
+
+// Attach gives a listed worker a new attachment.
+func (a *Alone) Attach(ctx context.Context, m store.Member) (lease int64, err error) {
+	_, err = a.write(func() (bool, error) {
+		lease, err = a.cfg.Store.Attach(ctx, m)
+		return lease != 0, err
+	}, func() {
+		is, listed := a.rows[m.Handler]
+		if !listed { // a write whose outcome was unknown has added it
+			a.doubt = true
+			return
+		}
+		is.Beat++
+		is.Lease, is.Home, is.Slots, is.Busy, is.Traits, is.Seen = lease, m.Home, m.Slots, m.Busy, m.Traits, dag.Micro(a.host.Now())
+		a.rows[m.Handler] = is
+	})
+	if err != nil {
+		return 0, err
+	}
+	return lease, nil
+}
+
+// Renew counts a renewal of a worker. It writes no row: a renewal matters only to this process, and its
+// successor counts silence from its own start.
+func (a *Alone) Renew(_ context.Context, m store.Member) (bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	is, listed := a.rows[m.Handler]
+	if !listed || is.Home != m.Home || is.Lease != m.Lease {
+		return false, nil
+	}
+	is.Beat++
+	is.State, is.Busy, is.Traits, is.Seen = m.State, m.Busy, m.Traits, dag.Micro(a.host.Now())
+	a.rows[m.Handler] = is
+	a.show()
+	return true, nil
+}
+
+// Leave removes a worker.
+func (a *Alone) Leave(ctx context.Context, handler dag.HandlerID) error {
+	_, err := a.remove(ctx, handler, func(*store.Member) bool { return true })
+	return err
+}
+
+// remove removes a worker if its row is as expected at that time.
+func (a *Alone) remove(ctx context.Context, handler dag.HandlerID, is func(*store.Member) bool) (bool, error) {
+	return a.write(func() (bool, error) {
+		if m, listed := a.Member(handler); !listed || !is(&m) {
+			return false, nil
+		}
+		return true, a.cfg.Store.Leave(ctx, handler)
+	}, func() { delete(a.rows, handler) })
+}
+
+// write changes a row, and then the map. After an error the rows are read again before they are used.
+func (a *Alone) write(row func() (bool, error), change func()) (bool, error) {
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	done, err := row()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.doubt = true
+		return false, err
+	}
+	if done {
+		change()
+		a.show()
+	}
+	return done, nil
+}
