@@ -71,16 +71,21 @@ func shop() *skein.Workflow {
 		}).Workflow()
 }
 
-func run(ctx context.Context, server, token string, out io.Writer) error {
-	w := skein.NewWorker(server, skein.WorkerOptions{Token: token})
+// register gives a worker the task functions. The tests call it, too.
+func register(w *skein.Worker) {
 	skein.Handle(w, "orders.price", price)
 	skein.Handle(w, "orders.invoice", invoice)
+}
+
+func run(ctx context.Context, server, token string, out io.Writer) error {
+	w := skein.NewWorker(server, skein.WorkerOptions{Token: token})
+	register(w)
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(working) }()
 
 	err := order(ctx, server, token, out)
-	stop() // it drains, and leaves the cluster
+	stop() // it drains, and leaves
 	return errors.Join(err, <-ended)
 }
 
@@ -111,7 +116,7 @@ func order(ctx context.Context, server, token string, out io.Writer) error {
 }
 
 func main() {
-	server := flag.String("server", "http://127.0.0.1:8080", "nodes of the cluster, with commas between")
+	server := flag.String("server", "http://127.0.0.1:8080", "nodes, with commas between")
 	token := flag.String("token", os.Getenv("SKEIN_API_TOKEN"), "where the nodes ask for one")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

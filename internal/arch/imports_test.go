@@ -77,6 +77,7 @@ var allowed = map[string][]string{
 	"tools/cross":                    {},
 	"api/v1":                         {},
 	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line", "internal/local"}, // the SDK shares wire types with the server, never the domain
+	"skeintest":                      {".", "api/worker/v1", "api/worker/v1/workerv1connect"},
 	"internal/server":                {"internal/alert", "internal/notify", "internal/connection", "internal/audit", "internal/sealed", "internal/access", "internal/people", "internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "internal/layout", "internal/logscan", "internal/lru", "internal/metric", "internal/identity", "api/v1"},
 	"internal/bench":                 {"internal/alert", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/dispatch":              {"internal/artifact", "internal/connection", "internal/dag", "internal/egress", "internal/engine", "internal/errkind", "internal/home", "internal/inspect", "internal/logs", "internal/lru", "internal/mask", "internal/output", "internal/provider", "internal/remote", "internal/store", "internal/worker", "internal/workflow", "api/worker/v1"},
@@ -93,7 +94,7 @@ var allowed = map[string][]string{
 	"internal/importer/argo":    {"internal/cron", "internal/workflow", "internal/importer"},
 	"internal/importer/crontab": {"internal/cron", "internal/workflow", "internal/importer"},
 	"examples":                  {},
-	"examples/sdk":              {"."},
+	"examples/sdk":              {".", "skeintest"},
 	"cmd/skein":                 {"internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "internal/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "api/v1", ".", "examples"},
 	"internal/arch":             {"api/v1"},
 	// Tests only: nothing imports it.
