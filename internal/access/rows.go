@@ -31,6 +31,7 @@ var rows = []Row{
 	{"GET", "/api/v1/runs/{id}/timeline", RunRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks", RunRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}", RunRead, OfRun, ""},
+	{"GET", "/api/v1/runs/{id}/tasks/{task}/definition", WorkflowSource, OfRun, ""}, // the handler requires run.values, too
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/explain", Explain, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/logs", LogRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/logs/search", LogRead, OfRun, ""},

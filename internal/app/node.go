@@ -211,7 +211,7 @@ func (n *Node) open(ctx context.Context) error {
 		return err
 	}
 	n.settings = config.NewLive(cfg, log, config.Rules{Read: reread, Apply: n.apply})
-	own := face{n.listener.Addr().String(), n.leaving.Load, func() workflow.Retention { return n.keeping().Retention() }, n.settings}
+	own := face{n.listener.Addr().String(), n.leaving.Load, func() workflow.Retention { return n.keeping().Retention() }, n.settings, n.resolver}
 	srv, err := newServer(cfg, n.engine, log, own, n.neighbours())
 	if err != nil {
 		return err

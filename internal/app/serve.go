@@ -25,6 +25,7 @@ type face struct {
 	leaving   func() bool // nil: it never is
 	retention func() workflow.Retention
 	log       server.LogLevel // nil: the process has none
+	definer   server.Definer  // nil: the process runs no tasks
 }
 
 func newServer(cfg *config.Config, e *engine.Engine, log *slog.Logger, own face, near neighbours) (*server.Server, error) {
@@ -68,6 +69,7 @@ func newServer(cfg *config.Config, e *engine.Engine, log *slog.Logger, own face,
 		Protected:     cfg.Unwatched(),
 		Retention:     own.retention,
 		LogLevel:      own.log,
+		Definer:       own.definer,
 		Version:       Version(),
 		Listen:        own.address,
 		UI:            page,

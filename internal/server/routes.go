@@ -100,6 +100,7 @@ func (s *Server) runRoutes(runs tag) {
 	route(s, commanding(runs.verb("/runs/{id}/tasks/{task}:mark", "mark-task", "Say how a task ended: succeeded or failed")), s.markTask)
 	route(s, runs.get("/runs/{id}/tasks", "list-tasks", "List a run's tasks in the order of its graph"), s.listTasks)
 	route(s, runs.get("/runs/{id}/tasks/{task}", "get-task", "Read a task of a run"), s.getTask)
+	route(s, runs.get("/runs/{id}/tasks/{task}/definition", "get-task-definition", "Say what an attempt was given: its command, environment and limits"), taskInputs{s}.get)
 	route(s, runs.get("/runs/{id}/graph", "get-run-graph", "Read a run's graph with the state of each task"), s.runGraph)
 	route(s, runs.get("/runs/{id}/events", "list-events", "Read a run's history, oldest first"), s.listEvents)
 	route(s, runs.get("/runs/{id}/explain", "explain-run", "Say why a run stands where it stands"), s.explainRun)

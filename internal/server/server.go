@@ -40,6 +40,7 @@ type Config struct {
 	Sealed *sealed.Book
 
 	Artifacts ArtifactSource // nil: there are none
+	Definer   Definer        // nil: the process runs no tasks
 
 	Tokens store.Tokens // the credentials of callers
 	Access store.Access // principals, roles and bindings

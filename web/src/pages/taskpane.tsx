@@ -16,10 +16,12 @@ import { Approve } from './approve'
 import { Log } from './logview'
 import { NodeLink } from './nodeparts'
 import { Reasons } from './reasons'
+import { Input } from './taskinput'
 
 const tabs = [
   ['log', 'Log'],
   ['attempts', 'Attempts'],
+  ['input', 'Input'],
   ['outputs', 'Outputs'],
   ['why', 'Why'],
 ] as const
@@ -77,6 +79,7 @@ export function TaskPane({ run, task }: { run: Run; task: string }) {
               <LogOf run={run} task={t} {...(search.attempt ? { attempt: search.attempt } : {})} />
             ) : null}
             {tab === 'attempts' ? <Attempts run={run} task={t} /> : null}
+            {tab === 'input' ? <Input run={run} task={t} attempt={search.attempt} /> : null}
             {tab === 'outputs' ? <Outputs run={run} task={t} /> : null}
             {tab === 'why' ? <Why run={run} task={t.name} /> : null}
           </>
@@ -206,14 +209,19 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
             <span className="row">
               <b>Attempt {a.number}</b> <State state={a.state} />
             </span>
-            <Link
-              to="/r/$id"
-              params={{ id: run.id }}
-              replace
-              search={(old) => ({ ...old, tab: 'log', attempt: String(a.number) })}
-            >
-              Log
-            </Link>
+            <span className="row">
+              {(['log', 'input'] as const).map((tab) => (
+                <Link
+                  key={tab}
+                  to="/r/$id"
+                  params={{ id: run.id }}
+                  replace
+                  search={(old) => ({ ...old, tab, attempt: String(a.number) })}
+                >
+                  {tab === 'log' ? 'Log' : 'Input'}
+                </Link>
+              ))}
+            </span>
           </div>
           {a.message ? <p>{a.message}</p> : null}
           <p className="sub row">

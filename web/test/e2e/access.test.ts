@@ -63,6 +63,7 @@ const pages = [
   '/w/default/job-center/start',
   '/runs',
   '/r/FAILED?task=t4',
+  '/r/FAILED?task=t4&tab=input',
   '/r/FAILED?view=graph',
   '/w/default/job-center?tab=graph&task=t4',
   '/r/FAILED?view=timeline',

@@ -1,0 +1,46 @@
+package inspect
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Definition is what a task was given, with its expressions evaluated. It has no value of a secret.
+type Definition struct {
+	Kind        string // shell, argv, code, file, builtin, http, foreach, call, made, wait, approval, switch, dependent, or kind
+	Description string
+	Needs       []string
+	If          string // "": success()
+
+	Command     []string // of shell and argv
+	Interpreter string   // of code
+	Code        string
+	File        string
+	Args        []string
+	Method, URL string // of http
+	Connection  string // over which the request goes; "": none
+	Headers     []Pair
+	Body        string
+	Function    string          // the kind that workers register
+	Input       json.RawMessage // of Function
+	Dir         string
+	Env         []Pair
+	Files       []Pair // the files that it gets: the task that keeps them, and their name
+
+	Secrets []string // the names of the secrets that it reads, sorted
+
+	Timeout    time.Duration
+	Retries    int32
+	RetryDelay time.Duration
+	Queue      string
+	Priority   string
+	Place      string // where it may run; "": anywhere
+	CPU        int64  // thousandths of a core
+	Memory     int64
+
+	// Fault says why the expressions cannot be evaluated. Then the parts with expressions are empty.
+	Fault string
+}
+
+// Pair is a name with its value.
+type Pair struct{ Name, Value string }
