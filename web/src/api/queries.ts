@@ -5,6 +5,7 @@ import { get, path, type Query, workflowPath } from './client'
 import { hasSomewhere, useMe } from './me'
 import type * as T from './types'
 
+const soon = 1_000
 export const quick = 5_000
 export const slow = 30_000
 
@@ -47,11 +48,14 @@ export const useWorkflow = (name: string) =>
     refetchInterval: slow,
   })
 
+/** A node that is about to change its state: somebody waits for that. */
+const isLeaving = (n: T.Node) => n.state === 'cordoned' || n.state === 'leaving'
+
 export const useNodes = () =>
   useQuery({
     queryKey: ['nodes'],
     queryFn: ({ signal }) => get<T.ListNode>('/nodes', {}, signal),
-    refetchInterval: quick,
+    refetchInterval: ({ state }) => (state.data?.items.some(isLeaving) ? soon : quick),
   })
 
 export const useQueues = () =>

@@ -11,6 +11,7 @@ import { clock, count, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, RunLink, Span, State, WorkflowLink } from '../kit/parts'
 import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
+import { liveKey, useWatch } from '../live/live'
 import { Head } from './head'
 
 export function Backfills() {
@@ -122,8 +123,9 @@ function Progress({ b }: { b: Backfill }) {
 
 export function BackfillPage() {
   const { id } = useParams({ from: '/backfills/$id' })
+  useWatch()
   const query = useQuery({
-    queryKey: ['backfill', id],
+    queryKey: liveKey(['runs'], 'backfill', id),
     queryFn: ({ signal }) => get<Backfill>(path('backfills', id), {}, signal),
     refetchInterval: quick,
   })
@@ -224,7 +226,7 @@ function One({ b }: { b: Backfill }) {
 function Runs({ id }: { id: number }) {
   const { cursor } = useSearch({ from: '/backfills/$id' })
   const query = useQuery({
-    queryKey: ['backfill', String(id), 'runs', cursor ?? ''],
+    queryKey: liveKey(['runs'], 'backfill', String(id), 'runs', cursor ?? ''),
     queryFn: ({ signal }) =>
       get<ListBackfillRun>(path('backfills', id, 'runs'), { limit: 100, cursor }, signal),
     refetchInterval: quick,
