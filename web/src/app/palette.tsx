@@ -2,11 +2,13 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { Dialog as AriaDialog, Modal, ModalOverlay } from 'react-aria-components'
+import { useMe } from '../api/me'
 import { useRuns, useWorkflows } from '../api/queries'
 import { shortID } from '../kit/format'
 import { Icon } from '../kit/icons'
 import { Mark } from '../kit/parts'
 import { score } from './score'
+import { useViews } from './views'
 
 type Entry = { text: string; detail: string; icon?: string; state?: string; go: () => void }
 
@@ -28,17 +30,22 @@ export function Palette({ onClose }: { onClose: () => void }) {
   }, [entries, text])
   const navigate = useNavigate()
   const id = text.trim()
-  const all: Entry[] = runID.test(id)
-    ? [
-        {
-          text: `Run ${id}`,
-          detail: 'Run',
-          icon: 'runs',
-          go: () => void navigate({ to: '/r/$id', params: { id } }),
-        },
-        ...found,
-      ]
-    : found
+  const all: Entry[] = [...found]
+  if (runID.test(id))
+    all.unshift({
+      text: `Run ${id}`,
+      detail: 'Run',
+      icon: 'runs',
+      go: () => void navigate({ to: '/r/$id', params: { id } }),
+    })
+  // Names that only the server knows, such as the key of a run.
+  if (id !== '')
+    all.push({
+      text: `Search for ${id}`,
+      detail: 'Search',
+      icon: 'search',
+      go: () => void navigate({ to: '/search', search: { q: id } }),
+    })
   const here = Math.min(at, all.length - 1)
   const choose = (entry: Entry | undefined) => {
     if (!entry) return
@@ -103,6 +110,7 @@ function useEntries(): Entry[] {
   const navigate = useNavigate()
   const workflows = useWorkflows().data
   const runs = useRuns({ limit: 50 }).data
+  const views = useViews(useMe()?.name)
   return useMemo(() => {
     const page = (text: string, to: string, icon: string): Entry => ({
       text,
@@ -120,6 +128,7 @@ function useEntries(): Entry[] {
       page('Missed and late fires', '/schedules/missed', 'calendar'),
       page('Backfills', '/backfills', 'calendar'),
       page('New backfill', '/backfills/new', 'calendar'),
+      page('Search', '/search', 'search'),
       page('Approvals', '/approvals', 'hand'),
       page('Alerts', '/alerts', 'bell'),
       page('What you may do', '/admin/me', 'key'),
@@ -160,6 +169,9 @@ function useEntries(): Entry[] {
         go: () => void navigate({ to: '/r/$id', params: { id: r.id } }),
       }),
     )
-    return [...pages, ...named, ...recent]
-  }, [navigate, workflows, runs])
+    const saved = views.map(
+      (v): Entry => ({ text: v.name, detail: 'View', icon: 'filter', go: () => void navigate({ to: v.to }) }),
+    )
+    return [...saved, ...pages, ...named, ...recent]
+  }, [navigate, workflows, runs, views])
 }

@@ -115,6 +115,12 @@ const routes = [
   }),
   createRoute({
     getParentRoute: parent,
+    path: '/search',
+    validateSearch: only('q'),
+    component: lazyRouteComponent(() => import('../pages/search'), 'SearchPage'),
+  }),
+  createRoute({
+    getParentRoute: parent,
     path: '/approvals',
     component: lazyRouteComponent(() => import('../pages/approvals'), 'Approvals'),
   }),

@@ -1,5 +1,5 @@
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { basePath } from '../api/client'
 import { useMe } from '../api/me'
 import { useOpenAlerts, useRuns, useWorkflows } from '../api/queries'
@@ -13,6 +13,7 @@ import { useLeave } from './leave'
 import { useNamespace, within } from './namespace'
 import { Palette } from './palette'
 import { usePreference } from './preferences'
+import { dropOthers } from './views'
 
 const places = [
   { to: '/', icon: 'home', label: 'Home', key: 'h' },
@@ -28,6 +29,10 @@ export function Shell() {
   const navigate = useNavigate()
   const [palette, setPalette] = useState(false)
   const [help, setHelp] = useState(false)
+  const user = useMe()?.name
+  useEffect(() => {
+    if (user !== undefined) dropOthers(user)
+  }, [user])
   useKeys({
     'Ctrl-k': () => setPalette(true),
     '?': () => setHelp(true),

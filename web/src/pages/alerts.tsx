@@ -17,6 +17,7 @@ import { isOver, partOf, workflowOf } from './alertdata'
 import { acknowledgeOf, Severity } from './alertparts'
 import { Head } from './head'
 import { useRowKeys } from './rowkeys'
+import { SavedViews } from './savedviews'
 
 const pageSize = 100
 const states = [undefined, 'open', 'acknowledged', 'resolved', 'all'] as const
@@ -50,9 +51,12 @@ export function Alerts() {
         title="Alerts"
         label="Alerts"
         actions={
-          <Link className="button" to="/admin/channels">
-            Channels
-          </Link>
+          <>
+            <SavedViews />
+            <Link className="button" to="/admin/channels">
+              Channels
+            </Link>
+          </>
         }
       >
         <p className="sub">

@@ -11,6 +11,7 @@ import { useWatch } from '../live/live'
 import { Bulk, type BulkVerb, bulkVerbs } from './bulk'
 import { Head } from './head'
 import { useRowKeys } from './rowkeys'
+import { SavedViews } from './savedviews'
 
 const pageSize = 100
 const states = [
@@ -63,7 +64,7 @@ export function Runs() {
   const total = runs.data?.total
   return (
     <>
-      <Head title="Runs" label="Runs" />
+      <Head title="Runs" label="Runs" actions={<SavedViews />} />
       <div className="filters">
         <div className="row">
           <button

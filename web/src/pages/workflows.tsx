@@ -15,6 +15,7 @@ import { liveKey, useWatch } from '../live/live'
 import { Bars } from './bars'
 import { Head } from './head'
 import { useRowKeys } from './rowkeys'
+import { SavedViews } from './savedviews'
 
 const lastRuns = 14
 
@@ -44,7 +45,16 @@ export function Workflows() {
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
   return (
     <>
-      <Head title="Workflows" label="Workflows" actions={<NewWorkflow ns={ns} />} />
+      <Head
+        title="Workflows"
+        label="Workflows"
+        actions={
+          <>
+            <SavedViews />
+            <NewWorkflow ns={ns} />
+          </>
+        }
+      />
       <div className="row">
         <input
           data-filter

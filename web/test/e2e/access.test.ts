@@ -95,6 +95,7 @@ const pages = [
   '/queues',
   '/q/system.recovery',
   '/locks',
+  '/search?q=job',
   '/cluster',
   '/n/n1',
   '/edit/default/job-center?task=t4',

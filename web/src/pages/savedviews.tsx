@@ -1,0 +1,131 @@
+// The menu of saved views: opens one, saves the present one, deletes one.
+import { useNavigate, useRouterState } from '@tanstack/react-router'
+import { useState } from 'react'
+import { useMe } from '../api/me'
+import { deleteView, nameMax, saveView, useViews, type View, viewsMax } from '../app/views'
+import { Dialog, Menu, toast } from '../kit/dialog'
+import { plural } from '../kit/format'
+import { Button } from '../kit/parts'
+
+export function SavedViews() {
+  const me = useMe()
+  const views = useViews(me?.name)
+  const navigate = useNavigate()
+  const here = useRouterState({ select: (s) => s.location.pathname + s.location.searchStr })
+  const [open, setOpen] = useState<'save' | 'delete'>()
+  if (!me) return null
+  const mark = (v: View) => (v.to === here ? `${v.name} ✓` : v.name)
+  return (
+    <>
+      <Menu
+        label="Saved views"
+        icon="down"
+        items={[
+          ...views.map((v) => ({
+            id: `to ${v.name}`,
+            label: mark(v),
+            onAction: () => void navigate({ to: v.to }),
+          })),
+          {
+            id: 'save',
+            label: 'Save this view…',
+            onAction: () => setOpen('save'),
+            disabled: views.length >= viewsMax ? `${plural(viewsMax, 'view')} are kept at most.` : undefined,
+          },
+          ...(views.length > 0
+            ? [{ id: 'delete', label: 'Delete a view…', onAction: () => setOpen('delete') }]
+            : []),
+        ]}
+      >
+        Views
+      </Menu>
+      <Dialog title="Save this view" isOpen={open === 'save'} onClose={() => setOpen(undefined)}>
+        <Save
+          save={(name) => {
+            const kept = saveView(me.name, name, here)
+            toast(
+              kept
+                ? `The view ${name} is saved in this browser.`
+                : 'This browser keeps nothing for this page.',
+              {
+                bad: !kept,
+              },
+            )
+            setOpen(undefined)
+          }}
+          names={views.map((v) => v.name)}
+          onClose={() => setOpen(undefined)}
+        />
+      </Dialog>
+      <Dialog title="Delete a view" isOpen={open === 'delete'} onClose={() => setOpen(undefined)}>
+        <ul className="list">
+          {views.map((v) => (
+            <li key={v.name} className="row spread">
+              <span className="grow">
+                {v.name} <span className="sub">{v.to}</span>
+              </span>
+              <Button
+                aria-label={`Delete ${v.name}`}
+                onPress={() => {
+                  deleteView(me.name, v.name)
+                  toast(`The view ${v.name} is deleted.`, {
+                    undo: () => void saveView(me.name, v.name, v.to),
+                  })
+                  setOpen(undefined)
+                }}
+              >
+                Delete
+              </Button>
+            </li>
+          ))}
+        </ul>
+      </Dialog>
+    </>
+  )
+}
+
+function Save({
+  names,
+  save,
+  onClose,
+}: {
+  names: string[]
+  save: (name: string) => void
+  onClose: () => void
+}) {
+  const [name, setName] = useState('')
+  const is = name.trim()
+  return (
+    <form
+      className="contents"
+      onSubmit={(e) => {
+        e.preventDefault()
+        if (is) save(is)
+      }}
+    >
+      <label className="field">
+        <span>Name</span>
+        <input
+          className="input"
+          // biome-ignore lint/a11y/noAutofocus: the dialog was opened to answer this.
+          autoFocus
+          autoComplete="off"
+          maxLength={nameMax}
+          value={name}
+          onChange={(e) => setName(e.target.value)}
+        />
+        <small>
+          {names.includes(is)
+            ? 'It replaces the view of this name.'
+            : 'The page with its filters. It is kept in this browser, for you.'}
+        </small>
+      </label>
+      <footer>
+        <Button onPress={onClose}>Cancel</Button>
+        <Button kind="primary" type="submit" isDisabled={!is}>
+          Save the view
+        </Button>
+      </footer>
+    </form>
+  )
+}
