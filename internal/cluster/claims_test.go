@@ -32,6 +32,8 @@ func (namer) Names(def []byte) (engine.Names, error) {
 	return &n, err
 }
 
+func (namer) CheckKey(string) error { return errors.New("no keys here") }
+
 func (namer) KeyOf(string) (func([]byte, dag.Micros) (string, error), error) {
 	return nil, errors.New("no keys here")
 }

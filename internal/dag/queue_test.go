@@ -135,6 +135,9 @@ func TestReadyOrder(t *testing.T) {
 		now := Now{Wall: 1}
 		r.Step(&Event{Kind: EvSubmit, Graph: g}, now, &fx)
 		give := func() { // places enough
+			for _, queue := range r.NewShares() {
+				r.PutKey(queue, "")
+			}
 			told, _ := r.Balance(now.Wall)
 			for _, s := range told {
 				s.Got = s.Need

@@ -42,6 +42,7 @@ func (s *Share) What() string {
 // share is a Share in memory.
 type share struct {
 	Share
+	keyed bool  // its Key is known; a stored one always has it
 	used  int64 // tasks that a handler has
 	done  int64 // tasks that had a handler since the run was last looked at: their slots are free for others
 	ready int64 // tasks that wait for a queue slot, or have one and wait for a worker
@@ -104,7 +105,7 @@ func (r *Run) tally(t TaskID, from, to TaskState) {
 func (r *Run) loadShares(rows []Share) {
 	r.shares = nil
 	for i := range rows {
-		r.shares = append(r.shares, &share{Share: rows[i]})
+		r.shares = append(r.shares, &share{Share: rows[i], keyed: true})
 	}
 }
 
@@ -123,10 +124,10 @@ func (r *Run) Shares() []Share {
 }
 
 // NewShares are the shares of queues that tasks use for the first time. The owner has to give each share its
-// key, see PutKey.
+// key, see PutKey. Until then, its tasks wait.
 func (r *Run) NewShares() (queues []string) {
 	for _, s := range r.shares {
-		if s.Rev == 0 && s.ready > 0 && !r.held() {
+		if !s.keyed && s.ready > 0 && !r.held() {
 			queues = append(queues, s.Queue)
 		}
 	}
@@ -134,7 +135,10 @@ func (r *Run) NewShares() (queues []string) {
 }
 
 // PutKey notes the key of a new share.
-func (r *Run) PutKey(queue, key string) { r.shareOf(queue).Key = key }
+func (r *Run) PutKey(queue, key string) {
+	s := r.shareOf(queue)
+	s.Key, s.keyed = key, true
+}
 
 // PutShare adds granted slots. It returns false if the run no longer has such a share. Then the grant is
 // void.
@@ -179,7 +183,7 @@ func (r *Run) Balance(now Micros) (told []Share, over bool) {
 		next.Back = max(min(s.Back+s.done, s.Got), s.Got-use)
 		s.done = 0
 		next.Need = max(s.Got, next.Back+use)
-		if next == s.Share || s.Rev == 0 && use == 0 {
+		if next == s.Share || s.Rev == 0 && use == 0 || !s.keyed {
 			continue
 		}
 		if next.Wants() > 0 && s.Wants() == 0 {

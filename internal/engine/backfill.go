@@ -207,8 +207,8 @@ func (s *schedule) refill() error {
 	if len(s.backfills.open) == 0 {
 		return nil
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.backfills.open)) {
-		if s.txn().rows >= takeMax*rowsPerItem {
+	for i, id := range slices.Sorted(maps.Keys(s.backfills.open)) {
+		if s.txn().rows >= takeMax*rowsPerItem || i > 0 && s.expr.full() {
 			return nil // the next transaction continues
 		}
 		if err := s.refillOne(id); err != nil {
@@ -239,11 +239,13 @@ func (s *schedule) refillOne(id int64) error {
 	if err != nil {
 		return s.spoil(*b, err)
 	}
+	begun := 0
 	for next := *b; next.Started < next.Total && next.Started-next.Ended < int64(next.Parallel); next = *s.backfills.known[id] {
-		if s.txn().rows >= takeMax*rowsPerItem {
+		if s.txn().rows >= takeMax*rowsPerItem || begun > 0 && s.expr.full() {
 			s.backfills.open[id] = true
 			break
 		}
+		begun++
 		next.Started++
 		// The row comes first, because it counts a run that ends in this transaction.
 		s.putBackfill(next)

@@ -33,7 +33,7 @@ type Config struct {
 	// 0: 400.
 	AheadRows int
 	// EvaluateMax bounds the time in which one transaction evaluates conditions and keys. The rest is evaluated
-	// in other goroutines. 0: 20 ms; negative: it evaluates none.
+	// in other goroutines, or by the next transactions. 0: 20 ms; negative: it evaluates no condition.
 	EvaluateMax time.Duration
 	// Reap kills the processes of attempts that earlier handlers of this node left running. It is called before
 	// their tasks are assigned again, and again if the engine has to reload them. It is nil if no process can

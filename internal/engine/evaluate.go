@@ -27,7 +27,8 @@ const (
 // evaluating holds the conditions that wait to be evaluated outside the writer's goroutine. The writer and
 // its helpers share it. Runs take turns, so that a run with many conditions does not hold up those of others.
 //
-// Invariant: one transaction of the writer evaluates for evaluateMax and one condition more at most.
+// Invariant: one transaction of the writer evaluates for evaluateMax at most, and then completes the one
+// run or instant that it has begun.
 type evaluating struct {
 	host    host.Host
 	inbox   *inbox
@@ -61,7 +62,9 @@ func (q *evaluating) evaluate(c dag.Condition, v dag.View) (holds bool, err erro
 func (q *evaluating) timed(f func()) {
 	began := q.host.Now()
 	f()
-	q.txn().evaluated += q.host.Now().Sub(began)
+	tx := q.txn()
+	tx.evaluated += q.host.Now().Sub(began)
+	tx.evaluations++
 }
 
 // plannedParams works out the parameters of a run that a trigger or a backfill starts.
@@ -73,8 +76,10 @@ func (q *evaluating) plannedParams(of ParamsQuery) (params []byte, err error) {
 // spent reports whether this transaction has evaluated for its longest time.
 func (q *evaluating) spent() bool { return q.txn().evaluated >= q.most }
 
-// full reports whether it accepts no further items.
-func (q *evaluating) full() bool { return q.txn().evaluated > 0 && q.spent() }
+// full reports whether this transaction begins nothing further that may evaluate an expression on the writer:
+// no item, no run that has waited for its limits, no instant and no key. The next transaction continues. Each
+// transaction evaluates one expression at least, so the work always ends.
+func (q *evaluating) full() bool { return q.txn().evaluations > 0 && q.spent() }
 
 // evaluateBeside gives conditions to a few goroutines. They end when no condition is left.
 func (q *evaluating) evaluateBeside(es []dag.Evaluation) {

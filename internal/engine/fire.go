@@ -33,6 +33,10 @@ func (s *schedule) carryOut(t *store.Trigger, p *Plan) error {
 		}
 		f := firing{s: s, t: t, pol: &pol}
 		for i := range p.Starts {
+			if i > 0 && p.Data == nil && p.Starts[i].Key == "" && s.expr.full() {
+				p = p.upTo(i)
+				break
+			}
 			o, err := f.start(&p.Starts[i])
 			if err != nil {
 				return fmt.Errorf("trigger %s: %w", t.Name, err)
@@ -55,6 +59,15 @@ func (s *schedule) carryOut(t *store.Trigger, p *Plan) error {
 	// begins after the instants that have been decided.
 	s.txn().due = max(s.txn().due, p.Decided)
 	return nil
+}
+
+// upTo returns the plan without the starts of instants from the one with the given number on. The next plan
+// starts them. The plan must be one of instants only, whose starts are in the order of time.
+func (p *Plan) upTo(i int) *Plan {
+	cut := *p
+	cut.Starts, cut.Decided, cut.Next = p.Starts[:i], p.Starts[i-1].Instant, p.Starts[i].Instant
+	cut.State, cut.Reason = "", ""
+	return &cut
 }
 
 // idle reports whether a plan would change nothing.
@@ -124,7 +137,7 @@ func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 	k := keyOfTrigger(f.t)
 	if f.s.limits.gates.open[k] { // a run does not wait if its trigger has room now: a reload has put all runs at the first limit
 		delete(f.s.limits.gates.open, k)
-		if err := f.s.limits.letAt(k); err != nil {
+		if err := f.s.limits.letAt(k, func() bool { return false }); err != nil {
 			return "", err
 		}
 	}

@@ -252,7 +252,7 @@ func (l *limits) letThrough() error {
 		keys := slices.SortedFunc(maps.Keys(l.gates.open), compareKeys)
 		for _, k := range keys {
 			delete(l.gates.open, k)
-			if err := l.letAt(k); err != nil {
+			if err := l.letAt(k, l.expr.full); err != nil || l.expr.full() {
 				return err
 			}
 		}
@@ -276,7 +276,8 @@ func compareKeys(a, b store.TriggerKey) int {
 	return 1
 }
 
-func (l *limits) letAt(k store.TriggerKey) error {
+// letAt has runs begin that wait at a limit: at least one, and then others until full.
+func (l *limits) letAt(k store.TriggerKey, full func() bool) error {
 	g := l.gates.of[k]
 	if g == nil {
 		return nil
@@ -285,8 +286,8 @@ func (l *limits) letAt(k store.TriggerKey) error {
 	if err != nil {
 		return err
 	}
-	for g.waiting.Len() > 0 && (limit == 0 || g.past < limit) {
-		if l.txn().rows >= takeMax*rowsPerItem {
+	for n := 0; g.waiting.Len() > 0 && (limit == 0 || g.past < limit); n++ {
+		if l.txn().rows >= takeMax*rowsPerItem || n > 0 && full() {
 			l.gates.open[k] = true // the next transaction continues
 			return nil
 		}

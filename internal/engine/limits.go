@@ -21,6 +21,7 @@ type limits struct {
 	naming    naming
 	aside     int // queued runs that are not in memory
 	shell     shell
+	keyless   map[dag.RunID]bool // runs whose shares get their keys in a later transaction
 
 	store  store.Store
 	namer  Namer

@@ -18,6 +18,8 @@ import (
 type Namer interface {
 	// Names reads the claims of a version's runs. It returns nil if the runs have none, whatever starts them.
 	Names(def []byte) (Names, error)
+	// CheckKey refuses the per_key of a declared queue if it does not compile, or certainly costs too much.
+	CheckKey(expr string) error
 	// KeyOf compiles the per_key of a queue: a function of a run's parameters and instant.
 	KeyOf(expr string) (func(params []byte, instant dag.Micros) (string, error), error)
 }
@@ -105,24 +107,34 @@ func (l *limits) keyOf(q *store.Queue, params []byte, at dag.Micros) (string, er
 	if q.PerKey == "" {
 		return "", nil
 	}
-	f := l.naming.keys[q.PerKey]
-	if f == nil {
-		var err error
-		if f, err = l.namer.KeyOf(q.PerKey); err != nil {
-			return "", err
-		}
-		if l.naming.keys == nil || len(l.naming.keys) >= namesMax {
-			l.naming.keys = map[string]func([]byte, dag.Micros) (string, error){}
-		}
-		l.naming.keys[q.PerKey] = f
-	}
 	var key string
 	var err error
-	l.expr.timed(func() { key, err = f(params, at) })
+	l.expr.timed(func() {
+		var f func([]byte, dag.Micros) (string, error)
+		if f, err = l.naming.keyOf(l.namer, q.PerKey); err == nil {
+			key, err = f(params, at)
+		}
+	})
 	if err == nil && len(key) > dag.ClaimNameMax {
 		err = fmt.Errorf("a key of %d bytes, at most %d", len(key), dag.ClaimNameMax)
 	}
 	return key, err
+}
+
+// keyOf returns a compiled per_key.
+func (n *naming) keyOf(by Namer, expr string) (func([]byte, dag.Micros) (string, error), error) {
+	if f := n.keys[expr]; f != nil {
+		return f, nil
+	}
+	f, err := by.KeyOf(expr)
+	if err != nil {
+		return nil, err
+	}
+	if n.keys == nil || len(n.keys) >= namesMax {
+		n.keys = map[string]func([]byte, dag.Micros) (string, error){}
+	}
+	n.keys[expr] = f
+	return f, nil
 }
 
 // claimOf makes the claim of a run that asks for the first time. It returns nil if the run names no queue and

@@ -260,6 +260,9 @@ func (w *writer) certain(ctx context.Context, f *found) error {
 
 // rouse makes a run that was taken up continue.
 func (w *writer) rouse(r *dag.Run) {
+	if len(r.NewShares()) > 0 { // the transaction in which their tasks became ready had evaluated for its longest time
+		keysLater(&w.limits, r)
+	}
 	stuck := r.Active() == 0 && (r.Unsettled() == 0 || r.Intent != dag.IntentRun) || r.Stirs()
 	switch {
 	case r.State == dag.RunSubmitted, r.State == dag.RunSplitting, stuck:

@@ -63,7 +63,7 @@ func (e *Engine) checkQueue(q *store.Queue) error {
 	if q.PerKey == "" || e.cfg.Namer == nil {
 		return nil
 	}
-	if _, err := e.cfg.Namer.KeyOf(q.PerKey); err != nil {
+	if err := e.cfg.Namer.CheckKey(q.PerKey); err != nil {
 		return fmt.Errorf("%w: per_key: %w", errkind.ErrInvalid, err)
 	}
 	return nil

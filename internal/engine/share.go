@@ -18,22 +18,76 @@ import (
 // balance informs the gate about changed shares of a run. It is called for every run that a transaction
 // touches.
 func (l *limits) balance(r *dag.Run) {
-	for _, name := range r.NewShares() {
-		key, why, err := l.shareKey(r, name)
-		switch {
-		case err != nil:
-			l.broken(err)
-			return
-		case why != "":
-			l.stepSelf(r, dag.Event{Kind: dag.EvRefuse, Queue: name, Reason: why})
-		default:
-			r.PutKey(name, key)
-		}
+	refused, err := l.newKeys(r)
+	if err != nil {
+		l.broken(err)
+		return
+	}
+	if refused { // the run has changed, and may have ended
+		l.touch(r)
+		return
 	}
 	told, over := r.Balance(l.txn().now.Wall)
 	for i := range told {
 		l.tellShare(r, &told[i], over)
 	}
+}
+
+// newKeys gives new shares of a run their keys, and fails the tasks of those that get none. If this
+// transaction has evaluated for its longest time, the rest of the shares get their keys in the next ones.
+// Until then, their tasks wait.
+func (l *limits) newKeys(r *dag.Run) (refused bool, err error) {
+	var events []dag.Event
+	for names := r.NewShares(); len(names) > 0; names = r.NewShares() {
+		events = events[:0]
+		for _, name := range names {
+			if l.expr.full() {
+				keysLater(l, r)
+				break
+			}
+			key, why, err := l.shareKey(r, name)
+			switch {
+			case err != nil:
+				return refused, err
+			case why != "":
+				events = append(events, dag.Event{Kind: dag.EvRefuse, Queue: name, Reason: why})
+			default:
+				r.PutKey(name, key)
+			}
+		}
+		moved, tx := false, l.txn()
+		was := tx.current
+		tx.current = r
+		for i := range events {
+			moved = r.Step(&events[i], tx.now, &tx.fx) == dag.Accepted || moved
+		}
+		tx.current = was
+		if !moved {
+			break
+		}
+		refused = true // other tasks may be ready now
+	}
+	return refused, nil
+}
+
+// keysLater makes the next transaction touch a run whose shares need keys.
+func keysLater(l *limits, r *dag.Run) {
+	id := r.ID
+	if l.keyless[id] {
+		return
+	}
+	if l.keyless == nil {
+		l.keyless = map[dag.RunID]bool{}
+	}
+	l.keyless[id] = true
+	// A closed inbox means that this process ends; the next owner gives the keys.
+	_ = l.expr.inbox.put(item{op: func(w *writer) answer {
+		delete(w.limits.keyless, id)
+		if r := w.runs[id]; r != nil {
+			w.touch(r)
+		}
+		return answer{}
+	}})
 }
 
 // shareKey finds the key of a run in a queue that its tasks name. why says what is wrong with the key.

@@ -178,13 +178,13 @@ func openTimed(t *testing.T, name, dir string) store.Store {
 }
 
 // newTimed starts a node over a store at a full hour.
-func newTimed(t *testing.T, st store.Store) *timed {
+func newTimed(t *testing.T, st store.Store, change ...func(*engine.Config)) *timed {
 	t.Helper()
 	x := &timed{st: &clocked{Store: st, books: newBooks(t)}}
 	t.Cleanup(func() { // after the node has ended
 		x.st.books.done()
 	})
-	x.start(t)
+	x.start(t, change...)
 	return x
 }
 

@@ -110,15 +110,16 @@ type transaction struct {
 	addressed []dag.ShardID
 	common    bool // queues or locks of all shards are read or changed
 	// declared: the declaration of a trigger has changed, not only its progress.
-	declared  bool
-	evaluated time.Duration // how long it has evaluated expressions
-	shown     int           // answers that show the state of their run
-	rows      int           // estimate
-	tried     int           // items and assignments begun
-	tally     tally
-	draft     draft        // of the metrics
-	staged    bool         // the store has its batch. Invariant: a staged batch does not change
-	next      *transaction // the transaction made on top of it while it was under way, and not written yet; nil: none
+	declared    bool
+	evaluated   time.Duration // how long it has evaluated expressions
+	evaluations int           // how many it has evaluated
+	shown       int           // answers that show the state of their run
+	rows        int           // estimate
+	tried       int           // items and assignments begun
+	tally       tally
+	draft       draft        // of the metrics
+	staged      bool         // the store has its batch. Invariant: a staged batch does not change
+	next        *transaction // the transaction made on top of it while it was under way, and not written yet; nil: none
 }
 
 // tally holds the amounts by which the counters rise when the transaction commits.
@@ -166,7 +167,7 @@ func (t *transaction) reset() {
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
 	t.serial++
 	t.draft.reset()
-	t.current, t.rows, t.tried, t.tally, t.staged, t.next, t.evaluated, t.shown = nil, 0, 0, tally{}, false, nil, 0, 0
+	t.current, t.rows, t.tried, t.tally, t.staged, t.next, t.evaluated, t.evaluations, t.shown = nil, 0, 0, tally{}, false, nil, 0, 0, 0
 }
 
 func newWriter(e *Engine) *writer {

@@ -28,6 +28,9 @@ func (n names) Of(trigger string, params []byte, instant dag.Micros) (engine.Nam
 	return out, err
 }
 
+// CheckKey checks the per_key of a queue that a person declares.
+func (p *Planner) CheckKey(expr string) error { return workflow.CheckKey(expr) }
+
 // KeyOf compiles the per_key of a queue.
 func (p *Planner) KeyOf(expr string) (func(params []byte, instant dag.Micros) (string, error), error) {
 	k, err := workflow.CompileKey(expr)

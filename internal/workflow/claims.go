@@ -83,6 +83,19 @@ func CompileKey(expr string) (*KeyExpr, error) {
 	return &KeyExpr{x}, nil
 }
 
+// CheckKey refuses a per_key that a person declares if it does not compile, or if it certainly costs more
+// than the writer of a shard evaluates.
+func CheckKey(expr string) error {
+	k, err := CompileKey(expr)
+	if err != nil || k.x.path != nil {
+		return err
+	}
+	if fault := k.x.tooCostly(); fault != nil {
+		return fmt.Errorf("%s: %w", quoteShort(expr), *fault)
+	}
+	return nil
+}
+
 // Key returns the key of a run: the value as a text.
 func (k *KeyExpr) Key(params json.RawMessage, at time.Time) (string, error) {
 	from := values{params: params, at: at}

@@ -111,6 +111,12 @@ func TestCostIsRefused(t *testing.T) {
 	if _, err := key.Key([]byte(`{"l":`+ones(40)+`}`), time.Time{}); !errors.As(err, new(costError)) {
 		t.Errorf("a key for which the writer of a shard would evaluate for long: %v", err)
 	}
+	if err := CheckKey("string(" + thrice(ones(30)) + ")"); err == nil || !strings.Contains(err.Error(), "units to evaluate, at most 10000 are allowed here") {
+		t.Errorf("a declared key that costs too much for every run: %v", err)
+	}
+	if err := CheckKey("string(" + thrice("params.l") + ")"); err != nil {
+		t.Errorf("a declared key whose cost depends on the run: %v", err)
+	}
 	h := Webhook{Filter: thrice("event.body")}
 	if _, err := h.Passes([]byte(`{"body":` + ones(60) + `}`)); !errors.As(err, new(costError)) {
 		t.Errorf("a filter: %v", err)
