@@ -15,6 +15,7 @@ import (
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
+	"skein.dev/skein/internal/workflow"
 )
 
 // names is a definition with a queue and locks only.
@@ -455,4 +456,66 @@ func claimsCrash(t *testing.T, st store.Store, at int, after bool) (died bool) {
 		t.Fatalf("commit %d, after %t: %+v, %v", at, after, lines, err)
 	}
 	return died
+}
+
+// TestLoweredLimit: a run that has passed the limit of its workflow counts for it while it waits in a queue.
+// When the limit is lowered, it keeps its place, like a run that has begun. A restart does not change that.
+func TestLoweredLimit(t *testing.T) {
+	for name, restarts := range map[string]bool{"alive": false, "restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			h, st := newHands(t), openMemory(t)
+			h.held = true
+			planned := func(cfg *engine.Config) { cfg.Planner = trigger.New(cfg.Store) }
+			n := start(t, st, h, naming, planned)
+			limited := func(most int32) store.Workflow {
+				t.Helper()
+				def, err := json.Marshal(workflow.Workflow{Queue: "q", MaxRuns: most})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w, _, err := n.Apply(t.Context(), engine.Definition{Namespace: "test", Name: "w", Def: def, Graph: wide(t, 1).Pack(), Digest: def, User: "ada"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return w
+			}
+			explained := func(run dag.RunID, want string) {
+				t.Helper()
+				if x, err := n.Explain(t.Context(), run, ""); err != nil || !strings.Contains(fmt.Sprint(x.Reasons), want) {
+					t.Errorf("run %s is explained by %+v, %v; want %q", run, x.Reasons, err, want)
+				}
+			}
+			n.queue("q", 1)
+			w := limited(2)
+			running, queued, waiting := n.submit(w), n.submit(w), n.submit(w)
+			h.holding(1)
+			limited(1)
+			if restarts {
+				n.close()
+				again := newHands(t)
+				again.held, again.past, h = true, h, again
+				n = start(t, st, h, naming, planned)
+				n.sound()
+			}
+			explained(queued, "queue q")
+			explained(waiting, "run_limit")
+			n.queue("q", 2)
+			live := h.holding(2)
+			if got := runs(live); !slices.Equal(got, []dag.RunID{running, queued}) {
+				t.Fatalf("%v run, want %s and %s", got, running, queued)
+			}
+			h.end(live[0], done)
+			n.ends(running, dag.RunSucceeded)
+			if s := n.state(waiting); s != dag.RunWaiting {
+				t.Errorf("the third run is %s while the second one has the only place", s)
+			}
+			h.end(live[1], done)
+			n.ends(queued, dag.RunSucceeded)
+			live = h.holding(1)
+			h.end(live[0], done)
+			n.ends(waiting, dag.RunSucceeded)
+			n.quiet()
+			n.free()
+		})
+	}
 }
