@@ -9,8 +9,13 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// abroadEvery is the pause between two requests to other nodes about the attempts that they hold.
-const abroadEvery = 15 * time.Second
+const (
+	// abroadEvery is the pause between two requests to other nodes about the attempts that they hold.
+	abroadEvery = 15 * time.Second
+	// abroadAgain is the pause after a request that could not be answered. After a failover a worker is often
+	// not attached yet when it is asked first, and its attempts of the lost time end only when it answers.
+	abroadAgain = time.Second
+)
 
 // abroad holds the loaded runs with attempts on other nodes. A node that is alive may not hold all
 // attempts of its handler: its process may have been replaced, or the transaction that assigned an attempt
@@ -19,10 +24,11 @@ const abroadEvery = 15 * time.Second
 type abroad struct {
 	runs  map[dag.RunID]bool
 	asked time.Time
+	open  bool // a question of the last time was not answered
 }
 
 // forget drops the runs. The owner asks at once about the runs that it loads next.
-func (b *abroad) forget() { b.runs, b.asked = nil, time.Time{} }
+func (b *abroad) forget() { *b = abroad{} }
 
 func (b *abroad) add(id dag.RunID) {
 	if b.runs == nil {
@@ -33,10 +39,14 @@ func (b *abroad) add(id dag.RunID) {
 
 // ask asks the other nodes if it is time. It drops the runs that have no attempts on other nodes.
 func (b *abroad) ask(w *writer) {
-	if len(b.runs) == 0 || w.e.host.Now().Sub(b.asked) < abroadEvery {
+	pause := abroadEvery
+	if b.open {
+		pause = abroadAgain
+	}
+	if len(b.runs) == 0 || w.e.host.Now().Sub(b.asked) < pause {
 		return
 	}
-	b.asked = w.e.host.Now()
+	b.asked, b.open = w.e.host.Now(), false
 	held, old := map[dag.HandlerID][]AttemptID{}, map[dag.HandlerID][]Held{}
 	for _, id := range slices.SortedFunc(maps.Keys(b.runs), func(a, b dag.RunID) int { return bytes.Compare(a[:], b[:]) }) {
 		any := false

@@ -150,6 +150,7 @@ func askWorkers(w *writer, held map[dag.HandlerID][]Held) {
 			missing, err := w.e.cfg.Helpers.Missing(ctx, h, list)
 			if err != nil {
 				w.e.log.Debug("a worker cannot be asked yet what it has", "handler", h, "err", err)
+				_ = w.inbox.put(item{op: func(w *writer) answer { w.abroad.open = true; return answer{} }})
 			}
 			for _, m := range missing {
 				_ = w.inbox.put(item{run: m.Run, ev: dag.Event{Kind: dag.EvLost, Task: m.Task, Token: m.Token, Handler: m.Handler, Here: true,

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -107,4 +109,56 @@ func TestRegressDuringAClaim(t *testing.T) {
 	if era := eraOf(t, st); era != 1 {
 		t.Errorf("the database is in era %d; the shard was taken: %v", era, err)
 	}
+}
+
+// oneWorker is a market without slots that knows one worker.
+type oneWorker struct{ is dag.HandlerID }
+
+func (oneWorker) Open(dag.Place) bool                  { return false }
+func (oneWorker) Take(dag.Place) (dag.HandlerID, bool) { return 0, false }
+func (oneWorker) Back(dag.HandlerID, dag.Place)        {}
+func (oneWorker) Want([]engine.Demand, int)            {}
+func (oneWorker) Send([]engine.Assignment)             {}
+func (oneWorker) Handed([]engine.Assignment)           {}
+func (oneWorker) Settled()                             {}
+func (oneWorker) Reset()                               {}
+func (m oneWorker) Worker(h dag.HandlerID) bool        { return h == m.is }
+
+// TestWorkerIsAskedAgain: after the database has gone back, the owner asks the homes of workers which
+// attempts of the lost time these workers do not hold. A home that cannot answer yet is asked again within
+// seconds.
+func TestWorkerIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New(memory.Options{})
+		p := &neighbours{}
+		p.alive.Store(true)
+		p.lacks.Store(true)
+		p.away.Store(3)
+		h := newHands(t)
+		h.held = true
+		worker := start(t, st, h, func(c *engine.Config) { c.Peers, c.Helpers = p, p })
+		join(t, st, worker.Handler(), "worker")
+		worker.owns(0)
+		id := worker.submit(worker.apply("w", graph(t, "a")))
+		h.holding(1)
+		worker.owns()
+		if _, err := st.Raise(t.Context(), 0, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		owner := start(t, st, newHands(t), func(c *engine.Config) {
+			c.Peers, c.Helpers, c.Node, c.Market = p, p, "owner", oneWorker{worker.Handler().ID}
+		})
+		join(t, st, owner.Handler(), "owner")
+		owner.owns(0)
+		for range 12 { // a node looks for messages once a second
+			if err := owner.Meet(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		if s := owner.state(id); s != dag.RunSucceeded {
+			t.Errorf("the run is %s; its worker was asked %d times", s, p.asked.Load())
+		}
+	})
 }

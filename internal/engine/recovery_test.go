@@ -260,6 +260,7 @@ type neighbours struct {
 	alive atomic.Bool
 	lacks atomic.Bool // the neighbour does not have what it is asked for
 	asked atomic.Int64
+	away  atomic.Int64 // for this number of questions the neighbour cannot answer
 }
 
 func (p *neighbours) Alive(dag.HandlerID) bool { return p.alive.Load() }
@@ -268,6 +269,9 @@ func (p *neighbours) Check(context.Context, dag.ShardID, []engine.Suspect) (int,
 }
 func (p *neighbours) Missing(_ context.Context, _ dag.HandlerID, list []engine.Held) ([]engine.Held, error) {
 	p.asked.Add(1)
+	if p.away.Add(-1) >= 0 {
+		return nil, errkind.ErrUnavailable
+	}
 	if p.lacks.Load() {
 		return list, nil
 	}
