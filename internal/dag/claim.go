@@ -36,9 +36,7 @@ type Claim struct {
 	Key   string   `json:"key,omitempty"` // of the queue's per_key
 	Locks []string `json:"locks,omitempty"`
 	Fail  bool     `json:"fail,omitempty"` // fail the run if another run has a lock
-	// Level is the run's level in its queue: its priority, even if the queue's order ignores it now. 0: it names
-	// no queue.
-	Kept  bool `json:"kept,omitempty"`
+	Kept  bool     `json:"kept,omitempty"` // the owner keeps the run in memory while it is queued
 	Stage ClaimStage
 	// Level is the run's level in its line: its priority, even if the queue's order ignores it now. 0: it names
 	// no queue.

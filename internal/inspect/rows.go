@@ -12,6 +12,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // Rows is everything that a store keeps of one run, decoded. It shows the stored values and derives as
@@ -292,7 +293,7 @@ func (d *decoding) attempts(ctx context.Context, id dag.RunID) (all []dag.Attemp
 		s := StoredAttempt{Task: int(a.Task), Name: d.name(a.Task), Token: a.Token.Name(), State: a.State.String(), Kept: ownRow,
 			Generation: a.Generation, Handler: by, Cause: string(a.Cause), Message: a.Message, Exit: exit(a.Exited, a.ExitCode, a.Signal),
 			Assigned: instant(a.Assigned), Started: instant(a.Started), Finished: instant(a.Finished), RetryAt: instant(a.RetryAt), Outputs: len(a.Outputs)}
-		if store.Plain(a) {
+		if packed.Plain(a) {
 			if s.Kept, err = d.kept(ctx, a, &looks); err != nil {
 				return nil, false, err
 			}

@@ -24,42 +24,9 @@
 //
 // # Forms of rows
 //
-// A row is an image of memory (dag.Run.Flush). To save writes, an attempt need not have a row:
-//
-//	assigned, nothing else     packed into the row of the history of its transaction (hands.go)
-//	any other first change     its row is inserted now (FormFirst): running, failed, lost, with outputs
-//	a plain success            packed again, if it is the first attempt and has no row yet (FormPacked)
-//	later changes              guarded update of the row (FormUpdate): state and handler must be as expected
-//
-// [Handed] is the writer's memory of attempts without a row: it stands in for the guard that such an attempt
-// cannot have. Readers use [WithHands], which adds the attempts without a row to those with one. So never
-// read table attempt alone: Store.Attempts and Store.Load give all of them.
-//
-// The history of a transaction is one row per run. For a run of the first generation it is in the run's row
-// if the transaction inserted the run (events_first), let it begin after a wait (events_begun) or ended it
-// (events_last). Any other is a row of table event. Past finds the row that takes it.
-//
-// # Packed columns, and the code that reads them
-//
-//	run.events_first, events_begun, events_last, event.records   dag.UnpackRecords
-//	run.hands, hands_begun, ends, event.hands                     UnpackHands, WithHands
-//	(events_begun and hands_begun are in SQLite only)
-//	run.claim (claim and shares of queues)                        dag.UnpackClaims
-//	run.fire (trigger, parent, start_by)                          dag.UnpackFire
-//	run.base, run.final (states of tasks)                         dag.CountStates, dag.TasksIn, dag.Derive
-//	run.graph (what the run adds to its version's graph)          inspect.Graphs.Own
-//	version.graph                                                 dag.UnpackGraph (with workflow.Compiler)
-//	version.def                                                   workflow.Decode
-//	message.payload                                               JSON, a list of engine.letter
-//	backfill.instants                                             dag.UnpackInstants
-//	trigger.spec, trigger.data                                    packages workflow and trigger
-//	roll.bits (SQLite)           bit i of page p: run.n = 2048 p + i is on the list; sqlite/roll.go
-//	line.runs (SQLite)           JSON, distances from line.first; the view stander shows one run a row
-//	wave.runs (PostgreSQL)       ids; the view unfinished shows one run a row
-//
-// Instants are microseconds since 1970 UTC, and 0 is none. A token is era × 2^20 + number (dag.Token); an
-// epoch is era × 2^32 + count (Fence.Epoch). Tasks are numbered as in the version's graph; task −1 is Leader
-// work. On SQLite run.n is the run's number in this file, and tables attempt and event refer to it.
+// A row is an image of memory (dag.Run.Flush). To save writes, the SQL engines pack attempts, histories and
+// lists into other rows: package packed. Store.Attempts and Store.Load return all attempts, also those that
+// have no row. docs/internal/rows.md describes each packed column, and the code that reads it.
 //
 // # Why a run waits, from the rows
 //
@@ -69,9 +36,9 @@
 //	run.state running or suspended         see its tasks: dag.Derive of graph, row and attempts
 //	run.intent pause                       an operator paused it: the last record "intent" says who
 //
-// inspect.Explain does all of this. It needs no server: see docs/internal/life-of-a-run.md.
+// inspect.Explain does all of this without a server: skein db show RUN prints its answer with the rows.
 //
 // Reading order: store.go (the contract), cluster.go (members and shards), schedules.go, claims.go (queues),
-// handed.go and hands.go (attempts without a row), past.go (histories), errors in store.go; then
-// storetest/fences.go and guards.go, which show by example what the contract means.
+// errors in store.go; then storetest/fences.go and guards.go, which show by example what the contract means;
+// then package packed.
 package store

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -202,16 +203,6 @@ type Acquired struct {
 	Watermark dag.Micros // see ScheduleChanges
 }
 
-// Tells returns a function that reports whether the batch has history of a run.
-func (b *Batch) Tells() func(dag.RunID) bool {
-	var of RunIndex
-	of.Reset(len(b.Events))
-	for i := range b.Events {
-		of.Add(b.Events[i].Run)
-	}
-	return of.Has
-}
-
 // RunRecord is a run with its rows.
 type RunRecord struct {
 	Run      dag.RunRow
@@ -245,6 +236,11 @@ type AttemptQuery struct {
 	// These are attempts that have only been assigned, and attempts that plainly succeeded (dag.AttemptUpdate).
 	// Only the first attempt of a task can be one of them.
 	Sparing bool
+}
+
+// ByTask orders attempts by task, then token: the order of Attempts.
+func ByTask(a, b dag.AttemptRow) int {
+	return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Token, b.Token))
 }
 
 // WorkflowQuery selects workflows by namespace and name; After is a cursor of the form

@@ -7,6 +7,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // A staged transaction is written ahead while the transaction before it is under way: a second session
@@ -36,7 +37,7 @@ type flight struct {
 
 	once  sync.Once
 	known chan struct{} // closed when runs is complete, or will never be known
-	runs  *store.RunIndex
+	runs  *packed.RunIndex
 }
 
 // flights holds the staged transactions in their order.
@@ -125,8 +126,8 @@ func onlyRuns(b *store.Batch) bool {
 }
 
 // runsOf returns the runs that a batch writes.
-func runsOf(b *store.Batch) *store.RunIndex {
-	runs := &store.RunIndex{}
+func runsOf(b *store.Batch) *packed.RunIndex {
+	runs := &packed.RunIndex{}
 	runs.Reset(len(b.Events))
 	for i := range b.RunInserts {
 		runs.Add(b.RunInserts[i].ID)
@@ -148,7 +149,7 @@ func runsOf(b *store.Batch) *store.RunIndex {
 
 // tell announces the runs of the transaction: the runs of the batch and the runs that leave a wave. Later
 // flights need to know no more.
-func (f *flight) tell(runs *store.RunIndex, plan *wavePlan) {
+func (f *flight) tell(runs *packed.RunIndex, plan *wavePlan) {
 	for _, is := range plan.listed {
 		runs.Add(is.run)
 	}
@@ -163,7 +164,7 @@ func (f *flight) over() { f.once.Do(func() { close(f.known) }) }
 
 // apart waits until the runs of all earlier transactions are known. It reports whether none of them has one
 // of the given runs.
-func (f *flight) apart(runs *store.RunIndex) bool {
+func (f *flight) apart(runs *packed.RunIndex) bool {
 	for _, o := range f.before {
 		select {
 		case <-o.known:
@@ -277,7 +278,7 @@ func (d *DB) Stage(b *store.Batch) {
 	if was != nil {
 		d.drop(was)
 	}
-	d.handed.Stage(b, store.HandPacker{Hands: d.stands.Load() >= formatHands, Ends: d.stands.Load() >= formatEnds, Late: true, History: b.Tells()})
+	d.handed.Stage(b, packed.HandPacker{Hands: d.stands.Load() >= formatHands, Ends: d.stands.Load() >= formatEnds, Late: true, History: packed.Tells(b)})
 	if f.ahead {
 		go d.writeAhead(f)
 	}

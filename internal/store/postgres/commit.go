@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 const (
@@ -111,8 +112,8 @@ type tx struct {
 	flight *flight
 	ahead  bool // it is written before its fence: see ahead.go
 	p      *pgconn.Pipeline
-	past   store.Past
-	hands  *store.HandPlan
+	past   packed.Past
+	hands  *packed.HandPlan
 	waves  wavePlan
 	owned  []int32 // shards
 	sent   []string

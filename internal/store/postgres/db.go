@@ -25,6 +25,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 //go:embed migrations/*.sql
@@ -142,7 +143,7 @@ type DB struct {
 	settings args
 	stands   atomic.Int32 // the database's format, as far as is known
 	pooler   pooler
-	handed   store.Handed
+	handed   packed.Handed
 	waves    waves
 	flights  flights
 	// statesListed is set once this process knows that all unsuccessful runs are listed by their states.

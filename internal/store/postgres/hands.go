@@ -9,6 +9,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // plan decides how the attempts of a transaction are written, before anything of it is sent. Its knowledge
@@ -19,7 +20,7 @@ import (
 func (x *tx) plan(d *DB) error {
 	err := x.past.Begin(x.batch.Events)
 	if err == nil {
-		x.hands, err = d.handed.Plan(x.batch, store.HandPacker{
+		x.hands, err = d.handed.Plan(x.batch, packed.HandPacker{
 			Hands:   d.stands.Load() >= formatHands,
 			Ends:    d.stands.Load() >= formatEnds,
 			Late:    true,
@@ -58,7 +59,7 @@ func (x *tx) wasFirst(doing string, answer *pgconn.PgError) bool {
 		return false
 	}
 	if doing == x.folded {
-		return slices.ContainsFunc(x.hands.Changes, func(w store.AttemptWrite) bool { return w.Form == store.FormFirst })
+		return slices.ContainsFunc(x.hands.Changes, func(w packed.AttemptWrite) bool { return w.Form == packed.FormFirst })
 	}
 	return strings.HasPrefix(doing, "firstAttempt")
 }

@@ -9,6 +9,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 //go:embed logs.sql
@@ -74,7 +75,7 @@ func (d *DB) handedOver(ctx context.Context, parts []store.LogPart, spans []stor
 	}
 	a := args{}.array(ids(slices.Collect(maps.Keys(runs))))
 	return d.query(ctx, "loadNamedHands", a, func(r *row) error {
-		return store.UnpackHands(r.id(), r.next(), func(a *dag.AttemptRow) {
+		return packed.UnpackHands(r.id(), r.next(), func(a *dag.AttemptRow) {
 			if id := (store.LogID{Run: a.Run, Task: a.Task, Token: a.Token}); wanted[id] {
 				handed[id] = true
 			}

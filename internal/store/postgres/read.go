@@ -7,6 +7,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // limitDefault is the number of rows of a list without a limit, and the most runs of a list.
@@ -133,12 +134,12 @@ func (c *records) hands(r *row) error {
 
 // settle adds the attempts that were assigned and have no row.
 func (c *records) settle() []store.RunRecord {
-	for i, packed := range c.packed {
+	for i, parts := range c.packed {
 		rec := &c.all[i]
 		if rec.Bad != nil {
 			continue
 		}
-		rows, err := store.WithHands(rec.Attempts, rec.Run.ID, packed)
+		rows, err := packed.WithHands(rec.Attempts, rec.Run.ID, parts)
 		rec.Attempts, rec.Bad = rows, err
 	}
 	return c.all
@@ -198,12 +199,12 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		return attemptsUpTo(ctx, d, &q, of)
 	}
 	var rows []dag.AttemptRow
-	var packed [][]byte
+	var parts [][]byte
 	of.see = into(&rows, scanAttempt)
 	hands := query{"loadNamedHands", args{}.array(ids([]dag.RunID{q.Run})), func(r *row) error {
 		r.col++ // the run
-		if b := r.next(); !q.One || store.MayHave(b, q.Task) {
-			packed = append(packed, slices.Clone(b))
+		if b := r.next(); !q.One || packed.MayHave(b, q.Task) {
+			parts = append(parts, slices.Clone(b))
 		}
 		return nil
 	}}
@@ -212,9 +213,9 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	case err != nil:
 		return nil, err
 	case q.One:
-		return store.WithHandsOf(rows, q.Run, q.Task, packed)
+		return packed.WithHandsOf(rows, q.Run, q.Task, parts)
 	}
-	return store.WithHands(rows, q.Run, packed)
+	return packed.WithHands(rows, q.Run, parts)
 }
 
 // The numbers of packed transactions that one exchange brings: few at first, for most runs have no more.
@@ -228,12 +229,12 @@ const (
 // its row meanwhile, the row counts. of reads the rows.
 func attemptsUpTo(ctx context.Context, d *DB, q *store.AttemptQuery, of query) ([]dag.AttemptRow, error) {
 	var rows []dag.AttemptRow
-	var packed [][]byte
+	var parts [][]byte
 	found := false
 	take := func(r *row) {
-		if b := r.next(); !found && store.MayHave(b, q.Task) {
-			packed = append(packed, slices.Clone(b))
-			found = store.HasEnd(b, q.Task, q.Token)
+		if b := r.next(); !found && packed.MayHave(b, q.Task) {
+			parts = append(parts, slices.Clone(b))
+			found = packed.HasEnd(b, q.Task, q.Token)
 		}
 	}
 	of.see = into(&rows, scanAttempt)
@@ -254,7 +255,7 @@ func attemptsUpTo(ctx context.Context, d *DB, q *store.AttemptQuery, of query) (
 			return nil, err
 		}
 		if found || read < page {
-			return store.WithHandsOf(rows, q.Run, q.Task, packed)
+			return packed.WithHandsOf(rows, q.Run, q.Task, parts)
 		}
 		all = all[:0]
 	}

@@ -2,13 +2,13 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // scheduleKinds are the kinds of triggers that the index of sensors leaves out.
@@ -172,10 +172,9 @@ func scanTrigger(c *row, t *store.Trigger) error {
 	t.Kind, t.State, t.Actor, t.Reason = c.text(), c.text(), c.text(), c.text()
 	t.Next, t.Decided, t.Since, t.Fired, t.MaxRuns = c.micros(), c.micros(), c.micros(), c.int(), int32(c.int())
 	t.Revision, t.Created, t.Modified = c.int(), c.micros(), c.micros()
-	if names := c.next(); names != nil {
-		if err := json.Unmarshal(names, &t.On); err != nil {
-			c.fail("%v", err)
-		}
+	var err error
+	if t.On, err = packed.UnpackHears(c.next()); err != nil {
+		c.fail("%v", err)
 	}
 	t.Data, t.Spec = c.blob(), c.blob()
 	return c.damaged("trigger %s of workflow %d", t.Name, t.Workflow)

@@ -1,11 +1,11 @@
 package postgres
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // checkSchedules refuses faults that can be found without the database.
@@ -54,7 +54,7 @@ func (x *tx) insertTriggers(c *store.ScheduleChanges) {
 
 // triggerState is the columns of a trigger that any update changes.
 func (x *tx) triggerState(rows *rows, t *store.Trigger) {
-	names, err := packHears(t.On)
+	names, err := packed.PackHears(t.On, checkText)
 	if err != nil && x.fail == nil {
 		x.fail = fmt.Errorf("the workflows to which trigger %s listens: %w: %w", t.Name, store.ErrRefused, err)
 	}
@@ -72,20 +72,6 @@ func hears(rows *rows, t *store.Trigger) {
 	for _, target := range t.On {
 		rows.row().text(t.Name).int8(int64(t.Workflow)).text(target)
 	}
-}
-
-// packHears is the column hears; "" for no names.
-func packHears(names []string) (string, error) {
-	if len(names) == 0 {
-		return "", nil
-	}
-	for _, name := range names {
-		if err := checkText(name); err != nil { // JSON would change it silently
-			return "", err
-		}
-	}
-	text, err := json.Marshal(names)
-	return string(text), err
 }
 
 func (x *tx) updateTriggers(c *store.ScheduleChanges) {

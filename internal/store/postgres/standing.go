@@ -5,12 +5,13 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // Standing implements store.Sweeps.
 func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, limit int) ([]store.Standing, error) {
 	var all []store.Standing
-	var handed *store.StandingHands // made when all runs have been read
+	var handed *packed.StandingHands // made when all runs have been read
 	at := map[dag.RunID]int{}
 	a := args{}.int4(int32(shard)).id(after).int8(limitOf(limit))
 	runs := query{"standingRuns", a, func(c *row) error {
@@ -20,9 +21,9 @@ func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, l
 		all = append(all, r)
 		return nil
 	}}
-	page := func() *store.StandingHands {
+	page := func() *packed.StandingHands {
 		if handed == nil {
-			handed = store.NewStandingHands(all)
+			handed = packed.NewStandingHands(all)
 		}
 		return handed
 	}

@@ -5,6 +5,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // check returns ErrRefused for errors that are visible without the database.
@@ -149,7 +150,7 @@ func (x *tx) updateRuns(b *store.Batch) {
 	wait, met, fill := x.conn.room("await"), x.conn.room("met"), x.conn.room("fillRun")
 	left, line := x.conn.room("leaveLine"), x.conn.room("putInLine")
 	unlist, states := x.conn.room("unlistState"), x.conn.room("listState")
-	var seen store.RunIndex
+	var seen packed.RunIndex
 	seen.Reset(len(b.RunUpdates))
 	for i := range b.RunUpdates {
 		r := &b.RunUpdates[i]
@@ -239,7 +240,7 @@ func (x *tx) updateAttempts(b *store.Batch) {
 	}
 	first := x.conn.room("firstAttempt")
 	for i := range b.AttemptUpdates { // further updates of the same attempt may follow
-		if w := &x.hands.Changes[i]; w.Form == store.FormFirst {
+		if w := &x.hands.Changes[i]; w.Form == packed.FormFirst {
 			a := b.AttemptUpdates[i].AttemptRow
 			a.Generation, a.Assigned = w.Generation, w.Assigned
 			newAttempt(first, &a)
@@ -250,7 +251,7 @@ func (x *tx) updateAttempts(b *store.Batch) {
 	rows := x.conn.room("updateAttempt")
 	seen := map[key]bool{}
 	for i := range b.AttemptUpdates {
-		if x.hands.Changes[i].Form != store.FormUpdate {
+		if x.hands.Changes[i].Form != packed.FormUpdate {
 			continue
 		}
 		a := &b.AttemptUpdates[i]

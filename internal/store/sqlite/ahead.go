@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // A staged transaction is written ahead: as soon as the transaction before it is in the log, and while
@@ -67,7 +68,7 @@ func (s *stages) clear() {
 
 // Stage implements store.Stager.
 func (d *DB) Stage(b *store.Batch) {
-	d.handed.Stage(b, store.HandPacker{Hands: true, Ends: true, History: b.Tells()})
+	d.handed.Stage(b, packed.HandPacker{Hands: true, Ends: true, History: packed.Tells(b)})
 	if a, first := d.stages.add(b); first {
 		go d.writeAhead(a)
 	}

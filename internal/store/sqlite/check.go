@@ -12,6 +12,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // checkMax bounds the faults that one check reports.
@@ -28,7 +29,7 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	defer d.give(ctx, conn, &err)
 	end := sqlitex.Transaction(conn)
 	defer end(&err)
-	lists := map[rollKey]*[rollBits / 64]uint64{}
+	lists := map[rollKey]*packed.Page{}
 	err = d.on(conn, "allRolls", nil, func(s *sqlite.Stmt) error {
 		words, err := readBits(s, 2)
 		lists[rollKey{s.ColumnText(0), s.ColumnInt64(1)}] = &words
@@ -50,12 +51,12 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 			expect = append(expect, stateList(state))
 		}
 		for _, list := range expect {
-			words, bit := lists[rollKey{list, n / rollBits}], uint64(1)<<(n%64)
-			if words == nil || words[n%rollBits/64]&bit == 0 {
+			words, bit := lists[rollKey{list, n / packed.PageRuns}], uint64(1)<<(n%64)
+			if words == nil || words[n%packed.PageRuns/64]&bit == 0 {
 				bad = report(bad, "run number %d is not on list %s", n, list)
 				continue
 			}
-			words[n%rollBits/64] &^= bit
+			words[n%packed.PageRuns/64] &^= bit
 		}
 		return nil
 	})
@@ -71,7 +72,7 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	for key, words := range lists {
 		for w, left := range words {
 			for ; left != 0; left &= left - 1 {
-				n := key.page*rollBits + int64(w*64+bits.TrailingZeros64(left))
+				n := key.page*packed.PageRuns + int64(w*64+bits.TrailingZeros64(left))
 				bad = report(bad, "list %s has run number %d, which does not belong there", key.list, n)
 			}
 		}
@@ -87,9 +88,9 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 func (d *DB) checkLines(conn *sqlite.Conn, bad []string) ([]string, error) {
 	err := d.on(conn, "allLines", nil, func(s *sqlite.Stmt) error {
 		first := s.ColumnInt64(3)
-		runs, ok := unpackLine(first, s.ColumnText(5))
+		runs, err := packed.UnpackLine(first, s.ColumnText(5))
 		rising := slices.IsSortedFunc(runs, func(a, b int64) int { return cmp.Or(cmp.Compare(a, b), 1) })
-		if !ok || int64(len(runs)) != s.ColumnInt64(4) || runs[0] != first || !rising {
+		if err != nil || int64(len(runs)) != s.ColumnInt64(4) || runs[0] != first || !rising {
 			bad = report(bad, "line %s, level %d, asked %d, from run number %d on: it counts others than it names", s.ColumnText(0), s.ColumnInt64(1),
 				s.ColumnInt64(2), first)
 		}
@@ -141,7 +142,7 @@ func (d *DB) checkListening(conn *sqlite.Conn, bad []string) ([]string, error) {
 	expected := map[listing]bool{}
 	err = d.on(conn, "allHears", nil, func(s *sqlite.Stmt) error {
 		k := store.TriggerKey{Workflow: dag.WorkflowID(s.ColumnInt64(0)), Name: s.ColumnText(1)}
-		names, err := unpackHears(s.ColumnText(2))
+		names, err := packed.UnpackHears(s.ColumnText(2))
 		if err != nil {
 			bad = report(bad, "trigger %s of workflow %d: %v", k.Name, k.Workflow, err)
 		}

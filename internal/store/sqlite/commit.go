@@ -14,6 +14,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // checkText returns ErrRefused for texts that some engine cannot hold: texts with NUL, invalid UTF-8, and
@@ -205,7 +206,7 @@ func onlyInserts(b *store.Batch) error {
 
 // plan decides how the attempts are written.
 func (d *DB) plan(b *store.Batch) (err error) {
-	d.hands, err = d.handed.Plan(b, store.HandPacker{
+	d.hands, err = d.handed.Plan(b, packed.HandPacker{
 		Hands:   true,
 		Ends:    true,
 		History: d.past.Tells,
@@ -407,8 +408,8 @@ func (d *DB) attempts(b *store.Batch) error {
 	for i := range b.AttemptUpdates {
 		a := &b.AttemptUpdates[i]
 		switch w := &d.hands.Changes[i]; w.Form {
-		case store.FormPacked:
-		case store.FormFirst:
+		case packed.FormPacked:
+		case packed.FormFirst:
 			if n, err := d.newAttempt(d.stmts.firstAttempt, &a.AttemptRow, w.Generation, w.Assigned); err != nil || n != 1 {
 				return cmp.Or(err, fmt.Errorf("attempt %d of task %d of run %s has a row: %w", a.Token, a.Task, a.Run, store.ErrFenced))
 			}

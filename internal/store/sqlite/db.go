@@ -23,6 +23,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 //go:embed migrations/*.sql
@@ -90,10 +91,10 @@ type DB struct {
 	moves   lineMoves
 	packed  []byte // room for a packed claim
 	lists   lastLists
-	past    store.Past
+	past    packed.Past
 	seq     int64 // of the transaction under way, in its shard
-	handed  store.Handed
-	hands   *store.HandPlan // of the transaction under way
+	handed  packed.Handed
+	hands   *packed.HandPlan // of the transaction under way
 
 	checkpoints checkpointer
 }

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
-	"strings"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // lineList is the list of the runs that wait in a line.
@@ -138,7 +137,7 @@ func (d *DB) leaveLine(leave []stander) error {
 	err := d.stmts.lineUpTo.row().text(s.line).int(int64(s.level)).int(int64(s.asked)).int(s.keeps()).int(leave[len(leave)-1].run).
 		each(func(r row) error {
 			first := r.int()
-			if runs, ok := unpackLine(first, r.text()); ok {
+			if runs, err := packed.UnpackLine(first, r.text()); err == nil { // if a row is damaged, its runs are missed below
 				rows = append(rows, lineRow{first, runs})
 			}
 			return nil
@@ -177,31 +176,6 @@ func (d *DB) rewriteLine(s *stander, r *lineRow) error {
 
 // pack packs rising numbers of runs. The result is valid until the next call.
 func (m *lineMoves) pack(runs iter.Seq[int64]) []byte {
-	m.packed = append(m.packed[:0], '[')
-	first := int64(-1)
-	for n := range runs {
-		if first < 0 {
-			first = n
-		} else {
-			m.packed = append(m.packed, ',')
-		}
-		m.packed = strconv.AppendInt(m.packed, n-first, 10)
-	}
-	m.packed = append(m.packed, ']')
+	m.packed = packed.AppendLine(m.packed[:0], runs)
 	return m.packed
-}
-
-// unpackLine returns the numbers of the runs of a row. It returns false if the row is damaged.
-func unpackLine(first int64, packed string) (runs []int64, ok bool) {
-	runs = make([]int64, 0, strings.Count(packed, ",")+1)
-	list, opens := strings.CutPrefix(packed, "[")
-	list, ends := strings.CutSuffix(list, "]")
-	for part := range strings.SplitSeq(list, ",") {
-		n, err := strconv.ParseInt(part, 10, 64)
-		if err != nil {
-			return nil, false
-		}
-		runs = append(runs, first+n)
-	}
-	return runs, opens && ends
 }

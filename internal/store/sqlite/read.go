@@ -12,6 +12,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // take lends a read-only connection; give takes it back.
@@ -236,26 +237,26 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		if !q.One {
 			return d.attemptsOn(conn, r, scan)
 		}
-		var packed [][]byte
+		var parts [][]byte
 		var err error
 		if !q.Sparing {
-			packed, err = packedOf(d, conn, r, &q)
+			parts, err = packedOf(d, conn, r, &q)
 		}
 		if err != nil {
 			return nil, err
 		}
 		rows, err := listOn(d, conn, "attemptsOfTask", []any{r.n, q.Run[:], int64(q.Task)}, scan)
-		if err != nil || len(packed) == 0 {
+		if err != nil || len(parts) == 0 {
 			return rows, err
 		}
-		return store.WithHandsOf(rows, r.ID, q.Task, packed)
+		return packed.WithHandsOf(rows, r.ID, q.Task, parts)
 	})
 }
 
 // attemptsOn reads the attempts of a run. It reads the packed ones first. If an attempt gets its row in
 // between, the row counts.
 func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
-	packed, err := d.packedOn(conn, r)
+	parts, err := d.packedOn(conn, r)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +264,7 @@ func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, 
 	if err != nil {
 		return nil, err
 	}
-	return store.WithHands(rows, r.ID, packed)
+	return packed.WithHands(rows, r.ID, parts)
 }
 
 // packedOn reads the packed attempts of a run.
@@ -279,7 +280,7 @@ func (d *DB) packedOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
 // because a run of 100,000 tasks has thousands of them. It stops at the end of the attempt that the query
 // names.
 func packedOf(d *DB, conn *sqlite.Conn, r *numbered, q *store.AttemptQuery) ([][]byte, error) {
-	ends := func(b []byte) bool { return q.Token != 0 && store.HasEnd(b, q.Task, q.Token) }
+	ends := func(b []byte) bool { return q.Token != 0 && packed.HasEnd(b, q.Task, q.Token) }
 	if slices.ContainsFunc(r.packed, ends) {
 		return r.packed, nil
 	}
@@ -288,7 +289,7 @@ func packedOf(d *DB, conn *sqlite.Conn, r *numbered, q *store.AttemptQuery) ([][
 	err := d.on(conn, "packedBetween", []any{r.n}, func(s *sqlite.Stmt) error {
 		n := s.ColumnLen(0)
 		room = slices.Grow(room[:0], n)[:n]
-		if s.ColumnBytes(0, room); !store.MayHave(room, q.Task) {
+		if s.ColumnBytes(0, room); !packed.MayHave(room, q.Task) {
 			return nil
 		}
 		of = append(of, slices.Clone(room))

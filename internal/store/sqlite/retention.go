@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 var _ store.Retention = (*DB)(nil)
@@ -150,7 +151,7 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did st
 // newestBut returns the number of the newest finished run of a workflow that is not among the newest keep.
 // It returns 0 if there is none. It reads lists, which hold 2,048 runs on a page, and no rows.
 func newestBut(d *DB, conn *sqlite.Conn, w dag.WorkflowID, keep int) (found int64, err error) {
-	err = d.walk(conn, "rollDown", workflowList(w), 1<<62, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
+	err = d.walk(conn, "rollDown", workflowList(w), 1<<62, func(page int64, words *packed.Page) (bool, error) {
 		err := d.on(conn, "rollPage", []any{activeList, page}, func(s *sqlite.Stmt) error {
 			active, err := readBits(s, 0)
 			for i := range words {

@@ -8,14 +8,11 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store/packed"
 )
 
-const (
-	// rollBits is the number of runs on one page of a list.
-	rollBits = 2048
-	// rollPagesMax bounds the pages that the writer keeps: 1 MiB.
-	rollPagesMax = 4096
-)
+// rollPagesMax bounds the pages that the writer keeps: 1 MiB.
+const rollPagesMax = 4096
 
 // Names of the lists of runs. A run is on activeList while it is unfinished, on the list of its state if
 // it is unsuccessful, and on lineList (lines.go) while it waits in a line.
@@ -50,7 +47,7 @@ type rollKey struct {
 
 // rollPage is a page in the form that it has when the transaction commits.
 type rollPage struct {
-	bits  [rollBits / 64]uint64
+	bits  packed.Page
 	dirty bool
 }
 
@@ -64,7 +61,7 @@ func (m *rolls) reset() { m.pages, m.dirty = nil, m.dirty[:0] }
 
 // enlist puts a run on a list or removes it, inside the transaction.
 func (d *DB) enlist(list string, n int64, on bool) error {
-	key := rollKey{list, n / rollBits}
+	key := rollKey{list, n / packed.PageRuns}
 	p := d.rolls.pages[key]
 	if p == nil {
 		var err error
@@ -72,7 +69,7 @@ func (d *DB) enlist(list string, n int64, on bool) error {
 			return err
 		}
 	}
-	if word, bit := n%rollBits/64, uint64(1)<<(n%64); on {
+	if word, bit := n%packed.PageRuns/64, uint64(1)<<(n%64); on {
 		p.bits[word] |= bit
 	} else {
 		p.bits[word] &^= bit
@@ -116,12 +113,12 @@ func (d *DB) writeRolls() error {
 		p := d.rolls.pages[key]
 		p.dirty = false
 		s := d.stmts.dropRoll
-		if p.bits != [rollBits / 64]uint64{} {
+		if p.bits != (packed.Page{}) {
 			s = d.stmts.writeRoll
 		}
 		s.row().text(key.list).int(key.page)
 		if s == d.stmts.writeRoll {
-			s.blob(packBits(&p.bits))
+			s.blob(packed.PackPage(&p.bits))
 		}
 		if _, err := s.exec(d.conn); err != nil {
 			return err
@@ -131,31 +128,18 @@ func (d *DB) writeRolls() error {
 	return nil
 }
 
-func packBits(words *[rollBits / 64]uint64) []byte {
-	out := make([]byte, 0, rollBits/8)
-	for _, w := range words {
-		for i := 0; i < 64; i += 8 {
-			out = append(out, byte(w>>i))
-		}
-	}
-	return out
-}
-
-func readBits(s *sqlite.Stmt, col int) (words [rollBits / 64]uint64, err error) {
-	var raw [rollBits / 8]byte
+func readBits(s *sqlite.Stmt, col int) (words packed.Page, err error) {
+	var raw [packed.PageRuns / 8]byte
 	if s.ColumnLen(col) != len(raw) {
 		return words, fmt.Errorf("a page of %d bytes", s.ColumnLen(col))
 	}
 	s.ColumnBytes(col, raw[:])
-	for i, b := range raw {
-		words[i/8] |= uint64(b) << (i % 8 * 8)
-	}
-	return words, nil
+	return packed.UnpackPage(&raw), nil
 }
 
 // walkUp shows the runs of a list in rising order, from a number on, until see returns false.
 func (d *DB) walkUp(conn *sqlite.Conn, list string, from int64, see func(n int64) (bool, error)) error {
-	return d.walk(conn, "rollUp", list, from, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
+	return d.walk(conn, "rollUp", list, from, func(page int64, words *packed.Page) (bool, error) {
 		return upwards(page, words, from, see)
 	})
 }
@@ -167,7 +151,7 @@ func (d *DB) walkActive(conn *sqlite.Conn, from int64, see func(n int64) (bool, 
 // walkMoving is walkActive without the runs that wait in a line. Leaving them out costs the reading of two
 // bitmaps.
 func (d *DB) walkMoving(conn *sqlite.Conn, from int64, see func(n int64) (bool, error)) error {
-	return d.walk(conn, "rollUp", activeList, from, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
+	return d.walk(conn, "rollUp", activeList, from, func(page int64, words *packed.Page) (bool, error) {
 		err := d.on(conn, "rollPage", []any{lineList, page}, func(s *sqlite.Stmt) error {
 			waits, err := readBits(s, 0)
 			for w := range words {
@@ -184,10 +168,10 @@ func (d *DB) walkMoving(conn *sqlite.Conn, from int64, see func(n int64) (bool, 
 
 // upwards shows the runs of a page in rising order, from a number on. more is false if see has returned
 // false.
-func upwards(page int64, words *[rollBits / 64]uint64, from int64, see func(n int64) (bool, error)) (more bool, err error) {
+func upwards(page int64, words *packed.Page, from int64, see func(n int64) (bool, error)) (more bool, err error) {
 	for w := range words {
 		for left := words[w]; left != 0; left &= left - 1 {
-			n := page*rollBits + int64(w*64+bits.TrailingZeros64(left))
+			n := page*packed.PageRuns + int64(w*64+bits.TrailingZeros64(left))
 			if n < from {
 				continue
 			}
@@ -201,12 +185,12 @@ func upwards(page int64, words *[rollBits / 64]uint64, from int64, see func(n in
 
 // downwards shows the runs of a page in falling order, below a number. more is false if see has returned
 // false.
-func downwards(page int64, words *[rollBits / 64]uint64, below int64, see func(n int64) (bool, error)) (more bool, err error) {
+func downwards(page int64, words *packed.Page, below int64, see func(n int64) (bool, error)) (more bool, err error) {
 	for w := len(words) - 1; w >= 0; w-- {
 		for left := words[w]; left != 0; {
 			top := 63 - bits.LeadingZeros64(left)
 			left &^= 1 << top
-			n := page*rollBits + int64(w*64+top)
+			n := page*packed.PageRuns + int64(w*64+top)
 			if n >= below {
 				continue
 			}
@@ -218,9 +202,9 @@ func downwards(page int64, words *[rollBits / 64]uint64, below int64, see func(n
 	return true, nil
 }
 
-func (d *DB) walk(conn *sqlite.Conn, name, list string, from int64, see func(int64, *[rollBits / 64]uint64) (bool, error)) error {
+func (d *DB) walk(conn *sqlite.Conn, name, list string, from int64, see func(int64, *packed.Page) (bool, error)) error {
 	more := true
-	err := d.on(conn, name, []any{list, from / rollBits}, func(s *sqlite.Stmt) error {
+	err := d.on(conn, name, []any{list, from / packed.PageRuns}, func(s *sqlite.Stmt) error {
 		words, err := readBits(s, 1)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 const (
@@ -111,8 +112,8 @@ func (d *DB) pageBelow(conn *sqlite.Conn, c *choice, page int64) (int64, error) 
 }
 
 // chosen returns the runs of a choice on a page.
-func (d *DB) chosen(conn *sqlite.Conn, c *choice, page int64) (words [rollBits / 64]uint64, err error) {
-	read := func(list string) (words [rollBits / 64]uint64, err error) {
+func (d *DB) chosen(conn *sqlite.Conn, c *choice, page int64) (words packed.Page, err error) {
+	read := func(list string) (words packed.Page, err error) {
 		err = d.on(conn, "rollPage", []any{list, page}, func(s *sqlite.Stmt) (err error) {
 			words, err = readBits(s, 0)
 			return err
@@ -160,7 +161,7 @@ type end struct {
 }
 
 // pages shows the pages of a choice that can have runs, in falling order.
-func (d *DB) pages(conn *sqlite.Conn, c *choice, from int64, see func(page int64, words *[rollBits / 64]uint64) (bool, error)) (e end, err error) {
+func (d *DB) pages(conn *sqlite.Conn, c *choice, from int64, see func(page int64, words *packed.Page) (bool, error)) (e end, err error) {
 	for looked := 0; from >= 0; looked++ {
 		page, err := d.pageBelow(conn, c, from)
 		if err != nil || page < 0 {
@@ -199,8 +200,8 @@ func (d *DB) newest(conn *sqlite.Conn, c *choice, below, floor int64, see func(*
 		}
 		return end{enough: enough}, err
 	}
-	e, err := d.pages(conn, c, (below-1)/rollBits, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
-		if (page+1)*rollBits <= floor {
+	e, err := d.pages(conn, c, (below-1)/packed.PageRuns, func(page int64, words *packed.Page) (bool, error) {
+		if (page+1)*packed.PageRuns <= floor {
 			return false, nil
 		}
 		_, err := downwards(page, words, below, func(n int64) (bool, error) {
@@ -333,7 +334,7 @@ func (l *listing) page() (page store.RunPage, err error) {
 	switch {
 	case err != nil || e.enough:
 	case e.page > 0:
-		err = l.on(l.conn, "idFrom", []any{e.page * rollBits}, func(s *sqlite.Stmt) error {
+		err = l.on(l.conn, "idFrom", []any{e.page * packed.PageRuns}, func(s *sqlite.Stmt) error {
 			s.ColumnBytes(0, page.Next[:])
 			return nil
 		})
@@ -388,7 +389,7 @@ func (l *listing) total(page *store.RunPage) (t store.Total, err error) {
 		return store.Total{N: int64(len(page.Runs)), Exact: true}, nil
 	}
 	if l.choice.exact {
-		e, err := l.pages(l.conn, &l.choice, 1<<62/rollBits, func(_ int64, words *[rollBits / 64]uint64) (bool, error) {
+		e, err := l.pages(l.conn, &l.choice, 1<<62/packed.PageRuns, func(_ int64, words *packed.Page) (bool, error) {
 			for _, w := range words {
 				t.N += int64(bits.OnesCount64(w))
 			}

@@ -1,10 +1,10 @@
 package sqlite
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // schedules writes the changes of a transaction to triggers, their ledger and backfills.
@@ -59,7 +59,7 @@ func (d *DB) insertTrigger(t *store.Trigger) error {
 	if err := checkShard(t.Shard); err != nil {
 		return fmt.Errorf("trigger %s: %w", t.Name, err)
 	}
-	hears, err := packHears(t.On)
+	hears, err := packed.PackHears(t.On, checkText)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (d *DB) insertTrigger(t *store.Trigger) error {
 // updateTrigger first tries the form of nearly all updates: a fire, which changes no column that other
 // tables depend on.
 func (d *DB) updateTrigger(t *store.Trigger) error {
-	hears, err := packHears(t.On)
+	hears, err := packed.PackHears(t.On, checkText)
 	if err != nil {
 		return err
 	}
@@ -136,31 +136,7 @@ func (d *DB) whatTriggerHears(t *store.Trigger) ([]string, error) {
 	if err := s.Reset(); err != nil {
 		return nil, translate(s.name, err)
 	}
-	return unpackHears(text)
-}
-
-// packHears returns the value of the column hears; "" for no name.
-func packHears(names []string) (string, error) {
-	if len(names) == 0 {
-		return "", nil
-	}
-	for _, name := range names {
-		if err := checkText(name); err != nil { // JSON would change it silently
-			return "", fmt.Errorf("the workflows to which a trigger listens: %w", err)
-		}
-	}
-	text, err := json.Marshal(names)
-	return string(text), err
-}
-
-func unpackHears(text string) (names []string, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	if err := json.Unmarshal([]byte(text), &names); err != nil {
-		return nil, fmt.Errorf("the workflows to which a trigger listens: %w: %w", store.ErrCorrupt, err)
-	}
-	return names, nil
+	return packed.UnpackHears(text)
 }
 
 func (d *DB) fires(c *store.ScheduleChanges) error {

@@ -12,6 +12,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // scheduleKinds are the kinds of triggers that the index of sensors leaves out.
@@ -212,7 +213,7 @@ func scanTrigger(s *sqlite.Stmt, t *store.Trigger) (err error) {
 	t.Kind, t.State, t.Actor, t.Reason = c.text(), c.text(), c.text(), c.text()
 	t.Next, t.Decided, t.Since, t.Fired, t.MaxRuns = c.micros(), c.micros(), c.micros(), c.int(), int32(c.int())
 	t.Revision, t.Created, t.Modified = c.int(), c.micros(), c.micros()
-	t.On, err = unpackHears(c.text())
+	t.On, err = packed.UnpackHears(c.text())
 	t.Data, t.Spec = c.blob(), c.blob()
 	if err != nil {
 		return fmt.Errorf("trigger %s of workflow %d: %w", t.Name, t.Workflow, err)

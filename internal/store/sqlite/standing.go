@@ -9,6 +9,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // Standing implements store.Sweeps: two statements for a page.
@@ -49,7 +50,7 @@ func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, l
 	if err != nil {
 		return nil, err
 	}
-	handed := store.NewStandingHands(all)
+	handed := packed.NewStandingHands(all)
 	err = d.on(conn, "standingHands", list, func(s *sqlite.Stmt) error {
 		if i, known := at[s.ColumnInt64(0)]; known {
 			handed.See(i, (&row{s: s, col: 1}).blob())

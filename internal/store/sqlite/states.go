@@ -7,13 +7,14 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 const (
 	// formatStates is the first format with lists of the unsuccessful runs.
 	formatStates = 10
 	// statesStep is the number of run numbers that one transaction of listStates looks at.
-	statesStep = 64 * rollBits
+	statesStep = 64 * packed.PageRuns
 )
 
 // listStates lists the unsuccessful runs of a database of an older format. If it is interrupted, it begins
@@ -33,13 +34,13 @@ func listStates(conn *sqlite.Conn) error {
 // listStatesFrom lists the runs of one step.
 func listStatesFrom(conn *sqlite.Conn, from int64) (err error) {
 	defer sqlitex.Save(conn)(&err)
-	pages := map[rollKey]*[rollBits / 64]uint64{}
+	pages := map[rollKey]*packed.Page{}
 	look := &sqlitex.ExecOptions{Args: []any{from, from + statesStep}, ResultFunc: func(s *sqlite.Stmt) error {
-		n, key := s.ColumnInt64(0), rollKey{stateList(s.ColumnText(1)), s.ColumnInt64(0) / rollBits}
+		n, key := s.ColumnInt64(0), rollKey{stateList(s.ColumnText(1)), s.ColumnInt64(0) / packed.PageRuns}
 		if pages[key] == nil {
-			pages[key] = &[rollBits / 64]uint64{}
+			pages[key] = &packed.Page{}
 		}
-		pages[key][n%rollBits/64] |= 1 << (n % 64)
+		pages[key][n%packed.PageRuns/64] |= 1 << (n % 64)
 		return nil
 	}}
 	err = sqlitex.Execute(conn, "SELECT n, state FROM run WHERE n >= ?1 AND n < ?2 AND state IN ('failed', 'stopped', 'skipped')", look)
@@ -48,7 +49,7 @@ func listStatesFrom(conn *sqlite.Conn, from int64) (err error) {
 			break
 		}
 		err = sqlitex.Execute(conn, "INSERT INTO roll (list, page, bits) VALUES (?1, ?2, ?3)",
-			&sqlitex.ExecOptions{Args: []any{key.list, key.page, packBits(words)}})
+			&sqlitex.ExecOptions{Args: []any{key.list, key.page, packed.PackPage(words)}})
 	}
 	if err != nil {
 		return fmt.Errorf("list runs by state (%v): %w", store.UnsuccessfulStates(), err)

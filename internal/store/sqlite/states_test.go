@@ -9,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/packed"
 )
 
 // TestOlderRunsAreListedByState opens a database of the format before with runs beyond one step of the
@@ -27,7 +28,7 @@ func TestOlderRunsAreListedByState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages := map[int64][rollBits / 64]uint64{}
+	pages := map[int64]packed.Page{}
 	for _, run := range []struct {
 		n     int64
 		state string
@@ -38,21 +39,21 @@ func TestOlderRunsAreListedByState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		words := pages[run.n/rollBits]
-		words[run.n%rollBits/64] |= 1 << (run.n % 64)
-		pages[run.n/rollBits] = words
+		words := pages[run.n/packed.PageRuns]
+		words[run.n%packed.PageRuns/64] |= 1 << (run.n % 64)
+		pages[run.n/packed.PageRuns] = words
 	}
 	for page, words := range pages {
 		for _, list := range []string{"w/1", "u/ada"} {
 			err := sqlitex.Execute(conn, "INSERT INTO roll (list, page, bits) VALUES (?1, ?2, ?3)",
-				&sqlitex.ExecOptions{Args: []any{list, page, packBits(&words)}})
+				&sqlitex.ExecOptions{Args: []any{list, page, packed.PackPage(&words)}})
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	stale := [rollBits / 64]uint64{1}
-	err = sqlitex.Execute(conn, "INSERT INTO roll (list, page, bits) VALUES ('s/failed', 77, ?1)", &sqlitex.ExecOptions{Args: []any{packBits(&stale)}})
+	stale := packed.Page{1}
+	err = sqlitex.Execute(conn, "INSERT INTO roll (list, page, bits) VALUES ('s/failed', 77, ?1)", &sqlitex.ExecOptions{Args: []any{packed.PackPage(&stale)}})
 	if err == nil {
 		err = sqlitex.ExecuteScript(conn, "DROP TABLE fire_day; DROP INDEX request_created; DROP INDEX backfill_workflow; DROP INDEX workflow_deleted; "+noRights+"PRAGMA user_version = 9", nil)
 	}

@@ -1,10 +1,11 @@
-package store
+package packed
 
 import (
 	"fmt"
 	"sync"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // handedMax bounds the number of attempts that Handed remembers: about 16 MiB.
@@ -25,7 +26,7 @@ type Handed struct {
 	mu     sync.Mutex
 	open   map[dag.AttemptKey]hand
 	plans  uint64 // made
-	staged map[*Batch]*HandPlan
+	staged map[*store.Batch]*HandPlan
 	// late and later hold attempts that have ended without ever having a row. They are kept for a while, because
 	// the last part of their output may arrive after their end.
 	late, later map[dag.AttemptKey]struct{}
@@ -52,12 +53,12 @@ type HandPlan struct {
 	// Changes gives the form of each of AttemptUpdates.
 	Changes []AttemptWrite
 	number  uint64
-	err     error    // the reason for which the batch is refused
-	missing []int    // updates of unknown attempts
-	runs    RunIndex // runs with packed attempts
-	packed  []packed // by their numbers
-	last    int      // the element that was packed into last
-	turn    int      // the next one to be taken, if all are taken in order
+	err     error      // the reason for which the batch is refused
+	missing []int      // updates of unknown attempts
+	runs    RunIndex   // runs with packed attempts
+	packed  []runHands // by their numbers
+	last    int        // the element that was packed into last
+	turn    int        // the next one to be taken, if all are taken in order
 }
 
 // AttemptForm says how a change of an attempt is written.
@@ -95,16 +96,16 @@ func (p *HandPlan) Take(id dag.RunID) []byte {
 
 // of returns the packed attempts of a run. runs bounds the number of runs. Attempts of one run mostly follow
 // one another.
-func (p *HandPlan) of(id dag.RunID, runs int) *packed {
+func (p *HandPlan) of(id dag.RunID, runs int) *runHands {
 	if p.packed == nil {
 		p.runs.Reset(runs)
-		p.packed = make([]packed, 0, runs)
+		p.packed = make([]runHands, 0, runs)
 	} else if p.packed[p.last].run == id {
 		return &p.packed[p.last]
 	}
 	i, added := p.runs.Add(id)
 	if added {
-		p.packed = append(p.packed, packed{run: id})
+		p.packed = append(p.packed, runHands{run: id})
 	}
 	p.last = i
 	return &p.packed[i]
@@ -126,7 +127,7 @@ type HandPacker struct {
 // Plan checks the attempts of a batch and decides how they are written. If the transaction fails, the
 // caller must call Failed. A damaged assignment is an ErrRefused: the rest of the batch may pass without
 // that run.
-func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
+func (h *Handed) Plan(b *store.Batch, with HandPacker) (*HandPlan, error) {
 	p := h.takeStaged(b)
 	if p == nil {
 		p = h.check(b, &with)
@@ -145,7 +146,7 @@ func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
 
 // Stage makes the part of a batch's plan that needs no reading. The batch will be committed after all batches
 // whose plans have been made.
-func (h *Handed) Stage(b *Batch, with HandPacker) {
+func (h *Handed) Stage(b *store.Batch, with HandPacker) {
 	h.mu.Lock()
 	if h.staged[b] != nil { // the batch has another plan now
 		h.open = nil
@@ -155,13 +156,13 @@ func (h *Handed) Stage(b *Batch, with HandPacker) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.staged == nil {
-		h.staged = map[*Batch]*HandPlan{}
+		h.staged = map[*store.Batch]*HandPlan{}
 	}
 	h.staged[b] = p
 }
 
 // Planned reports whether a batch is staged in its present form and its whole plan is made.
-func (h *Handed) Planned(b *Batch) bool {
+func (h *Handed) Planned(b *store.Batch) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.staged[b]
@@ -169,7 +170,7 @@ func (h *Handed) Planned(b *Batch) bool {
 }
 
 // takeStaged returns the plan of a batch that was staged in its present form.
-func (h *Handed) takeStaged(b *Batch) *HandPlan {
+func (h *Handed) takeStaged(b *store.Batch) *HandPlan {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.staged[b]
@@ -185,12 +186,12 @@ func (h *Handed) takeStaged(b *Batch) *HandPlan {
 }
 
 // fits reports whether the plan is for a batch in its present form.
-func (p *HandPlan) fits(b *Batch) bool {
+func (p *HandPlan) fits(b *store.Batch) bool {
 	return len(p.Own) == len(b.AttemptInserts) && len(p.Changes) == len(b.AttemptUpdates)
 }
 
 // check goes through the batch, and packs the attempts that need no reading.
-func (h *Handed) check(b *Batch, with *HandPacker) *HandPlan {
+func (h *Handed) check(b *store.Batch, with *HandPacker) *HandPlan {
 	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), Changes: make([]AttemptWrite, len(b.AttemptUpdates))}
 	ending := endingRuns(b)
 	h.mu.Lock()
@@ -225,7 +226,7 @@ func (h *Handed) check(b *Batch, with *HandPacker) *HandPlan {
 
 // endingRuns returns the runs that end in a batch, if the batch assigns any attempt. The last row of a run
 // has no room for assignments.
-func endingRuns(b *Batch) (ending RunIndex) {
+func endingRuns(b *store.Batch) (ending RunIndex) {
 	if len(b.AttemptInserts) == 0 {
 		return ending
 	}
@@ -241,7 +242,7 @@ func endingRuns(b *Batch) (ending RunIndex) {
 }
 
 // pack packs the attempts without a row.
-func (p *HandPlan) pack(b *Batch) {
+func (p *HandPlan) pack(b *store.Batch) {
 	for i, own := range p.Own {
 		if a := &b.AttemptInserts[i]; !own {
 			p.of(a.Run, len(b.Events)).hand(a)
@@ -258,7 +259,7 @@ func (p *HandPlan) pack(b *Batch) {
 	}
 }
 
-func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan, ending *RunIndex) error {
+func (h *Handed) insert(b *store.Batch, i int, with *HandPacker, p *HandPlan, ending *RunIndex) error {
 	a := &b.AttemptInserts[i]
 	p.Own[i] = !with.Hands || !plainHand(a) || ending.Has(a.Run) || !with.History(a.Run)
 	if a.State != dag.AttemptAssigned {
@@ -266,14 +267,14 @@ func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan, ending *
 	}
 	k := keyOf(a)
 	if _, exists := h.open[k]; exists {
-		return fmt.Errorf("attempt %d of task %d of run %s exists: %w", a.Token, a.Task, a.Run, ErrRefused)
+		return fmt.Errorf("attempt %d of task %d of run %s exists: %w", a.Token, a.Task, a.Run, store.ErrRefused)
 	}
 	h.open[k] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation, plan: p.number, at: int32(i), row: p.Own[i]}
 	return nil
 }
 
 // update reports whether the form of the attempt is known.
-func (h *Handed) update(b *Batch, i int, with *HandPacker, p *HandPlan) (known bool, err error) {
+func (h *Handed) update(b *store.Batch, i int, with *HandPacker, p *HandPlan) (known bool, err error) {
 	u := &b.AttemptUpdates[i]
 	if u.Was != dag.AttemptAssigned {
 		return true, nil // the attempt has a row, or misses one
@@ -284,7 +285,7 @@ func (h *Handed) update(b *Batch, i int, with *HandPacker, p *HandPlan) (known b
 	case !known:
 		return false, nil
 	case is.handler != u.Handler:
-		return true, fmt.Errorf("attempt %d of task %d of run %s is not as its owner believes: %w", u.Token, u.Task, u.Run, ErrFenced)
+		return true, fmt.Errorf("attempt %d of task %d of run %s is not as its owner believes: %w", u.Token, u.Task, u.Run, store.ErrFenced)
 	case is.plan == p.number && !is.row: // inserted and changed in one batch
 		is.row, p.Own[is.at] = true, true
 	}
@@ -318,7 +319,7 @@ func (h *Handed) remember(k dag.AttemptKey) {
 // look reads the packed attempts of the runs with unknown attempts. No other writer plans for these runs at
 // the same time, because a shard has one writer. If look does not find an attempt, the update of the attempt
 // misses its guard.
-func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
+func (h *Handed) look(b *store.Batch, with *HandPacker, p *HandPlan) error {
 	var runs []dag.RunID
 	asked := make(map[dag.RunID]bool, len(p.missing))
 	for _, i := range p.missing {
@@ -339,7 +340,7 @@ func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 			found[keyOf(a)] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation}
 		})
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrRefused, err)
+			return fmt.Errorf("%w: %w", store.ErrRefused, err)
 		}
 		return nil
 	})
@@ -373,7 +374,7 @@ func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 }
 
 // onlyOf keeps the parts of a batch that some updates need.
-func onlyOf(b *Batch, updates []int, found map[dag.AttemptKey]hand) map[dag.AttemptKey]hand {
+func onlyOf(b *store.Batch, updates []int, found map[dag.AttemptKey]hand) map[dag.AttemptKey]hand {
 	left := make(map[dag.AttemptKey]hand, len(updates))
 	for _, i := range updates {
 		k := keyOf(&b.AttemptUpdates[i].AttemptRow)
@@ -386,7 +387,7 @@ func onlyOf(b *Batch, updates []int, found map[dag.AttemptKey]hand) map[dag.Atte
 
 // Knows reports whether an attempt without a row is known: it is assigned, about to be assigned, or ended
 // a while ago.
-func (h *Handed) Knows(id LogID) bool {
+func (h *Handed) Knows(id store.LogID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k := dag.KeyOf(id.Run, id.Task, id.Token)
@@ -397,7 +398,7 @@ func (h *Handed) Knows(id LogID) bool {
 }
 
 // Failed handles a batch that may not have been written.
-func (h *Handed) Failed(b *Batch) {
+func (h *Handed) Failed(b *store.Batch) {
 	h.mu.Lock()
 	staged := len(h.staged) > 0 // whether batches were staged on top of it
 	h.mu.Unlock()

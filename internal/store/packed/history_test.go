@@ -1,10 +1,11 @@
-package store
+package packed
 
 import (
 	"errors"
 	"testing"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // TestPast: events are returned once, also of runs with similar ids, and in transactions larger or smaller
@@ -35,7 +36,7 @@ func TestPast(t *testing.T) {
 		if n == 0 {
 			continue
 		}
-		if err := h.Begin(append(events, events[n/2])); !errors.Is(err, ErrRefused) {
+		if err := h.Begin(append(events, events[n/2])); !errors.Is(err, store.ErrRefused) {
 			t.Errorf("%d: twice: %v", n, err)
 		}
 	}

@@ -1,9 +1,10 @@
-package store
+package packed
 
 import (
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // Past holds the events of a transaction by run until a row has taken them.
@@ -24,7 +25,7 @@ func (p *Past) Begin(events []dag.EventRow) error {
 	clear(p.taken)
 	for i := range events {
 		if _, added := p.runs.Add(events[i].Run); !added {
-			return fmt.Errorf("two event rows of run %s in one transaction: %w", events[i].Run, ErrRefused)
+			return fmt.Errorf("two event rows of run %s in one transaction: %w", events[i].Run, store.ErrRefused)
 		}
 	}
 	return nil
@@ -52,4 +53,14 @@ func (p *Past) Take(id dag.RunID) *dag.EventRow {
 	}
 	p.taken[i] = true
 	return &p.rows[i]
+}
+
+// Tells returns a function that reports whether a batch has history of a run.
+func Tells(b *store.Batch) func(dag.RunID) bool {
+	var of RunIndex
+	of.Reset(len(b.Events))
+	for i := range b.Events {
+		of.Add(b.Events[i].Run)
+	}
+	return of.Has
 }

@@ -1,4 +1,4 @@
-package store
+package packed
 
 import (
 	"bytes"
@@ -11,11 +11,12 @@ import (
 	"pgregory.net/rapid"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // packAll packs attempts of a run, as a plan does.
 func packAll(all []dag.AttemptRow) []byte {
-	var p packed
+	var p runHands
 	for i := range all {
 		if all[i].State.Ended() {
 			p.end(&all[i], &AttemptWrite{Generation: all[i].Generation, Assigned: all[i].Assigned})
@@ -108,7 +109,7 @@ func FuzzUnpackHands(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, err := unpackAll(dag.RunID{}, b)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) {
+			if !errors.Is(err, store.ErrCorrupt) {
 				t.Fatal(err)
 			}
 			return
@@ -133,7 +134,7 @@ func TestThereTwice(t *testing.T) {
 		}
 	}
 	for _, packed := range [][][]byte{{h, h}, {e, e}, {e, h, h}, {h, e, e}} {
-		if got, err := WithHands(nil, run, packed); !errors.Is(err, ErrCorrupt) {
+		if got, err := WithHands(nil, run, packed); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%v: %+v", err, got)
 		}
 	}
@@ -141,7 +142,7 @@ func TestThereTwice(t *testing.T) {
 		if got, err := WithHands([]dag.AttemptRow{row}, run, [][]byte{h}); err != nil || len(got) != 1 || !equal(got[0], row) {
 			t.Errorf("%v: %+v", err, got)
 		}
-		if got, err := WithHands([]dag.AttemptRow{row}, run, [][]byte{h, e}); !errors.Is(err, ErrCorrupt) {
+		if got, err := WithHands([]dag.AttemptRow{row}, run, [][]byte{h, e}); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%v: %+v", err, got)
 		}
 	}
@@ -158,7 +159,7 @@ func TestHandedIsBounded(t *testing.T) {
 		looked += len(runs)
 		return hands(run, packed)
 	}
-	var b Batch
+	var b store.Batch
 	for i := range handedMax + 1 {
 		b.AttemptInserts = append(b.AttemptInserts, dag.AttemptRow{Run: run, Task: dag.TaskID(i), Token: 1, Handler: 7})
 	}
@@ -167,7 +168,7 @@ func TestHandedIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	packed = p.Take(run)
-	if _, err := h.Plan(&Batch{}, with); err != nil || len(h.open) != 0 {
+	if _, err := h.Plan(&store.Batch{}, with); err != nil || len(h.open) != 0 {
 		t.Fatalf("%v: it remembers %d", err, len(h.open))
 	}
 	b.Reset()
@@ -182,7 +183,7 @@ func TestTakenInAnyOrder(t *testing.T) {
 	orders := [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {1, 1, 0, 2, 0}, {2, 2, 2, 0, 1}}
 	for _, order := range orders {
 		var h Handed
-		var b Batch
+		var b store.Batch
 		for i := range 3 {
 			b.AttemptInserts = append(b.AttemptInserts, dag.AttemptRow{Run: dag.RunID{byte(i)}, Task: dag.TaskID(i), Token: 1, Handler: 7})
 		}

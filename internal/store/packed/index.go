@@ -1,4 +1,4 @@
-package store
+package packed
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package store
+package packed
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // An assignment is durable before the worker learns of it, and so is an end before the caller learns of
@@ -50,15 +51,15 @@ func handOf(a *dag.AttemptRow) [handFields]int64 {
 	return [...]int64{int64(a.Task), int64(a.Token), int64(a.Generation), int64(a.Handler), int64(a.Assigned)}
 }
 
-// packed holds the packed attempts of one run in a transaction.
-type packed struct {
+// runHands holds the packed attempts of one run in a transaction.
+type runHands struct {
 	run               dag.RunID
 	whole             []byte // the packed form, until a row has taken it
 	hands, ends       []byte
 	lastHand, lastEnd [handFields]int64
 }
 
-func (p *packed) hand(a *dag.AttemptRow) {
+func (p *runHands) hand(a *dag.AttemptRow) {
 	if p.hands == nil {
 		p.hands = append(make([]byte, 0, 32), handForm)
 	}
@@ -67,7 +68,7 @@ func (p *packed) hand(a *dag.AttemptRow) {
 
 // end appends the assignment of an attempt, its start and its duration. The lowest bit of the duration
 // says whether the process exited.
-func (p *packed) end(a *dag.AttemptRow, w *AttemptWrite) {
+func (p *runHands) end(a *dag.AttemptRow, w *AttemptWrite) {
 	if p.ends == nil {
 		p.ends = make([]byte, 0, 32)
 	}
@@ -82,7 +83,7 @@ func (p *packed) end(a *dag.AttemptRow, w *AttemptWrite) {
 }
 
 // bytes returns the packed form; nil if there is nothing.
-func (p *packed) bytes() []byte {
+func (p *runHands) bytes() []byte {
 	if p.ends == nil {
 		return p.hands
 	}
@@ -108,15 +109,15 @@ func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
 	if len(b) > 0 && b[0] == endForm {
 		size, n := binary.Uvarint(b[1:])
 		if n <= 0 || size > uint64(len(b)-1-n) {
-			return fmt.Errorf("run %s: %w: %w", run, ErrCorrupt, errHands)
+			return fmt.Errorf("run %s: %w: %w", run, store.ErrCorrupt, errHands)
 		}
 		ends := b[1+n:][:size]
 		if b = b[1+n:][size:]; !unpackSection(run, ends, true, see) {
-			return fmt.Errorf("run %s: %w: %w", run, ErrCorrupt, errHands)
+			return fmt.Errorf("run %s: %w: %w", run, store.ErrCorrupt, errHands)
 		}
 	}
 	if len(b) > 0 && (b[0] != handForm || !unpackSection(run, b[1:], false, see)) {
-		return fmt.Errorf("run %s: %w: %w", run, ErrCorrupt, errHands)
+		return fmt.Errorf("run %s: %w: %w", run, store.ErrCorrupt, errHands)
 	}
 	return nil
 }
@@ -158,11 +159,6 @@ func unpackSection(run dag.RunID, b []byte, ends bool, see func(*dag.AttemptRow)
 		see(&a)
 	}
 	return true
-}
-
-// ByTask orders attempts by task, then token.
-func ByTask(a, b dag.AttemptRow) int {
-	return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Token, b.Token))
 }
 
 // WithHands adds the attempts without a row to the rows of a run's attempts, which are in order of task
@@ -265,7 +261,7 @@ func withHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte, wanted fun
 			if !wanted(a.Task) {
 				return
 			}
-			switch _, has := slices.BinarySearchFunc(rows, *a, ByTask); {
+			switch _, has := slices.BinarySearchFunc(rows, *a, store.ByTask); {
 			case !has:
 				all = append(all, *a)
 			case a.State.Ended():
@@ -280,7 +276,7 @@ func withHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte, wanted fun
 		return rows, nil
 	}
 	slices.SortFunc(all, func(a, b dag.AttemptRow) int { // for one attempt, its end comes after its assignment
-		return cmp.Or(ByTask(a, b), cmp.Compare(a.State, b.State))
+		return cmp.Or(store.ByTask(a, b), cmp.Compare(a.State, b.State))
 	})
 	return oneEach(all)
 }
@@ -290,7 +286,7 @@ func oneEach(rows []dag.AttemptRow) ([]dag.AttemptRow, error) {
 	to := 0
 	for i := range rows {
 		a := &rows[i]
-		if to == 0 || ByTask(rows[to-1], *a) != 0 {
+		if to == 0 || store.ByTask(rows[to-1], *a) != 0 {
 			to++
 		} else if rows[to-1].State != dag.AttemptAssigned || !a.State.Ended() {
 			return nil, isTwice(a)
@@ -301,14 +297,14 @@ func oneEach(rows []dag.AttemptRow) ([]dag.AttemptRow, error) {
 }
 
 func isTwice(a *dag.AttemptRow) error {
-	return fmt.Errorf("attempt %s/%d/%d was assigned, or ended, twice: %w", a.Run, a.Task, a.Token, ErrCorrupt)
+	return fmt.Errorf("attempt %s/%d/%d was assigned, or ended, twice: %w", a.Run, a.Task, a.Token, store.ErrCorrupt)
 }
 
 // StandingHands adds the attempts without a row to a page of Standings. The caller calls See, then Has,
 // then End.
 type StandingHands struct {
-	page []Standing
-	open map[standingHand]Live
+	page []store.Standing
+	open map[standingHand]store.Live
 	over []standingHand
 }
 
@@ -319,15 +315,15 @@ type standingHand struct {
 }
 
 // NewStandingHands returns an empty StandingHands for one page.
-func NewStandingHands(page []Standing) *StandingHands {
-	return &StandingHands{page: page, open: map[standingHand]Live{}}
+func NewStandingHands(page []store.Standing) *StandingHands {
+	return &StandingHands{page: page, open: map[standingHand]store.Live{}}
 }
 
 // See adds the packed attempts of the run at an index of the page.
 func (h *StandingHands) See(at int, packed []byte) {
 	r := &h.page[at]
 	err := UnpackHands(r.Run, packed, func(a *dag.AttemptRow) {
-		k, is := standingHand{at, a.Task, a.Token}, Live{Task: a.Task, Token: a.Token, Handler: a.Handler, State: a.State, Assigned: a.Assigned}
+		k, is := standingHand{at, a.Task, a.Token}, store.Live{Task: a.Task, Token: a.Token, Handler: a.Handler, State: a.State, Assigned: a.Assigned}
 		if a.State.Ended() {
 			r.See(&is, a.Started, a.Finished, 0)
 			h.over = append(h.over, k)
@@ -354,7 +350,7 @@ func (h *StandingHands) End() {
 		h.page[k.at].See(&a, 0, 0, 0)
 	}
 	for i := range h.page {
-		slices.SortFunc(h.page[i].Live, func(a, b Live) int {
+		slices.SortFunc(h.page[i].Live, func(a, b store.Live) int {
 			return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Token, b.Token))
 		})
 	}
