@@ -27,6 +27,7 @@ var reasonTexts = [][3]string{
 	{"no_disk", "The workers that fit have too little free space on their disks.", "Free space there. The task continues by itself."},
 	{"no_resources", "The workers that fit have too little free cpu, memory or other resources.", "Wait for running attempts, add a worker, or ask for less."},
 	{"no_slot", "All slots of the workers that fit are taken.", "Wait, add a worker, or raise `slots`."},
+	{"slot_unknown", "Tasks are ready. The rows do not say which slots are free.", "Ask a node: `skein explain`."},
 	{"attempt_assigned", "An attempt is assigned to a worker and has not started.", "Wait. If it lasts, look at the worker with `skein node list`, and at the providers of secrets with `skein doctor`."},
 	{"attempt_running", "An attempt runs.", "Wait, or look at its log: `skein task logs RUN/TASK`."},
 	{"attempt_gone", "An attempt ran on a node that is gone, and no server runs to try it again.", "Start one: `skein server`."},

@@ -108,9 +108,9 @@ func (rd *Reader) Explain(ctx context.Context, id dag.RunID, task string) (Expla
 // startServer is the remedy if no server runs.
 const startServer = "a server over this data folder: skein server"
 
-// explainNobody adds a reason if no server holds the data folder: this engine only reads.
+// explainNobody adds a reason if no server holds the data folder.
 func (x *explaining) explainNobody() {
-	if x.rd.rowsOnly() {
+	if x.rd.unserved() {
 		x.add(Reason{Kind: "nobody", Code: "no_server",
 			What:     "no server holds the data folder: no attempt runs or starts",
 			Unblocks: startServer})
@@ -138,7 +138,7 @@ func (x *explaining) explainRun(ctx context.Context) error {
 	}
 	if x.run.SplitAt == 0 {
 		r := Reason{Kind: "splitting", What: "the Leader is making its tasks", Since: x.run.Created, Holder: x.rd.cfg.Node, Unblocks: "the end of that work"}
-		if x.rd.rowsOnly() {
+		if x.rd.unserved() {
 			r.What, r.Holder, r.Unblocks = "its tasks are not made yet", "", startServer
 		}
 		x.add(r)
@@ -298,7 +298,7 @@ func (x *explaining) explainHeld(t *TaskView) {
 		Actions: on(x.run.ID, t.Name, "stop"),
 		What:    fmt.Sprintf("task %s, attempt %s, is %s", t.Name, a.Token.Name(), t.State),
 		Holder:  a.By.Node + " (" + store.PublicID(a.By.UUID) + ")", Since: max(a.Assigned, a.Started), Unblocks: "the end of that attempt"}
-	if x.rd.rowsOnly() {
+	if x.rd.unserved() {
 		r.What = fmt.Sprintf("task %s, attempt %s, was %s on a node that is gone; it is lost", t.Name, a.Token.Name(), t.State)
 		r.Unblocks, r.Code, r.Actions = startServer, "attempt_gone", nil
 	}

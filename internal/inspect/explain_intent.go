@@ -56,7 +56,7 @@ func (x *explaining) explainIntent(ctx context.Context) (complete bool, err erro
 			Holder:  said.actor, Since: since, Unblocks: "skein run resume " + id})
 	case x.run.Intent >= dag.IntentStop:
 		unblocks := "the end of the attempts that still run"
-		if x.rd.rowsOnly() {
+		if x.rd.unserved() {
 			unblocks = startServer
 		}
 		x.add(Reason{Kind: "stopping", Code: "run_stopping",

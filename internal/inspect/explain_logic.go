@@ -54,7 +54,7 @@ func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
 			return err
 		}
 	}
-	if x.rd.rowsOnly() && (g.Kind(t.ID) == dag.Wait || g.Kind(t.ID) == dag.Dependent) {
+	if x.rd.unserved() && (g.Kind(t.ID) == dag.Wait || g.Kind(t.ID) == dag.Dependent) {
 		r.Unblocks = startServer
 	}
 	x.add(r)

@@ -78,9 +78,13 @@ func (x *explaining) roomReason(ctx context.Context, q wanting) (Reason, error) 
 // slotReason names the runs that hold the slots a ready task could have, and counts the runs that go before
 // its own.
 func (x *explaining) slotReason(ctx context.Context, q wanting) (Reason, error) {
-	if x.rd.rowsOnly() {
+	if x.rd.unserved() {
 		return Reason{Kind: "slot", Code: "no_server", What: q.what, Since: q.since,
 			Unblocks: startServer}, nil
+	}
+	if x.rd.rowsOnly() { // the slots in use are only in the memory of nodes
+		return Reason{Kind: "slot", Code: "slot_unknown", What: q.what, Since: q.since,
+			Unblocks: "a free slot of a worker that fits"}, nil
 	}
 	p := q.place
 	there, err := x.rd.fitting(ctx, p)

@@ -36,6 +36,9 @@ type Config struct {
 	Traits  store.Traits
 	// Ageing is the time for which a run waits until its level counts as one better.
 	Ageing time.Duration
+	// Onlooker is true if servers may work on the database of which this process knows nothing. Reasons then
+	// say only what the rows say.
+	Onlooker bool
 }
 
 // Roster lists members and shards.
@@ -99,6 +102,9 @@ func New(cfg Config) *Reader {
 
 // rowsOnly reports whether this process owns no shards now. In that case it can only read rows.
 func (rd *Reader) rowsOnly() bool { return rd.cfg.Memory == nil || !rd.cfg.Memory.Serving() }
+
+// unserved reports whether no server works on the database.
+func (rd *Reader) unserved() bool { return rd.rowsOnly() && !rd.cfg.Onlooker }
 
 // HandlerByID reads a handler by its number. The zero number gives the zero handler.
 func (rd *Reader) HandlerByID(ctx context.Context, id dag.HandlerID) (store.Handler, error) {

@@ -18,12 +18,26 @@ import (
 // Rows is everything that a store keeps of one run, decoded. It shows the stored values and derives as
 // little as possible, so that a person can debug a database, or a copy of one, without a server.
 type Rows struct {
-	Run      StoredRun       `json:"run"`
+	Run StoredRun `json:"run"`
+	// Why holds the reasons for the state of the run that the rows alone give. The order of ready runs, for
+	// example, is only in the memory of a node.
+	Why      []StoredReason  `json:"why"`
 	Tasks    []StoredTask    `json:"tasks"`    // of its graph, with the instances that it has by now
 	Attempts []StoredAttempt `json:"attempts"` // by task, then token
 	History  []StoredEvent   `json:"history"`  // by transaction
 	// Damage names the values that could not be decoded. The others are shown nevertheless.
 	Damage []string `json:"damage,omitempty"`
+}
+
+// StoredReason is one reason for the state of a run.
+type StoredReason struct {
+	Kind     string    `json:"kind"`
+	Code     string    `json:"code"` // as in docs/errors.md
+	What     string    `json:"what"`
+	Holder   string    `json:"holder,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	Unblocks string    `json:"unblocks,omitempty"`
+	Expected time.Time `json:"expected,omitzero"`
 }
 
 // StoredRun is the row of a run. Times that are not set are left out.
@@ -198,6 +212,9 @@ func (rd *Reader) rowsOnce(ctx context.Context, id dag.RunID) (Rows, dag.RunRow,
 		return d.Rows, read, err
 	}
 	d.tasks(&row, attempts, whole)
+	if err := d.why(ctx, id); err != nil {
+		return d.Rows, read, err
+	}
 	return d.Rows, read, d.history(ctx, id)
 }
 
@@ -344,6 +361,25 @@ func (d *decoding) tasks(row *dag.RunRow, attempts []dag.AttemptRow, whole bool)
 		}
 		d.Tasks = append(d.Tasks, s)
 	}
+}
+
+// why explains the state of the run, unless its rows are too damaged for that.
+func (d *decoding) why(ctx context.Context, id dag.RunID) error {
+	var x Explanation
+	var err error
+	d.Why = []StoredReason{}
+	if p := errkind.Guarded(func() { x, err = d.rd.Explain(ctx, id, "") }); p != nil || err != nil {
+		if errors.Is(err, errkind.ErrUnavailable) {
+			return err
+		}
+		d.damaged("explanation", cmp.Or(err, p))
+		return nil
+	}
+	for i := range x.Reasons {
+		r := &x.Reasons[i]
+		d.Why = append(d.Why, StoredReason{r.Kind, r.Code, r.What, r.Holder, instant(r.Since), r.Unblocks, instant(r.Expected)})
+	}
+	return nil
 }
 
 func (d *decoding) history(ctx context.Context, id dag.RunID) error {
