@@ -87,6 +87,7 @@ type Workers interface {
 	// frees its shards; shards that were to move to the earlier life go to the new one. A worker replaces no
 	// member: Join returns ErrNameHeld and changes nothing while a member under another handler has the name.
 	// The store of a single node refuses nodes.
+	// Started is that of the handler if the handler is registered. Beat and the times are the store's.
 	Join(ctx context.Context, m Member) error
 	// Attach gives a worker that is listed under its handler and UUID another home. It writes Home, Slots,
 	// Busy and Traits, moves the counter, and returns the new lease, which is one more than before. It
@@ -94,7 +95,7 @@ type Workers interface {
 	Attach(ctx context.Context, m Member) (int64, error)
 	// Members reads all members and all shards in one snapshot.
 	Members(ctx context.Context) ([]Member, []ShardRow, error)
-	// Leave removes a member and frees the shards that it still owns.
+	// Leave removes a member and frees the shards that it still owns. Orders about the member stay.
 	Leave(ctx context.Context, handler dag.HandlerID) error
 }
 
@@ -108,7 +109,9 @@ type Cluster interface {
 	// returns false if the counter has moved or the row is gone.
 	Depose(ctx context.Context, handler dag.HandlerID, beat int64) (bool, error)
 	// Claim takes the shards that are free or belong to the owner already. It raises their epochs by one, as
-	// Acquire does, and waits for an open transaction of the previous owner.
+	// Acquire does, and waits for an open transaction of the previous owner. A shard whose owner is no member
+	// counts as free, so a cluster can take over a store that one node has used alone, and the shards that a
+	// node claimed in the instant in which it was deposed. A handler that is no member gets nothing.
 	Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
 	// Release frees the shards that are still held under their epoch.
 	Release(ctx context.Context, fences []Fence) error

@@ -290,48 +290,89 @@ type Upgrader interface {
 	Upgrade(ctx context.Context) (more bool, err error)
 }
 
-// Store keeps the rows. All methods may be called from any goroutine; Commit is called by
-// one goroutine per writer and has one transaction in flight.
-type Store interface {
+// Writer is the part of a store with which an owner works on its shards.
+type Writer interface {
 	// Acquire takes shards for a handler, unconditionally: epoch + 1. It waits for a
 	// transaction of the previous owner that is under way.
 	Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
-	// Commit writes a batch durably, as a whole or not at all, and returns the store's clock. After a commit, the
-	// fences of the next batch have Seq + 1.
+	// Commit writes a batch durably, as a whole or not at all, and returns the store's clock. It returns
+	// ErrFenced if a fence or a guard misses, and ErrRefused if the store refuses the content. If both hold, it
+	// returns either. After a commit, the fences of the next batch have Seq + 1. Commit changes nothing of the
+	// batch: its fences keep their Seq, and its events get none. After ErrUnavailable it may be called again with
+	// the same batch.
+	//
+	// An update writes the state of a row and leaves the rest: of a run its header, of an attempt its
+	// generation and assignment, of a workflow its shard, name and creation. A run without FinishedAt is
+	// unfinished.
+	//
+	// Commit need not detect what no caller does: attempts and events of runs that do not exist; a second end of
+	// a run within one generation; lines of one trigger that overlap, or the same name twice in what it hears
+	// of; triggers of a deleted workflow; triggers and backfills of a shard without a fence in the batch.
 	Commit(ctx context.Context, b *Batch) (dag.Micros, error)
-	// Load reads runs for their owner. It leaves out unknown ids. Outputs of attempts are included only if they
-	// are small enough to be kept (64 KiB).
+	// Load reads runs for their owner. It leaves out unknown ids. With IDs it ignores Shard and the states of
+	// the runs. Outputs of attempts are included only if they are small enough to be kept (64 KiB).
 	Load(ctx context.Context, q LoadQuery) ([]RunRecord, error)
 	// Register records a life of a process and gives it its number.
 	Register(ctx context.Context, uuid, node string) (Handler, error)
+	// Messages reads the messages for a shard, oldest first.
+	Messages(ctx context.Context, to dag.ShardID, limit int) ([]Message, error)
+}
 
+// Reader is the part of a store that reads runs and describes the store.
+type Reader interface {
+	// Run returns the row of a run.
 	Run(ctx context.Context, id dag.RunID) (dag.RunRow, error)
+	// Runs reads a page of runs, the newest first. An engine orders them by id or by acceptance. The pages of a
+	// query show every run that is there from the first page to the last exactly once.
 	Runs(ctx context.Context, q RunQuery) (RunPage, error)
+	// Attempts reads attempts of a run, in the order of ByTask, also those that have no row of their own.
 	Attempts(ctx context.Context, q AttemptQuery) ([]dag.AttemptRow, error)
 	// Events reads a run's history in order, after a seq. A run has at most one row per transaction (a batch
 	// with two is refused), so a reader that continues after the seq of its last row misses none.
 	Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error)
+	// Handlers reads handlers by their numbers. It leaves out unknown ones.
 	Handlers(ctx context.Context, ids []dag.HandlerID) ([]Handler, error)
-
-	// Workflow finds a workflow by its name. Workflows lists all. Both leave out deleted ones.
-	Workflow(ctx context.Context, namespace, name string) (Workflow, error)
-	WorkflowByID(ctx context.Context, id dag.WorkflowID) (Workflow, error)
-	Workflows(ctx context.Context, q WorkflowQuery) ([]Workflow, error)
-	Version(ctx context.Context, w dag.WorkflowID, version int32) (Version, error)
-	// Versions lists the newest first, without sources, definitions and graphs.
-	Versions(ctx context.Context, w dag.WorkflowID, before int32, limit int) ([]Version, error)
-	// Files reads a version's files by name.
-	Files(ctx context.Context, q FileQuery) ([]File, error)
-
+	// Request returns the answer that is kept under an idempotency key.
 	Request(ctx context.Context, scope, key string) (Request, error)
-	// Messages reads the messages for a shard, oldest first.
-	Messages(ctx context.Context, to dag.ShardID, limit int) ([]Message, error)
 	// Scan shows every run with its rows, and its events, in one read snapshot.
 	Scan(ctx context.Context, see func(RunRecord, []dag.EventRow) error) error
 	// Info describes the store. Its cost does not grow with the number of rows.
 	Info(ctx context.Context) (Info, error)
 	// Unfinished counts the unfinished runs by state. It reads each of them.
 	Unfinished(ctx context.Context) (map[string]int, error)
+}
+
+// Catalog is the part of a store that reads workflows and their versions.
+type Catalog interface {
+	// Workflow finds a workflow by its name. Workflow and Workflows leave out deleted ones.
+	Workflow(ctx context.Context, namespace, name string) (Workflow, error)
+	// WorkflowByID finds a workflow by its number, even a deleted one.
+	WorkflowByID(ctx context.Context, id dag.WorkflowID) (Workflow, error)
+	// Workflows lists workflows by namespace and name.
+	Workflows(ctx context.Context, q WorkflowQuery) ([]Workflow, error)
+	// Version returns one version of a workflow, without its files.
+	Version(ctx context.Context, w dag.WorkflowID, version int32) (Version, error)
+	// Versions lists the newest first, without sources, definitions and graphs.
+	Versions(ctx context.Context, w dag.WorkflowID, before int32, limit int) ([]Version, error)
+	// Files reads a version's files by name.
+	Files(ctx context.Context, q FileQuery) ([]File, error)
+}
+
+// Store keeps the rows. All methods may be called from any goroutine. Commit is called by one goroutine per
+// writer and has one transaction in flight.
+//
+// For all methods:
+//
+//   - A method that returns one row returns ErrNotFound if there is none. A list of something unknown is
+//     empty.
+//   - A limit of 0 or less gives up to 1,000 rows.
+//   - A text is UTF-8 without NUL, and a value has at most 64 MiB; anything else is refused. Texts compare by
+//     bytes. The texts of Header.Fire are bytes, like the parameters of a run.
+//   - A nil blob of a run or an attempt comes back nil. An empty one may come back nil.
+type Store interface {
+	Writer
+	Reader
+	Catalog
 	Keys
 	Schedules
 	Tokens

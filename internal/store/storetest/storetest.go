@@ -5,34 +5,7 @@
 //		storetest.Run(t, storetest.Engine{Open: openTemp, Reopen: reopen})
 //	}
 //
-// The suite also decides these points, about which the contract is silent:
-//
-//   - A text holds UTF-8 without NUL, anything else is refused. Texts compare by bytes.
-//   - A value of more than 64 MiB is refused.
-//   - A nil blob of a run or an attempt comes back nil. An empty one may come back nil.
-//   - Only the state of a row changes: an update of a run leaves its header, of an
-//     attempt its generation and assignment, of a workflow its shard, name and creation.
-//   - A run without FinishedAt is unfinished.
-//   - Runs are in the order of their ids or of their acceptance, as the engine likes;
-//     pages show every run that is there from the first page to the last exactly once.
-//   - Commit changes nothing of the batch: its fences still carry the old Seq, its events
-//     no Seq.
-//   - Lists of something unknown are empty; only methods that return one row return ErrNotFound.
-//   - A limit of 0 or less gives up to 1,000 rows.
-//   - Load with IDs looks at neither Shard nor state.
-//   - Texts of what started a run (Header.Fire) are bytes like its parameters.
-//   - A shard whose owner is no member counts as free. So a cluster can take over a store that
-//     one node has used alone, and the shards that a node claims in the instant in which it is
-//     deposed. Claim gives nothing to a handler that is no member.
-//   - A member's Started is that of its handler, if the handler is registered. Its Beat and
-//     times are the store's.
-//   - The wishes about a member stay stored when it leaves.
-//   - Whether a stale fence or refused content is reported first is open; both write nothing.
-//
-// No caller does the following, and no engine needs to detect it: attempts and events of runs that
-// do not exist; a second end of a run within one generation; lines of one trigger that
-// overlap, or the same name twice in what it hears of; triggers of a deleted workflow;
-// triggers and backfills of a shard that the batch has no fence for.
+// The comments of package store say what holds; the groups of this suite show it by example.
 package storetest
 
 import (
