@@ -27,10 +27,11 @@ import (
 
 // membership holds the parts of a node that belong to a cluster. It is nil if the node is alone.
 type membership struct {
-	node  *cluster.Node
-	peers *peer.Client
-	rt    http.RoundTripper
-	home  *home.Home
+	shared store.Cluster
+	node   *cluster.Node
+	peers  *peer.Client
+	rt     http.RoundTripper
+	home   *home.Home
 	// channel proves to other nodes for which caller this node passes a request on, and checks the same proof
 	// of the other nodes.
 	channel auth.Channel
@@ -39,8 +40,8 @@ type membership struct {
 // newMembership makes the membership before the engine, which needs the peers.
 func newMembership(ctx context.Context, n *Node, info store.Info) (*membership, error) {
 	cfg := n.cfg
-	shared, ok := n.store.(store.Cluster)
-	if !ok {
+	shared := store.Can(n.store).Cluster
+	if shared == nil {
 		return nil, nil
 	}
 	if cfg.Exposed() && cfg.APIToken == "" {
@@ -57,7 +58,7 @@ func newMembership(ctx context.Context, n *Node, info store.Info) (*membership, 
 	}
 	vouch := func(r *http.Request, body []byte) error { return channel.Vouch(auth.AsNode(r), body) }
 	peers := peer.NewClient(rt, cfg.APIToken, vouch, n.log)
-	return &membership{peers: peers, rt: rt, channel: channel, home: newHome(n, shared, peers, info)}, nil
+	return &membership{shared: shared, peers: peers, rt: rt, channel: channel, home: newHome(n, shared, peers, info)}, nil
 }
 
 // keyStore is where the nodes have their key, and the clock that they share.
@@ -99,7 +100,7 @@ func (m *membership) connect(n *Node, info store.Info) {
 	h := n.engine.Handler()
 	address := n.advertised()
 	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
-		Store: n.store.(store.Cluster), Owner: reborn{n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: m.peers.Blind, Look: func() cluster.Compare { return n.past.Look() }, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
+		Store: m.shared, Owner: reborn{n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: m.peers.Blind, Look: func() cluster.Compare { return n.past.Look() }, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
 		Self: store.Member{Handler: h.ID, UUID: n.life, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Known,
 			Slots: int32(n.cfg.Slots), Started: h.Started, Traits: traitsOf(n.cfg)},
 		Used: func() dag.Need { _, used := n.engine.Room(); return used },
@@ -155,8 +156,8 @@ type town struct {
 }
 
 func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
-	c, ok := st.(store.Cluster)
-	if !ok {
+	c := store.Can(st).Cluster
+	if c == nil {
 		return neighbours{logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}
 	}
 	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}

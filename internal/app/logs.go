@@ -24,7 +24,7 @@ func openLogs(cfg *config.Config, st store.Store) (logs.Store, error) {
 		}
 		return logs.Folder{Path: cfg.Logs}, nil
 	}
-	if rows, ok := st.(store.Logs); ok {
+	if rows := store.Can(st).Logs; rows != nil {
 		return logs.NewDatabase(rows, logs.KeepDefault), nil
 	}
 	return nil, nil

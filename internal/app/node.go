@@ -483,7 +483,7 @@ func (n *Node) stranded(err error) error {
 // ended returns a channel that is closed when the store has failed for good. On an idle server the engine
 // may not notice that for hours.
 func ended(st store.Store) <-chan struct{} {
-	if m, ok := st.(store.Mortal); ok {
+	if m := store.Can(st).Mortal; m != nil {
 		return m.Lost()
 	}
 	return nil

@@ -39,14 +39,11 @@ func findOthers(ctx context.Context, n *Node, info store.Info) (err error) {
 // newSolo reads the workers that an earlier process of the node has left. It returns nil if the store is
 // that of a cluster.
 func newSolo(ctx context.Context, n *Node, info store.Info) (*solo, error) {
-	if _, shared := n.store.(store.Cluster); shared {
+	can := store.Can(n.store)
+	if can.Cluster != nil || can.Workers == nil {
 		return nil, nil
 	}
-	rows, ok := n.store.(store.Workers)
-	if !ok {
-		return nil, nil
-	}
-	alone, err := cluster.NewAlone(ctx, rows)
+	alone, err := cluster.NewAlone(ctx, can.Workers)
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", n.cfg.DBName(), err)
 	}

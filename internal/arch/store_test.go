@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -70,4 +71,52 @@ func flattened(declared map[string]*ast.InterfaceType, name string) (n int) {
 		}
 	}
 	return n
+}
+
+// TestCapabilities: only store.Can looks for the parts of a store by type, so one struct says what an engine
+// can do.
+func TestCapabilities(t *testing.T) {
+	parts := map[string]bool{}
+	goFiles(t, func(dir, file string) {
+		if dir != "internal/store" || filepath.Base(file) != "can.go" {
+			return
+		}
+		for _, assertion := range assertions(t, file) {
+			if id, ok := assertion.Type.(*ast.Ident); ok {
+				parts[id.Name] = true
+			}
+		}
+	})
+	if len(parts) == 0 {
+		t.Fatal("store.Can finds no part")
+	}
+	goFiles(t, func(dir, file string) {
+		if strings.HasSuffix(file, "_test.go") || dir == "internal/store" || dir == "internal/store/storetest" {
+			return
+		}
+		for _, assertion := range assertions(t, file) {
+			sel, ok := assertion.Type.(*ast.SelectorExpr)
+			if !ok {
+				continue
+			}
+			if pkg, ok := sel.X.(*ast.Ident); ok && pkg.Name == "store" && parts[sel.Sel.Name] {
+				t.Errorf("%s looks for store.%s by type: use store.Can", file, sel.Sel.Name)
+			}
+		}
+	})
+}
+
+func assertions(t *testing.T, file string) (all []*ast.TypeAssertExpr) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if a, ok := n.(*ast.TypeAssertExpr); ok && a.Type != nil {
+			all = append(all, a)
+		}
+		return true
+	})
+	return all
 }

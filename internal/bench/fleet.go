@@ -26,8 +26,8 @@ type target struct {
 // own makes the schedulers of a shared database members, which take their parts of the shards.
 func (f fleet) own(ctx context.Context) error {
 	for i, b := range f {
-		cluster, is := b.store.(store.Cluster)
-		if !is {
+		cluster := store.Can(b.store).Cluster
+		if cluster == nil {
 			return nil
 		}
 		info, err := b.store.Info(ctx)
@@ -95,7 +95,7 @@ func (f fleet) stop() (err error) {
 
 // peers returns the peers of an engine over a store. It returns nil if the store is for one node.
 func peers(st store.Store) engine.Peers {
-	if _, ok := st.(store.Cluster); ok {
+	if store.Can(st).Cluster != nil {
 		return strangers{}
 	}
 	return nil

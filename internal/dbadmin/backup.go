@@ -92,7 +92,10 @@ func copyOut(ctx context.Context, cfg *config.Config, path string) error {
 	}
 	var r CopyResult
 	r.From, r.To = cfg.DBName(), path
-	err = r.move(ctx, src.(store.Portable), dst, CopyOptions{})
+	rows, err := portable(cfg, src)
+	if err == nil {
+		err = r.move(ctx, rows, dst, CopyOptions{})
+	}
 	return errors.Join(err, dst.Close())
 }
 

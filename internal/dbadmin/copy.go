@@ -75,12 +75,16 @@ func Copy(ctx context.Context, cfg *config.Config, from, to string, o CopyOption
 		return res, err
 	}
 	defer src.Close()
+	rows, err := portable(source, src)
+	if err != nil {
+		return res, err
+	}
 	dst, discard, err := openTarget(ctx, target)
 	if err != nil {
 		return res, err
 	}
 	defer dst.Close()
-	watched := watchedSource{Portable: src.(store.Portable), check: func() error { return nobodyWorks(ctx, source, src) }}
+	watched := watchedSource{Portable: rows, check: func() error { return nobodyWorks(ctx, source, src) }}
 	if err := errors.Join(watched.check(), nobodyWorks(ctx, target, dst)); err != nil {
 		discard()
 		return res, err
@@ -151,13 +155,28 @@ func (w watchedSource) Export(ctx context.Context, to store.Rows) error {
 	return w.check()
 }
 
+// errNotPortable says that the engine of a database cannot copy it as a whole.
+var errNotPortable = errors.New("this kind of database cannot be copied")
+
+// portable returns the part of a store that copies it.
+func portable(cfg *config.Config, st store.Store) (store.Portable, error) {
+	if p := store.Can(st).Portable; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("copy %s: %w", cfg.DBName(), errNotPortable)
+}
+
 // move copies the rows.
 func (r *CopyResult) move(ctx context.Context, src store.Portable, dst store.Store, o CopyOptions) error {
 	info, err := dst.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("database %s: %w", r.To, err)
 	}
-	rep, err := transfer.Copy(ctx, src, dst.(store.Portable), transfer.Options{Shards: info.Shards, LeaveOut: o.LeaveOut, Forward: engine.Forward, Progress: o.Progress})
+	to := store.Can(dst).Portable
+	if to == nil {
+		return fmt.Errorf("copy to %s: %w", r.To, errNotPortable)
+	}
+	rep, err := transfer.Copy(ctx, src, to, transfer.Options{Shards: info.Shards, LeaveOut: o.LeaveOut, Forward: engine.Forward, Progress: o.Progress})
 	r.Rows, r.LeftOut, r.FromShards, r.ToShards = rep.Rows, rep.LeftOut, rep.From, rep.To
 	r.Bad = append(r.Bad, rep.Bad...)
 	switch {
@@ -168,7 +187,7 @@ func (r *CopyResult) move(ctx context.Context, src store.Portable, dst store.Sto
 	case err != nil:
 		return fmt.Errorf("copy %s to %s: %w", r.From, r.To, err)
 	}
-	r.Runs, err = dst.(store.Portable).RunStates(ctx)
+	r.Runs, err = to.RunStates(ctx)
 	return err
 }
 
@@ -229,9 +248,7 @@ func (c counted) Scan(ctx context.Context, see func(store.RunRecord, []dag.Event
 
 // Check passes on the checks that the store makes of itself.
 func (c counted) Check(ctx context.Context) ([]string, error) {
-	if inner, ok := c.Store.(interface {
-		Check(ctx context.Context) ([]string, error)
-	}); ok {
+	if inner := store.Can(c.Store).Checker; inner != nil {
 		return inner.Check(ctx)
 	}
 	return nil, nil

@@ -94,7 +94,7 @@ func ReadStatus(ctx context.Context, cfg *config.Config) (Status, error) {
 		return s, named(cfg, err)
 	}
 	s.Location, s.Cluster, s.Bytes, s.Shards = info.Location, info.Cluster, info.Bytes, info.Shards
-	if p, ok := st.(store.Portable); ok {
+	if p := store.Can(st).Portable; p != nil {
 		if s.Runs, err = p.RunStates(ctx); err != nil {
 			return s, named(cfg, err)
 		}
@@ -103,8 +103,8 @@ func ReadStatus(ctx context.Context, cfg *config.Config) (Status, error) {
 }
 
 func (s *Status) members(ctx context.Context, st store.Store) error {
-	c, ok := st.(store.Cluster)
-	if !ok {
+	c := store.Can(st).Cluster
+	if c == nil {
 		return nil
 	}
 	members, shards, err := c.Members(ctx)
@@ -154,7 +154,7 @@ func Migrate(ctx context.Context, cfg *config.Config) (Migration, error) {
 	if err != nil {
 		return m, err
 	}
-	if c, ok := st.(store.Cluster); ok {
+	if c := store.Can(st).Cluster; c != nil {
 		_, err = c.Rise(ctx)
 	}
 	info, bad := st.Info(ctx)
@@ -168,8 +168,8 @@ var ErrInUse = errors.New("the database is in use")
 
 // nobodyWorks finds out whether a node works on an open database. Only members of a cluster can be found.
 func nobodyWorks(ctx context.Context, cfg *config.Config, st store.Store) error {
-	c, ok := st.(store.Cluster)
-	if !ok {
+	c := store.Can(st).Cluster
+	if c == nil {
 		return nil
 	}
 	members, _, err := c.Members(ctx)

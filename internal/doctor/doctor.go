@@ -103,13 +103,9 @@ func checkStore(ctx context.Context, cfg *config.Config) []Check {
 		info, e := db.Info(ctx)
 		c.Found = fmt.Sprintf("%s, format %d, %d MiB", cfg.DBName(), info.Format, info.Bytes>>20)
 		err = e
-		if tokens, ok := db.(store.Tokens); ok && err == nil {
-			more = append(more, checkTokens(ctx, tokens)...)
-		}
-		if secrets, ok := db.(store.Secrets); ok && err == nil {
-			more = append(more, checkSecretKey(ctx, cfg, secrets))
-		}
 		if err == nil {
+			more = append(more, checkTokens(ctx, db)...)
+			more = append(more, checkSecretKey(ctx, cfg, db))
 			more = append(more, checkPast(ctx, cfg, db), checkAudit(ctx, cfg, db), checkAlerts(ctx, db))
 			more = append(more, checkHooks(ctx, db)...)
 		}

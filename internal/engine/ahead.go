@@ -6,7 +6,6 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/host"
-	"skein.dev/skein/internal/store"
 )
 
 // While the store writes a large transaction, the writer makes the next one on top of the state in memory. It
@@ -70,7 +69,7 @@ func (w *writer) stage() {
 		return
 	}
 	b.Fences = w.fenced(b)
-	if s, can := w.e.cfg.Store.(store.Stager); can {
+	if s := w.e.can.Stager; s != nil {
 		s.Stage(b)
 	}
 	w.tx.staged = true
@@ -212,7 +211,7 @@ func (w *writer) arrive(f *flight) {
 
 // fold joins a flight that failed and the transactions that were made since: none of these was sent.
 func (w *writer) fold(f *flight) {
-	if s, can := w.e.cfg.Store.(store.Stager); can { // later transactions are made again, perhaps under the same number
+	if s := w.e.can.Stager; s != nil { // later transactions are made again, perhaps under the same number
 		s.Unstage()
 	}
 	made := w.tx

@@ -104,6 +104,7 @@ type Engine struct {
 	host      host.Host
 	log       *slog.Logger
 	store     store.Store
+	can       store.Capabilities            // of the store
 	handler   atomic.Pointer[store.Handler] // of this life
 	graphs    *inspect.Graphs
 	directory directory
@@ -206,7 +207,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, errkind.FromStore("read the database", err)
 	}
-	e := &Engine{cfg: cfg, host: cfg.Host, log: cfg.Log, ready: make(chan struct{}), pulse: newPulse(cfg.Host)}
+	e := &Engine{cfg: cfg, host: cfg.Host, log: cfg.Log, ready: make(chan struct{}), pulse: newPulse(cfg.Host), can: store.Can(cfg.Store)}
 	e.handler.Store(&h)
 	watch := &stopwatch{Store: cfg.Store, host: cfg.Host}
 	e.store, e.stats.store = watch, watch.prober()
@@ -216,8 +217,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		e.shards = append(e.shards, dag.ShardID(i))
 	}
 	if cfg.Peers != nil {
-		var ok bool
-		if e.cluster, ok = cfg.Store.(store.Cluster); !ok {
+		if e.cluster = e.can.Cluster; e.cluster == nil {
 			return nil, fmt.Errorf("engine: a store of kind %s is for one node", info.Engine)
 		}
 	}

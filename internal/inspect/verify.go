@@ -22,11 +22,6 @@ type Violation struct {
 // violationsMax bounds a report: one bug can be in every row.
 const violationsMax = 1000
 
-// checker is a store that can check its own redundancy (lists, indexes).
-type checker interface {
-	Check(ctx context.Context) ([]string, error)
-}
-
 // Verify recounts every invariant from the base tables, in one read snapshot, while nodes run. It trusts no
 // derived value that it can compute itself.
 func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violation, error) {
@@ -49,7 +44,7 @@ func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violat
 	for _, line := range incidents {
 		v.found = append(v.found, Violation{Rule: "alerts", What: line})
 	}
-	if c, ok := st.(checker); ok {
+	if c := store.Can(st).Checker; c != nil {
 		lines, err := c.Check(ctx)
 		if err != nil {
 			return v.found, errkind.FromStore("check the store", err)

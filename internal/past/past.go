@@ -261,8 +261,8 @@ func (p *Past) Check(ctx context.Context) (back bool, err error) {
 
 // lineage compares the server's history with the position that was confirmed.
 func (p *Past) lineage(ctx context.Context) (back bool, err error) {
-	s, knows := p.cfg.Store.(store.Lined)
-	if !knows {
+	s := store.Can(p.cfg.Store).Lined
+	if s == nil {
 		return false, nil
 	}
 	// A commit that is confirmed before the reading was confirmed on the timeline of reach or on an earlier

@@ -135,15 +135,14 @@ type turn struct {
 
 // New returns a Cleaner that has deleted nothing yet.
 func New(cfg Config) *Cleaner {
-	rows, _ := cfg.Store.(store.Retention)
-	return &Cleaner{cfg: cfg, rows: rows, limit: forgetRunsMin, rules: map[dag.WorkflowID]rule{}, turns: map[dag.WorkflowID]turn{}, stray: map[string]string{}}
+	return &Cleaner{cfg: cfg, rows: store.Can(cfg.Store).Retention, limit: forgetRunsMin, rules: map[dag.WorkflowID]rule{}, turns: map[dag.WorkflowID]turn{}, stray: map[string]string{}}
 }
 
 // upgrade lets the store complete the work that a migration has begun. It pauses between two steps for as
 // long as a step took, and for at least upgradeRest, because another node may do the same work.
 func (c *Cleaner) upgrade(ctx context.Context) {
-	st, ok := c.cfg.Store.(store.Upgrader)
-	if !ok || c.cfg.ByHand() {
+	st := store.Can(c.cfg.Store).Upgrader
+	if st == nil || c.cfg.ByHand() {
 		return
 	}
 	for ctx.Err() == nil {

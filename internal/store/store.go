@@ -359,7 +359,7 @@ type Catalog interface {
 }
 
 // Store keeps the rows. All methods may be called from any goroutine. Commit is called by one goroutine per
-// writer and has one transaction in flight.
+// writer and has one transaction in flight. Capabilities has the parts that not every engine has.
 //
 // For all methods:
 //

@@ -1,0 +1,41 @@
+package store
+
+import "context"
+
+// Checker is a store that can compare its own structures (lists, counts, indexes) with the rows that they are
+// made of.
+type Checker interface {
+	// Check returns the differences, in words. It reads everything.
+	Check(ctx context.Context) ([]string, error)
+}
+
+// Capabilities holds the parts of a store that not every engine has. A nil field says that this store does
+// not have the part.
+type Capabilities struct {
+	Workers   Workers   // it lists the workers of its nodes
+	Cluster   Cluster   // several nodes can share it
+	Stager    Stager    // it writes a transaction ahead
+	Mortal    Mortal    // it can fail permanently before it is closed
+	Upgrader  Upgrader  // it completes migrations while it is used
+	Lined     Lined     // it knows the history of its server
+	Portable  Portable  // it can be copied as a whole
+	Retention Retention // it deletes by age and number
+	Logs      Logs      // it keeps the output of attempts
+	Checker   Checker
+}
+
+// Can returns the capabilities of a store. This is the only place that looks for them by type, so a wrapper
+// that embeds only Store has none of them.
+func Can(s any) (c Capabilities) {
+	c.Workers, _ = s.(Workers)
+	c.Cluster, _ = s.(Cluster)
+	c.Stager, _ = s.(Stager)
+	c.Mortal, _ = s.(Mortal)
+	c.Upgrader, _ = s.(Upgrader)
+	c.Lined, _ = s.(Lined)
+	c.Portable, _ = s.(Portable)
+	c.Retention, _ = s.(Retention)
+	c.Logs, _ = s.(Logs)
+	c.Checker, _ = s.(Checker)
+	return c
+}
