@@ -95,6 +95,30 @@ type AlertChannel struct {
 // AlertChannelsMax bounds the channels of a database.
 const AlertChannelsMax = 1000
 
+// Silence is a time in which the incidents that it matches are not told.
+type Silence struct {
+	ID        uuid.UUID
+	Namespace string // "": any
+	Workflow  string // its name; "": any
+	Rule      string // "": any
+	Until     dag.Micros
+	By        string
+	Reason    string
+	Created   dag.Micros
+}
+
+const (
+	// SilencesMax bounds the silences of a database, those that are over included.
+	SilencesMax = 200
+	// SilencesKept is the time for which a silence that is over is kept.
+	SilencesKept = 7 * 24 * time.Hour
+)
+
+// Matches reports whether a silence is about a rule of a workflow.
+func (s *Silence) Matches(namespace, workflow, rule string) bool {
+	return (s.Namespace == "" || s.Namespace == namespace) && (s.Workflow == "" || s.Workflow == workflow) && (s.Rule == "" || s.Rule == rule)
+}
+
 // ChannelKey names a channel.
 type ChannelKey struct{ Namespace, Name string }
 
@@ -149,10 +173,21 @@ type Alerts interface {
 	// AlertChannels lists all by namespace and name.
 	AlertChannels(ctx context.Context) ([]AlertChannel, error)
 
+	// PutSilence adds a silence. The store sets Created. It deletes old silences that are over: those that were
+	// over for SilencesKept, and all of them if there are SilencesMax silences. It returns ErrRefused if there
+	// are still as many.
+	PutSilence(ctx context.Context, s Silence) (Silence, error)
+	// EndSilence ends a silence now. It returns ErrNotFound if there is none that is not over.
+	EndSilence(ctx context.Context, id uuid.UUID) (Silence, error)
+	// Silences lists all, the newest first.
+	Silences(ctx context.Context) ([]Silence, error)
+
 	// OpenIncidents lists the incidents of a shard that are not over by ID, those after the given ID.
 	OpenIncidents(ctx context.Context, shard dag.ShardID, after uuid.UUID, limit int) ([]Incident, error)
 	// Incident returns an incident, or ErrNotFound.
 	Incident(ctx context.Context, id uuid.UUID) (Incident, error)
+	// LastIncident returns the newest incident of a rule, or ErrNotFound.
+	LastIncident(ctx context.Context, workflow dag.WorkflowID, rule string) (Incident, error)
 	// Incidents lists incidents for people.
 	Incidents(ctx context.Context, q IncidentQuery) ([]Incident, error)
 	// Notices lists the notices of an incident by Seq and channel.

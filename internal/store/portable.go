@@ -80,6 +80,7 @@ func Tables() []*Table {
 		table("incident", "id id, shard i4, workflow i8, namespace t, rule t, state t, revision i8, created i8, modified i8, ended i8, data b"),
 		table("notice", "incident id, seq i4, channel t, namespace t, shard i4, workflow i8, state t, tries i4, due i8, created i8, ended i8, error t, data b"),
 		table("connection", "namespace t, name t, version i8, data b, actor t, created i8, modified i8"),
+		table("alert_silence", "id id, namespace t, workflow t, rule t, until i8, created i8, actor t, reason t"),
 		table("line", "line t, level i4, asked i8, run id, kept i4"),
 	}
 }

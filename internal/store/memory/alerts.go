@@ -22,6 +22,7 @@ type alerts struct {
 	channels  []store.AlertChannel // by namespace and name
 	incidents []store.Incident     // by ID
 	notices   []store.Notice       // by incident, seq and channel
+	silences  []store.Silence
 }
 
 func compareAlertChannels(a, b store.AlertChannel) int {

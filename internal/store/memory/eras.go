@@ -73,7 +73,7 @@ func GoBack(s *Store, to *Saved) {
 	s.schedules, s.rights.is, s.sessions.all = is.schedules, is.rights.is, is.sessions.all
 	s.secrets.key, s.secrets.all = is.secrets.key, is.secrets.all
 	s.audits.all, s.audits.tree = is.audits.all, is.audits.tree
-	s.channels, s.incidents, s.notices = is.channels, is.incidents, is.notices
+	s.channels, s.incidents, s.notices, s.silences = is.channels, is.incidents, is.notices, is.silences
 }
 
 // copied returns a store with the same rows. The bytes behind rows are shared, because they are never changed
@@ -86,7 +86,7 @@ func copied(s *Store) *Store {
 		classes: maps.Clone(s.classes), schedules: schedules{triggers: maps.Clone(s.triggers), ledger: eachCloned(s.ledger),
 			backfills: maps.Clone(s.backfills), backfillRuns: eachCloned(s.backfillRuns)}, rights: rights{is: s.rights.is}, sessions: sessions{all: slices.Clone(s.sessions.all)},
 		secrets: secrets{key: s.secrets.key, all: slices.Clone(s.secrets.all)}, audits: audits{all: slices.Clone(s.audits.all), tree: s.audits.tree},
-		alerts:      alerts{channels: slices.Clone(s.channels), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices)},
+		alerts:      alerts{channels: slices.Clone(s.channels), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices), silences: slices.Clone(s.silences)},
 		connections: connections{all: slices.Clone(s.connections.all)}}
 	for _, list := range s.active {
 		c.active = append(c.active, slices.Clone(list))

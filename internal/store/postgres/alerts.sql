@@ -16,6 +16,28 @@ RETURNING namespace, name, version, data, actor, created, modified;
 -- name: alertChannels
 SELECT namespace, name, version, data, actor, created, modified FROM alert_channel ORDER BY namespace, name;
 
+-- name: expireSilences
+DELETE FROM alert_silence d USING (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+WHERE d.until <= clock.now AND (d.until <= clock.now - $1::bigint OR (SELECT count(*) FROM alert_silence) >= $2::bigint);
+
+-- name: putSilence
+INSERT INTO alert_silence (id, namespace, workflow, rule, until, created, actor, reason)
+SELECT $1, $2, $3, $4, $5, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $6, $7
+WHERE (SELECT count(*) FROM alert_silence) < $8::bigint
+RETURNING id, namespace, workflow, rule, until, created, actor, reason;
+
+-- name: endSilence
+UPDATE alert_silence SET until = clock.now FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+WHERE id = $1 AND until > clock.now
+RETURNING id, namespace, workflow, rule, until, created, actor, reason;
+
+-- name: silences
+SELECT id, namespace, workflow, rule, until, created, actor, reason FROM alert_silence ORDER BY created DESC, id DESC;
+
+-- name: lastIncident
+SELECT id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data FROM incident
+WHERE workflow = $1 AND rule = $2 ORDER BY created DESC, id DESC LIMIT 1;
+
 -- name: insertIncident
 INSERT INTO incident (id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);

@@ -3,6 +3,13 @@
 -- name: alertChannels
 SELECT namespace, name, version, data, actor, created, modified FROM alert_channel ORDER BY namespace, name;
 
+-- name: silences
+SELECT id, namespace, workflow, rule, until, created, actor, reason FROM alert_silence ORDER BY created DESC, id DESC;
+
+-- name: lastIncident
+SELECT id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data FROM incident
+WHERE workflow = ?1 AND rule = ?2 ORDER BY created DESC, id DESC LIMIT 1;
+
 -- name: openIncidents
 SELECT id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data FROM incident
 WHERE ended = 0 AND shard = ?1 AND id > ?2 ORDER BY id LIMIT +?3;

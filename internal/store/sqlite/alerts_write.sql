@@ -9,6 +9,16 @@ ON CONFLICT (namespace, name) DO UPDATE SET version = excluded.version, data = e
 -- name: dropAlertChannel
 DELETE FROM alert_channel WHERE namespace = ?1 AND name = ?2;
 
+-- name: expireSilences
+DELETE FROM alert_silence WHERE until <= ?1 AND (until <= ?1 - ?2 OR (SELECT count(*) FROM alert_silence) >= ?3);
+
+-- name: putSilence
+INSERT INTO alert_silence (id, namespace, workflow, rule, until, created, actor, reason)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE (SELECT count(*) FROM alert_silence) < ?9;
+
+-- name: endSilence
+UPDATE alert_silence SET until = ?2 WHERE id = ?1 AND until > ?2;
+
 -- name: insertIncident
 INSERT INTO incident (id, shard, workflow, namespace, rule, state, revision, created, modified, ended, data)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);

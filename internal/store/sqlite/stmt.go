@@ -208,6 +208,9 @@ type writeStmts struct {
 	putAlertChannel                *stmt
 	dropAlertChannel               *stmt
 	putConnection, dropConnection  *stmt
+	expireSilences                 *stmt
+	putSilence                     *stmt
+	endSilence                     *stmt
 	insertIncident, updateIncident *stmt
 	insertNotice, noteNotice       *stmt
 	endedIncidents, expireNotices  *stmt
@@ -267,6 +270,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertAudit", &w.insertAudit}, {"indexAudit", &w.indexAudit}, {"moveAuditTree", &w.moveAuditTree}, {"dropAudit", &w.dropAudit},
 		{"putConnection", &w.putConnection}, {"dropConnection", &w.dropConnection},
 		{"putAlertChannel", &w.putAlertChannel}, {"dropAlertChannel", &w.dropAlertChannel},
+		{"expireSilences", &w.expireSilences}, {"putSilence", &w.putSilence}, {"endSilence", &w.endSilence},
 		{"insertIncident", &w.insertIncident}, {"updateIncident", &w.updateIncident}, {"insertNotice", &w.insertNotice}, {"noteNotice", &w.noteNotice},
 		{"endedIncidents", &w.endedIncidents}, {"expireNotices", &w.expireNotices}, {"expireIncident", &w.expireIncident},
 	} {

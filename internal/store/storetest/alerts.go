@@ -22,6 +22,9 @@ func alerts() []check {
 		{"a call of a notice is recorded once", noticeNoted},
 		{"channels that take nothing are named", troubles},
 		{"incidents that are over are deleted with their notices", incidentsExpire},
+		{"the newest incident of a rule is found", lastIncident},
+		{"a silence ends once", silenceEnds},
+		{"silences are bounded, and old ones go first", silencesBounded},
 	}
 }
 
