@@ -98,3 +98,35 @@ func (a Alerts) TestChannel(ctx context.Context, namespace, name string) (is api
 	_, err = a.c.do(ctx, k, &is)
 	return is, err
 }
+
+// Silences lists a page of silences, newest first. With all, those that are over are listed as well.
+func (a Alerts) Silences(ctx context.Context, namespace string, all bool, cursor string, limit int) (page api.List[api.Silence], err error) {
+	k := newCall(http.MethodGet, nil, "silences")
+	if k.query = pageQuery(cursor, limit); k.query == nil {
+		k.query = url.Values{}
+	}
+	if namespace != "" {
+		k.query.Set("namespace", namespace)
+	}
+	if all {
+		k.query.Set("all", "true")
+	}
+	_, err = a.c.do(ctx, k, &page)
+	return page, err
+}
+
+// Silence keeps new alerts of a namespace back for a time. The namespace * stands for all.
+func (a Alerts) Silence(ctx context.Context, namespace string, r api.SilenceRequest) (is api.Silence, err error) {
+	k := newCall(http.MethodPost, nil, "silences", namespace)
+	k.body = r
+	_, err = a.c.do(ctx, k, &is)
+	return is, err
+}
+
+// EndSilence ends a silence early.
+func (a Alerts) EndSilence(ctx context.Context, namespace, id string) (is api.Silence, err error) {
+	k := newCall(http.MethodPost, nil, "silences", namespace, id)
+	k.verb = "end"
+	_, err = a.c.do(ctx, k, &is)
+	return is, err
+}

@@ -24,6 +24,7 @@ Slack, mail, a program or the log.`,
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(alertListCmd(c), alertGetCmd(c), alertChangeCmd(c, false), alertChangeCmd(c, true),
+		alertSilenceCmd(c), alertSilencesCmd(c), alertUnsilenceCmd(c),
 		alertApplyCmd(c), alertChannelsCmd(c), alertDeleteChannelCmd(c), alertTestCmd(c))
 	return cmd
 }

@@ -21,7 +21,10 @@ type Happening struct {
 	Message  string     `json:"message,omitempty"`
 	At       dag.Micros `json:"at"`
 	Instants int64      `json:"instants,omitempty"` // of a trigger that it stands for, if there are several
+	Due      dag.Micros `json:"due,omitempty"`      // the deadline that was passed, or will be
 	Success  bool       `json:"-"`                  // it resolves incidents
+	Over     bool       `json:"-"`                  // the run has ended
+	Course   Course     `json:"-"`                  // of the run, or of the instant that has none
 	ID       uuid.UUID  `json:"-"`                  // for an incident that it opens
 	Of       Subject    `json:"-"`
 }
@@ -55,6 +58,14 @@ type Detail struct {
 	OpenedAt     dag.Micros `json:"opened_at,omitempty"` // 0: no channel was notified
 	Acknowledged *Word      `json:"acknowledged,omitempty"`
 	Resolved     *Word      `json:"resolved,omitempty"`
+	Late         *Lateness  `json:"late,omitempty"` // of a rule that watches the time of runs
+	// Silenced is the silence in which it opened. While Seq is 0, no channel was notified.
+	Silenced *Silenced `json:"silenced,omitempty"`
+	// ToldAt is the time of the first notice. EscalateAt is the time of the next escalation; 0: there is none.
+	// Escalated has the escalations so far.
+	ToldAt     dag.Micros  `json:"told_at,omitempty"`
+	EscalateAt dag.Micros  `json:"escalate_at,omitempty"`
+	Escalated  []Escalated `json:"escalated,omitempty"`
 }
 
 // Word is a change by a person or by an event.
@@ -79,6 +90,7 @@ const (
 	KindOpened   = "opened"
 	KindResolved = "resolved"
 	KindEvent    = "event" // an incident that was over at once: each, or a success
+	KindEscalate = "escalated"
 	KindTest     = "test"
 )
 
@@ -107,5 +119,8 @@ func (n *Incident) put(state string, at dag.Micros) {
 	if store.IncidentOver(state) {
 		n.Ended = at
 	}
-	n.Data, _ = json.Marshal(&n.Detail) // texts and numbers have a form
+	n.stored()
 }
+
+// stored makes Data of Detail.
+func (n *Incident) stored() { n.Data, _ = json.Marshal(&n.Detail) } // texts and numbers have a form

@@ -18,6 +18,8 @@ const (
 	Skipped   Event = "skipped"   // a run ended without a start
 	Missed    Event = "missed"    // an instant of a trigger has no run, or its run began too late and was skipped
 	Succeeded Event = "succeeded" // a run succeeded; it also resolves incidents
+	Late      Event = "late"      // a run or an instant has passed its deadline
+	Slow      Event = "slow"      // a run takes longer than usual
 )
 
 // Rule is a rule of a workflow, in the form of the stored definition.
@@ -30,6 +32,11 @@ type Rule struct {
 	Each     bool     `json:"each,omitempty"`   // every event is an incident of its own, which is over at once
 	Origin   []string `json:"origin,omitempty"` // of the runs; none: all but backfills
 	Message  string   `json:"message,omitempty"`
+	// A rule with one of these watches the time of runs, and On is [late] or [slow].
+	Deadline *Deadline `json:"deadline,omitempty"`
+	Than     *Than     `json:"than,omitempty"`
+	// Escalate has further channels, unless the incident is acknowledged or over by then, the earliest first.
+	Escalate []Rung `json:"escalate,omitempty"`
 }
 
 // Rules reads the rules of a stored definition.
@@ -43,14 +50,19 @@ func Rules(def []byte) ([]Rule, error) {
 	if err := json.Unmarshal(def, &d); err != nil {
 		return nil, fmt.Errorf("alerts of a definition: %w", err)
 	}
+	for i := range d.Alerts {
+		if err := d.Alerts[i].ready(); err != nil {
+			return nil, err
+		}
+	}
 	return d.Alerts, nil
 }
 
 // watches reports whether the rule is about an event of runs of an origin.
-func (r *Rule) watches(e Event, o dag.Origin) bool { return r.covers(o) && slices.Contains(r.On, e) }
+func (r *Rule) watches(e Event, o dag.Origin) bool { return r.Covers(o) && slices.Contains(r.On, e) }
 
-// covers reports whether the rule is about runs of an origin.
-func (r *Rule) covers(o dag.Origin) bool {
+// Covers reports whether the rule is about runs of an origin.
+func (r *Rule) Covers(o dag.Origin) bool {
 	if len(r.Origin) == 0 {
 		return o != dag.OriginBackfill
 	}

@@ -19,7 +19,7 @@ type Change struct {
 // not changed.
 func Step(r *Rule, is *Incident, h *Happening) Change {
 	switch {
-	case !r.covers(h.Origin):
+	case !r.Covers(h.Origin):
 		return Change{}
 	case h.Success && is != nil:
 		return Close(is, Word{Run: h.Run, At: h.At})
@@ -62,22 +62,32 @@ func (r *Rule) opened(n *Incident, h *Happening) Change {
 		n.put(store.IncidentCounting, h.At)
 		return Change{Incident: n}
 	}
+	return r.open(n, h)
+}
+
+// open opens an incident.
+func (r *Rule) open(n *Incident, h *Happening) Change {
 	n.Detail.OpenedAt = h.At
+	r.climbs(n, h.At)
 	return n.told(KindOpened, store.IncidentOpen, h.At)
 }
 
 // told makes the transition to a state, with the notices of it.
 func (n *Incident) told(kind, state string, at dag.Micros) Change {
 	n.Detail.Seq++
-	n.put(state, at)
 	d := &n.Detail
+	if store.IncidentOver(state) {
+		d.EscalateAt = 0
+	}
+	n.put(state, at)
 	body := Notice{Kind: kind, Incident: n.ID.String(), Seq: d.Seq, Namespace: n.Namespace, Workflow: d.Name, Rule: n.Rule, Severity: d.Severity,
 		Message: d.Message, Event: d.Last, Count: d.Count, At: at, OpenedAt: d.OpenedAt, ResolvedBy: d.Resolved}
 	body.Text = body.line()
 	data, _ := json.Marshal(&body) // texts and numbers have a form
 	c := Change{Incident: n}
-	for i, name := range d.To {
-		if slices.Contains(d.To[:i], name) {
+	to := d.channels(d.Seq)
+	for i, name := range to {
+		if slices.Contains(to[:i], name) {
 			continue
 		}
 		c.Notices = append(c.Notices, store.Notice{Incident: n.ID, Seq: d.Seq, Channel: name, Namespace: n.Namespace, Shard: n.Shard, Workflow: n.Workflow,
@@ -101,6 +111,12 @@ func (b *Notice) line() string {
 	}
 	text := ""
 	switch h := &b.Event; {
+	case h.Event == Late && h.Run == "":
+		text = fmt.Sprintf("%s: trigger %s is late", name, h.Trigger)
+	case h.Event == Late:
+		text = fmt.Sprintf("%s: run %s is late", name, h.Run)
+	case h.Event == Slow:
+		text = fmt.Sprintf("%s: run %s takes longer than usual", name, h.Run)
 	case h.Event == Missed && h.Instants > 1:
 		text = fmt.Sprintf("%s: trigger %s missed %d instants", name, h.Trigger, h.Instants)
 	case h.Event == Missed && h.Run == "":
@@ -113,10 +129,21 @@ func (b *Notice) line() string {
 	if b.Event.Message != "" {
 		text += ": " + b.Event.Message
 	}
+	if b.Kind == KindEscalate {
+		text += " (not acknowledged)"
+	}
 	if b.Count > 1 && b.Event.Instants <= 1 {
-		text += fmt.Sprintf(" (%d in a row)", b.Count)
+		text += fmt.Sprintf(b.counted(), b.Count)
 	}
 	return text
+}
+
+// counted says what the count of an incident counts.
+func (b *Notice) counted() string {
+	if b.Event.Event == Late || b.Event.Event == Slow {
+		return " (%d since then)"
+	}
+	return " (%d in a row)"
 }
 
 // Close ends an incident that is not over. One that no channel was notified of passes without a notice.
@@ -125,6 +152,10 @@ func Close(is *Incident, why Word) Change {
 	next.Detail.Resolved = &why
 	if is.State == store.IncidentCounting {
 		next.put(store.IncidentPassed, why.At)
+		return Change{Incident: &next}
+	}
+	if is.Detail.Silenced != nil && is.Detail.Seq == 0 { // no channel knows of it
+		next.put(store.IncidentResolved, why.At)
 		return Change{Incident: &next}
 	}
 	return next.told(KindResolved, store.IncidentResolved, why.At)

@@ -76,12 +76,11 @@ func verified(ctx context.Context, st store.Alerts, row *store.Incident) (string
 	switch {
 	case store.IncidentOver(n.State) != (n.Ended != 0):
 		return fmt.Sprintf("it is %s, and ended at %d", n.State, n.Ended), nil
-	case hidden != (d.OpenedAt == 0) || hidden != (d.Seq == 0):
+	case hidden != (d.OpenedAt == 0) || d.Silenced == nil && hidden != (d.Seq == 0):
 		return fmt.Sprintf("it is %s after %d transitions, and opened at %d", n.State, d.Seq, d.OpenedAt), nil
 	}
-	channels := slices.Compact(slices.Sorted(slices.Values(d.To)))
 	for seq := int32(1); seq <= d.Seq; seq++ {
-		for _, name := range channels {
+		for _, name := range d.channels(seq) {
 			if !slices.ContainsFunc(told, func(t store.Notice) bool { return t.Seq == seq && t.Channel == name }) {
 				return fmt.Sprintf("transition %d has no notice for channel %s", seq, name), nil
 			}

@@ -189,6 +189,12 @@ func TestAuditedRoutes(t *testing.T) {
 	check("PUT /connections/{ns}/{name}", "/connections/default/crm", `{"config":{"http":{"url":"http://127.0.0.1:9"}}}`)
 	check("POST /connections/{ns}/{name}:test", "/connections/default/crm:test", "")
 	check("DELETE /connections/{ns}/{name}", "/connections/default/crm", "")
+	check("POST /silences/{ns}", "/silences/default", `{"seconds":60,"reason":"r"}`)
+	var quiet api.List[api.Silence]
+	if err := json.Unmarshal([]byte(b.must("GET", "/silences", "")), &quiet); err != nil || len(quiet.Items) != 1 {
+		t.Fatalf("silences %+v, %v", quiet, err)
+	}
+	check("POST /silences/{ns}/{id}:end", "/silences/default/"+quiet.Items[0].ID+":end", "")
 	check("PUT /channels/{ns}/{name}", "/channels/default/ops", `{"config":{"log":{}}}`)
 	check("POST /channels/{ns}/{name}:test", "/channels/default/ops:test", "")
 	check("DELETE /channels/{ns}/{name}", "/channels/default/ops", "")

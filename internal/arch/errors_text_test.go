@@ -94,6 +94,7 @@ var logRemedies = map[string]string{
 	"cluster_stopped":            "`skein node start` when the work is done",
 	"commit_unknown":             "nothing, unless it repeats: then look at the database and the network",
 	"database_unreachable":       "start the database, or correct `db`",
+	"deadline_refused":           "look at the cause in the line; this process does not try the deadline again",
 	"declared_dead":              "look for a pause of the process, a full machine or a slow database; raise `lag` if it repeats",
 	"disk_full":                  "free space on the disk of the data folder",
 	"drain_ended":                "nothing; a longer `drain` gives running work more time",

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -25,12 +26,18 @@ type alerts struct {
 	open   map[dag.WorkflowID]map[string]*alert.Incident // by rule
 	loaded bool
 	rules  map[versionOf][]alert.Rule
+	times  lateness
+	// quiet are the silences of a moment ago.
+	quiet     []store.Silence
+	quietRead time.Time
 
 	read  func(def []byte) ([]alert.Rule, error) // nil: there are no alerts
 	defs  *definitions
 	store store.Store
 	newID func() uuid.UUID
 	log   *slog.Logger
+	clock func() dag.Micros
+	mono  func() time.Time
 	alertsCore
 }
 
@@ -40,6 +47,8 @@ type alertsCore interface {
 	held(dag.ShardID) *store.Fence
 	shards() []dag.ShardID
 	here(dag.ShardID) error
+	inMemory() map[dag.RunID]*dag.Run
+	broken(error)
 }
 
 type versionOf struct {
@@ -51,11 +60,15 @@ type versionOf struct {
 const incidentsPage = 1000
 
 func newAlerts(e *Engine, w *writer) alerts {
-	return alerts{read: e.cfg.Rules, defs: &w.defs, store: e.store, newID: e.host.ID, log: e.log, alertsCore: w}
+	clock := func() dag.Micros { return max(w.clock.now().Wall, w.schedule.due.clock()) }
+	return alerts{read: e.cfg.Rules, defs: &w.defs, store: e.store, newID: e.host.ID, log: e.log, clock: clock, mono: e.host.Now, alertsCore: w}
 }
 
 // forget drops the cache. The next transaction loads it.
-func (a *alerts) forget() { a.open, a.rules, a.loaded = nil, nil, false }
+func (a *alerts) forget() {
+	a.open, a.rules, a.loaded = nil, nil, false
+	a.times.forget()
+}
 
 // load reads the incidents that are not over, unless it has.
 func (a *alerts) load(ctx context.Context) error {
@@ -84,6 +97,10 @@ func (a *alerts) load(ctx context.Context) error {
 		}
 	}
 	a.loaded = true
+	if err := a.loadTimes(); err != nil {
+		a.loaded = false
+		return err
+	}
 	return nil
 }
 
@@ -102,12 +119,20 @@ func (a *alerts) note(n *alert.Incident) {
 	}
 }
 
-// write adds a change to the transaction being made.
+// write adds a change to the transaction being made. However often an incident changes in it, it has one row.
 func (a *alerts) write(c alert.Change) {
+	c.Silence(a.silences(), a.txn().now.Wall)
 	to := &a.txn().batch.AlertChanges
-	to.Incidents = append(to.Incidents, c.Incident.Incident)
+	if at, here := a.txn().incidents[c.Incident.ID]; here {
+		c.Incident.Revision = to.Incidents[at].Revision
+		to.Incidents[at] = c.Incident.Incident
+	} else {
+		a.txn().incidents[c.Incident.ID] = len(to.Incidents)
+		to.Incidents = append(to.Incidents, c.Incident.Incident)
+	}
 	to.Notices = append(to.Notices, c.Notices...)
 	a.note(c.Incident)
+	a.await(c.Incident)
 }
 
 // of returns the rules of the version that new runs of a workflow get.
@@ -160,7 +185,7 @@ func (a *alerts) keep(k versionOf, rules []alert.Rule) []alert.Rule {
 const workflowGone = "the workflow was deleted"
 
 // happen decides what an event means to the rules of a workflow.
-func (a *alerts) happen(wf *store.Workflow, h *alert.Happening) (all []alert.Change, err error) {
+func (a *alerts) happen(wf *store.Workflow, h *alert.Happening, about func(*alert.Rule) bool) (all []alert.Change, err error) {
 	if wf.State == store.WorkflowDeleted { // its runs continue, but no other run can resolve an incident that one of them opens
 		for _, name := range slices.Sorted(maps.Keys(a.open[wf.ID])) {
 			all = append(all, alert.Close(a.open[wf.ID][name], alert.Word{Reason: workflowGone, At: h.At}))
@@ -174,8 +199,20 @@ func (a *alerts) happen(wf *store.Workflow, h *alert.Happening) (all []alert.Cha
 	}
 	h.Of = alert.Subject{Shard: wf.Shard, Workflow: wf.ID, Namespace: wf.Namespace, Name: wf.Name}
 	for i := range rules {
+		if !about(&rules[i]) {
+			continue
+		}
 		h.ID = a.newID()
-		if c := alert.Step(&rules[i], open[rules[i].Name], h); c.Incident != nil {
+		var c alert.Change
+		if rules[i].Timed() {
+			c, err = a.timed(&rules[i], open[rules[i].Name], h)
+		} else {
+			c = alert.Step(&rules[i], open[rules[i].Name], h)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c.Incident != nil {
 			all = append(all, c)
 		}
 	}
@@ -184,11 +221,16 @@ func (a *alerts) happen(wf *store.Workflow, h *alert.Happening) (all []alert.Cha
 
 // happened adds what an event means to the transaction being made.
 func (a *alerts) happened(id dag.WorkflowID, h *alert.Happening) error {
+	return a.happenedTo(id, h, (*alert.Rule).Any)
+}
+
+// happenedTo is happened for some rules.
+func (a *alerts) happenedTo(id dag.WorkflowID, h *alert.Happening, about func(*alert.Rule) bool) error {
 	wf, err := a.defs.workflow(id)
 	if err != nil {
 		return err
 	}
-	all, err := a.happen(&wf, h)
+	all, err := a.happen(&wf, h, about)
 	for i := range all {
 		a.write(all[i])
 	}
@@ -203,7 +245,10 @@ func (a *alerts) ended(r *dag.Run) error {
 	if unwatched, err := a.unwatched(r.Workflow); unwatched || err != nil { // most runs: no event is made for them
 		return err
 	}
-	return a.happened(r.Workflow, ending(&dag.RunRow{Header: r.Header, State: r.State, Cause: r.Cause, Message: r.Message}, a.txn().now.Wall))
+	a.lasted(r)
+	delete(a.times.starting, r.ID)
+	return a.happened(r.Workflow, ending(&dag.RunRow{Header: r.Header, State: r.State, Cause: r.Cause, Message: r.Message,
+		StartedAt: r.StartedAt, Generation: r.Generation}, a.txn().now.Wall))
 }
 
 // unwatched reports whether a workflow has neither rules nor open incidents.
@@ -221,10 +266,9 @@ func (a *alerts) unwatched(id dag.WorkflowID) (bool, error) {
 
 // ending is the end of a run as an event.
 func ending(r *dag.RunRow, now dag.Micros) *alert.Happening {
-	h := &alert.Happening{Run: r.ID.String(), Origin: r.Origin, Cause: string(r.Cause), Message: clean(r.Message), At: now}
-	if r.Fire != nil {
-		h.Trigger, h.Instant = r.Fire.Trigger, r.Fire.Instant
-	}
+	h := course(&r.Header, now)
+	h.Cause, h.Message, h.Over = string(r.Cause), clean(r.Message), true
+	h.Course = alert.CourseOf(&r.Header, r.StartedAt, r.Generation)
 	switch r.State {
 	case dag.RunSucceeded:
 		h.Event, h.Success = alert.Succeeded, true
@@ -246,8 +290,8 @@ func (a *alerts) missed(l *store.Fire) error {
 		return nil
 	}
 	h := &alert.Happening{Event: alert.Missed, Origin: dag.OriginSchedule, Trigger: l.Trigger, Instant: l.Last, Message: clean(l.Reason), At: a.txn().now.Wall}
-	if l.Key != "" {
-		h.Origin = dag.OriginSensor
+	if h.Course = (alert.Course{Instant: l.At, Created: l.At}); l.Key != "" {
+		h.Origin, h.Course.Instant = dag.OriginSensor, 0
 	}
 	if l.Count > 1 {
 		h.Instants = l.Count
@@ -265,6 +309,7 @@ func (a *alerts) declare(wf *store.Workflow, def []byte) error {
 	var err error
 	if def != nil {
 		rules = a.learn(versionOf{wf.ID, wf.Version}, def)
+		a.expectAll(wf, rules)
 	}
 	if len(a.open[wf.ID]) == 0 {
 		return nil
@@ -301,13 +346,15 @@ func (a *alerts) buried(r *dag.RunRow, b *store.Batch) (then func(), err error) 
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.happen(&wf, ending(r, r.FinishedAt))
+	all, err := a.happen(&wf, ending(r, r.FinishedAt), (*alert.Rule).Any)
 	for i := range all {
+		all[i].Silence(a.silences(), r.FinishedAt)
 		b.Incidents, b.Notices = append(b.Incidents, all[i].Incident.Incident), append(b.Notices, all[i].Notices...)
 	}
 	return func() {
 		for i := range all {
 			a.note(all[i].Incident)
+			a.await(all[i].Incident)
 		}
 	}, err
 }

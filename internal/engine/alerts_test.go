@@ -33,7 +33,7 @@ func (n *node) applyWatched(name string, def []byte) store.Workflow {
 }
 
 // incidents describes all incidents, the oldest first: "STATE COUNT", and the notices by kind and channel.
-func incidents(t *testing.T, st store.Store) string {
+func incidents(t testing.TB, st store.Store) string {
 	t.Helper()
 	rows, err := st.Incidents(context.Background(), store.IncidentQuery{Over: true, Counting: true, Limit: 1000})
 	if err != nil {
@@ -62,7 +62,7 @@ func incidents(t *testing.T, st store.Store) string {
 	return strings.Join(all, ", ")
 }
 
-func wantIncidents(t *testing.T, st store.Store, want string) {
+func wantIncidents(t testing.TB, st store.Store, want string) {
 	t.Helper()
 	if got := incidents(t, st); got != want {
 		t.Errorf("incidents are %q, want %q", got, want)
@@ -209,6 +209,15 @@ type unreadVersions struct {
 	store.Store
 	err   atomic.Pointer[error]
 	reads atomic.Int32 // that failed
+	once  atomic.Bool  // the next transaction is refused
+}
+
+// Commit implements store.Store.
+func (u *unreadVersions) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
+	if u.once.Swap(false) {
+		return 0, fmt.Errorf("a test: %w", store.ErrRefused)
+	}
+	return u.Store.Commit(ctx, b)
 }
 
 func (u *unreadVersions) Version(ctx context.Context, id dag.WorkflowID, version int32) (store.Version, error) {
@@ -223,7 +232,7 @@ func (u *unreadVersions) Version(ctx context.Context, id dag.WorkflowID, version
 func TestAlertsOfUnreadVersions(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
-		reads int32 // at the ends of two runs
+		reads int32 // at the least, after the rules are forgotten, and until two runs have ended
 	}{
 		"corrupt":   {fmt.Errorf("%w: its definition is cut off", store.ErrCorrupt), 1},
 		"not found": {store.ErrNotFound, 1},
@@ -243,11 +252,12 @@ func TestAlertsOfUnreadVersions(t *testing.T) {
 			n.submit(wf)
 			held := h.holding(2)
 			u.err.Store(&c.err)
+			u.once.Store(true)
 			for _, k := range held {
 				h.end(k, dag.Result{State: dag.AttemptFailed, Cause: dag.CauseExit, Exited: true, ExitCode: 1})
 				n.ends(k.run, dag.RunFailed)
 			}
-			if got := u.reads.Load(); got != c.reads {
+			if got := u.reads.Load(); got < c.reads || got > 4*c.reads {
 				t.Errorf("the version was read %d times, want %d", got, c.reads)
 			}
 			u.err.Store(nil)

@@ -31,6 +31,7 @@ func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
 	}
 	w.runs[id] = r
 	w.limits.count(r)
+	w.alerts.expect(r)
 	w.limits.aside = max(w.limits.aside-1, 0)
 	return r, nil
 }

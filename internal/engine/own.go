@@ -204,6 +204,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	}
 	w.runs[r.ID] = r
 	w.limits.count(r)
+	w.alerts.expect(r)
 	r.Held(func(a *dag.AttemptRow) {
 		k := dag.KeyOf(r.ID, a.Task, a.Token)
 		switch {

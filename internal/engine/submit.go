@@ -271,6 +271,7 @@ func (w *writer) addRun(r *dag.Run, inline bool) error {
 	}
 	r.Step(&ev, w.tx.now, &w.tx.fx)
 	w.runs[r.ID] = r
+	w.alerts.expect(r)
 	w.touch(r)
 	w.tx.current = nil
 	w.tx.tally.accepted++

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/sim"
@@ -147,6 +148,8 @@ type timed struct {
 	slow   atomic.Int64 // how long a task runs, in nanoseconds
 	past   *hands
 	result func(a engine.Assignment) dag.Result
+	alerts bool // the node knows the rules of alerts
+	held   bool // tasks run until let
 }
 
 // bubble runs a test of the clock on every store.
@@ -192,7 +195,7 @@ func newTimed(t *testing.T, st store.Store, change ...func(*engine.Config)) *tim
 func (x *timed) start(t *testing.T, change ...func(*engine.Config)) {
 	t.Helper()
 	h := newHands(t)
-	h.past, x.past = x.past, h
+	h.past, x.past, h.held = x.past, h, x.held
 	h.result = func(a engine.Assignment) dag.Result {
 		if d := x.slow.Load(); d > 0 {
 			time.Sleep(time.Duration(d))
@@ -204,6 +207,9 @@ func (x *timed) start(t *testing.T, change ...func(*engine.Config)) {
 	}
 	x.node = start(t, x.st, h, append([]func(*engine.Config){func(c *engine.Config) {
 		c.Planner, c.Slots = trigger.New(x.st), 1000
+		if x.alerts {
+			c.Rules = alert.Rules
+		}
 	}}, change...)...)
 }
 

@@ -175,6 +175,9 @@ func (w *writer) verb(it *item) answer {
 		if a = w.step(it, r); over && a.verdict == dag.Accepted {
 			w.tx.tally.revived++
 		}
+		if (over || revived) && r.Unfinished() {
+			w.alerts.expect(r)
+		}
 		if a.verdict == dag.NoSuchTask {
 			a.err = fmt.Errorf("%w: run %s has no such task", errkind.ErrNotFound, it.run)
 		}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
@@ -104,6 +106,8 @@ type transaction struct {
 	written map[store.TriggerKey]bool   // triggers with a row in the batch
 	lines   map[store.TriggerKey]lineAt // the newest ledger line, if it is in the batch
 	filled  map[int64]bool              // backfills with a row in the batch
+	// incidents are the places of incidents in the batch.
+	incidents map[uuid.UUID]int
 	// letters are the messages of the transaction to shards of other nodes. addressed are the shards whose
 	// messages it consumes, or to which it sends a message here.
 	letters   map[dag.ShardID][]letter
@@ -132,7 +136,7 @@ type tally struct {
 func newTransaction(side int) *transaction {
 	return &transaction{
 		side: side, serial: 1, keys: map[keyOf]*dag.Run{}, written: map[store.TriggerKey]bool{}, lines: map[store.TriggerKey]lineAt{},
-		filled: map[int64]bool{}, letters: map[dag.ShardID][]letter{}, draft: newDraft(),
+		filled: map[int64]bool{}, incidents: map[uuid.UUID]int{}, letters: map[dag.ShardID][]letter{}, draft: newDraft(),
 	}
 }
 
@@ -160,6 +164,7 @@ func (t *transaction) reset() {
 	clear(t.written)
 	clear(t.lines)
 	clear(t.filled)
+	clear(t.incidents)
 	clear(t.letters)
 	t.addressed = t.addressed[:0]
 	clear(t.ended)
@@ -230,7 +235,7 @@ func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
 
 // wait bounds the sleep of the writer until something wakes it.
 func (w *writer) wait() time.Duration {
-	wait := w.timers.wait(w.clock.mono())
+	wait := min(w.timers.wait(w.clock.mono()), w.alerts.wait())
 	switch {
 	case w.e.cfg.Planner == nil:
 	case w.schedule.byHand():
@@ -260,7 +265,7 @@ func (w *writer) abandon() {
 
 // busy reports whether there is work that does not wait for another process.
 func (w *writer) busy() bool {
-	return len(w.kept) > 0 || w.todo.len() > 0 || w.inbox.len() > 0 || w.timers.due(w.clock.mono()) ||
+	return len(w.kept) > 0 || w.todo.len() > 0 || w.inbox.len() > 0 || w.timers.due(w.clock.mono()) || w.alerts.due() ||
 		w.queue.Some(w.e.slots.open) || len(w.schedule.backfills.open) > 0 || w.limits.busy(w.clock.now().Wall)
 }
 
@@ -290,6 +295,7 @@ func (w *writer) take() {
 	until := len(w.kept) + takeMax
 	for _, most := range [...]int{takeMax / 4, takeMax} {
 		w.kept = w.dueTimers(w.kept, min(most, until-len(w.kept)))
+		w.kept = w.alerts.dueItems(w.kept, min(most, until-len(w.kept)))
 		w.kept = w.todo.move(w.kept, min(most, until-len(w.kept)))
 		w.kept = w.inbox.takeEvents(w.kept, min(most, until-len(w.kept)))
 		w.kept = w.inbox.takeCalls(w.kept, min(most, until-len(w.kept)))
@@ -333,6 +339,10 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 		}
 		w.follow()
 		w.fill(w.itemsMax - n)
+		if err := w.alerts.begun(); err != nil {
+			w.broken(err)
+			return
+		}
 		w.flush()
 		w.post()
 	})

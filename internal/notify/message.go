@@ -13,7 +13,7 @@ import (
 
 // Message is what a receiver gets of a notice.
 type Message struct {
-	Type      string      `json:"type"` // incident.opened, incident.resolved, incident.event, test
+	Type      string      `json:"type"` // incident.opened, incident.escalated, incident.resolved, incident.event, test
 	Timestamp time.Time   `json:"timestamp"`
 	Data      MessageData `json:"data"`
 }
@@ -29,12 +29,13 @@ type MessageData struct {
 	Severity   string     `json:"severity"`
 	Text       string     `json:"text"`
 	Message    string     `json:"message"` // of the rule
-	Event      string     `json:"event"`   // the newest one: failed, stopped, skipped, missed, succeeded
+	Event      string     `json:"event"`   // the newest one: failed, stopped, skipped, missed, succeeded, late, slow
 	Run        string     `json:"run"`
 	Trigger    string     `json:"trigger"`
 	Instant    *time.Time `json:"instant"`
 	Cause      string     `json:"cause"`
 	Reason     string     `json:"reason"`
+	DueAt      *time.Time `json:"due_at"` // of late and slow: the deadline that was passed
 	Count      int64      `json:"count"`
 	OpenedAt   *time.Time `json:"opened_at"`
 	ResolvedBy string     `json:"resolved_by"` // a person
@@ -50,7 +51,7 @@ func messageOf(n *store.Notice) (*Message, error) {
 	m := &Message{Type: "incident." + body.Kind, Timestamp: body.At.Time().UTC(), Data: MessageData{
 		ID: noticeID(body.Incident, body.Seq), Incident: body.Incident, Seq: body.Seq, Namespace: body.Namespace, Workflow: body.Workflow, Rule: body.Rule,
 		Severity: body.Severity, Text: body.Text, Message: body.Message, Event: string(body.Event.Event), Run: body.Event.Run, Trigger: body.Event.Trigger,
-		Instant: timeOf(body.Event.Instant), Cause: body.Event.Cause, Reason: body.Event.Message, Count: body.Count, OpenedAt: timeOf(body.OpenedAt)}}
+		Instant: timeOf(body.Event.Instant), Cause: body.Event.Cause, Reason: body.Event.Message, DueAt: timeOf(body.Event.Due), Count: body.Count, OpenedAt: timeOf(body.OpenedAt)}}
 	if w := body.ResolvedBy; w != nil {
 		m.Data.ResolvedBy, m.Data.ResolvedAt = w.By, timeOf(w.At)
 	}
@@ -105,6 +106,9 @@ func (m *Message) lines() []string {
 	add("Trigger", d.Trigger)
 	if d.Instant != nil {
 		add("Instant", d.Instant.Format(time.RFC3339))
+	}
+	if d.DueAt != nil {
+		add("Deadline", d.DueAt.Format(time.RFC3339))
 	}
 	add("Reason", d.Reason)
 	if d.OpenedAt != nil {

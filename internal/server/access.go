@@ -159,6 +159,7 @@ var namespaceParam = map[string]string{
 	api.Prefix + "/schedules": "namespace", api.Prefix + "/schedules/next": "namespace", api.Prefix + "/bindings": "namespace",
 	api.Prefix + "/secrets": "namespace", api.Prefix + "/audit": "namespace",
 	api.Prefix + "/alerts": "namespace", api.Prefix + "/channels": "namespace", api.Prefix + "/connections": "namespace",
+	api.Prefix + "/silences": "namespace",
 }
 
 // workflowParam are the lists that can select by workflow.

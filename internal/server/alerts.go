@@ -37,6 +37,9 @@ func alertRoutes(s *Server, alerts tag) {
 	route(s, alerts.get("/alerts/{id}", "get-alert", "Read an alert and its messages"), a.get)
 	route(s, alerts.verb("/alerts/{id}:ack", "ack-alert", "Say that you take care of an alert"), a.changes(false))
 	route(s, alerts.verb("/alerts/{id}:resolve", "resolve-alert", "End an alert by hand; its channels are notified"), a.changes(true))
+	route(s, alerts.get("/silences", "list-silences", "List the silences that are not over, newest first"), a.silences)
+	route(s, alerts.verb("/silences/{ns}", "add-silence", "Keep new alerts of a namespace back for a time; * stands for all namespaces"), a.addSilence)
+	route(s, alerts.verb("/silences/{ns}/{id}:end", "end-silence", "End a silence early; what is still open is told within a minute"), a.endSilence)
 	route(s, alerts.get("/channels", "list-channels", "List the channels by namespace and name"), a.channels)
 	route(s, alerts.put("/channels/{ns}/{name}", "set-channel", "Make a channel, or change it; notices that wait for it are sent as it says now"), a.setChannel)
 	route(s, alerts.delete("/channels/{ns}/{name}", "delete-channel", "Remove a channel; notices that wait for it expire unless it comes back"), a.deleteChannel)
@@ -117,6 +120,10 @@ func alertOf(row *store.Incident) api.Alert {
 	out.Workflow, out.Severity, out.Count, out.Event = d.Name, d.Severity, d.Count, string(d.Last.Event)
 	out.Channels = append(out.Channels, d.To...)
 	out.Run, out.Trigger, out.Reason, out.Message = textOrNull(d.Last.Run), textOrNull(d.Last.Trigger), textOrNull(d.Last.Message), textOrNull(d.Message)
+	out.DueAt, out.Escalations, out.EscalatesAt = instantOrNull(d.Last.Due), len(d.Escalated), instantOrNull(n.Climbs())
+	if q := d.Silenced; q != nil {
+		out.Silence = &api.AlertSilence{ID: q.ID, User: q.By, Reason: textOrNull(q.Reason), Until: instant(q.Until), Told: d.Seq > 0}
+	}
 	out.OpenedAt, out.Acknowledged, out.Resolved = instantOrNull(d.OpenedAt), wordOf(d.Acknowledged), wordOf(d.Resolved)
 	return out
 }

@@ -101,6 +101,7 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 	for _, name := range []string{"Alert", "AlertDetail"} {
 		orNull(reg.Map()[name].Properties, "acknowledged")
 		orNull(reg.Map()[name].Properties, "resolved")
+		orNull(reg.Map()[name].Properties, "silence")
 	}
 	delete(reg.Map(), "ErrorModel") // the model of huma, which is never sent
 	delete(reg.Map(), "ErrorDetail")

@@ -131,6 +131,7 @@ var contract = []string{
 	"POST /queues/{name}:drain", "POST /queues/{name}:resume", "GET /locks", "GET /me", "GET /identity-providers", "GET /classes", "PUT /classes/{name}", "DELETE /classes/{name}",
 	"GET /alerts", "GET /alerts/{id}", "POST /alerts/{id}:ack", "POST /alerts/{id}:resolve",
 	"GET /connections", "PUT /connections/{ns}/{name}", "DELETE /connections/{ns}/{name}", "POST /connections/{ns}/{name}:test",
+	"GET /silences", "POST /silences/{ns}", "POST /silences/{ns}/{id}:end",
 	"GET /channels", "PUT /channels/{ns}/{name}", "DELETE /channels/{ns}/{name}", "POST /channels/{ns}/{name}:test",
 	"GET /secrets", "PUT /secrets/{ns}/{name}", "DELETE /secrets/{ns}/{name}", "POST /keys:rotate",
 }

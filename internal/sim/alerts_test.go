@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"sync"
 	"testing"
 
 	"skein.dev/skein/internal/dag"
@@ -36,5 +37,30 @@ func TestAlertsCanFail(t *testing.T) {
 	}}
 	if all := soak(0, 50, m, Stage{Alerts: true}); len(all.bad) == 0 {
 		t.Error("no seed shows that notices are lost")
+	}
+}
+
+// TestAlertsAreMet: the worlds with alerts meet the incidents of each rule, and escalations.
+func TestAlertsAreMet(t *testing.T) {
+	var mu sync.Mutex
+	met := map[string]int{}
+	m := &Mutant{Name: "counted", commit: func(v *view, b *store.Batch) (dag.Micros, error) {
+		mu.Lock()
+		for i := range b.Incidents {
+			if n := &b.Incidents[i]; n.State == store.IncidentOpen {
+				met[n.Rule]++
+			}
+		}
+		for i := range b.Notices {
+			met["to "+b.Notices[i].Channel]++
+		}
+		mu.Unlock()
+		return v.write(b)
+	}}
+	soak(0, 50, m, Stage{Alerts: true})
+	for _, name := range []string{"r", "d", "e", "b", "s", "p", "to c", "to d"} {
+		if met[name] == 0 {
+			t.Errorf("no incident of %s: %v", name, met)
+		}
 	}
 }

@@ -257,6 +257,7 @@ func (v *witness) close() {
 		}
 	}
 	v.closeRich(ctx)
+	v.alerts(ctx)
 	if w.planner != nil {
 		v.ledger(ctx)
 	}

@@ -149,8 +149,7 @@ func (l *life) main() {
 		Reap: l.reap, Host: l, Planner: w.planner,
 	}
 	if w.stage.Alerts {
-		rule := alert.Rule{Name: "r", On: []alert.Event{alert.Failed, alert.Missed, alert.Stopped, alert.Skipped}, To: []string{"a", "b"}}
-		cfg.Rules = func([]byte) ([]alert.Rule, error) { return []alert.Rule{rule}, nil }
+		cfg.Rules = func([]byte) ([]alert.Rule, error) { return alertRules(), nil }
 	}
 	if w.stage.Ahead {
 		cfg.AheadRows = 1

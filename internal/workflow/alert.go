@@ -17,6 +17,10 @@ type Alert struct {
 	Each     bool     `json:"each,omitempty"`
 	Origin   []string `json:"origin,omitempty"`
 	Message  string   `json:"message,omitempty"`
+	// Rules about the time of runs.
+	Deadline *AlertDeadline `json:"deadline,omitempty"`
+	Than     *AlertThan     `json:"than,omitempty"`
+	Escalate []AlertRung    `json:"escalate,omitempty"`
 }
 
 const (
@@ -30,8 +34,8 @@ const (
 
 // The events that rules can watch, and those that are known but not watched yet.
 var (
-	alertEvents      = []string{"failed", "stopped", "skipped", "missed", "succeeded"}
-	alertEventsLater = []string{"approval", "late", "lost", "poison", "quarantined", "recovered", "retrying", "slow", "started", "task_failed", "waiting"}
+	alertEvents      = []string{"failed", "stopped", "skipped", "missed", "succeeded", "late", "slow"}
+	alertEventsLater = []string{"approval", "lost", "poison", "quarantined", "recovered", "retrying", "started", "task_failed", "waiting"}
 )
 
 var alertOrigins = []string{"manual", "api", "schedule", "sensor", "backfill", "parent", "enqueue"}
@@ -48,7 +52,7 @@ func alertShape() *shape {
 	anything := &shape{kind: anyShape}
 	return object("a mapping such as {on: [failed], to: ops}",
 		key{name: "name", doc: "Its identity across edits; default: its events.", shape: keyOrDash("a name of letters, digits, _, . and -")},
-		key{name: "on", must: true, unless: hasDeadline, doc: "The events that open an incident: failed, stopped, skipped, missed; succeeded notifies without one.",
+		key{name: "on", must: true, unless: isTimed, doc: "The events that open an incident: failed, stopped, skipped, missed, late (with deadline), slow (with than); succeeded notifies without one.",
 			shape: forms("an event or a list of events", event, listOf("a list of events", event))},
 		key{name: "to", must: true, doc: "The channel, or several.", shape: forms("a channel or a list of channels", channel, listOf("a list of channels", channel))},
 		key{name: "severity", doc: "info, warning, error (default) or critical.", shape: oneOf("info", "warning", "error", "critical")},
@@ -59,14 +63,14 @@ func alertShape() *shape {
 		key{name: "tasks", doc: "Only if one of these tasks failed.", later: "alert_filters", shape: anything},
 		key{name: "if", doc: "Only if a condition holds.", later: "alert_filters", shape: anything},
 		key{name: "repeat", doc: "Remind while it is open.", later: "alert_repeat", shape: anything},
-		key{name: "escalate", doc: "Notify others unless it is acknowledged.", later: "alert_repeat", shape: anything},
+		key{name: "escalate", doc: "Further channels, unless it is acknowledged or over by then.", shape: forms("a step or a list of steps", rungShape(), listOf("a list of steps", rungShape()))},
 		key{name: "include", doc: "What else the message holds.", later: "alert_include", shape: anything},
-		key{name: "deadline", doc: "An instant by which a run must have succeeded.", later: "alert_deadline", shape: anything},
-		key{name: "than", doc: "How slow is slow.", later: "alert_deadline", shape: anything})
+		key{name: "deadline", doc: "Until when a run must have come how far; the event is late.", shape: deadlineShape()},
+		key{name: "than", doc: "How slow is slow: a duration, or 2x p95 of the last runs that succeeded.", shape: thanShape()})
 }
 
-// hasDeadline: a deadline has no events.
-func hasDeadline(n *node) bool { return n.get("deadline") != nil }
+// isTimed: a rule about the time of runs needs no events.
+func isTimed(n *node) bool { return n.get("deadline") != nil || n.get("than") != nil }
 
 // alerts reads and checks the alert rules.
 func (r *reader) alerts(w *Workflow, n *node) {
@@ -95,6 +99,9 @@ func (r *reader) alerts(w *Workflow, n *node) {
 		lines[a.Name] = v.line
 		w.Alerts = append(w.Alerts, a)
 		told += len(a.To)
+		for _, rung := range a.Escalate {
+			told += len(rung.To)
+		}
 	}
 	if told > alertTold {
 		r.failNode(n, "alerts", fmt.Sprintf("the alerts of the workflow name %d channels together, the limit is %d", told, alertTold), "one alert can watch several events, and a channel can reach many people")
@@ -110,8 +117,17 @@ func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 	}
 	ok = true
 	fail := func(key, message, hint string) {
-		r.failNode(n.get(key), join(at, key), message, hint)
+		v := n.get(key)
+		if v == nil {
+			v = n
+		}
+		r.failNode(v, join(at, key), message, hint)
 		ok = false
+	}
+	r.alertTimes(n, &a, fail)
+	a.Escalate = r.alertRungs(n.get("escalate"), fail)
+	if len(a.Escalate) > 0 && (a.Each || len(a.On) == 1 && a.On[0] == "succeeded") {
+		fail("escalate", "escalate does nothing here: nothing stays open", "remove it")
 	}
 	for _, e := range a.On {
 		if slices.Contains(alertEventsLater, e) {

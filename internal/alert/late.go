@@ -1,0 +1,287 @@
+package alert
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Deadline says until when a run must have come how far. A deadline belongs to an instant of a trigger, or to
+// a run without a trigger.
+type Deadline struct {
+	After    dag.Micros `json:"after,omitempty"`    // from From; 0: By counts
+	From     string     `json:"from,omitempty"`     // trigger (default) | queued | started
+	By       string     `json:"by,omitempty"`       // HH:MM, the first one after the instant; only of triggers
+	Timezone string     `json:"timezone,omitempty"` // of By
+	For      string     `json:"for,omitempty"`      // success (default) | end | start
+	clock    *clock     // of By
+}
+
+// The points from which a deadline counts, and what has to come by then.
+const (
+	FromTrigger = "trigger"
+	FromQueued  = "queued"
+	FromStarted = "started"
+
+	ForSuccess = "success"
+	ForEnd     = "end"
+	ForStart   = "start"
+)
+
+// clock is a time of day.
+type clock struct {
+	zone         *time.Location
+	hour, minute int
+}
+
+// Than says how long is too long.
+type Than struct {
+	Fixed      dag.Micros `json:"fixed,omitempty"`      // 0: Times counts
+	Times      float64    `json:"times,omitempty"`      // of the percentile
+	Percentile int        `json:"percentile,omitempty"` // of the durations of the last runs that succeeded
+}
+
+// Usual is what is known of the durations of a workflow's runs: it returns a percentile. ok is false while
+// too few runs have succeeded.
+type Usual func(percentile int) (d dag.Micros, ok bool)
+
+// Course is how far a run, or an instant without a run, has come.
+type Course struct {
+	Instant dag.Micros // of its trigger; 0: it has none
+	Created dag.Micros
+	Started dag.Micros // 0: not yet
+	Again   bool       // it was recovered; Started is when
+}
+
+// CourseOf is the course of a run.
+func CourseOf(r *dag.Header, started dag.Micros, generation int32) Course {
+	c := Course{Created: r.Created, Started: started, Again: generation > 1}
+	if r.Fire != nil && r.Fire.Key == "" {
+		c.Instant = r.Fire.Instant
+	}
+	return c
+}
+
+// Timed reports whether the rule watches the time of runs instead of events.
+func (r *Rule) Timed() bool { return r.Deadline != nil || r.Than != nil }
+
+// Event is the event of a rule that watches the time of runs.
+func (r *Rule) Event() Event {
+	if r.Than != nil {
+		return Slow
+	}
+	return Late
+}
+
+// Goal is what must have come by the deadline of a rule that watches the time of runs.
+func (r *Rule) Goal() string {
+	switch {
+	case r.Than != nil:
+		return ForEnd
+	case r.Deadline.For == "":
+		return ForSuccess
+	}
+	return r.Deadline.For
+}
+
+// Due is the deadline of a run or of an instant. It is 0 if there is none. If it is not known yet, again is
+// the time at which to ask again: the deadline is not earlier.
+func (r *Rule) Due(c *Course, usual Usual, now dag.Micros) (due, again dag.Micros) {
+	d := r.Deadline
+	switch {
+	case d == nil:
+		length, ok := r.Than.Fixed, true
+		if length == 0 {
+			length, ok = usual(r.Than.Percentile)
+			length = dag.Micros(float64(length) * r.Than.Times)
+		}
+		switch {
+		case !ok:
+			return 0, 0
+		case c.Started == 0:
+			return 0, now + length
+		}
+		return c.Started + length, 0
+	case d.By != "":
+		if c.Instant == 0 || d.clock == nil {
+			return 0, 0
+		}
+		return d.clock.after(max(c.Instant, c.recovered())), 0
+	case d.From == FromStarted && c.Started == 0:
+		return 0, now + d.After
+	case d.From == FromStarted:
+		return c.Started + d.After, 0
+	case d.From == FromQueued || c.Instant == 0:
+		return max(c.Created, c.recovered()) + d.After, 0
+	}
+	return max(c.Instant, c.recovered()) + d.After, 0
+}
+
+// recovered is the time at which the run was recovered: its deadlines count from then. It is 0 if it was not.
+func (c *Course) recovered() dag.Micros {
+	if c.Again {
+		return c.Started
+	}
+	return 0
+}
+
+// Starts reports whether the rule watches the start of runs.
+func (r *Rule) Starts() bool { return r.Timed() && r.Goal() == ForStart }
+
+// Any is true of every rule.
+func (r *Rule) Any() bool { return true }
+
+// Met reports whether a run has come as far as a rule asks for, without its end.
+func (r *Rule) Met(c *Course) bool { return r.Goal() == ForStart && c.Started != 0 }
+
+// after is the first such time of day after an instant. A time that the clocks leave out is the same time of
+// the clock before the change. Of a time that comes twice, one counts.
+func (c *clock) after(at dag.Micros) dag.Micros {
+	local := at.Time().In(c.zone)
+	for day := range 3 {
+		t := time.Date(local.Year(), local.Month(), local.Day()+day, c.hour, c.minute, 0, 0, c.zone)
+		if t.After(local) {
+			return dag.Micros(t.UnixMicro())
+		}
+	}
+	return at + dag.Micros((24 * time.Hour).Microseconds()) // no clock is changed by days
+}
+
+// ready completes a rule that was read.
+func (r *Rule) ready() error {
+	d := r.Deadline
+	if d == nil || d.By == "" {
+		return nil
+	}
+	at, err := time.Parse("15:04", d.By)
+	zone, failed := time.LoadLocation(d.Timezone)
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("rule %s: %w", r.Name, err)
+	}
+	d.clock = &clock{zone: zone, hour: at.Hour(), minute: at.Minute()}
+	return nil
+}
+
+// Lateness is the content of an incident of a rule that watches the time of runs.
+type Lateness struct {
+	Until dag.Micros `json:"until,omitempty"` // the newest deadline that was counted
+	// Unmet: an instant has passed its deadline, and no success is under way.
+	Unmet bool `json:"unmet,omitempty"`
+	// Due is the earliest deadline to come of instants that have ended without success; 0: there is none.
+	Due dag.Micros `json:"due,omitempty"`
+}
+
+// Pass decides what it means that a run or an instant has passed its deadline, h.Due. is is the incident of
+// the rule that is not over, or nil. unmet says that the run has ended, or that there is none. counted says
+// that the incident has counted it while it ran.
+func (r *Rule) Pass(is *Incident, h *Happening, unmet, counted bool) Change {
+	var next *Incident
+	switch {
+	case is == nil:
+		next = begin(r, h)
+		next.Detail.Count = 1
+	case is.State == store.IncidentCounting:
+		copied := *is
+		next = &copied
+		next.Detail.To, next.Detail.Severity, next.Detail.Message = r.To, r.Severity, r.Message
+		next.Detail.Count++
+	case counted:
+		if l := is.Detail.late(); l.Unmet && (l.Due == 0 || l.Due > h.Due) {
+			return Change{}
+		}
+		copied := *is
+		next = &copied
+	default:
+		copied := *is
+		next = &copied
+		next.Detail.Count++
+	}
+	l := next.Detail.late()
+	l.Until, l.Unmet = max(l.Until, h.Due), l.Unmet || unmet
+	if l.Due <= h.Due {
+		l.Due = 0
+	}
+	next.Detail.Late, next.Detail.Last = &l, *h
+	if is == nil || is.State == store.IncidentCounting {
+		next.Detail.Last.Event = r.Event()
+		return r.open(next, h)
+	}
+	next.Detail.Last.Event = r.Event()
+	next.put(is.State, h.At)
+	return Change{Incident: next}
+}
+
+// Fall decides what it means that an instant has ended without success before its deadline, h.Due.
+func (r *Rule) Fall(is *Incident, h *Happening) Change {
+	next := begin(r, h)
+	next.Detail.Count = 0
+	if is != nil {
+		copied := *is
+		next = &copied
+	}
+	l := next.Detail.late()
+	if l.Unmet || l.Due != 0 && l.Due <= h.Due {
+		return Change{} // an earlier one waits
+	}
+	l.Due, next.Detail.Late = h.Due, &l
+	if is != nil && is.State != store.IncidentCounting {
+		next.put(is.State, h.At)
+		return Change{Incident: next}
+	}
+	next.Detail.Last = *h
+	next.put(store.IncidentCounting, h.At)
+	return Change{Incident: next}
+}
+
+// Finish decides what the end or, if the rule asks for it, the start of a run means. others is the number of
+// further runs that are late.
+func (r *Rule) Finish(is *Incident, h *Happening, others int) Change {
+	switch {
+	case is == nil || r.Goal() == ForSuccess && !h.Success:
+		return Change{}
+	case is.State == store.IncidentCounting:
+		return Close(is, Word{Run: h.Run, At: h.At})
+	case others > 0:
+		l := is.Detail.late()
+		if !l.Unmet && l.Due == 0 {
+			return Change{}
+		}
+		next := *is
+		l.Unmet, l.Due = false, 0
+		next.Detail.Late = &l
+		next.put(is.State, h.At)
+		return Change{Incident: &next}
+	case h.Success:
+		return Close(is, Word{Run: h.Run, At: h.At})
+	case r.Goal() == ForStart && !h.Over:
+		return Close(is, Word{Reason: fmt.Sprintf("run %s has begun", h.Run), At: h.At})
+	}
+	return Close(is, Word{Reason: fmt.Sprintf("run %s has ended", h.Run), At: h.At})
+}
+
+// late is what is known of the time; zero if nothing is.
+func (d *Detail) late() Lateness {
+	if d.Late == nil {
+		return Lateness{}
+	}
+	return *d.Late
+}
+
+// Counted reports whether an incident, which may be over, has counted a deadline.
+func (n *Incident) Counted(due dag.Micros) bool { return n.Detail.late().Until >= due }
+
+// Waits is the deadline for which an incident waits without a run; 0: there is none.
+func (n *Incident) Waits() dag.Micros { return n.Detail.late().Due }
+
+// Percentile returns a percentile of durations, which it sorts.
+func Percentile(all []dag.Micros, p int) dag.Micros {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[min((len(all)*p+99)/100, len(all))-1]
+}

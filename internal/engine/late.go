@@ -1,0 +1,512 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/alert"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// lateness knows when the deadlines of the unfinished runs and of incidents are due. It has no rows: the rows
+// of runs and incidents say everything. alerts.load makes it again.
+type lateness struct {
+	heap    []moment
+	pruneAt int
+	// late holds the unfinished runs that have passed the deadline of a rule. starting has, by run, the rules of
+	// late that ask for its start.
+	late     map[ruleOf]map[string]bool
+	starting map[dag.RunID][]ruleOf
+	// usual has, by workflow, the durations of the last runs that succeeded.
+	usual map[dag.WorkflowID][]dag.Micros
+	// barred are moments that the store has refused. They are not tried again in the life of this process.
+	barred map[moment]bool
+}
+
+// moment is a time at which a rule looks at a run, or at its incident.
+type moment struct {
+	due  dag.Micros
+	what sighting
+}
+
+// before orders moments, those of one time as well: simulations must repeat.
+func (m *moment) before(o *moment) bool {
+	return cmp.Or(cmp.Compare(m.due, o.due), bytes.Compare(m.what.run[:], o.what.run[:]), cmp.Compare(m.what.of.workflow, o.what.of.workflow),
+		cmp.Compare(m.what.of.rule, o.what.of.rule)) < 0
+}
+
+type sighting struct {
+	run dag.RunID // zero: the incident of the rule
+	of  ruleOf
+}
+
+type ruleOf struct {
+	workflow dag.WorkflowID
+	rule     string
+}
+
+const (
+	// usualOf is the number of successful runs of which usual knows the durations, and usualLeast the number
+	// from which it counts.
+	usualOf, usualLeast = 50, 5
+	// silenceLook is the time after which a silenced incident looks whether its silence was ended early.
+	silenceLook = dag.Micros(60_000_000)
+	// silencesFresh is the age up to which a reading of the silences counts.
+	silencesFresh = time.Second
+	// barredMax bounds barred.
+	barredMax = 1000
+)
+
+func (l *lateness) forget() {
+	barred := l.barred
+	*l = lateness{late: map[ruleOf]map[string]bool{}, starting: map[dag.RunID][]ruleOf{}, usual: map[dag.WorkflowID][]dag.Micros{}, barred: barred}
+}
+
+// expect begins to watch the time of a run that is in memory. If the store is away, everything
+// is loaded again.
+func (a *alerts) expect(r *dag.Run) {
+	if a.read == nil || !a.loaded {
+		return // load does it
+	}
+	if err := a.expectOf(r, nil); errors.Is(err, errkind.ErrUnavailable) {
+		a.broken(err)
+	}
+}
+
+// expectOf is expect for the rules of a workflow. With rules nil, they are looked up.
+func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule) error {
+	if rules == nil {
+		wf, err := a.defs.workflow(r.Workflow)
+		if err == nil {
+			rules, err = a.of(&wf)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i := range rules {
+		if rules[i].Timed() && rules[i].Covers(r.Origin) {
+			a.watch(r, &rules[i])
+		}
+	}
+	return nil
+}
+
+// expectAll begins to watch the time of the unfinished runs of a workflow that has new rules.
+func (a *alerts) expectAll(wf *store.Workflow, rules []alert.Rule) {
+	if !slices.ContainsFunc(rules, func(r alert.Rule) bool { return r.Timed() }) {
+		return
+	}
+	for _, r := range a.inMemory() {
+		if r.Workflow == wf.ID {
+			_ = a.expectOf(r, rules) // the rules are known: nothing is read
+		}
+	}
+}
+
+// watch notes when a rule looks at a run.
+func (a *alerts) watch(r *dag.Run, rule *alert.Rule) {
+	c := alert.CourseOf(&r.Header, r.StartedAt, r.Generation)
+	if rule.Met(&c) {
+		return
+	}
+	due, again := rule.Due(&c, a.usualOf(r.Workflow), a.clock())
+	of := ruleOf{r.Workflow, rule.Name}
+	if is := a.open[of.workflow][of.rule]; due != 0 && is != nil && is.State != store.IncidentCounting && is.Counted(due) {
+		a.isLate(of, r, rule) // an owner before this one, or before a refusal, has counted it
+		return
+	}
+	if at := max(due, again); at != 0 {
+		a.push(moment{at, sighting{r.ID, of}})
+	}
+}
+
+// isLate notes that a run has passed the deadline of a rule.
+func (a *alerts) isLate(of ruleOf, r *dag.Run, rule *alert.Rule) {
+	if a.times.late[of] == nil {
+		a.times.late[of] = map[string]bool{}
+	}
+	a.times.late[of][r.ID.String()] = true
+	if rule.Goal() == alert.ForStart {
+		a.times.starting[r.ID] = append(a.times.starting[r.ID], of)
+	}
+}
+
+// await notes when something is due for an incident itself: a deadline without a run, the end of a silence,
+// an escalation.
+func (a *alerts) await(n *alert.Incident) {
+	if n.Ended != 0 {
+		return
+	}
+	due := earliest(n.Waits(), n.Climbs())
+	if n.Silent() {
+		due = earliest(due, min(n.Detail.Silenced.Until, a.clock()+silenceLook))
+	}
+	if due != 0 {
+		a.push(moment{due, sighting{of: ruleOf{n.Workflow, n.Rule}}})
+	}
+}
+
+// woken does what is due for an incident.
+func (a *alerts) woken(rules []alert.Rule, is *alert.Incident, wf *store.Workflow) {
+	if is == nil {
+		return
+	}
+	rule, now := &alert.Rule{Name: is.Rule}, a.now()
+	for i := range rules {
+		if rules[i].Name == is.Rule {
+			rule = &rules[i]
+		}
+	}
+	if is.Waits() != 0 && !rule.Timed() {
+		return // an edit has changed the rule, or it cannot be read
+	}
+	var c alert.Change
+	switch {
+	case is.Waits() != 0 && is.Waits() <= now:
+		c = a.fell(rule, is, wf)
+	case is.Silent():
+		c = rule.Speak(is, a.silences(), now)
+	case is.Climbs() != 0 && is.Climbs() <= now:
+		c = rule.Climb(is, now)
+	}
+	if c.Incident == nil {
+		a.await(is) // it is not due yet, or is silenced still
+		return
+	}
+	a.write(c)
+}
+
+// silences are those of the database. They are read again after a second at the earliest. If that fails, the
+// store is away, and the transaction that asks will fail as well.
+func (a *alerts) silences() []store.Silence {
+	if at := a.mono(); a.quietRead.IsZero() || at.Sub(a.quietRead) > silencesFresh {
+		if all, err := a.store.Silences(context.Background()); err == nil {
+			a.quiet, a.quietRead = all, at
+		}
+	}
+	return a.quiet
+}
+
+// loadTimes makes lateness from what is in memory.
+func (a *alerts) loadTimes() error {
+	a.times.forget()
+	for _, r := range a.inMemory() {
+		if err := a.expectOf(r, nil); errors.Is(err, errkind.ErrUnavailable) {
+			return err
+		}
+	}
+	for _, of := range a.open {
+		for _, n := range of {
+			a.await(n)
+		}
+	}
+	return nil
+}
+
+func (a *alerts) push(m moment) {
+	l := &a.times
+	if l.barred[m] {
+		return
+	}
+	if len(l.heap) >= max(l.pruneAt, pruneMin) {
+		a.prune()
+	}
+	l.heap = append(l.heap, m)
+	for i := len(l.heap) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !l.heap[i].before(&l.heap[up]) {
+			break
+		}
+		l.heap[up], l.heap[i] = l.heap[i], l.heap[up]
+		i = up
+	}
+}
+
+// prune removes the moments of ended runs, and duplicates.
+func (a *alerts) prune() {
+	l, seen, runs := &a.times, map[sighting]bool{}, a.inMemory()
+	var kept []moment
+	for _, m := range l.heap { // of two, the one that is due earlier is not always first; looking early changes nothing
+		if (m.what.run.IsZero() || runs[m.what.run] != nil) && !seen[m.what] {
+			seen[m.what] = true
+			kept = append(kept, m)
+		}
+	}
+	l.heap, l.pruneAt = kept, 2*len(kept)
+	for i := len(kept)/2 - 1; i >= 0; i-- {
+		l.down(i)
+	}
+}
+
+func (l *lateness) down(i int) {
+	for n := len(l.heap); ; {
+		c := 2*i + 1
+		if c >= n {
+			return
+		}
+		if c+1 < n && l.heap[c+1].before(&l.heap[c]) {
+			c++
+		}
+		if !l.heap[c].before(&l.heap[i]) {
+			return
+		}
+		l.heap[i], l.heap[c] = l.heap[c], l.heap[i]
+		i = c
+	}
+}
+
+func (l *lateness) pop() moment {
+	top, last := l.heap[0], len(l.heap)-1
+	l.heap[0] = l.heap[last]
+	l.heap = l.heap[:last]
+	l.down(0)
+	return top
+}
+
+// due reports whether there is a moment that is due.
+func (a *alerts) due() bool { return len(a.times.heap) > 0 && a.times.heap[0].due <= a.clock() }
+
+// wait bounds the sleep of the writer.
+func (a *alerts) wait() time.Duration {
+	if len(a.times.heap) == 0 {
+		return waitMax
+	}
+	left := min(a.times.heap[0].due-a.clock(), dag.Micros(waitMax.Microseconds()))
+	return max(time.Duration(left)*time.Microsecond, 0)
+}
+
+// dueItems turns moments that are due into items.
+func (a *alerts) dueItems(to []item, most int) []item {
+	for ; most > 0 && a.due(); most-- {
+		m := a.times.pop()
+		to = append(to, item{
+			op: func(w *writer) answer {
+				err := w.alerts.struck(&m)
+				if err != nil {
+					w.broken(err)
+				}
+				return answer{err: err}
+			},
+			done: func(got answer) { a.refused(m, got.err) },
+		})
+	}
+	return to
+}
+
+// refused keeps a moment from being tried for ever.
+func (a *alerts) refused(m moment, err error) {
+	if err == nil {
+		return
+	}
+	if a.times.barred == nil || len(a.times.barred) >= barredMax {
+		a.times.barred = map[moment]bool{}
+	}
+	a.times.barred[m] = true
+	a.log.Error("a deadline cannot be judged; its alert is not made", "code", "deadline_refused", "workflow", int64(m.what.of.workflow),
+		"rule", m.what.of.rule, "run", m.what.run.String(), "err", err)
+}
+
+// struck decides what it means that a moment has come.
+func (a *alerts) struck(m *moment) error {
+	of := m.what.of
+	wf, err := a.defs.workflow(of.workflow)
+	if errors.Is(err, errkind.ErrNotFound) {
+		return nil
+	}
+	if err != nil || a.held(wf.Shard) == nil || wf.State == store.WorkflowDeleted {
+		return err
+	}
+	rules, err := a.of(&wf)
+	if err != nil {
+		return err
+	}
+	var rule *alert.Rule
+	for i := range rules {
+		if rules[i].Name == of.rule && rules[i].Timed() {
+			rule = &rules[i]
+		}
+	}
+	is := a.open[of.workflow][of.rule]
+	switch {
+	case m.what.run.IsZero():
+		a.woken(rules, is, &wf)
+		return nil
+	case rule == nil:
+		return nil
+	}
+	r := a.inMemory()[m.what.run]
+	if r == nil || !r.Unfinished() || a.times.late[of][r.ID.String()] {
+		return nil
+	}
+	c, now := alert.CourseOf(&r.Header, r.StartedAt, r.Generation), a.now()
+	due, again := rule.Due(&c, a.usualOf(of.workflow), now)
+	switch {
+	case rule.Met(&c) || due == 0 && again == 0:
+		return nil
+	case due == 0 || due > now:
+		a.push(moment{max(due, again), m.what})
+		return nil
+	}
+	h := course(&r.Header, now)
+	h.Event, h.Due, h.Course, h.Message = rule.Event(), due, c, running(rule, r, due)
+	if err := a.pass(rule, is, &wf, h); err != nil {
+		return err
+	}
+	a.isLate(of, r, rule)
+	return nil
+}
+
+// fell opens the incident of an instant that has ended without success. Its deadline is due.
+func (a *alerts) fell(rule *alert.Rule, is *alert.Incident, wf *store.Workflow) alert.Change {
+	h := is.Detail.Last
+	h.Event, h.Due, h.At, h.ID = rule.Event(), is.Waits(), a.now(), a.newID()
+	h.Of = alert.Subject{Shard: wf.Shard, Workflow: wf.ID, Namespace: wf.Namespace, Name: wf.Name}
+	return rule.Pass(is, &h, true, false)
+}
+
+// pass adds a passed deadline to the transaction being made, unless an earlier incident, which may be over,
+// has counted it.
+func (a *alerts) pass(rule *alert.Rule, is *alert.Incident, wf *store.Workflow, h *alert.Happening) error {
+	if is == nil {
+		if told, err := a.counted(wf.ID, rule.Name, h.Due); told || err != nil {
+			return err
+		}
+	}
+	h.ID = a.newID()
+	h.Of = alert.Subject{Shard: wf.Shard, Workflow: wf.ID, Namespace: wf.Namespace, Name: wf.Name}
+	if c := rule.Pass(is, h, false, false); c.Incident != nil {
+		a.write(c)
+	}
+	return nil
+}
+
+// counted reports whether the last incident of a rule has counted a deadline. A person may have resolved it.
+func (a *alerts) counted(wf dag.WorkflowID, rule string, due dag.Micros) (bool, error) {
+	row, err := a.store.LastIncident(context.Background(), wf, rule)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, errkind.FromStore("look for incidents", err)
+	}
+	n, err := alert.Read(row)
+	return err == nil && n.Counted(due), nil
+}
+
+// now is the time by which deadlines are judged in a transaction.
+func (a *alerts) now() dag.Micros { return max(a.txn().now.Wall, a.clock()) }
+
+// course is a run as an event.
+func course(r *dag.Header, now dag.Micros) *alert.Happening {
+	h := &alert.Happening{Run: r.ID.String(), Origin: r.Origin, At: now}
+	if r.Fire != nil {
+		h.Trigger, h.Instant = r.Fire.Trigger, r.Fire.Instant
+	}
+	return h
+}
+
+// running says how far a late run has come.
+func running(rule *alert.Rule, r *dag.Run, due dag.Micros) string {
+	what := map[string]string{alert.ForSuccess: "succeeded", alert.ForEnd: "ended", alert.ForStart: "begun"}[rule.Goal()]
+	return fmt.Sprintf("it should have %s by %s, and is %s", what, due.Time().UTC().Format(time.RFC3339), r.State)
+}
+
+// timed decides what an event means to a rule that watches the time of runs. h is the end of a run, its
+// start, or an instant without a run.
+func (a *alerts) timed(rule *alert.Rule, is *alert.Incident, h *alert.Happening) (alert.Change, error) {
+	of := ruleOf{h.Of.Workflow, rule.Name}
+	late := a.times.late[of]
+	was := late[h.Run]
+	if delete(late, h.Run); len(late) == 0 {
+		delete(a.times.late, of)
+	}
+	if !rule.Covers(h.Origin) {
+		return alert.Change{}, nil
+	}
+	if c := rule.Finish(is, h, len(late)); c.Incident != nil || h.Success || rule.Goal() != alert.ForSuccess {
+		return c, nil
+	}
+	due, _ := rule.Due(&h.Course, a.usualOf(h.Of.Workflow), h.At)
+	last := *h
+	last.Due = due
+	switch {
+	case due == 0:
+		return alert.Change{}, nil
+	case due > h.At:
+		return rule.Fall(is, &last), nil
+	}
+	if is == nil && !was {
+		if told, err := a.counted(h.Of.Workflow, rule.Name, due); told || err != nil {
+			return alert.Change{}, err
+		}
+	}
+	if is == nil && was { // a person has resolved it
+		return alert.Change{}, nil
+	}
+	return rule.Pass(is, &last, true, was), nil
+}
+
+// usualOf knows the durations of the last runs of a workflow that succeeded.
+func (a *alerts) usualOf(id dag.WorkflowID) alert.Usual {
+	return func(percentile int) (dag.Micros, bool) {
+		all, known := a.times.usual[id]
+		if !known {
+			page, err := a.store.Runs(context.Background(), store.RunQuery{Workflow: id, States: []string{dag.RunSucceeded.String()}, Limit: usualOf})
+			if err != nil {
+				return 0, false // it is asked again at the next run
+			}
+			for i := len(page.Runs) - 1; i >= 0; i-- {
+				if r := &page.Runs[i]; r.StartedAt != 0 {
+					all = append(all, r.FinishedAt-r.StartedAt)
+				}
+			}
+			a.times.usual[id] = all
+		}
+		if len(all) < usualLeast {
+			return 0, false
+		}
+		return alert.Percentile(append([]dag.Micros(nil), all...), percentile), true
+	}
+}
+
+// lasted notes the duration of a run that succeeded, if a rule asks for those of its workflow.
+func (a *alerts) lasted(r *dag.Run) {
+	all, known := a.times.usual[r.Workflow]
+	if !known || r.State != dag.RunSucceeded || r.StartedAt == 0 {
+		return
+	}
+	if all = append(all, r.FinishedAt-r.StartedAt); len(all) > usualOf {
+		all = append(all[:0], all[1:]...)
+	}
+	a.times.usual[r.Workflow] = all
+}
+
+// begun resolves incidents about runs that should have begun.
+func (a *alerts) begun() error {
+	if len(a.times.starting) == 0 {
+		return nil
+	}
+	for _, r := range a.txn().touched {
+		if len(a.times.starting[r.ID]) == 0 || r.StartedAt == 0 {
+			continue
+		}
+		delete(a.times.starting, r.ID)
+		h := course(&r.Header, a.now())
+		h.Course = alert.CourseOf(&r.Header, r.StartedAt, r.Generation)
+		if h.Over = !r.Unfinished(); h.Over {
+			continue // ended has decided
+		}
+		if err := a.happenedTo(r.Workflow, h, (*alert.Rule).Starts); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package sim
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/alert"
+	"skein.dev/skein/internal/store"
+)
+
+// alertRules are the rules of every workflow of a world with alerts. Those in timedRules are about runs that
+// have not ended: when all have, none of their incidents may be open.
+func alertRules() []alert.Rule {
+	late, slow, to := []alert.Event{alert.Late}, []alert.Event{alert.Slow}, []string{"a", "b"}
+	return []alert.Rule{
+		{Name: "r", On: []alert.Event{alert.Failed, alert.Missed, alert.Stopped, alert.Skipped}, To: to,
+			Escalate: []alert.Rung{{After: 300_000, To: []string{"b", "c"}}, {After: 900_000, To: []string{"d"}}}},
+		{Name: "d", On: late, To: to, Deadline: &alert.Deadline{After: 2_000_000}},
+		{Name: "e", On: late, To: to, Deadline: &alert.Deadline{After: 500_000, For: alert.ForEnd}},
+		{Name: "b", On: late, To: to, Deadline: &alert.Deadline{After: 50_000, For: alert.ForStart, From: alert.FromQueued}},
+		{Name: "s", On: slow, To: to, Than: &alert.Than{Fixed: 300_000}},
+		{Name: "p", On: slow, To: to, Than: &alert.Than{Times: 1.5, Percentile: 95}},
+	}
+}
+
+var timedRules = map[string]bool{"e": true, "b": true, "s": true, "p": true}
+
+// alerts judges the incidents when everything has ended.
+func (v *witness) alerts(ctx context.Context) {
+	for q := (store.IncidentQuery{Counting: true, Limit: 1000}); ; {
+		page, err := v.w.st.Incidents(ctx, q)
+		must(err)
+		for i := range page {
+			if n := &page[i]; timedRules[n.Rule] {
+				v.w.violate("late", "every run has ended, and incident %s of rule %s is %s", n.ID, n.Rule, n.State)
+			}
+		}
+		if len(page) < q.Limit {
+			return
+		}
+		last := &page[len(page)-1]
+		q.Before, q.BeforeID = last.Created, last.ID
+	}
+}
