@@ -180,8 +180,8 @@ func alertApplyCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "apply FILE", Short: "Make channels of a file, or change them",
 		Long: `Makes the channels of a YAML file, or changes them. Channels that the file does not name stay as they are. The file has a namespace
-(default: default) and channels by name, each with one kind: webhook, slack, email, command or log. Addresses and keys that must stay
-secret are {secret: NAME}, a secret of the namespace (skein secret set).`,
+(default: default) and channels by name, each with one kind: webhook, slack, email, teams, pagerduty, alertmanager,
+discord, telegram, googlechat, command or log. Addresses and keys that must stay secret are {secret: NAME}, a secret of the namespace (skein secret set).`,
 		Example: "  skein alert apply channels.yaml\n  skein alert apply - < channels.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {

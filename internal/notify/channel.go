@@ -23,6 +23,34 @@ type Config struct {
 	Email   *Email   `json:"email,omitempty"`
 	Command *Command `json:"command,omitempty"`
 	Log     *Log     `json:"log,omitempty"`
+
+	Teams        *Teams        `json:"teams,omitempty"`
+	PagerDuty    *PagerDuty    `json:"pagerduty,omitempty"`
+	Alertmanager *Alertmanager `json:"alertmanager,omitempty"`
+	Discord      *Discord      `json:"discord,omitempty"`
+	Telegram     *Telegram     `json:"telegram,omitempty"`
+	GoogleChat   *GoogleChat   `json:"googlechat,omitempty"`
+}
+
+// kinds are the kinds of channels, as people read them.
+const kinds = "webhook, slack, email, teams, pagerduty, alertmanager, discord, telegram, googlechat, command and log"
+
+// services are those kinds that post to the server of a vendor.
+func (c *Config) services() (name string, is service, n int) {
+	for _, k := range []struct {
+		name string
+		is   service
+		set  bool
+	}{
+		{"teams", c.Teams, c.Teams != nil}, {"pagerduty", c.PagerDuty, c.PagerDuty != nil}, {"alertmanager", c.Alertmanager, c.Alertmanager != nil},
+		{"discord", c.Discord, c.Discord != nil}, {"telegram", c.Telegram, c.Telegram != nil}, {"googlechat", c.GoogleChat, c.GoogleChat != nil},
+	} {
+		if k.set {
+			name, is = k.name, k.is
+			n++
+		}
+	}
+	return name, is, n
 }
 
 // Text is a text, or the name of a secret that holds it.
@@ -41,7 +69,7 @@ func Parse(data []byte) (Config, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {
-		return c, fmt.Errorf("the configuration of a channel cannot be read: %s; the kinds are webhook, slack, email, command and log", strings.TrimPrefix(err.Error(), "json: "))
+		return c, fmt.Errorf("the configuration of a channel cannot be read: %s; the kinds are %s", strings.TrimPrefix(err.Error(), "json: "), kinds)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return c, errors.New("the configuration of a channel has something behind its end")
@@ -63,11 +91,12 @@ func (c *Config) Kind() string {
 	case c.Log != nil:
 		return "log"
 	}
-	return ""
+	name, _, _ := c.services()
+	return name
 }
 
 func (c *Config) check() error {
-	n := 0
+	_, vendor, n := c.services()
 	for _, is := range []bool{c.Webhook != nil, c.Slack != nil, c.Email != nil, c.Command != nil, c.Log != nil} {
 		if is {
 			n++
@@ -75,9 +104,11 @@ func (c *Config) check() error {
 	}
 	switch {
 	case n == 0:
-		return errors.New("a channel has a kind: webhook, slack, email, command or log, such as {log: {}}")
+		return fmt.Errorf("a channel has a kind, such as {log: {}}; the kinds are %s", kinds)
 	case n > 1:
 		return errors.New("a channel has one kind: make a channel for each, and name both in the alert")
+	case vendor != nil:
+		return vendor.check()
 	case c.Webhook != nil:
 		return c.Webhook.check()
 	case c.Slack != nil && c.Slack.URL.Secret == "":
@@ -140,6 +171,9 @@ func (c *Config) send(ctx context.Context, m *means, msg *Message) error {
 	case c.Log != nil:
 		m.log(*msg)
 		return nil
+	}
+	if _, vendor, n := c.services(); n > 0 {
+		return sendService(ctx, m, vendor, msg)
 	}
 	return permanent("the channel has no kind that this node knows")
 }

@@ -16,6 +16,7 @@ type Message struct {
 	Type      string      `json:"type"` // incident.opened, incident.escalated, incident.resolved, incident.event, test
 	Timestamp time.Time   `json:"timestamp"`
 	Data      MessageData `json:"data"`
+	bundle    []string    // the lines of a bundle, which only people get
 }
 
 // MessageData is the content of a message. Texts are "" and times null where they do not apply.
@@ -77,6 +78,17 @@ func timeOf(at dag.Micros) *time.Time {
 	return &t
 }
 
+// resolved reports whether the message tells of the end of an incident.
+func (m *Message) resolved() bool { return m.Type == "incident."+alert.KindResolved }
+
+// source is what the message is about.
+func (d *MessageData) source() string {
+	if d.Workflow == "" {
+		return d.Namespace
+	}
+	return d.Namespace + "/" + d.Workflow
+}
+
 // subject is the first line for people.
 func (m *Message) subject() string {
 	switch m.Type {
@@ -90,6 +102,9 @@ func (m *Message) subject() string {
 // lines are the details for people.
 func (m *Message) lines() []string {
 	d := &m.Data
+	if m.Type == typeBundle {
+		return m.bundle
+	}
 	var all []string
 	add := func(name, value string) {
 		if value != "" {

@@ -30,7 +30,7 @@ const (
 	// lookMin is the least time between two looks of which the first one began no call.
 	lookMin = time.Second
 	// duePage is how many notices a look reads at once, besides those on their way.
-	duePage = 100
+	duePage = 500
 	// errorMax bounds an error that a row keeps, in bytes.
 	errorMax = 500
 	// noteMax bounds the wait before the end of a call is recorded again.
@@ -69,6 +69,7 @@ type Sender struct {
 	// ended are the notices whose calls ended since the last read of due notices began: the rows of that read
 	// may be older.
 	ended map[noticeKey]bool
+	paced map[store.ChannelKey]time.Time // when a channel that got a bundle takes more
 }
 
 type noticeKey struct {
@@ -85,7 +86,7 @@ func channelOf(n *store.Notice) store.ChannelKey {
 
 // New makes a sender. It sends nothing until Run.
 func New(o Options) *Sender {
-	return &Sender{o: o, wake: make(chan struct{}, 1), calls: map[store.ChannelKey]int{}, going: map[noticeKey]bool{}, ended: map[noticeKey]bool{}}
+	return &Sender{o: o, wake: make(chan struct{}, 1), calls: map[store.ChannelKey]int{}, going: map[noticeKey]bool{}, ended: map[noticeKey]bool{}, paced: map[store.ChannelKey]time.Time{}}
 }
 
 // Wake says that there may be new notices, or other shards. It does not block.
@@ -159,11 +160,10 @@ func (s *Sender) look(ctx context.Context) (began bool, err error) {
 			return began, err
 		}
 		some := false
-		for i := range due {
-			if s.take(&due[i]) {
+		for _, all := range bundles(channels, due) {
+			if all = s.take(all); len(all) > 0 {
 				some = true
-				n := due[i]
-				s.wg.Go(func() { s.call(ctx, channels, n, now) })
+				s.wg.Go(func() { s.call(ctx, channels, all, now) })
 			}
 		}
 		if began = began || some; !some {
@@ -178,6 +178,13 @@ func (s *Sender) busy() (full []store.ChannelKey, going int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.ended)
+	for k, until := range s.paced {
+		if time.Now().Before(until) {
+			full = append(full, k)
+		} else {
+			delete(s.paced, k)
+		}
+	}
 	for k, n := range s.calls {
 		if n >= callsMax {
 			full = append(full, k)
@@ -186,24 +193,36 @@ func (s *Sender) busy() (full []store.ChannelKey, going int) {
 	return full, len(s.going)
 }
 
-// take reserves a call for a notice.
-func (s *Sender) take(n *store.Notice) bool {
+// take reserves a call for notices of one channel. It returns those that are not on their way.
+func (s *Sender) take(all []store.Notice) (taken []store.Notice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := channelOf(n)
-	if s.going[keyOf(n)] || s.ended[keyOf(n)] || s.calls[k] >= callsMax {
-		return false
+	k := channelOf(&all[0])
+	if s.calls[k] >= callsMax {
+		return nil
 	}
-	s.going[keyOf(n)] = true
-	s.calls[k]++
-	return true
+	for i := range all {
+		if key := keyOf(&all[i]); !s.going[key] && !s.ended[key] {
+			s.going[key] = true
+			taken = append(taken, all[i])
+		}
+	}
+	if len(taken) > 0 {
+		s.calls[k]++
+	}
+	if len(taken) > 1 {
+		s.paced[k] = time.Now().Add(bundlePause)
+	}
+	return taken
 }
 
-func (s *Sender) give(n *store.Notice) {
+func (s *Sender) give(all []store.Notice) {
 	s.mu.Lock()
-	k := channelOf(n)
-	delete(s.going, keyOf(n))
-	s.ended[keyOf(n)] = true
+	k := channelOf(&all[0])
+	for i := range all {
+		delete(s.going, keyOf(&all[i]))
+		s.ended[keyOf(&all[i])] = true
+	}
 	if s.calls[k]--; s.calls[k] == 0 {
 		delete(s.calls, k)
 	}
@@ -211,13 +230,20 @@ func (s *Sender) give(n *store.Notice) {
 	s.Wake()
 }
 
-// call sends a notice and records the outcome.
-func (s *Sender) call(ctx context.Context, channels []store.AlertChannel, n store.Notice, now dag.Micros) {
-	defer s.give(&n)
+// call sends one notice, or several as a bundle, and records the outcome.
+func (s *Sender) call(ctx context.Context, channels []store.AlertChannel, all []store.Notice, now dag.Micros) {
+	defer s.give(all)
 	err := error(nil)
-	expired := now >= n.Created+dag.Micros(store.NoticeExpiry.Microseconds())
-	if !expired {
-		err = s.send(ctx, channels, &n)
+	expired := func(n *store.Notice) bool { return now >= n.Created+dag.Micros(store.NoticeExpiry.Microseconds()) }
+	late := make([]bool, len(all))
+	var live []store.Notice
+	for i := range all {
+		if late[i] = expired(&all[i]); !late[i] {
+			live = append(live, all[i])
+		}
+	}
+	if len(live) > 0 {
+		err = s.send(ctx, channels, live)
 		if ctx.Err() != nil {
 			return // the node ends: the next owner sends it
 		}
@@ -225,9 +251,16 @@ func (s *Sender) call(ctx context.Context, channels []store.AlertChannel, n stor
 			now = at
 		}
 	}
-	n.Tries++
-	s.judge(&n, err, expired, now)
-	s.record(ctx, n)
+	for i := range all {
+		n := all[i]
+		n.Tries++
+		if late[i] {
+			s.judge(&n, nil, true, now)
+		} else {
+			s.judge(&n, err, false, now)
+		}
+		s.record(ctx, n)
+	}
 }
 
 // judge decides what the end of a call means.
@@ -293,13 +326,17 @@ func (s *Sender) record(ctx context.Context, n store.Notice) {
 	}
 }
 
-// send calls the channel of a notice.
-func (s *Sender) send(ctx context.Context, channels []store.AlertChannel, n *store.Notice) error {
+// send calls the channel of a notice, or of a bundle.
+func (s *Sender) send(ctx context.Context, channels []store.AlertChannel, all []store.Notice) error {
+	n := &all[0]
 	row, there := store.FindAlertChannel(channels, n.Namespace, n.Channel)
 	if !there {
 		return fmt.Errorf("namespace %s has no channel %s: make it with: skein alert apply FILE", n.Namespace, n.Channel)
 	}
 	msg, err := messageOf(n)
+	if len(all) > 1 {
+		msg, err = bundleOf(all)
+	}
 	if err != nil {
 		return err
 	}

@@ -129,23 +129,41 @@ func post(ctx context.Context, m *means, to Text, header http.Header, body []byt
 	if err != nil {
 		return err
 	}
-	if checkURL(address) != nil {
-		return permanent("the address in the secret %s is no address of http or https", to.Secret)
+	return deliver(ctx, m, &delivery{address: address, secret: to.Secret, header: header, body: body})
+}
+
+// delivery is a call over HTTP.
+type delivery struct {
+	address string
+	secret  string   // the secret that holds the address, or a part of it; "": it may be shown
+	hide    []string // further texts that must not be shown
+	header  http.Header
+	body    []byte
+}
+
+// deliver makes a call.
+func deliver(ctx context.Context, m *means, d *delivery) error {
+	if checkURL(d.address) != nil {
+		return permanent("the address in the secret %s is no address of http or https", d.secret)
 	}
 	transport, err := m.transport()
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.address, bytes.NewReader(d.body))
 	if err != nil {
 		return permanent("the address of the channel cannot be used")
 	}
-	req.Header = header
+	req.Header = d.header
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "Skein")
 	var masks *mask.Set
-	if to.Secret != "" {
-		masks = mask.NewSet(partsOf(address, req.URL))
+	hide := d.hide
+	if d.secret != "" {
+		hide = append(partsOf(d.address, req.URL), hide...)
+	}
+	if len(hide) > 0 {
+		masks = mask.NewSet(hide)
 	}
 	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
