@@ -205,6 +205,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default any on loopback, else public)")
 	f.String("egress-proxy", "", "proxy that http tasks go through: a URL, or environment for that of http_proxy (default none)")
 	f.String("alert-commands", "", "true: channels of alerts may run programs on this node, as its user (default false)")
+	f.String("watchdog-file", "", "file with an address that is called each minute while the scheduler works")
 	f.String("smtp-url", "", "server that sends the mail of alerts: smtp+starttls://USER@HOST:587, smtps://USER@HOST, or smtp://HOST")
 	f.String("smtp-from", "", "sender of the mail of alerts, such as skein@example.org")
 	f.String("lease", "", "how long running tasks outlive a server that is gone or frozen (default 15s)")

@@ -2,12 +2,16 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/notify"
+	"skein.dev/skein/internal/store"
 )
 
 // newSender makes the sender of the notices of this node's shards.
@@ -40,10 +44,62 @@ func newSender(n *Node, shards int, database []egress.Own) *notify.Sender {
 	})
 }
 
-// sendNotices lets the sender work. A command leaves notices to the next server.
+// stuckMax is the time from which a scheduler that completes nothing does not work.
+const stuckMax = 30 * time.Second
+
+// watch calls the address of the watchdog while the scheduler works.
+func watch(n *Node) (stop func()) {
+	if n.cfg.Watchdog == "" {
+		return func() {}
+	}
+	w := notify.Watchdog{File: n.cfg.Watchdog, Log: n.log, Alive: func(ctx context.Context) error { return works(ctx, n) },
+		Transport: func() (http.RoundTripper, error) {
+			t, err := egress.Transport(n.egressHere(n.egressRules(n.connector.database)))
+			if err != nil {
+				return nil, err
+			}
+			t.DisableKeepAlives = true
+			return t, nil
+		}}
+	return n.beside(w.Run)
+}
+
+// works says why the scheduler does not work. The owner of the first shard speaks for all nodes.
+func works(ctx context.Context, n *Node) error {
+	if !n.engine.Owns(0) {
+		return notify.ErrNotMine
+	}
+	if err := n.engine.Accepting(); err != nil {
+		return err
+	}
+	if d := n.engine.StuckFor(); d > stuckMax {
+		return fmt.Errorf("it has completed nothing for %s", d.Round(time.Second))
+	}
+	shared := store.Can(n.store).Cluster
+	if shared == nil {
+		_, err := n.store.Clock(ctx)
+		return err
+	}
+	members, shards, err := shared.Members(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range shards {
+		if !slices.ContainsFunc(members, func(m store.Member) bool { return m.Handler == shards[i].Owner }) {
+			return fmt.Errorf("shard %d has no owner", shards[i].ID)
+		}
+	}
+	return nil
+}
+
+// sendNotices lets the sender and the watchdog work. A command leaves notices to the next server.
 func sendNotices(n *Node) (stop func()) {
 	if n.cfg.ByHand {
 		return func() {}
 	}
-	return n.beside(n.sender.Run)
+	stopSender, stopWatchdog := n.beside(n.sender.Run), watch(n)
+	return func() {
+		stopWatchdog()
+		stopSender()
+	}
 }

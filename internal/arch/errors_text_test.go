@@ -95,6 +95,7 @@ var logRemedies = map[string]string{
 	"commit_unknown":             "nothing, unless it repeats: then look at the database and the network",
 	"database_unreachable":       "start the database, or correct `db`",
 	"deadline_refused":           "look at the cause in the line; this process does not try the deadline again",
+	"watchdog_silent":            "repair what the line names; the service behind the address notifies people meanwhile",
 	"declared_dead":              "look for a pause of the process, a full machine or a slow database; raise `lag` if it repeats",
 	"disk_full":                  "free space on the disk of the data folder",
 	"drain_ended":                "nothing; a longer `drain` gives running work more time",

@@ -20,6 +20,7 @@ var outgoing = map[string]string{
 	"internal/worker/spawn.go":       "the keeper, by its socket",
 	"internal/notify/smtp.go":        "the SMTP server of the settings",
 	"internal/notify/webhook.go":     "by the transport of egress",
+	"internal/notify/watchdog.go":    "by the transport of egress",
 	"internal/worker/http.go":        "by the transport of egress",
 	"internal/connection/use.go":     "by the transport of egress",
 	"internal/provider/vault.go":     "the servers of Vault of the settings",

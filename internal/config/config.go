@@ -105,6 +105,8 @@ type Config struct {
 
 	// AlertCommands permits channels of kind command to run programs on this node.
 	AlertCommands bool
+	// Watchdog is the file with the address that is called while the scheduler works. "": none is called.
+	Watchdog string
 	// SMTP is the server that sends mail, and SMTPFrom the sender of that mail.
 	SMTP, SMTPFrom string
 	// SecretKeyFile holds the keys of secrets. "": a node on SQLite makes one, on PostgreSQL it has none.

@@ -9,6 +9,7 @@ func alertSettings() []setting {
 			c.AlertCommands = v == "true"
 			return oneOf(v, "true", "false")
 		}},
+		{name: "watchdog_file", def: text(""), set: func(c *Config, v string) error { return setPath(&c.Watchdog, v) }},
 		{name: "smtp_url", def: text(""), set: setSMTP},
 		{name: "smtp_from", def: text(""), set: setSMTPFrom},
 	}

@@ -67,6 +67,7 @@ var descriptions = map[string]described{
 	"retention_runs":           {meaning: "finished runs that are kept of a workflow, where it does not say", reread: true},
 	"api_token":                {meaning: "token that is sent to nodes; use `token_file`"},
 	"alert_commands":           {meaning: "`true`: channels of kind `command` may run programs on this node, as its user; `false`: their messages wait for a node that permits it, and expire after a day"},
+	"watchdog_file":            {meaning: "file with an address that the owner of shard 0 calls each minute while the scheduler works: see [watchdog](alerts.md#watchdog); the file is read at each call"},
 	"smtp_url":                 {meaning: "server that sends the mail of alerts: `smtp+starttls://USER@HOST:587`, `smtps://USER@HOST`, or `smtp://HOST` without encryption; the password is the secret `smtp` of the channel's namespace"},
 	"smtp_from":                {meaning: "sender of the mail of alerts, such as `Skein <skein@example.org>`"},
 	"secret_key_file":          {def: "on SQLite `DATA/access/secret.key`, made by the first `skein secret set`", meaning: "file with the key that secrets are sealed with, the same on every node of a cluster: 32 bytes in base64, a line; others must not be able to read it; it is read at each use"},
