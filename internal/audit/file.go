@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,37 +28,67 @@ const (
 const PublicSuffix = ".pub"
 
 // Key reads the key of a node, or makes one: the private key in a file that only the owner can read, and
-// next to it the public key.
+// next to it the public key. Several processes may make the key at the same time: one of them wins, and all
+// use its key.
 func Key(path string) (note.Signer, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return newKey(path)
+		if err = newKey(path); err == nil {
+			text, err = os.ReadFile(path)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the key of the audit log: %w", err)
 	}
-	signer, err := note.NewSigner(strings.TrimSpace(string(text)))
+	private := strings.TrimSpace(string(text))
+	signer, err := note.NewSigner(private)
 	if err != nil {
 		return nil, fmt.Errorf("the key of the audit log, %s: %w; restore the file, or remove it to begin with another key", path, err)
+	}
+	if err := writePublic(path+PublicSuffix, private, signer.KeyHash()); err != nil {
+		return nil, fmt.Errorf("write the public key of the audit log: %w", err)
 	}
 	return signer, nil
 }
 
-func newKey(path string) (note.Signer, error) {
-	private, public, err := note.GenerateKey(rand.Reader, keyName)
+// newKey writes a private key unless there is one.
+func newKey(path string) error {
+	private, _, err := note.GenerateKey(rand.Reader, keyName)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o700)
 	}
-	if err == nil { // the public key first: a private one without it could not be verified
-		err = replaceFile(path+PublicSuffix, []byte(public+"\n"), 0o644)
-	}
-	if err == nil {
-		err = replaceFile(path, []byte(private+"\n"), 0o600)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("make the key of the audit log: %w", err)
+		return err
 	}
-	return note.NewSigner(private)
+	temp, err := tempFile(path, []byte(private+"\n"), 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp)
+	if err := os.Link(temp, path); !errors.Is(err, fs.ErrExist) { // a rename would replace the key of another process
+		return err
+	}
+	return nil
+}
+
+// writePublic writes the public key of a private one, unless the file holds it. So a public key that a crash
+// or another process has left is that of the private key.
+func writePublic(path, private string, hash uint32) error {
+	if is, err := PublicKey(path); err == nil && is.KeyHash() == hash {
+		return nil
+	}
+	parts := strings.SplitN(private, "+", 5) // PRIVATE+KEY+NAME+HASH+KEY, and KEY may have a plus sign, too
+	encoded := parts[len(parts)-1]
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || len(raw) != 1+ed25519.SeedSize { // NewSigner has accepted it
+		return fmt.Errorf("the private key has %d bytes: want %d", len(raw), 1+ed25519.SeedSize)
+	}
+	public, _ := ed25519.NewKeyFromSeed(raw[1:]).Public().(ed25519.PublicKey)
+	text, err := note.NewEd25519VerifierKey(keyName, public)
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, []byte(text+"\n"), 0o644)
 }
 
 // PublicKey reads a public key from the file that Key has written.
@@ -192,16 +224,32 @@ func (f *File) replace(data []byte) error {
 // replaceFile writes a file under another name and renames it when it is complete and on the disk. If the
 // process dies in between, the old file is unchanged, so the next start does not find a part of a key.
 func replaceFile(path string, data []byte, mode os.FileMode) error {
-	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	temp, err := tempFile(path, data, mode)
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil && temp != "" {
+		_ = os.Remove(temp)
+	}
+	return err
+}
+
+// tempFile writes a file next to its place, under a name that no other process uses.
+func tempFile(path string, data []byte, mode os.FileMode) (name string, err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, err = file.Write(data)
 	if err == nil {
+		err = file.Chmod(mode)
+	}
+	if err == nil {
 		err = file.Sync()
 	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(path+".new", path)
+	if err = errors.Join(err, file.Close()); err != nil {
+		_ = os.Remove(file.Name())
+		return "", err
 	}
-	return err
+	return file.Name(), nil
 }

@@ -3,10 +3,8 @@ package audit_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -357,26 +355,61 @@ func must[T any](v T, err error) func(*testing.T) T {
 }
 
 // TestKeyIsWhole: a key that cannot be written whole is not there, so that the next start makes another one.
+// A public key that is missing, or that of another key, is written again.
 func TestKeyIsWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
-	if err := os.Mkdir(path+".new", 0o700); err != nil { // in the way of the private key
+	if err := os.Mkdir(path+audit.PublicSuffix, 0o700); err != nil { // in the way of the public key
 		t.Fatal(err)
 	}
 	if _, err := audit.Key(path); err == nil {
-		t.Error("the key was not written next to its place first")
+		t.Error("a key without a public key is used")
 	}
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a part of the key is there: %v", err)
+	if left, err := filepath.Glob(path + "*.new-*"); err != nil || len(left) > 0 {
+		t.Errorf("parts are left: %v, %v", left, err)
 	}
-	if err := os.Remove(path + ".new"); err != nil {
+	if err := os.Remove(path + audit.PublicSuffix); err != nil {
 		t.Fatal(err)
 	}
-	made, err := audit.Key(path)
-	if err != nil {
-		t.Fatal(err)
+	made := must(audit.Key(path))(t)
+	other := filepath.Join(t.TempDir(), "key")
+	must(audit.Key(other))(t)
+	for _, text := range [][]byte{nil, []byte("half a key"), must(os.ReadFile(other + audit.PublicSuffix))(t)} {
+		if err := os.WriteFile(path+audit.PublicSuffix, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again := must(audit.Key(path))(t)
+		public, err := audit.PublicKey(path + audit.PublicSuffix)
+		if err != nil || public.KeyHash() != made.KeyHash() || again.KeyHash() != made.KeyHash() {
+			t.Errorf("%q as the public key: it is not replaced by that of the private one: %v", text, err)
+		}
 	}
-	public, err := audit.PublicKey(path + audit.PublicSuffix)
-	if err != nil || public.KeyHash() != made.KeyHash() {
-		t.Errorf("the public key is not that of the private one: %v", err)
+}
+
+// TestOneKey: nodes whose setting names one file agree on its key, although all of them start for the first
+// time at once.
+func TestOneKey(t *testing.T) {
+	for range 20 {
+		path := filepath.Join(t.TempDir(), "audit", "key")
+		var wg sync.WaitGroup
+		hashes := make([]uint32, 8)
+		for i := range hashes {
+			wg.Go(func() {
+				if signer, err := audit.Key(path); err != nil {
+					t.Error(err)
+				} else {
+					hashes[i] = signer.KeyHash()
+				}
+			})
+		}
+		wg.Wait()
+		public := must(audit.PublicKey(path + audit.PublicSuffix))(t)
+		for _, hash := range hashes {
+			if hash != public.KeyHash() {
+				t.Fatalf("a node signs with key %08x, and the public key is %08x", hash, public.KeyHash())
+			}
+		}
+		if left := must(os.ReadDir(filepath.Dir(path)))(t); len(left) != 2 {
+			t.Fatalf("files left: %v", left)
+		}
 	}
 }
