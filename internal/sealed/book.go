@@ -218,7 +218,7 @@ func (b *Book) present(ctx context.Context) (secret.Key, error) {
 			return secret.Key{}, err
 		}
 		last := keys[len(keys)-1]
-		if err = b.Store.SetSecretKey(ctx, last.ID(), ""); err == nil {
+		if err = b.Store.SetSecretKey(firstKey(ctx, last.ID()), last.ID(), ""); err == nil {
 			return last, nil
 		}
 		if !errors.Is(err, store.ErrFenced) {
@@ -226,6 +226,17 @@ func (b *Book) present(ctx context.Context) (secret.Key, error) {
 		}
 	}
 	return secret.Key{}, fmt.Errorf("the key of the secrets: %w: try again", ErrBusy)
+}
+
+// firstKey makes the audit row of the first key differ from that of the secret for which it is set.
+func firstKey(ctx context.Context, id string) context.Context {
+	row := store.AuditIn(ctx)
+	if row == nil {
+		return ctx
+	}
+	of := *row
+	of.Detail = "key " + id + " seals secrets from now on"
+	return store.WithAudit(ctx, &of)
 }
 
 // write makes the file of keys: complete, readable for this user only, and on the disk. It returns

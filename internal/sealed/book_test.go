@@ -70,6 +70,26 @@ func TestFirstSecretMakesTheKey(t *testing.T) {
 	}
 }
 
+// TestFirstSecretIsAudited: the first secret also sets the first key. These are two changes, and their rows
+// differ.
+func TestFirstSecretIsAudited(t *testing.T) {
+	b := newBook(t, true)
+	is := &store.Audit{Principal: "ann", Action: "set-secret", Object: "/secrets/shop/S", Namespace: "shop"}
+	for range 2 {
+		if _, err := b.Set(store.WithAudit(t.Context(), is), "shop", "S", []byte("long enough"), "ann"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := b.Store.(store.AuditLog).AuditList(t.Context(), store.AuditQuery{Limit: 10})
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	key, err := b.Check(t.Context())
+	if err != nil || rows[0].Detail != "" || rows[1].Detail != "" || rows[2].Detail != "key "+key.ID+" seals secrets from now on" {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
 func TestRefusedSecrets(t *testing.T) {
 	b := newBook(t, true)
 	for name, value := range map[string]string{"1A": "long enough", "": "long enough", "A-B": "long enough", "SHORT": "12345", "NUL": "abc\x00def",
