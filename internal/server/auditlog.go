@@ -45,9 +45,10 @@ func (a auditLog) rows() (store.AuditLog, error) {
 
 // auditPlace is the cursor of a list of rows and of starts of runs: the last shown entry of each.
 type auditPlace struct {
-	Row int64     `json:"row,omitempty"` // -1: all were shown
-	Run dag.RunID `json:"run,omitzero"`
-	End bool      `json:"end,omitempty"` // all starts were shown
+	Row int64      `json:"row,omitempty"` // -1: all were shown
+	At  dag.Micros `json:"at,omitempty"`  // of Row
+	Run dag.RunID  `json:"run,omitzero"`
+	End bool       `json:"end,omitempty"` // all starts were shown
 }
 
 func (a auditLog) list(ctx context.Context, in *listAuditIn) (*jsonOut[api.List[api.AuditRow]], error) {
@@ -60,14 +61,14 @@ func (a auditLog) list(ctx context.Context, in *listAuditIn) (*jsonOut[api.List[
 		return nil, err
 	}
 	at := auditPlace{}
-	if text != "" && json.Unmarshal([]byte(text), &at) != nil {
+	if text != "" && (json.Unmarshal([]byte(text), &at) != nil || at.Row > 0 && at.At == 0) {
 		return nil, badCursor()
 	}
 	since, err := instantOf("since", in.Since)
 	if err != nil {
 		return nil, err
 	}
-	q := store.AuditQuery{Before: at.Row, Since: since, Principal: in.Principal, Verb: in.Verb, Limit: in.Limit}
+	q := store.AuditQuery{Before: at.Row, BeforeAt: at.At, Since: since, Principal: in.Principal, Verb: in.Verb, Limit: in.Limit}
 	if in.Namespace != "" {
 		q.Namespaces = []string{in.Namespace}
 	}
@@ -130,13 +131,13 @@ func mergedAudit(limit int, rows []store.Audit, starts []auditStart, at auditPla
 			out, at.Run, starts = append(out, starts[0].AuditRow), starts[0].id, starts[1:]
 			continue
 		}
-		out, at.Row, rows = append(out, auditRowOf(&rows[0])), rows[0].ID, rows[1:]
+		out, at.Row, at.At, rows = append(out, auditRowOf(&rows[0])), rows[0].ID, rows[0].At, rows[1:]
 	}
 	if len(starts) == 0 && moreStarts {
 		at.Run = after // also past entries that are not shown
 	}
 	if len(rows) == 0 && !moreRows {
-		at.Row = -1
+		at.Row, at.At = -1, 0
 	}
 	at.End = at.End || len(starts) == 0 && !moreStarts
 	if at.Row == -1 && at.End {

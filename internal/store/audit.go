@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"math"
 	"strings"
 
 	"github.com/google/uuid"
@@ -67,14 +68,25 @@ type AuditLeaf struct {
 	Hash []byte
 }
 
-// AuditQuery selects rows for people: the newest first.
+// AuditQuery selects rows for people: the newest first, by At and then by ID.
 type AuditQuery struct {
-	Before     int64      // only rows with a lower ID; 0: from the newest
+	// Before and BeforeAt are ID and At of a row: only rows after it in this order. Before is 0: from the
+	// newest.
+	Before     int64
+	BeforeAt   dag.Micros
 	Since      dag.Micros // not older; 0: all
 	Principal  string     // "": any
 	Verb       string     // "": any
 	Namespaces []string   // nil: any
 	Limit      int
+}
+
+// Edge returns the time and the ID that all rows of the query are below.
+func (q *AuditQuery) Edge() (at dag.Micros, id int64) {
+	if q.Before == 0 {
+		return math.MaxInt64, math.MaxInt64
+	}
+	return q.BeforeAt, q.Before
 }
 
 // In returns the namespaces as a text for engines: each in angle brackets, and "*" for all.

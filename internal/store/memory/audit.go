@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -148,9 +149,12 @@ func (e *audits) AuditLeaves(ctx context.Context, from int64, limit int) (rows [
 // AuditList implements store.AuditLog.
 func (e *audits) AuditList(ctx context.Context, q store.AuditQuery) (rows []store.Audit, err error) {
 	return rows, e.s.read(ctx, Read, func() error {
-		for i := len(e.all) - 1; i >= 0 && len(rows) < q.Limit; i-- {
-			r := &e.all[i]
-			if (q.Before == 0 || r.ID < q.Before) && r.At >= q.Since && (q.Principal == "" || r.Principal == q.Principal) &&
+		all := slices.Clone(e.all)
+		slices.SortFunc(all, func(a, b store.Audit) int { return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.ID, a.ID)) })
+		at, id := q.Edge()
+		for i := 0; i < len(all) && len(rows) < q.Limit; i++ {
+			r := &all[i]
+			if (r.At < at || r.At == at && r.ID < id) && r.At >= q.Since && (q.Principal == "" || r.Principal == q.Principal) &&
 				(q.Verb == "" || r.Verb == q.Verb) && (q.Namespaces == nil || slices.Contains(q.Namespaces, r.Namespace)) {
 				rows = append(rows, *r)
 			}

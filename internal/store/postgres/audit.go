@@ -164,7 +164,8 @@ func (e audits) AuditLeaves(ctx context.Context, from int64, limit int) ([]store
 
 // AuditList implements store.AuditLog.
 func (e audits) AuditList(ctx context.Context, q store.AuditQuery) ([]store.Audit, error) {
-	a := args{}.int8(q.Before).int8(int64(q.Since)).text(q.Principal).text(q.Verb).text(q.In()).int8(int64(q.Limit))
+	at, id := q.Edge()
+	a := args{}.int8(int64(at)).int8(id).int8(int64(q.Since)).text(q.Principal).text(q.Verb).text(q.In()).int8(int64(q.Limit))
 	return list(ctx, e.d, query{name: "auditRows", args: a}, scanAudit)
 }
 

@@ -17,9 +17,9 @@ SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, add
 
 -- name: auditRows
 SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail FROM audit
-WHERE ($1::bigint = 0 OR id < $1) AND at >= $2 AND ($3::text = '' OR principal = $3) AND ($4::text = '' OR verb = $4)
-  AND ($5::text = '*' OR strpos($5, '<' || namespace || '>') > 0)
-ORDER BY id DESC LIMIT $6::bigint;
+WHERE (at, id) < ($1::bigint, $2::bigint) AND at >= $3 AND ($4::text = '' OR principal = $4) AND ($5::text = '' OR verb = $5)
+  AND ($6::text = '*' OR strpos($6, '<' || namespace || '>') > 0)
+ORDER BY at DESC, id DESC LIMIT $7::bigint;
 
 -- name: indexAudit
 WITH changed AS (

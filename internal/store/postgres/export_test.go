@@ -44,3 +44,6 @@ func (d *DB) WrittenAhead(b *store.Batch) bool {
 
 // BuildKey is the advisory lock under which an index is built.
 func BuildKey(schema string) int64 { return buildKey(schema) }
+
+// Statement is the text of a statement of the audit log.
+func Statement(name string) string { return statements(auditSQL)[name] }

@@ -52,7 +52,7 @@ func (d *DB) Facts(ctx context.Context) (Facts, error) {
 	if err := c.prepare(ctx, "indexState"); err != nil {
 		return f, err
 	}
-	return f, c.query(ctx, "indexState", nil, func(r *row) error {
+	return f, c.query(ctx, "indexState", args{}.text(requestIndex), func(r *row) error {
 		f.RequestIndex = IndexState(r.int())
 		return r.damaged("the state of an index")
 	})

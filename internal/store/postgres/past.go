@@ -96,7 +96,7 @@ func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.Rec
 		return args{}.int8(int64(before)).int8(int64(max(keep, 1))).int8(int64(x.Limit))
 	}
 	all := []query{{name: "expireHandlers", args: by(x.Records, x.RecordsKeep).int8(int64(x.RecordsMin))}, {name: "expireTokens", args: args{}.int8(int64(x.Records))}}
-	state, err := requestIndex(ctx, d)
+	state, err := indexState(ctx, d, requestIndex)
 	if err != nil {
 		return 0, err
 	}

@@ -183,7 +183,7 @@ WHERE c.oid IN (to_regclass('run'), to_regclass('attempt'), to_regclass('event')
 
 -- name: indexState
 -- No index is 0, one that is not valid is 1, a valid one is 2.
-SELECT count(*) + count(*) FILTER (WHERE indisvalid) FROM pg_index WHERE indexrelid = to_regclass('request_created');
+SELECT count(*) + count(*) FILTER (WHERE indisvalid) FROM pg_index WHERE indexrelid = to_regclass($1::text);
 
 -- name: tryLock
 SELECT pg_try_advisory_lock($1);

@@ -24,16 +24,20 @@ const (
 var _ store.Upgrader = (*DB)(nil)
 
 // Upgrade implements store.Upgrader. It lists older runs by their states. Then it sets up tables and builds
-// an index: a migration would hold its locks until the end of its transaction, and nodes of the version
+// indexes: a migration would hold its locks until the end of its transaction, and nodes of the version
 // before would wait for them.
 func (d *DB) Upgrade(ctx context.Context) (more bool, err error) {
 	if more, err = upgradeStates(ctx, d); more && err == nil || d.built.Load() {
 		return more, err
 	}
 	tuned := tuneTables(ctx, d)
-	built, failed := buildIndex(ctx, d)
-	d.built.Store(built && tuned == nil)
-	return false, errors.Join(err, tuned, failed)
+	all := tuned == nil
+	for _, name := range builtIndexes {
+		built, failed := buildIndex(ctx, d, name)
+		all, err = all && built, errors.Join(err, failed)
+	}
+	d.built.Store(all)
+	return false, errors.Join(err, tuned)
 }
 
 // upgradeStates lists the next older runs by their states.
@@ -107,19 +111,27 @@ const (
 	IndexValid
 )
 
-// requestIndex returns the state of the index of requests by their time.
-func requestIndex(ctx context.Context, d *DB) (state IndexState, err error) {
-	return state, d.query(ctx, "indexState", nil, func(r *row) error {
+// The indexes that Upgrade builds, because a table of an earlier version may be large: requests and audit
+// rows by their time.
+const (
+	requestIndex = "request_created"
+	auditIndex   = "audit_at"
+)
+
+var builtIndexes = [...]string{requestIndex, auditIndex}
+
+// indexState returns the state of an index.
+func indexState(ctx context.Context, d *DB, name string) (state IndexState, err error) {
+	return state, d.query(ctx, "indexState", args{}.text(name), func(r *row) error {
 		state = IndexState(r.int())
 		return r.damaged("the state of an index")
 	})
 }
 
-// buildIndex builds the index of requests by their time without holding up writers, and reports whether it is
-// valid. A connection of its own does it, because it can take long. While another node builds the index, this
-// one does nothing.
-func buildIndex(ctx context.Context, d *DB) (built bool, err error) {
-	if state, err := requestIndex(ctx, d); err != nil || state == IndexValid {
+// buildIndex builds an index without holding up writers, and reports whether it is valid. A connection of
+// its own does it, because it can take long. While another node builds the index, this one does nothing.
+func buildIndex(ctx context.Context, d *DB, name string) (built bool, err error) {
+	if state, err := indexState(ctx, d, name); err != nil || state == IndexValid {
 		return err == nil, err
 	}
 	c, err := d.logs.open(ctx)
@@ -129,7 +141,7 @@ func buildIndex(ctx context.Context, d *DB) (built bool, err error) {
 	defer hangUp(c) // the end of the connection releases the advisory lock
 	sql := statements(upgradeSQL)
 	if _, err = c.Exec(ctx, fmt.Sprintf(sql["unbound"], buildMax.Milliseconds())).ReadAll(); err != nil {
-		return false, translate("build the index request_created", err)
+		return false, translate("build the index "+name, err)
 	}
 	mine, state := false, IndexMissing
 	err = c.query(ctx, "tryLock", args{}.int8(buildKey(d.schema)), func(r *row) error {
@@ -139,15 +151,15 @@ func buildIndex(ctx context.Context, d *DB) (built bool, err error) {
 	if err != nil || !mine {
 		return false, err
 	}
-	err = c.query(ctx, "indexState", nil, func(r *row) error { // another node may have built it before the lock was free
+	err = c.query(ctx, "indexState", args{}.text(name), func(r *row) error { // another node may have built it before the lock was free
 		state = IndexState(r.int())
 		return r.damaged("the state of an index")
 	})
 	if err == nil && state == IndexInvalid {
-		_, err = c.Exec(ctx, sql["dropRequests"]).ReadAll()
+		_, err = c.Exec(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+name).ReadAll()
 	}
 	if err == nil && state != IndexValid {
-		_, err = c.Exec(ctx, sql["indexRequests"]).ReadAll()
+		_, err = c.Exec(ctx, sql[name]).ReadAll()
 	}
-	return err == nil, translate("build the index request_created", err)
+	return err == nil, translate("build the index "+name, err)
 }

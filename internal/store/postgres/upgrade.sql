@@ -20,8 +20,8 @@ ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_ins
 SET lock_timeout = 0;
 SET statement_timeout = %d;
 
--- name: dropRequests
-DROP INDEX CONCURRENTLY IF EXISTS request_created;
-
--- name: indexRequests
+-- name: request_created
 CREATE INDEX CONCURRENTLY request_created ON request (created);
+
+-- name: audit_at
+CREATE INDEX CONCURRENTLY audit_at ON audit (at, id);

@@ -130,7 +130,8 @@ func (e audits) AuditLeaves(ctx context.Context, from int64, limit int) ([]store
 
 // AuditList implements store.AuditLog.
 func (e audits) AuditList(ctx context.Context, q store.AuditQuery) ([]store.Audit, error) {
-	return list(e.d, ctx, "auditRows", []any{q.Before, int64(q.Since), q.Principal, q.Verb, q.In(), int64(q.Limit)}, scanAudit)
+	at, id := q.Edge()
+	return list(e.d, ctx, "auditRows", []any{int64(at), id, int64(q.Since), q.Principal, q.Verb, q.In(), int64(q.Limit)}, scanAudit)
 }
 
 func scanAudit(s *sqlite.Stmt, r *store.Audit) error {

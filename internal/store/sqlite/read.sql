@@ -215,9 +215,9 @@ SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, add
 
 -- name: auditRows
 SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail FROM audit
-WHERE (?1 = 0 OR id < ?1) AND at >= ?2 AND (?3 = '' OR principal = ?3) AND (?4 = '' OR verb = ?4)
-  AND (?5 = '*' OR instr(?5, '<' || namespace || '>') > 0)
-ORDER BY id DESC LIMIT +?6;
+WHERE (at, id) < (?1, ?2) AND at >= ?3 AND (?4 = '' OR principal = ?4) AND (?5 = '' OR verb = ?5)
+  AND (?6 = '*' OR instr(?6, '<' || namespace || '>') > 0)
+ORDER BY at DESC, id DESC LIMIT +?7;
 
 -- name: members
 SELECT handler, uuid, name, version, format, state, slots, busy, beat, started, seen, home, lease, traits FROM member ORDER BY handler;

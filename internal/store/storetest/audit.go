@@ -3,8 +3,10 @@ package storetest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
+	"testing"
 
 	gouuid "github.com/google/uuid"
 
@@ -286,11 +288,72 @@ func auditListed(b *bed) {
 	b.same(ids(store.AuditQuery{Limit: 2}), []byte{5, 4}, "a page")
 	all, err := b.s.AuditList(b.ctx, store.AuditQuery{Limit: 100})
 	b.ok(err)
-	b.same(ids(store.AuditQuery{Before: all[1].ID}), []byte{3, 2, 1, 0}, "the next page")
+	b.same(ids(store.AuditQuery{Before: all[1].ID, BeforeAt: all[1].At}), []byte{3, 2, 1, 0}, "the next page")
 	b.same(ids(store.AuditQuery{Since: 500}), []byte{5}, "since")
 	b.same(ids(store.AuditQuery{Principal: "bob"}), []byte{4, 2, 0}, "by principal")
 	b.same(ids(store.AuditQuery{Verb: "run.control"}), []byte{5, 3, 1}, "by verb")
 	b.same(ids(store.AuditQuery{Namespaces: []string{"shop"}}), []byte{4, 2, 0}, "of one namespace")
 	b.same(ids(store.AuditQuery{Namespaces: []string{"web", "shop"}}), []byte{4, 3, 2, 1, 0}, "of two namespaces")
 	b.same(ids(store.AuditQuery{Namespaces: []string{}}), []byte(nil), "of no namespace")
+	late := auditRow(b, 6) // the refused calls of a minute are written at its end, with the time of the first one
+	late.At, late.Outcome = 50, store.AuditRefused
+	b.ok(b.s.AddAudit(b.ctx, late))
+	b.same(ids(store.AuditQuery{}), []byte{5, 4, 3, 2, 1, 0, 6}, "all, by time")
+	b.same(ids(store.AuditQuery{Since: 100}), []byte{5, 4, 3, 2, 1, 0}, "since, without an older row that was written later")
+	b.same(ids(store.AuditQuery{Before: all[5].ID, BeforeAt: all[5].At}), []byte{6}, "the page after the last row with the same time")
+	b.ok(b.s.AddAudit(b.ctx, auditRow(b, 7)))
+	b.same(ids(store.AuditQuery{Since: 100, Limit: 2}), []byte{5, 7}, "a page of rows that were added since")
+	b.same(ids(store.AuditQuery{Before: all[1].ID, BeforeAt: all[1].At, Limit: 2}), []byte{3, 2}, "a page in the middle")
+}
+
+// BenchAudited measures what an audit row costs: a change without one, a change with one, and the place
+// that a row gets in a step of 100 rows.
+func BenchAudited(b *testing.B, s store.Store) {
+	change := func(b *testing.B, ctx context.Context) {
+		b.Helper()
+		if _, err := s.PutClass(ctx, store.Class{Name: "big"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	audited := func(b *testing.B) context.Context {
+		return store.WithAudit(b.Context(), &store.Audit{Principal: "ada", Kind: "user", Token: 4, Address: "10.0.0.7", Verb: "class.write", Action: "set-class", Object: "/classes/big"})
+	}
+	b.Run("plain", func(b *testing.B) {
+		for b.Loop() {
+			change(b, b.Context())
+		}
+	})
+	b.Run("audited", func(b *testing.B) {
+		ctx := audited(b)
+		for b.Loop() {
+			change(b, ctx)
+		}
+	})
+	b.Run("place", func(b *testing.B) {
+		const step = 100
+		for n := 0; b.Loop(); n++ {
+			if n%step > 0 {
+				continue
+			}
+			b.StopTimer()
+			for range step {
+				change(b, audited(b))
+			}
+			rows, err := s.AuditFresh(b.Context(), step)
+			t, err2 := s.AuditTree(b.Context())
+			if err = errors.Join(err, err2); err != nil || len(rows) != step {
+				b.Fatal(len(rows), err)
+			}
+			leaves := make([]store.AuditLeaf, len(rows))
+			for i := range rows {
+				leaves[i] = store.AuditLeaf{ID: rows[i].ID, Hash: bytes.Repeat([]byte{1}, store.AuditHashBytes)}
+			}
+			b.StartTimer()
+			to := t
+			to.Size += step
+			if err := s.GrowAudit(b.Context(), t.Size, to, leaves); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
