@@ -99,7 +99,7 @@ var allowed = map[string][]string{
 	"cmd/skein":                 {"internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "internal/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "api/v1", ".", "examples"},
 	"internal/arch":             {"api/v1"},
 	// Tests only: nothing imports it.
-	"internal/sim": {"internal/alert", "internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},
+	"internal/sim": {"internal/alert", "internal/audit", "internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},
 }
 
 // pure packages decide; they do not look or wait. time is allowed for durations, but no

@@ -33,7 +33,7 @@ func (w *writer) apply(it *item) {
 		it.req.Created = w.tx.now.Wall
 		w.tx.batch.Requests = append(w.tx.batch.Requests, *it.req)
 	}
-	if it.note != nil && !known && a.err == nil && a.verdict <= dag.Duplicate && !a.existing {
+	if it.note != nil && !known && a.err == nil && a.verdict == dag.Accepted && !a.existing { // a duplicate changes nothing
 		w.tx.batch.Audit = append(w.tx.batch.Audit, *it.note)
 	}
 	w.tx.answers = append(w.tx.answers, a)

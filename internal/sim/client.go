@@ -274,8 +274,8 @@ func (c *client) verb(w *World) {
 	intent := [...]dag.Intent{dag.IntentPause, dag.IntentStop, dag.IntentKill, dag.IntentPause}[w.rng.IntN(4)]
 	w.spawn(l, "verb", func() {
 		w.tell("client tells %s to %s %s", l, intent, w.runName(id))
-		err := l.eng.Do(l.root, engine.Command{Run: id, Intent: intent, Actor: "ada"})
-		if err == nil && !l.dead {
+		err := c.order(w, l, engine.Command{Run: id, Intent: intent, Actor: "ada"})
+		if err == nil && !l.dead && !w.stage.Audit { // a posted order counts later
 			w.witness.ordered(id, intent)
 		}
 	})
@@ -291,7 +291,10 @@ func (c *client) heal(w *World) {
 			continue
 		}
 		if l := w.ownerOf(id); l != nil && l.eng != nil && !l.frozen {
-			w.spawn(l, "resume", func() { _ = l.eng.Do(l.root, engine.Command{Run: id, Intent: dag.IntentRun, Actor: "ada"}) })
+			w.spawn(l, "resume", func() {
+				cmd := engine.Command{Run: id, Intent: dag.IntentRun, Actor: "ada"}
+				_ = audited(w, l, order{id, cmd.Intent}, func(ctx context.Context) error { return l.eng.Do(ctx, cmd) })
+			})
 		}
 	}
 	w.after(time.Second, func() { c.heal(w) })

@@ -230,6 +230,7 @@ func (v *witness) close() {
 	w := v.w
 	w.aside++
 	defer func() { w.aside-- }()
+	v.closeAudit()
 	ctx := context.Background()
 	found, err := inspect.Verify(ctx, w.st, compile)
 	must(err)

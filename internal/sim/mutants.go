@@ -37,6 +37,7 @@ type Mutant struct {
 	again     bool                // a running attempt is started again
 	eraless   bool                // no node raises the era
 	noSweep   bool                // no node sweeps
+	halfStep  bool                // a step of the audit log is not one transaction
 	recalls   bool                // a report counts as on its way after it was taken
 }
 
@@ -85,6 +86,14 @@ func (v *view) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 		return v.Store.Claim(ctx, owner, shards)
 	}
 	return v.m.claim(v, owner, shards)
+}
+
+// GrowAudit plays a step that moves the tree and loses the index of its last row.
+func (v *view) GrowAudit(ctx context.Context, size int64, to store.AuditTree, rows []store.AuditLeaf) error {
+	if v.m.halfStep && len(rows) > 0 {
+		rows = rows[:len(rows)-1]
+	}
+	return v.Store.GrowAudit(ctx, size, to, rows)
 }
 
 func (v *view) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, error) {

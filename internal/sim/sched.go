@@ -43,6 +43,8 @@ type Stage struct {
 	Ahead bool
 	// Back makes the store go back to an earlier state, and lets nodes remember what it confirmed.
 	Back bool
+	// Audit makes verbs on runs write audit rows, which the nodes give their index.
+	Audit bool
 	// Alerts gives every workflow an alert rule.
 	Alerts bool
 }

@@ -90,6 +90,8 @@ func (v *witness) after(l *life, op memory.Op) {
 		}
 	case memory.ClaimAfter, memory.MemberAfter:
 		v.look(l, op)
+	case memory.AuditAfter:
+		v.treed()
 	}
 }
 
@@ -159,6 +161,7 @@ func (v *witness) commit(l *life, b *store.Batch) {
 	if len(b.Fences) > 0 {
 		w.tell("%s commits %s", l, describe(w, b))
 	}
+	v.noted(b)
 	ids := append([]dag.RunID{}, touched(b)...)
 	recs, err := w.st.Load(context.Background(), store.LoadQuery{IDs: ids})
 	must(err)

@@ -105,6 +105,9 @@ func (w *World) draw() {
 	if w.stage.Ahead { // such transactions need shards, and many events at the same time
 		s.shards, s.runs, s.flows = max(s.shards, 2), 2*s.runs+2, 3
 	}
+	if w.stage.Audit {
+		s.verbs += 6
+	}
 	if w.stage.Back { // for triggers and admission, the witness does not know which rows were lost
 		s.triggers, s.limit = false, false
 		return
@@ -150,6 +153,7 @@ type World struct {
 
 	flows   []flow
 	client  client
+	audits  audits
 	witness witness
 	mutant  *Mutant
 
@@ -174,6 +178,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	}
 	w.lives, w.born = make([]*life, s.nodes), make([]int, s.nodes)
 	w.witness.open(w)
+	w.audits.acked, w.audits.leaves = map[string]order{}, map[int64]store.AuditLeaf{}
 	w.setUp()
 	w.tell("seed %d: %+v %+v", seed, *s, w.rich)
 	for i := range w.lives {
@@ -396,6 +401,7 @@ func (w *World) left() string {
 			text += fmt.Sprintf(" a trigger is due at %d;", next)
 		}
 	}
+	text += auditLeft(w)
 	if w.timed != nil { // the people of the world have not ended all declared triggers yet
 		if all, err := w.st.Triggers(ctx, store.TriggerQuery{Limit: 1}); len(all) > 0 || err != nil {
 			text += fmt.Sprintf(" triggers are declared: %d;", len(all))
@@ -430,7 +436,7 @@ func (w *World) fault(op memory.Op) memory.Outcome {
 			return memory.FailBefore
 		}
 		return memory.OK
-	case memory.CommitAfter, memory.AcquireAfter, memory.ClaimAfter, memory.RegisterAfter, memory.MemberAfter:
+	case memory.CommitAfter, memory.AcquireAfter, memory.ClaimAfter, memory.RegisterAfter, memory.MemberAfter, memory.AuditAfter:
 		return w.faultAfter(l, op)
 	}
 	if !l.dead {
