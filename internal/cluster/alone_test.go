@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,11 +22,13 @@ type lodge struct {
 	*testing.T
 	st     *memory.Store
 	alone  *cluster.Alone
-	buried []dag.HandlerID // workers of which the engine heard that they are gone
-	broken bool            // the store does not take writes, or takes them and does not say so
-	taken  bool
+	broken atomic.Bool // the store does not take writes, or takes them and does not say so
+	taken  atomic.Bool
 	cancel context.CancelFunc
 	done   chan struct{}
+
+	mu     sync.Mutex      // protects following fields
+	buried []dag.HandlerID // workers of which the engine heard that they are gone
 }
 
 // faulty is the store of a lodge.
@@ -36,8 +40,8 @@ type faulty struct {
 var errBroken = errors.New("the disk is broken")
 
 func (f faulty) Join(ctx context.Context, m store.Member) error {
-	if f.l.broken {
-		if f.l.taken {
+	if f.l.broken.Load() {
+		if f.l.taken.Load() {
 			_ = f.Store.Join(ctx, m)
 		}
 		return errBroken
@@ -46,7 +50,7 @@ func (f faulty) Join(ctx context.Context, m store.Member) error {
 }
 
 func (f faulty) Leave(ctx context.Context, h dag.HandlerID) error {
-	if f.l.broken {
+	if f.l.broken.Load() {
 		return errBroken
 	}
 	return f.Store.Leave(ctx, h)
@@ -54,6 +58,8 @@ func (f faulty) Leave(ctx context.Context, h dag.HandlerID) error {
 
 // Bury implements cluster.AloneOwner.
 func (l *lodge) Bury(gone func(dag.HandlerID) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for h := range dag.HandlerID(100) {
 		if h > 1 && gone(h) && !slices.Contains(l.buried, h) {
 			l.buried = append(l.buried, h)
@@ -71,7 +77,10 @@ func (l *lodge) open() {
 	if err != nil {
 		l.Fatal(err)
 	}
-	l.alone, l.buried = a, nil
+	l.alone = a
+	l.mu.Lock()
+	l.buried = nil
+	l.mu.Unlock()
 	a.Connect(cluster.AloneConfig{Owner: l, Shards: 1, Self: store.Member{Handler: 1, Name: "n", Slots: 2}})
 	ctx, cancel := context.WithCancel(l.Context())
 	l.cancel, l.done = cancel, make(chan struct{})
@@ -141,8 +150,11 @@ func TestAloneDeposes(t *testing.T) {
 			}
 		}
 		l.listed(2)
-		if !slices.Equal(l.buried, []dag.HandlerID{3}) && !slices.Contains(l.buried, 3) || slices.Contains(l.buried, 2) {
-			t.Errorf("buried %v", l.buried)
+		l.mu.Lock()
+		buried := slices.Clone(l.buried)
+		l.mu.Unlock()
+		if !slices.Contains(buried, 3) || slices.Contains(buried, 2) {
+			t.Errorf("buried %v", buried)
 		}
 		l.close()
 		time.Sleep(time.Minute) // the node is not there
@@ -172,11 +184,12 @@ func TestAloneDeposes(t *testing.T) {
 func TestAloneDoubts(t *testing.T) {
 	playAlone(t, func(l *lodge) {
 		l.join(2)
-		l.broken, l.taken = true, true
+		l.broken.Store(true)
+		l.taken.Store(true)
 		if err := l.alone.Join(t.Context(), worker(3)); !errors.Is(err, errBroken) {
 			t.Fatal(err)
 		}
-		l.broken = false
+		l.broken.Store(false)
 		l.listed(2, 3)
 		other := worker(4)
 		other.Name = "w3"
@@ -185,13 +198,14 @@ func TestAloneDoubts(t *testing.T) {
 		}
 		l.listed(2, 3)
 
-		l.broken, l.taken = true, false
+		l.broken.Store(true)
+		l.taken.Store(false)
 		if err := l.alone.Join(t.Context(), worker(5)); !errors.Is(err, errBroken) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 		l.listed(2, 3) // they are silent, and cannot be deposed
-		l.broken = false
+		l.broken.Store(false)
 		time.Sleep(10 * time.Second)
 		l.listed()
 		if err := l.alone.Leave(t.Context(), 2); err != nil {
