@@ -9,6 +9,7 @@
 //   - channel.go: the proof by which a node passes on a request for a caller.
 //   - connections.go: the bound of connections that have shown no credential.
 //   - refusals.go: the bound of refusals of one address.
+//   - rates.go: the bound of calls of one caller.
 //
 // A call on a loopback address needs a token, too, unless the setting loopback is open: then a program on
 // this machine may do what the user of the node may. If a call shows a token, the token counts, and a wrong

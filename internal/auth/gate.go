@@ -54,6 +54,8 @@ type Config struct {
 	Channel Channel
 	// Refusals is the number of refusals that an address gets in a second. 0 means the default.
 	Refusals int
+	// Rates bound the calls of one caller that has shown a credential.
+	Rates Rates
 	// StrangerBody bounds the time of a body whose caller has shown no credential, CallerBody that of all
 	// other bodies. 0 means the default.
 	StrangerBody, CallerBody time.Duration
@@ -68,6 +70,7 @@ type Gate struct {
 	cfg      Config
 	book     *book
 	refusals refusals
+	rates    rates
 	strange  budget // bytes of bodies in flight of callers without a credential
 	known    budget // of all other callers
 	refused  atomic.Int64
@@ -78,6 +81,7 @@ func New(cfg Config) *Gate {
 	g := &Gate{cfg: cfg, book: &book{store: cfg.Store, log: cfg.Log}}
 	g.strange.max, g.strange.each, g.known.max = strangerBytesMax, addressBytesMax, callerBytesMax
 	g.refusals.from = newCounts()
+	g.rates = rates{Rates: cfg.Rates, now: time.Now, of: map[rated]*bucket{}}
 	g.refusals.max = cmp.Or(cfg.Refusals, refusalsMax)
 	g.cfg.StrangerBody = cmp.Or(cfg.StrangerBody, StrangerBodyMax)
 	if cfg.Sessions != nil {
@@ -134,6 +138,10 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	}
 	c, held, ok := g.admit(a, route, passed)
 	if !ok {
+		return
+	}
+	if held && passed == nil && g.rates.over(&c) { // the first node counts
+		a.refuse(http.StatusTooManyRequests, api.ProblemBusy, "you make more calls a second than this node takes from one caller; try again in 1 s")
 		return
 	}
 	t := c.token

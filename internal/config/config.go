@@ -69,6 +69,7 @@ type Config struct {
 	PublicURL string
 	// Connections bounds the connections of one address that have shown no valid credential.
 	Connections int
+	Rates       auth.Rates // calls a second of one caller
 
 	// Egress says which addresses the requests of tasks may reach; for "" see EgressPolicy. EgressProxy is the
 	// proxy of these requests; "" means none.
@@ -218,7 +219,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(append(egressSettings(), append(healthSettings(), loopbackSetting(), secretKeySetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
+	}, append(append(append(egressSettings(), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {
