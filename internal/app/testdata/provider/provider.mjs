@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 console.warn = console.info = () => {}
 const { Provider } = await import(`${process.argv[2]}/node_modules/oidc-provider/lib/index.js`)
 
-function start({ issuer, clients, jwks }) {
+function start({ issuer, clients, jwks, port = 0 }) {
   // Which account the next login chooses, and what is known of accounts.
   let account = 'ann'
   const claims = {}
@@ -46,7 +46,7 @@ function start({ issuer, clients, jwks }) {
       answer(req, res)
     }
   })
-  server.listen(0, '127.0.0.1', () => console.log(JSON.stringify({ issuer, port: server.address().port })))
+  server.listen(port, '127.0.0.1', () => console.log(JSON.stringify({ issuer, port: server.address().port })))
 }
 
 const lines = createInterface({ input: process.stdin })
