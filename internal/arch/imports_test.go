@@ -67,7 +67,7 @@ var allowed = map[string][]string{
 	"internal/mask":                  {},
 	"internal/egress":                {},
 	"internal/line":                  {},
-	"internal/worker":                {"internal/mask", "internal/dag", "internal/artifact", "internal/output", "internal/threads", "internal/egress", "internal/fence"},
+	"internal/worker":                {"internal/connection", "internal/mask", "internal/dag", "internal/artifact", "internal/output", "internal/threads", "internal/egress", "internal/fence"},
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},
 	"internal/home":                  {"internal/line", "internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "api/worker/v1", "api/worker/v1/workerv1connect"},
 	"internal/remote":                {"internal/dag", "internal/egress", "internal/local", "internal/artifact", "internal/logs", "internal/worker", "api/worker/v1", "api/worker/v1/workerv1connect"},

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -210,7 +209,7 @@ type Means struct {
 	Secret func(ctx context.Context, name string) (string, error)
 	// Transport and Dial reach only the addresses that the rules of egress allow.
 	Transport func() (http.RoundTripper, error)
-	Dial      func(ctx context.Context, network, address string) (net.Conn, error)
+	Dial      Dial
 }
 
 func (m *Means) text(ctx context.Context, t *secret.Text) (string, error) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"skein.dev/skein/internal/mask"
 	"skein.dev/skein/internal/secret"
@@ -68,7 +68,7 @@ func (h *HTTP) Request(path string, value func(name string) (string, error)) (ad
 const (
 	// testMax bounds a test of a connection.
 	testMax = 10 * time.Second
-	// heardMax bounds the bytes that a test takes from the other side.
+	// heardMax bounds the bytes of an answer that a test reads.
 	heardMax = 1 << 20
 	// shownMax bounds what a test shows of them.
 	shownMax = 300
@@ -164,23 +164,8 @@ func (h *HTTP) test(ctx context.Context, m *Means) (string, error) {
 	return "", errors.New(said)
 }
 
-// bounded is a connection that ends when the other side has sent too much.
-type bounded struct {
-	net.Conn
-	left int
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fmt.Errorf("the server sent more than %d bytes", heardMax)
-	}
-	n, err := b.Conn.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
-}
-
 // settings returns the settings of a session. No variable and no file of the node takes part.
-func (p *Postgres) settings(password string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*pgx.ConnConfig, error) {
+func (p *Postgres) settings(password string, dial Dial) (*pgx.ConnConfig, error) {
 	quoted := func(text string) string {
 		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 	}
@@ -198,7 +183,7 @@ func (p *Postgres) settings(password string, dial func(ctx context.Context, netw
 		return nil, errors.New("host, user or database cannot be used")
 	}
 	cfg.Password, cfg.Fallbacks, cfg.RuntimeParams = password, nil, map[string]string{"application_name": "skein"}
-	cfg.DialFunc = dial
+	cfg.DialFunc = pgconn.DialFunc(dial)
 	cfg.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // the dialler resolves and checks
 	if p.TLS == TLSDisable {
 		return cfg, nil
@@ -216,17 +201,7 @@ func (p *Postgres) test(ctx context.Context, m *Means) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cfg, err := p.settings(password, func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := m.Dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return &bounded{conn, heardMax}, nil
-	})
-	if err != nil {
-		return "", err
-	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := p.Open(ctx, password, m.Dial, nil)
 	if err != nil {
 		return "", err
 	}

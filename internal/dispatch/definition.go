@@ -68,6 +68,7 @@ const (
 	kindForeach  = "foreach"
 	kindFunction = "kind"
 	kindHTTP     = "http"
+	kindSQL      = "sql"
 )
 
 // described is the part of a definition that has no expressions.
@@ -91,6 +92,8 @@ func kindOf(t *workflow.Task, instance bool) string {
 		return kindFunction
 	case t.HTTP != nil:
 		return kindHTTP
+	case t.SQL != nil:
+		return kindSQL
 	case t.Wait != nil:
 		return "wait"
 	case t.Approval != nil:
@@ -130,7 +133,7 @@ func evaluateInto(d *inspect.Definition, w *workflow.Workflow, task int, in work
 	var job worker.Job
 	job.Env = environment(res.Env)
 	if setRun(&job, &res.Run); res.Request != nil {
-		job.HTTP = request(res.Request)
+		job.HTTP = requestOf(res.Request)
 	}
 	if size := job.Size() + len(res.Input); size > worker.SizeMax {
 		return &notStarted{causeStart, fmt.Errorf("command, environment and request take %d bytes, more than can be shown", size)}
@@ -138,6 +141,10 @@ func evaluateInto(d *inspect.Definition, w *workflow.Workflow, task int, in work
 	d.Dir, d.Input = res.Dir, res.Input
 	for _, kv := range res.Env {
 		d.Env = append(d.Env, inspect.Pair{Name: kv.Name, Value: kv.Value})
+	}
+	if s := res.Statement; s != nil {
+		d.Interpreter, d.Code, d.Input = "SQL over the connection "+s.Connection, s.Query, s.Params
+		return nil
 	}
 	if job.HTTP != nil {
 		d.Connection = res.Request.Connection

@@ -356,13 +356,9 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, quick bool
 		}
 		job.Inputs = &inputsOf{kept: r.cfg.Kept, sources: sources}
 	}
-	if setRun(job, &res.Run); res.Request != nil {
-		job.HTTP = request(res.Request)
-		job.HTTP.Egress = r.cfg.Egress()
-		if err := r.connect(ctx, res.Request, job.HTTP, &used); err != nil {
-			return nil, err
-		}
-		job.Secrets = used.values
+	setRun(job, &res.Run)
+	if err := r.request(ctx, &res, job, &used); err != nil {
+		return nil, err
 	}
 	if size := job.Size() + len(res.Input); size > worker.SizeMax {
 		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task take %d bytes, and may take %d: "+
@@ -496,16 +492,6 @@ func setRun(job *worker.Job, run *workflow.Run) {
 	default:
 		job.Argv = run.Argv
 	}
-}
-
-// request converts a request of the definition to the one that the worker sends.
-func request(s *workflow.Sent) *worker.Request {
-	q := &worker.Request{Method: s.Method, URL: s.URL, Body: s.Body, Timeout: time.Duration(s.Timeout), Status: s.Status,
-		Contains: s.Contains, Answer: s.Answer, Keep: s.Keep}
-	for _, h := range s.Headers {
-		q.Header = append(q.Header, [2]string{h.Name, h.Value})
-	}
-	return q
 }
 
 func environment(env []workflow.KV) []string {

@@ -7,7 +7,7 @@ import (
 
 // Definition is what a task was given, with its expressions evaluated. It has no value of a secret.
 type Definition struct {
-	Kind        string // shell, argv, code, file, builtin, http, foreach, call, made, wait, approval, switch, dependent, or kind
+	Kind        string // shell, argv, code, file, builtin, http, sql, foreach, call, made, wait, approval, switch, dependent, or kind
 	Description string
 	Needs       []string
 	If          string // "": success()
@@ -22,7 +22,7 @@ type Definition struct {
 	Headers     []Pair
 	Body        string
 	Function    string          // the kind that workers register
-	Input       json.RawMessage // of Function
+	Input       json.RawMessage // of Function; of sql: the parameters
 	Dir         string
 	Env         []Pair
 	Files       []Pair // the files that it gets: the task that keeps them, and their name

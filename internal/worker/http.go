@@ -121,6 +121,9 @@ func fault(cause, format string, args ...any) answer {
 // do sends the request, at most once except for redirects. Its log has no header, no body and no query of
 // the request, because they may be secret.
 func (q *Request) do(ctx context.Context, job *Job, masks *mask.Set, log io.Writer) answer {
+	if q.SQL != nil {
+		return q.query(ctx, job, masks, log)
+	}
 	limit := q.Timeout
 	if limit <= 0 {
 		limit = requestTimeout

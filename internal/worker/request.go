@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"encoding/json"
 	"time"
 
+	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/egress"
 )
 
@@ -18,6 +20,18 @@ type Request struct {
 	Answer   string        // use of the body: AnswerText, AnswerJSON, "" = none
 	Keep     []string      // headers of the answer that become outputs
 	Egress   egress.Rules  // addresses that it may reach
+	SQL      *Query        // instead of an HTTP request; then only Egress counts besides
+}
+
+// Query is a statement that the worker executes in a database of PostgreSQL.
+type Query struct {
+	To        connection.Postgres
+	Password  string
+	Text      string
+	Params    json.RawMessage
+	Result    string
+	Isolation string
+	Once      bool
 }
 
 // Uses of the body of an answer.
@@ -30,4 +44,5 @@ const (
 const (
 	CauseHTTP   = "http"   // the answer is not the expected one
 	CauseEgress = "egress" // its address is refused, and nothing was sent
+	CauseSQL    = "sql"    // the database cannot be used, or refuses the statement
 )

@@ -23,7 +23,7 @@ type Level struct {
 const levelsMax = 5
 
 // repeatable are the keys of which a task with foreach has exactly one.
-var repeatable = []string{"run", "http", "kind", "workflow"}
+var repeatable = []string{"run", "http", "sql", "kind", "workflow"}
 
 // rangeKeys are the keys of a range. to is its last number.
 var rangeKeys = []string{"from", "to", "step"}

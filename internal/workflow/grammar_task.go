@@ -2,7 +2,7 @@ package workflow
 
 // actions are the keys for the work of a task. A task has exactly one of them.
 func actions() []string {
-	return []string{"run", "switch", "workflow", "tasks", "dependent", "wait", "approval", "http", "kind"}
+	return []string{"run", "switch", "workflow", "tasks", "dependent", "wait", "approval", "http", "sql", "kind"}
 }
 
 func taskShape() *shape {
@@ -89,6 +89,7 @@ func taskActionsLater() []key {
 			key{name: "timeout", doc: "How long to wait; then it fails.", shape: duration(false)},
 			key{name: "message", doc: "What is asked.", shape: text("a text")})},
 		{name: "http", doc: "Sends an HTTP request; outputs are status, body and headers.", shape: http()},
+		{name: "sql", doc: "Executes a statement in a database; outputs are rows_affected, and row or rows.", shape: sqlShape()},
 		{name: "kind", doc: "A kind of task that workers register; with is its input.", shape: keyOrDash("the name of a kind, such as vm.create: letters, digits, _, . and -")},
 	}
 }

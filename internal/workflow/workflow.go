@@ -78,6 +78,7 @@ type Task struct {
 	Call        *Call     `json:"call,omitempty"`
 	Made        *Made     `json:"made,omitempty"`
 	HTTP        *HTTP     `json:"http,omitempty"`
+	SQL         *SQL      `json:"sql,omitempty"`
 	Dependent   *Needed   `json:"dependent,omitempty"`
 	Kind        string    `json:"kind,omitempty"` // that workers register; then it has no Run
 	With        []Given   `json:"with,omitempty"` // input of Kind

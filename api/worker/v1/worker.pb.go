@@ -1065,8 +1065,11 @@ type Request struct {
 	Keep          []string               `protobuf:"bytes,9,rep,name=keep,proto3" json:"keep,omitempty"`                                         // headers of the answer, in the output headers
 	// Which addresses it may reach: any, public, networks, or several of them with commas; each of the texts must allow an
 	// address. None: the home does not say, and the worker decides.
-	Egress        []string `protobuf:"bytes,10,rep,name=egress,proto3" json:"egress,omitempty"`
-	Own           []*Own   `protobuf:"bytes,11,rep,name=own,proto3" json:"own,omitempty"` // addresses of Skein itself, which it never reaches, whatever egress says
+	Egress []string `protobuf:"bytes,10,rep,name=egress,proto3" json:"egress,omitempty"`
+	Own    []*Own   `protobuf:"bytes,11,rep,name=own,proto3" json:"own,omitempty"` // addresses of Skein itself, which it never reaches, whatever egress says
+	// A statement that the worker executes in a database instead, as JSON. Then url is empty: a worker
+	// that does not know the field sends nothing, and the attempt fails.
+	Sql           []byte `protobuf:"bytes,12,opt,name=sql,proto3" json:"sql,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1174,6 +1177,13 @@ func (x *Request) GetEgress() []string {
 func (x *Request) GetOwn() []*Own {
 	if x != nil {
 		return x.Own
+	}
+	return nil
+}
+
+func (x *Request) GetSql() []byte {
+	if x != nil {
+		return x.Sql
 	}
 	return nil
 }
@@ -2876,7 +2886,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\vtraceparent\x18\x1b \x01(\tR\vtraceparent\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd3\x02\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x121\n" +
@@ -2889,7 +2899,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x04keep\x18\t \x03(\tR\x04keep\x12\x16\n" +
 	"\x06egress\x18\n" +
 	" \x03(\tR\x06egress\x12&\n" +
-	"\x03own\x18\v \x03(\v2\x14.skein.worker.v1.OwnR\x03own\"3\n" +
+	"\x03own\x18\v \x03(\v2\x14.skein.worker.v1.OwnR\x03own\x12\x10\n" +
+	"\x03sql\x18\f \x01(\fR\x03sql\"3\n" +
 	"\x03Own\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\"2\n" +

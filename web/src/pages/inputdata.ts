@@ -16,6 +16,7 @@ const kinds: Record<string, string> = {
   file: 'a script',
   builtin: 'a part of the program itself',
   http: 'a request',
+  sql: 'a statement of SQL',
   foreach: 'a list: it makes a task for each element',
   call: 'a run of another workflow',
   made: 'tasks that are made at run time',

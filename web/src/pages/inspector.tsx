@@ -35,6 +35,7 @@ export function Inspector(props: InspectorProps) {
   const kinds = [
     'run',
     'http',
+    'sql',
     'wait',
     'approval',
     'workflow',

@@ -85,7 +85,7 @@ type WorkersClient interface {
 	//
 	//	STALE (failed_precondition): it does not have the attempt, or the task keeps none.
 	//	TOO_MUCH (resource_exhausted): bounds are exceeded: nothing of the attempt is kept.
-	//	CORRUPT (data_loss): a file is the content does not match its size and digest; it is to begin again.
+	//	CORRUPT (data_loss): a file is not what its size and digest say; it is to begin again.
 	PutArtifact(context.Context, *v1.PutArtifactRequest) (*v1.PutArtifactResponse, error)
 	// KeepArtifacts keeps all that was brought, durably and at once; before, nobody sees any of it.
 	//
@@ -333,7 +333,7 @@ type WorkersHandler interface {
 	//
 	//	STALE (failed_precondition): it does not have the attempt, or the task keeps none.
 	//	TOO_MUCH (resource_exhausted): bounds are exceeded: nothing of the attempt is kept.
-	//	CORRUPT (data_loss): a file is the content does not match its size and digest; it is to begin again.
+	//	CORRUPT (data_loss): a file is not what its size and digest say; it is to begin again.
 	PutArtifact(context.Context, *v1.PutArtifactRequest) (*v1.PutArtifactResponse, error)
 	// KeepArtifacts keeps all that was brought, durably and at once; before, nobody sees any of it.
 	//

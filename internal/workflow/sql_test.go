@@ -1,0 +1,66 @@
+package workflow
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestStatement: values keep their types on the way to the database, and the text of a statement stays as it is.
+func TestStatement(t *testing.T) {
+	const file = `name: w
+params: {day: string, n: int}
+tasks:
+  a:
+    foreach: [eu, "x'; DROP TABLE t; --"]
+    sql:
+      connection: warehouse
+      query: "SELECT * FROM t WHERE day = @day AND n = @n AND r = @r AND l = @l AND b = @b"
+      params: {day: "${{ params.day }}", n: "${{ params.n }}", r: "${{ item }}", l: ["${{ params.n + 1 }}"], b: true}
+      result: rows
+      once: true
+`
+	all, errs := Parse([]byte(file), Options{})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	is, err := all[0].Resolve(0, Inputs{Params: []byte(`{"day":"2026-11-26","n":9007199254740993}`), Item: []byte(`"x'; DROP TABLE t; --"`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := is.Statement
+	if want := `{"b":true,"day":"2026-11-26","l":[9007199254740994],"n":9007199254740993,"r":"x'; DROP TABLE t; --"}`; string(s.Params) != want {
+		t.Errorf("%s; want %s", s.Params, want)
+	}
+	if !strings.Contains(s.Query, "r = @r") || s.Connection != "warehouse" || s.Result != "rows" || !s.Once {
+		t.Errorf("%+v", s.SQL)
+	}
+	if types, promised := all[0].Tasks[0].OutputTypes(); types["rows_affected"] != "int" || types["rows"] != "json" || promised {
+		t.Errorf("%v, %t", types, promised)
+	}
+}
+
+func TestRefusedStatements(t *testing.T) {
+	for task, says := range map[string]string{
+		`{sql: {connection: c, query: "SELECT ${{ run.id }}"}}`:                         "would paste values",
+		`{sql: {connection: c, query: "SELECT 1", params: {x: 1}}}`:                     "no parameter @x",
+		`{sql: {connection: c, query: "SELECT @x", params: {x: "${{ secrets.X }}"}}}`:   "a secret cannot be read here",
+		`{sql: {connection: c, query: "SELECT 1"}, env: {A: b}}`:                        "has no process",
+		`{sql: {connection: c, query: "SELECT 1"}, outputs: {a: int}}`:                  "result decides",
+		`{sql: {connection: c, query: "SELECT 1"}, retry: {max: 1, on_exit: [1]}}`:      "has no exit code",
+		`{sql: {connection: c, query: "SELECT 1", result: all}}`:                        "one of none, first, rows",
+		`{sql: {connection: c, query: "SELECT 1"}, run: "true"}`:                        "several actions",
+		`{sql: {connection: c, query: "` + strings.Repeat("x", queryBytesMax+1) + `"}}`: "is larger than",
+		`{http: {connection: c, url: "https://example.org/"}}`:                          "a path that begins with /",
+		`{http: {connection: c, url: "/a#b"}}`:                                          "a path that begins with /",
+		`{http: {connection: ../c, url: "/"}}`:                                          "the name of a connection",
+	} {
+		_, errs := Parse([]byte("name: w\ntasks: {a: "+task+"}\n"), Options{})
+		found := ""
+		for _, err := range errs {
+			found += err.Error() + " " + err.Hint + "\n"
+		}
+		if !strings.Contains(found, says) {
+			t.Errorf("%.100s: %q; want %q", task, found, says)
+		}
+	}
+}
