@@ -237,6 +237,7 @@ func engineConfig(n *Node, life *engine.Life) engine.Config {
 		Planner:   n.planner,
 		Namer:     n.planner,
 		Preparer:  n.resolver.Preparer(),
+		Waits:     n.resolver.Waits,
 		ByHand:    n.byHand,
 		Declared:  func() { n.declared() },
 		Rules:     alert.Rules,

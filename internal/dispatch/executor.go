@@ -114,7 +114,7 @@ func (x *Executor) launch(h *handed) {
 	}
 	x.mu.Unlock()
 	var job *worker.Job
-	err := x.resolver.surely(ctx, h.Run, func() (err error) {
+	err := x.resolver.surely(ctx, &h.Assignment, func() (err error) {
 		job, err = x.resolver.job(ctx, &h.Assignment)
 		return err
 	}, func(pause time.Duration) bool { return x.waits(h, pause) })

@@ -27,7 +27,7 @@ func (x *Executor) Jobs() home.Jobs { return jobs{x} }
 // Job implements home.Jobs.
 func (j jobs) Job(ctx context.Context, a *engine.Assignment, quick bool) (*workerv1.Job, error) {
 	var is *resolved
-	err := j.x.resolver.surely(ctx, a.Run, func() (err error) {
+	err := j.x.resolver.surely(ctx, a, func() (err error) {
 		is, err = j.x.resolver.resolve(ctx, a, quick)
 		return err
 	}, j.x.stays)

@@ -73,6 +73,8 @@ type Resolver struct {
 	runs map[dag.RunID]*runEntry
 	idle []idleRun // runs without attempts here, as they were left; a run may be in it several times, and in use again
 	left int64     // how often the run was left
+	// waits says why attempts are not started yet. Few are in it.
+	waits map[engine.AttemptID]string
 }
 
 type versionID struct {
@@ -205,8 +207,9 @@ const (
 // surely resolves until the store answers, because an outage of the store is no fault of the task. It waits
 // for a provider of secrets for secretsAway. wait pauses. It returns false if the job is no longer needed.
 // The end of ctx means the same.
-func (r *Resolver) surely(ctx context.Context, run dag.RunID, resolve func() error, wait func(time.Duration) bool) error {
+func (r *Resolver) surely(ctx context.Context, a *engine.Assignment, resolve func() error, wait func(time.Duration) bool) error {
 	var since time.Time // of the first failure
+	defer r.note(a, nil)
 	for pause := askAgainSoon; ; pause = min(2*pause, askAgainLate) {
 		err := resolve()
 		switch {
@@ -218,14 +221,38 @@ func (r *Resolver) surely(ctx context.Context, run dag.RunID, resolve func() err
 		case !errors.Is(err, provider.ErrAway), !since.IsZero() && time.Since(since) > secretsAway:
 			return err
 		}
+		r.note(a, err)
 		if since.IsZero() {
 			since = time.Now()
 		}
 		if !wait(pause) || ctx.Err() != nil {
 			return errUnwanted
 		}
-		r.leave(run) // resolve enters it again
+		r.leave(a.Run) // resolve enters it again
 	}
+}
+
+// note records why an attempt is not started yet; nil: it is, or never will be.
+func (r *Resolver) note(a *engine.Assignment, why error) {
+	id := engine.AttemptID{Run: a.Run, Task: a.Task, Token: a.Token}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case why != nil && r.waits == nil:
+		r.waits = map[engine.AttemptID]string{id: why.Error()}
+	case why != nil:
+		r.waits[id] = why.Error()
+	case len(r.waits) > 0:
+		delete(r.waits, id)
+	}
+}
+
+// Waits returns what an attempt that is assigned to this node, or to a worker of it, waits for before it is
+// started; "": nothing that is known.
+func (r *Resolver) Waits(run dag.RunID, task dag.TaskID, token dag.Token) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waits[engine.AttemptID{Run: run, Task: task, Token: token}]
 }
 
 // errUnwanted: the job is no longer wanted.

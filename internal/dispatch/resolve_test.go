@@ -71,7 +71,7 @@ func TestOutageFailsNoAttempt(t *testing.T) {
 			}
 		}
 		waited := int64(0)
-		err := r.surely(t.Context(), a.Run, func() error {
+		err := r.surely(t.Context(), &a, func() error {
 			job, err := r.job(t.Context(), &a)
 			if err == nil && job.Files == nil {
 				t.Errorf("%d: the job has no files", n)
@@ -85,7 +85,7 @@ func TestOutageFailsNoAttempt(t *testing.T) {
 	st := &away{def: def}
 	st.fails.Store(100)
 	r := NewResolver(Config{Store: st})
-	err = r.surely(t.Context(), a.Run, func() error { _, err := r.job(t.Context(), &a); return err }, func(time.Duration) bool { return false })
+	err = r.surely(t.Context(), &a, func() error { _, err := r.job(t.Context(), &a); return err }, func(time.Duration) bool { return false })
 	if !errors.Is(err, errUnwanted) {
 		t.Errorf("not wanted any more: %v", err)
 	}

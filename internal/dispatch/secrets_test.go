@@ -71,8 +71,17 @@ func TestWaitForProvider(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, a := needy(t, absent{time.Now().Add(c.away)})
 			began, is := time.Now(), (*resolved)(nil)
-			err := r.surely(t.Context(), a.Run, func() (err error) { is, err = r.resolve(t.Context(), a, false); return err },
-				func(d time.Duration) bool { time.Sleep(d); return true })
+			err := r.surely(t.Context(), a, func() (err error) { is, err = r.resolve(t.Context(), a, false); return err },
+				func(d time.Duration) bool {
+					if why := r.Waits(a.Run, a.Task, a.Token); !strings.Contains(why, "provider corp") {
+						t.Errorf("it waits for %q", why)
+					}
+					time.Sleep(d)
+					return true
+				})
+			if why := r.Waits(a.Run, a.Task, a.Token); why != "" {
+				t.Errorf("after its end, it waits for %q", why)
+			}
 			took := time.Since(began)
 			switch {
 			case !errors.Is(err, c.want):
@@ -91,7 +100,7 @@ func TestWaitForProvider(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r, a := needy(t, absent{time.Now().Add(time.Hour)})
-	err := r.surely(ctx, a.Run, func() (err error) { cancel(); _, err = r.resolve(ctx, a, false); return err }, func(time.Duration) bool { return true })
+	err := r.surely(ctx, a, func() (err error) { cancel(); _, err = r.resolve(ctx, a, false); return err }, func(time.Duration) bool { return true })
 	if !errors.Is(err, errUnwanted) {
 		t.Errorf("a cancelled attempt: %v", err)
 	}

@@ -46,6 +46,9 @@ type Config struct {
 	Planner Planner
 	// Preparer finds out what logical tasks wait for. It is nil if there are none.
 	Preparer Preparer
+	// Waits returns what an assigned attempt of this node waits for before it is started; "": nothing that is
+	// known. It is nil if that is never known.
+	Waits func(run dag.RunID, task dag.TaskID, token dag.Token) string
 	// Namer finds the shared things that definitions name: queues and locks. If it is nil, no definition names
 	// any.
 	Namer Namer

@@ -10,7 +10,7 @@ import (
 // reading returns the sources from which the reader of this engine reads.
 func (e *Engine) reading() inspect.Config {
 	c := inspect.Config{Store: e.store, Roster: e.cfg.Roster, Shards: e.shards, Graphs: e.graphs, Memory: memory{e},
-		Node: e.cfg.Node, Slots: e.cfg.Slots, Traits: e.cfg.Traits, Ageing: e.cfg.Ageing}
+		Node: e.cfg.Node, Slots: e.cfg.Slots, Traits: e.cfg.Traits, Ageing: e.cfg.Ageing, Waits: e.cfg.Waits}
 	if e.cluster != nil {
 		c.Roster, c.Shared = e.cluster, true
 	}

@@ -298,6 +298,11 @@ func (x *explaining) explainHeld(t *TaskView) {
 		Actions: on(x.run.ID, t.Name, "stop"),
 		What:    fmt.Sprintf("task %s, attempt %s, is %s", t.Name, a.Token.Name(), t.State),
 		Holder:  a.By.Node + " (" + store.PublicID(a.By.UUID) + ")", Since: max(a.Assigned, a.Started), Unblocks: "the end of that attempt"}
+	if t.State == dag.Assigned && x.rd.cfg.Waits != nil {
+		if why := x.rd.cfg.Waits(x.run.ID, t.ID, a.Token); why != "" {
+			r.What, r.Code, r.Args["reason"] = r.What+" and waits: "+why, "attempt_waits", why
+		}
+	}
 	if x.rd.unserved() {
 		r.What = fmt.Sprintf("task %s, attempt %s, was %s on a node that is gone; it is lost", t.Name, a.Token.Name(), t.State)
 		r.Unblocks, r.Code, r.Actions = startServer, "attempt_gone", nil

@@ -31,9 +31,12 @@ type Config struct {
 	// Outside finds the condition outside of its run that a task waits for. If it is nil, the condition is not
 	// known.
 	Outside Outside
-	Node    string // the name of this process
-	Slots   int    // attempts that this process runs at once
-	Traits  store.Traits
+	// Waits returns what an assigned attempt of this node waits for before it is started; "": nothing that is
+	// known. It is nil if this process starts none.
+	Waits  func(run dag.RunID, task dag.TaskID, token dag.Token) string
+	Node   string // the name of this process
+	Slots  int    // attempts that this process runs at once
+	Traits store.Traits
 	// Ageing is the time for which a run waits until its level counts as one better.
 	Ageing time.Duration
 	// Onlooker is true if servers may work on the database of which this process knows nothing. Reasons then
