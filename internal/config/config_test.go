@@ -55,7 +55,8 @@ func TestSpansGoTogether(t *testing.T) {
 		{map[string]string{"db": db, "lag": "10s"}, "setting lag (flag --lag): 10s is shorter than 4 heartbeats of 5s: set it to at least 20s, or heartbeat to at most 2s500ms"},
 		{map[string]string{"db": db, "heartbeat": "10s", "lag": "1m"}, "setting lease (default): 15s is shorter than 3 heartbeats of 10s: set it to at least 30s, or heartbeat to at most 5s"},
 		{map[string]string{"db": db, "lease": "5s"}, "setting lease (flag --lease): 5s is shorter"},
-		{map[string]string{"lease": "1s", "lag": "1s"}, ""}, // alone there are no heartbeats
+		{map[string]string{"lease": "1s"}, ""}, // the lease of a node on SQLite does not depend on heartbeats
+		{map[string]string{"lag": "1s"}, "setting lag (flag --lag): 1s is shorter than 4 heartbeats of 5s"}, // those of its workers
 	} {
 		_, err := Load(c.flags, "")
 		if text := fmt.Sprint(err); (err == nil) != (c.says == "") || !strings.Contains(text, c.says) && c.says != "" {

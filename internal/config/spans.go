@@ -15,18 +15,15 @@ const (
 	beatsPerLease = 3
 )
 
-// checkSpans refuses times that do not fit together in a cluster: healthy nodes would be deposed, or would
-// end their attempts.
+// checkSpans refuses times that do not fit together: healthy nodes and workers would be deposed, or would end
+// their attempts. The lease of a node on SQLite does not depend on its heartbeat.
 func (c *Config) checkSpans() error {
-	if c.Postgres == "" {
-		return nil
-	}
 	for _, s := range []struct {
 		name  string
 		is    time.Duration
 		beats time.Duration
 	}{{"lag", c.Lag, beatsPerLag}, {"lease", c.Lease, beatsPerLease}} {
-		if least := s.beats * c.Heartbeat; s.is < least {
+		if least := s.beats * c.Heartbeat; s.is < least && (s.name == "lag" || c.Postgres != "") {
 			return c.Wrong(s.name, fmt.Errorf("%v is shorter than %d heartbeats of %v: set it to at least %v, or heartbeat to at most %v",
 				workflow.Duration(s.is), s.beats, workflow.Duration(c.Heartbeat), workflow.Duration(least), workflow.Duration((s.is/s.beats).Truncate(time.Millisecond))))
 		}
