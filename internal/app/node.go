@@ -18,7 +18,6 @@ import (
 	"github.com/google/uuid"
 
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/auth"
@@ -584,8 +583,7 @@ func (n *Node) guarded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ending := strings.HasSuffix(r.URL.Path, ":stop") || strings.HasSuffix(r.URL.Path, ":kill")
 		reading := r.Method == http.MethodGet || r.Method == http.MethodHead
-		row, _ := access.Match(r)
-		if !n.leaving.Load() || reading && r.URL.Path != "/readyz" || ending || n.solo.takes(row.Of == access.OfWorker) {
+		if !n.leaving.Load() || reading && r.URL.Path != "/readyz" || ending || n.solo.takes(r) {
 			h.ServeHTTP(w, r)
 			return
 		}

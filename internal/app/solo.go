@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -146,7 +148,13 @@ func (h *solo) run(ctx context.Context) (stop func()) {
 
 // takes reports whether a request of a worker is taken while the node ends. In a cluster, workers find
 // another node. Here they have none, so that their attempts would end with their leases during a long drain.
-func (h *solo) takes(isWorker bool) bool { return h != nil && isWorker && !h.over.Load() }
+func (h *solo) takes(r *http.Request) bool {
+	if h == nil || h.over.Load() {
+		return false
+	}
+	row, _ := access.Match(r)
+	return row.Of == access.OfWorker
+}
 
 // workerLogs stores what attempts of workers print: where all nodes find it, else in the data folder.
 func workerLogs(n *Node) logs.Sink {

@@ -233,7 +233,9 @@ func (h *Home) Want(ds []engine.Demand, spare int) {
 	if more {
 		h.offer(h.local)
 	}
-	tell := back || p.changed
+	// A node without workers and neighbours could only tell itself. The round after a worker has attached, or
+	// after the next look, tells what has changed.
+	tell := back || p.changed && (len(h.workers) > 0 || len(h.there().nodes) > 1)
 	h.mu.Unlock()
 	if tell {
 		h.poke()

@@ -11,6 +11,8 @@ import (
 // nowhere is a directory of a node without others.
 type nowhere struct{ Directory }
 
+func (nowhere) View() ([]store.Member, []store.ShardRow) { return nil, nil }
+
 func (nowhere) Self() store.Member { return store.Member{Handler: 1} }
 
 // TestRoomOfAWorker: a home lends slots with so much cpu and memory as a worker has, counts what
