@@ -20,10 +20,10 @@ type loner struct {
 	p       *process
 }
 
-// newLoner starts a server whose workers count as dead after a short silence.
+// newLoner starts a server that can be away for longer than any restart takes: its workers keep their attempts.
 func newLoner(t *testing.T) *loner {
 	w := newWorld(t)
-	w.env = append(w.env, "SKEIN_HEARTBEAT=500ms", "SKEIN_LAG=4s", "SKEIN_LEASE=3s")
+	w.env = append(w.env, "SKEIN_HEARTBEAT=500ms", "SKEIN_LAG=60s", "SKEIN_LEASE=45s")
 	l := &loner{world: w}
 	l.p = w.server()
 	l.address = strings.TrimPrefix(l.p.url, "http://")
@@ -125,6 +125,10 @@ func TestGopherOfOneNode(t *testing.T) {
 		t.Errorf("begun %q, done %q", begun, done)
 	}
 	l.eventually("the log is there", func() bool { return strings.Contains(l.p.logOf(run, "t", 1), "attempt 1 waits\n") })
+
+	l.p.stop() // from here on, workers count as dead after a short silence
+	l.env = append(l.env, "SKEIN_LAG=4s", "SKEIN_LEASE=3s")
+	l.again()
 
 	l.forget("begun", "gate", "done") // the worker is killed: another one gets a new attempt
 	run = l.gated()
