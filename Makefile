@@ -155,6 +155,11 @@ KILLS ?= 1000
 kills: tools ## kill attempts, servers, workers and keepers KILLS times (default 1000: some ten minutes), count what is left
 	SKEIN_KILLS=$(KILLS) $(GO) test ./cmd/skein -run 'TestNoOrphans$$' -timeout 0 -v -count 1
 
+YEAR ?= 1000x365
+.PHONY: year
+year: tools ## play a year of 1,000 hourly workflows on both databases, print rows and sizes (YEAR=WORKFLOWSxDAYS)
+	SKEIN_YEAR=$(YEAR) $(GO) test ./internal/app -run 'TestYearAtScale$$' -timeout 0 -v -count 1
+
 # The version of a release, as 1.2.3.
 VERSION ?= 0.0.0
 # The folder for base roots of the image. Without it, each release makes its own from today's packages of Debian.
@@ -168,8 +173,8 @@ release: web ## make what people install in dist/: archives, packages, a contain
 
 STEPS   ?=
 .PHONY: nightly
-nightly: ## make a release, install and try each part of it, run the long tests, print a table (STEPS='deb image'; SEEDS, KILLS and SPAN as above)
-	@VERSION=$(VERSION) ROOTS="$(ROOTS)" SEEDS=$(SEEDS) KILLS=$(KILLS) SPAN=$(SPAN) GO="$(GO)" tools/nightly/run.sh $(STEPS)
+nightly: ## make a release, install and try each part of it, run the long tests, print a table (STEPS='deb image'; SEEDS, KILLS, SPAN and YEAR as above)
+	@VERSION=$(VERSION) ROOTS="$(ROOTS)" SEEDS=$(SEEDS) KILLS=$(KILLS) SPAN=$(SPAN) YEAR=$(YEAR) GO="$(GO)" tools/nightly/run.sh $(STEPS)
 
 .PHONY: generate
 generate: ## make the code of api/worker/v1 from its .proto again (fetches its tools as Go modules)

@@ -17,6 +17,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"skein.dev/skein/internal/audit"
+	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/store"
@@ -47,7 +48,19 @@ var yearTables = map[string]bool{
 
 // TestYear plays a year in half months, with bounds that are reached within some months. Every table and
 // every file stops growing. A table that is missing in yearTables fails the test: add it with its bound.
-func TestYear(t *testing.T) {
+func TestYear(t *testing.T) { onBothStores(t, liveYear) }
+
+// yearDB is a database of a year. query reads pairs of a text and a number. tables is a query of the names of
+// all tables, and sizes one of their sizes in bytes.
+type yearDB struct {
+	engineOfYear
+	query         func(sql string, see func(name string, n int64)) error
+	tables, sizes string
+	tidy          string // "": it does not need to be tidied
+}
+
+// onBothStores runs a test on each kind of database.
+func onBothStores(t *testing.T, f func(t *testing.T, db *yearDB)) {
 	t.Run("sqlite", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "skein.db")
 		db, err := sqlite.Open(path)
@@ -60,12 +73,15 @@ func TestYear(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		liveYear(t, db, func(sql string, see func(name string, n int64)) error {
+		query := func(sql string, see func(name string, n int64)) error {
 			return sqlitex.Execute(conn, sql, &sqlitex.ExecOptions{ResultFunc: func(s *zsqlite.Stmt) error {
 				see(s.ColumnText(0), s.ColumnInt64(1))
 				return nil
 			}})
-		}, "SELECT name, 0 FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+		}
+		f(t, &yearDB{db, query, "SELECT name, 0 FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+			"SELECT 'database', page_count * page_size FROM pragma_page_count, pragma_page_size " +
+				"UNION ALL SELECT 'free pages of it', freelist_count * page_size FROM pragma_freelist_count, pragma_page_size", ""})
 	})
 	t.Run("postgres", func(t *testing.T) {
 		pg, err := pgtest.Start(pgtest.Options{NoSync: true})
@@ -83,7 +99,7 @@ func TestYear(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close(context.Background())
-		liveYear(t, db, func(sql string, see func(name string, n int64)) error {
+		query := func(sql string, see func(name string, n int64)) error {
 			rows, err := conn.Query(t.Context(), sql)
 			if err != nil {
 				return err
@@ -94,7 +110,10 @@ func TestYear(t *testing.T) {
 				return nil
 			})
 			return err
-		}, "SELECT schemaname || '.' || tablename, 0::bigint FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')")
+		}
+		f(t, &yearDB{db, query, "SELECT schemaname || '.' || tablename, 0::bigint FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')",
+			"SELECT relname::text, pg_total_relation_size(relid) FROM pg_stat_user_tables WHERE pg_total_relation_size(relid) > 1000000 " +
+				"UNION ALL SELECT 'database', pg_database_size(current_database())", "VACUUM"})
 	})
 }
 
@@ -110,16 +129,18 @@ func (s *yearStore) Clock(context.Context) (dag.Micros, error) { return s.now, n
 // year is what happens in it.
 type year struct {
 	*testing.T
-	st       *yearStore
-	db       engineOfYear
-	logs     store.Logs    // nil: the database has none
-	cluster  store.Cluster // nil: it is for one node
-	data     string
-	batch    store.Batch
-	owner    dag.HandlerID
-	step     int
-	last     uint32 // number of the last id
-	versions int32
+	st        *yearStore
+	db        *yearDB
+	logs      store.Logs    // nil: the database has none
+	cluster   store.Cluster // nil: it is for one node
+	data      string
+	workflows int // those that stay
+	batch     store.Batch
+	owner     dag.HandlerID
+	step      int
+	last      uint32 // number of the last id
+	logged    int    // runs of TestYearAtScale that had the choice of a log
+	versions  int32
 }
 
 // engineOfYear is what the store of a year has to be able to do.
@@ -133,35 +154,24 @@ type engineOfYear interface {
 	store.Alerts
 }
 
-func liveYear(t *testing.T, db engineOfYear, query func(sql string, see func(string, int64)) error, tables string) {
+func liveYear(t *testing.T, db *yearDB) {
 	c := testConfig(t, nil)
 	c.RetentionRuns, c.RetentionAge = 4, 90*24*time.Hour
 	c.Bounds = retention.Bounds{KeysAge: 20 * 24 * time.Hour, Keys: 50, CallsAge: 30 * 24 * time.Hour, Calls: 50, FiresAge: 30 * 24 * time.Hour, ExceptionsAge: 60 * 24 * time.Hour, Fires: 1000,
 		DaysAge: 90 * 24 * time.Hour, BackfillsAge: 60 * 24 * time.Hour, Backfills: 3, Versions: 2, RecordsAge: 40 * 24 * time.Hour, Records: 10}
-	st := &yearStore{Store: db, Retention: db, now: dag.Micro(time.Now())}
-	y := &year{T: t, st: st, db: db, data: c.Data}
-	y.logs, _ = any(db).(store.Logs)
-	y.cluster, _ = any(db).(store.Cluster)
-	cfg := (&Node{store: st, cfg: c, log: slog.New(slog.DiscardHandler)}).retention()
-	cfg.Owner, cfg.Owns, cfg.Gone = func() dag.HandlerID { return y.owner }, func(dag.ShardID) bool { return true }, func(int) {}
-	cfg.Rest = 0 // no other work is held up
-	f := retention.New(cfg)
+	y, f := newYear(t, db, c, yearWorkflows)
+	st := y.st
 	kept, err := audit.NewKeeper(audit.Config{Store: st, Keep: func() time.Duration { return 60 * 24 * time.Hour }, Log: slog.New(slog.DiscardHandler)})
 	y.ok(err)
 	y.begin()
-	var known []string
-	y.ok(query(tables, func(name string, _ int64) { known = append(known, name) }))
+	known := y.tables()
 	seen := make([]map[string]int64, yearSteps)
 	for y.step = range yearSteps {
 		y.live()
 		st.now += dag.Micros(yearStep.Microseconds())
 		y.ok(kept.Step(t.Context(), true))
 		y.ok(f.Pass(t.Context()))
-		counts := map[string]int64{"files": y.files()}
-		for _, name := range known {
-			y.ok(query("SELECT '', count(*) FROM "+name, func(_ string, n int64) { counts[filepath.Ext("." + name)[1:]] = n }))
-		}
-		seen[y.step] = counts
+		seen[y.step] = y.counts(known)
 	}
 	for name := range seen[0] {
 		comes, is := yearTables[name]
@@ -185,6 +195,34 @@ func liveYear(t *testing.T, db engineOfYear, query func(sql string, see func(str
 			t.Errorf("%s was always empty: nothing is shown of it", name)
 		}
 	}
+}
+
+// newYear is a year before its begin, with the retention of a node with these settings.
+func newYear(t *testing.T, db *yearDB, c *config.Config, workflows int) (*year, *retention.Cleaner) {
+	st := &yearStore{Store: db, Retention: db, now: dag.Micro(time.Now())}
+	y := &year{T: t, st: st, db: db, data: c.Data, workflows: workflows}
+	y.logs, _ = db.engineOfYear.(store.Logs)
+	y.cluster, _ = db.engineOfYear.(store.Cluster)
+	cfg := (&Node{store: st, cfg: c, log: slog.New(slog.DiscardHandler)}).retention()
+	cfg.Owner, cfg.Owns, cfg.Gone = func() dag.HandlerID { return y.owner }, func(dag.ShardID) bool { return true }, func(int) {}
+	cfg.Rest = 0 // no other work is held up
+	return y, retention.New(cfg)
+}
+
+func (y *year) tables() (names []string) {
+	y.Helper()
+	y.ok(y.db.query(y.db.tables, func(name string, _ int64) { names = append(names, name) }))
+	return names
+}
+
+// counts are the rows of tables, and the files.
+func (y *year) counts(tables []string) map[string]int64 {
+	y.Helper()
+	counts := map[string]int64{"files": y.files()}
+	for _, name := range tables {
+		y.ok(y.db.query("SELECT '', count(*) FROM "+name, func(_ string, n int64) { counts[filepath.Ext("." + name)[1:]] = n }))
+	}
+	return counts
 }
 
 func (y *year) ok(err error) {
@@ -220,7 +258,7 @@ func (y *year) begin() {
 	got, err := y.st.Acquire(y.Context(), h.ID, []dag.ShardID{0})
 	y.ok(err)
 	y.batch.Fences = []store.Fence{got[0].Fence}
-	for w := range yearWorkflows {
+	for w := range y.workflows {
 		id := dag.WorkflowID(w + 1)
 		y.workflow(id)
 		y.batch.TriggerInserts = append(y.batch.TriggerInserts, store.Trigger{Workflow: id, Name: "hourly", Version: 1, Kind: "cron", Spec: []byte("{}"),
