@@ -221,7 +221,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 // The numbers of packed transactions that one exchange brings: few at first, for most runs have no more.
 const (
 	packedPageMin = 500
-	packedPageMax = 2000
+	packedPageMax = 4000
 )
 
 // attemptsUpTo reads the attempts of a task up to the end of the one that the query names: a run of 100,000
@@ -231,24 +231,27 @@ func attemptsUpTo(ctx context.Context, d *DB, q *store.AttemptQuery, of query) (
 	var rows []dag.AttemptRow
 	var parts [][]byte
 	found := false
-	take := func(r *row) {
-		if b := r.next(); !found && packed.MayHave(b, q.Task) {
+	take := func(b []byte) {
+		if !found && packed.MayHave(b, q.Task) {
 			parts = append(parts, slices.Clone(b))
 			found = packed.HasEnd(b, q.Task, q.Token)
 		}
 	}
 	of.see = into(&rows, scanAttempt)
 	all := []query{{"packedOfRun", args{}.id(q.Run), func(r *row) error {
-		take(r)
+		take(r.next())
 		return nil
 	}}}
 	for after, page := int64(-1), int64(packedPageMin); ; page = packedPageMax {
 		read := int64(0)
 		rows = nil
 		all = append(all, query{"packedBetween", args{}.id(q.Run).int8(after).int8(page), func(r *row) error {
-			read++
-			after = r.int()
-			take(r)
+			if read = r.int(); read > 0 {
+				after = r.int()
+				for _, b := range r.blobs() {
+					take(b)
+				}
+			}
 			return r.damaged("event of run %s", q.Run)
 		}}, of)
 		if err := d.queries(ctx, all...); err != nil {

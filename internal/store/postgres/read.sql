@@ -232,8 +232,10 @@ UNION ALL SELECT run, hands FROM event WHERE run = ANY ($1::uuid[]) AND hands IS
 SELECT v.packed FROM run r CROSS JOIN LATERAL (VALUES (r.hands), (r.ends)) v (packed) WHERE r.id = $1 AND v.packed IS NOT NULL;
 
 -- name: packedBetween
--- The packed attempts of transactions whose history has rows of its own, in their order.
-SELECT seq, hands FROM event WHERE run = $1 AND seq > $2::bigint AND hands IS NOT NULL ORDER BY seq LIMIT $3::bigint;
+-- The packed attempts of transactions whose history has rows of its own, in their order, as one row: of thousands of
+-- short rows, the rows cost more than the bytes.
+SELECT count(*), max(seq), array_agg(hands) FROM (
+  SELECT seq, hands FROM event WHERE run = $1 AND seq > $2::bigint AND hands IS NOT NULL ORDER BY seq LIMIT $3::bigint) page;
 
 -- name: attemptsOfRun
 SELECT a.run, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.cause, a.message, a.exit_code, a.signal,

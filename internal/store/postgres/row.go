@@ -70,6 +70,32 @@ func (r *row) blob() []byte {
 	return append(make([]byte, 0, len(b)), b...)
 }
 
+// blobs reads an array of bytes, of which none is NULL. NULL is none. The bytes belong to the connection.
+func (r *row) blobs() (all [][]byte) {
+	b := r.next()
+	if b == nil {
+		return nil
+	}
+	const header = 20 // one dimension, no NULL, the type of the elements, their number, the first index
+	if len(b) < header || binary.BigEndian.Uint32(b) != 1 || binary.BigEndian.Uint32(b[4:]) != 0 {
+		r.fail("not a list of bytes")
+		return nil
+	}
+	n := int(binary.BigEndian.Uint32(b[12:]))
+	all = make([][]byte, 0, min(n, len(b)/4))
+	for b = b[header:]; len(b) >= 4; {
+		size := int(binary.BigEndian.Uint32(b))
+		if size > len(b)-4 {
+			break
+		}
+		all, b = append(all, b[4:4+size:4+size]), b[4+size:]
+	}
+	if len(all) != n || len(b) > 0 {
+		r.fail("a list of %d values that holds %d", n, len(all))
+	}
+	return all
+}
+
 func (r *row) id() dag.RunID {
 	var id dag.RunID
 	if b := r.next(); copy(id[:], b) != len(id) || len(b) != len(id) {
