@@ -40,6 +40,7 @@ func TestSilence(t *testing.T) {
 		w, other := x.set("w", failed), x.set("other", failed)
 		x.hush(1, "w", 10*time.Minute)
 		x.submit(w)
+		time.Sleep(time.Millisecond) // incidents are listed by their time
 		x.submit(other)
 		x.incidentsAre("open 1, open 1 opened:ops")
 		x.whole()
