@@ -120,7 +120,10 @@ func TestGuide(t *testing.T) {
 	if len(lines) < 8 {
 		t.Fatalf("the guide has only these commands: %q", lines)
 	}
-	r.follow(lines, map[string][]int{"skein dev": {-1}})
+	r.follow(lines, map[string][]int{
+		"skein dev": {-1},
+		"go run ./examples/sdk -server http://127.0.0.1:8080": {-1}, // TestSDKExample runs it
+	})
 	r.verify()
 }
 
