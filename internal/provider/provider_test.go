@@ -100,6 +100,8 @@ func TestParse(t *testing.T) {
 		`[{"file":"/etc/x/{name}","namespaces":["a/b"]}]`:                                                             "names no namespace",
 		`[{"file":"x/{name}","namespaces":["*"]}]`:                                                                    "no absolute path",
 		`[{"file":"/etc/x/name","namespaces":["*"]}]`:                                                                 "write {name}",
+		`[{"file":"/etc/x/{namespace}{name}","namespaces":["*"]}]`:                                                    "namespaces meet",
+		`[{"file":"/etc/x/{name}{namespace}","namespaces":["*"]}]`:                                                    "namespaces meet",
 		`[{"file":"/etc/x/{name}{key}","namespaces":["*"]}]`:                                                          "braces",
 		`[{"file":"/etc/{name}","namespaces":["*"]}]`:                                                                 "folder of its own",
 		`[{"file":"/etc/x/../{name}","namespaces":["*"]}]`:                                                            "folder of its own",

@@ -219,6 +219,8 @@ func checkPattern(key, text, all string) error {
 		return fmt.Errorf("%s: %.200q has braces that are neither %s nor %s", key, text, nameMark, namespaceMark)
 	case !strings.Contains(all, nameMark):
 		return fmt.Errorf("%s: %.200q does not say where the name of the secret goes: write %s into it", key, text, nameMark)
+	case strings.Contains(text, namespaceMark+nameMark), strings.Contains(text, nameMark+namespaceMark):
+		return fmt.Errorf("%s: %.200q lets secrets of two namespaces meet: write a / between %s and %s", key, text, namespaceMark, nameMark)
 	}
 	return nil
 }

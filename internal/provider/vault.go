@@ -37,7 +37,11 @@ type vault struct {
 	mu      sync.Mutex    // protects following fields
 	token   string
 	until   time.Time // when the node signs in again; zero: never
+	renewed time.Time // the last sign-in because Vault had refused a token
 }
+
+// renewMin is the least time between two sign-ins because of refused tokens. Each one may use up a secret ID.
+const renewMin = time.Minute
 
 func newVault(set *Vault, roots *x509.CertPool) (*vault, error) {
 	if set.CAFile != "" {
@@ -69,7 +73,7 @@ func (v *vault) get(ctx context.Context, namespace, name string) ([]byte, error)
 		switch {
 		case err != nil:
 			return nil, err
-		case a.code == http.StatusForbidden && !again && v.forget(token): // the token may have been revoked
+		case a.code == http.StatusForbidden && !again && v.revoked(ctx, token):
 			continue
 		case a.code == http.StatusNotFound:
 			return nil, unknown("Vault has no secret %s in %s", path, v.set.Mount)
@@ -271,16 +275,25 @@ func (v *vault) credentials() (mount string, in any, err error) {
 	return firstOf(j.Mount, mount), map[string]string{"role": j.Role, "jwt": strings.TrimSpace(string(text))}, nil
 }
 
-// forget drops a token that Vault has refused. It returns false if the node can get no other one.
-func (v *vault) forget(token string) bool {
+// revoked reports whether a token that Vault refused for a read is bad altogether, and drops it then. Vault also
+// refuses a read that the policy of a good token forbids, and names of secrets come from workflows: such a name
+// must not use up sign-ins. It returns false if the node can get no other token, or not yet.
+func (v *vault) revoked(ctx context.Context, token string) bool {
 	if v.set.TokenFile != "" {
+		return false
+	}
+	if a, err := v.call(ctx, http.MethodGet, "auth/token/lookup-self", token, nil); err != nil || a.code != http.StatusForbidden {
 		return false
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.token == token {
-		v.token = ""
+	switch {
+	case v.token != token: // another read has dropped it
+		return true
+	case !v.renewed.IsZero() && time.Since(v.renewed) < renewMin:
+		return false
 	}
+	v.token, v.renewed = "", time.Now()
 	return true
 }
 

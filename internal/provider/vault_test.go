@@ -25,6 +25,7 @@ type vaultDouble struct {
 	logins []string // bodies
 	reads  int
 	lease  int64
+	denied map[string]bool                                   // paths that the policy of every token forbids
 	fail   func(w http.ResponseWriter, r *http.Request) bool // nil: no failure
 }
 
@@ -60,7 +61,7 @@ func (v *vaultDouble) serve(w http.ResponseWriter, r *http.Request) {
 		say(http.StatusOK, map[string]any{"auth": map[string]any{"client_token": token, "lease_duration": v.lease, "renewable": true}})
 		return
 	}
-	if !v.tokens[r.Header.Get("X-Vault-Token")] {
+	if !v.tokens[r.Header.Get("X-Vault-Token")] || v.denied[path] {
 		refuse(http.StatusForbidden, "permission denied")
 		return
 	}
@@ -146,8 +147,8 @@ func TestVaultSignsInOnce(t *testing.T) {
 	if len(v.logins) != 2 {
 		t.Errorf("%d sign-ins after the token was revoked", len(v.logins))
 	}
+	c = v.chain(t, fmt.Sprintf(`"approle":{"role_id":"role-1","secret_id_file":%q}`, tokenFile(t, "secret-id-1\n")))
 	v.lease = -1
-	delete(v.tokens, "token-2")
 	c.fails(t, "shop", "N1", ErrRefused, "holds no token")
 	v.lease = 1
 	c.is(t, "shop", "N1", "value-of-1")
@@ -156,6 +157,29 @@ func TestVaultSignsInOnce(t *testing.T) {
 	c.is(t, "shop", "N1", "value-of-1")
 	if len(v.logins) != s+1 {
 		t.Errorf("an old token is used")
+	}
+}
+
+// TestVaultForbiddenName: a name that the policy forbids costs no sign-in, and a token that Vault refuses
+// altogether is replaced at most once in renewMin.
+func TestVaultForbiddenName(t *testing.T) {
+	v := newVaultDouble(t)
+	v.data["|secret/data/skein/shop/DB"] = map[string]any{"value": "value-of-db"}
+	v.denied = map[string]bool{"secret/data/skein/shop/OTHER": true}
+	c := v.chain(t, fmt.Sprintf(`"approle":{"role_id":"role-1","secret_id_file":%q}`, tokenFile(t, "secret-id-1\n")))
+	for range 3 {
+		c.fails(t, "shop", "OTHER", ErrRefused, "403")
+	}
+	c.is(t, "shop", "DB", "value-of-db")
+	if len(v.logins) != 1 {
+		t.Errorf("%d sign-ins for a forbidden name", len(v.logins))
+	}
+	v.denied["auth/token/lookup-self"] = true // such a token cannot be told from a bad one
+	for range 3 {
+		c.fails(t, "shop", "OTHER", ErrRefused, "403")
+	}
+	if len(v.logins) != 2 {
+		t.Errorf("%d sign-ins, and one more is allowed", len(v.logins))
 	}
 }
 
