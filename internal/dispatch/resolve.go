@@ -205,10 +205,10 @@ const (
 )
 
 // surely resolves until the store answers, because an outage of the store is no fault of the task. It waits
-// for a provider of secrets for secretsAway. wait pauses. It returns false if the job is no longer needed.
+// for a provider of secrets for secretsAway, not counting an outage of the store. wait pauses. It returns false if the job is no longer needed.
 // The end of ctx means the same.
 func (r *Resolver) surely(ctx context.Context, a *engine.Assignment, resolve func() error, wait func(time.Duration) bool) error {
-	var since time.Time // of the first failure
+	var since time.Time // of the first failure of a provider, since the store last failed
 	defer r.note(a, nil)
 	for pause := askAgainSoon; ; pause = min(2*pause, askAgainLate) {
 		err := resolve()
@@ -218,13 +218,13 @@ func (r *Resolver) surely(ctx context.Context, a *engine.Assignment, resolve fun
 		case ctx.Err() != nil:
 			return errUnwanted
 		case errors.Is(err, store.ErrUnavailable), errors.Is(err, errkind.ErrUnavailable):
+			since = time.Time{}
 		case !errors.Is(err, provider.ErrAway), !since.IsZero() && time.Since(since) > secretsAway:
 			return err
-		}
-		r.note(a, err)
-		if since.IsZero() {
+		case since.IsZero():
 			since = time.Now()
 		}
+		r.note(a, err)
 		if !wait(pause) || ctx.Err() != nil {
 			return errUnwanted
 		}

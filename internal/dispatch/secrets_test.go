@@ -13,6 +13,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/provider"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -98,6 +99,22 @@ func TestWaitForProvider(t *testing.T) {
 			}
 		})
 	}
+	synctest.Test(t, func(t *testing.T) { // the store is away first, for longer than the wait for a provider
+		r, a := needy(t, absent{})
+		began := time.Now()
+		err := r.surely(t.Context(), a, func() error {
+			switch {
+			case time.Since(began) < 2*secretsAway:
+				return store.ErrUnavailable
+			case time.Since(began) < 3*secretsAway-10*time.Second:
+				return fmt.Errorf("provider corp: %w", provider.ErrAway)
+			}
+			return nil
+		}, func(d time.Duration) bool { time.Sleep(d); return true })
+		if err != nil {
+			t.Errorf("an outage of the store counts against a provider: %v", err)
+		}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	r, a := needy(t, absent{time.Now().Add(time.Hour)})
 	err := r.surely(ctx, a, func() (err error) { cancel(); _, err = r.resolve(ctx, a, false); return err }, func(time.Duration) bool { return true })
