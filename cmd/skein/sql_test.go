@@ -92,6 +92,26 @@ tasks: {wait: {sql: {connection: warehouse, query: "SELECT 1 FROM pg_sleep(600) 
 		return strings.Contains(w.skein("run", "get", "slow@latest", "-o", "json").out, "stopped")
 	})
 
+	if err := pg.SQL("postgres", `CREATE TABLE late (v int); CREATE TABLE refused (v int); GRANT ALL ON late, refused TO locked;
+		CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600); RETURN NULL;
+			EXCEPTION WHEN query_canceled THEN RETURN NULL; END $$;
+		CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hold()`); err != nil {
+		t.Fatal(err)
+	}
+	late := w.write("late.yaml", `name: late
+tasks: {a: {sql: {connection: warehouse, query: "INSERT INTO late VALUES (1)"}, timeout: 3s, retry: {max: 2, delay: 1s}}}
+`)
+	if o := w.skein("run", late); o.code != exitOK || ask("SELECT count(*) FROM late") != "1" {
+		t.Error("a timeout during the commit: ", o)
+	}
+	refused := w.write("refused.yaml", `name: refused
+tasks: {a: {sql: {connection: warehouse, query: "INSERT INTO refused VALUES (1) RETURNING repeat('x', 65510) AS a", result: first}, retry: {max: 1, delay: 1s}}}
+`)
+	w.expectFailed(t, refused, "refused@latest/a", `"output"`, "larger than")
+	if is := ask("SELECT count(*) FROM refused"); is != "0" {
+		t.Errorf("%s effects of a refused result", is)
+	}
+
 	secret("wrong-password")
 	w.expectFailed(t, file, "sales@latest/load", `"sql"`, "password authentication failed")
 	bad := w.write("bad.yaml", `name: bad

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -17,6 +19,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgproto3"
+
+	"skein.dev/skein/internal/mask"
 )
 
 // Uses of the rows that a statement returns.
@@ -38,6 +42,11 @@ type Statement struct {
 	Once string
 	// Max bounds the returned JSON, in bytes.
 	Max int
+	// Keep, unless it is nil, takes the result before the commit, also that of an earlier attempt. Its error ends the
+	// transaction without an effect.
+	Keep func(*Done) error
+	// Wanted, unless it is nil, is called directly before the commit. Its error ends the transaction, too.
+	Wanted func() error
 }
 
 // Done is what a statement did.
@@ -60,6 +69,23 @@ const (
 	// noticesMax bounds the notices of the server that the log shows.
 	noticesMax = 1000
 )
+
+// Bounds that the tests lower.
+var (
+	// openMax bounds the opening of a session.
+	openMax = 30 * time.Second
+	// idleMax is how long a transaction may wait for its client before the server ends it. It is shorter than the
+	// usual lease of a worker: a machine that vanished or was frozen leaves no locks and commits nothing late.
+	idleMax = 10 * time.Second
+)
+
+// ErrUnknown says that the session broke during the commit.
+var ErrUnknown = errors.New("it is not known whether the transaction was committed")
+
+// sessionSettings are set one by one, as far as the server knows them. The server ends a statement whose client
+// is gone, and a session whose network is gone.
+var sessionSettings = []string{"client_connection_check_interval = '1s'", "tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5",
+	"tcp_keepalives_count = 3", "tcp_user_timeout = '25s'"}
 
 // framed reads messages of a server and refuses one that is larger than messageMax.
 type framed struct {
@@ -85,6 +111,9 @@ func (f *framed) Read(p []byte) (int, error) {
 		if size < 4 || size > messageMax {
 			return 0, fmt.Errorf("the server sent a message of %d bytes; the limit is %d", size, messageMax)
 		}
+		if bytes.IndexByte([]byte("GHW"), f.head[0]) >= 0 { // the driver would wait for ever, or lose the rows
+			return 0, errors.New("the statement is a COPY from or to the client, which a task cannot do: use INSERT or SELECT, or run psql")
+		}
 		f.have, f.left = 0, int(size)-4
 	}
 	return n, err
@@ -105,13 +134,23 @@ func (p *Postgres) Open(ctx context.Context, password string, dial Dial, notice 
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: stopMax}
 	}
 	if notice != nil {
-		cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { notice(n.Severity + ": " + shown(n.Message)) }
+		hidden := mask.NewSet([]string{password})
+		cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { notice(n.Severity + ": " + shown(hidden, n.Message)) }
 	}
-	return pgx.ConnectConfig(ctx, cfg)
+	within, cancel := context.WithTimeout(ctx, openMax)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(within, cfg)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("the server at %s has opened no session within %v", p.Host, openMax)
+	}
+	return conn, err
 }
 
 // Run executes a statement in a transaction of its own, and says to log how it goes.
 func (p *Postgres) Run(ctx context.Context, password string, dial Dial, s *Statement, log io.Writer) (Done, error) {
+	if endsTransaction(s.Text) {
+		return Done{}, errEnds
+	}
 	told := 0
 	conn, err := p.Open(ctx, password, dial, func(text string) {
 		if told++; told <= noticesMax {
@@ -126,9 +165,10 @@ func (p *Postgres) Run(ctx context.Context, password string, dial Dial, s *State
 		defer cancel()
 		_ = conn.Close(ctx)
 	}()
-	// The server ends a statement whose client is gone. Versions before 14 do not know the setting.
-	if _, err := conn.Exec(ctx, "SET client_connection_check_interval = '1s'"); err != nil && ctx.Err() != nil {
-		return Done{}, err
+	for _, set := range sessionSettings {
+		if _, err := conn.Exec(ctx, "SET "+set); err != nil && (ctx.Err() != nil || conn.IsClosed()) {
+			return Done{}, err
+		}
 	}
 	args, err := s.args()
 	if err != nil {
@@ -189,6 +229,41 @@ func (s *Statement) args() (pgx.StrictNamedArgs, error) {
 // onceTable is the table that makes a transaction commit once.
 const onceTable = "CREATE TABLE skein_done (key text PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), result json)"
 
+// errEnds refuses a statement such as COMMIT.
+var errEnds = errors.New("the statement ends the transaction, which the task has for itself: remove COMMIT or ROLLBACK")
+
+// endsTransaction reports whether a statement begins with a word that may end a transaction.
+func endsTransaction(text string) bool {
+	word, _, _ := strings.Cut(strings.TrimLeft(uncommented(text), ";"), ";")
+	if word = strings.TrimSpace(word); word != "" {
+		word = strings.Fields(word)[0]
+	}
+	return slices.Contains([]string{"COMMIT", "END", "ROLLBACK", "ABORT", "PREPARE"}, strings.ToUpper(word))
+}
+
+// uncommented is a statement without the space and the comments at its beginning.
+func uncommented(text string) string {
+	for {
+		text = strings.TrimLeft(text, " \t\r\n\f\v")
+		switch {
+		case strings.HasPrefix(text, "--"):
+			_, text, _ = strings.Cut(text, "\n")
+		case strings.HasPrefix(text, "/*"):
+			deep, at := 1, 2
+			for ; deep > 0 && at < len(text); at++ {
+				if rest := text[at:]; strings.HasPrefix(rest, "/*") {
+					deep, at = deep+1, at+1
+				} else if strings.HasPrefix(rest, "*/") {
+					deep, at = deep-1, at+1
+				}
+			}
+			text = text[min(at, len(text)):]
+		default:
+			return text
+		}
+	}
+}
+
 // once makes one try: a transaction with the statement and, if it has a key, the row of the key.
 func (s *Statement) once(ctx context.Context, conn *pgx.Conn, args pgx.StrictNamedArgs) (done Done, err error) {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.TxIsoLevel(s.Isolation)})
@@ -202,6 +277,10 @@ func (s *Statement) once(ctx context.Context, conn *pgx.Conn, args pgx.StrictNam
 			_ = tx.Rollback(ctx)
 		}
 	}()
+	// A setting of the transaction, because a pooler may give the session to others.
+	if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d", idleMax.Milliseconds())); err != nil {
+		return done, err
+	}
 	if s.Once != "" {
 		tag, err := tx.Exec(ctx, "INSERT INTO skein_done (key) VALUES ($1) ON CONFLICT DO NOTHING", s.Once)
 		var of *pgconn.PgError
@@ -212,14 +291,22 @@ func (s *Statement) once(ctx context.Context, conn *pgx.Conn, args pgx.StrictNam
 			return done, fmt.Errorf("the row of once: %w", err)
 		}
 		if tag.RowsAffected() == 0 {
-			return s.earlier(ctx, tx)
+			if done, err = s.earlier(ctx, tx); err == nil && s.Keep != nil {
+				err = s.Keep(&done)
+			}
+			return done, err
 		}
 	}
 	if done, err = s.execute(ctx, tx, args); err != nil {
 		return done, err
 	}
 	if conn.PgConn().TxStatus() != 'T' {
-		return done, errors.New("the statement ended the transaction, which the task has for itself: remove COMMIT or ROLLBACK")
+		return done, errEnds
+	}
+	if s.Keep != nil {
+		if err := s.Keep(&done); err != nil {
+			return done, err
+		}
 	}
 	if s.Once != "" {
 		raw, err := json.Marshal(kept{done.Affected, done.Rows})
@@ -230,14 +317,36 @@ func (s *Statement) once(ctx context.Context, conn *pgx.Conn, args pgx.StrictNam
 			return done, fmt.Errorf("the row of once: %w", err)
 		}
 	}
-	if err := tx.Commit(ctx); err != nil {
-		var of *pgconn.PgError
-		if !errors.As(err, &of) {
-			return done, fmt.Errorf("it is not known whether the transaction was committed: %w", err)
-		}
-		return done, err
+	if ctx.Err() != nil {
+		return done, fmt.Errorf("the attempt ended before the commit: %w", ctx.Err())
 	}
-	return done, nil
+	if conn.IsClosed() {
+		return done, errors.New("the session ended before the commit")
+	}
+	if s.Wanted != nil {
+		if err := s.Wanted(); err != nil {
+			return done, err
+		}
+	}
+	return done, commit(ctx, tx)
+}
+
+// commit commits. An error that is ErrUnknown leaves open whether it did; any other one says that it did not.
+func commit(ctx context.Context, tx pgx.Tx) error {
+	err := tx.Commit(ctx)
+	var of *pgconn.PgError
+	switch {
+	case err == nil:
+		return nil
+	// The driver also calls the loss of a session after it sent the COMMIT safe to retry, as ErrConnClosed.
+	case errors.Is(err, pgx.ErrTxCommitRollback), pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed):
+		return fmt.Errorf("the transaction was not committed: %w", err)
+	case errors.As(err, &of) && of.Code == "25P03": // the server ended it before it read the COMMIT
+		return err
+	case errors.As(err, &of) && of.Code != "40003" && of.SeverityUnlocalized == "ERROR":
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnknown, err) // such as the end of the server while it waits for a standby
 }
 
 // kept is the result in the row of a key.
@@ -253,10 +362,8 @@ func (s *Statement) earlier(ctx context.Context, tx pgx.Tx) (Done, error) {
 		return Done{}, fmt.Errorf("the row of once: %w", err)
 	}
 	var is kept
-	if raw != nil {
-		if err := json.Unmarshal([]byte(*raw), &is); err != nil {
-			return Done{}, errors.New("the row of once in skein_done does not hold the result of a task")
-		}
+	if raw == nil || json.Unmarshal([]byte(*raw), &is) != nil {
+		return Done{}, errors.New("the row of once in skein_done does not hold the result of a task")
 	}
 	return Done{Affected: is.Affected, Rows: is.Rows, Earlier: true}, tx.Rollback(ctx)
 }

@@ -5,6 +5,7 @@ package connection
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/mask"
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
@@ -129,7 +131,10 @@ func TestStatements(t *testing.T) {
 		{text: "SELECT 1; DELETE FROM sale", err: "multiple commands"},
 		{text: "SELECT repeat('x', 100000)", result: ResultRows, err: "larger than"},
 		{text: "SELECT repeat('x', 20000000)", result: ResultFirst, err: "the limit is"},
-		{text: "COMMIT", err: "ended the transaction"},
+		{text: "COMMIT", err: "ends the transaction"},
+		{text: "/* a /* b */ */ -- c\n commit AND CHAIN", err: "ends the transaction"},
+		{text: "COPY sale FROM STDIN", err: "COPY"},
+		{text: "COPY sale TO STDOUT", err: "COPY"},
 	} {
 		done, log, err := run(t.Context(), t, Statement{Text: c.text, Params: json.RawMessage(c.params), Result: c.result})
 		switch {
@@ -184,6 +189,139 @@ func TestOnce(t *testing.T) {
 	done, log, err := run(t.Context(), t, s)
 	if err != nil || !done.Earlier || !strings.Contains(log, "an earlier attempt has committed") {
 		t.Errorf("%+v, %q, %v", done, log, err)
+	}
+}
+
+// TestResultsAreJudgedBeforeTheCommit: a refused result has no effect, and takes no row of once.
+func TestResultsAreJudgedBeforeTheCommit(t *testing.T) {
+	sql(t, "DROP TABLE IF EXISTS judged; CREATE TABLE judged (v int); DROP TABLE IF EXISTS skein_done; "+onceTable)
+	bad := errors.New("the result is bad")
+	for _, once := range []string{"", "judged"} {
+		s := Statement{Text: "INSERT INTO judged VALUES (1) RETURNING v", Result: ResultFirst, Once: once, Keep: func(d *Done) error {
+			if string(d.Rows) != `{"v":1}` || d.Affected != 1 {
+				t.Errorf("%+v", d)
+			}
+			return bad
+		}}
+		if _, _, err := run(t.Context(), t, s); !errors.Is(err, bad) {
+			t.Error(err)
+		}
+		s.Keep, s.Wanted = nil, func() error { return bad }
+		if _, _, err := run(t.Context(), t, s); !errors.Is(err, bad) {
+			t.Error(err)
+		}
+	}
+	if is := asked(t, "SELECT (SELECT count(*) FROM judged) + (SELECT count(*) FROM skein_done)"); is != "0" {
+		t.Errorf("%s effects", is)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s := Statement{Text: "INSERT INTO judged VALUES (1)", Keep: func(*Done) error { cancel(); return nil }}
+	if _, _, err := run(ctx, t, s); err == nil || errors.Is(err, ErrUnknown) {
+		t.Errorf("an attempt that ended before the commit: %v", err)
+	}
+	if is := asked(t, "SELECT count(*) FROM judged"); is != "0" {
+		t.Errorf("%s effects", is)
+	}
+}
+
+// TestEndDuringCommit: a confirmed commit is a success although the attempt was ended meanwhile. If the session
+// breaks, the error says that the outcome is not known.
+func TestEndDuringCommit(t *testing.T) {
+	sql(t, `DROP TABLE IF EXISTS deferred; CREATE TABLE deferred (v text);
+		CREATE OR REPLACE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600);
+			RETURN NULL; EXCEPTION WHEN query_canceled THEN IF NEW.v = 'kept' THEN RETURN NULL; END IF; RAISE; END $$;
+		CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON deferred DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hold()`)
+	const committing = "SELECT count(*) FROM pg_stat_activity WHERE query = 'commit' AND state = 'active' AND wait_event = 'PgSleep'"
+	for _, v := range []string{"kept", "left", "cut"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		conns := make(chan net.Conn, 10)
+		ended := make(chan error, 1)
+		s := Statement{Text: "INSERT INTO deferred VALUES (@v)", Params: json.RawMessage(fmt.Sprintf(`{"v":%q}`, v)), Max: 100}
+		go func() {
+			_, err := database(t).Run(ctx, "", func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := new(net.Dialer).DialContext(ctx, network, address)
+				conns <- c
+				return c, err
+			}, &s, &logged{})
+			ended <- err
+		}()
+		await(t, "the server commits", func() bool { return asked(t, committing) == "1" })
+		if v == "cut" {
+			_ = (<-conns).Close()
+		} else {
+			cancel()
+		}
+		err := <-ended
+		cancel()
+		if v == "kept" && err != nil || v != "kept" && err == nil || errors.Is(err, ErrUnknown) != (v == "cut") {
+			t.Errorf("%s: %v", v, err)
+		}
+		await(t, "the session has ended", func() bool { return asked(t, committing) == "0" })
+	}
+	if is := asked(t, "SELECT string_agg(v, ' ') FROM deferred"); is != "kept" {
+		t.Errorf("committed: %s", is)
+	}
+}
+
+// TestFrozenClientCommitsNothing: the server ends a transaction whose client is gone without a word.
+func TestFrozenClientCommitsNothing(t *testing.T) {
+	defer func(is time.Duration) { idleMax = is }(idleMax)
+	idleMax = 100 * time.Millisecond
+	sql(t, "DROP TABLE IF EXISTS frozen; CREATE TABLE frozen (v int)")
+	const open = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO frozen%'"
+	s := Statement{Text: "INSERT INTO frozen VALUES (1)", Keep: func(*Done) error {
+		await(t, "the server has ended the transaction", func() bool { return asked(t, open) == "0" })
+		return nil
+	}}
+	if _, _, err := run(t.Context(), t, s); err == nil || errors.Is(err, ErrUnknown) {
+		t.Errorf("a transaction that its client has left: %v", err)
+	}
+	if is := asked(t, "SELECT count(*) FROM frozen"); is != "0" {
+		t.Errorf("%s effects", is)
+	}
+}
+
+// TestSilentServer: a server that takes a connection and says nothing is not waited for without an end.
+func TestSilentServer(t *testing.T) {
+	defer func(is time.Duration) { openMax = is }(openMax)
+	openMax = 100 * time.Millisecond
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	p := &Postgres{Host: "127.0.0.1", Port: ln.Addr().(*net.TCPAddr).Port, User: "u", TLS: TLSDisable}
+	if _, err := p.Run(t.Context(), "", new(net.Dialer).DialContext, &Statement{Text: "SELECT 1"}, &logged{}); err == nil ||
+		!strings.Contains(err.Error(), "no session within") {
+		t.Error(err)
+	}
+}
+
+// TestNoVariableTakesPart: sessions do not depend on the environment of the node.
+func TestNoVariableTakesPart(t *testing.T) {
+	for name, value := range map[string]string{"PGSERVICE": "none", "PGSERVICEFILE": "/nowhere", "PGSSLNEGOTIATION": "direct", "PGREQUIREAUTH": "none",
+		"PGCHANNELBINDING": "require", "PGMINPROTOCOLVERSION": "3.2", "PGMAXPROTOCOLVERSION": "3.2", "PGSSLCERTMODE": "require"} {
+		t.Setenv(name, value)
+	}
+	is, err := plainSettings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is.SSLNegotiation != "postgres" || is.RequireAuth != "" || is.ChannelBinding != "prefer" || is.SSLCertMode != "allow" ||
+		is.MinProtocolVersion != "3.0" || is.MaxProtocolVersion != "3.0" {
+		t.Errorf("%+v", is.Config)
+	}
+	if os.Getenv("PGSERVICE") != "none" {
+		t.Error("the variable is lost for others")
+	}
+}
+
+// TestShown: a secret is masked before a text is cut, so that no part of it is left at the end.
+func TestShown(t *testing.T) {
+	const password = "a-password-that-nobody-reads"
+	is := shown(mask.NewSet([]string{password}), strings.Repeat("x", shownMax-10)+password)
+	if strings.Contains(is, password[:4]) || !strings.Contains(is, mask.Mark) {
+		t.Error(is)
 	}
 }
 

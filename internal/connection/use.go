@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -92,12 +93,13 @@ func (c *Config) Test(ctx context.Context, m *Means) (found string, err error) {
 		if p := recover(); p != nil { // such as one of a library that reads what the other side says
 			err = fmt.Errorf("the test panicked: %v", p)
 		}
-		found = mask.NewSet(values).String(shown(found))
+		hidden := mask.NewSet(values)
+		found = shown(hidden, found)
 		switch {
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 			err = fmt.Errorf("there was no answer within %s", testMax)
 		case err != nil && len(values) > 0:
-			err = errors.New(mask.NewSet(values).String(shown(err.Error())))
+			err = errors.New(shown(hidden, err.Error()))
 		}
 	}()
 	switch {
@@ -109,14 +111,15 @@ func (c *Config) Test(ctx context.Context, m *Means) (found string, err error) {
 	return "", errors.New("the connection has no type that this node knows")
 }
 
-// shown makes a text of another program fit for people.
-func shown(text string) string {
+// shown makes a text of another program fit for people. It masks secrets first, because a mask finds no part
+// of a value.
+func shown(hidden *mask.Set, text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(text, ""))
+	}, strings.ToValidUTF8(hidden.String(text), ""))
 	if len(text) > shownMax {
 		text = strings.ToValidUTF8(text[:shownMax], "") + "…"
 	}
@@ -164,11 +167,23 @@ func (h *HTTP) test(ctx context.Context, m *Means) (string, error) {
 	return "", errors.New(said)
 }
 
+// plain are settings that no variable and no file of the node has changed. The parser reads a service file
+// whenever PGSERVICE is set, so it is called once, before other goroutines can see that the variable is away.
+var plain, errPlain = plainSettings()
+
+func plainSettings() (*pgx.ConnConfig, error) {
+	const name = "PGSERVICE"
+	if is, ok := os.LookupEnv(name); ok {
+		_ = os.Unsetenv(name)
+		defer func() { _ = os.Setenv(name, is) }()
+	}
+	return pgx.ParseConfig("host=localhost port=5432 user=skein database=skein password='-' sslmode=disable passfile='' sslcert='' sslkey='' " +
+		"sslrootcert='' connect_timeout=0 target_session_attrs=any sslnegotiation=postgres require_auth='' channel_binding=prefer " +
+		"sslcertmode=allow min_protocol_version=3.0 max_protocol_version=3.0")
+}
+
 // settings returns the settings of a session. No variable and no file of the node takes part.
 func (p *Postgres) settings(password string, dial Dial) (*pgx.ConnConfig, error) {
-	quoted := func(text string) string {
-		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
-	}
 	port := p.Port
 	if port == 0 {
 		port = portDefault
@@ -177,11 +192,11 @@ func (p *Postgres) settings(password string, dial Dial) (*pgx.ConnConfig, error)
 	if database == "" {
 		database = p.User
 	}
-	cfg, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d user=%s database=%s password='-' sslmode=disable passfile='' sslcert='' sslkey='' sslrootcert='' "+
-		"connect_timeout=0 target_session_attrs=any", quoted(p.Host), port, quoted(p.User), quoted(database)))
-	if err != nil {
-		return nil, errors.New("host, user or database cannot be used")
+	if errPlain != nil {
+		return nil, errPlain
 	}
+	cfg := plain.Copy()
+	cfg.Host, cfg.Port, cfg.User, cfg.Database = p.Host, uint16(port), p.User, database
 	cfg.Password, cfg.Fallbacks, cfg.RuntimeParams = password, nil, map[string]string{"application_name": "skein"}
 	cfg.DialFunc = pgconn.DialFunc(dial)
 	cfg.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // the dialler resolves and checks

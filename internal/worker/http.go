@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/mask"
 	"skein.dev/skein/internal/output"
@@ -62,7 +63,11 @@ func (a *attempt) send() {
 		defer close(done)
 		out := os.NewFile(uintptr(ends[1]), "log")
 		defer out.Close() // this ends the poll
-		got = a.job.HTTP.do(ctx, a.job, a.masks, out)
+		if q := a.job.HTTP; q.SQL != nil {
+			got = q.query(ctx, a, out)
+		} else {
+			got = q.do(ctx, a.job, a.masks, out)
+		}
 	}()
 	fds := [2]unix.PollFd{{Fd: int32(a.pipe), Events: unix.POLLIN}, {Fd: int32(a.slot.wake), Events: unix.POLLIN}}
 	for a.pipe >= 0 {
@@ -89,11 +94,18 @@ func (a *attempt) send() {
 func (a *attempt) judgeAnswer(got *answer) {
 	r := &a.result
 	r.TimedOut = a.timedOut && (a.job.WarnOnTimeout || a.cause == CauseTimeout)
+	unsure := ""
+	if errors.Is(got.err, connection.ErrUnknown) {
+		unsure = "; " + connection.ErrUnknown.Error()
+	}
 	switch {
+	case a.cause != "" && a.job.HTTP.SQL != nil && got.err == nil: // the effect is durable: a retry would repeat it
+		r.Outputs = got.outputs
+		a.settle(Succeeded, "", "the transaction was committed while the attempt was being ended")
 	case a.cause == CauseTimeout:
-		a.settle(Failed, CauseTimeout, fmt.Sprintf("there was no answer within the timeout of %v", a.job.Timeout))
+		a.settle(Failed, CauseTimeout, fmt.Sprintf("there was no answer within the timeout of %v%s", a.job.Timeout, unsure))
 	case a.cause != "":
-		a.settleStop("while it waited for an answer")
+		a.settleStop("while it waited for an answer" + unsure)
 	case got.err != nil:
 		a.settle(Failed, got.cause, got.err.Error())
 	default:
@@ -121,9 +133,6 @@ func fault(cause, format string, args ...any) answer {
 // do sends the request, at most once except for redirects. Its log has no header, no body and no query of
 // the request, because they may be secret.
 func (q *Request) do(ctx context.Context, job *Job, masks *mask.Set, log io.Writer) answer {
-	if q.SQL != nil {
-		return q.query(ctx, job, masks, log)
-	}
 	limit := q.Timeout
 	if limit <= 0 {
 		limit = requestTimeout

@@ -135,6 +135,7 @@ func (k *keeper) run(groups bool) error {
 	if k.w, err = New(Config{DataDir: k.data, Report: k.told, Started: k.started, GroupsOnly: groups, Log: k.log}); err != nil {
 		return err
 	}
+	k.w.until.Store(int64(k.until))
 	// No process of an earlier keeper may run when the worker gets the list of attempts, because the worker
 	// starts attempts again that are not in the list.
 	for {
@@ -391,7 +392,7 @@ func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 }
 
 func (k *keeper) welcome() *welcome {
-	w := &welcome{Tag: k.journal.tag, Containment: k.w.Containment(), Left: k.until - Boot(), Ended: k.journal.ended(), Rebases: true, Isolates: true, Masks: true}
+	w := &welcome{Tag: k.journal.tag, Containment: k.w.Containment(), Left: k.until - Boot(), Ended: k.journal.ended(), Rebases: true, Isolates: true, Masks: true, SQL: true}
 	for _, h := range k.running {
 		w.Running = append(w.Running, *h)
 	}
@@ -408,6 +409,7 @@ func (k *keeper) obey(from *stream, o *order) bool {
 	k.expire()
 	if now := Boot(); o.Renew > max(k.until, now) || o.Renew > 0 && !k.renewed {
 		k.until, k.lapsed, k.renewed = min(o.Renew, now+k.lease), false, true
+		k.w.until.Store(int64(k.until))
 		k.expire()
 	}
 	if o.Tag != nil || len(o.Taken) > 0 {

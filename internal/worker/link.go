@@ -43,6 +43,7 @@ type Link struct {
 	pass    []string // variables of this process that tasks get, in addition to those that every task gets
 	rebases bool     // the keeper accepts another environment while it runs
 	masks   bool     // the keeper masks secrets
+	sql     bool     // the keeper executes statements
 	tag     *string
 	renewed time.Duration
 	closing bool
@@ -115,7 +116,7 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 			"code", "tasks_not_isolated")
 	}
 	l.sweepIncoming(w.Running)
-	l.peer, l.said, l.rebases, l.masks = p, w.Containment, w.Rebases, w.Masks
+	l.peer, l.said, l.rebases, l.masks, l.sql = p, w.Containment, w.Rebases, w.Masks, w.SQL
 	for _, h := range w.Running {
 		l.live[h.Key.ID()] = &parcelState{key: h.Key, sent: p}
 	}
@@ -239,6 +240,10 @@ func (l *Link) Start(job Job) {
 	}
 	if len(job.Secrets) > 0 && !l.masks {
 		l.settleBeside(st, Failed, CauseStart, "the keeper of this machine is of an earlier version, which does not mask secrets; it ends with the attempts that it holds: start the node again then")
+		return
+	}
+	if job.HTTP != nil && job.HTTP.SQL != nil && !l.sql {
+		l.settleBeside(st, Failed, CauseStart, "the keeper of this machine is of an earlier version, which executes no sql; it ends with the attempts that it holds: start the node again then")
 		return
 	}
 	if job.Dir == "" && job.Files != nil || job.Inputs != nil {

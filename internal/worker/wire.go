@@ -103,6 +103,7 @@ type welcome struct {
 	Rebases     bool     // the keeper takes order.Base
 	Isolates    bool     // the keeper takes hello.Isolation
 	Masks       bool     // the keeper masks Job.Secrets
+	SQL         bool     // the keeper executes Request.SQL
 }
 
 // Held is an attempt that a keeper runs.

@@ -37,6 +37,7 @@ type Worker struct {
 	wall    atomic.Pointer[wall] // nil: tasks are not isolated
 	null    *os.File
 	logMax  atomic.Int64
+	until   atomic.Int64 // end of the lease, on the boot clock; 0: there is none
 	contain containment
 	buffers buffers
 
@@ -208,6 +209,15 @@ func (w *Worker) Stop(key Key, mode Mode) {
 	if a := w.live[key.ID()]; a != nil {
 		a.demand(min(mode, ModeKill))
 	}
+}
+
+// holds returns an error after the end of the lease, even if Lapse was not called yet, as after a machine was
+// frozen.
+func (w *Worker) holds() error {
+	if until := w.until.Load(); until > 0 && Boot() >= time.Duration(until) {
+		return errors.New("the lease of the worker has ended")
+	}
+	return nil
 }
 
 // Lapse kills all attempts, because the lease was not renewed. Later attempts may run.
