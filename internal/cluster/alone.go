@@ -44,6 +44,9 @@ type AloneOwner interface {
 // Invariant: a worker is deposed only after the lease of each of its attempts has ended. Silence counts from
 // the last renewal that this process has seen, or from its start. Both are later than the last poll whose
 // answer extended a lease.
+//
+// It assumes that a restart does not lower the lag to less than the lease that the workers had before: three
+// quarters of the old lag. docs/config.md says so.
 type Alone struct {
 	cfg  AloneConfig
 	host host.Host

@@ -36,7 +36,7 @@ var descriptions = map[string]described{
 	"isolation":                {meaning: "`none` or `fence`: files that a task may reach, see [isolation](security.md#isolation)"},
 	"advertise":                {def: "the address of `listen`", meaning: "URL by which the other nodes of the cluster reach the node"},
 	"heartbeat":                {meaning: "time between two renewals of a node's row in a cluster"},
-	"lag":                      {meaning: "silence after which the other nodes declare a node or worker dead"},
+	"lag":                      {meaning: "silence after which the other nodes declare a node or worker dead; while workers are attached, lower it by at most a quarter at a restart"},
 	"recovery":                 {meaning: "`off`: the node starts no sweep of recovery"},
 	"unclaimed":                {meaning: "time after which an assigned attempt that is not known to run is lost"},
 	"on_lease_loss":            {meaning: "`rejoin` or `exit`: what a node does when the other nodes declared it dead"},
