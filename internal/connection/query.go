@@ -42,8 +42,8 @@ type Statement struct {
 	Once string
 	// Max bounds the returned JSON, in bytes.
 	Max int
-	// Keep, unless it is nil, takes the result before the commit, also that of an earlier attempt. Its error ends the
-	// transaction without an effect.
+	// Keep, unless it is nil, takes the result before the commit, also that of an earlier attempt. Its error
+	// ends the transaction without an effect.
 	Keep func(*Done) error
 	// Wanted, unless it is nil, is called directly before the commit. Its error ends the transaction, too.
 	Wanted func() error
@@ -82,8 +82,8 @@ var (
 // ErrUnknown says that the session broke during the commit.
 var ErrUnknown = errors.New("it is not known whether the transaction was committed")
 
-// sessionSettings are set one by one, as far as the server knows them. The server ends a statement whose client
-// is gone, and a session whose network is gone.
+// sessionSettings are set one by one, as far as the server knows them. The server ends a statement whose
+// client is gone, and a session whose network is gone.
 var sessionSettings = []string{"client_connection_check_interval = '1s'", "tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5",
 	"tcp_keepalives_count = 3", "tcp_user_timeout = '25s'"}
 

@@ -224,8 +224,8 @@ func TestResultsAreJudgedBeforeTheCommit(t *testing.T) {
 	}
 }
 
-// TestEndDuringCommit: a confirmed commit is a success although the attempt was ended meanwhile. If the session
-// breaks, the error says that the outcome is not known.
+// TestEndDuringCommit: a confirmed commit is a success although the attempt was ended meanwhile. If the
+// session breaks, the error says that the outcome is not known.
 func TestEndDuringCommit(t *testing.T) {
 	sql(t, `DROP TABLE IF EXISTS deferred; CREATE TABLE deferred (v text);
 		CREATE OR REPLACE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600);

@@ -204,9 +204,9 @@ const (
 	askAgainLate = time.Second
 )
 
-// surely resolves until the store answers, because an outage of the store is no fault of the task. It waits
-// for a provider of secrets for secretsAway, not counting an outage of the store. wait pauses. It returns false if the job is no longer needed.
-// The end of ctx means the same.
+// surely resolves until the store answers, because an outage of the store is no fault of the task. It
+// waits for a provider of secrets for secretsAway, not counting an outage of the store. wait pauses. It
+// returns false if the job is no longer needed. The end of ctx means the same.
 func (r *Resolver) surely(ctx context.Context, a *engine.Assignment, resolve func() error, wait func(time.Duration) bool) error {
 	var since time.Time // of the first failure of a provider, since the store last failed
 	defer r.note(a, nil)

@@ -275,9 +275,10 @@ func (v *vault) credentials() (mount string, in any, err error) {
 	return firstOf(j.Mount, mount), map[string]string{"role": j.Role, "jwt": strings.TrimSpace(string(text))}, nil
 }
 
-// revoked reports whether a token that Vault refused for a read is bad altogether, and drops it then. Vault also
-// refuses a read that the policy of a good token forbids, and names of secrets come from workflows: such a name
-// must not use up sign-ins. It returns false if the node can get no other token, or not yet.
+// revoked reports whether a token that Vault refused for a read is bad altogether, and drops it then.
+// Vault also refuses a read that the policy of a good token forbids, and names of secrets come from
+// workflows: such a name must not use up sign-ins. It returns false if the node can get no other token, or
+// not yet.
 func (v *vault) revoked(ctx context.Context, token string) bool {
 	if v.set.TokenFile != "" {
 		return false

@@ -17,8 +17,8 @@ import (
 	"skein.dev/skein/internal/output"
 )
 
-// query executes a statement. Its log has neither the text of the statement nor its parameters. The outputs are
-// made before the commit, so that no result is refused whose effect is durable.
+// query executes a statement. Its log has neither the text of the statement nor its parameters. The
+// outputs are made before the commit, so that no result is refused whose effect is durable.
 func (q *Request) query(ctx context.Context, a *attempt, log io.Writer) (got answer) {
 	defer func() {
 		if p := recover(); p != nil { // the driver reads what a foreign server says

@@ -14,8 +14,8 @@ import (
 	"skein.dev/skein/internal/mask"
 )
 
-// TestSQLCommitCounts: a confirmed commit is a success, whatever ended the attempt meanwhile, because a retry would
-// repeat its effect. An end that may have come after the commit says so.
+// TestSQLCommitCounts: a confirmed commit is a success, whatever ended the attempt meanwhile, because a
+// retry would repeat its effect. An end that may have come after the commit says so.
 func TestSQLCommitCounts(t *testing.T) {
 	for _, cause := range []string{CauseTimeout, CauseStopped, CauseKilled, CauseClosed} {
 		a := &attempt{job: &Job{HTTP: &Request{SQL: &Query{}}, Timeout: time.Second}, cause: cause, timedOut: cause == CauseTimeout}
