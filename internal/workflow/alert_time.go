@@ -27,8 +27,12 @@ type AlertThan struct {
 // usualPattern is a multiple of a usual duration.
 var usualPattern = regexp.MustCompile(`^([0-9]{1,3}(?:\.[0-9]{1,2})?)x p(50|75|90|95|99)$`)
 
-// alertDue bounds how long after its instant a deadline can be.
-const alertDue = 90 * 24 * time.Hour
+const (
+	// alertDue bounds how long after its instant a deadline can be.
+	alertDue = 90 * 24 * time.Hour
+	// alertLeast is the shortest deadline, and the shortest duration that can be too long.
+	alertLeast = time.Second
+)
 
 func deadlineShape() *shape {
 	return object("a mapping such as {after: 2h} or {by: \"07:30\", timezone: Europe/Berlin}",
@@ -76,6 +80,12 @@ func (r *reader) alertTimes(n *node, a *Alert, fail func(key, message, hint stri
 	}
 	if than != nil {
 		a.On, a.Than = []string{"slow"}, thanOf(than.str())
+		switch t := a.Than; {
+		case t.Percentile == 0 && t.Fixed < alertLeast.Microseconds():
+			fail("than", "than is at least 1s", "lengthen it")
+		case t.Percentile != 0 && t.Times < 1:
+			fail("than", "a multiple of a usual duration is at least 1x", "such as than: 2x p95")
+		}
 		return
 	}
 	a.On = []string{"late"}
@@ -83,6 +93,8 @@ func (r *reader) alertTimes(n *node, a *Alert, fail func(key, message, hint stri
 		Timezone: deadline.get("timezone").str(), For: deadline.get("for").str()}
 	a.Deadline = &d
 	switch {
+	case deadline.get("after") != nil && d.By == "" && d.After < alertLeast.Microseconds():
+		fail("deadline", "a deadline is at least 1s after its instant", "lengthen it")
 	case (d.After == 0) == (d.By == ""):
 		fail("deadline", "a deadline has after or by", "such as deadline: {after: 2h} or deadline: {by: \"07:30\"}")
 	case d.By != "" && d.From != "":
