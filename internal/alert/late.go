@@ -54,12 +54,19 @@ type Course struct {
 	Instant dag.Micros // of its trigger; 0: it has none
 	Created dag.Micros
 	Started dag.Micros // 0: not yet
-	Again   bool       // it was recovered; Started is when
+	// Recovered is when it was recovered, or began after that: deadlines count from then. 0: it was not.
+	Recovered dag.Micros
 }
 
-// CourseOf is the course of a run.
-func CourseOf(r *dag.Header, started dag.Micros, generation int32) Course {
-	c := Course{Created: r.Created, Started: started, Again: generation > 1}
+// CourseOf is the course of a run. A run that was recovered and waits has not started, although it has a time.
+func CourseOf(r *dag.Header, s dag.RunState, started dag.Micros, generation int32) Course {
+	c := Course{Created: r.Created, Started: started}
+	if generation > 1 {
+		c.Recovered = started
+	}
+	if s == dag.RunWaiting {
+		c.Started = 0
+	}
 	if r.Fire != nil && r.Fire.Key == "" {
 		c.Instant = r.Fire.Instant
 	}
@@ -88,46 +95,38 @@ func (r *Rule) Goal() string {
 	return r.Deadline.For
 }
 
-// Due is the deadline of a run or of an instant. It is 0 if there is none. If it is not known yet, again is
-// the time at which to ask again: the deadline is not earlier.
-func (r *Rule) Due(c *Course, usual Usual, now dag.Micros) (due, again dag.Micros) {
+// Due is the deadline of a run or of an instant. It is 0 if there is none. If it counts from a start that is
+// still to come, ahead is true.
+func (r *Rule) Due(c *Course, usual Usual) (due dag.Micros, ahead bool) {
 	d := r.Deadline
 	switch {
+	case r.fromStart() && c.Started == 0:
+		return 0, true
 	case d == nil:
 		length, ok := r.Than.Fixed, true
 		if length == 0 {
 			length, ok = usual(r.Than.Percentile)
 			length = dag.Micros(float64(length) * r.Than.Times)
 		}
-		switch {
-		case !ok:
-			return 0, 0
-		case c.Started == 0:
-			return 0, now + length
+		if !ok {
+			return 0, false
 		}
-		return c.Started + length, 0
+		return c.Started + length, false
 	case d.By != "":
 		if c.Instant == 0 || d.clock == nil {
-			return 0, 0
+			return 0, false
 		}
-		return d.clock.after(max(c.Instant, c.recovered())), 0
-	case d.From == FromStarted && c.Started == 0:
-		return 0, now + d.After
+		return d.clock.after(max(c.Instant, c.Recovered)), false
 	case d.From == FromStarted:
-		return c.Started + d.After, 0
+		return c.Started + d.After, false
 	case d.From == FromQueued || c.Instant == 0:
-		return max(c.Created, c.recovered()) + d.After, 0
+		return max(c.Created, c.Recovered) + d.After, false
 	}
-	return max(c.Instant, c.recovered()) + d.After, 0
+	return max(c.Instant, c.Recovered) + d.After, false
 }
 
-// recovered is the time at which the run was recovered: its deadlines count from then. It is 0 if it was not.
-func (c *Course) recovered() dag.Micros {
-	if c.Again {
-		return c.Started
-	}
-	return 0
-}
+// fromStart reports whether the rule's deadlines count from the start of a run.
+func (r *Rule) fromStart() bool { return r.Deadline == nil || r.Deadline.From == FromStarted }
 
 // Starts reports whether the rule watches the start of runs.
 func (r *Rule) Starts() bool { return r.Timed() && r.Goal() == ForStart }
@@ -283,5 +282,5 @@ func Percentile(all []dag.Micros, p int) dag.Micros {
 		return 0
 	}
 	slices.Sort(all)
-	return all[min((len(all)*p+99)/100, len(all))-1]
+	return all[min(max((len(all)*p+99)/100, 1), len(all))-1]
 }

@@ -28,9 +28,9 @@ func TestDue(t *testing.T) {
 		"after the instant":            {`"deadline":{"after":7200000000}`, nil, "03:15"},
 		"after the creation":           {`"deadline":{"after":7200000000,"from":"queued"}`, nil, "03:20"},
 		"after the start":              {`"deadline":{"after":7200000000,"from":"started"}`, nil, "03:30"},
-		"not started":                  {`"deadline":{"after":7200000000,"from":"started"}`, func(c *alert.Course) { c.Started = 0 }, "ask at 04:00"},
+		"not started":                  {`"deadline":{"after":7200000000,"from":"started"}`, func(c *alert.Course) { c.Started = 0 }, "at its start"},
 		"without an instant":           {`"deadline":{"after":7200000000}`, func(c *alert.Course) { c.Instant = 0 }, "03:20"},
-		"recovered":                    {`"deadline":{"after":7200000000}`, func(c *alert.Course) { c.Again = true }, "03:30"},
+		"recovered":                    {`"deadline":{"after":7200000000}`, func(c *alert.Course) { c.Recovered = c.Started }, "03:30"},
 		"by a time":                    {`"deadline":{"by":"07:30"}`, nil, "07:30"},
 		"by a time of a zone":          {`"deadline":{"by":"07:30","timezone":"Europe/Berlin"}`, nil, "05:30"},
 		"by a time that has passed":    {`"deadline":{"by":"01:00"}`, nil, "01:00 of 2"},
@@ -39,7 +39,7 @@ func TestDue(t *testing.T) {
 		"slow":                         {`"than":{"fixed":600000000}`, nil, "01:40"},
 		"slow, usually":                {`"than":{"times":2,"percentile":95}`, nil, "01:50"},
 		"slow, nobody knows":           {`"than":{"times":2,"percentile":50}`, nil, "none"},
-		"slow, not started":            {`"than":{"fixed":600000000}`, func(c *alert.Course) { c.Started = 0 }, "ask at 02:10"},
+		"slow, not started":            {`"than":{"fixed":600000000}`, func(c *alert.Course) { c.Started = 0 }, "at its start"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules, err := alert.Rules([]byte(`{"alerts":[{"name":"r","on":["late"],` + c.rule + `}]}`))
@@ -51,13 +51,13 @@ func TestDue(t *testing.T) {
 				c.course(&is)
 			}
 			usual := func(p int) (dag.Micros, bool) { return 600_000_000, p == 95 }
-			due, again := rules[0].Due(&is, usual, at("2026-07-01T02:00:00Z"))
+			due, ahead := rules[0].Due(&is, usual)
 			got := "none"
 			switch {
 			case due != 0:
 				got = strings.TrimSuffix(due.Time().UTC().Format("15:04 of 2"), " of 1")
-			case again != 0:
-				got = "ask at " + again.Time().UTC().Format("15:04")
+			case ahead:
+				got = "at its start"
 			}
 			if got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
@@ -80,9 +80,35 @@ func TestDueAtAChangeOfClocks(t *testing.T) {
 		"2026-10-24T23:00:00Z": "2026-10-25T01:30:00Z", // the second of two
 		"2026-10-25T01:30:00Z": "2026-10-26T01:30:00Z",
 	} {
-		due, _ := rules[0].Due(&alert.Course{Instant: at(from)}, nil, 0)
+		due, _ := rules[0].Due(&alert.Course{Instant: at(from)}, nil)
 		if got := due.Time().UTC().Format(time.RFC3339); got != want {
 			t.Errorf("after %s: %s, want %s", from, got, want)
+		}
+	}
+}
+
+// TestCourseOfRecovered: a recovered run that waits has not started. Its deadline counts from its recovery.
+func TestCourseOfRecovered(t *testing.T) {
+	r := &dag.Header{Created: 1_000_000}
+	c := alert.CourseOf(r, dag.RunWaiting, 50_000_000, 2)
+	start := alert.Rule{Deadline: &alert.Deadline{After: 10_000_000, For: alert.ForStart}}
+	if due, _ := start.Due(&c, nil); start.Met(&c) || due != 60_000_000 {
+		t.Errorf("it has begun: %t; its deadline is %d", start.Met(&c), due)
+	}
+	slow := alert.Rule{Than: &alert.Than{Fixed: 5_000_000}}
+	if due, ahead := slow.Due(&c, nil); due != 0 || !ahead {
+		t.Errorf("its time counts while it waits: %d", due)
+	}
+	if c = alert.CourseOf(r, dag.RunRunning, 70_000_000, 2); !start.Met(&c) {
+		t.Error("it has not begun")
+	}
+}
+
+// TestPercentile goes to the ends of its range, and beyond them: a stored definition can name any percentile.
+func TestPercentile(t *testing.T) {
+	for p, want := range map[int]dag.Micros{-7: 1, 0: 1, 1: 1, 50: 3, 95: 5, 100: 5, 400: 5} {
+		if got := alert.Percentile([]dag.Micros{5, 1, 4, 2, 3}, p); got != want {
+			t.Errorf("percentile %d is %d, want %d", p, got, want)
 		}
 	}
 }

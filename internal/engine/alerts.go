@@ -268,7 +268,7 @@ func (a *alerts) unwatched(id dag.WorkflowID) (bool, error) {
 func ending(r *dag.RunRow, now dag.Micros) *alert.Happening {
 	h := course(&r.Header, now)
 	h.Cause, h.Message, h.Over = string(r.Cause), clean(r.Message), true
-	h.Course = alert.CourseOf(&r.Header, r.StartedAt, r.Generation)
+	h.Course = alert.CourseOf(&r.Header, r.State, r.StartedAt, r.Generation)
 	switch r.State {
 	case dag.RunSucceeded:
 		h.Event, h.Success = alert.Succeeded, true

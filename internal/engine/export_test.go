@@ -122,3 +122,16 @@ func (e *Engine) Unqueue(ctx context.Context, id dag.RunID) error {
 func (e *Engine) Overwrite(ctx context.Context, b *store.Batch) error {
 	return e.Ask(ctx, func() error { return e.writer.write(ctx, b) })
 }
+
+// Moments is the number of moments that alerts wait for; on the writer's goroutine.
+func (e *Engine) Moments() int { return len(e.writer.alerts.times.heap) }
+
+// Pruned prunes the moments, and returns how long each is off; on the writer's goroutine.
+func (e *Engine) Pruned() (all []time.Duration) {
+	a := &e.writer.alerts
+	a.prune()
+	for _, m := range a.times.heap {
+		all = append(all, time.Duration(m.due-a.clock())*time.Microsecond)
+	}
+	return all
+}

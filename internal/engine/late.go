@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -24,6 +25,9 @@ type lateness struct {
 	// late that ask for its start.
 	late     map[ruleOf]map[string]bool
 	starting map[dag.RunID][]ruleOf
+	// ahead has, by run, the rules whose deadline counts from its start, which is still to come.
+	ahead   map[dag.RunID][]ruleOf
+	aheadAt int
 	// usual has, by workflow, the durations of the last runs that succeeded.
 	usual map[dag.WorkflowID][]dag.Micros
 	// barred are moments that the store has refused. They are not tried again in the life of this process.
@@ -65,8 +69,8 @@ const (
 )
 
 func (l *lateness) forget() {
-	barred := l.barred
-	*l = lateness{late: map[ruleOf]map[string]bool{}, starting: map[dag.RunID][]ruleOf{}, usual: map[dag.WorkflowID][]dag.Micros{}, barred: barred}
+	*l = lateness{late: map[ruleOf]map[string]bool{}, starting: map[dag.RunID][]ruleOf{}, ahead: map[dag.RunID][]ruleOf{},
+		usual: map[dag.WorkflowID][]dag.Micros{}, barred: l.barred}
 }
 
 // expect begins to watch the time of a run that is in memory. If the store is away, everything
@@ -80,8 +84,8 @@ func (a *alerts) expect(r *dag.Run) {
 	}
 }
 
-// expectOf is expect for the rules of a workflow. With rules nil, they are looked up.
-func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule) error {
+// expectOf is expect for the rules of a workflow, or for some of them. With rules nil, they are looked up.
+func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule, only ...ruleOf) error {
 	if rules == nil {
 		wf, err := a.defs.workflow(r.Workflow)
 		if err == nil {
@@ -92,11 +96,29 @@ func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule) error {
 		}
 	}
 	for i := range rules {
-		if rules[i].Timed() && rules[i].Covers(r.Origin) {
-			a.watch(r, &rules[i])
+		rule := &rules[i]
+		if !rule.Timed() || !rule.Covers(r.Origin) || len(only) > 0 && !slices.Contains(only, ruleOf{r.Workflow, rule.Name}) {
+			continue
+		}
+		if err := errkind.Guarded(func() { a.watch(r, rule) }); err != nil { // no rule may keep a shard from being loaded
+			a.log.Error("a deadline cannot be judged; its alert is not made", "code", "deadline_refused", "workflow", int64(r.Workflow),
+				"rule", rule.Name, "run", r.ID.String(), "err", err)
 		}
 	}
 	return nil
+}
+
+// timedFor reports whether a rule watches the time of a run.
+func (a *alerts) timedFor(r *dag.Run) (bool, error) {
+	if a.read == nil {
+		return false, nil
+	}
+	wf, err := a.defs.workflow(r.Workflow)
+	if err != nil {
+		return false, err
+	}
+	rules, err := a.of(&wf)
+	return slices.ContainsFunc(rules, func(rule alert.Rule) bool { return rule.Timed() && rule.Covers(r.Origin) }), err
 }
 
 // expectAll begins to watch the time of the unfinished runs of a workflow that has new rules.
@@ -113,18 +135,34 @@ func (a *alerts) expectAll(wf *store.Workflow, rules []alert.Rule) {
 
 // watch notes when a rule looks at a run.
 func (a *alerts) watch(r *dag.Run, rule *alert.Rule) {
-	c := alert.CourseOf(&r.Header, r.StartedAt, r.Generation)
+	c := alert.CourseOf(&r.Header, r.State, r.StartedAt, r.Generation)
 	if rule.Met(&c) {
 		return
 	}
-	due, again := rule.Due(&c, a.usualOf(r.Workflow), a.clock())
+	due, ahead := rule.Due(&c, a.usualOf(r.Workflow))
 	of := ruleOf{r.Workflow, rule.Name}
+	if ahead {
+		a.startsLater(r.ID, of)
+		return
+	}
 	if is := a.open[of.workflow][of.rule]; due != 0 && is != nil && is.State != store.IncidentCounting && is.Counted(due) {
 		a.isLate(of, r, rule) // an owner before this one, or before a refusal, has counted it
 		return
 	}
-	if at := max(due, again); at != 0 {
-		a.push(moment{at, sighting{r.ID, of}})
+	if due != 0 {
+		a.push(moment{due, sighting{r.ID, of}})
+	}
+}
+
+// startsLater notes that the deadline of a rule counts from the start of a run, which is still to come.
+func (a *alerts) startsLater(id dag.RunID, of ruleOf) {
+	l := &a.times
+	if len(l.ahead) >= max(l.aheadAt, pruneMin) {
+		maps.DeleteFunc(l.ahead, func(id dag.RunID, _ []ruleOf) bool { return a.inMemory()[id] == nil })
+		l.aheadAt = 2 * len(l.ahead)
+	}
+	if !slices.Contains(l.ahead[id], of) {
+		l.ahead[id] = append(l.ahead[id], of)
 	}
 }
 
@@ -232,12 +270,17 @@ func (a *alerts) push(m moment) {
 
 // prune removes the moments of ended runs, and duplicates.
 func (a *alerts) prune() {
-	l, seen, runs := &a.times, map[sighting]bool{}, a.inMemory()
+	l, at, runs := &a.times, map[sighting]int{}, a.inMemory()
 	var kept []moment
-	for _, m := range l.heap { // of two, the one that is due earlier is not always first; looking early changes nothing
-		if (m.what.run.IsZero() || runs[m.what.run] != nil) && !seen[m.what] {
-			seen[m.what] = true
+	for _, m := range l.heap { // in no order: of two the earlier one stays, because looking early changes nothing
+		i, twice := at[m.what]
+		switch {
+		case !m.what.run.IsZero() && runs[m.what.run] == nil:
+		case !twice:
+			at[m.what] = len(kept)
 			kept = append(kept, m)
+		case m.due < kept[i].due:
+			kept[i] = m
 		}
 	}
 	l.heap, l.pruneAt = kept, 2*len(kept)
@@ -346,13 +389,16 @@ func (a *alerts) struck(m *moment) error {
 	if r == nil || !r.Unfinished() || a.times.late[of][r.ID.String()] {
 		return nil
 	}
-	c, now := alert.CourseOf(&r.Header, r.StartedAt, r.Generation), a.now()
-	due, again := rule.Due(&c, a.usualOf(of.workflow), now)
+	c, now := alert.CourseOf(&r.Header, r.State, r.StartedAt, r.Generation), a.now()
+	due, ahead := rule.Due(&c, a.usualOf(of.workflow))
 	switch {
-	case rule.Met(&c) || due == 0 && again == 0:
+	case ahead:
+		a.startsLater(r.ID, of)
 		return nil
-	case due == 0 || due > now:
-		a.push(moment{max(due, again), m.what})
+	case rule.Met(&c) || due == 0:
+		return nil
+	case due > now:
+		a.push(moment{due, m.what})
 		return nil
 	}
 	h := course(&r.Header, now)
@@ -434,7 +480,7 @@ func (a *alerts) timed(rule *alert.Rule, is *alert.Incident, h *alert.Happening)
 	if c := rule.Finish(is, h, len(late)); c.Incident != nil || h.Success || rule.Goal() != alert.ForSuccess {
 		return c, nil
 	}
-	due, _ := rule.Due(&h.Course, a.usualOf(h.Of.Workflow), h.At)
+	due, _ := rule.Due(&h.Course, a.usualOf(h.Of.Workflow))
 	last := *h
 	last.Due = due
 	switch {
@@ -489,18 +535,26 @@ func (a *alerts) lasted(r *dag.Run) {
 	a.times.usual[r.Workflow] = all
 }
 
-// begun resolves incidents about runs that should have begun.
+// begun resolves incidents about runs that should have begun, and watches the time of runs from their start.
 func (a *alerts) begun() error {
-	if len(a.times.starting) == 0 {
+	if len(a.times.starting) == 0 && len(a.times.ahead) == 0 {
 		return nil
 	}
 	for _, r := range a.txn().touched {
-		if len(a.times.starting[r.ID]) == 0 || r.StartedAt == 0 {
+		if of := a.times.ahead[r.ID]; len(of) > 0 && (r.StartedAt != 0 && r.State != dag.RunWaiting || !r.Unfinished()) {
+			delete(a.times.ahead, r.ID)
+			if r.Unfinished() {
+				if err := a.expectOf(r, nil, of...); err != nil {
+					return err
+				}
+			}
+		}
+		if len(a.times.starting[r.ID]) == 0 || r.StartedAt == 0 || r.State == dag.RunWaiting {
 			continue
 		}
 		delete(a.times.starting, r.ID)
 		h := course(&r.Header, a.now())
-		h.Course = alert.CourseOf(&r.Header, r.StartedAt, r.Generation)
+		h.Course = alert.CourseOf(&r.Header, r.State, r.StartedAt, r.Generation)
 		if h.Over = !r.Unfinished(); h.Over {
 			continue // ended has decided
 		}

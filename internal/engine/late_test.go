@@ -274,3 +274,99 @@ func TestRowsOfAnIncident(t *testing.T) {
 		}
 	})
 }
+
+// TestLateInAQueue: a run that waits in a named queue has its deadline after a crash as well.
+func TestLateInAQueue(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		x.held = true
+		x.watching(t)
+		x.queue("q", 1)
+		w := x.set("w", "queue: q\nalerts: [{deadline: {after: 10s, for: start}, to: ops}]\n")
+		x.submit(w)
+		x.submit(w)
+		until(5 * time.Second)
+		x.crash(t)
+		until(11 * time.Second)
+		x.incidentsAre("open 1 opened:ops")
+		x.let(1)
+		x.incidentsAre("resolved 1 opened:ops resolved:ops")
+		x.let(1)
+		x.rest()
+	})
+}
+
+// TestSlowAfterAWait: the time of a run that waits counts from its start. Nothing looks at it before.
+func TestSlowAfterAWait(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		x.watching(t)
+		x.slow.Store(int64(20 * time.Second))
+		w := x.set("w", "max_concurrent_runs: 1\nalerts: [{on: slow, than: 15s, to: ops}]\n")
+		x.submit(w)
+		x.submit(w)
+		pass(0)
+		if got := x.moments(); got != 1 {
+			t.Errorf("%d moments are due to come, want the one of the run that runs", got)
+		}
+		until(21 * time.Second)
+		x.incidentsAre("resolved 1 opened:ops resolved:ops")
+		until(34 * time.Second)
+		x.incidentsAre("resolved 1 opened:ops resolved:ops")
+		until(36 * time.Second)
+		x.incidentsAre("resolved 1 opened:ops resolved:ops, open 1 opened:ops")
+		until(time.Minute)
+		x.rest()
+	})
+}
+
+// TestLatePrune: when moments are pruned, the earliest of a run stays.
+func TestLatePrune(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		x.held = true
+		x.watching(t)
+		w := x.set("w", "alerts: [{deadline: {after: 4h}, to: ops, name: d}]\n")
+		for range 20 {
+			x.submit(w)
+		}
+		x.set("w", "alerts: [{deadline: {after: 1h}, to: ops, name: d}]\n")
+		due := []time.Duration(nil)
+		if err := x.Ask(t.Context(), func() error { due = x.Pruned(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if len(due) != 20 {
+			t.Errorf("%d moments are left of 20 runs", len(due))
+		}
+		for _, d := range due {
+			if d > time.Hour+time.Minute {
+				t.Fatalf("a moment is due in %s", d)
+			}
+		}
+		x.let(20)
+		x.rest()
+	})
+}
+
+// moments is the number of moments that the owner waits for.
+func (x *timed) moments() (n int) {
+	x.t.Helper()
+	if err := x.Ask(x.t.Context(), func() error { n = x.Moments(); return nil }); err != nil {
+		x.t.Fatal(err)
+	}
+	return n
+}
+
+// TestRulePanics: a rule that panics keeps no shard from being loaded, and no run from being submitted.
+func TestRulePanics(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		x.held = true
+		x.watching(t)
+		w := x.set("w", "alerts: [{on: slow, than: 2x p95, to: ops}]\n")
+		x.submit(w)
+		x.st.panics.Store(true)
+		x.crash(t)
+		x.submit(w)
+		x.st.panics.Store(false)
+		x.let(2)
+		x.rest()
+		x.incidentsAre("")
+	})
+}

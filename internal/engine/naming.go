@@ -204,10 +204,13 @@ func wrongLocks(locks []string) string {
 }
 
 // mustKeep reports whether the run must stay in memory while it waits in a line: another limit
-// counts it, or a timer waits for it.
+// counts it, or a timer or a rule of an alert waits for it.
 func (l *limits) mustKeep(r *dag.Run) (bool, error) {
 	if r.AwaitsStart() || l.defs.system == r.Workflow { // a further sweep joins this one: see coalesced
 		return true, nil
+	}
+	if timed, err := l.defs.alerts.timedFor(r); timed || err != nil {
+		return true, err
 	}
 	if limit, err := l.limit(workflowGate(r)); limit > 0 || err != nil {
 		return true, err

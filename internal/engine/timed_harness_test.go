@@ -37,12 +37,13 @@ const second = dag.Micros(1_000_000)
 // follows every commit that happened, whatever its caller was told.
 type clocked struct {
 	store.Store
-	ahead atomic.Int64                                         // of the bubble's clock, in microseconds
-	fault atomic.Pointer[func(b *store.Batch) storetest.Fault] // of the commit to come
-	dead  atomic.Bool                                          // the process that uses it is gone
-	read  atomic.Pointer[func()]                               // called after what is due was read
-	race  atomic.Bool                                          // the next read of a request comes before another owner commits it
-	books *books
+	ahead  atomic.Int64                                         // of the bubble's clock, in microseconds
+	fault  atomic.Pointer[func(b *store.Batch) storetest.Fault] // of the commit to come
+	dead   atomic.Bool                                          // the process that uses it is gone
+	read   atomic.Pointer[func()]                               // called after what is due was read
+	panics atomic.Bool                                          // a read of runs by their state
+	race   atomic.Bool                                          // the next read of a request comes before another owner commits it
+	books  *books
 
 	clocks, dues, nexts, reads, commits atomic.Int64 // calls
 }
@@ -92,6 +93,13 @@ func (c *clocked) NextDue(ctx context.Context, s []dag.ShardID) (dag.Micros, err
 func (c *clocked) Listening(ctx context.Context, workflow string, limit int) ([]store.TriggerKey, error) {
 	c.reads.Add(1)
 	return c.Store.Listening(ctx, workflow, limit)
+}
+
+func (c *clocked) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) {
+	if c.panics.Load() && len(q.States) > 0 {
+		panic("injected")
+	}
+	return c.Store.Runs(ctx, q)
 }
 
 func (c *clocked) Acquire(ctx context.Context, h dag.HandlerID, s []dag.ShardID) ([]store.Acquired, error) {
@@ -208,7 +216,7 @@ func (x *timed) start(t *testing.T, change ...func(*engine.Config)) {
 	x.node = start(t, x.st, h, append([]func(*engine.Config){func(c *engine.Config) {
 		c.Planner, c.Slots = trigger.New(x.st), 1000
 		if x.alerts {
-			c.Rules = alert.Rules
+			c.Rules, c.Namer = alert.Rules, trigger.New(x.st)
 		}
 	}}, change...)...)
 }
