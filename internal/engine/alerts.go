@@ -299,9 +299,9 @@ func (a *alerts) missed(l *store.Fire) error {
 	return a.happened(l.Workflow, h)
 }
 
-// declare closes the incidents of rules that a workflow has no more. def is the definition if the version is
-// new, or nil.
-func (a *alerts) declare(wf *store.Workflow, def []byte) error {
+// declare closes the incidents of rules that a workflow has no more, and watches its runs by the rules of
+// another version. def is the definition if the version is new, or nil.
+func (a *alerts) declare(wf *store.Workflow, def []byte, other bool) error {
 	if a.read == nil {
 		return nil
 	}
@@ -309,6 +309,12 @@ func (a *alerts) declare(wf *store.Workflow, def []byte) error {
 	var err error
 	if def != nil {
 		rules = a.learn(versionOf{wf.ID, wf.Version}, def)
+	} else if other { // a rollback
+		if rules, err = a.of(wf); err != nil {
+			return err
+		}
+	}
+	if other {
 		a.expectAll(wf, rules)
 	}
 	if len(a.open[wf.ID]) == 0 {

@@ -313,7 +313,7 @@ func (d *definitions) declared(next, was *store.Workflow, decl *Declaration, ch 
 		if ch.version != nil && next.Version > was.Latest {
 			def = ch.version.Def
 		}
-		if err := d.alerts.declare(next, def); err != nil {
+		if err := d.alerts.declare(next, def, next.Version != was.Version); err != nil {
 			return err
 		}
 	}

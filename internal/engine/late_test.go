@@ -275,6 +275,26 @@ func TestRowsOfAnIncident(t *testing.T) {
 	})
 }
 
+// TestLateByARollback: the rules of an earlier version watch the runs that run, as soon as it is current.
+func TestLateByARollback(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		x.held = true
+		x.watching(t)
+		x.set("w", late)
+		w := x.set("w", "")
+		x.submit(w)
+		if _, err := x.Rollback(t.Context(), w, 1, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		until(9 * time.Second)
+		x.incidentsAre("")
+		until(11 * time.Second)
+		x.incidentsAre("open 1 opened:ops")
+		x.let(1)
+		x.rest()
+	})
+}
+
 // TestLateInAQueue: a run that waits in a named queue has its deadline after a crash as well.
 func TestLateInAQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
