@@ -69,6 +69,7 @@ const (
 	ProblemIdempotency     = "/problems/idempotency-conflict"
 	ProblemPrecondition    = "/problems/precondition-failed"
 	ProblemBusy            = "/problems/busy"
+	ProblemQuota           = "/problems/quota-exceeded"
 	ProblemUnavailable     = "/problems/unavailable"
 	ProblemSecretKey       = "/problems/secret-key"
 	ProblemFull            = "/problems/storage-full"
@@ -134,6 +135,9 @@ var problemKinds = []ProblemKind{
 	{ProblemBusy, []int{429}, "Too many requests",
 		"The server, or the caller's share of it, has reached a limit of requests that run at once.",
 		"Wait for the seconds of `Retry-After`, and send the request again."},
+	{ProblemQuota, []int{422, 429}, "A quota of the namespace is used up",
+		"The namespace uses all that a quota allows. `detail` names the quota, its number and the namespace.",
+		"Wait until runs have ended, or for the seconds of `Retry-After`. `skein namespace list` shows the quotas; `skein namespace set` changes them."},
 	{ProblemUnavailable, []int{503}, "The server cannot do this now",
 		"The node is stopping, the database does not answer, or the shard of the run has no owner now.",
 		"Send the request again after `Retry-After`; a POST with the same idempotency key. `skein doctor` finds a lasting cause."},

@@ -16,14 +16,14 @@ const Everywhere = "*"
 
 var (
 	viewerVerbs = VerbsOf(WorkflowRead, RunRead, ScheduleRead, QueueRead, Graph, Explain, Events, AlertRead,
-		LogRead, ArtifactRead, RunValues)
+		LogRead, ArtifactRead, RunValues, NamespaceRead)
 	operatorVerbs = viewerVerbs | VerbsOf(RunStart, RunControl, RunRedo, ScheduleOperate, BackfillWrite,
 		WorkflowOperate, RunApprove, RunMark, AlertOperate)
 	editorVerbs = operatorVerbs | VerbsOf(WorkflowSource, WorkflowWrite, WorkflowDelete, QueueWrite, ConnectionRead)
 	adminVerbs  = editorVerbs | VerbsOf(SecretList, SecretWrite, AlertChannel, ConnectionWrite, MemberWrite, TokenNamespace, AuditRead)
 	// assignable holds the verbs that roles can hold: each verb before Public.
 	assignable   = Verbs(1<<Public - 1<<WorkflowRead)
-	auditorVerbs = VerbsOf(AuditRead, WorkflowRead, RunRead, ScheduleRead, QueueRead, UserRead, RoleRead)
+	auditorVerbs = VerbsOf(AuditRead, WorkflowRead, RunRead, ScheduleRead, QueueRead, NamespaceRead, UserRead, RoleRead)
 )
 
 // builtin are the built-in roles, from the narrowest to the widest.

@@ -101,6 +101,9 @@ var rows = []Row{
 	{"GET", "/api/v1/secrets", SecretList, OfList, ""},
 	{"PUT", "/api/v1/secrets/{ns}/{name}", SecretWrite, OfNamespace, ""},
 	{"DELETE", "/api/v1/secrets/{ns}/{name}", SecretWrite, OfNamespace, ""},
+	// Namespaces and their quotas.
+	{"GET", "/api/v1/namespaces", NamespaceRead, OfList, ""},
+	{"PUT", "/api/v1/namespaces/{ns}", NamespaceWrite, OfCluster, ""},
 	// Connections. They hold names of secrets, and no value.
 	{"GET", "/api/v1/connections", ConnectionRead, OfList, ""},
 	{"PUT", "/api/v1/connections/{ns}/{name}", ConnectionWrite, OfNamespace, ""},

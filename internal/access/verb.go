@@ -28,6 +28,7 @@ const (
 	LogRead
 	ArtifactRead
 	RunValues // parameters and outputs
+	NamespaceRead
 
 	// Verbs of operators.
 	RunStart
@@ -71,6 +72,7 @@ const (
 	RoleRead
 	RoleWrite
 	KeyRotate
+	NamespaceWrite
 	Verify
 	Metrics
 
@@ -87,8 +89,8 @@ const (
 var verbNames = [verbsEnd]string{
 	WorkflowRead: "workflow.read", RunRead: "run.read", ScheduleRead: "schedule.read", QueueRead: "queue.read",
 	Graph: "graph", Explain: "explain", Events: "events", AlertRead: "alert.read", LogRead: "log.read", ArtifactRead: "artifact.read",
-	RunValues: "run.values",
-	RunStart:  "run.start", RunControl: "run.control", RunRedo: "run.redo", ScheduleOperate: "schedule.operate",
+	RunValues: "run.values", NamespaceRead: "namespace.read", NamespaceWrite: "namespace.write",
+	RunStart: "run.start", RunControl: "run.control", RunRedo: "run.redo", ScheduleOperate: "schedule.operate",
 	BackfillWrite: "backfill.write", WorkflowOperate: "workflow.operate", RunApprove: "run.approve", RunMark: "run.mark", AlertOperate: "alert.operate",
 	WorkflowSource: "workflow.source", WorkflowWrite: "workflow.write", WorkflowDelete: "workflow.delete",
 	QueueWrite: "queue.write", ConnectionRead: "connection.read",

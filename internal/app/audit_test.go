@@ -227,6 +227,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 	check("PUT /channels/{ns}/{name}", "/channels/default/ops", `{"config":{"log":{}}}`)
 	check("POST /channels/{ns}/{name}:test", "/channels/default/ops:test", "")
 	check("DELETE /channels/{ns}/{name}", "/channels/default/ops", "")
+	check("PUT /namespaces/{ns}", "/namespaces/default", `{"quotas":{"runs":1000}}`)
 	check("PUT /classes/{name}", "/classes/big", `{"cpu":1}`)
 	check("DELETE /classes/{name}", "/classes/big", "")
 	check("POST /users", "/users", `{"name":"ada","kind":"user","password":"canary correct horse 77"}`)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/cluster"
@@ -101,8 +102,12 @@ func (n *Node) roster() ([]store.Member, []store.ShardRow) {
 	return nil, nil
 }
 
+// quotasEach is the time between two readings of the quotas of namespaces: other nodes may have changed them.
+const quotasEach = 2 * time.Second
+
 // withOthers sets what an engine needs of the other members.
 func withOthers(n *Node, c *engine.Config) {
+	c.QuotasEach = quotasEach
 	if n.member != nil {
 		c.Peers, c.Market, c.Helpers = n.member.peers, n.member.home, asking{n.member}
 	}

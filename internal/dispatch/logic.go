@@ -101,7 +101,7 @@ func (l logic) made(ctx context.Context, v *version, t int, q *engine.PrepareQue
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	d.Graph = g.Pack()
+	d.Graph, d.Tasks = g.Pack(), g.Len()
 	if d.Def, err = json.Marshal(def); err != nil {
 		return engine.Prepared{}, fmt.Errorf("encode workflow %s: %w", def.Name, err)
 	}

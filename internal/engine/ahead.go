@@ -158,6 +158,9 @@ func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 			if len(w.kept) == f.n {
 				w.take()
 			}
+			if !w.quotas.fresh() { // a caller may have set a quota before it sent what was taken
+				return 0, nil
+			}
 			simple := 0
 			for i := f.n; i < len(w.kept) && w.simple(&w.kept[i]); i++ {
 				simple++
@@ -175,7 +178,7 @@ func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 // onlyItems reports whether the writer has only items to do: no work for which a transaction first reads the
 // store.
 func (w *writer) onlyItems() bool {
-	return w.itemsMax == batchRowsMax && len(w.schedule.backfills.open) == 0 && !w.limits.busy(w.clock.now().Wall)
+	return w.itemsMax == batchRowsMax && w.quotas.fresh() && len(w.schedule.backfills.open) == 0 && !w.limits.busy(w.clock.now().Wall)
 }
 
 // simple reports whether an item can be applied before the transaction under way has committed: it does not
@@ -214,6 +217,7 @@ func (w *writer) fold(f *flight) {
 	if s := w.e.can.Stager; s != nil { // later transactions are made again, perhaps under the same number
 		s.Unstage()
 	}
+	w.quotas.forget()
 	made := w.tx
 	if r := made.current; r != nil {
 		made.touched = append(made.touched, r)

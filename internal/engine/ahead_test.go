@@ -9,6 +9,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 )
 
@@ -19,8 +20,15 @@ func TestAhead(t *testing.T) {
 	for name, outcome := range map[string]memory.Outcome{"committed": memory.OK, "failed": memory.FailBefore, "refused": memory.Refuse,
 		"unknown, written": memory.UnknownWritten, "unknown, lost": memory.UnknownLost} {
 		for _, report := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) { aheadOf(t, outcome, report) })
+			t.Run(name, func(t *testing.T) { aheadOf(t, outcome, report, store.Quotas{}) })
 		}
+	}
+}
+
+// TestAheadOfOtherQuotas does so while another namespace has a quota: that costs this one nothing.
+func TestAheadOfOtherQuotas(t *testing.T) {
+	for _, report := range []bool{false, true} {
+		aheadOf(t, memory.OK, report, store.Quotas{Runs: 1, RunsPerHour: 1})
 	}
 }
 
@@ -46,12 +54,17 @@ func underWay(t *testing.T, outcome memory.Outcome) (st *memory.Store, armed *at
 }
 
 // aheadOf has a submission be under way when another one comes, or a report.
-func aheadOf(t *testing.T, outcome memory.Outcome, report bool) {
+func aheadOf(t *testing.T, outcome memory.Outcome, report bool, others store.Quotas) {
 	st, armed, under, goOn := underWay(t, outcome)
 	defer goOn()
 	h := newHands(t)
 	h.held = true
-	n := start(t, st, h, func(c *engine.Config) { c.AheadRows = 1 })
+	n := start(t, st, h, bounded, func(c *engine.Config) { c.AheadRows = 1 })
+	if others != (store.Quotas{}) {
+		if _, err := engine.NamespacesOf(n.Engine).Set(t.Context(), "other", others, "ann"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w := n.apply("w", graph(t, "a; b: a"))
 	n.submit(w)
 	first := h.holding(1)[0]

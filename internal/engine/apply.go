@@ -83,11 +83,15 @@ func (w *writer) submit(it *item) answer {
 	if r := w.coalesced(wf.ID); r != nil {
 		return answer{run: r.ID, existing: true}
 	}
+	if err := w.quotas.room(&wf, false); err != nil {
+		return answer{err: err}
+	}
 	r := dag.NewRun(s.header(&wf, w.tx.now.Wall))
 	if err := w.addRun(r, true); err != nil {
 		w.broken(err)
 		return answer{err: err}
 	}
+	w.quotas.checked(r)
 	if s.Key != "" {
 		w.tx.keys[keyOf{wf.ID, s.Key}] = r
 	}
@@ -236,7 +240,9 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 		r.PutClaim(nil) // it asks when it has passed the gate, as a new run does
 	}
 	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // the run was revived, if only to end again
-		w.limits.count(r)
+		if w.limits.count(r); r.Gate != gateNone {
+			w.quotas.revived(r)
+		}
 	}
 	if it.again && v == dag.Stale {
 		v = dag.Duplicate

@@ -11,6 +11,7 @@ import (
 // Its methods are called on the writer's goroutine.
 type core interface {
 	txn() *transaction
+	shardCount() int
 	held(dag.ShardID) *store.Fence // nil: this writer does not own the shard
 
 	inMemory() map[dag.RunID]*dag.Run

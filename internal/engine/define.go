@@ -16,6 +16,7 @@ type Definition struct {
 	Namespace, Name string
 	Source, Def     []byte
 	Graph           []byte // packed
+	Tasks           int    // of the graph, for the quota of its namespace
 	Digest          []byte // of source and files
 	Files           []store.File
 	User            string
@@ -167,6 +168,9 @@ func emptiest(rows []store.ShardRow) dag.ShardID {
 // version, and created is false. If the newest version is the same but an older one is current, it is made
 // current again.
 func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, created bool, err error) {
+	if err := checkTasks(e, d.Namespace, d.Tasks); err != nil {
+		return w, false, err
+	}
 	is, err := e.store.Workflow(ctx, d.Namespace, d.Name)
 	switch {
 	case err == nil:

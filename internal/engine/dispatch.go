@@ -138,6 +138,7 @@ func (w *writer) touch(r *dag.Run) {
 	w.queue.Update(r)
 	if !r.Unfinished() && r.Gate != gateNone {
 		w.limits.exit(r)
+		w.quotas.ended(r)
 		w.tx.ended = append(w.tx.ended, r)
 	}
 }

@@ -63,6 +63,8 @@ type Config struct {
 	Rules func(def []byte) ([]alert.Rule, error)
 	// Noticed, if not nil, is called when there may be notices to be sent; on the writer's goroutine.
 	Noticed func()
+	// QuotasEach is the time between two readings of the quotas of namespaces; 0: there are no quotas.
+	QuotasEach time.Duration
 	// Past remembers what the store has confirmed. nil: the engine does not notice when the store goes back.
 	Past Past
 	// Peers makes this engine one of a cluster: it owns the shards that Own returns. The store must be a
@@ -112,6 +114,7 @@ type Engine struct {
 	graphs    *inspect.Graphs
 	directory directory
 	slots     slots
+	quotas    quotaBook
 	hub       hub
 	stats     Stats
 	shards    []dag.ShardID                 // all there are
@@ -212,6 +215,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, host: cfg.Host, log: cfg.Log, ready: make(chan struct{}), pulse: newPulse(cfg.Host), can: store.Can(cfg.Store)}
 	e.handler.Store(&h)
+	e.quotas.on = cfg.QuotasEach > 0
 	watch := &stopwatch{Store: cfg.Store, host: cfg.Host}
 	e.store, e.stats.store = watch, watch.prober()
 	e.stats.meter, e.stats.name = newMeter(cfg.Host.Now()), namer(cfg.Store)
@@ -244,6 +248,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer e.host.Wait(&wg)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // everything that lead does ends with the writer
+	watchQuotas(ctx, e, &wg)
 	err := e.writer.run(ctx, &wg)
 	e.setState("stopped")
 	e.hub.close()

@@ -134,6 +134,9 @@ func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 	if r := f.s.coalesced(wf.ID); r != nil {
 		return fmt.Sprintf("overlap: run %s waits, and does what this one would do", r.ID), nil
 	}
+	if err := f.s.limits.quotas.room(wf, true); err != nil {
+		return err.Error(), nil
+	}
 	k := keyOfTrigger(f.t)
 	if f.s.limits.gates.open[k] { // a run does not wait if its trigger has room now: a reload has put all runs at the first limit
 		delete(f.s.limits.gates.open, k)

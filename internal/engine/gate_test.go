@@ -21,14 +21,14 @@ func (*friends) Alive(dag.HandlerID) bool { return true }
 
 // pair is two engines of a cluster over one store of two shards. Their attempts run until the test ends
 // them. No message is read until a test calls Meet.
-func pair(t *testing.T) (a, b *node) {
+func pair(t *testing.T, change ...func(*engine.Config)) (a, b *node) {
 	t.Helper()
 	st := memory.New(memory.Options{Shards: 2})
 	t.Cleanup(func() { _ = st.Close() })
 	one := func(name string) *node {
 		h := newHands(t)
 		h.held = true
-		n := start(t, st, h, naming, func(c *engine.Config) { c.Peers, c.Node = &friends{}, name })
+		n := start(t, st, h, append([]func(*engine.Config){naming, func(c *engine.Config) { c.Peers, c.Node = &friends{}, name }}, change...)...)
 		is := n.Handler()
 		if err := st.Join(t.Context(), store.Member{Handler: is.ID, UUID: is.UUID, Name: name, State: store.MemberActive}); err != nil {
 			t.Fatal(err)

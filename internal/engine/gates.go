@@ -97,6 +97,9 @@ func (l *limits) limit(k store.TriggerKey) (int, error) {
 // enter takes a new run through its gates as far as possible, and then to its claim. why says what it waits
 // for.
 func (l *limits) enter(r *dag.Run) (why string, d *admission.Denial, err error) {
+	if r.Gate == gateNone {
+		l.quotas.began(r)
+	}
 	if k, ok := triggerGate(r); ok && r.Gate == gateNone {
 		r.Gate = atTrigger
 		g := l.gate(k)

@@ -15,7 +15,9 @@ import (
 // The next transaction has half as many items. This repeats until the guilty item or assignment is alone.
 func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	tried := w.tx.tried
-	w.e.log.Warn("a transaction was refused", "code", "transaction_refused", "tried", tried, "err", cause)
+	if _, over := quotaRefusal(cause); !over { // a caller gets it as its answer
+		w.e.log.Warn("a transaction was refused", "code", "transaction_refused", "tried", tried, "err", cause)
+	}
 	var guilty dag.RunID // the run of an assignment that is alone
 	switch {
 	case w.tx.current != nil:
@@ -57,6 +59,9 @@ func (w *writer) punish(cause error) error {
 	it := &w.kept[0]
 	bug := errors.Is(cause, errkind.ErrPanic)
 	err := fmt.Errorf("%w: %w", errkind.ErrInvalid, cause)
+	if over, is := quotaRefusal(cause); is {
+		err = over
+	}
 	if bug {
 		err = fmt.Errorf("%w: a bug; see the node's log", errkind.ErrUnavailable)
 	}
@@ -116,6 +121,7 @@ func (w *writer) putBack(ctx context.Context) error {
 	for i := range w.tx.assigns {
 		w.e.slots.unassign(&w.tx.assigns[i])
 	}
+	w.quotas.undo()
 	w.tx.reset()
 	w.defs.forget()
 	w.schedule.triggers.forget()
@@ -164,6 +170,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	})}}
 	w.limits.released(&upd.RunRow, &b)
 	w.limits.releasedShares(&upd.RunRow, &b)
+	w.quotas.buried(&row, &b)
 	counted, err := w.schedule.buried(&upd.RunRow, &b)
 	noted := func() {}
 	if err == nil {
@@ -173,6 +180,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 		err = w.write(ctx, &b)
 	}
 	if errors.Is(err, store.ErrRefused) {
+		w.quotas.forget()
 		w.e.log.Error("a quarantined run keeps its state, because its row cannot be written", "code", "quarantine_unwritten", "run", id.String(), "err", err)
 		return nil
 	}

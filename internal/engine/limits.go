@@ -33,11 +33,12 @@ type limits struct {
 	trigger func(store.TriggerKey) (*store.Trigger, error)
 	expr    *evaluating
 	defs    *definitions
+	quotas  *quotas
 	core
 }
 
 func newLimits(e *Engine, w *writer) limits {
-	return limits{trigger: w.schedule.trigger, expr: &w.evaluating, defs: &w.defs, store: e.store, namer: e.cfg.Namer, ageing: e.cfg.Ageing, alone: e.cluster == nil, shards: e.shards, clock: e.host.Now, core: w}
+	return limits{trigger: w.schedule.trigger, expr: &w.evaluating, defs: &w.defs, quotas: &w.quotas, store: e.store, namer: e.cfg.Namer, ageing: e.cfg.Ageing, alone: e.cluster == nil, shards: e.shards, clock: e.host.Now, core: w}
 }
 
 func (l *limits) forget() {

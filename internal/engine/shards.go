@@ -98,6 +98,9 @@ func (w *writer) fenced(b *store.Batch) []store.Fence {
 			use[list[i].Shard] = true
 		}
 	}
+	for i := range b.Uses {
+		use[b.Uses[i].Shard] = true
+	}
 	for i := range b.Incidents {
 		use[b.Incidents[i].Shard] = true
 	}

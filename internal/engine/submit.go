@@ -52,6 +52,9 @@ func (e *Engine) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	if err := e.admit(&s); err != nil {
 		return Accepted{}, err
 	}
+	if err := admitQuotas(ctx, e, &s); err != nil {
+		return Accepted{}, err
+	}
 	a, err := e.writer.inbox.send(ctx, item{submit: &s})
 	return e.accepted(ctx, &a), err
 }
@@ -81,6 +84,9 @@ func (e *Engine) SubmitAll(ctx context.Context, all []Submission) ([]Accepted, e
 		if err := e.admit(&all[i]); err != nil {
 			return nil, err
 		}
+		if err := admitQuotas(ctx, e, &all[i]); err != nil {
+			return nil, err
+		}
 	}
 	out, errs := submitEach(ctx, e, all)
 	for _, err := range errs {
@@ -98,6 +104,9 @@ func (e *Engine) SubmitEach(ctx context.Context, all []Submission) ([]Accepted, 
 	for i := range all {
 		s := all[i]
 		if errs[i] = e.admit(&s); errs[i] == nil {
+			errs[i] = admitQuotas(ctx, e, &s)
+		}
+		if errs[i] == nil {
 			good, at = append(good, s), append(at, i)
 		}
 	}
@@ -235,6 +244,7 @@ func (w *writer) check(id dag.RunID) error {
 		return fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
 	}
 	w.leave(id)
+	w.quotas.forget()
 	if page[0].Bad == nil && page[0].Run.State.Terminal() {
 		return nil
 	}

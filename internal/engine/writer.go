@@ -58,6 +58,7 @@ type writer struct {
 	limits   limits
 	schedule schedule
 	alerts   alerts
+	quotas   quotas
 	reading  map[int64]dag.ShardID // messages that wait for a transaction, and messages that cannot be processed
 	abroad   abroad
 	marks    []store.Fence       // room for confirmed
@@ -122,6 +123,7 @@ type transaction struct {
 	tried       int           // items and assignments begun
 	tally       tally
 	draft       draft        // of the metrics
+	recount     recount      // of the quotas of namespaces
 	staged      bool         // the store has its batch. Invariant: a staged batch does not change
 	next        *transaction // the transaction made on top of it while it was under way, and not written yet; nil: none
 }
@@ -136,7 +138,7 @@ type tally struct {
 func newTransaction(side int) *transaction {
 	return &transaction{
 		side: side, serial: 1, keys: map[keyOf]*dag.Run{}, written: map[store.TriggerKey]bool{}, lines: map[store.TriggerKey]lineAt{},
-		filled: map[int64]bool{}, incidents: map[uuid.UUID]int{}, letters: map[dag.ShardID][]letter{}, draft: newDraft(),
+		filled: map[int64]bool{}, incidents: map[uuid.UUID]int{}, letters: map[dag.ShardID][]letter{}, draft: newDraft(), recount: recount{before: map[*use]store.NamespaceUse{}},
 	}
 }
 
@@ -172,6 +174,7 @@ func (t *transaction) reset() {
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
 	t.serial++
 	t.draft.reset()
+	t.recount.reset()
 	t.current, t.rows, t.tried, t.tally, t.staged, t.next, t.evaluated, t.evaluations, t.shown = nil, 0, 0, tally{}, false, nil, 0, 0, 0
 }
 
@@ -181,6 +184,7 @@ func newWriter(e *Engine) *writer {
 	w.tx.fx.Evaluate, w.spare.fx.Evaluate = w.evaluating.evaluate, w.evaluating.evaluate
 	w.queue.Ageing = e.cfg.Ageing
 	w.defs.set(e, w)
+	w.quotas = quotas{known: &e.quotas, store: e.store, defs: &w.defs, all: e.shards, core: w}
 	w.limits, w.schedule, w.calls, w.alerts = newLimits(e, w), newSchedule(e, w), newCalls(e, w), newAlerts(e, w)
 	w.evaluating.set(e, w)
 	w.clock.read, w.schedule.due.read = e.host.Now, e.host.Now
@@ -202,6 +206,7 @@ func (w *writer) forget() {
 	w.abroad.forget()
 	w.schedule.forget()
 	w.alerts.forget()
+	w.quotas.forget()
 	clear(w.reading)
 	w.telling = map[int64]dag.RunID{}
 	w.todo = fifo{}
@@ -266,7 +271,7 @@ func (w *writer) abandon() {
 // busy reports whether there is work that does not wait for another process.
 func (w *writer) busy() bool {
 	return len(w.kept) > 0 || w.todo.len() > 0 || w.inbox.len() > 0 || w.timers.due(w.clock.mono()) || w.alerts.due() ||
-		w.queue.Some(w.e.slots.open) || len(w.schedule.backfills.open) > 0 || w.limits.busy(w.clock.now().Wall)
+		w.queue.Some(w.e.slots.open) || len(w.schedule.backfills.open) > 0 || w.limits.busy(w.clock.now().Wall) || w.quotas.waits()
 }
 
 // transact makes one transaction of the waiting work, and carries it out.
@@ -315,12 +320,17 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	if err := w.alerts.load(ctx); err != nil {
 		return 0, err
 	}
+	if w.flying == nil { // the store does not have the runs of a transaction under way
+		if err := w.quotas.load(ctx); err != nil {
+			return 0, err
+		}
+	}
 	w.limits.admission.Begin()
 	w.lookForKeys(items[:min(len(items), w.itemsMax, takeMax)])
 	err = errkind.Guarded(func() {
 		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem && (n == 0 || !w.evaluating.full()) {
-			if items[n].ask != nil && n > 0 {
-				break // the item looks before anything is half done
+			if (items[n].ask != nil || !w.quotas.fresh()) && n > 0 {
+				break // runs have to be counted again first, or the item looks before anything is half done
 			}
 			if w.endedNow(&items[n]) {
 				break
@@ -344,6 +354,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 			return
 		}
 		w.flush()
+		w.quotas.flush(&w.tx.batch)
 		w.post()
 	})
 	if err == nil {

@@ -23,6 +23,8 @@ type submitted struct {
 	engine.Accepted
 	Kind string // of the refusal; "": accepted
 	Text string
+	// Quota is the quota that the refusal is about. A node that knows no quotas reads that the owner is busy.
+	Quota *store.QuotaError `json:",omitempty"`
 }
 
 // refusals are final on every node, because another node would refuse, too.
@@ -55,7 +57,8 @@ func (c *Client) Submit(ctx context.Context, s dag.ShardID, sub engine.Submissio
 	if m, ok := c.dir.OwnerOf(s); ok && m.Handler != c.dir.Self().Handler {
 		a, err := c.submitTo(ctx, m, &sub)
 		var refused *refusal
-		if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
+		var over *store.QuotaError
+		if err == nil || errors.As(err, &refused) || errors.As(err, &over) || ctx.Err() != nil {
 			return a, err
 		}
 		c.log.Warn("the owner of a shard accepts no run now; the run is stored for it", "code", "run_deposited", "node", m.Name, "run", sub.ID.String(), "err", err)
@@ -93,6 +96,9 @@ func (c *Client) submitTo(ctx context.Context, m store.Member, sub *engine.Submi
 	if a.Kind == "" {
 		return a.Accepted, nil
 	}
+	if a.Quota != nil {
+		return a.Accepted, a.Quota
+	}
 	for _, r := range refusals {
 		if r.kind == a.Kind {
 			return a.Accepted, &refusal{r.err, a.Text}
@@ -112,6 +118,9 @@ func takeSubmission(e Engine) http.HandlerFunc {
 		out := submitted{Accepted: a}
 		if a.Run == sub.ID {
 			out.Existing = false // this submission made the run, perhaps by another way
+		}
+		if over := (*store.QuotaError)(nil); errors.As(err, &over) {
+			out.Kind, out.Text, out.Quota, err = "busy", err.Error(), over, nil
 		}
 		for _, k := range refusals {
 			if errors.Is(err, k.err) {

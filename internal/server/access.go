@@ -157,7 +157,7 @@ func mayBackfill(ctx context.Context, s *Server, v access.Verb, text string) err
 var namespaceParam = map[string]string{
 	api.Prefix + "/runs": "ns", api.Prefix + "/users/{id}/runs": "ns", api.Prefix + "/workflows": "namespace",
 	api.Prefix + "/schedules": "namespace", api.Prefix + "/schedules/next": "namespace", api.Prefix + "/bindings": "namespace",
-	api.Prefix + "/secrets": "namespace", api.Prefix + "/audit": "namespace",
+	api.Prefix + "/secrets": "namespace", api.Prefix + "/audit": "namespace", api.Prefix + "/namespaces": "namespace",
 	api.Prefix + "/alerts": "namespace", api.Prefix + "/channels": "namespace", api.Prefix + "/connections": "namespace",
 	api.Prefix + "/silences": "namespace",
 }

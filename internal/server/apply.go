@@ -345,7 +345,7 @@ func (s *Server) pack(req *api.ApplyRequest, def *workflow.Workflow) (engine.Def
 	if err != nil {
 		return d, invalidWorkflow(workflow.Errors{{File: req.File, Line: 1, Column: 1, Key: "tasks", Message: err.Error()}})
 	}
-	d.Graph = g.Pack()
+	d.Graph, d.Tasks = g.Pack(), g.Len()
 	if d.Def, err = json.Marshal(def); err != nil {
 		return d, fmt.Errorf("encode workflow %s: %w", def.Name, err)
 	}

@@ -236,7 +236,7 @@ func (b *bed) start() {
 	if b.frozen != nil {
 		b.frozen.Store, under = st, b.frozen
 	}
-	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: under, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st), Rules: alert.Rules, Host: &b.clock}))
+	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: under, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st), Rules: alert.Rules, QuotasEach: time.Hour, Host: &b.clock}))
 	b.exec.e = b.engine
 	b.tokens = memory.New(memory.Options{})
 	var log *slog.Logger

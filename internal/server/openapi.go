@@ -42,6 +42,7 @@ func (s *Server) humaConfig() huma.Config {
 				{Name: "users", Description: "People and programs that call on their own behalf."},
 				{Name: "roles", Description: "Sets of verbs, and who has them in which namespace."},
 				{Name: "classes", Description: "Resource classes: names for what tasks take of their worker."},
+				{Name: "namespaces", Description: "The quotas of namespaces, and what their runs use of them."},
 				{Name: "secrets", Description: "Values that tasks use by name. No call gives a value."},
 				{Name: "connections", Description: "How tasks reach other systems. No call gives the value of a secret."},
 				{Name: "alerts", Description: "Incidents of alert rules, and the channels by which people are notified."},

@@ -13,12 +13,14 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
 )
@@ -157,6 +159,10 @@ func failed(err error) *failure {
 	var faults workflow.Errors
 	if errors.As(err, &faults) {
 		return invalidWorkflow(faults)
+	}
+	var over *store.QuotaError
+	if errors.As(err, &over) {
+		return overQuota(over, err, time.Now())
 	}
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {

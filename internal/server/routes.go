@@ -32,6 +32,7 @@ func (s *Server) routes() {
 	secretRoutes(s, tag("secrets"))
 	connectionRoutes(s, tag("connections"))
 	alertRoutes(s, tag("alerts"))
+	namespaceRoutes(s, tag("namespaces"))
 }
 
 func (s *Server) nodeRoutes(nodes tag) {

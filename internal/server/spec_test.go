@@ -134,6 +134,7 @@ var contract = []string{
 	"GET /silences", "POST /silences/{ns}", "POST /silences/{ns}/{id}:end",
 	"GET /channels", "PUT /channels/{ns}/{name}", "DELETE /channels/{ns}/{name}", "POST /channels/{ns}/{name}:test",
 	"GET /secrets", "PUT /secrets/{ns}/{name}", "DELETE /secrets/{ns}/{name}", "POST /keys:rotate",
+	"GET /namespaces", "PUT /namespaces/{ns}",
 }
 
 var update = flag.Bool("update", false, "write api/v1/openapi.json")

@@ -151,6 +151,9 @@ func (l *life) main() {
 	if w.stage.Alerts {
 		cfg.Rules = func([]byte) ([]alert.Rule, error) { return alertRules(), nil }
 	}
+	if w.stage.Quotas {
+		cfg.QuotasEach = quotasEach
+	}
 	if w.stage.Ahead {
 		cfg.AheadRows = 1
 	}

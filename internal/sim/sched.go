@@ -45,6 +45,8 @@ type Stage struct {
 	Back bool
 	// Audit makes verbs on runs write audit rows, which the nodes give their index.
 	Audit bool
+	// Quotas bounds the unfinished runs of all workflows together.
+	Quotas bool
 	// Alerts gives every workflow an alert rule.
 	Alerts bool
 }

@@ -181,6 +181,7 @@ func (v *witness) commit(l *life, b *store.Batch) {
 	}
 	v.commons()
 	v.limits()
+	v.quotas(b)
 	if len(b.Fences) == 0 || len(w.Found) > 0 {
 		return
 	}

@@ -108,6 +108,10 @@ func (w *World) draw() {
 	if w.stage.Audit {
 		s.verbs += 6
 	}
+	if w.stage.Quotas { // a run that a trigger starts, or that is deposited, is not refused
+		s.triggers, s.limit, s.runs = false, false, 3*s.runs+3
+		return
+	}
 	if w.stage.Back { // for triggers and admission, the witness does not know which rows were lost
 		s.triggers, s.limit = false, false
 		return

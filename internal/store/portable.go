@@ -76,6 +76,7 @@ func Tables() []*Table {
 		table("audit", "id i8, key id, idx i8, hash b?, at i8, last i8, count i8, principal t, kind t, token i8, session i8, address t, "+
 			"verb t, action t, object t, namespace t, outcome t, request t, detail t"),
 		table("audit_tree", "one i8, size i8, first i8, head b, edge b, era i8, base i8"),
+		table("namespace", "name t, revision i8, runs i8, runs_per_hour i8, tasks i8, params_bytes i8, modified i8, actor t"),
 		table("alert_channel", "namespace t, name t, version i8, data b, actor t, created i8, modified i8"),
 		table("incident", "id id, shard i4, workflow i8, namespace t, rule t, state t, revision i8, created i8, modified i8, ended i8, data b"),
 		table("notice", "incident id, seq i4, channel t, namespace t, shard i4, workflow i8, state t, tries i4, due i8, created i8, ended i8, error t, data b"),

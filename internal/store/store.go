@@ -87,6 +87,8 @@ type Batch struct {
 	ScheduleChanges
 	QueueChanges
 	AlertChanges
+	// Uses is what namespaces use after the transaction, by namespace and shard.
+	Uses []UseUpdate
 }
 
 // Reset empties the batch and keeps its fences.
@@ -99,13 +101,13 @@ func (b *Batch) Reset() {
 	b.WorkflowInserts, b.WorkflowUpdates, b.Versions = b.WorkflowInserts[:0], b.WorkflowUpdates[:0], b.Versions[:0]
 	b.Requests, b.Messages, b.Consumed = b.Requests[:0], b.Messages[:0], b.Consumed[:0]
 	clear(b.Audit)
-	b.Audit = b.Audit[:0]
+	b.Audit, b.Uses = b.Audit[:0], b.Uses[:0]
 }
 
 // Rows is the number of rows that the batch writes, its fences not counted.
 func (b *Batch) Rows() int {
 	return b.Changes.Rows() + len(b.WorkflowInserts) + len(b.WorkflowUpdates) + len(b.Versions) +
-		len(b.Requests) + len(b.Messages) + len(b.Consumed) + len(b.Audit) + b.ScheduleChanges.Rows() + b.QueueChanges.Rows() + b.AlertChanges.Rows()
+		len(b.Requests) + len(b.Messages) + len(b.Consumed) + len(b.Audit) + len(b.Uses) + b.ScheduleChanges.Rows() + b.QueueChanges.Rows() + b.AlertChanges.Rows()
 }
 
 // Workflow states.
@@ -385,6 +387,7 @@ type Store interface {
 	Eras
 	AuditLog
 	Alerts
+	Namespaces
 	Connections
 	Close() error
 }

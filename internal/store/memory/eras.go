@@ -74,6 +74,7 @@ func GoBack(s *Store, to *Saved) {
 	s.secrets.key, s.secrets.all = is.secrets.key, is.secrets.all
 	s.audits.all, s.audits.tree = is.audits.all, is.audits.tree
 	s.channels, s.incidents, s.notices, s.silences = is.channels, is.incidents, is.notices, is.silences
+	s.namespaces.rows, s.namespaces.uses = is.namespaces.rows, is.namespaces.uses
 }
 
 // copied returns a store with the same rows. The bytes behind rows are shared, because they are never changed
@@ -87,7 +88,8 @@ func copied(s *Store) *Store {
 			backfills: maps.Clone(s.backfills), backfillRuns: eachCloned(s.backfillRuns)}, rights: rights{is: s.rights.is}, sessions: sessions{all: slices.Clone(s.sessions.all)},
 		secrets: secrets{key: s.secrets.key, all: slices.Clone(s.secrets.all)}, audits: audits{all: slices.Clone(s.audits.all), tree: s.audits.tree},
 		alerts:      alerts{channels: slices.Clone(s.channels), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices), silences: slices.Clone(s.silences)},
-		connections: connections{all: slices.Clone(s.connections.all)}}
+		connections: connections{all: slices.Clone(s.connections.all)},
+		namespaces:  namespaces{rows: s.namespaces.rows, uses: s.namespaces.uses}}
 	for _, list := range s.active {
 		c.active = append(c.active, slices.Clone(list))
 	}

@@ -49,7 +49,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, namespacesSQL} {
 		n += len(statements(set))
 	}
 	n += len(notedNames)

@@ -25,6 +25,7 @@ const codeReadOnly = "25006"
 // ErrUnavailable: nothing was written, and the caller tries again.
 var kinds = map[string]error{
 	codeFenced: store.ErrFenced,
+	codeQuota:  store.ErrRefused,
 	"22":       store.ErrRefused, // data exception: a NUL, no UTF-8, a number out of range
 	"23":       store.ErrRefused, // constraint
 	"54":       store.ErrRefused, // program limit: a row or a key too large

@@ -55,7 +55,7 @@ func onlyInserts(b *store.Batch) error {
 func (x *tx) write() {
 	b := x.batch
 	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.changeWaves, x.events, x.insertAttempts, x.updateAttempts,
-		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues, x.audit, x.alertRows} {
+		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues, x.audit, x.alertRows, x.uses} {
 		if x.fail != nil {
 			return
 		}

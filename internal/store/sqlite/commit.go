@@ -183,7 +183,7 @@ func (d *DB) apply(b *store.Batch) error {
 	if err := d.plan(b); err != nil {
 		return err
 	}
-	for _, step := range []func(*store.Batch) error{d.runs, d.events, d.attempts, d.workflows, d.versions, d.requests, d.messages, d.schedules, d.queues, d.auditRows, d.alertRows} {
+	for _, step := range []func(*store.Batch) error{d.runs, d.events, d.attempts, d.workflows, d.versions, d.requests, d.messages, d.schedules, d.queues, d.auditRows, d.alertRows, func(b *store.Batch) error { return writeUses(d, b) }} {
 		if err := step(b); err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (d *DB) apply(b *store.Batch) error {
 // onlyInserts returns ErrRefused for writes that only an owner may make.
 func onlyInserts(b *store.Batch) error {
 	bad := len(b.RunUpdates)+len(b.AttemptInserts)+len(b.AttemptUpdates)+len(b.Events)+len(b.WorkflowInserts)+
-		len(b.WorkflowUpdates)+len(b.Versions)+len(b.Consumed)+b.ScheduleChanges.Rows()+b.QueueChanges.Rows()+b.AlertChanges.Rows() > 0 || b.Watermark != 0
+		len(b.WorkflowUpdates)+len(b.Versions)+len(b.Consumed)+b.ScheduleChanges.Rows()+b.QueueChanges.Rows()+b.AlertChanges.Rows()+len(b.Uses) > 0 || b.Watermark != 0
 	for i := range b.RunInserts {
 		bad = bad || b.RunInserts[i].State != dag.RunSubmitted
 	}

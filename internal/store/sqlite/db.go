@@ -45,7 +45,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest format that this program knows. It rises with the migrations.
-	format = 23
+	format = 24
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits
@@ -68,6 +68,7 @@ type DB struct {
 	members
 	secrets
 	audits
+	namespaces
 	alerts
 	connections
 	path    string
@@ -141,7 +142,7 @@ func (d *DB) open() error {
 
 func closedDB(path string) *DB {
 	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, alertsSQL, connectionsSQL), syncFile: syncData}
-	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}
+	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections, d.namespaces = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}, namespaces{d}
 	d.members = members{d}
 	return d
 }

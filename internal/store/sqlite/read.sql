@@ -53,6 +53,15 @@ SELECT bits FROM roll WHERE list = ?1 AND page = ?2;
 -- name: stateByNumber
 SELECT state FROM run WHERE n = ?1;
 
+-- name: begunByNumber
+SELECT workflow FROM run WHERE n = ?1 AND state <> 'submitted';
+
+-- name: namespaces
+SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor FROM namespace ORDER BY name;
+
+-- name: namespaceUses
+SELECT namespace, shard, runs, started, since FROM namespace_use WHERE ?1 = '' OR namespace = ?1 ORDER BY namespace, shard;
+
 -- name: allRuns
 SELECT * FROM run ORDER BY n;
 

@@ -198,6 +198,7 @@ type writeStmts struct {
 	putPassword, dropPassword      *stmt
 	identify, dropIdentities       *stmt
 	putClass, dropClass            *stmt
+	putNamespace, putUse, quotasOf *stmt
 	expireFiles, expireVersions    *stmt
 	comeToLine, lineUpTo           *stmt
 	thinLine, dropLine             *stmt
@@ -264,6 +265,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"identify", &w.identify}, {"dropIdentities", &w.dropIdentities},
 		{"expireFiles", &w.expireFiles}, {"expireVersions", &w.expireVersions},
 		{"putClass", &w.putClass}, {"dropClass", &w.dropClass},
+		{"putNamespace", &w.putNamespace}, {"putUse", &w.putUse}, {"quotasOf", &w.quotasOf},
 		{"comeToLine", &w.comeToLine}, {"lineUpTo", &w.lineUpTo}, {"thinLine", &w.thinLine}, {"dropLine", &w.dropLine},
 		{"insertQueue", &w.insertQueue}, {"updateQueue", &w.updateQueue},
 		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},

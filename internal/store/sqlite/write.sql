@@ -253,6 +253,20 @@ INSERT INTO class (name, cpu, memory, actor, created, modified)
 SELECT ?1, ?2, ?3, ?4, ?5, ?5 WHERE (SELECT count(*) FROM class WHERE name <> ?1) < ?6
 ON CONFLICT (name) DO UPDATE SET cpu = excluded.cpu, memory = excluded.memory, actor = excluded.actor, modified = excluded.modified;
 
+-- name: putNamespace
+INSERT INTO namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE ?2 = 1 + ifnull((SELECT revision FROM namespace WHERE name = ?1), 0)
+  AND (?2 > 1 OR (SELECT count(*) FROM namespace) < ?9)
+ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, runs = excluded.runs, runs_per_hour = excluded.runs_per_hour,
+  tasks = excluded.tasks, params_bytes = excluded.params_bytes, modified = excluded.modified, actor = excluded.actor;
+
+-- name: putUse
+INSERT INTO namespace_use (namespace, shard, runs, started, since) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (namespace, shard) DO UPDATE SET runs = excluded.runs, started = excluded.started, since = excluded.since;
+
+-- name: quotasOf
+SELECT runs, runs_per_hour FROM namespace WHERE name = ?1;
+
 -- name: dropClass
 DELETE FROM class WHERE name = ?1;
 

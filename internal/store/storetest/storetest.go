@@ -77,6 +77,7 @@ func Run(t *testing.T, e Engine) {
 		{"secrets", secrets()},
 		{"audit", audits()},
 		{"alerts", alerts()},
+		{"namespaces", namespaces()},
 		{"connections", connections()},
 		{"eras", eras()},
 		{"reload", reloads()},

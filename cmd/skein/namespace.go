@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/workflow"
+)
+
+func namespaceCmd(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "namespace", Aliases: []string{"ns"}, Short: "Namespaces: their quotas, and what they use of them",
+		Example: "  skein namespace list\n  skein namespace set shop --quota runs=500 --quota runs_per_hour=10000",
+	}
+	needsVerb(cmd)
+	cmd.AddCommand(namespaceListCmd(c), namespaceSetCmd(c))
+	return cmd
+}
+
+func namespaceName(n api.Namespace) string { return n.Name }
+
+// bound shows a use and its quota.
+func bound(use, quota *int64) string {
+	switch {
+	case use == nil && quota == nil:
+		return "-"
+	case quota == nil:
+		return strconv.FormatInt(*use, 10)
+	case use == nil:
+		return strconv.FormatInt(*quota, 10)
+	}
+	return strconv.FormatInt(*use, 10) + " of " + strconv.FormatInt(*quota, 10)
+}
+
+func namespaceTable(c *cli, all []api.Namespace) error {
+	return show(c, all, namespaceName, []column[api.Namespace]{
+		{head: "NAMESPACE", get: namespaceName},
+		{head: "RUNS", get: func(n api.Namespace) string { return bound(n.Runs, n.Quotas.Runs) }},
+		{head: "RUNS THIS HOUR", get: func(n api.Namespace) string { return bound(n.RunsInHour, n.Quotas.RunsPerHour) }},
+		{head: "TASKS", get: func(n api.Namespace) string { return bound(nil, n.Quotas.Tasks) }},
+		{head: "PARAMS BYTES", get: func(n api.Namespace) string { return bound(nil, n.Quotas.ParamsBytes) }},
+		{head: "BY", get: func(n api.Namespace) string { return orDash(text(n.User)) }},
+		{head: "CHANGED", get: func(n api.Namespace) string { return c.when(n.ModifiedAt) }},
+	})
+}
+
+func namespaceListCmd(c *cli) *cobra.Command {
+	var only string
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the namespaces that have a workflow or a quota", Args: cobra.NoArgs,
+		Long: `Lists the namespaces that have a workflow or a quota, with what their runs use. Runs are counted where there is a quota of runs. You
+need the verb namespace.read.`,
+		Example: "  skein namespace list\n  skein namespace list --namespace shop -o json",
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
+			var all []api.Namespace
+			for cursor := ""; ; {
+				page, err := skein.NewNamespaces(s.Client).List(ctx, only, cursor, 0)
+				if err != nil {
+					return err
+				}
+				if all = append(all, page.Items...); page.Next == nil {
+					return namespaceTable(c, all)
+				}
+				cursor = *page.Next
+			}
+		})),
+	}
+	cmd.Flags().StringVarP(&only, "namespace", "n", "", "only this namespace")
+	notSettings(cmd.Flags(), "namespace")
+	return cmd
+}
+
+func namespaceSetCmd(c *cli) *cobra.Command {
+	var given []string
+	cmd := &cobra.Command{
+		Use: "set NS", Short: "Change the quotas of a namespace",
+		Long: `Changes the quotas that you name, and leaves the others. QUOTA=none takes a quota away. You need the verb namespace.write.
+
+  runs           runs that have not ended, waiting ones too
+  runs_per_hour  runs that begin in an hour of the clock (UTC)
+  tasks          tasks of a workflow
+  params_bytes   the parameters of one run; a size such as 64Ki, too
+
+A start beyond a quota is refused (quota_exceeded). What runs already goes on.`,
+		Example: "  skein namespace set shop --quota runs=500 --quota params_bytes=64Ki\n  skein namespace set shop --quota runs=none",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			if len(given) == 0 {
+				return usage("give what to change: --quota runs=500")
+			}
+			of := skein.NewNamespaces(s.Client)
+			page, err := of.List(ctx, args[0], "", 1)
+			if err != nil {
+				return err
+			}
+			var quotas api.Quotas
+			if len(page.Items) > 0 {
+				quotas = page.Items[0].Quotas
+			}
+			for _, one := range given {
+				if err := setQuota(&quotas, one); err != nil {
+					return err
+				}
+			}
+			is, err := of.Set(ctx, args[0], quotas)
+			if err != nil {
+				return err
+			}
+			return namespaceTable(c, []api.Namespace{is})
+		})),
+	}
+	cmd.Flags().StringArrayVar(&given, "quota", nil, "QUOTA=NUMBER or QUOTA=none; may be given several times")
+	notSettings(cmd.Flags(), "quota")
+	return cmd
+}
+
+// setQuota reads QUOTA=NUMBER.
+func setQuota(to *api.Quotas, given string) error {
+	name, value, _ := strings.Cut(given, "=")
+	of := map[string]**int64{"runs": &to.Runs, "runs_per_hour": &to.RunsPerHour, "tasks": &to.Tasks, "params_bytes": &to.ParamsBytes}[name]
+	if of == nil {
+		return usage("--quota %s: there is no quota %q: want runs, runs_per_hour, tasks or params_bytes", given, name)
+	}
+	if value == "none" {
+		*of = nil
+		return nil
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil && name == "params_bytes" {
+		n, err = workflow.ParseSize(value)
+	}
+	if err != nil || n < 1 {
+		return usage("--quota %s: want a number of at least 1, or none", given)
+	}
+	*of = &n
+	return nil
+}

@@ -1,0 +1,504 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// quotas counts what the runs of the owned shards use of the quotas of namespaces. The store has the counts
+// of all shards, each as the last transaction of its owner left it, and compares their sum with the quotas
+// in the transaction that starts a run. So a quota is exact, also while several nodes start runs.
+//
+// The counts are absolute, so an owner that did not know a quota for a while leaves no error behind: it
+// counts again. They are a cache of rows, so forget is allowed when the writer drops the runs in memory.
+type quotas struct {
+	known   *quotaBook
+	set     *quotaSet // of which the counts are
+	loaded  bool
+	shards  []dag.ShardID     // that were owned when the counts were made
+	uses    map[string][]*use // by namespace, one for each shard
+	changed []*use            // counts that differ from their rows
+	// names are the namespaces of the workflows of counted runs.
+	names map[dag.WorkflowID]string
+
+	store store.Store
+	defs  *definitions
+	all   []dag.ShardID // all shards
+	core
+}
+
+type use struct {
+	store.NamespaceUse
+	changed, check bool
+}
+
+// quotaSet are the quotas of all namespaces, as one reading has found them. It does not change.
+type quotaSet struct {
+	of     map[string]store.Quotas
+	rows   []store.Namespace
+	uses   map[string][]store.NamespaceUse // by namespace, of all shards
+	counts bool                            // runs of a namespace are counted
+	order  uint64                          // of the beginnings of readings
+}
+
+// quotaBook is what this process knows of the quotas.
+type quotaBook struct {
+	is    atomic.Pointer[quotaSet]
+	order atomic.Uint64
+	on    bool
+}
+
+func (b *quotaBook) quotasOf(namespace string) store.Quotas {
+	if set := b.is.Load(); set != nil {
+		return set.of[namespace]
+	}
+	return store.Quotas{}
+}
+
+// read reads the quotas. changed reports whether they differ from those before. If a reading that began later
+// has ended first, it is kept: it knows what a caller has just set.
+func (b *quotaBook) read(ctx context.Context, st store.Store) (changed bool, err error) {
+	order := b.order.Add(1)
+	rows, err := st.NamespaceList(ctx)
+	if err != nil {
+		return false, errkind.FromStore("read the quotas", err)
+	}
+	next := &quotaSet{of: map[string]store.Quotas{}, rows: rows, order: order}
+	for i := range rows {
+		if rows[i].Quotas != (store.Quotas{}) {
+			next.of[rows[i].Name] = rows[i].Quotas
+			next.counts = next.counts || rows[i].Counted()
+		}
+	}
+	if next.counts {
+		uses, err := st.NamespaceUses(ctx, "")
+		if err != nil {
+			return false, errkind.FromStore("read the use of quotas", err)
+		}
+		next.uses = byNamespace(uses)
+	}
+	for {
+		was := b.is.Load()
+		if was != nil && was.order > order {
+			return false, nil
+		}
+		if b.is.CompareAndSwap(was, next) {
+			return was == nil || !slices.Equal(was.rows, rows), nil
+		}
+	}
+}
+
+func byNamespace(uses []store.NamespaceUse) map[string][]store.NamespaceUse {
+	of := map[string][]store.NamespaceUse{}
+	for i := range uses {
+		of[uses[i].Namespace] = append(of[uses[i].Namespace], uses[i])
+	}
+	return of
+}
+
+func (q *quotas) forget() {
+	q.loaded, q.uses, q.changed, q.names = false, nil, nil, map[dag.WorkflowID]string{}
+}
+
+// recount is what a transaction has changed of the counts.
+type recount struct {
+	before  map[*use]store.NamespaceUse // of those that it changed
+	flushed []*use                      // in its batch
+}
+
+func (r *recount) reset() {
+	clear(r.before)
+	clear(r.flushed)
+	r.flushed = r.flushed[:0]
+}
+
+// undo takes the counts back to what they were before the transaction being made.
+func (q *quotas) undo() {
+	r := &q.txn().recount
+	if !q.loaded {
+		r.reset()
+		return
+	}
+	for u, was := range r.before {
+		u.NamespaceUse, u.check = was, false
+	}
+	for _, u := range r.flushed { // a row may still differ from what was counted anew
+		q.differs(u)
+	}
+	r.reset()
+}
+
+// differs notes that a count differs from its row.
+func (q *quotas) differs(u *use) {
+	if !u.changed {
+		u.changed, q.changed = true, append(q.changed, u)
+	}
+}
+
+// fresh reports whether the counts are those of the present quotas and shards.
+func (q *quotas) fresh() bool {
+	if !q.known.on {
+		return true
+	}
+	set := q.known.is.Load()
+	if !q.loaded || set == nil || q.set != set && !slices.Equal(q.set.rows, set.rows) {
+		return false
+	}
+	q.set = set // the same quotas, and a newer reading of what others use
+	return !set.counts || q.sameShards()
+}
+
+func (q *quotas) sameShards() bool {
+	for _, s := range q.shards {
+		if q.held(s) == nil {
+			return false
+		}
+	}
+	return len(q.shards) == q.shardCount()
+}
+
+// load counts the runs of the owned shards again, if that is necessary. It runs before a transaction, when
+// everything that this writer knows is in the store.
+func (q *quotas) load(ctx context.Context) error {
+	if q.fresh() {
+		return nil
+	}
+	q.forget()
+	if q.known.is.Load() == nil {
+		if _, err := q.known.read(ctx, q.store); err != nil {
+			return err
+		}
+	}
+	set, shards := q.known.is.Load(), q.ownedShards()
+	q.uses = map[string][]*use{}
+	if set.counts {
+		if err := q.count(ctx, set, shards); err != nil {
+			q.forget()
+			return err
+		}
+	}
+	q.set, q.shards, q.loaded = set, shards, true
+	return nil
+}
+
+// count makes the counts of the owned shards.
+func (q *quotas) count(ctx context.Context, set *quotaSet, shards []dag.ShardID) error {
+	rows, err := q.store.NamespaceUses(ctx, "")
+	if err != nil {
+		return errkind.FromStore("read the use of quotas", err)
+	}
+	runs, err := q.store.UnfinishedOf(ctx, shards)
+	if err != nil {
+		return errkind.FromStore("count the runs of namespaces", err)
+	}
+	was := map[*use]int64{}
+	for i := range rows {
+		if bounds := set.of[rows[i].Namespace]; q.held(rows[i].Shard) != nil && bounds.Counted() {
+			u := q.useOf(rows[i].Namespace, rows[i].Shard)
+			u.NamespaceUse, was[u] = rows[i], rows[i].Runs
+			u.Runs = 0
+		}
+	}
+	for i := range runs {
+		wf, err := q.defs.workflow(runs[i].Workflow)
+		if err != nil {
+			return err
+		}
+		if bounds := set.of[wf.Namespace]; bounds.Counted() {
+			q.names[wf.ID] = wf.Namespace
+			q.useOf(wf.Namespace, runs[i].Shard).Runs += runs[i].Runs
+		}
+	}
+	for _, all := range q.uses {
+		for _, u := range all {
+			if u.Runs != was[u] {
+				q.differs(u)
+			}
+		}
+	}
+	return nil
+}
+
+func (q *quotas) useOf(namespace string, shard dag.ShardID) *use {
+	for _, u := range q.uses[namespace] {
+		if u.Shard == shard {
+			return u
+		}
+	}
+	u := &use{NamespaceUse: store.NamespaceUse{Namespace: namespace, Shard: shard}}
+	q.uses[namespace] = append(q.uses[namespace], u)
+	return u
+}
+
+func (q *quotas) ownedShards() (owned []dag.ShardID) {
+	for _, shard := range q.all {
+		if q.held(shard) != nil {
+			owned = append(owned, shard)
+		}
+	}
+	return owned
+}
+
+// of returns what the shard of a run uses of the quotas of its namespace. It returns nil if its runs are
+// not counted, or if the shard was taken in this transaction: the next one counts its runs. begins is set if
+// no run of the workflow may be counted yet. Then the workflow is read, unless it has just been. If that
+// fails, all runs are counted again.
+func (q *quotas) of(r *dag.Header, begins bool) *use {
+	if !q.loaded || !q.set.counts || !slices.Contains(q.shards, r.Shard) {
+		return nil
+	}
+	namespace, known := q.names[r.Workflow]
+	if !known && !begins {
+		return nil
+	}
+	if !known {
+		wf, err := q.defs.workflow(r.Workflow)
+		if err != nil {
+			q.loaded = false
+			return nil
+		}
+		if bounds := q.set.of[wf.Namespace]; !bounds.Counted() {
+			return nil
+		}
+		namespace, q.names[r.Workflow] = wf.Namespace, wf.Namespace
+	}
+	u := q.useOf(namespace, r.Shard)
+	before := q.txn().recount.before
+	if _, noted := before[u]; !noted {
+		before[u] = u.NamespaceUse
+	}
+	q.differs(u)
+	return u
+}
+
+// began counts a new run.
+func (q *quotas) began(r *dag.Run) {
+	if u := q.of(&r.Header, true); u != nil {
+		if hour := store.QuotaHour(q.txn().now.Wall); u.Since != hour {
+			u.Since, u.Started = hour, 0
+		}
+		u.Runs++
+		u.Started++
+	}
+}
+
+// revived counts a run that continues after its end.
+func (q *quotas) revived(r *dag.Run) {
+	if u := q.of(&r.Header, true); u != nil {
+		u.Runs++
+	}
+}
+
+// ended counts the end of a run.
+func (q *quotas) ended(r *dag.Run) {
+	if u := q.of(&r.Header, false); u != nil {
+		u.Runs--
+	}
+}
+
+// checked makes the store compare the use of a namespace with its quotas, because a run begins that may be
+// refused.
+func (q *quotas) checked(r *dag.Run) {
+	if u := q.of(&r.Header, false); u != nil {
+		u.check = true
+	}
+}
+
+// room returns a QuotaError if the namespace of a workflow may not start another run. It knows exactly what
+// the owned shards use. What others use it knows only if about is set, and from the last reading: the store
+// compares exactly.
+func (q *quotas) room(wf *store.Workflow, about bool) error {
+	if !q.loaded || !q.set.counts {
+		return nil
+	}
+	bounds := q.set.of[wf.Namespace]
+	if !bounds.Counted() {
+		return nil
+	}
+	hour := store.QuotaHour(q.txn().now.Wall)
+	var all []store.NamespaceUse
+	for _, u := range q.uses[wf.Namespace] {
+		all = append(all, u.NamespaceUse)
+	}
+	for _, u := range q.set.uses[wf.Namespace] {
+		if about && q.held(u.Shard) == nil {
+			all = append(all, u)
+		}
+	}
+	runs, started := store.Sum(all, hour)
+	if over := bounds.Exceeded(wf.Namespace, runs+1, started+1, hour); over != nil {
+		return over
+	}
+	return nil
+}
+
+// flush adds the changed counts to the transaction.
+func (q *quotas) flush(b *store.Batch) {
+	if !q.loaded {
+		return
+	}
+	for _, u := range q.changed {
+		if q.held(u.Shard) != nil {
+			b.Uses = append(b.Uses, store.UseUpdate{NamespaceUse: u.NamespaceUse, Check: u.check})
+		}
+		u.changed, u.check = false, false
+	}
+	q.txn().recount.flushed = append(q.txn().recount.flushed, q.changed...)
+	q.changed = q.changed[:0]
+	slices.SortFunc(b.Uses, func(a, b store.UseUpdate) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Shard, b.Shard))
+	})
+}
+
+// buried counts the end of a run in a transaction of its own. If that transaction fails, the counts are
+// forgotten.
+func (q *quotas) buried(row *dag.RunRow, b *store.Batch) {
+	if row.State == dag.RunSubmitted {
+		return // it was not counted
+	}
+	if u := q.of(&row.Header, false); u != nil {
+		u.Runs--
+		q.flush(b)
+		q.txn().recount.reset()
+	}
+}
+
+// waits reports whether counts have to be made or written.
+func (q *quotas) waits() bool { return !q.fresh() || len(q.changed) > 0 }
+
+// admitQuotas refuses a submission that its namespace may not make. In a cluster it reads what all shards use
+// first, so that a flood beyond the quota does not reach the writer. Neither decides for a submission that an
+// earlier one with its key may have made.
+func admitQuotas(ctx context.Context, e *Engine, s *Submission) error {
+	ns := s.Workflow.Namespace
+	bounds := e.quotas.quotasOf(ns)
+	if bounds == (store.Quotas{}) {
+		return nil
+	}
+	if n := bounds.ParamsBytes; n > 0 && int64(len(s.Params)) > n {
+		return &store.QuotaError{Namespace: ns, Quota: store.QuotaParamsBytes, Bound: n}
+	}
+	if e.cluster == nil || s.Key != "" || s.named || !bounds.Counted() {
+		return nil
+	}
+	uses, err := e.store.NamespaceUses(ctx, ns)
+	if err != nil {
+		return errkind.FromStore("read the use of quotas", err)
+	}
+	now, err := e.store.Clock(ctx)
+	if err != nil {
+		return errkind.FromStore("read the clock", err)
+	}
+	hour := store.QuotaHour(now)
+	runs, started := store.Sum(uses, hour)
+	if over := bounds.Exceeded(ns, runs+1, started+1, hour); over != nil {
+		return over
+	}
+	return nil
+}
+
+// quotaRefusal returns the error of a caller whose submission is over a quota.
+func quotaRefusal(cause error) (*store.QuotaError, bool) {
+	var over *store.QuotaError
+	return over, errors.As(cause, &over)
+}
+
+// Changed reads the quotas again, because they have been changed. The node holds runs to them when it
+// returns.
+func (n Namespaces) Changed(ctx context.Context) error {
+	changed, err := n.e.quotas.read(ctx, n.e.store)
+	if changed {
+		n.e.writer.inbox.poke()
+	}
+	return err
+}
+
+// Namespaces shows and changes the quotas of namespaces.
+type Namespaces struct{ e *Engine }
+
+// NamespacesOf returns the Namespaces of an engine.
+func NamespacesOf(e *Engine) Namespaces { return Namespaces{e} }
+
+// List lists the namespaces that have settings by name.
+func (n Namespaces) List(ctx context.Context) ([]store.Namespace, error) {
+	rows, err := n.e.store.NamespaceList(ctx)
+	return rows, errkind.FromStore("read the namespaces", err)
+}
+
+// quotaTries bounds the repetitions of a change because another one came first.
+const quotaTries = 10
+
+// Set sets the quotas of a namespace. This node holds runs to them when it returns, and the others do within
+// seconds.
+func (n Namespaces) Set(ctx context.Context, namespace string, q store.Quotas, by string) (is store.Namespace, err error) {
+	for range quotaTries {
+		rows, err := n.List(ctx)
+		if err != nil {
+			return is, err
+		}
+		next := store.Namespace{Name: namespace, Revision: 1, Quotas: q, By: by}
+		if i := slices.IndexFunc(rows, func(r store.Namespace) bool { return r.Name == namespace }); i >= 0 {
+			next.Revision = rows[i].Revision + 1
+		}
+		is, err = n.e.store.PutNamespace(ctx, next)
+		if errors.Is(err, store.ErrFenced) {
+			continue
+		}
+		if err != nil {
+			return is, errkind.FromStore("set the quotas", err)
+		}
+		return is, n.Changed(ctx)
+	}
+	return is, fmt.Errorf("%w: namespace %s: others change it at the same time; try again", errkind.ErrConflict, namespace)
+}
+
+// watchQuotas reads the quotas again and again, because other nodes may have changed them.
+func watchQuotas(ctx context.Context, e *Engine, wg *sync.WaitGroup) {
+	if !e.quotas.on {
+		return
+	}
+	e.host.Go(wg, func() {
+		for ctx.Err() == nil {
+			e.host.Await(ctx, nil, e.cfg.QuotasEach)
+			if ctx.Err() == nil {
+				_ = NamespacesOf(e).Changed(ctx) // the next reading tries again
+			}
+		}
+	})
+}
+
+// Uses returns what all shards use of the quotas of namespaces: unfinished runs, and runs that began in this
+// hour, by namespace.
+func (n Namespaces) Uses(ctx context.Context) (map[string]store.NamespaceUse, error) {
+	uses, err := n.e.store.NamespaceUses(ctx, "")
+	if err != nil {
+		return nil, errkind.FromStore("read the use of quotas", err)
+	}
+	now, err := n.e.store.Clock(ctx)
+	if err != nil {
+		return nil, errkind.FromStore("read the clock", err)
+	}
+	hour, out := store.QuotaHour(now), map[string]store.NamespaceUse{}
+	for ns, all := range byNamespace(uses) {
+		runs, started := store.Sum(all, hour)
+		out[ns] = store.NamespaceUse{Namespace: ns, Runs: runs, Started: started, Since: hour}
+	}
+	return out, nil
+}
+
+// checkTasks returns a QuotaError if a namespace may not have a workflow of so many tasks.
+func checkTasks(e *Engine, namespace string, tasks int) error {
+	if n := e.quotas.quotasOf(namespace).Tasks; n > 0 && int64(tasks) > n {
+		return &store.QuotaError{Namespace: namespace, Quota: store.QuotaTasks, Bound: n}
+	}
+	return nil
+}

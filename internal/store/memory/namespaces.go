@@ -1,0 +1,129 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+var _ store.Namespaces = (*Store)(nil)
+
+// namespaces implements store.Namespaces for the store that embeds it. Its rows are never changed in place.
+type namespaces struct {
+	s    *Store
+	rows []store.Namespace    // by name
+	uses []store.NamespaceUse // by namespace and shard
+}
+
+// PutNamespace implements store.Namespaces.
+func (e *namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.Namespace, error) {
+	err := e.s.write(ctx, Op{Kind: ClassesBefore}, ClassesAfter, e.s.noted(ctx, func() error {
+		if err := checkTexts("namespace", n.Name, n.By); err != nil {
+			return err
+		}
+		i, there := slices.BinarySearchFunc(e.rows, n.Name, func(o store.Namespace, name string) int { return cmp.Compare(o.Name, name) })
+		was := int64(0)
+		if there {
+			was = e.rows[i].Revision
+		}
+		switch {
+		case n.Revision != was+1:
+			return fmt.Errorf("namespace %s is at revision %d: %w", n.Name, was, store.ErrFenced)
+		case !there && len(e.rows) >= store.NamespacesMax:
+			return fmt.Errorf("there are %d namespaces: %w", store.NamespacesMax, store.ErrRefused)
+		}
+		n.Modified = e.s.clock()
+		rows := slices.Clone(e.rows)
+		if !there {
+			rows = slices.Insert(rows, i, n)
+		}
+		rows[i] = n
+		e.rows = rows
+		return nil
+	}))
+	return n, err
+}
+
+// NamespaceList implements store.Namespaces.
+func (e *namespaces) NamespaceList(ctx context.Context) (all []store.Namespace, err error) {
+	return all, e.s.read(ctx, Read, func() error {
+		all = slices.Clone(e.rows)
+		return nil
+	})
+}
+
+// NamespaceUses implements store.Namespaces.
+func (e *namespaces) NamespaceUses(ctx context.Context, namespace string) (all []store.NamespaceUse, err error) {
+	return all, e.s.read(ctx, Read, func() error {
+		all = e.of(namespace)
+		return nil
+	})
+}
+
+func (e *namespaces) of(namespace string) (all []store.NamespaceUse) {
+	for _, u := range e.uses {
+		if namespace == "" || u.Namespace == namespace {
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// UnfinishedOf implements store.Namespaces.
+func (e *namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) (all []store.WorkflowRuns, err error) {
+	return all, e.s.read(ctx, Read, func() error {
+		type key struct {
+			shard    dag.ShardID
+			workflow dag.WorkflowID
+		}
+		n := map[key]int64{}
+		for _, shard := range shards {
+			for _, id := range e.s.active[shard] {
+				if r := &e.s.runs[id].row; r.State != dag.RunSubmitted {
+					n[key{shard, r.Workflow}]++
+				}
+			}
+		}
+		for k, runs := range n {
+			all = append(all, store.WorkflowRuns{Workflow: k.workflow, Shard: k.shard, Runs: runs})
+		}
+		slices.SortFunc(all, func(a, b store.WorkflowRuns) int {
+			return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Workflow, b.Workflow))
+		})
+		return nil
+	})
+}
+
+// use writes the use of a namespace, and compares it with its quotas.
+func (x *tx) use(u *store.UseUpdate) error {
+	if err := x.fenced(u.Shard, "the use of namespace "+u.Namespace); err != nil {
+		return err
+	}
+	e := &x.s.namespaces
+	old := e.uses
+	i, there := slices.BinarySearchFunc(old, u.NamespaceUse, func(a, b store.NamespaceUse) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Shard, b.Shard))
+	})
+	e.uses = slices.Clone(old)
+	if !there {
+		e.uses = slices.Insert(e.uses, i, u.NamespaceUse)
+	}
+	e.uses[i] = u.NamespaceUse
+	x.onUndo(func() { e.uses = old })
+	if !u.Check {
+		return nil
+	}
+	for k := range e.rows {
+		if n := &e.rows[k]; n.Name == u.Namespace {
+			runs, started := store.Sum(e.of(n.Name), u.Since)
+			if over := n.Exceeded(n.Name, runs, started, u.Since); over != nil {
+				return over
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+var _ store.Namespaces = (*DB)(nil)
+
+// namespaces implements store.Namespaces for the database that embeds it.
+type namespaces struct{ d *DB }
+
+// PutNamespace implements store.Namespaces.
+func (e namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.Namespace, error) {
+	n.Modified = wall()
+	err := changeNoted(ctx, e.d, "change of namespaces", func() error {
+		changed, err := e.d.stmts.putNamespace.row().text(n.Name).int(n.Revision).int(n.Runs).int(n.RunsPerHour).int(n.Tasks).int(n.ParamsBytes).
+			int(int64(n.Modified)).text(n.By).int(store.NamespacesMax).exec(e.d.conn)
+		if err == nil && changed == 0 {
+			err = store.ErrFenced
+		}
+		return err
+	})
+	if err != nil {
+		return n, namespaceRefused(ctx, e, &n, err)
+	}
+	return n, nil
+}
+
+// namespaceRefused says why the settings of a namespace were not written.
+func namespaceRefused(ctx context.Context, e namespaces, n *store.Namespace, err error) error {
+	if all, failed := e.NamespaceList(ctx); failed == nil && n.Revision == 1 && len(all) >= store.NamespacesMax {
+		return fmt.Errorf("there are %d namespaces: %w", store.NamespacesMax, store.ErrRefused)
+	}
+	return fmt.Errorf("namespace %s: %w", n.Name, err)
+}
+
+// NamespaceList implements store.Namespaces.
+func (e namespaces) NamespaceList(ctx context.Context) ([]store.Namespace, error) {
+	return list(e.d, ctx, "namespaces", nil, func(s *sqlite.Stmt, n *store.Namespace) error {
+		r := row{s: s}
+		n.Name, n.Revision, n.Runs, n.RunsPerHour, n.Tasks, n.ParamsBytes, n.Modified, n.By = r.text(), r.int(), r.int(), r.int(), r.int(), r.int(), r.micros(), r.text()
+		return nil
+	})
+}
+
+// NamespaceUses implements store.Namespaces.
+func (e namespaces) NamespaceUses(ctx context.Context, namespace string) ([]store.NamespaceUse, error) {
+	return list(e.d, ctx, "namespaceUses", []any{namespace}, func(s *sqlite.Stmt, u *store.NamespaceUse) error {
+		r := row{s: s}
+		u.Namespace, u.Shard, u.Runs, u.Started, u.Since = r.text(), dag.ShardID(r.int()), r.int(), r.int(), r.micros()
+		return nil
+	})
+}
+
+// UnfinishedOf implements store.Namespaces.
+func (e namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) (all []store.WorkflowRuns, err error) {
+	if len(shards) == 0 {
+		return nil, nil
+	}
+	conn, err := e.d.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer e.d.give(ctx, conn, &err)
+	at := map[dag.WorkflowID]int{}
+	err = e.d.walkUp(conn, activeList, 0, func(n int64) (bool, error) {
+		return true, e.d.on(conn, "begunByNumber", []any{n}, func(s *sqlite.Stmt) error {
+			w := dag.WorkflowID(s.ColumnInt64(0))
+			i, there := at[w]
+			if !there {
+				i, at[w] = len(all), len(all)
+				all = append(all, store.WorkflowRuns{Workflow: w, Shard: theShard})
+			}
+			all[i].Runs++
+			return nil
+		})
+	})
+	return all, err
+}
+
+// writeUses writes what namespaces use after the transaction, and compares it with their quotas.
+func writeUses(d *DB, b *store.Batch) error {
+	for i := range b.Uses {
+		u := &b.Uses[i]
+		if err := checkShard(u.Shard); err != nil {
+			return fmt.Errorf("the use of namespace %s: %w", u.Namespace, err)
+		}
+		if _, err := d.stmts.putUse.row().text(u.Namespace).int(int64(u.Shard)).int(u.Runs).int(u.Started).int(int64(u.Since)).exec(d.conn); err != nil {
+			return err
+		}
+		if !u.Check {
+			continue
+		}
+		err := d.stmts.quotasOf.row().text(u.Namespace).each(func(r row) error { // one shard has all runs
+			q := store.Quotas{Runs: r.int(), RunsPerHour: r.int()}
+			if over := q.Exceeded(u.Namespace, u.Runs, u.Started, u.Since); over != nil {
+				return over
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
