@@ -89,7 +89,7 @@ const (
 var verbNames = [verbsEnd]string{
 	WorkflowRead: "workflow.read", RunRead: "run.read", ScheduleRead: "schedule.read", QueueRead: "queue.read",
 	Graph: "graph", Explain: "explain", Events: "events", AlertRead: "alert.read", LogRead: "log.read", ArtifactRead: "artifact.read",
-	RunValues: "run.values", NamespaceRead: "namespace.read", NamespaceWrite: "namespace.write",
+	RunValues: "run.values", NamespaceRead: "namespace.read",
 	RunStart: "run.start", RunControl: "run.control", RunRedo: "run.redo", ScheduleOperate: "schedule.operate",
 	BackfillWrite: "backfill.write", WorkflowOperate: "workflow.operate", RunApprove: "run.approve", RunMark: "run.mark", AlertOperate: "alert.operate",
 	WorkflowSource: "workflow.source", WorkflowWrite: "workflow.write", WorkflowDelete: "workflow.delete",
@@ -99,7 +99,7 @@ var verbNames = [verbsEnd]string{
 	NodeRead:  "node.read", NodeControl: "node.control", ShardMove: "shard.move", SchedulerRead: "scheduler.read",
 	SchedulerControl: "scheduler.control", ClassRead: "class.read", ClassWrite: "class.write", TokenAll: "token.all",
 	UserRead: "user.read", UserWrite: "user.write", UserImpersonate: "user.impersonate", RoleRead: "role.read",
-	RoleWrite: "role.write", KeyRotate: "key.rotate", Verify: "verify", Metrics: "metrics",
+	RoleWrite: "role.write", KeyRotate: "key.rotate", NamespaceWrite: "namespace.write", Verify: "verify", Metrics: "metrics",
 	Public: "public", Self: "self", WorkerCall: "worker.call", NodeCall: "node.call",
 }
 

@@ -17,6 +17,7 @@ export const verbGroups: readonly (readonly [title: string, verbs: Verbs])[] = [
       ['log.read', 'read logs'],
       ['artifact.read', 'read artifacts'],
       ['run.values', 'see parameters and outputs'],
+      ['namespace.read', 'see quotas of namespaces and their use'],
     ],
   ],
   [
@@ -72,6 +73,7 @@ export const verbGroups: readonly (readonly [title: string, verbs: Verbs])[] = [
       ['role.read', 'see roles'],
       ['role.write', 'create and delete roles'],
       ['key.rotate', 'change the keys of the cluster'],
+      ['namespace.write', 'set quotas of namespaces'],
       ['verify', 'verify the data'],
       ['metrics', 'read metrics'],
     ],
