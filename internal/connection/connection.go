@@ -114,7 +114,7 @@ func (c *Config) Type() string {
 	return ""
 }
 
-// isSecret refuses a value that stands in the connection itself.
+// isSecret returns an error if a text of a connection is a value and not the name of a secret.
 func isSecret(key string, t *secret.Text) error {
 	if t != nil && t.Secret == "" {
 		return fmt.Errorf("%s must be {secret: NAME}: connections are shown, so they hold no value of a secret", key)

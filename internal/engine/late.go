@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"cmp"
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 // lateness knows when the deadlines of the unfinished runs and of incidents are due. It has no rows: the rows
 // of runs and incidents say everything. alerts.load makes it again.
 type lateness struct {
-	heap    []moment
+	heap    moments
 	pruneAt int
 	// late holds the unfinished runs that have passed the deadline of a rule. starting has, by run, the rules of
 	// late that ask for its start.
@@ -44,6 +45,21 @@ type moment struct {
 func (m *moment) before(o *moment) bool {
 	return cmp.Or(cmp.Compare(m.due, o.due), bytes.Compare(m.what.run[:], o.what.run[:]), cmp.Compare(m.what.of.workflow, o.what.of.workflow),
 		cmp.Compare(m.what.of.rule, o.what.of.rule)) < 0
+}
+
+// moments is a heap: the first one is due first.
+type moments []moment
+
+func (h moments) Len() int           { return len(h) }
+func (h moments) Less(i, j int) bool { return h[i].before(&h[j]) }
+func (h moments) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *moments) Push(m any)        { *h = append(*h, m.(moment)) }
+
+func (h *moments) Pop() any {
+	last := len(*h) - 1
+	m := (*h)[last]
+	*h = (*h)[:last]
+	return m
 }
 
 type sighting struct {
@@ -257,15 +273,7 @@ func (a *alerts) push(m moment) {
 	if len(l.heap) >= max(l.pruneAt, pruneMin) {
 		a.prune()
 	}
-	l.heap = append(l.heap, m)
-	for i := len(l.heap) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !l.heap[i].before(&l.heap[up]) {
-			break
-		}
-		l.heap[up], l.heap[i] = l.heap[i], l.heap[up]
-		i = up
-	}
+	heap.Push(&l.heap, m)
 }
 
 // prune removes the moments of ended runs, and duplicates.
@@ -284,35 +292,10 @@ func (a *alerts) prune() {
 		}
 	}
 	l.heap, l.pruneAt = kept, 2*len(kept)
-	for i := len(kept)/2 - 1; i >= 0; i-- {
-		l.down(i)
-	}
+	heap.Init(&l.heap)
 }
 
-func (l *lateness) down(i int) {
-	for n := len(l.heap); ; {
-		c := 2*i + 1
-		if c >= n {
-			return
-		}
-		if c+1 < n && l.heap[c+1].before(&l.heap[c]) {
-			c++
-		}
-		if !l.heap[c].before(&l.heap[i]) {
-			return
-		}
-		l.heap[i], l.heap[c] = l.heap[c], l.heap[i]
-		i = c
-	}
-}
-
-func (l *lateness) pop() moment {
-	top, last := l.heap[0], len(l.heap)-1
-	l.heap[0] = l.heap[last]
-	l.heap = l.heap[:last]
-	l.down(0)
-	return top
-}
+func (l *lateness) pop() moment { return heap.Pop(&l.heap).(moment) }
 
 // due reports whether there is a moment that is due.
 func (a *alerts) due() bool { return len(a.times.heap) > 0 && a.times.heap[0].due <= a.clock() }
