@@ -2,10 +2,12 @@
 
 GO      ?= go
 BIN     := bin/skein
+# The packages of both modules: the Go SDK in sdk/go is one of its own, and go.work joins them.
+ALL     := ./... ./sdk/go/...
 # Concurrent packages are tested with the race detector; the others are pure or covered by these.
 # In store/postgres the database is what is concurrent, so its suite runs without; the engine's is with.
 RACED   := ./internal/store ./internal/store/memory ./internal/engine/... ./internal/cluster/... ./internal/peer/... \
-           ./internal/dispatch ./internal/config ./internal/trigger/... ./internal/worker/... ./internal/server/... ./internal/app/... ./internal/auth ./internal/inspect .
+           ./internal/dispatch ./internal/config ./internal/trigger/... ./internal/worker/... ./internal/server/... ./internal/app/... ./internal/auth ./internal/inspect ./sdk/go/...
 # SQLite is C translated to Go, and its memory is outside of Go's, where the race detector sees nothing: it only makes
 # it thirty times as slow. So it is compiled without; the code around it is watched.
 RACE    := -race -gcflags='modernc.org/...=-race=false'
@@ -15,7 +17,7 @@ SQLITE  := TestConformance(Ahead)?$$/(concurrent|life|unknown)|TestReadOnlyBesid
 HEAVY   := ^(TestYear|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargePages)$$
 # This one runs with the detector at a tenth of its size, and without it at its whole size.
 LARGE   := ^TestLargeRun$$
-PLAIN   := $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACED))")
+PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
 # What the tests call, as command:package of Debian.
 NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus
@@ -50,7 +52,7 @@ TEST    := $(GO) test -vet=off -timeout $(TIMEOUT)
 SINCE   ?= HEAD
 .PHONY: check
 check: ## look for mistakes in a minute or two: vet, style, and the short tests of what has changed since SINCE (default HEAD)
-	$(GO) vet ./...
+	$(GO) vet $(ALL)
 	$(GO) test -short ./internal/arch $$({ git diff --name-only $(SINCE) -- '*.go'; git ls-files -o --exclude-standard -- '*.go'; } \
 		| xargs -rn1 dirname | sort -u | while read -r d; do ls $$d/*.go >/dev/null 2>&1 && echo ./$$d; done)
 	@if $(NODE) && [ -n "$$(git diff --name-only $(SINCE) -- web; git ls-files -o --exclude-standard -- web)" ]; then \
@@ -89,7 +91,9 @@ bench-ui: build ## measure the page against its budgets and write docs/performan
 
 .PHONY: vet
 vet: cross ## look for mistakes without running anything
-	$(GO) vet ./...
+	$(GO) vet $(ALL)
+	@# Each module is complete without the other's go.mod, as for a program that imports the SDK.
+	@GOWORK=off $(GO) list -deps -test ./... >/dev/null && cd sdk/go && GOWORK=off $(GO) list -deps -test ./... >/dev/null
 
 # Where the command line and the Go SDK work as a client; servers and workers need Linux.
 CLIENTS := darwin/amd64 windows/amd64
@@ -97,8 +101,8 @@ CLIENTS := darwin/amd64 windows/amd64
 .PHONY: cross
 cross: ## check the types for other systems: the command line, the SDK and their tests as a client, all of it for linux/arm64
 	@$(GO) build -o bin/cross ./tools/cross
-	@for t in $(CLIENTS); do bin/cross $$t . ./api/... ./cmd/skein & all="$$all $$!"; done; \
-		bin/cross linux/arm64 ./... || exit 1; for p in $$all; do wait $$p || exit 1; done
+	@for t in $(CLIENTS); do bin/cross $$t . ./api/... ./skeintest ./sdk/go/... ./cmd/skein & all="$$all $$!"; done; \
+		bin/cross linux/arm64 $(ALL) || exit 1; for p in $$all; do wait $$p || exit 1; done
 
 .PHONY: tools
 tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, promtool
@@ -167,7 +171,7 @@ ROOTS   ?=
 
 .PHONY: release
 release: web ## make what people install in dist/: archives, packages, a container image, a Helm chart, bill of materials, checksums (VERSION=1.2.3; ONLY=linux/amd64: for one system; ROOTS=FOLDER keeps the base of the image)
-	@cd tools/release && $(GO) run . -version $(VERSION) -only "$(ONLY)" -epoch $$(git log -1 --format=%ct 2>/dev/null || echo 0) \
+	@cd tools/release && GOWORK=off $(GO) run . -version $(VERSION) -only "$(ONLY)" -epoch $$(git log -1 --format=%ct 2>/dev/null || echo 0) \
 		-revision "$$(git rev-parse HEAD 2>/dev/null)" -base "$(abspath $(ROOTS))" \
 		-stamp "$$(node ../../web/tools/stamp.mjs)" -root ../.. -out ../../dist
 
@@ -177,8 +181,8 @@ nightly: ## make a release, install and try each part of it, run the long tests,
 	@VERSION=$(VERSION) ROOTS="$(ROOTS)" SEEDS=$(SEEDS) KILLS=$(KILLS) SPAN=$(SPAN) YEAR=$(YEAR) GO="$(GO)" tools/nightly/run.sh $(STEPS)
 
 .PHONY: generate
-generate: ## make the code of api/worker/v1 from its .proto again (fetches its tools as Go modules)
-	@cd tools/protogen && $(GO) run . ../../api worker/v1/worker.proto
+generate: ## make the code of sdk/go/api/worker/v1 from its .proto again (fetches its tools as Go modules)
+	@cd tools/protogen && GOWORK=off $(GO) run . ../../sdk/go/api worker/v1/worker.proto
 
 .PHONY: docs
 docs: ## make the reference pages of docs/ again

@@ -32,6 +32,7 @@ require (
 	golang.org/x/text v0.43.0
 	google.golang.org/protobuf v1.36.12
 	pgregory.net/rapid v1.3.0
+	skein.dev/skein/sdk v0.0.0
 	zombiezen.com/go/sqlite v1.4.2
 )
 
@@ -67,3 +68,5 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.1 // indirect
 )
+
+replace skein.dev/skein/sdk => ./sdk/go

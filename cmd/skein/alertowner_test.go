@@ -12,8 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestNoticeOfDeadOwner has the owner of a workflow die while it sends a message of an alert. The next owner

@@ -18,7 +18,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // refusalBytesMax is how much memory refusing a file may take. The test binary with the race detector is a

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestBrowserInACluster: a page that a browser has from one node changes runs whichever node has their

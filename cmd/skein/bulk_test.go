@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // bulk are runs of two workflows, by turns, that two nodes own: n1 the first, n2 the second.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	skein "skein.dev/skein"
+	skein "skein.dev/skein/sdk"
 )
 
 // callers applies levels of workflows, each of which calls the next; the last one runs a command.

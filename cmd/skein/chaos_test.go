@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/datadir"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // chaosShort is how long faults are injected in an ordinary test; SKEIN_CHAOS sets another span,

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
 	"skein.dev/skein/internal/bench"
 	"skein.dev/skein/internal/store/postgres/pgtest"
+	skein "skein.dev/skein/sdk"
 )
 
 // What is measured here asserts nothing about time: it prints. docs/performance.md says how it is called.

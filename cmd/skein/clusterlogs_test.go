@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
+	skein "skein.dev/skein/sdk"
 )
 
 // TestLogsOfADeadNode reads the log of a task on n2 through n1: while the task runs, while n2 dies of kill

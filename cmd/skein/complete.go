@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	skein "skein.dev/skein"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/workflow"
+	skein "skein.dev/skein/sdk"
 )
 
 const (

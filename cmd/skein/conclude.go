@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 const (

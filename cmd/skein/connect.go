@@ -12,12 +12,12 @@ import (
 	"strings"
 	"time"
 
-	skein "skein.dev/skein"
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/dbadmin"
-	"skein.dev/skein/internal/local"
+	skein "skein.dev/skein/sdk"
+	"skein.dev/skein/sdk/shared/local"
 )
 
 // session is a server to talk to: one that runs elsewhere, or a node in this process.

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // sourceBytesMax is the largest file that is read.

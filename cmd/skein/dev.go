@@ -14,12 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	skein "skein.dev/skein"
 	"skein.dev/skein/examples"
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/importer"
+	skein "skein.dev/skein/sdk"
 )
 
 func (c *cli) devCmd() *cobra.Command {

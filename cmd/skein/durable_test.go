@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/store"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // home is a folder with a data folder in it, and the real program.

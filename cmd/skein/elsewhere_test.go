@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // chain applies workflows link0 … of which each starts when the one before has succeeded.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestEnqueue starts runs by the transactions of a program, as a role that may do nothing else, while

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // ear holds the events that a stream has sent so far.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	skein "skein.dev/skein"
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/workflow"
+	skein "skein.dev/skein/sdk"
 )
 
 // The exit codes: a contract.

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store/postgres/pgtest"
+	skein "skein.dev/skein/sdk"
 )
 
 // failover is a cluster over a primary and a standby, with certificates and tokens. Its nodes know both

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestFullDiskForLogs: a task whose log has no room continues and ends normally, and its result counts the

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	skein "skein.dev/skein"
+	skein "skein.dev/skein/sdk"
 )
 
 type logID struct {

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestGateThreeNodes has three nodes share a queue and a lock. What lets runs through belongs to one of them;

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 func (c *cli) workflowGraphCmd() *cobra.Command {

@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/importer"
 	"skein.dev/skein/internal/importer/crontab"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 func (c *cli) importCmd() *cobra.Command {

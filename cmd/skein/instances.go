@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // instancesMax bounds the instances of a foreach that a table names. More of them are folded into one line.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestRestartAdopts: the server dies of kill -9. Its keeper continues, and the next server adopts the

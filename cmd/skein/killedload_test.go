@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestKilledUnderLoad: a process whose transactions hold thousands of rows, the next always written ahead while the log is synced, is

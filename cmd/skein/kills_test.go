@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // killsShort is how many kills an ordinary test makes; SKEIN_KILLS sets another number.

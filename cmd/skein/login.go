@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/datadir"
-	"skein.dev/skein/internal/local"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
+	"skein.dev/skein/sdk/shared/local"
 )
 
 // loginFlags select the credential of a sign-in. Without a flag it is a name and a password.

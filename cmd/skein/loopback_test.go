@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/worker"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // stranger is a program that calls a node as it was told to, without a credential, and prints the status.

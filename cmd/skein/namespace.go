@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/workflow"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 func namespaceCmd(c *cli) *cobra.Command {

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // nodes asks a node for the list of nodes.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestNoRoomForAttempts: a node and a worker whose disks are full take no tasks, and say so; what they were given meanwhile is lost, not

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/app"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 func openCmd(c *cli) *cobra.Command {

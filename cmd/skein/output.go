@@ -12,7 +12,7 @@ import (
 	yaml "github.com/goccy/go-yaml"
 	"golang.org/x/term"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // formats are the values of -o.

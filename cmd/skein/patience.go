@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	skein "skein.dev/skein"
+	skein "skein.dev/skein/sdk"
 )
 
 const (

@@ -22,8 +22,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // world is a folder with the real program in it, a data folder and an environment of its own.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	skein "skein.dev/skein"
+	skein "skein.dev/skein/sdk"
 )
 
 // trailing is the comment after a command in a document.

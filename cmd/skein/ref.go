@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	skein "skein.dev/skein"
+	skein "skein.dev/skein/sdk"
 )
 
 // runRefHelp is part of every help text that takes RUN.

@@ -17,8 +17,8 @@ import (
 	"sync"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // ask sends a request as it is and gives status and body. It shows the token of the node's user, unless the header has

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein"
-	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/local"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
+	"skein.dev/skein/sdk/shared/local"
 )
 
 func tokenRotateCmd(c *cli) *cobra.Command {

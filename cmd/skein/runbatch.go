@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // screen is the live part of a terminal: a few lines at the bottom that are drawn again. Other lines scroll

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // handlers are those of TestHandlers, and what they have seen.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/store/postgres/pgtest"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestHandlerRate prints how many tasks of a kind handlers that do nothing get through in a second: SKEIN_HANDLERS_NODES nodes (one), a worker in

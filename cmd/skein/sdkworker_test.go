@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	skein "skein.dev/skein"
+	skein "skein.dev/skein/sdk"
 )
 
 // gated is the input of the kind gated. The task function writes a line to the file Begun, waits until the

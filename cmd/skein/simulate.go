@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // spanDefault is the span of a simulation without --to.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 func (c *cli) tokenCmd() *cobra.Command {

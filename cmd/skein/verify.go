@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dbadmin"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 func (c *cli) verifyCmd() *cobra.Command {

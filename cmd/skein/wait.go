@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // waiter waits for the end of a run. The server may go away and come back on another port. If it was found

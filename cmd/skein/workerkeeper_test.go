@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // place is a folder by which tasks and a test tell each other how far they are.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	skein "skein.dev/skein"
+	skein "skein.dev/skein/sdk"
 )
 
 // Order is the input of orders.price, Price its result.

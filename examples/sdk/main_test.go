@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"skein.dev/skein/skeintest"
+	"skein.dev/skein/sdk/skeintest"
 )
 
 func TestPrice(t *testing.T) {

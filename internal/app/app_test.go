@@ -12,12 +12,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/store"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestMain makes this test binary a keeper when a node starts one.

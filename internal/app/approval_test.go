@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestApprovalNeedsAToken: an approval that names who decides is decided by that user. Neither a header nor the

@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres/pgtest"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // auditedElsewhere lists the routes that a single node cannot carry out, with the check of the store

@@ -13,12 +13,12 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/store/postgres/pgtest"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // quietCopy reports nothing.

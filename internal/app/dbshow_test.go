@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres/pgtest"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestShowRun: the rows of a run say what it waits for, on both databases, while a node works on them and

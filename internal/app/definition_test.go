@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestDefinitionOfATask: an attempt's command, environment, request and limits are shown with the values of

@@ -27,7 +27,6 @@ import (
 	"testing"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
@@ -36,6 +35,7 @@ import (
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres/pgtest"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // selfSigned writes a certificate for this machine and its key.

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"net/url"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // eventsPath is the path at which a node streams the events that it commits itself.

@@ -3,7 +3,6 @@ package app
 import (
 	"net/http"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/config"
@@ -11,6 +10,7 @@ import (
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // newHome makes the home of the workers of a node.

@@ -30,9 +30,9 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/doctor"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // idp is a real OpenID provider behind a proxy that can make its answers wrong.

@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
-	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/secret"
+	"skein.dev/skein/sdk/shared/local"
 )
 
 // warnOpen logs at each start that the node requires no token.

@@ -16,13 +16,13 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dbadmin"
-	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres/pgtest"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
+	"skein.dev/skein/sdk/shared/local"
 )
 
 // scrape reads the metrics of a node as text.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/google/uuid"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/auth"
@@ -38,6 +37,7 @@ import (
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Node is one process over one data folder: store, worker, engine, server. Open it, Run it once.

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/datadir"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestStuckNodeEnds: a shutdown ends although the writer never completes its turn again.

@@ -12,9 +12,9 @@ import (
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/egress"
-	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/remote"
 	"skein.dev/skein/internal/worker"
+	"skein.dev/skein/sdk/shared/local"
 )
 
 // ErrNoServer says that a worker was given no node.

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestRetention: a workflow keeps as many finished runs as it says, what goes takes its log files with it, runs that go

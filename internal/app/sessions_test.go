@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestSignIn: a browser that has the code of the node's user signs in, calls, and signs out.

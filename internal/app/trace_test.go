@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestTracesOfCallers: the tasks of a run belong to the trace of the caller that started it, and so do those of the

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 var update = flag.Bool("update", false, "write docs/errors.md")

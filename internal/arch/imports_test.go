@@ -46,9 +46,8 @@ var allowed = map[string][]string{
 	"internal/cluster":               {"internal/dag", "internal/store", "internal/host"},
 	"internal/transfer":              {"internal/dag", "internal/store"},
 	"internal/past":                  {"internal/dag", "internal/store"},
-	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "api/v1"},
-	"internal/secret":                {},
-	"internal/local":                 {"internal/secret"},
+	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "sdk/go/api/v1"},
+	"internal/secret":                {"sdk/go/shared/secretfile"},
 	"internal/datadir":               {"internal/secret", "internal/worker"},
 	"internal/sealed":                {"internal/secret", "internal/store"},
 	"internal/program":               {},
@@ -61,43 +60,53 @@ var allowed = map[string][]string{
 	"internal/identity/ldaptest":     {},
 	"internal/glob":                  {},
 	"internal/artifact":              {"internal/glob"},
-	"internal/auth":                  {"internal/access", "internal/dag", "internal/local", "internal/store", "internal/line", "api/v1"},
+	"internal/auth":                  {"internal/access", "internal/dag", "sdk/go/shared/local", "internal/store", "sdk/go/shared/line", "sdk/go/api/v1"},
 	"internal/trigger":               {"internal/lru", "internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow"},
-	"internal/output":                {},
 	"internal/mask":                  {},
 	"internal/egress":                {},
-	"internal/line":                  {},
-	"internal/worker":                {"internal/connection", "internal/mask", "internal/dag", "internal/artifact", "internal/output", "internal/threads", "internal/egress", "internal/fence"},
+	"internal/worker":                {"internal/connection", "internal/mask", "internal/dag", "internal/artifact", "sdk/go/shared/output", "internal/threads", "internal/egress", "internal/fence"},
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},
-	"internal/home":                  {"internal/line", "internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "api/worker/v1", "api/worker/v1/workerv1connect"},
-	"internal/remote":                {"internal/dag", "internal/egress", "internal/local", "internal/artifact", "internal/logs", "internal/worker", "api/worker/v1", "api/worker/v1/workerv1connect"},
-	"api/worker/v1":                  {},
-	"api/worker/v1/workerv1connect":  {"api/worker/v1"},
+	"internal/home":                  {"sdk/go/shared/line", "internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect"},
+	"internal/remote":                {"internal/dag", "internal/egress", "sdk/go/shared/local", "internal/artifact", "internal/logs", "internal/worker", "sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect"},
 	"tools/protogen":                 {}, // a module of its own
 	"tools/release":                  {}, // likewise: it packs what make release builds
 	"tools/cross":                    {},
-	"api/v1":                         {},
-	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line", "internal/local"}, // the SDK shares wire types with the server, never the domain
-	"skeintest":                      {".", "api/worker/v1", "api/worker/v1/workerv1connect"},
-	"internal/server":                {"internal/alert", "internal/notify", "internal/connection", "internal/audit", "internal/sealed", "internal/access", "internal/people", "internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "internal/layout", "internal/logscan", "internal/lru", "internal/metric", "internal/identity", "api/v1"},
+	"internal/server":                {"internal/alert", "internal/notify", "internal/connection", "internal/audit", "internal/sealed", "internal/access", "internal/people", "internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "sdk/go/shared/output", "internal/layout", "internal/logscan", "internal/lru", "internal/metric", "internal/identity", "sdk/go/api/v1"},
 	"internal/bench":                 {"internal/alert", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/trigger", "internal/workflow"},
-	"internal/dispatch":              {"internal/artifact", "internal/connection", "internal/dag", "internal/egress", "internal/engine", "internal/errkind", "internal/home", "internal/inspect", "internal/logs", "internal/lru", "internal/mask", "internal/output", "internal/provider", "internal/remote", "internal/store", "internal/worker", "internal/workflow", "api/worker/v1"},
+	"internal/dispatch":              {"internal/artifact", "internal/connection", "internal/dag", "internal/egress", "internal/engine", "internal/errkind", "internal/home", "internal/inspect", "internal/logs", "internal/lru", "internal/mask", "sdk/go/shared/output", "internal/provider", "internal/remote", "internal/store", "internal/worker", "internal/workflow", "sdk/go/api/worker/v1"},
 	"internal/retention":             {"internal/dag", "internal/errkind", "internal/logs", "internal/store", "internal/workflow"},
-	"internal/config":                {"internal/access", "internal/auth", "internal/dag", "internal/egress", "internal/home", "internal/identity", "internal/local", "internal/notify", "internal/provider", "internal/retention", "internal/secret", "internal/suggest", "internal/worker", "internal/workflow"},
+	"internal/config":                {"internal/access", "internal/auth", "internal/dag", "internal/egress", "internal/home", "internal/identity", "sdk/go/shared/local", "internal/notify", "internal/provider", "internal/retention", "internal/secret", "internal/suggest", "internal/worker", "internal/workflow"},
 	"internal/dbadmin":               {"internal/config", "internal/dag", "internal/datadir", "internal/engine", "internal/inspect", "internal/past", "internal/provider", "internal/sealed", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/transfer", "internal/trigger", "internal/workflow"},
 	"internal/doctor":                {"internal/audit", "internal/auth", "internal/config", "internal/dag", "internal/datadir", "internal/dbadmin", "internal/identity", "internal/past", "internal/sealed", "internal/secret", "internal/store", "internal/store/postgres", "internal/threads", "internal/trigger", "internal/worker", "internal/workflow"},
-	"internal/app": {"internal/alert", "internal/notify", "internal/connection", "internal/provider", "internal/host", "internal/config", "internal/audit", "internal/datadir", "internal/dbadmin", "internal/dispatch", "internal/retention", "internal/sealed", "internal/access", "internal/people", "internal/metric", "internal/egress", "internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/postgres", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/logs", "internal/artifact",
-		"internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/local", "api/v1", "web/ui"},
-	"internal/nodebench":        {"internal/app", "internal/bench", "internal/config", "api/v1", "."},
+	"internal/app": {"internal/alert", "internal/notify", "internal/connection", "internal/provider", "internal/host", "internal/config", "internal/audit", "internal/datadir", "internal/dbadmin", "internal/dispatch", "internal/retention", "internal/sealed", "internal/access", "internal/people", "internal/metric", "internal/egress", "internal/home", "internal/remote", "sdk/go/api/worker/v1", "internal/dag", "internal/store", "internal/store/postgres", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/logs", "internal/artifact",
+		"internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "sdk/go/shared/local", "sdk/go/api/v1", "web/ui"},
+	"internal/nodebench":        {"internal/app", "internal/bench", "internal/config", "sdk/go/api/v1", "sdk/go"},
 	"web/ui":                    {},
 	"internal/importer":         {"internal/cron", "internal/workflow"},
 	"internal/importer/dagu":    {"internal/cron", "internal/workflow", "internal/importer"},
 	"internal/importer/argo":    {"internal/cron", "internal/workflow", "internal/importer"},
 	"internal/importer/crontab": {"internal/cron", "internal/workflow", "internal/importer"},
 	"examples":                  {},
-	"examples/sdk":              {".", "skeintest"},
-	"cmd/skein":                 {"internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "internal/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "api/v1", ".", "examples"},
-	"internal/arch":             {"api/v1"},
+	"examples/sdk":              {"sdk/go", "sdk/go/skeintest"},
+	"cmd/skein":                 {"internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples"},
+	"internal/arch":             {"sdk/go/api/v1"},
+
+	// The SDK is a module of its own. It shares wire types and a few leaves with the server, never the domain.
+	"sdk/go":                               {"sdk/go/api/v1", "sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect", "sdk/go/shared/output", "sdk/go/shared/line", "sdk/go/shared/local"},
+	"sdk/go/api/v1":                        {},
+	"sdk/go/api/worker/v1":                 {},
+	"sdk/go/api/worker/v1/workerv1connect": {"sdk/go/api/worker/v1"},
+	"sdk/go/skeintest":                     {"sdk/go", "sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect"},
+	"sdk/go/shared/line":                   {},
+	"sdk/go/shared/local":                  {"sdk/go/shared/secretfile"},
+	"sdk/go/shared/output":                 {},
+	"sdk/go/shared/secretfile":             {},
+
+	// The former import paths of the SDK: aliases only.
+	".":         {"sdk/go", "sdk/go/api/v1"},
+	"api/v1":    {"sdk/go/api/v1"},
+	"skeintest": {"sdk/go", "sdk/go/skeintest"},
+
 	// Tests only: nothing imports it.
 	"internal/sim": {"internal/alert", "internal/audit", "internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},
 }
@@ -166,6 +175,9 @@ func TestImportsPointDown(t *testing.T) {
 		for _, imp := range imports(t, file) {
 			if own, ok := strings.CutPrefix(imp, module); ok {
 				own = strings.TrimPrefix(own, "/")
+				if own == "sdk" || strings.HasPrefix(own, "sdk/") { // the module is in the folder of its language
+					own = "sdk/go" + own[len("sdk"):]
+				}
 				if own == "" {
 					own = "."
 				}

@@ -26,9 +26,9 @@ var outgoing = map[string]string{
 	"internal/provider/vault.go":     "the servers of Vault of the settings",
 	"internal/identity":              "the identity providers of the settings",
 	"internal/identity/ldaptest":     "a directory of a test",
-	"client.go":                      "the server",
-	"worker.go":                      "the nodes of the cluster",
-	"worker_session.go":              "the nodes of the cluster",
+	"sdk/go/client.go":               "the server",
+	"sdk/go/worker.go":               "the nodes of the cluster",
+	"sdk/go/worker_session.go":       "the nodes of the cluster",
 	"internal/store/postgres/pgtest": "a database of a test",
 }
 

@@ -17,7 +17,6 @@ const receiverMethodsMax = 60
 // wideReceivers lists the types that have more, with their limits. The limits are a ratchet: lower them when
 // a type shrinks, and never raise them.
 var wideReceivers = map[string]int{
-	"..Client":                     116,
 	"cmd/skein.cli":                213,
 	"internal/dag.Run":             198,
 	"internal/engine.Engine":       90,
@@ -28,6 +27,7 @@ var wideReceivers = map[string]int{
 	"internal/store/postgres.DB":   120,
 	"internal/store/sqlite.DB":     145,
 	"internal/store/storetest.bed": 70,
+	"sdk/go.Client":                116,
 }
 
 func TestReceivers(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/local"
+	api "skein.dev/skein/sdk/api/v1"
+	"skein.dev/skein/sdk/shared/local"
 )
 
 // headers are the headers of every answer, unless its handler sets them itself.

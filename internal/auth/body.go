@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Bounds of request bodies.

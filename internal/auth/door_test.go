@@ -16,12 +16,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // door is a server behind a gate, with a bound on the connections of an address.

@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/line"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
+	"skein.dev/skein/sdk/shared/line"
 )
 
 // Store holds the tokens.

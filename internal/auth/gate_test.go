@@ -15,9 +15,9 @@ import (
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/line"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
+	"skein.dev/skein/sdk/shared/line"
 )
 
 // away is a store that can be out of reach.

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"skein.dev/skein/internal/local"
+	"skein.dev/skein/sdk/shared/local"
 )
 
 // Exposed reports whether other machines can reach the address that the node listens on.

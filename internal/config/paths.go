@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"skein.dev/skein/internal/access"
-	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/worker"
+	"skein.dev/skein/sdk/shared/local"
 )
 
 func setIsolation(c *Config, v string) error {

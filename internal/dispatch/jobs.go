@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -14,6 +13,7 @@ import (
 	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/remote"
 	"skein.dev/skein/internal/worker"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // jobs makes what workers elsewhere need of their assignments, as the executor does for its own.

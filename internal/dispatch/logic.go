@@ -11,9 +11,9 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
-	"skein.dev/skein/internal/output"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
+	"skein.dev/skein/sdk/shared/output"
 )
 
 // logic finds out what logical tasks wait for: it is the engine's Preparer.

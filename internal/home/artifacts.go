@@ -10,8 +10,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/artifact"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 const (

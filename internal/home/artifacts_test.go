@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/home"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // file is an artifact of an attempt.

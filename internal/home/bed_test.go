@@ -18,8 +18,6 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/uuid"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
-	"skein.dev/skein/api/worker/v1/workerv1connect"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
@@ -31,6 +29,8 @@ import (
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
 )
 
 // town is a group of nodes with engines, memberships and homes over one store in memory. They communicate

@@ -17,10 +17,10 @@ import (
 
 	"github.com/google/uuid"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
-	"skein.dev/skein/api/worker/v1/workerv1connect"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
 )
 
 // crowd is many workers of one node. Each registers, polls and reports, as a worker process does.

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // key names an attempt.

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/home"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // ending makes no job at first, as if its process were ending.

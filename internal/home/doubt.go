@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // lookMax bounds the reads of the rows for one attempt.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/engine"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // errand is the job of an attempt on its way to its worker, until the worker has confirmed it.

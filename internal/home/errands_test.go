@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // patient makes polls wait longer than any test lasts.

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // Paths of the calls between nodes about slots.

@@ -11,14 +11,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
-	"skein.dev/skein/internal/line"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/store"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/line"
 )
 
 // Directory lists the members of the cluster. The node's membership implements it.

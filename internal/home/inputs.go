@@ -6,8 +6,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/artifact"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // ListInputs implements the protocol. The inputs of an attempt follow from the run and are equal on every

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"testing"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // brought is the input of every attempt in these tests.

@@ -7,8 +7,8 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
-	"skein.dev/skein/internal/line"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/line"
 )
 
 // LinePath is the path at which workers open a line. Report calls over a line need no requests of their own.

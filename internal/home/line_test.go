@@ -9,10 +9,10 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
-	"skein.dev/skein/internal/line"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/line"
 )
 
 // TestReportOverALine: what goes over a line is a Report: who says it is asked each time, and the answer brings what follows.

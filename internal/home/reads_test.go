@@ -8,11 +8,11 @@ import (
 
 	"github.com/google/uuid"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
-	"skein.dev/skein/api/worker/v1/workerv1connect"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/logs"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
 )
 
 // unhurried makes a home wait as long as a slow machine may take.

@@ -14,10 +14,10 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/uuid"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // Register implements the protocol.

@@ -8,9 +8,9 @@ import (
 
 	"connectrpc.com/connect"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
-	"skein.dev/skein/api/worker/v1/workerv1connect"
 	"skein.dev/skein/internal/dag"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
 )
 
 // The build fails if the wire and the domain disagree on TokensOfEra.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // scene is two workers of one node. The first has the only attempt of a run.

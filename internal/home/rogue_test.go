@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/uuid"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // theft is a scene with a third worker, the rogue. It calls about an attempt that it does not have, or no

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/store"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // places returns n equal placements.

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/bench"
 	"skein.dev/skein/internal/config"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // HTTPConfig says how a node's HTTP interface is measured.

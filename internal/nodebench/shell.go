@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/bench"
 	"skein.dev/skein/internal/config"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Shell runs tasks `run: true` as real processes through a whole node. For comparison it runs fork and

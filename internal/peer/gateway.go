@@ -15,11 +15,11 @@ import (
 	"sync"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // requestMax bounds a request that may be passed on, in bytes: an applied workflow with its files.

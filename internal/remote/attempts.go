@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/worker"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // pastMax bounds the attempts with acknowledged results that are remembered. They are not started again.

@@ -20,9 +20,9 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
-	"skein.dev/skein/api/worker/v1/workerv1connect"
 	"skein.dev/skein/internal/worker"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
 )
 
 // TestMain is the keeper's main, too: a worker starts it as its own program.

@@ -4,9 +4,9 @@ import (
 	"net/url"
 	"slices"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/egress"
-	"skein.dev/skein/internal/local"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/local"
 )
 
 // wireOwn returns the addresses of Skein itself in the form of a message.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/worker"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // TestRequestsToNodes: a worker sends no request to a node that it knows, nor to an address that came with the job, whatever the

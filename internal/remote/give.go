@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/logs"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/logs"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // wants asks for a piece of the output of a job.

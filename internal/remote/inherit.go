@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/worker"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // tag is the data that a worker leaves with its keeper, so that the next process continues its life. The

@@ -8,9 +8,9 @@ import (
 
 	"connectrpc.com/connect"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/worker"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // inputs reads the files that an attempt gets from other attempts. It asks the present home, which finds them

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/worker"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // Folder is the working folder of a task: the folder of its workflow file if this machine has that folder, so

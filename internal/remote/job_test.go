@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"testing"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/worker"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // TestAccessTravels holds that a worker hears which files an isolated task may reach, and the trace of the caller.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/logs"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // push sends the output of attempts to the present home.

@@ -9,7 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
 // TestNameHeld: a worker whose name another one has waits until it is free, under one uuid, and says so once.

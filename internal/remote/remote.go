@@ -20,13 +20,13 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/uuid"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
-	"skein.dev/skein/api/worker/v1/workerv1connect"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/worker"
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
 )
 
 // Config describes a worker. Servers, Name, Data and Slots are required.

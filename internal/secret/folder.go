@@ -9,13 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"skein.dev/skein/sdk/shared/secretfile"
 )
 
 // ErrUnknown says that there is no secret of that name.
 var ErrUnknown = errors.New("unknown secret")
 
 // sizeMax bounds a secret, in bytes.
-const sizeMax = 64 << 10
+const sizeMax = secretfile.BytesMax
 
 var nameOK = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
@@ -78,5 +80,5 @@ func read(root *os.Root, name string) ([]byte, error) {
 	if err := Closed(info, filepath.Join(root.Name(), name)); err != nil {
 		return nil, err
 	}
-	return all(file)
+	return secretfile.All(file)
 }

@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"strings"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // decided puts the access decision in front of a route. A caller with the verb in all namespaces passes at

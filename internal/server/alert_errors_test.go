@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestErrorsOfChannels: what a receiver or a program said is shown to callers who may see the channel, and to

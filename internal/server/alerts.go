@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/auth"
@@ -21,6 +20,7 @@ import (
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/notify"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Notifier sends test messages.

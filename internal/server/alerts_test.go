@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestAlertsOfNamespaces: people see and change the alerts and channels of their namespaces only, and a

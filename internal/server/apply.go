@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -24,6 +23,7 @@ import (
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Bounds of the files that are stored with a version.

@@ -15,12 +15,12 @@ import (
 	"time"
 	"unicode"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/identity"
 	"skein.dev/skein/internal/people"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // The routes by which people go to an identity provider, and come back.

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Auditor is the audit log of the node.

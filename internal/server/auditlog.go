@@ -10,11 +10,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 type listAuditIn struct {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/uuid"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Bounds of a verb on several runs.

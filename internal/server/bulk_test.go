@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestBulk: a verb is applied once to exactly the chosen runs, after the caller has agreed to their number.

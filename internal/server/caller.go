@@ -9,11 +9,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // localUser is the user of a program that shows no token: it is on the machine of the node.

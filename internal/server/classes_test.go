@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestClasses: the class counts as it is when a workflow is applied. After a change of the class, the same

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"strings"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Connector uses a connection once.

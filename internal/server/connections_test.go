@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/connection"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // connector says of a connection what it would use.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // callsMax bounds the workflows that are searched for a cycle. If a cycle is longer, a run of it fails at the

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/identity"
@@ -19,6 +18,7 @@ import (
 	"skein.dev/skein/internal/people"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // signIns is a server that asks a directory for people without a local account.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Runs are encoded field by field. The usual encoder inspects their types each time, sorts the states of

@@ -15,11 +15,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // heartbeat keeps proxies from closing a quiet stream, and finds clients that are gone.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 type FireFilter struct {

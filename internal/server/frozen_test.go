@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // frozen is a store that can be frozen, after which it answers no read. A caller with a deadline gets the

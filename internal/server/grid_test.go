@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // cells reads a column of a grid.

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // guard refuses requests of web pages of other sites. A page can make a browser send requests here, by name

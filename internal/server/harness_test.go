@@ -19,8 +19,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
@@ -35,6 +33,8 @@ import (
 	"skein.dev/skein/internal/store/sqlite"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

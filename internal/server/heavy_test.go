@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/server"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestHeavyCallsShareWeights: a node that is as busy as it may be puts off every heavy call and every

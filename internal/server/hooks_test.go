@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/server"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 const hookPath = "/api/v1/hooks/default/timed/hook"

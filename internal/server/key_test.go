@@ -3,8 +3,8 @@ package server_test
 import (
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestKeyOnce: the prefix of such keys in clients is the prefix that retention looks for. The two packages

@@ -14,10 +14,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/layout"
 	"skein.dev/skein/internal/lru"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // statesType names the packed form of the states of a run's tasks.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 const (

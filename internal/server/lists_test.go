@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // listed reads a list of runs to its end, and checks the bound of bytes of every answer.

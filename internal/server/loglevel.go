@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // LogLevel is the level of the process's log.

@@ -11,8 +11,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/logscan"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // searchesMax bounds the searches that read logs at a time, because each takes a core.

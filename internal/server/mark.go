@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"maps"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
-	"skein.dev/skein/internal/output"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
+	"skein.dev/skein/sdk/shared/output"
 )
 
 type markTaskIn struct {

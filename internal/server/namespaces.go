@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // spaces are the routes of namespaces and their quotas.

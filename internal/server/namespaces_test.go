@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestQuotas: only the cluster's people set quotas, everybody of a namespace sees them, and what is refused

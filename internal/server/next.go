@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // NextFilter selects coming instants.

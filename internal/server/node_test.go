@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -20,6 +18,8 @@ import (
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/store/sqlite"
 	"skein.dev/skein/internal/workflow"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 func TestForeignPagesAreRefused(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Cluster is the interface of a server to the cluster of its node.

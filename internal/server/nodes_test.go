@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -18,6 +16,8 @@ import (
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // far is peers that never answer, and a cluster that accepts every run for them.

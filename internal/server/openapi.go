@@ -16,7 +16,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // humaConfig turns off huma's own pages: its documentation loads scripts from other sites, and its schema

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Page holds the parameters of every list.

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestFiresInLargePages lists a ledger that is larger than the largest page, in the largest pages.

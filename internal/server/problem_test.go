@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 func TestEveryKindHasItsStatus(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // A start of a run is the most frequent call. For each, huma reads the body twice, inspects the types of both

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // ended is an answer whose client disconnects at the first byte, which ends a stream.

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/people"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // graceDefault and graceMax bound the time for which a replaced token stays valid.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/people"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // rotate replaces a token as a caller, and keeps the new secret under the name of the token.

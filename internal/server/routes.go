@@ -8,10 +8,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // routes registers every route under /api/v1, in the order of the document. Verbs are POST …:verb.

@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/uuid"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // triggersLookedAt bounds the rows that one request for triggers reads. A page that reaches the bound is

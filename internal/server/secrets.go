@@ -7,9 +7,9 @@ import (
 	"regexp"
 	"strings"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/sealed"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // namespaceOK matches the namespaces that the grammar of workflows allows.

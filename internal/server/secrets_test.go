@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestSecrets: values go in and never come out.

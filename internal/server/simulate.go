@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Bounds of the input of a simulation.

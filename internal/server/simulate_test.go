@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 const overlapping = `

@@ -14,7 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // spec is the server's OpenAPI document. Every answer of every test is checked against it.
@@ -137,11 +137,11 @@ var contract = []string{
 	"GET /namespaces", "PUT /namespaces/{ns}",
 }
 
-var update = flag.Bool("update", false, "write api/v1/openapi.json")
+var update = flag.Bool("update", false, "write sdk/go/api/v1/openapi.json")
 
 // The document is committed, so that a review shows every change of the interface.
 func TestOpenAPIIsTheCommittedOne(t *testing.T) {
-	const file = "../../api/v1/openapi.json"
+	const file = "../../sdk/go/api/v1/openapi.json"
 	b := newBed(t, true)
 	served := b.get(openAPI).body
 	if *update {

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestStartAnswersAsAccepted starts workflows whose runs do not change after their acceptance. The answer

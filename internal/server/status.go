@@ -10,10 +10,10 @@ import (
 	"runtime"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // readyTimeout bounds the read of the store for /readyz.

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/server"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // next takes changes until one says that its run has ended.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestOneMeaning: a request that readers could understand in different ways is refused.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestReadyzOfAStuckNode: a node is not ready while its writer, or its broker of slots, completes no turn

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/workflow"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 const hourly = `

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/inspect"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 type listTasksIn struct {

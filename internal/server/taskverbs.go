@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // taskVerb is an operator's verb on one task of a run.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 func TestTokens(t *testing.T) {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"net/http"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // verb is an operator's verb on a run.

@@ -6,10 +6,10 @@ import (
 	"maps"
 	"sync/atomic"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // This file converts the engine's views to the types of the API.

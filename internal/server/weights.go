@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/inspect"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // Bounds of requests that take much memory or processor time, and of the large answers that clients read. The

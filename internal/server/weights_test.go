@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/inspect"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestWeights: of large requests two are worked on at a time, of small ones many, in the order in which they

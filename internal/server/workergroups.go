@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // listWorkerGroups lists the groups that tasks may name. A group exists as long as it has a member.

@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"strings"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 type listWorkflowsIn struct {

@@ -13,11 +13,11 @@ import (
 	"sync"
 	"testing"
 
-	skein "skein.dev/skein"
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/workflow"
+	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 const yaml = "application/yaml"

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"sync"
 
-	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/layout"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // zipLeast is the smallest answer, in bytes, that is compressed.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	api "skein.dev/skein/api/v1"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // fetched is an answer as it came, without what a transport undoes.

@@ -23,7 +23,7 @@ import (
 	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/mask"
-	"skein.dev/skein/internal/output"
+	"skein.dev/skein/sdk/shared/output"
 )
 
 // Bounds of requests.

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skein.dev/skein/internal/mask"
-	"skein.dev/skein/internal/output"
+	"skein.dev/skein/sdk/shared/output"
 )
 
 // outputsMaxDefault is the bound of Job.OutputsMax in bytes.

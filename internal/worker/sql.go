@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/mask"
-	"skein.dev/skein/internal/output"
+	"skein.dev/skein/sdk/shared/output"
 )
 
 // query executes a statement. Its log has neither the text of the statement nor its parameters. The

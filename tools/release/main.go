@@ -2,7 +2,7 @@
 // container image, a Helm chart, a bill of materials (CycloneDX) and checksums. The same commit, version
 // and Go release give the same files; the image also needs the same base root (-base).
 //
-//	cd tools/release && go run . -version 1.2.3 -epoch 1764000000 -root ../.. -out ../../dist
+//	cd tools/release && GOWORK=off go run . -version 1.2.3 -epoch 1764000000 -root ../.. -out ../../dist
 package main
 
 import (

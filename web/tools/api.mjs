@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 
 const root = new URL('../../', import.meta.url)
-const document = JSON.parse(readFileSync(new URL('api/v1/openapi.json', root), 'utf8'))
+const document = JSON.parse(readFileSync(new URL('sdk/go/api/v1/openapi.json', root), 'utf8'))
 
 const nameOf = (ref) => ref.split('/').pop()
 const literal = (value) => JSON.stringify(value)
@@ -35,7 +35,7 @@ function fields(schema) {
     .join('; ')
 }
 
-const lines = ['// Made by tools/api.mjs from api/v1/openapi.json. Do not edit.']
+const lines = ['// Made by tools/api.mjs from sdk/go/api/v1/openapi.json. Do not edit.']
 for (const [name, schema] of Object.entries(document.components.schemas)) {
   lines.push(`export type ${name} = ${typeOf(schema)}`)
 }

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 
 const root = new URL('../../', import.meta.url)
 const single = [
-  'api/v1/openapi.json',
+  'sdk/go/api/v1/openapi.json',
   'web/index.html',
   'web/package-lock.json',
   'web/tsconfig.json',

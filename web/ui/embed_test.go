@@ -21,7 +21,7 @@ func TestWebStamp(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := filepath.Join("..", "..")
-	files := []string{"api/v1/openapi.json", "web/index.html", "web/package-lock.json", "web/tsconfig.json", "web/vite.config.ts"}
+	files := []string{"sdk/go/api/v1/openapi.json", "web/index.html", "web/package-lock.json", "web/tsconfig.json", "web/vite.config.ts"}
 	for _, folder := range []string{"web/src", "web/tools"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(p string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {

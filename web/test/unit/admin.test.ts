@@ -119,7 +119,7 @@ test('a secret is of as many bytes as the server takes', () => {
 })
 
 test('tokens are filtered by each state that the server tells', () => {
-  const document = JSON.parse(readFileSync(join(process.cwd(), '../api/v1/openapi.json'), 'utf8'))
+  const document = JSON.parse(readFileSync(join(process.cwd(), '../sdk/go/api/v1/openapi.json'), 'utf8'))
   expect([...tokenStates].sort()).toEqual([...document.components.schemas.Token.properties.state.enum].sort())
 })
 

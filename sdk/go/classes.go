@@ -1,0 +1,28 @@
+package skein
+
+import (
+	"context"
+	"net/http"
+
+	api "skein.dev/skein/sdk/api/v1"
+)
+
+// Classes lists the resource classes: first the built-in ones, then the others by name.
+func (c *Client) Classes(ctx context.Context) (page api.List[api.Class], err error) {
+	_, err = c.do(ctx, newCall(http.MethodGet, nil, "classes"), &page)
+	return page, err
+}
+
+// SetClass makes a resource class, or changes it for workflows that are applied later.
+func (c *Client) SetClass(ctx context.Context, name string, def api.ClassRequest) (class api.Class, err error) {
+	k := newCall(http.MethodPut, nil, "classes", name)
+	k.body = def
+	_, err = c.do(ctx, k, &class)
+	return class, err
+}
+
+// DeleteClass removes a resource class. Applied workflows that use it do not change.
+func (c *Client) DeleteClass(ctx context.Context, name string) error {
+	_, err := c.do(ctx, newCall(http.MethodDelete, nil, "classes", name), nil)
+	return err
+}

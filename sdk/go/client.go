@@ -1,0 +1,141 @@
+package skein
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"skein.dev/skein/sdk/shared/local"
+)
+
+// Client talks to one server. It may be used from several goroutines.
+type Client struct {
+	base  *url.URL
+	http  *http.Client
+	user  string
+	token string
+	trace string
+	// session is shown in place of a token; nil: none.
+	session *http.Cookie
+
+	patience time.Duration // 0: none
+	waiting  func(*Error)
+}
+
+// Option changes how a Client is made.
+type Option func(*Client)
+
+// WithHTTPClient sends requests through c. It must have no Timeout, because logs and events are followed for
+// as long as their context lives.
+func WithHTTPClient(c *http.Client) Option { return func(k *Client) { k.http = c } }
+
+// WithTransport sends requests through rt.
+func WithTransport(rt http.RoundTripper) Option {
+	return func(k *Client) { k.http = newHTTPClient(rt) }
+}
+
+// WithHandler answers requests by h in this process, without a socket. The base URL only has to be one that h
+// accepts as its own.
+func WithHandler(h http.Handler) Option { return WithTransport(handlerTransport{h}) }
+
+// WithUser names the user of a program that shows no token. Servers show the name as claimed_by, and base no
+// decision on it.
+func WithUser(name string) Option { return func(k *Client) { k.user = name } }
+
+// WithTraceparent sends a W3C trace context with every request, such as the value of the environment variable
+// TRACEPARENT. The runs that the client starts belong to that trace. A transport may replace the header. The
+// client leaves out a text that no header can hold.
+func WithTraceparent(text string) Option {
+	return func(k *Client) {
+		if sendable(text) {
+			k.trace = text
+		}
+	}
+}
+
+// traceMax bounds a trace context, in bytes: servers ignore longer ones.
+const traceMax = 512
+
+func sendable(text string) bool {
+	return len(text) <= traceMax && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// WithToken sends an API token with every request. Without one, a client of a loopback address shows the
+// token of the node that this user runs there.
+func WithToken(token string) Option { return func(k *Client) { k.token = token } }
+
+// WithSession authenticates calls by a session: the cookie that POST /session has set. A token takes
+// precedence. nil: no session.
+func WithSession(cookie *http.Cookie) Option { return func(k *Client) { k.session = cookie } }
+
+// WithPatience makes the client repeat a request for up to d if the server answers 503 with Retry-After: a
+// node of the cluster has died and no other node owns its shards yet, or the database does not answer. The
+// client calls waiting, if it is not nil, at the first refusal of a request. Each POST gets an idempotency
+// key, unless it has one.
+func WithPatience(d time.Duration, waiting func(*Error)) Option {
+	return func(k *Client) { k.patience, k.waiting = d, waiting }
+}
+
+// newHTTPClient makes a client that follows no redirect: an answer must not send a request, with its token,
+// to another address.
+func newHTTPClient(rt http.RoundTripper) *http.Client {
+	return &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// New makes a client of the server at a base URL, such as http://127.0.0.1:8080. Nothing is
+// sent yet.
+func New(baseURL string, opts ...Option) (*Client, error) {
+	if !strings.Contains(baseURL, "://") {
+		baseURL = "http://" + baseURL
+	}
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return nil, fmt.Errorf("server address: %w", err)
+	}
+	if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("server address " + baseURL + ": want http://HOST:PORT or https://HOST:PORT")
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	c := &Client{base: u, http: newHTTPClient(newTransport())}
+	for _, o := range opts {
+		o(c)
+	}
+	if _, inProcess := c.http.Transport.(handlerTransport); c.token == "" && c.session == nil && !inProcess && local.Loopback(u.Hostname()) {
+		own := *c.http
+		own.Transport = ownNodes(own.Transport)
+		c.http = &own
+	}
+	return c, nil
+}
+
+// ownNodes shows nodes of this user on this machine the token that they have recorded.
+func ownNodes(next http.RoundTripper) http.RoundTripper {
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return local.Transport(next)
+}
+
+// newTransport is the ordinary transport with a bound on the time to the first byte of an answer. An answer
+// may wait for the end of a run.
+func newTransport() http.RoundTripper {
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok { // the program replaced the default transport: use that one
+		return http.DefaultTransport
+	}
+	t = t.Clone()
+	t.ResponseHeaderTimeout = waitMax + 30*time.Second
+	return t
+}
+
+// waitMax bounds the time for which one request waits at the server for the end of a run.
+const waitMax = 5 * time.Minute
+
+// Close gives idle connections back.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// URL is the address of the server.
+func (c *Client) URL() string { return c.base.String() }

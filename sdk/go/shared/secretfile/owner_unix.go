@@ -1,0 +1,32 @@
+//go:build unix
+
+package secretfile
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ownerOf gives the user that a file belongs to, and the user of this process.
+func ownerOf(info fs.FileInfo) (owner, self int, known bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, false
+	}
+	return int(st.Uid), os.Geteuid(), true
+}
+
+// ownGroup reports whether the group of a file has the number of its owner.
+func ownGroup(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Gid == st.Uid
+}
+
+// KeepOwner gives a new file the user that another one belongs to.
+func KeepOwner(file *os.File, like fs.FileInfo) error {
+	if owner, self, known := ownerOf(like); known && owner != self {
+		return file.Chown(owner, -1)
+	}
+	return nil
+}

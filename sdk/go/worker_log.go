@@ -1,0 +1,207 @@
+package skein
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+)
+
+const (
+	// logKeep bounds the bytes of one log that wait to be sent. Older bytes are left out.
+	logKeep = 1 << 20
+	// logsEvery is how often logs are sent while handlers run.
+	logsEvery = time.Second
+	// logsMax bounds one call, in bytes. logsOpenMax bounds the logs of ended attempts that wait while no node
+	// accepts them.
+	logsMax     = 4 << 20
+	logsOpenMax = 10_000
+)
+
+// attemptLog is the output of an attempt that no node has yet.
+type attemptLog struct {
+	to *logs
+	of *workerv1.Job
+
+	mu       sync.Mutex // protects following fields
+	buf      []byte
+	offset   int64 // of the first byte of buf
+	cut      bool  // the bytes before it were left out
+	listed   bool
+	over     bool
+	progress time.Time
+}
+
+// Write never fails.
+func (l *attemptLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	l.buf = append(l.buf, p...)
+	if more := len(l.buf) - logKeep; more > 0 {
+		more = max(more, logKeep/4) // so that not every line drops a little
+		l.buf = append([]byte(nil), l.buf[more:]...)
+		l.offset += int64(more)
+		l.cut = true
+	}
+	first := !l.listed && !l.over
+	l.listed = l.listed || first
+	l.mu.Unlock()
+	if first {
+		l.to.list(l)
+	}
+	return len(p), nil
+}
+
+// due reports whether progress is to be logged now.
+func (l *attemptLog) due(now time.Time, last bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !last && now.Sub(l.progress) < progressEvery {
+		return false
+	}
+	l.progress = now
+	return true
+}
+
+// end says that nothing is added any more.
+func (l *attemptLog) end() {
+	l.mu.Lock()
+	l.over = true
+	listed := l.listed
+	l.mu.Unlock()
+	if listed {
+		l.to.nudge()
+	}
+}
+
+// chunk returns the next chunk to send, or nil if there is none. The buffer does not change in the meantime:
+// Write appends to it or makes another.
+func (l *attemptLog) chunk() *workerv1.LogChunk {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.buf) == 0 {
+		return nil
+	}
+	return &workerv1.LogChunk{Attempt: l.of.Attempt, Namespace: l.of.Namespace, Workflow: l.of.Workflow, Task: l.of.Task,
+		Offset: l.offset, Cut: l.cut, Data: l.buf}
+}
+
+// took notes how far the log has come; true: there is no more to come.
+func (l *attemptLog) took(end int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if end < 0 { // there is no such attempt, or its node keeps no logs
+		end = l.offset + int64(len(l.buf))
+	}
+	if n := end - l.offset; n > 0 {
+		l.buf = l.buf[min(n, int64(len(l.buf))):]
+		l.offset, l.cut = end, false
+	}
+	return l.over && len(l.buf) == 0
+}
+
+// logs are those of a worker that have something to send.
+type logs struct {
+	wake chan struct{} // cap 1: an attempt with a log has ended
+
+	mu   sync.Mutex // protects following fields
+	open map[*attemptLog]bool
+}
+
+func newLogs() *logs { return &logs{wake: make(chan struct{}, 1), open: map[*attemptLog]bool{}} }
+
+func (s *logs) list(l *attemptLog) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) < logsOpenMax { // otherwise no node has accepted any for a long time
+		s.open[l] = true
+	}
+}
+
+func (s *logs) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// sendLogs sends what was printed, until ctx ends.
+func (s *session) sendLogs(ctx context.Context) {
+	tick := time.NewTicker(logsEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.logs.wake:
+		}
+		if err := s.flushLogs(ctx); err != nil {
+			s.log.Debug("logs do not reach the home yet", "err", err)
+			wait(ctx, pauseMax)
+		}
+	}
+}
+
+// flushLogs sends the present content of all logs.
+func (s *session) flushLogs(ctx context.Context) error {
+	s.logs.mu.Lock()
+	all := make([]*attemptLog, 0, len(s.logs.open))
+	for l := range s.logs.open {
+		all = append(all, l)
+	}
+	s.logs.mu.Unlock()
+	for len(all) > 0 {
+		in := &workerv1.PushLogsRequest{}
+		var of []*attemptLog
+		size := 0
+		for len(all) > 0 && size < logsMax {
+			l := all[0]
+			all = all[1:]
+			if c := l.chunk(); c != nil {
+				in.Chunks, of = append(in.Chunks, c), append(of, l)
+				size += len(c.Data)
+			}
+		}
+		if len(of) == 0 {
+			continue
+		}
+		ends, err := s.push(ctx, in)
+		if err != nil {
+			return err
+		}
+		for i, l := range of {
+			if l.took(ends[i]) {
+				s.logs.mu.Lock()
+				delete(s.logs.open, l)
+				s.logs.mu.Unlock()
+			}
+		}
+	}
+	return nil
+}
+
+func (s *session) push(ctx context.Context, in *workerv1.PushLogsRequest) ([]int64, error) {
+	s.mu.Lock()
+	home, kept := s.home, s.logsKept
+	in.Handler, in.Lease, in.Uuid = s.handler, s.lease, s.uuid
+	s.mu.Unlock()
+	ends := make([]int64, len(in.Chunks))
+	switch {
+	case in.Lease == 0:
+		return nil, errNoHome
+	case !kept:
+		for i := range ends {
+			ends[i] = -1
+		}
+		return ends, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callMax)
+	defer cancel()
+	out, err := s.client(home).PushLogs(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	copy(ends, out.Ends)
+	return ends, nil
+}

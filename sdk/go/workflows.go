@@ -1,0 +1,147 @@
+package skein
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+
+	api "skein.dev/skein/sdk/api/v1"
+)
+
+// splitName splits NAME or NS/NAME.
+func splitName(workflow string) (namespace, name string) {
+	if ns, n, ok := strings.Cut(workflow, "/"); ok {
+		return ns, n
+	}
+	return api.NamespaceDefault, workflow
+}
+
+func workflowCall(method, workflow string, opts []CallOption, more ...string) *call {
+	ns, name := splitName(workflow)
+	return newCall(method, opts, append([]string{"workflows", ns, name}, more...)...)
+}
+
+// WorkflowsQuery selects workflows. Zero fields select everything but the built-in workflows.
+type WorkflowsQuery struct {
+	Namespace string
+	System    bool // with the built-in workflows
+	Limit     int  // 0: the server's
+	Cursor    string
+}
+
+// ListWorkflows lists one page of workflows by name.
+func (c *Client) ListWorkflows(ctx context.Context, q WorkflowsQuery) (page api.List[api.Workflow], err error) {
+	k := newCall(http.MethodGet, nil, "workflows")
+	k.query = pageQuery(q.Cursor, q.Limit)
+	set(k.query, "namespace", q.Namespace)
+	setTrue(k.query, "system", q.System)
+	_, err = c.do(ctx, k, &page)
+	return page, err
+}
+
+// EachListedWorkflow goes through all pages from q on. An error is the last pair.
+func (c *Client) EachListedWorkflow(ctx context.Context, q WorkflowsQuery) iter.Seq2[api.Workflow, error] {
+	return each(q.Cursor, func(cursor string) (api.List[api.Workflow], error) {
+		q.Cursor = cursor
+		return c.ListWorkflows(ctx, q)
+	})
+}
+
+// Workflows lists one page of workflows by name. If namespace is "", it lists all. If limit is 0, the
+// server chooses it.
+func (c *Client) Workflows(ctx context.Context, namespace, cursor string, limit int) (page api.List[api.Workflow], err error) {
+	return c.ListWorkflows(ctx, WorkflowsQuery{Namespace: namespace, Cursor: cursor, Limit: limit})
+}
+
+// EachWorkflow goes through all workflows. An error is the last pair.
+func (c *Client) EachWorkflow(ctx context.Context, namespace string) iter.Seq2[api.Workflow, error] {
+	return each("", func(cursor string) (api.List[api.Workflow], error) {
+		return c.Workflows(ctx, namespace, cursor, pageMax)
+	})
+}
+
+// Workflow reads a workflow (NAME or NS/NAME) with the source of its current version.
+func (c *Client) Workflow(ctx context.Context, workflow string) (w api.Workflow, err error) {
+	_, err = c.do(ctx, workflowCall(http.MethodGet, workflow, nil), &w)
+	return w, err
+}
+
+// Apply makes a version of a definition, unless the newest is the same. The name must be
+// the document's. Options: [IfRevision].
+func (c *Client) Apply(ctx context.Context, workflow string, req api.ApplyRequest, opts ...CallOption) (a api.Applied, err error) {
+	k := workflowCall(http.MethodPut, workflow, opts)
+	k.body = req
+	_, err = c.do(ctx, k, &a)
+	return a, err
+}
+
+// DeleteWorkflow hides a workflow; its name is free again, its runs stay. Options:
+// [IfRevision].
+func (c *Client) DeleteWorkflow(ctx context.Context, workflow string, opts ...CallOption) error {
+	_, err := c.do(ctx, workflowCall(http.MethodDelete, workflow, opts), nil)
+	return err
+}
+
+// PauseWorkflow has a workflow start nothing. Options: [IfRevision], [Key].
+func (c *Client) PauseWorkflow(ctx context.Context, workflow string, opts ...CallOption) (w api.Workflow, err error) {
+	return c.workflowVerb(ctx, workflow, "pause", nil, opts)
+}
+
+// ResumeWorkflow ends a pause. Options: [IfRevision], [Key].
+func (c *Client) ResumeWorkflow(ctx context.Context, workflow string, opts ...CallOption) (w api.Workflow, err error) {
+	return c.workflowVerb(ctx, workflow, "resume", nil, opts)
+}
+
+// Rollback makes an earlier version the one that new runs get. Options: [IfRevision], [Key].
+func (c *Client) Rollback(ctx context.Context, workflow string, version int32, opts ...CallOption) (w api.Workflow, err error) {
+	return c.workflowVerb(ctx, workflow, "rollback", api.RollbackRequest{Version: version}, opts)
+}
+
+func (c *Client) workflowVerb(ctx context.Context, workflow, verb string, body any, opts []CallOption) (w api.Workflow, err error) {
+	k := workflowCall(http.MethodPost, workflow, opts)
+	k.verb, k.body = verb, body
+	_, err = c.do(ctx, k, &w)
+	return w, err
+}
+
+// Versions lists one page of a workflow's versions, newest first, without their sources.
+func (c *Client) Versions(ctx context.Context, workflow, cursor string, limit int) (page api.List[api.Version], err error) {
+	k := workflowCall(http.MethodGet, workflow, nil, "versions")
+	k.query = pageQuery(cursor, limit)
+	_, err = c.do(ctx, k, &page)
+	return page, err
+}
+
+// EachVersion goes through all versions of a workflow. An error is the last pair.
+func (c *Client) EachVersion(ctx context.Context, workflow string) iter.Seq2[api.Version, error] {
+	return each("", func(cursor string) (api.List[api.Version], error) {
+		return c.Versions(ctx, workflow, cursor, pageMax)
+	})
+}
+
+// Version reads one version with its source and the names of its files.
+func (c *Client) Version(ctx context.Context, workflow string, version int32) (v api.Version, err error) {
+	_, err = c.do(ctx, workflowCall(http.MethodGet, workflow, nil, "versions", strconv.Itoa(int(version))), &v)
+	return v, err
+}
+
+// WorkflowGraph reads the graph of a version. Version 0 is the current one.
+func (c *Client) WorkflowGraph(ctx context.Context, workflow string, version int32) (g api.Graph, err error) {
+	k := workflowCall(http.MethodGet, workflow, nil, "graph")
+	if version != 0 {
+		k.query.Set("version", strconv.Itoa(int(version)))
+	}
+	_, err = c.do(ctx, k, &g)
+	return g, err
+}
+
+// Validate checks a file without keeping it. Faults of the file are in the answer, not in
+// the error.
+func (c *Client) Validate(ctx context.Context, req api.ApplyRequest) (v api.Validation, err error) {
+	k := newCall(http.MethodPost, nil, "validate")
+	k.body = req
+	_, err = c.do(ctx, k, &v)
+	return v, err
+}
