@@ -109,7 +109,6 @@ func (c *Config) rest(took time.Duration) time.Duration { return time.Duration(c
 type Cleaner struct {
 	cfg   Config
 	rows  store.Retention // nil: the store deletes nothing
-	limit int
 	rules map[dag.WorkflowID]rule
 	turns map[dag.WorkflowID]turn
 	stray map[string]string // by folder of logs or artifacts: the run that was checked last
@@ -131,11 +130,12 @@ type turn struct {
 	past  dag.Micros    // when its ledger, backfills and versions are cleaned up again
 	fires store.FireKey // where the next pass continues in the ledger; zero: at its beginning
 	pass  int64         // the last pass that saw the workflow
+	runs  int           // the bound of the next transaction that deletes runs
 }
 
 // New returns a Cleaner that has deleted nothing yet.
 func New(cfg Config) *Cleaner {
-	return &Cleaner{cfg: cfg, rows: store.Can(cfg.Store).Retention, limit: forgetRunsMin, rules: map[dag.WorkflowID]rule{}, turns: map[dag.WorkflowID]turn{}, stray: map[string]string{}}
+	return &Cleaner{cfg: cfg, rows: store.Can(cfg.Store).Retention, rules: map[dag.WorkflowID]rule{}, turns: map[dag.WorkflowID]turn{}, stray: map[string]string{}}
 }
 
 // upgrade lets the store complete the work that a migration has begun. It pauses between two steps for as
@@ -230,13 +230,13 @@ func (c *Cleaner) expiry(ctx context.Context, w *store.Workflow, r *rule, now da
 }
 
 // runs deletes finished runs of a workflow, a few in a transaction, and returns their number.
-func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, now dag.Micros) (total int, err error) {
+func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, t *turn, now dag.Micros) (total int, err error) {
 	x, err := c.expiry(ctx, w, r, now)
 	if err != nil {
 		return 0, err
 	}
 	for {
-		x.Limit = c.limit
+		x.Limit = max(t.runs, forgetRunsMin)
 		began := time.Now()
 		did, err := c.rows.Expire(ctx, c.cfg.Owner(), x)
 		if err != nil {
@@ -254,8 +254,12 @@ func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, now dag.
 			break
 		}
 		x.After = did.Next
-		if c.limit = min(2*c.limit, forgetRunsMax); took > forgetTime {
-			c.limit = max(x.Limit/2, forgetRunsMin)
+		// A call looks at several times as many runs as it may delete. So the bound grows only if runs were left.
+		switch {
+		case took > forgetTime:
+			t.runs = max(x.Limit/2, forgetRunsMin)
+		case len(did.Runs) == x.Limit:
+			t.runs = min(2*x.Limit, forgetRunsMax)
 		}
 		select {
 		case <-ctx.Done():

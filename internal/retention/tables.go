@@ -155,7 +155,7 @@ func (c *Cleaner) workflow(ctx context.Context, w *store.Workflow, t *turn, now 
 	if err != nil {
 		return 0, err
 	}
-	if gone, err = c.runs(ctx, w, &r, now); err != nil || now < t.past {
+	if gone, err = c.runs(ctx, w, &r, t, now); err != nil || now < t.past {
 		return gone, err
 	}
 	n, more, err := c.past(ctx, w, &r, t, now)

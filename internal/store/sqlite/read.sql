@@ -44,6 +44,10 @@ SELECT page, bits FROM roll WHERE list = ?1 AND page >= ?2 ORDER BY page;
 -- name: rollDown
 SELECT page, bits FROM roll WHERE list = ?1 AND page <= ?2 ORDER BY page DESC;
 
+-- name: rollFinished
+-- The pages of a list, each beside that of the runs that have not ended.
+SELECT r.page, r.bits, a.bits FROM roll r LEFT JOIN roll a ON a.list = ?2 AND a.page = r.page WHERE r.list = ?1 ORDER BY r.page DESC;
+
 -- name: rollBelow
 SELECT page FROM roll WHERE list = ?1 AND page <= ?2 ORDER BY page DESC LIMIT 1;
 

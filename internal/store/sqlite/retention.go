@@ -151,16 +151,10 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did st
 // newestBut returns the number of the newest finished run of a workflow that is not among the newest keep.
 // It returns 0 if there is none. It reads lists, which hold 2,048 runs on a page, and no rows.
 func newestBut(d *DB, conn *sqlite.Conn, w dag.WorkflowID, keep int) (found int64, err error) {
-	err = d.walk(conn, "rollDown", workflowList(w), 1<<62, func(page int64, words *packed.Page) (bool, error) {
-		err := d.on(conn, "rollPage", []any{activeList, page}, func(s *sqlite.Stmt) error {
-			active, err := readBits(s, 0)
-			for i := range words {
-				words[i] &^= active[i]
-			}
-			return err
-		})
+	err = d.on(conn, "rollFinished", []any{workflowList(w), activeList}, func(s *sqlite.Stmt) error {
+		words, err := finishedBits(s)
 		if err != nil {
-			return false, err
+			return err
 		}
 		on := 0
 		for _, word := range words {
@@ -168,16 +162,34 @@ func newestBut(d *DB, conn *sqlite.Conn, w dag.WorkflowID, keep int) (found int6
 		}
 		if on <= keep {
 			keep -= on
-			return true, nil
+			return nil
 		}
-		_, err = downwards(page, words, 1<<62, func(n int64) (bool, error) {
+		_, err = downwards(s.ColumnInt64(0), &words, 1<<62, func(n int64) (bool, error) {
 			found = n
 			keep--
 			return keep >= 0, nil
 		})
-		return false, err
+		if err == nil {
+			err = errEnough
+		}
+		return err
 	})
+	if found > 0 {
+		err = nil
+	}
 	return found, err
+}
+
+// finishedBits reads a page of a list without the runs that have not ended.
+func finishedBits(s *sqlite.Stmt) (words packed.Page, err error) {
+	if words, err = readBits(s, 1); err != nil || s.ColumnType(2) == sqlite.TypeNull {
+		return words, err
+	}
+	active, err := readBits(s, 2)
+	for i := range words {
+		words[i] &^= active[i]
+	}
+	return words, err
 }
 
 // ExpireVersions implements store.Retention. A reader looks at the runs. A run that begins in between has a
