@@ -88,6 +88,15 @@ func (c *checkpointer) wrote(rows int) {
 	}
 }
 
+// totalChanges returns the number of rows that a connection has changed since it was opened.
+func totalChanges(conn *sqlite.Conn) (n int) {
+	_ = sqlitex.Execute(conn, "SELECT total_changes()", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+		n = s.ColumnInt(0)
+		return nil
+	}})
+	return n
+}
+
 // restart starts a long log over, on the writer's connection and between its transactions. It fails if a
 // reader is in the middle of a page, and is tried again later.
 func (c *checkpointer) restart(writer *sqlite.Conn) {

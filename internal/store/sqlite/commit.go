@@ -80,13 +80,16 @@ func (d *DB) write(ctx context.Context, b *store.Batch) (w written, err error) {
 	return w, err
 }
 
-// transact runs f in a transaction, and returns when the transaction is on the disk.
+// transact runs f in a transaction, and returns when the transaction is on the disk. It counts the changed
+// rows for the checkpointer: rows that are deleted lie far apart, and each of them changes a page or more.
 func (d *DB) transact(f func() error) error {
 	if err := d.begin(); err != nil {
 		return err
 	}
+	before := totalChanges(d.conn)
 	w, err := d.end(f())
 	if err == nil {
+		d.checkpoints.wrote(totalChanges(d.conn) - before)
 		err = d.sync(w)
 	}
 	return err
