@@ -95,7 +95,7 @@ type AlertChannel struct {
 // AlertChannelsMax bounds the channels of a database.
 const AlertChannelsMax = 1000
 
-// Silence is a time in which the incidents that it matches are not told.
+// Silence is a time in which no channel is notified of the incidents that it matches.
 type Silence struct {
 	ID        uuid.UUID
 	Namespace string // "": any
@@ -130,7 +130,7 @@ type IncidentQuery struct {
 	Counting   bool   // also those of which no channel was notified
 	State      string // "": any
 	Before     dag.Micros
-	BeforeID   uuid.UUID // with Before: the last one of the page before
+	BeforeID   uuid.UUID // together with Before: the last incident of the previous page
 	Limit      int
 }
 
@@ -155,7 +155,7 @@ type IncidentExpiry struct {
 type Trouble struct {
 	ChannelKey
 	Pending int64 // notices of which at least one call has failed
-	Lost    int64 // notices that failed or expired since the time that was asked for
+	Lost    int64 // notices that failed or expired since the requested time
 	Error   string
 }
 
@@ -177,7 +177,7 @@ type Alerts interface {
 	// over for SilencesKept, and all of them if there are SilencesMax silences. It returns ErrRefused if there
 	// are still as many.
 	PutSilence(ctx context.Context, s Silence) (Silence, error)
-	// EndSilence ends a silence now. It returns ErrNotFound if there is none that is not over.
+	// EndSilence ends a silence now. It returns ErrNotFound if there is none in force.
 	EndSilence(ctx context.Context, id uuid.UUID) (Silence, error)
 	// Silences lists all, the newest first.
 	Silences(ctx context.Context) ([]Silence, error)

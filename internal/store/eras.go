@@ -14,8 +14,8 @@ type Eras interface {
 	Marks(ctx context.Context) ([]Fence, error)
 	// Raise begins the era to if the present era is from. In one transaction it sets the epochs of all shards to
 	// the first epoch of that era. If letter is not empty, it also writes letter as a message from each shard to
-	// itself. It returns the era of the store afterwards. If the present era was not from, this is not to. It
-	// waits for open transactions of owners.
+	// itself. It returns the era of the store afterwards, which differs from to if the present era was not from.
+	// It waits for open transactions of owners.
 	Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.Era, error)
 }
 

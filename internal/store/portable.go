@@ -133,9 +133,9 @@ type Rows interface {
 type Portable interface {
 	// Export shows all rows in one read snapshot. A writer may work meanwhile.
 	Export(ctx context.Context, to Rows) error
-	// Import fills an empty database in one transaction, so all rows from fill are there afterwards or none.
-	// It returns ErrRefused if the database is not empty. The head must have as many shards as the database.
-	// No shard has an owner afterwards.
+	// Import fills an empty database in one transaction, so it stores all rows that fill passes, or none. It
+	// returns ErrRefused if the database is not empty. The Head that fill passes must have as many shards as the
+	// database. No shard has an owner afterwards.
 	Import(ctx context.Context, fill func(Rows) error) error
 	// Counts returns the number of rows by table.
 	Counts(ctx context.Context) (map[string]int64, error)

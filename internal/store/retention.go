@@ -43,7 +43,7 @@ type Expired struct {
 	Old bool
 }
 
-// ExpireLooks is the number of runs that Expire looks at for each run that it may delete.
+// ExpireLooks bounds the runs that one call of Expire looks at, as a multiple of Expiry.Limit.
 const ExpireLooks = 4
 
 // KeyOnce is the prefix of keys that a client makes for one request. The client sends the key only when it

@@ -95,7 +95,7 @@ func NotRotated(all []Token, r *Rotation) error {
 	case i < 0:
 		return fmt.Errorf("token %d: %w", r.Token, ErrNotFound)
 	case all[i].Revoked == 0 && all[i].Replaced == 0 && len(all) >= TokensMax:
-		return fmt.Errorf("there are %d tokens: %w", TokensMax, ErrRefused)
+		return fmt.Errorf("there are already %d tokens, the limit: %w", TokensMax, ErrRefused)
 	case r.Parent != 0:
 		return fmt.Errorf("token %d, the token %d or one above that was revoked or replaced, or has expired: %w", r.Token, r.Parent, ErrFenced)
 	}

@@ -116,7 +116,7 @@ func (e *alerts) PutAlertChannel(ctx context.Context, c store.AlertChannel) (sto
 		case c.Version != was+1:
 			return missed("channel %s/%s is at version %d", c.Namespace, c.Name, was)
 		case !there && len(e.channels) >= store.AlertChannelsMax:
-			return refused("there are %d channels", store.AlertChannelsMax)
+			return refused("there are already %d channels, the limit", store.AlertChannelsMax)
 		}
 		c.Data = bytes.Clone(c.Data)
 		if there {

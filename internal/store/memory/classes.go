@@ -16,7 +16,7 @@ func (s *Store) PutClass(ctx context.Context, c store.Class) (store.Class, error
 	err := s.write(ctx, Op{Kind: ClassesBefore}, ClassesAfter, s.noted(ctx, func() error {
 		was, there := s.classes[c.Name]
 		if !there && len(s.classes) >= store.ClassesMax {
-			return fmt.Errorf("there are %d classes: %w", store.ClassesMax, store.ErrRefused)
+			return fmt.Errorf("there are already %d classes, the limit: %w", store.ClassesMax, store.ErrRefused)
 		}
 		c.Modified = s.clock()
 		if c.Created = c.Modified; there {

@@ -264,7 +264,7 @@ func (s *Store) Order(ctx context.Context, o store.Order, stand bool) (bool, err
 			return err
 		}
 		if o.What != store.OrderCordon && o.What != store.OrderStop {
-			return refused("%q is no order to a node", o.What)
+			return refused("%q is not an order to a node", o.What)
 		}
 		i, stood := s.orderLocked(o.Node, o.What)
 		if changed = stood != stand; !changed {

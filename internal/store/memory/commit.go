@@ -148,7 +148,7 @@ func (x *tx) insertRun(r *dag.RunRow) error {
 	}
 	key := runKey{r.Workflow, r.Key}
 	if other, taken := s.byKey[key]; taken {
-		return refused("run %s: run %s has its key %s", r.ID, other, r.Key)
+		return refused("run %s: run %s already has the key %s", r.ID, other, r.Key)
 	}
 	row := cloneRun(*r)
 	s.runs[r.ID] = &run{row: row}

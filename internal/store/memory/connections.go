@@ -44,7 +44,7 @@ func (e *connections) PutConnection(ctx context.Context, c store.Connection) (st
 		case c.Version != was+1:
 			return missed("connection %s/%s is at version %d", c.Namespace, c.Name, was)
 		case !there && len(e.all) >= store.ConnectionsMax:
-			return refused("there are %d connections", store.ConnectionsMax)
+			return refused("there are already %d connections, the limit", store.ConnectionsMax)
 		}
 		c.Data = bytes.Clone(c.Data)
 		if there {

@@ -1,10 +1,10 @@
 // Package memory is an engine of the store that keeps its rows in maps and sorted slices.
-// It means exactly what the durable engines mean (storetest holds all of them to it), so
-// the layers above are tested and simulated on it instead of on a mock; what it adds is
-// that a test decides which operations fail, and how, and what the clock says.
+// It fulfils the same contract as the durable engines (storetest checks all of them), so the layers above are
+// tested and simulated on it instead of on a mock. In addition, a test can decide which operations fail, and
+// how, and can set the clock.
 //
-// Where the contract leaves misuse open it is the strictest engine: an attempt, update or
-// event of a run that does not exist, or that lives on a shard without a fence, misses.
+// If a caller breaks the contract, this is the strictest engine: an attempt, update or event of a run that
+// does not exist, or that belongs to a shard without a fence, misses.
 package memory
 
 import (

@@ -34,7 +34,7 @@ func (e *namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store
 		case n.Revision != was+1:
 			return fmt.Errorf("namespace %s is at revision %d: %w", n.Name, was, store.ErrFenced)
 		case !there && len(e.rows) >= store.NamespacesMax:
-			return fmt.Errorf("there are %d namespaces: %w", store.NamespacesMax, store.ErrRefused)
+			return fmt.Errorf("there are already %d namespaces, the limit: %w", store.NamespacesMax, store.ErrRefused)
 		}
 		n.Modified = e.s.clock()
 		rows := slices.Clone(e.rows)

@@ -44,7 +44,7 @@ func (e *secrets) PutSecret(ctx context.Context, one store.Secret) (store.Secret
 		case one.Key != e.key.ID || one.Version != was+1:
 			return fmt.Errorf("secret %s/%s: %w", one.Namespace, one.Name, store.ErrFenced)
 		case !there && len(e.all) >= store.SecretsMax:
-			return fmt.Errorf("there are %d secrets: %w", store.SecretsMax, store.ErrRefused)
+			return fmt.Errorf("there are already %d secrets, the limit: %w", store.SecretsMax, store.ErrRefused)
 		}
 		one.Wrapped, one.Data = bytes.Clone(one.Wrapped), bytes.Clone(one.Data)
 		if there {

@@ -38,7 +38,7 @@ func (e *sessions) AddSession(ctx context.Context, one store.Session, b store.Se
 		slices.Reverse(left)
 		taken := func(o store.Session) bool { return bytes.Equal(o.Hash, one.Hash) }
 		if len(left) >= b.All || slices.ContainsFunc(left, taken) {
-			return fmt.Errorf("the session exists, or there are %d sessions already: %w", b.All, store.ErrRefused)
+			return fmt.Errorf("the session exists, or there are already %d sessions, the limit: %w", b.All, store.ErrRefused)
 		}
 		e.numbers++
 		one.ID, one.Created, one.Used, one.Hash = e.numbers, now, now, bytes.Clone(one.Hash)

@@ -24,7 +24,7 @@ func (e *alerts) PutSilence(ctx context.Context, s store.Silence) (store.Silence
 			return o.Until <= s.Created && (full || o.Until <= s.Created-dag.Micros(store.SilencesKept.Microseconds()))
 		})
 		if len(kept) >= store.SilencesMax {
-			return refused("there are %d silences", store.SilencesMax)
+			return refused("there are already %d silences, the limit", store.SilencesMax)
 		}
 		e.silences = append(kept, s)
 		return nil

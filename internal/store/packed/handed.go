@@ -179,7 +179,7 @@ func (h *Handed) takeStaged(b *store.Batch) *HandPlan {
 	}
 	delete(h.staged, b)
 	if !p.fits(b) {
-		h.open = nil // open contained attempts that will not be committed
+		h.open = nil // drop open: it contains attempts that will not be committed
 		return nil
 	}
 	return p

@@ -24,7 +24,7 @@ const schemaParam = "schema"
 func ParseAddress(address string) (Options, error) {
 	u, err := url.Parse(address)
 	if err != nil { // its text may hold a password
-		return Options{}, fmt.Errorf("the address of the database is no URL such as postgres://user@host:5432/database: %w", store.ErrUnavailable)
+		return Options{}, fmt.Errorf("the address of the database is not a URL such as postgres://user@host:5432/database: %w", store.ErrUnavailable)
 	}
 	q := u.Query()
 	schema := q.Get(schemaParam)

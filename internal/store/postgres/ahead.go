@@ -50,7 +50,7 @@ type flights struct {
 // stage adds a batch that will be committed after all others. was is the flight of the same batch in an
 // earlier form, or nil.
 func (s *flights) stage(b *store.Batch) (f, was *flight) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*commitMax) // of which one is that of the one before
+	ctx, cancel := context.WithTimeout(context.Background(), 2*commitMax) // twice, because the transaction before may take as long
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(s.all, func(o *flight) bool {

@@ -17,7 +17,7 @@ var _ store.Classes = (*DB)(nil)
 func (d *DB) PutClass(ctx context.Context, c store.Class) (store.Class, error) {
 	found, err := d.changeClass(ctx, "putClass", args{}.text(c.Name).int8(c.Need.CPU).int8(c.Need.Memory).text(c.User).int8(store.ClassesMax))
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("there are %d classes: %w", store.ClassesMax, store.ErrRefused)
+		err = fmt.Errorf("there are already %d classes, the limit: %w", store.ClassesMax, store.ErrRefused)
 	}
 	if err != nil {
 		return c, fmt.Errorf("class %s: %w", c.Name, err)

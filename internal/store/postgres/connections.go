@@ -29,7 +29,7 @@ func (e connections) PutConnection(ctx context.Context, c store.Connection) (sto
 	_, err = e.ConnectionOf(ctx, c.Namespace, c.Name)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && c.Version == 1:
-		return c, fmt.Errorf("there are %d connections: %w", store.ConnectionsMax, store.ErrRefused)
+		return c, fmt.Errorf("there are already %d connections, the limit: %w", store.ConnectionsMax, store.ErrRefused)
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return c, err
 	}

@@ -34,7 +34,7 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 		is = dag.Era(r.int())
 		return r.damaged("the era")
 	}}
-	if err := d.alter(ctx, "raise the era", d.endBlockers, raise); err != nil {
+	if err := d.alter(ctx, "begin the next era of the database", d.endBlockers, raise); err != nil {
 		return 0, err
 	}
 	return is, nil

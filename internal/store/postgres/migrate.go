@@ -51,7 +51,7 @@ func (d *DB) writable(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		hangUp(c) // the next one may get another answer
+		hangUp(c) // the next connection may get another answer
 	}
 	return err
 }

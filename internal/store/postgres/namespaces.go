@@ -30,7 +30,7 @@ func (e namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.
 	if err == nil && len(found) == 0 {
 		err = store.ErrFenced
 		if all, failed := e.NamespaceList(ctx); failed == nil && n.Revision == 1 && len(all) >= store.NamespacesMax {
-			err = fmt.Errorf("there are %d namespaces: %w", store.NamespacesMax, store.ErrRefused)
+			err = fmt.Errorf("there are already %d namespaces, the limit: %w", store.NamespacesMax, store.ErrRefused)
 		}
 	}
 	if err != nil {

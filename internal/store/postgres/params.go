@@ -303,7 +303,7 @@ func (r *rows) int8OrNull(v int64, some bool) *rows {
 // every text that it gets as one.
 func checkText(s string) error {
 	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
-		return fmt.Errorf("a text with a NUL or invalid UTF-8: %w", store.ErrRefused)
+		return fmt.Errorf("a text contains a NUL character or is not UTF-8: %w", store.ErrRefused)
 	}
 	return nil
 }

@@ -218,7 +218,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	return packed.WithHands(rows, q.Run, parts)
 }
 
-// The numbers of packed transactions that one exchange brings: few at first, for most runs have no more.
+// The numbers of packed transactions that one exchange reads: few at first, because most runs have no more.
 const (
 	packedPageMin = 500
 	packedPageMax = 4000

@@ -298,5 +298,5 @@ func upTo(before dag.RunID) dag.RunID {
 			break
 		}
 	}
-	return before // of the zero cursor: the greatest of all
+	return before // the zero cursor is before the greatest number
 }

@@ -128,9 +128,9 @@ func (d *DB) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, error)
 // within converts a cursor of the list of all workflows to a cursor of the list of one workflow.
 func within(k store.FireKey, w dag.WorkflowID) store.FireKey {
 	switch {
-	case k.Workflow > w: // all lines of w that were decided then are still to come
+	case k.Workflow > w: // all lines of w that were decided at that time follow the cursor
 		k.Trigger, k.At, k.Key = textMost, math.MaxInt64, textMost
-	case k.Workflow < w: // none of its lines is
+	case k.Workflow < w: // none of its lines of that time follows the cursor
 		k.Trigger, k.At, k.Key = "", math.MinInt64, ""
 	}
 	k.Workflow = w

@@ -27,7 +27,7 @@ func (e sessions) AddSession(ctx context.Context, s store.Session, b store.Sessi
 		query{name: "insertSession", args: args{}.blob(s.Hash).int8(code).int8(s.Principal).int8(s.Token).int8(int64(s.Expires)).
 			text(s.Address).text(s.Agent).int8(int64(b.All))})
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("there are %d sessions: %w", b.All, store.ErrRefused)
+		err = fmt.Errorf("there are already %d sessions, the limit: %w", b.All, store.ErrRefused)
 	}
 	if err != nil {
 		return s, fmt.Errorf("add a session: %w", err)

@@ -15,7 +15,7 @@ func (e alerts) PutSilence(ctx context.Context, s store.Silence) (store.Silence,
 	found, err := e.silenced(ctx, "putSilence", args{}.id(dag.RunID(s.ID)).text(s.Namespace).text(s.Workflow).text(s.Rule).int8(int64(s.Until)).text(s.By).
 		text(s.Reason).int8(store.SilencesMax), query{name: "expireSilences", args: args{}.int8(store.SilencesKept.Microseconds()).int8(store.SilencesMax)})
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("there are %d silences: %w", store.SilencesMax, store.ErrRefused)
+		err = fmt.Errorf("there are already %d silences, the limit: %w", store.SilencesMax, store.ErrRefused)
 	}
 	if err != nil {
 		return s, err

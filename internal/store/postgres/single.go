@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// A statement for many rows has a form for one row. The form is made of its text: values take the place of
-// arrays, and no array is unnested. A small transaction costs the database mainly the beginning and the end
-// of its statements. Statements of this form cost half.
+// A statement for many rows has a second form for one row. The text of this form is derived from the text of
+// the statement: single values replace the arrays, and no array is unnested. In a small transaction, the
+// database spends most of its time at the beginning and the end of statements. The form for one row costs
+// half of that.
 
 // single returns the name of a statement's form for one row.
 func single(name string) string { return name + " of one" }

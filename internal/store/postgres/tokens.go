@@ -18,7 +18,7 @@ func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 	found, err := d.changeToken(ctx, "insertToken", args{}.text(t.Kind).text(t.Name).blob(t.Hash).int8(int64(t.Expires)).text(t.By).int8(store.TokensMax).
 		int8(t.Principal).text(t.Verbs).text(t.Namespaces).int8(t.Maker).int8(t.Parent))
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("there are %d tokens: %w", store.TokensMax, store.ErrRefused)
+		err = fmt.Errorf("there are already %d tokens, the limit: %w", store.TokensMax, store.ErrRefused)
 	}
 	if err != nil {
 		return t, fmt.Errorf("token %q: %w", t.Name, err)

@@ -83,7 +83,7 @@ func (e alerts) PutAlertChannel(ctx context.Context, c store.AlertChannel) (stor
 	case err == nil:
 		return is, nil
 	case !there && c.Version == 1 && len(all) >= store.AlertChannelsMax:
-		return c, fmt.Errorf("there are %d channels: %w", store.AlertChannelsMax, store.ErrRefused)
+		return c, fmt.Errorf("there are already %d channels, the limit: %w", store.AlertChannelsMax, store.ErrRefused)
 	}
 	return c, fmt.Errorf("channel %s/%s: %w", c.Namespace, c.Name, store.ErrFenced)
 }

@@ -97,7 +97,7 @@ func (e audits) GrowAudit(ctx context.Context, size int64, to store.AuditTree, r
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("give audit rows an index: %w", err)
+		return fmt.Errorf("add audit rows to the tree: %w", err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func (d *DB) PutClass(ctx context.Context, c store.Class) (store.Class, error) {
 	err := changeNoted(ctx, d, "change of classes", func() error {
 		n, err := d.stmts.putClass.row().text(c.Name).int(c.Need.CPU).int(c.Need.Memory).text(c.User).int(int64(wall())).int(store.ClassesMax).exec(d.conn)
 		if err == nil && n == 0 {
-			err = fmt.Errorf("there are %d classes: %w", store.ClassesMax, store.ErrRefused)
+			err = fmt.Errorf("there are already %d classes, the limit: %w", store.ClassesMax, store.ErrRefused)
 		}
 		return err
 	})

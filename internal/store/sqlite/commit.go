@@ -21,10 +21,10 @@ import (
 // texts that are too long.
 func checkText(s string) error {
 	if len(s) > textMax {
-		return fmt.Errorf("a text of %d bytes: %w", len(s), store.ErrRefused)
+		return fmt.Errorf("a text has %d bytes, the limit is %d: %w", len(s), textMax, store.ErrRefused)
 	}
 	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
-		return fmt.Errorf("a text with a NUL or invalid UTF-8: %w", store.ErrRefused)
+		return fmt.Errorf("a text contains a NUL character or is not UTF-8: %w", store.ErrRefused)
 	}
 	return nil
 }

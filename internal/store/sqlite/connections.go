@@ -41,7 +41,7 @@ func (e connections) PutConnection(ctx context.Context, c store.Connection) (sto
 	case err == nil:
 		return is, failed
 	case errors.Is(failed, store.ErrNotFound) && c.Version == 1:
-		return c, fmt.Errorf("there are %d connections: %w", store.ConnectionsMax, store.ErrRefused)
+		return c, fmt.Errorf("there are already %d connections, the limit: %w", store.ConnectionsMax, store.ErrRefused)
 	case failed != nil && !errors.Is(failed, store.ErrNotFound):
 		return c, failed
 	}

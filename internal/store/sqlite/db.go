@@ -181,7 +181,7 @@ func (d *DB) openWriter() error {
 
 // reopenWriter opens the writer's connection again.
 func (d *DB) reopenWriter() error {
-	if err := d.sync(written{d.syncs.written.Load(), d.log}); err != nil { // the waiting commits need its log no more
+	if err := d.sync(written{d.syncs.written.Load(), d.log}); err != nil { // after this sync, no waiting commit needs the log
 		return err
 	}
 	d.stmts.finalize()

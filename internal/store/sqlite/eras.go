@@ -33,7 +33,7 @@ func (e eras) Marks(ctx context.Context) ([]store.Fence, error) {
 func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is dag.Era, err error) {
 	d := e.d
 	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("raise the era: %w: %w", store.ErrUnavailable, err)
+		return 0, fmt.Errorf("begin the next era of the database: %w: %w", store.ErrUnavailable, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +53,7 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 	})
 	d.handed.Forget()
 	if err != nil {
-		return 0, fmt.Errorf("raise the era: %w", err)
+		return 0, fmt.Errorf("begin the next era of the database: %w", err)
 	}
 	return is, nil
 }

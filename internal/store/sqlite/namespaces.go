@@ -35,7 +35,7 @@ func (e namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.
 // namespaceRefused says why the settings of a namespace were not written.
 func namespaceRefused(ctx context.Context, e namespaces, n *store.Namespace, err error) error {
 	if all, failed := e.NamespaceList(ctx); failed == nil && n.Revision == 1 && len(all) >= store.NamespacesMax {
-		return fmt.Errorf("there are %d namespaces: %w", store.NamespacesMax, store.ErrRefused)
+		return fmt.Errorf("there are already %d namespaces, the limit: %w", store.NamespacesMax, store.ErrRefused)
 	}
 	return fmt.Errorf("namespace %s: %w", n.Name, err)
 }

@@ -132,7 +132,7 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did st
 			return false, nil
 		}
 		looked, last = looked+1, n
-		old := true // unless the run has finished, and too late
+		old := true // false only if the run finished after Before
 		err := d.on(conn, "finishedRun", []any{n}, func(s *sqlite.Stmt) error {
 			if old = dag.Micros(s.ColumnInt64(1)) < x.Before; may(n, s) {
 				r := expired{n: n, key: s.ColumnText(2), user: s.ColumnText(4), state: s.ColumnText(5)}

@@ -39,7 +39,7 @@ func (e secrets) PutSecret(ctx context.Context, s store.Secret) (store.Secret, e
 		return is, err
 	case errors.Is(err, store.ErrNotFound) && s.Version == 1:
 		if key, err := e.SecretKey(ctx); err != nil || key.ID == s.Key {
-			return s, errors.Join(err, fmt.Errorf("there are %d secrets: %w", store.SecretsMax, store.ErrRefused))
+			return s, errors.Join(err, fmt.Errorf("there are already %d secrets, the limit: %w", store.SecretsMax, store.ErrRefused))
 		}
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return s, err

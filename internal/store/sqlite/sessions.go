@@ -33,7 +33,7 @@ func (e sessions) AddSession(ctx context.Context, s store.Session, b store.Sessi
 		n, err := d.stmts.insertSession.row().blob(s.Hash).int(code).int(s.Principal).int(s.Token).int(now).int(int64(s.Expires)).
 			text(s.Address).text(s.Agent).int(int64(b.All)).exec(d.conn)
 		if err == nil && n == 0 {
-			err = fmt.Errorf("there are %d sessions: %w", b.All, store.ErrRefused)
+			err = fmt.Errorf("there are already %d sessions, the limit: %w", b.All, store.ErrRefused)
 		}
 		s.ID = d.conn.LastInsertRowID()
 		return err

@@ -29,7 +29,7 @@ func (e alerts) PutSilence(ctx context.Context, s store.Silence) (store.Silence,
 		return err
 	})
 	if errors.Is(err, errNoChange) {
-		err = fmt.Errorf("there are %d silences: %w", store.SilencesMax, store.ErrRefused)
+		err = fmt.Errorf("there are already %d silences, the limit: %w", store.SilencesMax, store.ErrRefused)
 	}
 	return s, err
 }

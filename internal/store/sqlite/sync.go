@@ -24,12 +24,12 @@ import (
 
 // syncs counts the commits, and the commits that are on the disk.
 type syncs struct {
-	written atomic.Uint64 // includes the commits that are about to be in the log
+	written atomic.Uint64 // counts also the commits that are being written into the log
 	mu      sync.Mutex    // protects following fields
 	done    uint64
 	lost    error         // a sync has failed
 	gone    chan struct{} // closed when a sync has failed; nil until it is needed
-	more    chan struct{} // closed when one of these changes; nil: no call waits
+	more    chan struct{} // closed when one of the fields above changes; nil: no call waits
 }
 
 // write gives a commit its number, before another connection can read it.

@@ -18,7 +18,7 @@ func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 		n, err := d.stmts.insertToken.row().text(t.Kind).text(t.Name).blob(t.Hash).int(int64(t.Created)).int(int64(t.Expires)).
 			text(t.By).int(store.TokensMax).int(t.Principal).text(t.Verbs).text(t.Namespaces).int(t.Maker).int(t.Parent).exec(d.conn)
 		if err == nil && n == 0 {
-			err = fmt.Errorf("there are %d tokens: %w", store.TokensMax, store.ErrRefused)
+			err = fmt.Errorf("there are already %d tokens, the limit: %w", store.TokensMax, store.ErrRefused)
 		}
 		t.ID = d.conn.LastInsertRowID()
 		return err

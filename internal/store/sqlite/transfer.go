@@ -113,7 +113,7 @@ func readValue(s *sqlite.Stmt, i int, c *store.Column, v *store.Value) (why stri
 	s.ColumnBytes(i, v.Bytes)
 	switch {
 	case c.Kind == store.KindText && is != sqlite.TypeText:
-		return "is no text"
+		return "is not text"
 	case c.Kind == store.KindText && (strings.IndexByte(string(v.Bytes), 0) >= 0 || !utf8.Valid(v.Bytes)):
 		return "has a NUL or invalid UTF-8"
 	case c.Kind != store.KindText && is != sqlite.TypeBlob:

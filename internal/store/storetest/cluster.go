@@ -24,7 +24,7 @@ func clusters() []check {
 		{"join writes a row with the store's times", clustered(joined)},
 		{"join again keeps what is owned", clustered(joinedAgain)},
 		{"join replaces the earlier life of its name", clustered(joinedByName)},
-		{"join refuses what is no text", clustered(joinRefused)},
+		{"join refuses what is not text", clustered(joinRefused)},
 		{"renew moves the counter, and says who is gone", clustered(renewed)},
 		{"a worker is attached to one home", clustered(attached)},
 		{"depose looks at the counter", clustered(deposed)},

@@ -103,7 +103,7 @@ func quotaRefuses(b *bed) {
 	})
 }
 
-// quotaAtOnce has several owners start runs of one namespace at the same time, each in its own shards.
+// quotaAtOnce makes several owners start runs of one namespace at the same time, each in its own shards.
 func quotaAtOnce(b *bed, _ store.Cluster) {
 	const tries, bound = 20, 25
 	if len(b.fences)*tries <= bound {

@@ -22,7 +22,7 @@ func workers() []check {
 		{"a name belongs to one worker", listing(workerNames)},
 		{"a worker attaches again", listing(workerAttached)},
 		{"a worker leaves", listing(workerLeft)},
-		{"what is no text is refused", listing(workerRefused)},
+		{"what is not text is refused", listing(workerRefused)},
 		{"reopened: workers are there", listing(workersReopened)},
 	}
 }
