@@ -84,7 +84,7 @@ func (s *State) crewsDiff(stored map[CrewKey]dag.Share) string {
 	return ""
 }
 
-// unread reports whether the store holds runs at that stand that want a lock and are not in memory.
+// unread reports whether only the store holds some of the runs of a window that want a lock.
 func (s *State) unread(at stand) bool {
 	for _, k := range s.locks {
 		if _, more := k.more[at]; more {

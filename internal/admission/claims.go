@@ -339,7 +339,7 @@ func (s *State) serveLock(name string, now dag.Micros, out Shell) error {
 		return nil
 	}
 	for _, c := range slices.Clone(k.wants) {
-		if s.of[c.Run] != c { // denied in the meantime, as the youngest of a circle
+		if s.of[c.Run] != c { // c was denied in the meantime, as the youngest run of a deadlock
 			continue
 		}
 		if !s.turn(k, c) && (len(k.has) == 0 || k.family != c.family()) {
@@ -372,9 +372,9 @@ func (s *State) deny(c *Claimant, d *Denial, out Shell) error {
 	return out.Deny(c, d)
 }
 
-// circle looks for a circle of families that wait for each other's locks and that includes the claimant. It
-// denies the youngest run that waits in the circle. Only a run that uses an ancestor's locks can close one:
-// every other run waits before it holds anything.
+// circle looks for a deadlock that includes the claimant: families that wait in a cycle for each other's
+// locks. It denies the youngest waiting run of the cycle. Only a run that uses an ancestor's locks can close
+// a cycle: every other run waits before it holds anything.
 func (s *State) circle(from *Claimant, out Shell) (*Denial, error) {
 	if s.kin == 0 {
 		return nil, nil

@@ -33,9 +33,9 @@
 //
 // A claim names locks, a queue, or both. A run first waits for all of its locks and takes them in one step.
 // Then it waits for a queue slot, with its locks set aside for it in memory; its row still says that it asks.
-// A run that waits for locks has none, and a run that has a queue slot waits for nothing. So runs cannot wait
-// for each other in a circle, but for one exception: a run that another run has started uses the locks of its
-// family. Such a circle is found when it closes (circle), and its youngest waiting run is denied.
+// A run that waits for locks has none, and a run that has a queue slot waits for nothing. So there is no
+// deadlock, with one exception: a run that another run has started uses the locks of its family. Such a
+// deadlock is found when it arises (circle), and its youngest waiting run is denied.
 //
 // A lock goes to the run that asked first (turn). A line goes by the time of asking; in a queue by priority
 // the better level is first, and a level improves with the wait (Aged). Runs that had a slot before and were

@@ -21,7 +21,7 @@ type State struct {
 	lines  map[string]*line
 	open   map[string]bool      // lines in which a run may now get through that could not before
 	freed  map[string]bool      // locks that a run may now get that could not before
-	kin    int                  // claimants that wait for locks and may use the locks of ancestors: only these can wait in circles
+	kin    int                  // claimants that wait for locks and may use the locks of ancestors: only these can be part of a deadlock
 	grants int64                // in the present transaction
 	crews  map[CrewKey]*crew    // tasks that have queue slots, want one, or had one
 	waits  map[string]*waitList // of crews, by queue and key
@@ -216,8 +216,8 @@ func (s *State) hold(k *lock, c *Claimant) {
 	k.has[c.Run] = c
 }
 
-// leave removes a claimant from all lines and locks. It does nothing if the claimant has left: a denial may
-// reach a run that is the youngest of the circle that it closes.
+// leave removes a claimant from all lines and locks. It does nothing if the claimant has left: a run that
+// closes a deadlock may be its youngest run, and is then denied at once.
 func (s *State) leave(c *Claimant) {
 	if s.of[c.Run] != c {
 		return

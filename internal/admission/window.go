@@ -58,8 +58,8 @@ func (s *State) stand(c *Claimant) bool {
 
 // crowded reports whether the known runs that want one of c's locks are so numerous that c need not be in
 // memory until there are fewer. It notes the lock, so that c is read then. A run that uses the locks of its
-// ancestors is always known, because it may be part of a circle. So is a run that does not wait for locks,
-// because it must get its refusal.
+// ancestors is always known, because it may be part of a deadlock. A run that does not wait for locks is
+// always known, too, because it must get its refusal.
 func (s *State) crowded(c *Claimant) bool {
 	if !c.Claim.Family.IsZero() || c.Claim.Fail {
 		return false

@@ -59,8 +59,8 @@ func (n *Incident) Silent() bool {
 	return n.State == store.IncidentOpen && n.Detail.Silenced != nil && n.Detail.Seq == 0
 }
 
-// Speak tells of an incident whose silence is over. Another silence may have followed: then only that is
-// noted, and the change has no incident if nothing is new.
+// Speak notifies the channels of an incident whose silence has ended. If another silence has followed, Speak
+// only notes it. Then the change has no incident if that silence was noted before.
 func (r *Rule) Speak(is *Incident, all []store.Silence, now dag.Micros) Change {
 	next := *is
 	if s := silencing(all, is, now); s != nil {
@@ -75,7 +75,7 @@ func (r *Rule) Speak(is *Incident, all []store.Silence, now dag.Micros) Change {
 	return next.told(KindOpened, is.State, now)
 }
 
-// climbs notes when an incident that is told first escalates.
+// climbs notes the time of the first escalation of an incident whose channels are notified now.
 func (r *Rule) climbs(n *Incident, now dag.Micros) {
 	n.Detail.ToldAt, n.Detail.EscalateAt = now, 0
 	if len(r.Escalate) > 0 {

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Deadline says until when a run must have come how far. A deadline belongs to an instant of a trigger, or to
-// a run without a trigger.
+// Deadline says which point a run must reach, and by what time. A deadline belongs to an instant of a
+// trigger, or to a run without a trigger.
 type Deadline struct {
 	After    dag.Micros `json:"after,omitempty"`    // from From; 0: By counts
 	From     string     `json:"from,omitempty"`     // trigger (default) | queued | started
@@ -21,7 +21,7 @@ type Deadline struct {
 	clock    *clock     // of By
 }
 
-// The points from which a deadline counts, and what has to come by then.
+// The points from which a deadline counts, and the points that a run must reach by then.
 const (
 	FromTrigger = "trigger"
 	FromQueued  = "queued"
@@ -49,7 +49,7 @@ type Than struct {
 // too few runs have succeeded.
 type Usual func(percentile int) (d dag.Micros, ok bool)
 
-// Course is how far a run, or an instant without a run, has come.
+// Course is the progress of a run, or of an instant without a run.
 type Course struct {
 	Instant dag.Micros // of its trigger; 0: it has none
 	Created dag.Micros
@@ -58,7 +58,8 @@ type Course struct {
 	Recovered dag.Micros
 }
 
-// CourseOf is the course of a run. A run that was recovered and waits has not started, although it has a time.
+// CourseOf is the course of a run. A run that was recovered and waits has not started, although it has a
+// time.
 func CourseOf(r *dag.Header, s dag.RunState, started dag.Micros, generation int32) Course {
 	c := Course{Created: r.Created, Started: started}
 	if generation > 1 {
@@ -84,7 +85,7 @@ func (r *Rule) Event() Event {
 	return Late
 }
 
-// Goal is what must have come by the deadline of a rule that watches the time of runs.
+// Goal is the point that a run must reach by the deadline of a rule that watches the time of runs.
 func (r *Rule) Goal() string {
 	switch {
 	case r.Than != nil:
@@ -134,11 +135,11 @@ func (r *Rule) Starts() bool { return r.Timed() && r.Goal() == ForStart }
 // Any is true of every rule.
 func (r *Rule) Any() bool { return true }
 
-// Met reports whether a run has come as far as a rule asks for, without its end.
+// Met reports whether a run that has not ended has already reached the goal of a rule.
 func (r *Rule) Met(c *Course) bool { return r.Goal() == ForStart && c.Started != 0 }
 
-// after is the first such time of day after an instant. A time that the clocks leave out is the same time of
-// the clock before the change. Of a time that comes twice, one counts.
+// after is the first instant after at that has this time of day. If a clock change skips the time of day, the
+// offset before the change is used. If a clock change repeats it, one of the two counts.
 func (c *clock) after(at dag.Micros) dag.Micros {
 	local := at.Time().In(c.zone)
 	for day := range 3 {
@@ -174,9 +175,9 @@ type Lateness struct {
 	Due dag.Micros `json:"due,omitempty"`
 }
 
-// Pass decides what it means that a run or an instant has passed its deadline, h.Due. is is the incident of
-// the rule that is not over, or nil. unmet says that the run has ended, or that there is none. counted says
-// that the incident has counted it while it ran.
+// Pass changes the incident of a rule after a run or an instant has passed its deadline, h.Due. is is the
+// incident of the rule that is not over, or nil. unmet says that the run has ended, or that there is none.
+// counted says that the incident has counted it while it ran.
 func (r *Rule) Pass(is *Incident, h *Happening, unmet, counted bool) Change {
 	var next *Incident
 	switch {
@@ -214,7 +215,7 @@ func (r *Rule) Pass(is *Incident, h *Happening, unmet, counted bool) Change {
 	return Change{Incident: next}
 }
 
-// Fall decides what it means that an instant has ended without success before its deadline, h.Due.
+// Fall changes the incident of a rule after an instant has ended without success before its deadline, h.Due.
 func (r *Rule) Fall(is *Incident, h *Happening) Change {
 	next := begin(r, h)
 	next.Detail.Count = 0
@@ -236,8 +237,8 @@ func (r *Rule) Fall(is *Incident, h *Happening) Change {
 	return Change{Incident: next}
 }
 
-// Finish decides what the end or, if the rule asks for it, the start of a run means. others is the number of
-// further runs that are late.
+// Finish changes the incident of a rule after the end of a run or, if the rule watches starts, after its
+// start. others is the number of further runs that are late.
 func (r *Rule) Finish(is *Incident, h *Happening, others int) Change {
 	switch {
 	case is == nil || r.Goal() == ForSuccess && !h.Success:
@@ -262,7 +263,7 @@ func (r *Rule) Finish(is *Incident, h *Happening, others int) Change {
 	return Close(is, Word{Reason: fmt.Sprintf("run %s has ended", h.Run), At: h.At})
 }
 
-// late is what is known of the time; zero if nothing is.
+// late returns the lateness of the incident, or zero if it has none.
 func (d *Detail) late() Lateness {
 	if d.Late == nil {
 		return Lateness{}

@@ -35,7 +35,8 @@ type Rule struct {
 	// A rule with one of these watches the time of runs, and On is [late] or [slow].
 	Deadline *Deadline `json:"deadline,omitempty"`
 	Than     *Than     `json:"than,omitempty"`
-	// Escalate has further channels, unless the incident is acknowledged or over by then, the earliest first.
+	// Escalate lists further channels, the earliest first. They are notified unless the incident is acknowledged
+	// or over by then.
 	Escalate []Rung `json:"escalate,omitempty"`
 }
 

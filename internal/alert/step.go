@@ -15,8 +15,8 @@ type Change struct {
 	Notices  []store.Notice
 }
 
-// Step decides what an event means to a rule. is is the incident of the rule that is not over, or nil. It is
-// not changed.
+// Step applies an event to a rule. is is the incident of the rule that is not over, or nil. Step does not
+// change it.
 func Step(r *Rule, is *Incident, h *Happening) Change {
 	switch {
 	case !r.Covers(h.Origin):
@@ -146,7 +146,8 @@ func (b *Notice) counted() string {
 	return " (%d in a row)"
 }
 
-// Close ends an incident that is not over. One that no channel was notified of passes without a notice.
+// Close ends an incident that is not over. If no channel was notified of its opening, none is notified of its
+// end.
 func Close(is *Incident, why Word) Change {
 	next := *is
 	next.Detail.Resolved = &why
@@ -161,7 +162,7 @@ func Close(is *Incident, why Word) Change {
 	return next.told(KindResolved, store.IncidentResolved, why.At)
 }
 
-// Acknowledge notes that a person takes care of an open incident. It has no notice.
+// Acknowledge notes that a person takes care of an open incident. No channel is notified of it.
 func Acknowledge(is *Incident, who Word) Change {
 	next := *is
 	next.Detail.Acknowledged = &who

@@ -14,7 +14,7 @@ const (
 	verifyMax  = 100 // violations that Verify returns
 )
 
-// Verify recounts the invariants of incidents and notices. It may run next to a writer: an incident that
+// Verify checks the invariants of incidents and notices. It may run next to a writer: an incident that
 // seems wrong is read again.
 func Verify(ctx context.Context, st store.Alerts) (found []string, err error) {
 	open := map[string]store.Incident{}

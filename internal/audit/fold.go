@@ -82,7 +82,7 @@ func (f *Fold) Take(now dag.Micros) []store.Audit {
 	slices.SortFunc(all, func(a, b *store.Audit) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.At, b.At)) })
 	var out []store.Audit
 	for _, r := range all {
-		if f.room > 1 { // the last place is for the others
+		if f.room > 1 { // the last row is kept for f.others
 			f.room--
 			out = append(out, *r)
 			continue

@@ -63,7 +63,7 @@ type Keeper struct {
 	signed   Checkpoint // the last one
 	edge     edge       // of the rows that were looked at
 	era      dag.Era    // of edge
-	reported int64      // the size at which a cut was reported
+	reported int64      // the size of the tree when missing rows were last reported
 	at       struct{ signed, folded, forgot, told time.Time }
 	told     string // the last error in the log
 }
@@ -279,7 +279,7 @@ func (k *Keeper) sign(ctx context.Context) error {
 		k.cfg.Log.Error("the newest rows of the audit log are gone; run skein audit verify", "code", "audit_cut", "rows", t.Size, "signed", k.edge.size())
 	}
 	if t.Size < k.edge.size() && t.Era <= k.era {
-		return nil // a node signs only one past
+		return nil // a node never signs two different histories
 	}
 	if t.Size == k.signed.Size && t.Era == k.signed.Era {
 		return nil // the next row gets its checkpoint at once

@@ -20,7 +20,7 @@ const (
 	Replaced = "replaced" // rows fit their hashes, but not the checkpoints
 	Late     = "late"     // a row says that it is older than a checkpoint that does not cover it
 	Damaged  = "damaged"  // the state of the tree itself
-	Untold   = "untold"   // the database has gone back, and no node has noticed that
+	Untold   = "untold"   // the database has gone back to an earlier state, and no node has noticed that
 )
 
 // lateMax is the time for which a row may wait for its index. Clocks of nodes and database may differ

@@ -62,8 +62,8 @@ type Alone struct {
 	view   []store.Member // self and the rows; replaced as a whole, never changed
 	shards []store.ShardRow
 
-	watch watch     // of the goroutine of Run
-	later time.Time // when a failed deposal is tried again; of the goroutine of Run
+	watch watch     // used only by the goroutine of Run
+	later time.Time // when a failed deposal is tried again; used only by the goroutine of Run
 }
 
 // aloneAgain is the pause after a worker could not be deposed.
@@ -94,8 +94,8 @@ func (a *Alone) Connect(cfg AloneConfig) {
 	a.show()
 }
 
-// Run notices workers that are silent, until ctx ends. The rows stay: workers go on for their lease, and the
-// next process finds them.
+// Run notices workers that are silent, until ctx ends. The rows stay: workers continue until their leases
+// end, and the next process finds them.
 func (a *Alone) Run(ctx context.Context) {
 	met := a.host.Now()
 	for {

@@ -102,12 +102,13 @@ type Node struct {
 	vouched  time.Duration // see Vouched
 	deciding time.Time     // until then, a decision that deposes others may be on its way
 
-	watch  watch                  // of the goroutine of Run
-	buried map[dag.HandlerID]bool // listed in the last look; of the goroutine of Run
-	before before                 // of the goroutine of Run
-	fails  troubles               // of the goroutine of Run, except renewing
-	format int                    // of the database, as Rise returned it last; of the goroutine of Run
-	agreed int                    // known to all nodes, as Rise returned it last; of the goroutine of Run
+	// The fields below are used only by the goroutine of Run, except renewing in fails.
+	watch  watch
+	buried map[dag.HandlerID]bool // listed in the last look
+	before before
+	fails  troubles
+	format int // of the database, as Rise returned it last
+	agreed int // known to all nodes, as Rise returned it last
 }
 
 // New returns the membership of a node. It does nothing before Run.

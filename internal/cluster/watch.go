@@ -14,7 +14,8 @@ type watch struct {
 	gap   time.Duration // bound of the time between two successful reads; after a longer one, earlier silence does not count
 	last  time.Time     // of the last successful read
 	beats map[dag.HandlerID]int64
-	// since is when the present counter was first read. Invariant: it counts from the last gap at the earliest.
+	// since is when the present counter was first read. Invariant: no entry is earlier than the end of the last
+	// gap.
 	since   map[dag.HandlerID]time.Time
 	settled bool // the engine owns its shards, as of its last answer
 	era     dag.Era

@@ -25,7 +25,7 @@ type Reads struct {
 // View holds the values that a condition can read.
 type View struct {
 	Success bool   // no need failed and at least one succeeded, or there are no needs
-	Failure bool   // some need failed or is upstream_failed
+	Failure bool   // at least one need failed or is upstream_failed
 	Params  []byte // a JSON object; nil if the condition does not read parameters
 	Light   bool   // evaluated inside of a step: see StepCostMax
 	// Task gives the state of a task that Reads named and its outputs, a JSON object or

@@ -90,7 +90,7 @@ func (w *readiness) startBy(t TaskID) (StartBy, bool) {
 	p := w.g.Policy(t)
 	d := StartBy{Limit: p.StartDeadline, Warns: p.WarnOnTimeout}
 	if d.Limit == 0 || w.views[t].State != Ready || w.g.Logic(t) != nil {
-		return d, false // or it is never assigned: the deadline of a foreach task applies to its instances
+		return d, false // a logical task is never assigned; the deadline of a foreach task applies to its instances
 	}
 	if w.since == nil {
 		w.settledAt()
@@ -107,9 +107,9 @@ func (w *readiness) startBy(t TaskID) (StartBy, bool) {
 	return d, true
 }
 
-// turnOf is when a ready task could be ready at the earliest, as far as it is an instance: once its
-// foreach task had its items and, with a cap, the last one before it ended. Which one made room is
-// in no row; the newest end gives it no less time than it has.
+// turnOf returns the earliest time at which a ready instance can have become ready. This is when its foreach
+// task had its items or, if parallel bounds the instances, when an earlier instance ended. No row says which
+// instance that was. The newest end is used, so the deadline of the instance is never too early.
 func (w *readiness) turnOf(t TaskID) Micros {
 	of, ok := w.g.InstanceOf(t)
 	if !ok || w.newest[of] == nil {

@@ -349,7 +349,7 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 			if a.Cause == CauseHalted { // the order to the holder may have been lost
 				r.cancelTask(a, fx)
 			}
-			if p.state == Running && a.Cause != CauseTimeout { // or its holder was warned
+			if p.state == Running && a.Cause != CauseTimeout { // or the timeout was only recorded
 				ran := Now{Wall: now.Wall, Mono: now.Mono - clamp(now.Wall-a.Started, r.Graph.Policy(a.Task).Timeout)}
 				r.watch(a.Task, a.Token, ran, fx)
 			}

@@ -125,8 +125,8 @@ func (r *Run) dropQuestions(t TaskID) {
 	delete(r.questions, t)
 }
 
-// Stirs reports whether a step would move the run although nothing happens to it. A load may find out what
-// the owner before it had not: results of conditions.
+// Stirs reports whether a step without an event would change the run. This can be so after a load, which may
+// know results of conditions that the previous owner did not have.
 func (r *Run) Stirs() bool {
 	return r.Unfinished() && r.Intent == IntentRun && r.State != RunWaiting && r.SplitAt != 0 && (len(r.logical) > 0 || r.failedEnough())
 }

@@ -15,9 +15,9 @@ import (
 // each is a call, with a child run of its own. A run's graph is
 // its version's, which runs share, and what its row adds: segments, in their order.
 //
-// An instance keeps its place and its name for ever. If a new generation finds other items,
-// it takes the instances that are there by their names, adds what is missing, and those that no
-// item is left for are retired: they stay skipped.
+// An instance keeps its place and its name for ever. If a new generation finds other items, it finds the
+// existing instances by their names and adds the missing ones. Instances without an item are retired: they
+// stay skipped.
 
 // Bounds of foreach.
 const (

@@ -25,7 +25,7 @@ const (
 	Approval              // until a person approves or rejects
 	Switch                // chooses one of the tasks that need it
 	Call                  // starts a run of another workflow, and waits for its end
-	Dependent             // until what its owner looks at is so: another workflow's run, a condition
+	Dependent             // until a fact that its owner checks is true: the end of another workflow's run, or a condition
 	Foreach               // until its instances have ended, one for each item
 	kinds
 )
@@ -248,7 +248,7 @@ func (r *Run) expect(a *AttemptRow, now Now, fx *Effects) {
 	if l := r.Graph.Logic(a.Task); l != nil && l.prepared() && (a.Started == 0 || l.Kind == Call || l.Kind == Dependent) {
 		fx.Prepares = append(fx.Prepares, Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: l.Kind})
 	}
-	if a.RetryAt != 0 && a.Cause != CauseTimeout { // or the timer has fired already
+	if a.RetryAt != 0 && a.Cause != CauseTimeout { // if RetryAt is 0, the timer has already fired
 		fx.Timers = append(fx.Timers, Timer{Due: now.Mono + clamp(a.RetryAt-now.Wall, a.RetryWait),
 			Run: r.ID, Kind: TimerDeferred, Task: a.Task, Token: a.Token})
 	}

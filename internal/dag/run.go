@@ -91,7 +91,7 @@ type Run struct {
 	Marks [2]uint64
 
 	stored  bool     // the row exists
-	was     RunState // the state that the row is known to have
+	was     RunState // the state in the row, as far as memory knows
 	claimed *Claim   // the claim in the row, if the run is queued
 	changed bool     // the row differs from memory
 	filled  bool     // its parameters differ, too

@@ -378,8 +378,9 @@ func (r *Run) failedEnough() bool {
 	return r.failed > r.frozen && r.Intent < IntentStop && r.Graph.EndOnFailure && !r.State.Terminal()
 }
 
-// stopRest settles what a stop leaves: no attempt runs any more, nothing else will start.
-// A run that is not to be resubmitted leaves no task stopped: what it did not begin failed.
+// stopRest ends the remaining tasks of a stopped run: no attempt runs any more, and nothing else will start.
+// If the run ends because it must not be resubmitted, tasks that have not begun count as failed, not as
+// stopped.
 func (r *Run) stopRest() {
 	if r.Cause == CauseNoRetake {
 		r.endRest(Failed)

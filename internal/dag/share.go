@@ -16,7 +16,7 @@ type Share struct {
 	Rev  int64 `json:"rev"`
 	Got  int64 `json:"got"`  // slots that were ever granted
 	Back int64 `json:"back"` // granted slots that were given back
-	Need int64 `json:"need"` // the number of grants that are needed in all; never less than Got once the run has been looked at
+	Need int64 `json:"need"` // the total number of grants that are needed; at least Got after the run has been checked
 	// Asked is the time since which it waits for the next slot.
 	Asked Micros `json:"asked"`
 	Limit int32  `json:"limit,omitempty"` // the limit of the queue at the newest grant; 0: any number
@@ -44,7 +44,7 @@ type share struct {
 	Share
 	keyed bool  // its Key is known; a stored one always has it
 	used  int64 // tasks that a handler has
-	done  int64 // tasks that had a handler since the run was last looked at: their slots are free for others
+	done  int64 // tasks that had a handler since the run was last checked: their slots are free for others
 	ready int64 // tasks that wait for a queue slot, or have one and wait for a worker
 	lists []*spot
 }

@@ -191,7 +191,7 @@ func (r *CopyResult) move(ctx context.Context, src store.Portable, dst store.Sto
 	return err
 }
 
-// compare recounts the invariants of both databases. Only violations of the source may be in the copy.
+// compare checks the invariants of both databases. Only violations of the source may be in the copy.
 func (r *CopyResult) compare(ctx context.Context, src, dst store.Store, o CopyOptions) error {
 	o.Say("verifying the source …")
 	before, _, err := verifyAll(ctx, src)
@@ -254,7 +254,7 @@ func (c counted) Check(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
-// verifyAll recounts every invariant of an open database, and names the runs that are set aside.
+// verifyAll checks every invariant of an open database, and names the runs that are set aside.
 func verifyAll(ctx context.Context, st store.Store) (found []inspect.Violation, quarantined []string, err error) {
 	found, err = verifyStore(ctx, counted{st, &quarantined})
 	return found, quarantined, err

@@ -20,7 +20,8 @@ import (
 type Status struct {
 	Engine   string `json:"engine"`
 	Location string `json:"location"` // without a password
-	// Format is that of the database, 0 if it is not made yet; Known the newest of this program.
+	// Format is the format of the database, or 0 if the database is not made yet. Known is the newest format
+	// that this program knows.
 	Format  int              `json:"format"`
 	Known   int              `json:"known_format"`
 	Applied []string         `json:"migrations"`

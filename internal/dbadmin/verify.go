@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Verify recounts every invariant of a database, with or without a running node.
+// Verify checks every invariant of a database, with or without a running node.
 func Verify(ctx context.Context, cfg *config.Config) ([]inspect.Violation, error) {
 	db, err := OpenReadOnly(ctx, cfg)
 	if err != nil {
@@ -24,7 +24,7 @@ func Verify(ctx context.Context, cfg *config.Config) ([]inspect.Violation, error
 	return verifyStore(ctx, db)
 }
 
-// verifyStore recounts an open database.
+// verifyStore checks the invariants of an open database.
 func verifyStore(ctx context.Context, db store.Store) ([]inspect.Violation, error) {
 	found, err := inspect.Verify(ctx, db, new(workflow.Compiler).Condition)
 	if err != nil {
@@ -35,14 +35,14 @@ func verifyStore(ctx context.Context, db store.Store) ([]inspect.Violation, erro
 }
 
 const (
-	// linesMax bounds the recounted lines of one trigger to the newest ones.
+	// linesMax bounds the checked lines of one trigger to the newest ones.
 	linesMax = 100_000
 	// verifyTries is how often a trigger is read that fires meanwhile.
 	verifyTries = 20
 	verifyPage  = 1000
 )
 
-// verifyTriggers recounts the ledger of every trigger.
+// verifyTriggers checks the ledger of every trigger.
 func verifyTriggers(ctx context.Context, st store.Schedules) (found []inspect.Violation, err error) {
 	q := store.TriggerQuery{Limit: verifyPage}
 	for {
@@ -64,8 +64,8 @@ func verifyTriggers(ctx context.Context, st store.Schedules) (found []inspect.Vi
 	}
 }
 
-// verifyTrigger recounts one trigger. The row and the lines are of one moment if the row is the same before
-// and after the lines were read.
+// verifyTrigger checks the ledger of one trigger. The row and the lines are of one moment if the row is the
+// same before and after the lines were read.
 func verifyTrigger(ctx context.Context, st store.Schedules, t store.Trigger) ([]inspect.Violation, error) {
 	for range verifyTries {
 		lines, from, err := lines(ctx, st, &t)

@@ -46,13 +46,14 @@ func (x *Executor) Replay(a *worker.Adopted) {
 	x.Ended(a.Ended...)
 }
 
-// takenEvery is the pause between two times of telling the keeper which ends are durable.
+// takenEvery is the pause between two messages to the keeper about durable ends.
 const takenEvery = 500 * time.Millisecond
 
-// lastTake bounds the last time, when the process ends.
+// lastTake bounds the time for the last of these messages, when the process ends.
 const lastTake = 5 * time.Second
 
-// Acknowledge tells the keeper which ends it may drop, until ctx ends, and then a last time.
+// Acknowledge repeatedly tells the keeper which ends it may drop. After ctx has ended it does so a last time,
+// and returns.
 func (x *Executor) Acknowledge(ctx context.Context, pending func(engine.AttemptID) bool) {
 	tick := time.NewTicker(takenEvery)
 	defer tick.Stop()

@@ -45,7 +45,7 @@ type Executor struct {
 	mu      sync.Mutex // protects following fields
 	live    map[engine.AttemptID]*handed
 	byKey   map[worker.ID]*handed
-	taken   []reported // not durable yet, as far as the keeper knows
+	taken   []reported // reports that the keeper does not know to be durable yet
 	told    ring
 	ending  map[engine.AttemptID]bool // of telling
 	telling int                       // ends that have left live and have not reached the engine

@@ -73,7 +73,7 @@ type Resolver struct {
 	runs map[dag.RunID]*runEntry
 	idle []idleRun // runs without attempts here, as they were left; a run may be in it several times, and in use again
 	left int64     // how often the run was left
-	// waits says why attempts are not started yet. Few are in it.
+	// waits says why attempts are not started yet. It has few entries.
 	waits map[engine.AttemptID]string
 }
 
@@ -304,7 +304,7 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	if job.HTTP != nil {
 		job.HTTP.Egress = r.cfg.Here(job.HTTP.Egress)
 	}
-	if is.kind != "" { // no place sends such a task to this worker
+	if is.kind != "" { // tasks of a kind go only to workers that have registered the kind
 		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which a node has no handler", a.Name, is.kind)}
 	}
 	if job.Dir, err = remote.Folder(is.version.Origin, is.dir); err != nil {

@@ -54,7 +54,7 @@ func (s *secretsOf) hide(err error) error {
 	switch {
 	case s.err != nil && (errors.Is(s.err, store.ErrUnavailable) || errors.Is(s.err, provider.ErrSlow) || s.ctx.Err() != nil):
 		return s.err
-	case s.err != nil: // also an absence of a provider, for which surely waits
+	case s.err != nil: // also if a provider is unavailable: surely waits for it
 		return &notStarted{causeSecret, s.err}
 	case len(s.values) > 0:
 		place, _, _ := strings.Cut(err.Error(), ": ")

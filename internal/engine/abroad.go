@@ -24,7 +24,7 @@ const (
 type abroad struct {
 	runs  map[dag.RunID]bool
 	asked time.Time
-	open  bool // a question of the last time was not answered
+	open  bool // a question of the last round was not answered
 }
 
 // forget drops the runs. The owner asks at once about the runs that it loads next.

@@ -164,6 +164,6 @@ func (l *limits) loadGrant(ctx context.Context, g *word, s dag.ShardID) error {
 	return nil
 }
 
-// grantsMax bounds the messages that may wait for a shard when grants are looked for. An owner receives a
-// hundred at a time, and no limit grants that number.
+// grantsMax bounds the waiting messages of a shard that are searched for grants. So many never wait: an owner
+// receives a hundred messages at a time, and the limits never grant so many slots at once.
 const grantsMax = 1_000_000

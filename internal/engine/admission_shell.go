@@ -139,7 +139,7 @@ func (s *shell) Refuse(c *admission.Crew, why string) {
 	s.l.refuseTasks(c.Run, c.Share.Queue, why)
 }
 
-// bounded returns a denial with a text that every store can hold: a circle may name many runs.
+// bounded returns a denial with a text that every store can hold: the text of a deadlock may name many runs.
 func bounded(d *admission.Denial) *admission.Denial {
 	if d == nil || d.Cause != dag.CauseCycle {
 		return d

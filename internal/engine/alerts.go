@@ -145,7 +145,7 @@ func (a *alerts) of(wf *store.Workflow) ([]alert.Rule, error) {
 	switch {
 	case err == nil:
 		return a.learn(k, v.Def), nil
-	case errors.Is(err, errkind.ErrNotFound): // retention has met a rollback to it
+	case errors.Is(err, errkind.ErrNotFound): // retention has deleted the version during a rollback to it
 		return a.keep(k, nil), nil
 	case errors.Is(err, errkind.ErrUnavailable):
 		return nil, err
@@ -184,7 +184,7 @@ func (a *alerts) keep(k versionOf, rules []alert.Rule) []alert.Rule {
 // workflowGone is the reason for which an incident of a deleted workflow ends.
 const workflowGone = "the workflow was deleted"
 
-// happen decides what an event means to the rules of a workflow.
+// happen applies the rules of a workflow to an event.
 func (a *alerts) happen(wf *store.Workflow, h *alert.Happening, about func(*alert.Rule) bool) (all []alert.Change, err error) {
 	if wf.State == store.WorkflowDeleted { // its runs continue, but no other run can resolve an incident that one of them opens
 		for _, name := range slices.Sorted(maps.Keys(a.open[wf.ID])) {
@@ -219,7 +219,8 @@ func (a *alerts) happen(wf *store.Workflow, h *alert.Happening, about func(*aler
 	return all, nil
 }
 
-// happened adds what an event means to the transaction being made.
+// happened applies the rules of a workflow to an event, and adds the changed incidents to the transaction
+// being made.
 func (a *alerts) happened(id dag.WorkflowID, h *alert.Happening) error {
 	return a.happenedTo(id, h, (*alert.Rule).Any)
 }
@@ -237,7 +238,7 @@ func (a *alerts) happenedTo(id dag.WorkflowID, h *alert.Happening, about func(*a
 	return err
 }
 
-// ended decides what the end of a run means.
+// ended applies the rules of a workflow to the end of a run.
 func (a *alerts) ended(r *dag.Run) error {
 	if a.read == nil {
 		return nil
@@ -284,7 +285,7 @@ func ending(r *dag.RunRow, now dag.Micros) *alert.Happening {
 	return h
 }
 
-// missed decides what a line of the ledger means that says that nothing ran.
+// missed applies the alert rules to a ledger line of instants without a run.
 func (a *alerts) missed(l *store.Fire) error {
 	if a.read == nil || l.Outcome != store.OutcomeMissed {
 		return nil
@@ -299,7 +300,7 @@ func (a *alerts) missed(l *store.Fire) error {
 	return a.happened(l.Workflow, h)
 }
 
-// declare closes the incidents of rules that a workflow has no more, and watches its runs by the rules of
+// declare closes the incidents of rules that a workflow no longer has, and watches its runs by the rules of
 // another version. def is the definition if the version is new, or nil.
 func (a *alerts) declare(wf *store.Workflow, def []byte, other bool) error {
 	if a.read == nil {
@@ -336,8 +337,8 @@ func (a *alerts) declare(wf *store.Workflow, def []byte, other bool) error {
 	return nil
 }
 
-// buried decides, for the batch that ends a run whose rows make no sense, what that means. then is to be
-// called once the batch has committed.
+// buried applies the alert rules to the end of a run whose rows are invalid, in the batch that ends the run.
+// The caller must call then once the batch has committed.
 func (a *alerts) buried(r *dag.RunRow, b *store.Batch) (then func(), err error) {
 	if a.read == nil {
 		return func() {}, nil

@@ -13,9 +13,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// A call starts a run of another workflow and waits for its end. Parent and child may be of
-// different shards, so they talk by letters: what one transaction decides about the other run is
-// in that transaction, as a message row or, if the other run is owned, too, as a step of it.
+// A call starts a run of another workflow and waits for its end. Parent and child may be of different shards,
+// so they send each other letters. If a transaction decides something about the other run, it contains that
+// decision: as a message row, or as a step of the other run if this node owns that run, too.
 //
 //   - The parent's attempt names its child before the child is there: both are one transaction of
 //     the parent's shard. The child's id is made of the attempt, so a start that is said twice is

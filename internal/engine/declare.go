@@ -352,7 +352,7 @@ func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {
 	default:
 		next.State, next.Actor, next.Reason = store.TriggerActive, "", ""
 		if t.Kind == kindFile {
-			next.Since = now // a file that arrived during the pause counts as present before
+			next.Since = now // a file that arrived during the pause counts as an old file
 		}
 		clear(s.triggers.heard) // it listens again
 	}

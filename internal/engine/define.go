@@ -175,7 +175,7 @@ func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, cre
 	switch {
 	case err == nil:
 		v, err := e.store.Version(ctx, is.ID, is.Version)
-		if err != nil && !errors.Is(err, store.ErrNotFound) { // retention may run at the same time as a rollback
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // retention may have deleted the version during a rollback to it
 			return w, false, errkind.FromStore("read the current version", err)
 		}
 		if err == nil && bytes.Equal(v.Digest, d.Digest) && (d.Revision == 0 || d.Revision == is.Revision) {
@@ -310,7 +310,7 @@ func (d *definitions) define(ch *definition) answer {
 	return a
 }
 
-// declared does what a change of a workflow means to its alerts and triggers.
+// declared applies a change of a workflow to its alerts and triggers.
 func (d *definitions) declared(next, was *store.Workflow, decl *Declaration, ch *definition) error {
 	if next.Version != was.Version || next.State != was.State {
 		def := []byte(nil)

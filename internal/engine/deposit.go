@@ -61,7 +61,7 @@ func (e *Engine) deposited(ctx context.Context, s *Submission) (Accepted, bool, 
 		return Accepted{}, false, errkind.FromStore("look for the run", err)
 	}
 	a := sameRun(s, &row.Header)
-	// The run has the id of this submission, so this submission made it by another way.
+	// If the run has the id of this submission, this submission made it earlier, here or through another node.
 	return Accepted{Run: a.run, Existing: row.ID != s.ID}, true, a.err
 }
 

@@ -32,7 +32,7 @@ func (forgetful) Look() func(context.Context, []store.Fence) (bool, error) {
 	return func(context.Context, []store.Fence) (bool, error) { return false, nil }
 }
 
-// errBack has the shards taken again, of the new era.
+// errBack makes the writer take the shards again, in the new era.
 var errBack = fmt.Errorf("the database has gone back to an earlier state: %w", store.ErrFenced)
 
 // FaultRegressed is the fault in the history of a run after the database has gone back to an earlier state.

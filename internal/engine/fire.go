@@ -61,8 +61,8 @@ func (s *schedule) carryOut(t *store.Trigger, p *Plan) error {
 	return nil
 }
 
-// upTo returns the plan without the starts of instants from the one with the given number on. The next plan
-// starts them. The plan must be one of instants only, whose starts are in the order of time.
+// upTo returns the plan with only its first i starts. The next plan has the others. All starts of the plan
+// must be of instants, in the order of time.
 func (p *Plan) upTo(i int) *Plan {
 	cut := *p
 	cut.Starts, cut.Decided, cut.Next = p.Starts[:i], p.Starts[i-1].Instant, p.Starts[i].Instant

@@ -17,8 +17,8 @@ import (
 const (
 	gateNone   uint8 = iota // not counted
 	atTrigger               // waits at its trigger's gate
-	atWorkflow              // is through that, waits at its workflow's
-	atCommons               // is through both, waits for what it names: see claim.go
+	atWorkflow              // has passed the trigger's gate, and waits at its workflow's gate
+	atCommons               // has passed both gates, and waits for the queue or locks that it names: see claim.go
 	through
 )
 
@@ -27,7 +27,7 @@ const (
 // Invariant: no run is let through while past has reached the limit. If past is below the limit and a run
 // waits, the gate is in gates.open.
 type gate struct {
-	past    int // through it and unfinished
+	past    int // unfinished runs that have passed the gate
 	waiting dag.Queue
 	// members are the unfinished runs of a trigger, waiting or not.
 	members map[dag.RunID]*dag.Run
@@ -249,7 +249,7 @@ func (l *limits) opened(k store.TriggerKey, g *gate) {
 	}
 }
 
-// letThrough has the runs begin for which there is room now, best first.
+// letThrough begins the runs for which there is room now, the best first.
 func (l *limits) letThrough() error {
 	for len(l.gates.open) > 0 && l.txn().rows < takeMax*rowsPerItem {
 		keys := slices.SortedFunc(maps.Keys(l.gates.open), compareKeys)
@@ -279,7 +279,7 @@ func compareKeys(a, b store.TriggerKey) int {
 	return 1
 }
 
-// letAt has runs begin that wait at a limit: at least one, and then others until full.
+// letAt begins runs that wait at a limit: at least one, and further ones until the transaction is full.
 func (l *limits) letAt(k store.TriggerKey, full func() bool) error {
 	g := l.gates.of[k]
 	if g == nil {

@@ -194,7 +194,7 @@ func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 		return a, a.err
 	}
 	// The item may still be written. A retry with the caller's key finds out.
-	return answer{}, fmt.Errorf("%w: no answer yet, it may have been accepted: %w", errkind.ErrUnavailable, ctx.Err())
+	return answer{}, fmt.Errorf("%w: no answer yet; the request may have been accepted: %w", errkind.ErrUnavailable, ctx.Err())
 }
 
 // ask makes the writer call look, and returns its result, which may come together with an error. If ctx ends

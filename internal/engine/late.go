@@ -41,7 +41,8 @@ type moment struct {
 	what sighting
 }
 
-// before orders moments, those of one time as well: simulations must repeat.
+// before orders moments. It also orders moments of the same time, so that a simulation with one seed is
+// repeatable.
 func (m *moment) before(o *moment) bool {
 	return cmp.Or(cmp.Compare(m.due, o.due), bytes.Compare(m.what.run[:], o.what.run[:]), cmp.Compare(m.what.of.workflow, o.what.of.workflow),
 		cmp.Compare(m.what.of.rule, o.what.of.rule)) < 0
@@ -280,7 +281,9 @@ func (a *alerts) push(m moment) {
 func (a *alerts) prune() {
 	l, at, runs := &a.times, map[sighting]int{}, a.inMemory()
 	var kept []moment
-	for _, m := range l.heap { // in no order: of two the earlier one stays, because looking early changes nothing
+	// The order of the heap does not matter. Of two moments for one thing the earlier one stays, because a look
+	// that comes too early changes nothing.
+	for _, m := range l.heap {
 		i, twice := at[m.what]
 		switch {
 		case !m.what.run.IsZero() && runs[m.what.run] == nil:
@@ -340,7 +343,7 @@ func (a *alerts) refused(m moment, err error) {
 		"rule", m.what.of.rule, "run", m.what.run.String(), "err", err)
 }
 
-// struck decides what it means that a moment has come.
+// struck applies a rule to its run or incident when a moment has come.
 func (a *alerts) struck(m *moment) error {
 	of := m.what.of
 	wf, err := a.defs.workflow(of.workflow)
@@ -442,14 +445,14 @@ func course(r *dag.Header, now dag.Micros) *alert.Happening {
 	return h
 }
 
-// running says how far a late run has come.
+// running describes the progress of a late run.
 func running(rule *alert.Rule, r *dag.Run, due dag.Micros) string {
 	what := map[string]string{alert.ForSuccess: "succeeded", alert.ForEnd: "ended", alert.ForStart: "begun"}[rule.Goal()]
 	return fmt.Sprintf("it should have %s by %s, and is %s", what, due.Time().UTC().Format(time.RFC3339), r.State)
 }
 
-// timed decides what an event means to a rule that watches the time of runs. h is the end of a run, its
-// start, or an instant without a run.
+// timed applies a rule that watches the time of runs to an event. h is the end of a run, its start, or an
+// instant without a run.
 func (a *alerts) timed(rule *alert.Rule, is *alert.Incident, h *alert.Happening) (alert.Change, error) {
 	of := ruleOf{h.Of.Workflow, rule.Name}
 	late := a.times.late[of]

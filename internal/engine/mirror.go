@@ -14,8 +14,9 @@ import (
 // Memory is only a cache: this file compares it with the rows. The simulator does so after every commit, the
 // engine's tests when they check.
 
-// Mirror says where memory differs from the rows of unfinished runs, as a fresh load would make
-// them, or "". It is called on the writer's goroutine, when what it knows of these is committed.
+// Mirror says where memory differs from the given rows of unfinished runs. It returns "" if a load of these
+// rows would give the same memory. It is called on the writer's goroutine, when all changes of these runs are
+// committed.
 func (e *Engine) Mirror(recs []store.RunRecord) (string, error) {
 	for i := range recs {
 		if diff, err := e.writer.mirrorRun(&recs[i]); diff != "" || err != nil {
@@ -41,8 +42,8 @@ func (e *Engine) MirrorShard(ctx context.Context, s dag.ShardID) (string, error)
 	return diff, err
 }
 
-// MirrorGate compares what the owner of the gate knows of queues and locks with the rows of all shards.
-// No message may be on its way. It reads the store's clock, for the writer's may be set meanwhile.
+// MirrorGate compares what the owner of the gate knows of queues and locks with the rows of all shards. No
+// message may be on its way. It reads the store's clock, because the writer's clock may be set meanwhile.
 func (e *Engine) MirrorGate(ctx context.Context) (string, error) {
 	now, err := e.store.Clock(ctx)
 	if err != nil {

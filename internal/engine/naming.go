@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Namer knows what definitions name of the things that all shards share: package trigger
-// implements it. Its methods may be called from any goroutine.
+// Namer finds the queues and locks that definitions name: package trigger implements it. Its methods may be
+// called from any goroutine.
 type Namer interface {
 	// Names reads the claims of a version's runs. It returns nil if the runs have none, whatever starts them.
 	Names(def []byte) (Names, error)

@@ -25,7 +25,7 @@ const (
 // written (a quarantine), and would count as the transaction in doubt.
 type taken struct {
 	shards []store.Acquired
-	tries  int64 // of which all but the last may have happened, too
+	tries  int64 // all tries but the last may have been committed
 }
 
 // own takes the shards and loads them, and tries again until it succeeds or ctx ends (then
@@ -79,7 +79,7 @@ func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
 	var err error
 	if w.e.cluster == nil {
 		got, err = w.e.store.Acquire(ctx, w.e.me().ID, w.want)
-	} else { // what another has got meanwhile stays with it
+	} else { // shards that another node has taken in the meantime stay with it
 		got, err = w.claim(ctx)
 	}
 	if err == nil {
@@ -109,15 +109,15 @@ func (w *writer) claim(ctx context.Context) ([]store.Acquired, error) {
 	return w.e.cluster.Claim(ctx, w.e.me().ID, w.want)
 }
 
-// alive reports whether another handler is there: nothing of it is lost.
+// alive reports whether another handler is listed. The attempts of a listed handler are not lost.
 func (e *Engine) alive(h dag.HandlerID) bool { return e.holders != nil && e.holders.Alive(h) }
 
 // found holds the findings of a load other than the runs themselves.
 type found struct {
 	fx   dag.Effects
-	lost []dag.AttemptRow // held by earlier lives of this process, or by this one in an earlier process
-	mine []Assignment     // held by this one, which does not have them
-	away []Assignment     // held by others that are there, and may not have heard of it
+	lost []dag.AttemptRow // held by earlier lives of this node, or by this handler in an earlier process
+	mine []Assignment     // held by this handler, according to the rows; this process does not have them
+	away []Assignment     // held by other listed handlers, which may not have received them
 }
 
 // loadShards loads every unfinished run of these shards. The attempts of earlier lives of this process are
@@ -157,7 +157,7 @@ func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	return w.takeOver(ctx, &f)
 }
 
-// reload makes memory of these runs, which it must not hold, equal to their rows.
+// reload loads these runs from their rows. None of them may be in memory.
 func (w *writer) reload(ctx context.Context, ids []dag.RunID) error {
 	if len(ids) == 0 {
 		return nil
@@ -178,8 +178,8 @@ func (w *writer) reload(ctx context.Context, ids []dag.RunID) error {
 	return w.takeOver(ctx, &f)
 }
 
-// adopt makes a run of its rows. One that cannot be is quarantined and the node lives; an
-// error is the store's.
+// adopt makes a run of its rows. A run whose rows are invalid is quarantined, and adopt returns nil. An error
+// is an error of the store.
 func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	r, err := w.takeUp(rec, f)
 	if r != nil {
@@ -212,14 +212,14 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 			endOld(w, r, a, f)
 		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler): // it reports
 			w.others(r, a, w.e.slots.isWorker(a.Handler), f)
-		case a.Handler != w.e.me().ID: // Leader work is the owner's: of another it is lost
+		case a.Handler != w.e.me().ID: // only the owner does Leader work, so that of another handler is lost
 			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask:
 			f.mine = append(f.mine, assignment(r, a))
-		case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token) || w.carried.has(k): // it is reported, or will be
+		case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token) || w.carried.has(k): // the attempt runs here, and its end was reported or will be
 		case w.e.slots.has(k):
 			f.mine = append(f.mine, assignment(r, a))
-		default: // the process before this one handed it over, and has not left it to us
+		default: // an earlier process assigned the attempt, and this process has not inherited it
 			f.lost = append(f.lost, *a)
 		}
 	})
@@ -235,8 +235,8 @@ func (w *writer) others(r *dag.Run, a *dag.AttemptRow, worker bool, f *found) {
 	}
 }
 
-// certain removes attempts from the lost ones that are not lost: the holder by a row that was just read was
-// registered earlier, but this node may not have looked since, as after a freeze.
+// certain reads the members again, and removes from the lost attempts those whose holder is listed. After a
+// freeze, for example, this node may not know yet that such a holder has joined.
 func (w *writer) certain(ctx context.Context, f *found) error {
 	doubted := func(a dag.AttemptRow) bool { return a.Handler != w.e.me().ID && a.Task != dag.LeaderTask }
 	if w.e.cluster == nil || !slices.ContainsFunc(f.lost, doubted) {
@@ -343,7 +343,7 @@ func (w *writer) resend(mine []Assignment) {
 		w.e.slots.book(a.key())
 		start = append(start, a)
 	}
-	for i := range mine { // what they take is known only now
+	for i := range mine { // their resources are known only now
 		if a := &mine[i]; a.Place != dag.Anywhere && w.e.slots.has(a.key()) {
 			w.e.slots.room.book(a.key(), a.Place)
 		}
@@ -456,7 +456,7 @@ func (w *writer) resolve(d *doubt, first *taken) {
 		w.e.noticed() // there may be notices in it
 		w.drop(d.n)
 	}
-	for i := range d.assigns { // those that were not written hold no slot
+	for i := range d.assigns { // assignments that were not written hold no slot
 		a := &d.assigns[i]
 		r := w.runs[a.Run]
 		if r != nil {
@@ -492,7 +492,7 @@ func (d *doubt) happened(first *taken, me dag.HandlerID) bool {
 // for a store that does not answer. Reports are kept.
 func (w *writer) refuse(cause error) {
 	err := errkind.FromStore("nothing was accepted", cause)
-	if !errors.Is(err, errkind.ErrUnavailable) { // not the store's, but in the way all the same
+	if !errors.Is(err, errkind.ErrUnavailable) { // not an error of the store, but it blocks the shards as well
 		err = fmt.Errorf("%w: %w", errkind.ErrUnavailable, err)
 	}
 	rest := w.kept[:0]

@@ -7,9 +7,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Planner knows what triggers mean: package trigger implements it. The engine transacts
-// what it says. Plan, Begin and Heard are pure functions of their arguments; all methods
-// may be called from any goroutine.
+// Planner knows the rules of triggers: package trigger implements it. The engine writes the decisions of the
+// Planner in its transactions. Plan, Begin and Heard are pure functions of their arguments; all methods may
+// be called from any goroutine.
 type Planner interface {
 	// Declared reads the triggers of a version's definition. It sets Name, Kind, Spec, MaxRuns and On of each;
 	// Begin sets the rest.
@@ -125,6 +125,6 @@ type Ended struct {
 	State     dag.RunState
 	Instant   dag.Micros // its logical instant
 	Finished  dag.Micros
-	Successor bool   // the trigger that reacts to it has started it
+	Successor bool   // the trigger that gets this value has itself started the run
 	Trace     string `json:",omitempty"` // the trace context for a run of another workflow that it starts; "": none
 }

@@ -57,7 +57,7 @@ func (e *Engine) Post(ctx context.Context, c Command) error {
 	}
 	_, err = e.store.Commit(ctx, &b)
 	if c.Request != nil && (errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrUnknown)) {
-		// Another way, or this very try, may have written it.
+		// This try, or another one through another node, may have written the command.
 		was, other := e.store.Request(ctx, c.Request.Scope, c.Request.Key)
 		if other == nil {
 			return sameBody(was.Hash, c.Request.Hash)

@@ -68,7 +68,7 @@ const (
 type preparing struct {
 	mu      sync.Mutex // protects following fields
 	todo    []dag.Prepare
-	pending map[dag.AttemptKey]bool // waits, or is being prepared; true if it must be prepared again afterwards
+	pending map[dag.AttemptKey]bool // attempts that wait or are being prepared; true: prepare the attempt again afterwards
 	helpers int
 }
 
@@ -280,7 +280,7 @@ func (e *Engine) Decide(ctx context.Context, d Decision) error {
 		return fmt.Errorf("task %s of run %s: %w", d.Task, d.Run, errkind.ErrNotFound)
 	}
 	if g.Kind(t) != dag.Approval {
-		return fmt.Errorf("%w: task %s is no approval", errkind.ErrConflict, d.Task)
+		return fmt.Errorf("%w: task %s is not an approval", errkind.ErrConflict, d.Task)
 	}
 	if err := d.May(&row); err != nil {
 		return err

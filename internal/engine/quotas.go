@@ -22,7 +22,7 @@ import (
 // counts again. They are a cache of rows, so forget is allowed when the writer drops the runs in memory.
 type quotas struct {
 	known   *quotaBook
-	set     *quotaSet // of which the counts are
+	set     *quotaSet // the quotas that the counts belong to
 	loaded  bool
 	shards  []dag.ShardID     // that were owned when the counts were made
 	uses    map[string][]*use // by namespace, one for each shard
@@ -47,7 +47,7 @@ type quotaSet struct {
 	rows   []store.Namespace
 	uses   map[string][]store.NamespaceUse // by namespace, of all shards
 	counts bool                            // runs of a namespace are counted
-	order  uint64                          // of the beginnings of readings
+	order  uint64                          // numbers the readings in the order in which they began
 }
 
 // quotaBook is what this process knows of the quotas.
@@ -131,7 +131,7 @@ func (q *quotas) undo() {
 	for u, was := range r.before {
 		u.NamespaceUse, u.check = was, false
 	}
-	for _, u := range r.flushed { // a row may still differ from what was counted anew
+	for _, u := range r.flushed { // a row may still differ from the new count
 		q.differs(u)
 	}
 	r.reset()
@@ -363,7 +363,7 @@ func (q *quotas) flush(b *store.Batch) {
 // forgotten.
 func (q *quotas) buried(row *dag.RunRow, b *store.Batch) {
 	if row.State == dag.RunSubmitted {
-		return // it was not counted
+		return // the run was not counted
 	}
 	if u := q.of(&row.Header, false); u != nil {
 		u.Runs--
@@ -495,7 +495,7 @@ func (n Namespaces) Uses(ctx context.Context) (map[string]store.NamespaceUse, er
 	return out, nil
 }
 
-// checkTasks returns a QuotaError if a namespace may not have a workflow of so many tasks.
+// checkTasks returns a QuotaError if a namespace may not have a workflow with this number of tasks.
 func checkTasks(e *Engine, namespace string, tasks int) error {
 	if n := e.quotas.quotasOf(namespace).Tasks; n > 0 && int64(tasks) > n {
 		return &store.QuotaError{Namespace: namespace, Quota: store.QuotaTasks, Bound: n}

@@ -21,7 +21,7 @@ const (
 	FaultUnclaimed   = "not_picked_up" // an attempt was handed over long ago and does not run
 	FaultUnfinalised = "not_finalised" // nothing is left to do, and the run has not ended
 	FaultUnsubmitted = "not_submitted" // something is to do, and no component does it
-	FaultCircle      = "wait_circle"   // runs wait for each other, in a circle
+	FaultCircle      = "wait_circle"   // runs wait for each other in a cycle: a deadlock
 	FaultCorrupt     = "corrupt"       // rows that are invalid
 	faults           = 7
 )
@@ -114,7 +114,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
-	if s.unread == 0 && ctx.Err() == nil { // circles can only be found in a complete reading
+	if s.unread == 0 && ctx.Err() == nil { // a cycle of waits can only be found in a complete reading
 		errs = append(errs, s.circles(ctx))
 	}
 	return s.done, errors.Join(append(errs, ctx.Err())...)
@@ -137,7 +137,7 @@ type sweep struct {
 	// The fields below belong to the present shard.
 	found   []Suspect
 	held    map[dag.HandlerID][]Held     // attempts whose holders are asked
-	begun   map[dag.WorkflowID]bool      // whether a run has passed its gates
+	begun   map[dag.WorkflowID]bool      // whether the workflow has an unfinished run that does not wait to start
 	waiting map[dag.WorkflowID]dag.RunID // the run that has waited longest
 	idle    [2][]dag.RunID               // runs that stand still without an open attempt; the second list has those that may wait for a good reason
 }
@@ -182,7 +182,7 @@ func (s *sweep) shard(ctx context.Context, id dag.ShardID) error {
 	}
 	s.unread--
 	for wf, run := range s.waiting {
-		if !s.begun[wf] { // no run has passed its gates, so none need wait
+		if !s.begun[wf] { // every unfinished run waits to start, so they wait for nothing
 			s.found = append(s.found, Suspect{Run: run, Fault: FaultUnsubmitted})
 		}
 	}
@@ -303,7 +303,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 			work = true
 		case st == dag.Pending:
 			left = true
-		default: // for a slot, a place in a queue, its time, a person, or the event of a deferred task
+		default: // the task waits for a slot, a queue slot, its time, a person, or the event of a deferred task
 			waits = true
 		}
 	}
@@ -316,7 +316,9 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	return FaultUnfinalised
 }
 
-// placed reports whether a ready task does not wait for a queue slot. Its run has no open attempt.
+// placed reports whether a ready task does not have to wait for a queue slot: it has no queue, or its run
+// holds a slot of the queue. Such a slot is free, because the caller has checked that the run has no open
+// attempt.
 func placed(g *dag.Graph, r *dag.RunRow, t dag.TaskID) bool {
 	q := g.Policy(t).Queue
 	return q == "" || slices.ContainsFunc(r.Shares, func(s dag.Share) bool { return s.Queue == q && s.Has() > 0 })
@@ -359,8 +361,8 @@ func (s *sweep) missing(ctx context.Context, h dag.HandlerID, list []Held) (all 
 	return all, err
 }
 
-// circles fails the run that began to wait last in each circle of waits. It reads the runs of a circle again
-// before, because the first reading did not see all shards at one instant.
+// circles resolves deadlocks: in each cycle of waits it fails the run that began to wait last. Before that it
+// reads the runs of the cycle again, because the first reading did not see all shards at one instant.
 func (s *sweep) circles(ctx context.Context) error {
 	if s.waits.Settle(); len(s.waits.Circles()) == 0 {
 		return nil

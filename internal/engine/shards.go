@@ -24,16 +24,16 @@ type Holders interface {
 // any goroutine.
 type Peers interface {
 	Holders
-	// Report takes what attempts of this process say of runs whose shards are elsewhere to
-	// their owners, and does not forget it while this process lives.
+	// Report sends reports of attempts of this process to the owners of their runs on other nodes. While this
+	// process lives, no report is lost.
 	Report(r Report)
 	// Pending reports whether a report of the attempt that was passed to Report has not been applied yet.
 	Pending(id AttemptID) bool
 	// Confirm asks another handler which of these attempts it does not hold. It reports those as lost. The
 	// question may be lost: it is asked again.
 	Confirm(h dag.HandlerID, ids []AttemptID)
-	// Nudge has the owner of a shard look into the store at once. It may be lost: owners look
-	// by themselves every second.
+	// Nudge makes the owner of a shard look into the store at once. A nudge may be lost: owners look by
+	// themselves every second.
 	Nudge(s dag.ShardID)
 }
 
@@ -121,9 +121,9 @@ func (w *writer) fenced(b *store.Batch) []store.Fence {
 	return fences
 }
 
-// Own makes these shards the ones that this engine owns, as far as it gets them. It gives back shards that
-// are no longer named. It takes and loads named shards that are free. It returns the shards that it owns
-// afterwards. Only an engine with Peers may be called.
+// Own sets the shards that this engine is to own. It gives back owned shards that are not in the list, and
+// takes and loads listed shards that are free. It returns the shards that it owns afterwards. Only an engine
+// with Peers may be called.
 func (e *Engine) Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, error) {
 	if e.cfg.Peers == nil {
 		return nil, errors.New("engine: this node is alone and owns every shard")
@@ -138,7 +138,7 @@ func (e *Engine) Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, 
 // change gives shards back and takes others. It runs between transactions.
 func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	w.want = want
-	w.defs.forget() // others may have changed what is known of the shards that come and go
+	w.defs.forget() // other nodes may have changed the workflows of the shards that come and go
 	w.schedule.triggers.forget()
 	w.schedule.triggers.touched = nil
 	var leave []store.Fence
@@ -210,7 +210,7 @@ func (w *writer) announce() {
 	was := w.e.holding.Swap(&all)
 	w.e.directory.forget()
 	if w.e.cfg.Declared != nil && !slices.Equal(*was, all) {
-		w.e.cfg.Declared() // other sensors are this node's now
+		w.e.cfg.Declared() // the sensors that this node runs have changed
 	}
 	w.e.noticed()
 }

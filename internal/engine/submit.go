@@ -157,7 +157,7 @@ func submitEach(ctx context.Context, e *Engine, all []Submission) ([]Accepted, [
 
 // errUnanswered is the error of a caller that stopped waiting for the writer. The same key finds the run
 // later.
-var errUnanswered = fmt.Errorf("%w: no answer yet, it may have been accepted", errkind.ErrUnavailable)
+var errUnanswered = fmt.Errorf("%w: no answer yet; the submission may have been accepted", errkind.ErrUnavailable)
 
 // admit completes a submission at the gateway.
 func (e *Engine) admit(s *Submission) error {

@@ -134,7 +134,7 @@ func (w *writer) arm(fx *dag.Effects) {
 func (w *writer) dueTimers(to []item, most int) []item {
 	for mono := w.clock.mono(); most > 0 && w.timers.due(mono); most-- {
 		t := w.timers.pop()
-		if t.Kind == dag.TimerLook { // this timer changes nothing by itself
+		if t.Kind == dag.TimerLook { // a look changes no row by itself
 			if w.awaited(&t) {
 				w.calls.prepare([]dag.Prepare{{Run: t.Run, Task: t.Task, Token: t.Token, Kind: dag.Dependent}})
 			}

@@ -75,7 +75,7 @@ type writer struct {
 	// flying is the transaction that is being written while the next one is made. It is nil if there is none.
 	// Invariant: tx is sent to the store only after flying has committed. If flying fails, fold drops tx.
 	flying *transaction
-	asks   []store.RunKey // the array of lookForKeys
+	asks   []store.RunKey // the buffer that lookForKeys reuses
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
 	// content, doubled when one commits. See halve.go.
 	itemsMax int
@@ -90,8 +90,8 @@ type writer struct {
 
 // transaction is the transaction being made. Nothing in it counts until it has committed.
 type transaction struct {
-	side    int    // 0 or 1: which of the two
-	serial  uint64 // rises: a transaction is used again
+	side    int    // 0 or 1: its place among the two transactions
+	serial  uint64 // rises with each use of the transaction, because the struct is reused
 	batch   store.Batch
 	fx      dag.Effects
 	now     dag.Now
@@ -330,7 +330,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	err = errkind.Guarded(func() {
 		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem && (n == 0 || !w.evaluating.full()) {
 			if (items[n].ask != nil || !w.quotas.fresh()) && n > 0 {
-				break // runs have to be counted again first, or the item looks before anything is half done
+				break // runs must be counted again first, or the item needs a state in which no other item is half done
 			}
 			if w.endedNow(&items[n]) {
 				break

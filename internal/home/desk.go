@@ -41,7 +41,7 @@ type worker struct {
 	// echoes are attempts that were delivered after their end was reported, and before the report was taken. If
 	// the rows still show such an attempt as running after that, it is lost.
 	echoes   map[key]*delivery
-	settled  ring     // of ended, the attempts whose report was taken: the rows have their end, unless the database has lost it
+	settled  ring     // the part of ended whose reports were taken: the rows have these ends, unless the database has lost them
 	names    register // names of attempts that it has or had
 	uploads  map[key]*upload
 	inputs   map[key][]artifact.Input  // inputs of attempts for which they were requested
@@ -51,8 +51,8 @@ type worker struct {
 	reader   bool                      // it can send pieces of logs
 	reads    map[string]*reading       // requested pieces, by ticket
 	turns    chan struct{}             // cap readsMax
-	doubts   map[key]bool              // attempts that it claims to have and that are being looked up
-	said     map[key]*workerv1.Attempt // attempts that it has by its newest poll; nil: it has not polled yet
+	doubts   map[key]bool              // attempts that the worker claims to have, while the owners are asked about them
+	said     map[key]*workerv1.Attempt // attempts that the worker has, according to its newest poll; nil: it has not polled yet
 
 	fresh     []*holding      // attempts whose jobs must be made
 	preparing int             // the goroutines that make jobs for fresh attempts
@@ -80,7 +80,7 @@ type holding struct {
 	confirmed bool      // the worker has confirmed that it holds it
 	sent      int64     // the first answer after the worker got it
 	missing   bool      // the worker no longer holds it
-	over      bool      // its end was reported and accepted before it was delivered again: it is lost
+	over      bool      // its end was reported and accepted before the attempt was delivered again, so this delivery counts as lost
 	at        time.Time // latest start
 
 	// unwant ends the making of its job, while a goroutine of its own makes it. unwanted says that the job is
@@ -453,8 +453,8 @@ type called struct {
 
 func newRegister(n int) register { return register{newRing(n), map[key]called{}} }
 
-// of returns the names of an attempt. late reports whether it ended too long ago. An attempt whose
-// confirmation is too old is not known.
+// of returns the names of an attempt. late reports whether the attempt ended too long ago. known is false for
+// an attempt that the register does not have, and for one that the rows have not confirmed recently.
 func (r *register) of(k key, now time.Time) (n Names, known, late bool) {
 	c, known := r.names[k]
 	if !known || !c.over.IsZero() {
@@ -470,7 +470,7 @@ func (r *register) ended(k key, now time.Time) {
 	}
 }
 
-// add notes the names of an attempt that its worker had at an instant, by the rows.
+// add notes the names of an attempt. affirmed is the time at which the rows named its worker as the holder.
 func (r *register) add(k key, n Names, affirmed time.Time) {
 	if len(r.order.keys) == r.order.max && !r.order.has(k) {
 		delete(r.names, r.order.keys[r.order.next])

@@ -381,7 +381,7 @@ func reportOf(r *workerv1.Result) (key, engine.Report, error) {
 	case !ok:
 		return k, rep, fmt.Errorf("state %q: want succeeded, failed, stopped or lost", r.State)
 	case len(r.Outputs) > 0 && !isObject(r.Outputs):
-		return k, rep, errors.New("outputs are no JSON object")
+		return k, rep, errors.New("outputs are not a JSON object")
 	}
 	rep.Result = dag.Result{State: state, Cause: dag.Cause(r.Cause), Exited: r.Exited, ExitCode: r.ExitCode, Signal: r.Signal, Message: r.Message,
 		TimedOut: r.TimedOut, Outputs: r.Outputs, Started: dag.Micros(r.StartedMicros), Finished: dag.Micros(r.FinishedMicros)}

@@ -138,7 +138,7 @@ type Home struct {
 	workers map[dag.HandlerID]*worker
 	local   *worker // this process as a lender of slots
 	lenders roster[*worker]
-	owed    map[*worker]struct{} // workers with grants that their owners do not know of
+	owed    map[*worker]struct{} // workers with grants of which the owners of shards do not know yet
 	wants   map[dag.HandlerID]*want
 	spare   int // slots of this process that its own shards do not need
 	turn    int // number of loans so far
@@ -279,7 +279,7 @@ func (h *Home) look() {
 	h.purse.look(there)
 	maps.DeleteFunc(h.orders, func(id dag.HandlerID, _ map[key]bool) bool {
 		m := there[id]
-		return m == nil || m.Home != h.self() && there[m.Home] != nil // it is gone, or attached elsewhere
+		return m == nil || m.Home != h.self() && there[m.Home] != nil // the worker is gone, or attached to another node
 	})
 	gone, anew := h.mail.look(there)
 	for _, id := range anew {

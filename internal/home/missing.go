@@ -51,7 +51,7 @@ func (h *Home) Missing(ctx context.Context, id dag.HandlerID, list []engine.Held
 	q := &question{id, list}
 	m, ok := h.dir.Member(id)
 	if !ok {
-		return nil, fmt.Errorf("handler %d is gone", id)
+		return nil, fmt.Errorf("the node or worker with handler %d has left the cluster", id)
 	}
 	to, ok := h.dir.Member(m.Home)
 	switch {

@@ -109,7 +109,7 @@ func (p *purse) expect(id dag.HandlerID, n int) {
 	}
 }
 
-// grant is granted for callers after which the engine would not look by itself.
+// grant is like granted, and wakes the engine, which would not look for slots by itself.
 func (h *Home) grant(l *lent) (all bool) {
 	h.mu.Lock()
 	before := h.purse.total.Load()

@@ -144,9 +144,9 @@ func placeOf(a *workerv1.Attempt) dag.Place {
 	return dag.Anywhere.With(dag.Need{CPU: a.GetCpuMillis(), Memory: a.GetMemoryBytes()})
 }
 
-// attach writes the row of a worker: a new row, or another home in its row. A name belongs to the listed
-// worker until it leaves or its lease ends (record 046). A worker whose answer was lost registers again
-// with the uuid of its row.
+// attach writes a new row for a worker, or sets this node as the home in its existing row. A name belongs to
+// the listed worker until the worker leaves or its lease ends (record 046). If the answer to a registration
+// was lost, the worker registers again with the uuid of its row.
 func (h *Home) attach(ctx context.Context, m *store.Member) error {
 	if int(m.Slots) > h.cfg.SlotsMax {
 		return h.no(connect.CodeResourceExhausted, TooMany, "worker %s has %d slots, and the nodes allow %d (worker_slots_max); start it with --slots %d, or the nodes with a higher --worker-slots-max",
@@ -181,7 +181,7 @@ func (h *Home) attach(ctx context.Context, m *store.Member) error {
 			workers, h.cfg.WorkersMax)
 	}
 	reg, err := h.cfg.Register(ctx, m.UUID, m.Name)
-	if errors.Is(err, store.ErrRefused) { // an earlier try wrote this handler, and then failed or was deposed
+	if errors.Is(err, store.ErrRefused) { // an earlier registration wrote this handler, and then failed or was deposed
 		return h.no(connect.CodeFailedPrecondition, Fenced, "the uuid %s was registered before and is not listed; register under a new one", m.UUID)
 	}
 	if err == nil {

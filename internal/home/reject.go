@@ -21,11 +21,11 @@ type Reason int
 
 // Reasons.
 const (
-	Unreadable  Reason = iota // the answer is only a code: the call is garbage, or too large
+	Unreadable  Reason = iota // the call cannot be decoded or is too large; the answer is only a code
 	Malformed                 // the call was parsed, and is invalid
 	NameTaken                 // a node or a younger worker has that name
 	NotAttached               // the worker must register
-	Fenced                    // the cluster has declared that life dead
+	Fenced                    // the cluster has declared this life of the worker dead
 	Forged                    // another worker holds the attempt
 	Stale                     // the worker does not hold the attempt any more
 	RunEnded
@@ -34,7 +34,7 @@ const (
 	Corrupt    // a file differs from its declared size or hash
 	Incomplete // other files were sent than the list names
 	NoInput    // an input of the attempt does not exist
-	Away       // no present member has it
+	Away       // no listed member has the input
 	Final      // another list of files was kept before
 	Busy       // too many workers register at the same time
 	NameHeld   // a listed worker has that name

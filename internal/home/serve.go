@@ -276,7 +276,7 @@ func (h *Home) offer(w *worker) {
 	if len(h.wants) == 0 {
 		return
 	}
-	if len(h.aged()) > 0 { // serving one of these may free resources that are kept at other workers
+	if len(h.aged()) > 0 { // a grant to one of these may free resources that other workers keep for it
 		h.serve()
 		return
 	}

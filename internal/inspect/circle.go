@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Runs that wait for each other in a circle wait for ever. A run waits
+// Runs that wait for each other in a circle, a deadlock, wait for ever. A run waits
 //
 //   - for each run that it has called;
 //   - at its workflow's max_concurrent_runs, for one of the runs that were let through;
@@ -40,7 +40,7 @@ type waiter struct {
 type Waits struct {
 	now    dag.Micros
 	limits map[dag.WorkflowID]int32
-	before *Waits // an earlier reading: only runs that also waited in vain there, for the same, do so here; nil: none
+	before *Waits // an earlier reading: a run counts as stuck only if it also waited there, for the same; nil: there is none
 
 	all     []*waiter // as they were read
 	of      map[dag.RunID]*waiter
@@ -54,8 +54,8 @@ type Waits struct {
 // one pass each.
 type queueOf struct {
 	list  []*waiter
-	moved int // the number of runs at the head that move
-	stuck int // the runs that do not move; kept for gates
+	moved int // the number of runs at the head that can continue
+	stuck int // the runs that cannot continue; kept for gates
 }
 
 // rest returns the part of the list from the first run that does not move.
@@ -400,7 +400,7 @@ func (x *explaining) explainCircle(ctx context.Context) error {
 		return err
 	}
 	w := g.of[x.run.ID]
-	if w == nil { // no run waits for this one, but it may wait itself
+	if w == nil { // no run waits for this one, but this one may wait
 		w = &waiter{Standing: store.Standing{Run: x.run.ID, Workflow: x.run.RunRow.Workflow, State: x.run.State, Intent: x.run.Intent, Created: x.run.Created, Claim: x.run.Claim}}
 		for _, o := range g.all {
 			if o.Parent == x.run.ID {

@@ -1,5 +1,5 @@
 // Package inspect reads: it shows runs, tasks, queues, triggers and histories, explains why a run waits, and
-// recounts the invariants from the rows. It writes nothing.
+// checks the invariants from the rows. It writes nothing.
 //
 // Every node can answer from rows. The node that owns a run's shard knows more: the start deadlines it
 // watches, which retries are due, and the order in which runs get the next slot. [Memory] is the only way to

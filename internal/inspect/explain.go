@@ -20,7 +20,7 @@ type Reason struct {
 	Since    dag.Micros
 	Unblocks string // the event that ends the wait, or a remedy
 	Expected dag.Micros
-	Code     string         // what kind of sentence What is: it stays when the words change
+	Code     string         // the kind of the sentence What; it stays when the words change
 	Args     map[string]any // the values that the sentence names
 	Actions  []Action       // the remedies that a person can apply
 }

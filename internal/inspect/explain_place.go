@@ -175,7 +175,7 @@ func (x *explaining) turn(ctx context.Context, q wanting, there []store.Member) 
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil:
-		return "", nil // it cannot say so now
+		return "", nil // the node does not know it now
 	case known && before == (Turn{}):
 		return "; it is next", nil
 	case known:

@@ -77,7 +77,7 @@ func (x *explaining) again(t *TaskView) (string, []Action) {
 	}
 	g, views := x.Graph, x.Views
 	first := t.ID
-	for range g.Len() { // a graph has no circle, so the loop ends
+	for range g.Len() { // a graph has no cycle, so the loop ends
 		n, ok := g.Missing(first, views)
 		if !ok {
 			break

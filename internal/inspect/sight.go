@@ -88,7 +88,7 @@ func (rd *Reader) lookBack(row *dag.RunRow) *Sight {
 	}
 	views, err := dag.Derive(g, row, nil)
 	if err != nil {
-		return nil // an earlier generation has left tasks unchanged
+		return nil // tasks that this generation did not run again have their states in their attempts
 	}
 	for t := range views {
 		if views[t].State == dag.Stopped { // only the attempts say whether it was stopped by itself or with its run

@@ -40,7 +40,7 @@ func (rd *Reader) Glance(ctx context.Context, id dag.RunID) (Glance, error) {
 			return Glance{}, err
 		} else if views, err := dag.Derive(g, &row, nil); err == nil {
 			return glanceOf(&row, g, views), nil
-		} // an earlier generation has left tasks unchanged: their attempts say how
+		} // tasks that this generation did not run again have their states in their attempts
 	}
 	s, err := rd.look(ctx, &row, dag.LeaderTask)
 	if err != nil {

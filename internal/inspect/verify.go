@@ -22,7 +22,7 @@ type Violation struct {
 // violationsMax bounds a report: one bug can be in every row.
 const violationsMax = 1000
 
-// Verify recounts every invariant from the base tables, in one read snapshot, while nodes run. It trusts no
+// Verify checks every invariant from the base tables, in one read snapshot, while nodes run. It trusts no
 // derived value that it can compute itself.
 func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violation, error) {
 	v := verifier{graphs: NewGraphs(st, compile),
@@ -279,7 +279,7 @@ func (v *verifier) history(events []dag.EventRow) {
 				v.marked[rec.Task] = append(v.marked[rec.Task], seq)
 				given[attemptOf{rec.Task, rec.Token}]++
 				ended[attemptOf{rec.Task, rec.Token}]++
-			case dag.RecRecovered: // the record is about a task that an operator has repeated; it may have no row of its own
+			case dag.RecRecovered: // the record is about a task that an operator has repeated; that task may have no row of its own
 				if rec.Text == dag.MarkRetry.String() {
 					v.marked[rec.Task] = append(v.marked[rec.Task], seq)
 				}

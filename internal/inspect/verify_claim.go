@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// claimCount recounts, from the rows of one snapshot, the shared things that runs hold.
+// claimCount counts, from the rows of one snapshot, the shared things that runs hold.
 type claimCount struct {
 	places map[string]*places // by line
 	tasks  map[string]*places // the same for tasks

@@ -20,8 +20,8 @@ const KeepDefault = 1 << 20
 // partsMax bounds the parts of one transaction.
 const partsMax = 512
 
-// Database keeps the end of each log in a store, packed by gzip: members of it that follow each
-// other are again a whole, so what arrives is appended as it is.
+// Database keeps the end of each log in a store, packed by gzip. Consecutive gzip members form a valid gzip
+// file, so new parts are appended without changes.
 type Database struct {
 	rows store.Logs
 	keep int64

@@ -37,7 +37,7 @@ type Chunk struct {
 	Ref
 	Offset int64 // of its first byte
 	Data   []byte
-	Cut    bool // the bytes between the log's end and Offset will never arrive
+	Cut    bool // the bytes between the end of the stored log and Offset will never arrive
 }
 
 // Run names a run for Delete.

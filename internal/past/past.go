@@ -95,7 +95,7 @@ func Open(cfg Config) *Past {
 	return p
 }
 
-// Confirm remembers the fences that a confirmed transaction has left.
+// Confirm remembers the fences as they are after a confirmed transaction.
 func (p *Past) Confirm(fences []store.Fence) {
 	p.mu.Lock()
 	p.remember(fences)
@@ -273,7 +273,7 @@ func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 	}
 	is, err := s.Lineage(ctx)
 	if err != nil {
-		return false, nil // this is a second witness: not every server has it
+		return false, nil // this check is an additional one: not every server tells its position
 	}
 	at := time.Now() // only a commit that is sent after the reading covers its position
 	p.mu.Lock()

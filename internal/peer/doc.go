@@ -4,7 +4,7 @@
 //
 // Reports of workers that are no nodes come by another way: see package home.
 //
-// Nothing here is the only way: what does not arrive is said again, or is found in the store.
+// No message is the only way: a message that does not arrive is sent again, or the store has its content.
 package peer
 
 import (

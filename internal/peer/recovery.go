@@ -30,7 +30,7 @@ func (c *Client) Check(ctx context.Context, s dag.ShardID, list []engine.Suspect
 func (c *Client) Missing(ctx context.Context, h dag.HandlerID, list []engine.Held) (missing []engine.Held, err error) {
 	m, ok := c.dir.Member(h)
 	if !ok {
-		return nil, fmt.Errorf("handler %d is gone", h)
+		return nil, fmt.Errorf("the node or worker with handler %d has left the cluster", h)
 	}
 	return missing, c.Call(ctx, m, holdPath, list, &missing)
 }

@@ -29,7 +29,7 @@ type life struct {
 	eng     *engine.Engine
 	member  *cluster.Node // nil: the node is alone
 	work    *worker
-	handler dag.HandlerID // the old declaration applies until the new one begins
+	handler dag.HandlerID // this life in the store
 
 	dead, frozen bool
 	frozenAt     int64

@@ -32,7 +32,7 @@ type Mutant struct {
 	unfenced  bool                // the store accepts writes of former owners
 	noneDue   bool                // no trigger is ever due
 	boundless bool                // workflows have no concurrency limit
-	anyToken  bool                // reports count for the newest attempt
+	anyToken  bool                // every report is taken as one of the newest attempt, whatever its token
 	forgetful bool                // a report is sent only once
 	again     bool                // a running attempt is started again
 	eraless   bool                // no node raises the era

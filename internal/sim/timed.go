@@ -58,7 +58,7 @@ func (d *timed) lines(i int) string {
 	return text + pick("", "", "max_concurrent_runs: 2\n", "max_concurrent_runs: 1\n")
 }
 
-// flowText returns a whole workflow file. Its one task stands for the graph that the world has for it.
+// flowText returns a whole workflow file. Its one task stands for the graph of the simulated workflow.
 func flowText(i int, lines string) string {
 	return fmt.Sprintf("name: w%d\nnamespace: sim\n%stasks:\n  a: {run: \"true\"}\n", i, lines)
 }

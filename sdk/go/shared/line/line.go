@@ -209,7 +209,7 @@ var ErrNone = errors.New("this server serves no lines")
 func Open(ctx context.Context, t http.RoundTripper, url string, header http.Header) (*Line, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, fmt.Errorf("a line to %s: %w", url, err)
+		return nil, fmt.Errorf("open a line to %s: %w", url, err)
 	}
 	for name, values := range header {
 		r.Header[name] = values
@@ -219,15 +219,15 @@ func Open(ctx context.Context, t http.RoundTripper, url string, header http.Head
 	asked := time.Now()
 	res, err := t.RoundTrip(r)
 	if err != nil {
-		return nil, fmt.Errorf("a line to %s: %w", url, err)
+		return nil, fmt.Errorf("open a line to %s: %w", url, err)
 	}
 	conn, is := res.Body.(io.ReadWriteCloser)
 	if res.StatusCode != http.StatusSwitchingProtocols || !is {
 		_ = res.Body.Close()
 		if res.StatusCode >= http.StatusInternalServerError && res.StatusCode != http.StatusHTTPVersionNotSupported {
-			return nil, fmt.Errorf("a line to %s: %s", url, res.Status)
+			return nil, fmt.Errorf("open a line to %s: %s", url, res.Status)
 		}
-		return nil, fmt.Errorf("a line to %s: %w: %s", url, ErrNone, res.Status)
+		return nil, fmt.Errorf("open a line to %s: %w: %s", url, ErrNone, res.Status)
 	}
 	return &Line{conn: conn, from: bufio.NewReader(conn), end: asked.Add(useMax)}, nil
 }
