@@ -55,7 +55,7 @@ func (c *dates) addItem(item string) error {
 	a, okA := parseItem(from)
 	b, okB := parseItem(to)
 	if !okA || !okB || a.kind != b.kind {
-		return bad("date", clip(item), "is no day",
+		return bad("date", clip(item), "is not a day",
 			`write "2027-12-24", "12-24" (each year), "sat", or a range of two such as "2027-12-24/2027-12-31"`)
 	}
 	switch a.kind {
@@ -79,7 +79,7 @@ func (c *dates) addItem(item string) error {
 // that date is no day, also as the end of a range.
 func (c *dates) addYearly(a, b item) {
 	for y := yearMin; y <= yearMax; y++ {
-		// daysFrom makes 1 March of a 29th that is not there: right for a beginning.
+		// In a year without 29 February, daysFrom returns 1 March for it. That is right for the beginning of a range.
 		from, to := daysFrom(y, a.month, a.day), daysFrom(y, b.month, b.day)
 		if b.day > daysIn(y, b.month) {
 			to--

@@ -77,7 +77,7 @@ func (f *field) value(s string) (int, error) {
 	if s == "" {
 		return 0, f.reject("a value is missing", "write "+f.span())
 	}
-	return 0, f.reject(quote(clip(s))+" is no value", "write "+f.span())
+	return 0, f.reject(quote(clip(s))+" is not a value", "write "+f.span())
 }
 
 // span describes the range of the field's values.

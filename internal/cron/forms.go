@@ -23,7 +23,7 @@ func Weekly(days []time.Weekday, at []Clock, o Options) (*Schedule, error) {
 	rule.dow = 0
 	for _, d := range days {
 		if d < time.Sunday || d > time.Saturday {
-			return nil, bad("weekly", strconv.Itoa(int(d)), "is no weekday", "write 0 (Sunday) to 6")
+			return nil, bad("weekly", strconv.Itoa(int(d)), "is not a weekday", "write 0 (Sunday) to 6")
 		}
 		rule.dow |= 1 << d
 	}
@@ -71,7 +71,7 @@ func (r *dayRule) monthDays(field string, days []int) error {
 		case d <= -1 && d >= -31:
 			r.beforeLast |= 1 << (-d - 1)
 		default:
-			return bad(field, strconv.Itoa(d), "is no day of a month", "write 1 to 31, or -1 (the last day) to -31")
+			return bad(field, strconv.Itoa(d), "is not a day of a month", "write 1 to 31, or -1 (the last day) to -31")
 		}
 	}
 	if r.dom|r.beforeLast == 0 {

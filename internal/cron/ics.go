@@ -82,7 +82,7 @@ func (r *icsReader) line(s string) error {
 	}
 	name, params, value, ok := content(s)
 	if !ok {
-		return bad("calendar", "", quote(clip(s))+" is no line of an iCalendar file", "write NAME:VALUE")
+		return bad("calendar", "", quote(clip(s))+" is not a line of an iCalendar file", "write NAME:VALUE")
 	}
 	switch {
 	case name == "BEGIN":
@@ -102,7 +102,7 @@ func (r *icsReader) begin(component string) error {
 		return bad("calendar", "", "BEGIN:"+clip(component)+" stands outside a VCALENDAR", "begin with BEGIN:VCALENDAR")
 	}
 	if r.event != nil && component == "VEVENT" {
-		return bad("calendar", "", "an event stands inside an event", "close the first with END:VEVENT")
+		return bad("calendar", "", "an event is inside another event", "close the first with END:VEVENT")
 	}
 	const depthMax = 8
 	if len(r.stack) == depthMax {
@@ -182,7 +182,7 @@ func (e *event) length() (int, error) {
 		return 0, bad("DTEND", "", "has another form than DTSTART: only one of them has a time of day", "write both as dates or both with a time")
 	}
 	last := e.end.day
-	if e.end.second == 0 { // the end does not belong to the event
+	if e.end.second == 0 { // DTEND is exclusive: at midnight, the event ends on the day before
 		last--
 	}
 	if e.end.day < e.start.day || e.end.day == e.start.day && e.end.second < e.start.second {
@@ -264,7 +264,7 @@ func parseMoment(name, s string) (moment, error) {
 		ok = ok && isNumber && len(strings.TrimSuffix(clock, "Z")) == 6 && c.valid() && n%100 <= 60
 	}
 	if !ok {
-		return m, bad(name, "", quote(clip(s))+" is no date from 1970 to 2199", "write 20271224 or 20271224T060000")
+		return m, bad(name, "", quote(clip(s))+" is not a date from 1970 to 2199", "write 20271224 or 20271224T060000")
 	}
 	return m, nil
 }

@@ -294,7 +294,7 @@ func (p *parser) specialDom(item string) (string, bool, error) {
 	if back, ok := strings.CutPrefix(item, "L-"); ok {
 		k, ok := number(back)
 		if !ok || k < 1 || k > 30 {
-			return "", false, f.reject(quote(item)+" is no day", "write L-1 (the last but one) to L-30")
+			return "", false, f.reject(quote(item)+" is not a day", "write L-1 (the last but one) to L-30")
 		}
 		p.rule.beforeLast |= 1 << k
 		return "L-" + strconv.Itoa(k), true, nil
@@ -325,7 +325,7 @@ func (p *parser) specialDow(item string) (string, bool, error) {
 		}
 		k, ok := number(nth)
 		if !ok || k < 1 || k > 5 {
-			return "", false, f.reject(quote(item)+" is no day", "write #1 to #5, such as 5#3 for the third Friday")
+			return "", false, f.reject(quote(item)+" is not a day", "write #1 to #5, such as 5#3 for the third Friday")
 		}
 		p.rule.nth[v] |= 1 << k
 		return fmt.Sprintf("%d#%d", v, k), true, nil

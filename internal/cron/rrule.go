@@ -90,7 +90,7 @@ func (r *recurrence) days(value string) error {
 	for v := range strings.SplitSeq(value, ",") {
 		d := nthDay{}
 		if len(v) < 2 || len(r.byDay) == daysMax {
-			return bad("RRULE", "", "BYDAY="+clip(value)+" is no list of weekdays", "write MO, 1MO or -1FR")
+			return bad("RRULE", "", "BYDAY="+clip(value)+" is not a list of weekdays", "write MO, 1MO or -1FR")
 		}
 		var err error
 		if d.weekday, err = ruleWeekday(v[len(v)-2:]); err != nil {
@@ -110,7 +110,7 @@ func ruleWeekday(s string) (int, error) {
 	const names = "SUMOTUWETHFRSA"
 	i := strings.Index(names, s)
 	if len(s) != 2 || i < 0 || i%2 != 0 {
-		return 0, bad("RRULE", "", quote(clip(s))+" is no weekday", "write MO, TU, WE, TH, FR, SA or SU")
+		return 0, bad("RRULE", "", quote(clip(s))+" is not a weekday", "write MO, TU, WE, TH, FR, SA or SU")
 	}
 	return i / 2, nil
 }

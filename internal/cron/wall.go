@@ -7,7 +7,7 @@ type Gap uint8
 const (
 	RunAfter  Gap = iota // at the first instant after the change
 	SkipGap              // not at all
-	RunBefore            // at the last whole minute (second, if the form has seconds) before the change
+	RunBefore            // at the last whole minute before the change, or second if the form has seconds
 )
 
 // gapNames and repeatNames are the names of the policies in the workflow file.
@@ -51,7 +51,7 @@ func policy(field, s string, names []string) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, bad(field, s, "is no policy for clock changes", "write "+names[0]+", "+names[1]+" or "+names[2])
+	return 0, bad(field, s, "is not a policy for clock changes", "write "+names[0]+", "+names[1]+" or "+names[2])
 }
 
 // wall is the source of everything that names times of a wall clock.

@@ -27,7 +27,7 @@ const parallelMax = 10_000
 
 // BackfillSpec is the request of a person. Its JSON is kept in the backfill's row.
 type BackfillSpec struct {
-	Trigger string `json:"trigger,omitempty"` // the trigger whose instants these are; "": Instants are given
+	Trigger string `json:"trigger,omitempty"` // the trigger whose instants are started; "": Instants lists them
 	// From and To are both included. Instants in the future are left to the trigger itself.
 	From       time.Time       `json:"from,omitzero"`
 	To         time.Time       `json:"to,omitzero"`

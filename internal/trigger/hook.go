@@ -60,8 +60,8 @@ type Verified struct {
 //	X-Skein-Signature: t=UNIX,id=ID,v2=HEX      HMAC-SHA256 over "v2:" UNIX ":" ID ":" BODY
 //	X-Hub-Signature-256: sha256=HEX             HMAC-SHA256 over BODY, which is JSON or a form
 //
-// Only what is signed counts: the event has the body, with v3 also the query, and else what the trigger
-// names as unsigned.
+// The event has the signed parts: the body, and with v3 also the query. Of the unsigned values it has only
+// those that the trigger names as unsigned.
 //
 // The event's key is made of signed bytes only. Headers such as X-GitHub-Delivery are not
 // signed, so a recorded call sent again under a fresh one would fire twice if it named the

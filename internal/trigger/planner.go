@@ -139,8 +139,9 @@ func (p *Planner) zone(name string) (*time.Location, error) {
 }
 
 // Begin completes a row that is declared, or declared again, at now. The row is active, or paused if the
-// declaration says so; the engine keeps a person's pause over an edit. Since and Data may be those of the row
-// of the former declaration: the events a sensor has counted or waits for survive an edit of another field.
+// declaration says so; the engine keeps a pause by a person when the declaration is edited. Since and Data
+// may come from the row of the former declaration, so that the events that a sensor has counted or waits for
+// survive an edit of another field.
 func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 	d, err := p.compiled(t)
 	if err != nil {

@@ -24,9 +24,9 @@ const (
 // reportMax bounds the violations that one trigger reports, because one bug can be in every line.
 const reportMax = 20
 
-// Verify recounts a trigger's ledger from Since to Decided. If the ledger is kept only from a later instant
-// on, it begins at from. Every instant of the schedule in this span must have exactly one outcome, and
-// nothing else may have one. lines holds all lines of the trigger that reach into the span, in any order.
+// Verify checks the ledger of a trigger from Since to Decided. If the ledger is kept only from a later
+// instant on, it begins at from. Every instant of the schedule in this span must have exactly one outcome,
+// and nothing else may have one. lines holds all lines of the trigger that reach into the span, in any order.
 func Verify(t *store.Trigger, lines []store.Fire, from dag.Micros) []inspect.Violation {
 	d, err := compile(t)
 	if err != nil {
@@ -61,15 +61,15 @@ func (v *audit) events(lines []store.Fire) {
 		ran := !l.Run.IsZero()
 		switch {
 		case l.Key != "" && keys[l.Key]:
-			v.fail(ruleOnce, "event %s has two lines", l.Key)
+			v.fail(ruleOnce, "event %s has two ledger lines", l.Key)
 		case ran && runs[l.Run]:
-			v.fail(ruleOnce, "run %s is in two lines", l.Run)
+			v.fail(ruleOnce, "run %s is in two ledger lines", l.Run)
 		case ran && l.Count != 1, l.Key != "" && l.Count != 1:
-			v.fail(ruleInstant, "the line of %s stands for %d instants, but a line with a run or an event stands for one", clock(l.At), l.Count)
+			v.fail(ruleInstant, "the ledger line of %s covers %d instants, but a line with a run or an event covers one", clock(l.At), l.Count)
 		case !ran && (l.Outcome == store.OutcomeFired || l.Outcome == store.OutcomeLate):
-			v.fail(ruleInstant, "the outcome of %s is %s, and no run is recorded", clock(l.At), l.Outcome)
+			v.fail(ruleInstant, "the outcome of %s is %s, but no run is recorded", clock(l.At), l.Outcome)
 		case ran && (l.Outcome == store.OutcomeSkipped || l.Outcome == store.OutcomeMerged):
-			v.fail(ruleInstant, "the outcome of %s is %s, and run %s is recorded", clock(l.At), l.Outcome, l.Run)
+			v.fail(ruleInstant, "the outcome of %s is %s, but run %s is recorded", clock(l.At), l.Outcome, l.Run)
 		}
 		keys[l.Key], runs[l.Run] = true, true
 		if ran && l.At > v.row.Since {
@@ -77,7 +77,7 @@ func (v *audit) events(lines []store.Fire) {
 		}
 	}
 	if v.Count > 0 && started > v.Count {
-		v.fail(ruleCount, "count is %d, and %d runs were started", v.Count, started)
+		v.fail(ruleCount, "count is %d, but %d runs were started", v.Count, started)
 	}
 }
 
@@ -109,9 +109,9 @@ func (v *audit) instants(lines []store.Fire) {
 		l := &own[i]
 		switch {
 		case l.Last < l.At:
-			v.fail(ruleInstant, "the line of %s ends at %s", clock(l.At), clock(l.Last))
+			v.fail(ruleInstant, "the ledger line of %s ends at %s", clock(l.At), clock(l.Last))
 		case l.At <= done && l.At > v.since:
-			v.fail(ruleOnce, "%s is in two lines", clock(l.At))
+			v.fail(ruleOnce, "%s is in two ledger lines", clock(l.At))
 		case l.Last > v.row.Decided:
 			v.fail(ruleEach, "%s has an outcome, but instants are decided only up to %s", clock(l.Last), clock(v.row.Decided))
 		}
@@ -135,12 +135,12 @@ func (v *audit) line(l *store.Fire) {
 		// The line began under another declaration. So the check is only that this declaration does not have more
 		// instants than the line.
 		if n > l.Count {
-			v.fail(ruleInstant, "the line from %s stands for %d instants, and there are %d after %s alone", clock(l.At), l.Count, n, clock(v.since))
+			v.fail(ruleInstant, "the ledger line from %s covers %d instants, but there are %d after %s alone", clock(l.At), l.Count, n, clock(v.since))
 		}
 	case n != l.Count:
-		v.fail(ruleInstant, "the line from %s to %s stands for %d instants, the schedule has %d there", clock(l.At), clock(l.Last), l.Count, n)
+		v.fail(ruleInstant, "the ledger line from %s to %s covers %d instants, but the schedule has %d there", clock(l.At), clock(l.Last), l.Count, n)
 	case v.declared.next(l.At-1) != l.At || v.last(l.Last) != l.Last:
-		v.fail(ruleInstant, "the line from %s to %s does not begin and end at instants of the schedule", clock(l.At), clock(l.Last))
+		v.fail(ruleInstant, "the ledger line from %s to %s does not begin and end at instants of the schedule", clock(l.At), clock(l.Last))
 	}
 }
 

@@ -38,26 +38,26 @@ func TestVerifyFindsBadHistories(t *testing.T) {
 		{"a hole", ruleEach, "1 instants from 2026-01-01T02:00:00Z", func(_ *store.Trigger, l *[]store.Fire) { (*l)[2] = fired(1); *l = append((*l)[:1], (*l)[2:]...) }},
 		{"nothing at the end", ruleEach, "1 instants from 2026-01-01T06:00:00Z", func(_ *store.Trigger, l *[]store.Fire) { *l = (*l)[:5] }},
 		{"nothing at all", ruleEach, "6 instants", func(_ *store.Trigger, l *[]store.Fire) { *l = nil }},
-		{"twice", ruleOnce, "2026-01-01T03:00:00Z is in two lines", func(_ *store.Trigger, l *[]store.Fire) { *l = append(*l, skipped(3, 3)) }},
-		{"inside of a span", ruleOnce, "2026-01-01T05:00:00Z is in two lines", func(_ *store.Trigger, l *[]store.Fire) { *l = append(*l, fired(5)) }},
-		{"an event twice", ruleOnce, "event e has two lines", func(_ *store.Trigger, l *[]store.Fire) {
+		{"twice", ruleOnce, "2026-01-01T03:00:00Z is in two ledger lines", func(_ *store.Trigger, l *[]store.Fire) { *l = append(*l, skipped(3, 3)) }},
+		{"inside of a span", ruleOnce, "2026-01-01T05:00:00Z is in two ledger lines", func(_ *store.Trigger, l *[]store.Fire) { *l = append(*l, fired(5)) }},
+		{"an event twice", ruleOnce, "event e has two ledger lines", func(_ *store.Trigger, l *[]store.Fire) {
 			again := event
 			again.At, again.Last, again.Run = event.At+1, event.At+1, dag.RunID{2}
 			*l = append(*l, again)
 		}},
-		{"a run twice", ruleOnce, "is in two lines", func(_ *store.Trigger, l *[]store.Fire) { (*l)[1].Run = (*l)[2].Run }},
-		{"at a non-instant", ruleInstant, "stands for 1 instants, the schedule has 0", func(_ *store.Trigger, l *[]store.Fire) {
+		{"a run twice", ruleOnce, "is in two ledger lines", func(_ *store.Trigger, l *[]store.Fire) { (*l)[1].Run = (*l)[2].Run }},
+		{"at a non-instant", ruleInstant, "covers 1 instants, but the schedule has 0", func(_ *store.Trigger, l *[]store.Fire) {
 			f := fired(1)
 			f.At, f.Last, f.Run = f.At+60*second, f.At+60*second, dag.RunID{3}
 			*l = append(*l, f)
 		}},
-		{"a wrong count", ruleInstant, "stands for 3 instants, the schedule has 2", func(_ *store.Trigger, l *[]store.Fire) { (*l)[0].Count = 3 }},
+		{"a wrong count", ruleInstant, "covers 3 instants, but the schedule has 2", func(_ *store.Trigger, l *[]store.Fire) { (*l)[0].Count = 3 }},
 		{"not from instant to instant", ruleInstant, "does not begin and end at instants", func(_ *store.Trigger, l *[]store.Fire) { (*l)[0].At -= 1 }},
 		{"backwards", ruleInstant, "ends at", func(_ *store.Trigger, l *[]store.Fire) { (*l)[0].Last = hourOf(4) - 1 }},
 		{"of the future", ruleEach, "decided only up to", func(_ *store.Trigger, l *[]store.Fire) { *l = append(*l, fired(7)) }},
 		{"fired without a run", ruleInstant, "no run is recorded", func(_ *store.Trigger, l *[]store.Fire) { (*l)[1].Run = dag.RunID{} }},
-		{"skipped with a run", ruleInstant, "is skipped, and run", func(_ *store.Trigger, l *[]store.Fire) { (*l)[1].Outcome = store.OutcomeSkipped }},
-		{"a run for several", ruleInstant, "stands for 2 instants, but a line with a run or an event stands for one", func(_ *store.Trigger, l *[]store.Fire) { (*l)[1].Count = 2 }},
+		{"skipped with a run", ruleInstant, "is skipped, but run", func(_ *store.Trigger, l *[]store.Fire) { (*l)[1].Outcome = store.OutcomeSkipped }},
+		{"a run for several", ruleInstant, "covers 2 instants, but a line with a run or an event covers one", func(_ *store.Trigger, l *[]store.Fire) { (*l)[1].Count = 2 }},
 		{"a wrong next", ruleNext, "its next instant is", func(r *store.Trigger, _ *[]store.Fire) { r.Next = hourOf(8) }},
 		{"no next", ruleNext, "its next instant is", func(r *store.Trigger, _ *[]store.Fire) { r.Next = 0 }},
 		{"paused, and due", ruleNext, "it is paused", func(r *store.Trigger, _ *[]store.Fire) { r.State = store.TriggerPaused }},
@@ -71,7 +71,7 @@ func TestVerifyFindsBadHistories(t *testing.T) {
 			s.Count = 4
 			*l = append(*l, s)
 		}},
-		{"more runs than count", ruleCount, "count is 3, and 5 runs", func(r *store.Trigger, _ *[]store.Fire) {
+		{"more runs than count", ruleCount, "count is 3, but 5 runs", func(r *store.Trigger, _ *[]store.Fire) {
 			*r = declaredAt(t, p, decl(workflow.KindEvery, func(d *workflow.Trigger) { d.Every, d.Count = workflow.Duration(3600e9), 3 }), hourOf(0))
 			r.Decided, r.Next = hourOf(6)+5, hourOf(7)
 		}},

@@ -91,7 +91,7 @@ type folder struct {
 	decl   *workflow.Trigger
 	look   *workflow.FileWatch
 	since  dag.Micros
-	past   dag.Micros // the bound when the watch began: older lines may have been deleted, and files has the later ones
+	past   dag.Micros // the bound when the watch began: older ledger lines may have been deleted, and files holds the later ones
 	sum    digest     // of the declaration
 	busy   bool       // whether a goroutine reads the folder; protected by Watch.mu
 	state  WatchState
@@ -106,7 +106,7 @@ type arrival struct {
 	inode    uint64
 	arrived  dag.Micros
 	since    time.Time // time of its last change
-	done     bool      // delivered, or does not count
+	done     bool      // it was delivered, or need not be delivered
 }
 
 // NewWatch returns a watch. Run starts it.

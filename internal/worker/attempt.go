@@ -217,7 +217,7 @@ func (a *attempt) fork() error {
 // bear starts the process on this thread, within the limits of its tree.
 func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
 	back, err := a.slot.tree.enter()
-	if err != nil { // the resources are booked nevertheless
+	if err != nil { // the limits are not enforced, but the resources stay booked
 		a.capped = false
 		a.w.cfg.Log.Warn("the cpu and memory of an attempt cannot be limited", a.attrs("code", "resources_not_enforced", "err", err)...)
 	}

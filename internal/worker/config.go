@@ -63,7 +63,7 @@ func realPath(dir string) (string, error) {
 
 // Files of a keeper in <data>/work.
 const (
-	keeperFiles   = "keeper." // beginning of all names
+	keeperFiles   = "keeper." // prefix of all names of files of the keeper
 	keeperSocket  = "keeper.sock"
 	keeperLock    = "keeper.lock" // held while the keeper lives; it contains the keeper's pid
 	keeperJournal = "keeper.journal"

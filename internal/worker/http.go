@@ -266,12 +266,12 @@ func (q *Request) outputs(res *http.Response, body []byte) answer {
 	switch q.Answer {
 	case AnswerText:
 		if !utf8.Valid(body) || bytes.IndexByte(body, 0) >= 0 {
-			return fault(CauseOutput, "the answer is no text: fetch it with run, and keep it as an artifact")
+			return fault(CauseOutput, "the answer is not text: fetch it with run, and keep it as an artifact")
 		}
 		values["body"], err = output.Marshal(string(body))
 	case AnswerJSON:
 		if !json.Valid(body) || output.HoldsNUL(body) {
-			return fault(CauseOutput, "the answer is no JSON")
+			return fault(CauseOutput, "the answer is not JSON")
 		}
 		values["body"] = body
 	}

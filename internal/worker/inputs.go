@@ -129,7 +129,7 @@ func (in *Input) put(root, from *os.Root, stop func() bool) error {
 	case err != nil:
 		return noInput(in, "%w", err)
 	case !info.Mode().IsRegular():
-		return noInput(in, "what is there under its name is no regular file: remove it, or give the input another name")
+		return noInput(in, "what exists under its name is not a regular file: remove it, or give the input another name")
 	case info.Size() == in.Size:
 		if sum, err := sumOf(root, name, stop); err == nil && sum == in.SHA256 {
 			return nil

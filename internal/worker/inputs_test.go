@@ -80,7 +80,7 @@ func TestInputsOfAttempts(t *testing.T) {
 	if err := errors.Join(os.Symlink("/etc/passwd", filepath.Join(own, "link")), os.Symlink("/tmp", filepath.Join(own, "out")), os.Mkdir(filepath.Join(own, "dir"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	for to, why := range map[string]string{"link": "no regular file", "dir": "no regular file", "out/x": "escapes", "same/x": "not a directory", "../x": "leads outside"} {
+	for to, why := range map[string]string{"link": "not a regular file", "dir": "not a regular file", "out/x": "escapes", "same/x": "not a directory", "../x": "leads outside"} {
 		want(t, r.run(in("echo never", to)), Failed, CauseInputs, why)
 	}
 	if err := os.WriteFile(filepath.Join(at, "out/a"), []byte("jello\n"), 0o600); err != nil {

@@ -47,7 +47,7 @@ const (
 type keeper struct {
 	data  string
 	work  string        // <data>/work
-	lease time.Duration // bounds one renewal; the present one ends at until
+	lease time.Duration // the length of one renewal; the present one ends at until
 	log   *slog.Logger
 	w     *Worker
 	over  chan struct{} // closed at the end

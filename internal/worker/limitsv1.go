@@ -98,7 +98,8 @@ func legacyParents(controller string) ([]string, error) {
 	return nil, fmt.Errorf("the controller %s is mounted neither as version 2 nor as version 1", controller)
 }
 
-// close removes the empty folders of this life and, if no other life uses them, those above it.
+// close removes the empty cgroups of this process. It also removes their parents, unless another process
+// still uses them.
 func (l *legacy) close() {
 	for _, at := range l.at {
 		removeCgroup(at)

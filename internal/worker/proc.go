@@ -147,8 +147,9 @@ func midExec(pid int) bool {
 	return len(fields) > envEnd && fields[vsize] != "0" && fields[envEnd] == "0"
 }
 
-// ending reports whether pid has given back its memory and is no zombie yet. It runs no code of its own any
-// more, but its files and sockets may still be open. Kernel threads have no memory either, but no group.
+// ending reports whether pid has given back its memory and is not a zombie yet. Such a process runs no code
+// of its own any more, but its files and sockets may still be open. A kernel thread has no memory either. It
+// is recognized by its process group, which is 0.
 func ending(pid int) bool {
 	if group, err := unix.Getpgid(pid); err != nil || group == 0 {
 		return false

@@ -122,7 +122,7 @@ func (d deed) proves(file *os.File) error {
 	case file == nil:
 		return fmt.Errorf("%w: it has sent no proof", errStranger)
 	case d == deed{} || deedOf(file) != d:
-		return fmt.Errorf("%w: it has sent another file than its lock", errStranger)
+		return fmt.Errorf("%w: the file that it has sent is not the lock file of its data folder", errStranger)
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("%w: another process does: %w", errStranger, err)

@@ -20,7 +20,7 @@ type Request struct {
 	Answer   string        // use of the body: AnswerText, AnswerJSON, "" = none
 	Keep     []string      // headers of the answer that become outputs
 	Egress   egress.Rules  // addresses that it may reach
-	SQL      *Query        // instead of an HTTP request; then only Egress counts besides
+	SQL      *Query        // instead of an HTTP request; then no other field than Egress is used
 }
 
 // Query is a statement that the worker executes in a database of PostgreSQL.

@@ -79,7 +79,7 @@ func (l *Link) call(ctx context.Context) (*peer, *welcome, error) {
 	}
 	if errors.Is(err, errVersion) || errors.Is(err, os.ErrDeadlineExceeded) {
 		p.kill()
-	} else { // it was about to end
+	} else { // the found keeper was about to end
 		err = errNobody
 	}
 	_ = conn.Close()

@@ -42,9 +42,9 @@ func (k *keeper) tell(s *stream) {
 	}
 }
 
-// gatherMax is how long an end may wait for others after something was told, if it came within denseMax: then
-// ends are so dense that others are about to come. Those of a chain of tasks, or of tasks that last, are
-// further apart.
+// gatherMax is how long the news of an end may wait for others after something was told. It waits only if it
+// came within denseMax of that, because then others are likely to follow at once. The ends of a chain of
+// tasks, or of tasks that take long, are further apart.
 const (
 	gatherMax = 5 * time.Millisecond
 	denseMax  = 2 * time.Millisecond

@@ -10,15 +10,16 @@ import (
 	"time"
 )
 
-// greeting is the first line that both sides of a connection say. A side that reads another one does not
-// read on: what follows has another meaning. The number rises with every change that is no addition.
+// greeting is the first line that both sides of a connection send. A side that reads a different line does
+// not read on, because what follows has another meaning. Every incompatible change raises the number.
 const greeting = "skein keeper 4\n"
 
 // errVersion says that the other side speaks another version of the protocol.
 var errVersion = errors.New("another version of the keeper's protocol")
 
-// What bounds one message, in bytes: of the worker the files of a workflow version are the largest part of
-// one, of the keeper all ends that wait to be taken, which a worker that comes hears at once.
+// The limits of one message, in bytes. The largest part of a message of the worker is the files of a
+// workflow version. The largest message of the keeper has all ends that wait to be taken: a worker that
+// connects gets them in one message.
 const (
 	orderMax = 64 << 20
 	newsMax  = journalMax
@@ -47,7 +48,7 @@ type order struct {
 	Taken   []ID // ends that need not be kept any more
 	Kill    bool // kill everything, because the worker closes
 	End     bool // end the keeper, because no work is left
-	Release bool // of what the keeper holds the worker wants nothing
+	Release bool // the worker wants none of the attempts that the keeper holds
 	// Base replaces that of the greeting for attempts that begin from now on. A keeper whose welcome has no
 	// Rebases ignores it.
 	Base []string

@@ -55,7 +55,7 @@ type Worker struct {
 }
 
 // New makes a worker over cfg.DataDir and finds out how processes can be contained here. It does not look
-// for what an earlier life left running: that is Reap.
+// for processes that an earlier process of the worker left running: Reap does.
 func New(cfg Config) (*Worker, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err

@@ -96,11 +96,11 @@ func (r *reader) alertTimes(n *node, a *Alert, fail func(key, message, hint stri
 	case deadline.get("after") != nil && d.By == "" && d.After < alertLeast.Microseconds():
 		fail("deadline", "a deadline is at least 1s after its instant", "lengthen it")
 	case (d.After == 0) == (d.By == ""):
-		fail("deadline", "a deadline has after or by", "such as deadline: {after: 2h} or deadline: {by: \"07:30\"}")
+		fail("deadline", "a deadline needs either the key after or the key by", "such as deadline: {after: 2h} or deadline: {by: \"07:30\"}")
 	case d.By != "" && d.From != "":
-		fail("deadline", "from goes with after: by is a time of day", "remove from")
+		fail("deadline", "the key from needs the key after: by is a time of day", "remove from")
 	case d.By == "" && d.Timezone != "":
-		fail("deadline", "timezone goes with by", "remove it")
+		fail("deadline", "the key timezone needs the key by", "remove it")
 	case d.From == "started" && d.For == "start":
 		fail("deadline", "a run that has started cannot be late to start", "remove from, or write for: end")
 	case d.After > alertDue.Microseconds():
@@ -156,7 +156,7 @@ func (r *reader) alertRungs(n *node, fail func(key, message, hint string)) (all 
 		case len(rung.To) == 0 || len(rung.To) > alertToMax:
 			fail("escalate", fmt.Sprintf("a step of an escalation has 1 to %d channels", alertToMax), "name a channel in to")
 		case i > 0 && rung.After <= all[i-1].After:
-			fail("escalate", "the steps of an escalation are in the order of their times, and after counts from the first message", "sort them")
+			fail("escalate", "each step of an escalation must be later than the step before it", "sort the steps by their after, which counts from the first message")
 		}
 		all = append(all, rung)
 	}

@@ -78,7 +78,7 @@ var dateWords = []dateWord{
 			text := string(of.(types.String))
 			t, err := time.Parse(time.DateOnly, text)
 			if err != nil {
-				return nil, fmt.Errorf("%s is no day such as 2027-01-31", quoteShort(text))
+				return nil, fmt.Errorf("%s is not a day such as 2027-01-31", quoteShort(text))
 			}
 			y, m, d := t.Date()
 			at, err := onClock(day{y, m, d, 0}, loc)
@@ -222,7 +222,7 @@ func checkUnit(unit string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is no unit of the calendar: write %s", quoteShort(unit), strings.Join(units, ", "))
+	return fmt.Errorf("%s is not a unit of the calendar: write %s", quoteShort(unit), strings.Join(units, ", "))
 }
 
 // startOf returns the beginning of the hour, day, week (Monday), month, quarter or year of an instant, or of

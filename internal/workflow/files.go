@@ -58,7 +58,7 @@ func readFile(dir fs.FS, name string) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("file %s: %w", name, err)
 	}
-	if !info.Mode().IsRegular() { // it changed under our eyes
+	if !info.Mode().IsRegular() { // the file was replaced between the two calls
 		return File{}, fmt.Errorf("file %s: not a regular file", name)
 	}
 	data, err := io.ReadAll(io.LimitReader(in, FileMax+1))

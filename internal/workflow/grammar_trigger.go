@@ -72,7 +72,7 @@ const clockPattern = `^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$`
 func schedules() []key {
 	clock := pattern(`a time of day such as "06:00"`, clockPattern)
 	at := key{name: "at", must: true, doc: "Time of day, or a list of them.", shape: oneOrMore(clock, "a time of day or a list of them", "a list of times")}
-	times := func(is string, long *shape) *shape { // short: the times alone
+	times := func(is string, long *shape) *shape { // clock and the list are the short forms; long is a mapping
 		return forms("a time of day, a list of them, or "+is, clock, &shape{kind: listShape, is: "a list of times", item: clock, least: 1}, long)
 	}
 	weekday := named("a weekday such as mon, or 0 to 7", weekdays, 0, 7)

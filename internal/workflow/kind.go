@@ -82,8 +82,8 @@ func (w *Workflow) input(t *Task, from *values) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// evaluated is a value with the expressions in its texts evaluated. A text that is one expression becomes the
-// value of that, any other stays a text.
+// evaluated is a value with the expressions in its texts evaluated. A text that consists of one expression
+// becomes the value of this expression; any other text stays a text.
 func (w *Workflow) evaluated(v any, in scope, from *values) (any, error) {
 	var err error
 	switch v := v.(type) {

@@ -121,7 +121,7 @@ func (w *Workflow) Until(task int, in Inputs) (time.Time, error) {
 func parseUntil(text string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, strings.TrimSpace(text))
 	if err != nil || at.Year() < 1970 || at.Year() > 9999 {
-		return at, fmt.Errorf("%s is no instant such as 2027-01-01T06:00:00Z", quoteShort(text))
+		return at, fmt.Errorf("%s is not an instant such as 2027-01-01T06:00:00Z", quoteShort(text))
 	}
 	return at, nil
 }

@@ -13,9 +13,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// A task may be made of tasks that an expression gives when it runs: what a task before it has found out, or
-// what a handler that plans has decided. They are written in the grammar of this package, and are a workflow
-// of their own, which the task calls.
+// A task may consist of tasks that an expression gives at run time, for example from the output of an earlier
+// task or of a handler that plans. These tasks are written in the grammar of this package. They form a
+// workflow of their own, which the task calls.
 
 // Made is a task that consists of tasks made at run time.
 type Made struct {
@@ -56,8 +56,8 @@ func headOf(n *node) map[string]any {
 	return head
 }
 
-// headClass writes the resource class of the defaults in numbers: tasks that are made later take what the
-// version takes.
+// headClass replaces the resource class of the defaults by its numbers, so that tasks that are made later
+// take as much as those of the version, even if the class has changed since.
 func (r *reader) headClass(d *Defaults) {
 	given, ok := r.head["defaults"].(map[string]any)
 	if !ok || len(r.named) == 0 || d.Resources == nil {
@@ -148,7 +148,7 @@ func madeTasks(raw json.RawMessage) (all []madeTask, err error) {
 	if err := json.Unmarshal(raw, &list); err != nil {
 		dec := json.NewDecoder(bytes.NewReader(raw)) // in the order of the input
 		if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-			return nil, fmt.Errorf("tasks: %.60s is no list of tasks, and no mapping of tasks by name", raw)
+			return nil, fmt.Errorf("tasks: %.60s is neither a list of tasks nor a mapping of tasks by name", raw)
 		}
 		for dec.More() {
 			key, err := dec.Token()

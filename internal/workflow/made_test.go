@@ -79,7 +79,7 @@ func TestMadeTasks(t *testing.T) {
 		many[i] = fmt.Sprintf(`{"name":"t%d","run":"true"}`, i)
 	}
 	for todo, want := range map[string]string{
-		`7`:                                "tasks: 7 is no list of tasks, and no mapping of tasks by name",
+		`7`:                                "tasks: 7 is neither a list of tasks nor a mapping of tasks by name",
 		`[{"run":"true"}]`:                 "tasks[0] has no name",
 		`[{"name":7,"run":"true"}]`:        "tasks[0] has no name",
 		`[{"name":"a.b","run":"x"}]`:       "tasks",

@@ -294,7 +294,7 @@ func (r *reader) files(n *node) {
 		for _, name := range names {
 			info, err := fs.Stat(r.opt.Dir, name)
 			if err != nil {
-				continue // it went away just now; collecting will tell
+				continue // the file was removed in the meantime; collecting the files reports that
 			}
 			if total += info.Size(); info.Size() > FileMax {
 				r.failNode(g, "files", fmt.Sprintf("the file %s is larger than %s", name, sizeText(FileMax)), "leave it where it is and give its path as a parameter")

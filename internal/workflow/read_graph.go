@@ -168,7 +168,7 @@ func (r *reader) graphFault(f *dag.GraphError, tasks *node, at map[string]int) {
 		if near := suggest.Nearest(f.Other, maps.Keys(at)); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		if f.Other != "" { // an item that is no text was refused already
+		if f.Other != "" { // an item that is not text was refused already
 			r.failNode(needNode(k, v, f.Other, 1), key, f.Error(), hint)
 		}
 	case dag.SelfLoop:

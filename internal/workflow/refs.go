@@ -59,7 +59,7 @@ type ref struct {
 	has  bool // has(…): only whether it exists
 }
 
-// id is the variable for the ref in the compiled program. It is no name that an author could write.
+// id is the variable for the ref in the compiled program. It is not a name that an author could write.
 func (r ref) id() string {
 	return fmt.Sprintf("@%d/%s/%s/%t", r.kind, r.task, r.key, r.has)
 }

@@ -35,7 +35,7 @@ type shape struct {
 	choose []string // for an object: exactly one of these keys must be present
 	forms  []*shape
 	least  int               // for a list: the least number of items
-	empty  string            // of a list: what would be right if it has none; "": what is
+	empty  string            // for a list: the hint if it has no items; "": is
 	means  map[string]string // for words: the word that another one may have meant
 }
 

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A splitter of one's own is a kind whose handler makes the tasks of a run. A workflow that names one has
-// no tasks in its file, but two in its graph: split, which a worker that has registered the kind does, and
-// work, which is made of what that leaves behind.
+// A custom splitter is a kind whose handler makes the tasks of a run. A workflow that names one has no tasks
+// in its file, but two in its graph: split, which a worker that has registered the kind executes, and work,
+// which consists of the tasks that split has given as its output.
 
 // The names of the tasks of a workflow with a splitter, and of the output that passes the tasks on.
 const (
@@ -43,7 +43,7 @@ func (r *reader) split(n *node) *node {
 	s := n.get("splitter")
 	if tasks := n.get("tasks"); tasks != nil {
 		i := slices.Index(n.vals, tasks)
-		r.failNode(n.keys[i], "tasks", fmt.Sprintf("the splitter %s makes the tasks, and there are tasks, too", quoteShort(kindOf(s))), "remove the splitter or the tasks; what a task finds out can be made of tasks, too: tasks: ${{ tasks.NAME.outputs.tasks }}")
+		r.failNode(n.keys[i], "tasks", fmt.Sprintf("the splitter %s makes the tasks, and there are tasks, too", quoteShort(kindOf(s))), "remove the splitter or the tasks; a task can also list further tasks in its outputs: tasks: ${{ tasks.NAME.outputs.tasks }}")
 		return tasks
 	}
 	at := func(text string) *node { return &node{kind: scalarNode, text: text, line: s.line, col: s.col} }

@@ -84,7 +84,7 @@ func (s *source) mergeList(into *node, c chunk) {
 	list := &node{kind: listNode, line: int32(c.items[0].line), col: int32(indentOf(s.lineText(c.items[0].line)) + 1)}
 	for _, item := range c.items {
 		n := s.parseChunk(item)
-		if n == nil || s.full() { // it has been said
+		if n == nil || s.full() { // the fault was already reported
 			continue
 		}
 		list.vals = append(list.vals, n.vals...)
@@ -123,7 +123,7 @@ func (s *source) parseChunk(c chunk) *node {
 
 // parseYAML parses one piece by the rules of YAML.
 func (s *source) parseYAML(c chunk) (n *node) {
-	defer func() { // the parser is someone else's, and the text is anyone's
+	defer func() { // a foreign parser may panic on text of unknown origin
 		if p := recover(); p != nil {
 			s.fail(c.line, 1, "", "this part of the file is not valid YAML", "")
 			n = nil

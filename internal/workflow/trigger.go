@@ -39,8 +39,8 @@ const (
 	KindAbsent   = "absent"
 )
 
-// Trigger is one checked entry of triggers, with its defaults filled in. Its JSON is what
-// a store keeps: nothing else is needed to evaluate it, no file and no version.
+// Trigger is one checked entry of triggers, with its defaults filled in. A store keeps its JSON, which is all
+// that is needed to evaluate the trigger, without the file or the version.
 type Trigger struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`

@@ -216,7 +216,7 @@ func outOfRange(err error) bool {
 // inYears returns an error for an instant outside of the years of schedules.
 func inYears(at time.Time) error {
 	if at.Year() < 1970 || at.Year() > 2199 {
-		return fmt.Errorf("lies in the year %d; schedules know 1970 to 2199", at.Year())
+		return fmt.Errorf("is in the year %d; schedules support 1970 to 2199", at.Year())
 	}
 	return nil
 }

@@ -290,11 +290,11 @@ func TestCalendars(t *testing.T) {
 	}
 	for want, opt := range map[string]Options{
 		`5:26: there is no calendar file "cal/holidays.ics" beside the workflow file`: {ReadFile: ReadFrom(nil)},
-		"did you mean day.txt?":                                                            {Dir: fstest.MapFS{"cal/holidays.ics": {Data: []byte(holidays)}, "day.txt": {}}},
-		`5:26: the calendar file "cal/holidays.ics" is damaged: `:                          {ReadFile: func(string) ([]byte, error) { return []byte("rubbish"), nil }},
-		`5:44: the calendar file "./days.txt" is damaged: "2027-02-30", line 2: is no day`: {Dir: fstest.MapFS{"cal/holidays.ics": {Data: []byte(holidays)}, "days.txt": {Data: []byte("12-24\n2027-02-30\n")}}},
-		`5:26: the calendar file "cal/holidays.ics" is larger than 256.0 KiB`:              {ReadFile: func(string) ([]byte, error) { return make([]byte, calendarBytesMax+1), nil }},
-		`5:26: the calendar file "cal/holidays.ics" cannot be read: broken`:                {ReadFile: func(string) ([]byte, error) { return nil, fmt.Errorf("broken") }},
+		"did you mean day.txt?":                                                               {Dir: fstest.MapFS{"cal/holidays.ics": {Data: []byte(holidays)}, "day.txt": {}}},
+		`5:26: the calendar file "cal/holidays.ics" is damaged: `:                             {ReadFile: func(string) ([]byte, error) { return []byte("rubbish"), nil }},
+		`5:44: the calendar file "./days.txt" is damaged: "2027-02-30", line 2: is not a day`: {Dir: fstest.MapFS{"cal/holidays.ics": {Data: []byte(holidays)}, "days.txt": {Data: []byte("12-24\n2027-02-30\n")}}},
+		`5:26: the calendar file "cal/holidays.ics" is larger than 256.0 KiB`:                 {ReadFile: func(string) ([]byte, error) { return make([]byte, calendarBytesMax+1), nil }},
+		`5:26: the calendar file "cal/holidays.ics" cannot be read: broken`:                   {ReadFile: func(string) ([]byte, error) { return nil, fmt.Errorf("broken") }},
 	} {
 		opt.File = "f.yaml"
 		_, errs := Parse([]byte(src), opt)

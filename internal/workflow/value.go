@@ -14,8 +14,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// celValue makes a CEL value of JSON. A number is an int if it is written as one, so a
-// float must be written as 3.0; what CheckParams and the worker give is.
+// celValue makes a CEL value of JSON. A number is an int if it is written as one, so a float must be written
+// as 3.0. CheckParams and the worker write floats so.
 func celValue(raw json.RawMessage) celref.Val {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -191,7 +191,7 @@ func native(v celref.Val, depth int) (any, error) {
 
 func floatNumber(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, fmt.Errorf("the result %v is no number", f)
+		return nil, fmt.Errorf("the result %v is not a number", f)
 	}
 	if a := math.Abs(f); a == 0 || a >= 1e-6 && a < 1e21 {
 		return json.Number(strconv.FormatFloat(f, 'f', -1, 64)), nil

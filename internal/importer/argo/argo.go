@@ -45,7 +45,7 @@ func Convert(src []byte, opt Options) (*importer.Result, error) {
 				return nil, err
 			}
 		default:
-			c.DropDocument(d.Value, "kind "+importer.Clip(kind, 40)+" is no workflow", "a Workflow, WorkflowTemplate or CronWorkflow is imported")
+			c.DropDocument(d.Value, "kind "+importer.Clip(kind, 40)+" is not a workflow", "a Workflow, WorkflowTemplate or CronWorkflow is imported")
 		}
 	}
 	return c.Close(), nil
@@ -180,7 +180,7 @@ func (d *sheet) spec(v *workflow.Value) {
 		if n, ok := importer.Int(v); ok && n > 0 {
 			d.Settings.Add("timeout", importer.Seconds(n))
 		} else {
-			d.Drop(v, "activeDeadlineSeconds: it is no number", "write timeout: 10m")
+			d.Drop(v, "activeDeadlineSeconds: it is not a number", "write timeout: 10m")
 		}
 	}
 	d.paused(f.Take("suspend"))

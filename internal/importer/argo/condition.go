@@ -116,7 +116,7 @@ func (s *scope) when(text string) (string, error) {
 			return strings.Join(parts, " "+sign+" "), nil
 		}
 	}
-	fail := fmt.Errorf("when: %s is no simple comparison; write the if by hand", strconv.Quote(importer.Clip(whole, 60)))
+	fail := fmt.Errorf("when: %s is not a simple comparison; write the if by hand", strconv.Quote(importer.Clip(whole, 60)))
 	m := comparison.FindStringSubmatch(whole)
 	if m == nil || strings.ContainsAny(reference.ReplaceAllString(whole, ""), "()~?+") {
 		return "", fail

@@ -345,7 +345,7 @@ func (d *sheet) backoff(m *importer.Map, v *workflow.Value) {
 		if n, err := strconv.ParseFloat(at.Str(), 64); err == nil && n >= 1 && n <= 100 {
 			m.Add("backoff", importer.Raw(fmt.Sprintf("%g", n)))
 		} else {
-			d.Drop(at, "backoff.factor: it is no number from 1 to 100", "write backoff: 2")
+			d.Drop(at, "backoff.factor: it is not a number from 1 to 100", "write backoff: 2")
 		}
 	}
 	if most, ok := read("cap"); ok {

@@ -32,7 +32,7 @@ func (d *sheet) suspended(c call, f *importer.Fields) *node {
 	} else if length, ok := duration(v); ok {
 		t.Wait = length
 	} else {
-		t.Drop("suspend: "+strconv.Quote(importer.Clip(v.Str(), 40))+" is no duration that stands in the file", "write wait: 10m")
+		t.Drop("suspend: "+strconv.Quote(importer.Clip(v.Str(), 40))+" is not a duration that stands in the file", "write wait: 10m")
 	}
 	b.Rest(reasons(), d.drop("suspend."))
 	if v := f.Take("outputs"); v != nil {

@@ -35,7 +35,7 @@ func (d *sheet) synchronize(v *workflow.Value) {
 			err = importer.CheckSettings(settings, d.Params)
 		}
 		if err != nil || len(locks) == locksMax || strings.Contains(text, "run.") {
-			d.Drop(m, "synchronization: the mutex "+importer.Clip(m.Get("name").Str(), 60)+" is no name that a lock may have", "write locks: [NAME]")
+			d.Drop(m, "synchronization: the mutex "+importer.Clip(m.Get("name").Str(), 60)+" is not a name that a lock may have", "write locks: [NAME]")
 			continue
 		}
 		locks = append(locks, text)

@@ -97,7 +97,7 @@ func (s *spec) item(text string, at int) (item, *fault) {
 	if stepped {
 		n, ok := number(stepText)
 		if !ok || n == 0 {
-			return it, s.wrong(at+len(body)+1, quote(stepText)+" is no step", fmt.Sprintf("write a number from 1 to %d after the /", s.high))
+			return it, s.wrong(at+len(body)+1, quote(stepText)+" is not a step", fmt.Sprintf("write a number from 1 to %d after the /", s.high))
 		}
 		it.step = n
 	}
@@ -132,7 +132,7 @@ func (s *spec) value(text string, at int) (int, *fault) {
 		case lower == name:
 			return s.low + i, nil
 		case len(lower) > len(name) && isWord(lower) && strings.HasPrefix(longName(name), lower[:min(len(lower), len(longName(name)))]):
-			return 0, s.wrong(at, quote(text)+" is no name that cron knows", "write "+name)
+			return 0, s.wrong(at, quote(text)+" is not a name that cron knows", "write "+name)
 		}
 	}
 	n, ok := number(text)
@@ -149,7 +149,7 @@ func (s *spec) value(text string, at int) (int, *fault) {
 		case strings.HasPrefix(text, "*"):
 			hint = "write * or */N"
 		}
-		return 0, s.wrong(at, quote(text)+" is no value", hint)
+		return 0, s.wrong(at, quote(text)+" is not a value", hint)
 	}
 	if n < s.low || n > s.high {
 		return 0, s.wrong(at, fmt.Sprintf("%s is out of range", importer.Clip(text, 20)), fmt.Sprintf("write a value from %d to %d", s.low, s.high))

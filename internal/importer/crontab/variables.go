@@ -81,7 +81,7 @@ func (c *converter) judge(v *variable) (o importer.Outcome, note string, keep bo
 			return importer.Converted, "the lines below are in " + c.opt.Zone + " again", true
 		}
 		if _, err := cron.LoadZone(zone); err != nil || strings.ContainsAny(zone, " ,.") {
-			return importer.Dropped, quote(v.value) + " is no time zone, so the lines below are dropped too; write a name such as CRON_TZ=Europe/Berlin", true
+			return importer.Dropped, quote(v.value) + " is not a time zone, so the lines below are dropped too; write a name such as CRON_TZ=Europe/Berlin", true
 		}
 		return importer.Converted, "the time zone of the lines below", true
 	case "TZ":
@@ -91,7 +91,7 @@ func (c *converter) judge(v *variable) (o importer.Outcome, note string, keep bo
 	case "RANDOM_DELAY":
 		n, ok := number(strings.TrimSpace(v.value))
 		if !ok || n > randomDelayMax {
-			return importer.Dropped, "it is no number of minutes from 0 to 1440, so cron ignores it", true
+			return importer.Dropped, "it is not a number of minutes from 0 to 1440, so cron ignores it", true
 		}
 		if n == 0 {
 			return importer.Converted, "no delay", true
@@ -106,7 +106,7 @@ func (c *converter) judge(v *variable) (o importer.Outcome, note string, keep bo
 		return importer.Converted, "what runs the commands below", true
 	case "HOME":
 		if !strings.HasPrefix(v.value, "/") || !importer.PrintableText(v.value) {
-			return importer.Dropped, "it is no absolute path", false
+			return importer.Dropped, "it is not an absolute path", false
 		}
 		return importer.Converted, "the folder in which the commands below begin", true
 	}

@@ -55,7 +55,7 @@ func (c *converter) zone() (string, *fault) {
 	}
 	zone := strings.TrimPrefix(v.value, ":")
 	if _, err := cron.LoadZone(zone); err != nil || strings.ContainsAny(zone, " ,.") {
-		return "", &fault{0, fmt.Sprintf("CRON_TZ of line %d is no time zone, so it is unclear when the line runs", v.line), "correct CRON_TZ, such as CRON_TZ=Europe/Berlin"}
+		return "", &fault{0, fmt.Sprintf("CRON_TZ of line %d is not a time zone, so it is unclear when the line runs", v.line), "correct CRON_TZ, such as CRON_TZ=Europe/Berlin"}
 	}
 	return zone, nil
 }
