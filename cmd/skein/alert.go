@@ -210,7 +210,7 @@ func channelAt(arg string) (namespace, name string, err error) {
 		namespace, name = "default", arg
 	}
 	if namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", usage("%q is no channel: want NAMESPACE/NAME", arg)
+		return "", "", usage("%q is not a channel: want NAMESPACE/NAME", arg)
 	}
 	return namespace, name, nil
 }

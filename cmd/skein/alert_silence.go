@@ -18,14 +18,14 @@ func alertSilenceCmd(c *cli) *cobra.Command {
 	var everything bool
 	cmd := &cobra.Command{
 		Use: "silence", Short: "Keep new alerts back for a time", Args: cobra.NoArgs,
-		Long: `Keeps new alerts back for a time: they are recorded and shown, and no channel is notified. When the silence ends, the channels are
-notified of those that are still open and not acknowledged. The end of an alert that opened earlier is told at once.`,
+		Long: `Silences new alerts for a time: they are recorded and shown, but no channel is notified. When the silence ends, the channels are
+notified of those that are still open and not acknowledged. The end of an alert that opened before the silence is sent at once.`,
 		Example: "  skein alert silence --workflow shop/orders --for 2h --reason \"the warehouse moves\"\n" +
 			"  skein alert silence --namespace shop --for 30m --reason maintenance",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, _ []string) error {
 			d, err := workflow.ParseDuration(length)
 			if err != nil || d < workflow.Duration(time.Second) {
-				return usage("--for %q is no duration of a second or more, such as 2h", length)
+				return usage("--for %q is not a duration of a second or more, such as 2h", length)
 			}
 			r.Seconds = int64(time.Duration(d) / time.Second)
 			ns := namespace
@@ -120,7 +120,7 @@ func alertSilencesCmd(c *cli) *cobra.Command {
 func alertUnsilenceCmd(c *cli) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
-		Use: "unsilence SILENCE", Short: "End a silence early; what is still open is told within a minute",
+		Use: "unsilence SILENCE", Short: "End a silence early; channels are notified within a minute of alerts that are still open",
 		Example: "  skein alert unsilence 0199a1b2-0000-7000-8000-000000000000",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -138,7 +138,7 @@ func alertUnsilenceCmd(c *cli) *cobra.Command {
 				}
 				return one(c, is, is.ID, func() error { return silenceTable(c, []api.Silence{is}) })
 			}
-			return usage("%q is no silence that is not over: see skein alert silences", args[0])
+			return usage("%q is not a silence that is in force: see skein alert silences", args[0])
 		})),
 	}
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the namespace of the silence, if you may read only one")

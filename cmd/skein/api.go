@@ -20,8 +20,9 @@ func (c *cli) apiCmd() *cobra.Command {
 	var headers []string
 	cmd := &cobra.Command{
 		Use: "api METHOD PATH", Short: "Send a request to the REST API",
-		Long: `Sends a request to the REST API of the server that every command talks to, with the same token, and prints the answer. It needs no
-address and no token of a node that your user runs here, as curl does. PATH is below /api/v1. A stream is printed as it arrives. A refusal is told, and ends the command, as by every other command.`,
+		Long: `Sends a request to the REST API of the server that every command talks to, with the same token, and prints the answer. Unlike curl, it finds the
+address and the token of a node that your user runs here by itself. PATH is below /api/v1. A stream is printed as it arrives. If the server
+refuses the request, the command shows the reason and fails.`,
 		Example: `  skein api GET '/runs?limit=5'
   skein api POST /runs --data '{"workflow": "hello"}'
   skein api POST /runs/RUN:stop

@@ -74,7 +74,7 @@ func (c *cli) taskArtifactsGetCmd() *cobra.Command {
 	return cmd
 }
 
-// copyChecked copies an artifact and compares what came with its sum.
+// copyChecked copies an artifact and compares the received bytes with its SHA-256.
 func copyChecked(to io.Writer, a *skein.Artifact, name string) error {
 	sum := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(to, sum), a); err != nil {
@@ -86,7 +86,7 @@ func copyChecked(to io.Writer, a *skein.Artifact, name string) error {
 	return nil
 }
 
-// saveArtifact writes a file only if all of it came.
+// saveArtifact writes a file only after the artifact was received completely.
 func saveArtifact(path string, a *skein.Artifact, name string) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".skein-artifact-*")
 	if err != nil {

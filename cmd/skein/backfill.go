@@ -103,7 +103,7 @@ func findBackfill(ctx context.Context, s *session, ref string) (int64, error) {
 	if !named {
 		id, err := strconv.ParseInt(ref, 10, 64)
 		if err != nil || id < 1 {
-			return 0, usage("%q is no backfill: want an id, or WORKFLOW@latest", ref)
+			return 0, usage("%q is not a backfill: want an id, or WORKFLOW@latest", ref)
 		}
 		return id, nil
 	}

@@ -80,12 +80,12 @@ func (f *backfillFlags) request(workflow string) (api.BackfillRequest, error) {
 	case "desc", "descending":
 		req.Order = "descending"
 	default:
-		return req, usage("--order %s: there are asc, desc", f.order)
+		return req, usage("--order %s: want asc or desc", f.order)
 	}
 	switch req.Only = strings.ReplaceAll(f.only, "-", "_"); req.Only {
 	case "", "all", "failed", "missing", "failed_or_missing":
 	default:
-		return req, usage("--only %s: there are failed, missing, failed-or-missing", f.only)
+		return req, usage("--only %s: want failed, missing or failed-or-missing", f.only)
 	}
 	ranged, listed := f.from != "" || f.to != "", len(f.at) > 0 || f.file != ""
 	switch {
@@ -153,7 +153,7 @@ func instantFile(path string, when moments) ([]api.Time, error) {
 		}
 		t, err := when.from("", line)
 		if err != nil {
-			return nil, hint(&said{errInvalid, fmt.Sprintf("%s:%d:1: %q is no instant", path, n, line)}, "write 2027-03-28T02:30:00Z, or a date such as 2027-03-28")
+			return nil, hint(&said{errInvalid, fmt.Sprintf("%s:%d:1: %q is not an instant", path, n, line)}, "write 2027-03-28T02:30:00Z, or a date such as 2027-03-28")
 		}
 		if all = append(all, api.Time{Time: t}); len(all) > listedMax {
 			return nil, hint(&said{errInvalid, fmt.Sprintf("%s has more than %d instants", path, listedMax)}, "make several backfills")

@@ -85,7 +85,7 @@ func TestBadSettings(t *testing.T) {
 	for content, says := range map[string]string{
 		"slots: 0\n": "slots", "slotz: 4\n": "slotz", "[1]\n": "config.yaml", "\x00": "config.yaml", "slots: {a: 1}\n": "slots",
 		"lisen: 127.0.0.1:0\n": "there is no such setting; did you mean listen?", "whatever: 1\n": "there is no such setting; there are data, db,",
-		"- slots\n": "config.yaml: the file is no list of settings; write each setting in a line of its own", "slots: [1\n": "config.yaml: line 1: did not find",
+		"- slots\n": "config.yaml: the file is not a list of settings; write each setting in a line of its own", "slots: [1\n": "config.yaml: line 1: did not find",
 		"a: &a [*a]\n": "config.yaml",
 	} {
 		path := w.write("config.yaml", content)

@@ -61,7 +61,7 @@ the listener of a whole node, with a token, in turn with a route that does nothi
 func (c *cli) bench(ctx context.Context, f benchFlags) error {
 	switch {
 	case f.store != "sqlite" && f.store != "postgres":
-		return usage("--store %s: there are sqlite and postgres", f.store)
+		return usage("--store %s: want sqlite or postgres", f.store)
 	case f.store == "postgres" && c.cfg.Postgres == "":
 		return hint(usage("--store postgres: no database is named"), "name one: --db postgres://user@host:5432/database (or SKEIN_DB, or db in the config file)")
 	}
@@ -117,8 +117,8 @@ func (c *cli) benchShape(ctx context.Context, shape bench.Shape, f benchFlags) (
 	return r, err
 }
 
-// benchPlace makes an empty folder, and an empty database there or in a schema of its own, for as long as f
-// takes, however it ends.
+// benchPlace makes an empty folder, and an empty database in it or in a schema of its own, and calls measure
+// with them. It removes both when measure ends, also after an error.
 func (c *cli) benchPlace(ctx context.Context, f benchFlags, measure func(dir string, at bench.Place) error) (err error) {
 	dir, remove, err := bench.Folder(c.cfg.Data)
 	if err != nil {

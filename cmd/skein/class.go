@@ -63,7 +63,7 @@ func (c *cli) classSetCmd() *cobra.Command {
 	var cpu, memory string
 	cmd := &cobra.Command{
 		Use: "set CLASS", Short: "Make a resource class, or change it",
-		Long: `Makes a resource class, for the whole cluster, or gives one other numbers; what is not given it does not take. Tasks name it by
+		Long: `Makes a resource class, for the whole cluster, or changes its numbers; a resource without a flag is not part of the class. Tasks name it by
 resources: CLASS. Workflows keep the numbers that it had when they were applied: apply them again after a change.
 CPU is in cores, such as 2 or 0.5, or thousandths of one, such as 500m.`,
 		Example: "  skein class set heavy --cpu 4 --memory 16Gi\n  skein class set small --cpu 100m",

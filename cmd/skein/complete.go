@@ -54,7 +54,7 @@ func (c *cli) completions(cmd *cobra.Command) {
 		values["state"] = runStates
 	}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		// The error says that there is a function already: a flag that is shared has just one.
+		// An error only says that the flag has a function already: commands share some flags.
 		switch words, ok := values[f.Name]; {
 		case ok:
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))

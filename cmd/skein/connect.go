@@ -38,7 +38,7 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 		opts = append(opts, skein.WithToken(c.cfg.APIToken))
 	} else if ok {
 		opts = append(opts, skein.WithSession(is.Header()))
-	} else if !app.RecordedToken(url) { // else the client finds the token by itself, and does so again after a restart of the node
+	} else if !app.RecordedToken(url) { // a recorded token is found by the client itself, also after a restart of the node
 		if token, err := app.LocalToken(c.cfg.Data, url); err == nil {
 			opts = append(opts, skein.WithToken(token))
 		}
@@ -190,7 +190,7 @@ func (c *cli) forReading(ctx context.Context) (*session, error) {
 	return &session{Client: k, observing: true, close: func() { k.Close(); _ = o.Close() }}, nil
 }
 
-// connectTries bounds the number of looks at a data folder that changes hands meanwhile.
+// connectTries bounds the tries to connect while one process after the other takes over the data folder.
 const connectTries = 20
 
 // forWriting connects to a server, or starts a node in this process, which other commands find by the data

@@ -36,7 +36,7 @@ func connectionAt(arg string) (namespace, name string, err error) {
 		namespace, name = "default", arg
 	}
 	if namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", usage("%q is no connection: want NAMESPACE/NAME", arg)
+		return "", "", usage("%q is not a connection: want NAMESPACE/NAME", arg)
 	}
 	return namespace, name, nil
 }
@@ -50,7 +50,7 @@ type connectionFlags struct {
 }
 
 func (f *connectionFlags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.url, "url", "", "http: the begin of the address of every request")
+	set.StringVar(&f.url, "url", "", "http: the beginning of the address of every request")
 	set.StringVar(&f.token, "token-secret", "", "http: secret with the token of the header Authorization: Bearer")
 	set.StringArrayVar(&f.headers, "header", nil, "http: a header of every request, as NAME=VALUE")
 	set.StringArrayVar(&f.headerSecrets, "header-secret", nil, "http: a header whose value is a secret, as NAME=SECRET")

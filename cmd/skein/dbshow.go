@@ -25,7 +25,7 @@ Rows that cannot be decoded are named under "damage"; the rest is shown all the 
 			defer stop()
 			id, err := dag.ParseRunID(args[0])
 			if err != nil {
-				return usage("%q is no id of a run: %v", args[0], err)
+				return usage("%q is not a run id: %v", args[0], err)
 			}
 			rows, err := dbadmin.ShowRun(ctx, c.cfg, id)
 			if errors.Is(err, errkind.ErrNotFound) {

@@ -192,8 +192,8 @@ func (d *definition) apply(ctx context.Context, s *session) (api.Applied, error)
 	return a, err
 }
 
-// splitDocuments divides a YAML stream. A line that begins with --- is always the begin of a document: inside
-// a text it would be indented.
+// splitDocuments divides a YAML stream. A line that begins with --- always begins a document: inside a text
+// it would be indented.
 func splitDocuments(src []byte) [][]byte {
 	var all [][]byte
 	var doc []byte

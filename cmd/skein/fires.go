@@ -76,7 +76,7 @@ func (c *cli) ledger(ctx context.Context, s *session, args []string, f *fireQuer
 		return nil, usage("--limit %d: want 0 or more", f.limit)
 	}
 	if f.outcome != "" && !slices.Contains(outcomes, f.outcome) {
-		return nil, usage("--outcome %s: there are %s", f.outcome, strings.Join(outcomes, ", "))
+		return nil, usage("--outcome %s: want one of %s", f.outcome, strings.Join(outcomes, ", "))
 	}
 	if f.all {
 		f.limit = 0

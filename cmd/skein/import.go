@@ -158,7 +158,7 @@ func importOptions(path string, f importFlags) (opt crontab.Options, err error) 
 		known = known || f.format == name
 	}
 	if !known {
-		return opt, usage("--format %s: there are %s", f.format, strings.Join(crontab.Formats(), ", "))
+		return opt, usage("--format %s: want one of %s", f.format, strings.Join(crontab.Formats(), ", "))
 	}
 	opt = crontab.Options{Path: path, Format: crontab.Format(f.format), Zone: f.timezone, Namespace: f.namespace, IsUser: isUser}
 	if path != "-" {
@@ -198,7 +198,7 @@ func localZone() string {
 	return "UTC"
 }
 
-// readImport reads a file, "-" is stdin, no further than it may be long.
+// readImport reads a file, "-" is stdin. It stops at the largest length that an import accepts.
 func readImport(path, what string, most int64) ([]byte, error) {
 	in := os.Stdin
 	if path != "-" {
@@ -307,8 +307,8 @@ func (c *cli) wouldApply(ctx context.Context, i *imported, f importFlags) error 
 	return nil
 }
 
-// showImported writes the result. For people it is the workflows on stdout and the report on
-// stderr, or with --out and --apply, where nothing else is to be seen, the report on stdout.
+// showImported writes the result. For people it prints the workflows on stdout and the report on stderr. With
+// --out and --apply it prints only the report, on stdout.
 func (c *cli) showImported(i *imported, f importFlags) error {
 	switch c.format {
 	case "table":

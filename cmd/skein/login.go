@@ -159,7 +159,7 @@ func credentialOf(ctx context.Context, c *cli, server string, f loginFlags) (b a
 		b.Token, err = ask("Token: ")
 	case f.code:
 		b.Code, err = ask("Code: ")
-		if _, code, whole := strings.Cut(b.Code, "#code="); whole { // the address of skein open
+		if _, code, whole := strings.Cut(b.Code, "#code="); whole { // a whole address, as the command skein open prints it
 			b.Code = code
 		}
 	default:

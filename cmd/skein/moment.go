@@ -26,7 +26,7 @@ func momentsIn(zone string) (moments, error) {
 	return moments{now: time.Now(), zone: loc}, nil
 }
 
-// from reads the begin of a range; a date means its first moment. The text "" is no bound.
+// from reads the beginning of a range; a date means its first moment. The text "" means no bound.
 func (m moments) from(flag, text string) (time.Time, error) { return m.read(flag, text, false) }
 
 // until reads the end of something; a date is its last moment, so that the day is part of it.

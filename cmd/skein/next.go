@@ -95,10 +95,10 @@ func (c *cli) nextOfCron(f *nextFlags) error {
 	opt := cron.Options{Zone: f.zone, Seed: f.seed}
 	var err error
 	if opt.Gap, err = cron.ParseGap(f.gap); err != nil {
-		return usage("--dst-gap %s: there are run_after, skip, run_before", f.gap)
+		return usage("--dst-gap %s: want run_after, skip or run_before", f.gap)
 	}
 	if opt.Repeat, err = cron.ParseRepeat(f.repeat); err != nil {
-		return usage("--dst-repeat %s: there are once, second, both", f.repeat)
+		return usage("--dst-repeat %s: want once, second or both", f.repeat)
 	}
 	schedule, err := cron.Parse(f.cron, opt)
 	if err != nil {

@@ -98,7 +98,7 @@ func (c *cli) runOpenCmd() *cobra.Command {
 	}
 }
 
-// isFile: the rule of the command line.
+// isFile reports whether an argument names a file: it is "-", has a slash, or ends like a workflow file.
 func isFile(arg string) bool {
 	if arg == "-" || strings.Contains(arg, "/") {
 		return true

@@ -128,7 +128,7 @@ func (c *cli) runListCmd() *cobra.Command {
 // sinceTime reads 24h or an instant.
 func sinceTime(text string) (time.Time, error) { return momentOf("since", text) }
 
-// momentOf reads the value of a flag: 24h, which is so long ago, or an instant.
+// momentOf reads the value of a flag: an instant, or an age such as 24h.
 func momentOf(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -93,7 +93,7 @@ func clip(s string, n int) string {
 }
 
 const (
-	shownMax = 10 // running tasks, and failed ones, that are named
+	shownMax = 10 // at most so many running tasks, and so many failed tasks, are shown by name
 	barWidth = 24
 )
 

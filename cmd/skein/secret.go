@@ -36,7 +36,7 @@ func secretAt(arg string) (namespace, name string, err error) {
 		namespace, name = "default", arg
 	}
 	if namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", usage("%q is no secret: want NAMESPACE/NAME", arg)
+		return "", "", usage("%q is not a secret: want NAMESPACE/NAME", arg)
 	}
 	return namespace, name, nil
 }

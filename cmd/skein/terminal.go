@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// shown writes text to a terminal that other people may have chosen: names, reasons, logs. Such text must not
-// move the cursor, set the title, write the clipboard or send input in the user's name. Colours are the only
-// escape sequences that pass. Line feed and tab are the only control characters that pass. A carriage return
-// becomes a line feed.
+// shown writes text to a terminal. Other people may have chosen the text: names, reasons, logs. Such text
+// must not move the cursor, set the title, write the clipboard or send input in the user's name. Colours are
+// the only escape sequences that pass. Line feed and tab are the only control characters that pass. A
+// carriage return becomes a line feed.
 type shown struct {
 	to  io.Writer
 	sgr *regexp.Regexp // the colours that pass, without ESC
@@ -71,7 +71,8 @@ func (t *shown) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// take handles a character. One of a sequence that breaks off is looked at again as plain text.
+// take handles a character. If an escape sequence breaks off at a character, this character is handled again
+// as plain text.
 func (t *shown) take(out []byte, r rune) []byte {
 	switch t.mode {
 	case afterEscape:

@@ -68,7 +68,7 @@ user.impersonate for a user, and each right that the user or service has.`,
 func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 	req := api.TokenRequest{Kind: f.kind, Name: f.name, For: f.owner, Verbs: f.verbs, Namespaces: f.namespaces}
 	if req.Kind != "api" && req.Kind != "worker" && req.Kind != "node" {
-		return usage("--kind %s: there are api, worker, node", f.kind)
+		return usage("--kind %s: want api, worker or node", f.kind)
 	}
 	if req.Name == "" {
 		req.Name = f.kind + "-" + time.Now().UTC().Format("2006-01-02")

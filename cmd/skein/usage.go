@@ -17,8 +17,8 @@ const (
 )
 
 // sayArguments replaces the errors of the library about the number of arguments, in a command and those below
-// it. The new ones name the arguments that the command takes and the ones that it was given: a value that
-// lacks its quotes shows.
+// it. The new ones name the arguments that the command takes and the ones that it was given. So the user
+// notices a value without quotes.
 func sayArguments(cmd *cobra.Command) {
 	_, wants, takes := strings.Cut(cmd.Use, " ")
 	if check := cmd.Args; check != nil && (takes || !cmd.HasSubCommands()) {

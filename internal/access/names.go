@@ -15,20 +15,20 @@ import (
 const nameMax = 100
 
 // Name normalizes the name of a principal or a role: NFKC, case-folded. It returns an error if text is not a
-// valid name. Name of a name that it returned is that name.
+// valid name. A name that Name has returned stays the same if it is normalized again.
 func Name(text string) (string, error) {
 	if text == "" || len(text) > nameMax || !utf8.ValidString(text) {
-		return "", fmt.Errorf("%.60q is no name: a name has 1 to %d bytes of text", text, nameMax)
+		return "", fmt.Errorf("%.60q is not a name: a name has 1 to %d bytes of text", text, nameMax)
 	}
 	name := fold(text)
 	if len(name) > nameMax || fold(name) != name {
-		return "", fmt.Errorf("%.60q is no name: its normal form is longer than %d bytes or changes again; choose a shorter name", text, nameMax)
+		return "", fmt.Errorf("%.60q is not a name: its normal form is longer than %d bytes or changes again; choose a shorter name", text, nameMax)
 	}
 	for i, c := range name {
 		if nameRune(c) && (i > 0 || unicode.IsLetter(c) || unicode.IsDigit(c)) {
 			continue
 		}
-		return "", fmt.Errorf("%.60q is no name: %q cannot be there; names begin with a letter or a digit and have letters, "+
+		return "", fmt.Errorf("%.60q is not a name: %q cannot be there; names begin with a letter or a digit and have letters, "+
 			"digits and -_.@+ only", text, c)
 	}
 	return name, nil

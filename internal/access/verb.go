@@ -78,7 +78,7 @@ const (
 
 	// Verbs that no role holds.
 
-	Public     // every caller may: the row says why
+	Public     // every caller may; the row of the call in the table of calls says why
 	Self       // every known principal may, about itself
 	WorkerCall // the protocol of workers
 	NodeCall   // what nodes of a cluster call

@@ -44,7 +44,7 @@ func (n *Node) secure() (err error) {
 	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.hash, Sessions: n.sessions, Route: n.route, Channel: n.member.proofs(), Rates: n.cfg.Rates, Refused: countRefusals(n.auditor), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
-	n.http.ReadTimeout = auth.StrangerBodyMax // of what net/http answers itself; the gate sets its own
+	n.http.ReadTimeout = auth.StrangerBodyMax // for requests that net/http answers itself; the gate sets the deadline of all others
 	n.http.ConnContext, n.http.ConnState = n.conns.Context, n.conns.State
 	if n.http.TLSConfig = n.tls; n.tls != nil {
 		n.upkeep.certificate = n.tls.GetCertificate
@@ -66,7 +66,7 @@ func (n *Node) neighbours() neighbours {
 	return near
 }
 
-// doorMetrics shows what the bounds of calls and connections count.
+// doorMetrics shows the counters of the bounds of calls and connections.
 func (n *Node) doorMetrics(p *metric.Page) {
 	p.Set("calls_refused_total", float64(n.gate.Refused()))
 	p.Set("connections_closed_total", float64(n.conns.Closed()))
@@ -78,7 +78,7 @@ func (n *Node) route(r *http.Request) auth.Route {
 	row, _ := access.Match(r)
 	out := auth.Route{Verb: row.Verb}
 	switch {
-	case r.ContentLength == 0: // whatever it may be
+	case r.ContentLength == 0: // the kind does not matter
 	case row.Of == access.OfWorker:
 		out.BodyMax = home.CallBytesMax
 	case row.Of == access.OfNode && strings.HasPrefix(r.URL.Path, home.PeerPrefix):

@@ -34,7 +34,7 @@ func newSender(n *Node, shards int, database []egress.Own) *notify.Sender {
 			if err != nil {
 				return nil, err
 			}
-			t.DisableKeepAlives = true // the rules of the next call may be others
+			t.DisableKeepAlives = true // the next call may have other egress rules
 			return t, nil
 		},
 		Commands: n.cfg.AlertCommands,

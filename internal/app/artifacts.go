@@ -18,8 +18,7 @@ import (
 	"skein.dev/skein/internal/server"
 )
 
-// checkArtifacts looks whether the folder is there in which the artifacts of all nodes are kept, if there
-// is one.
+// checkArtifacts checks that the folder for the artifacts of all nodes exists, if the settings name one.
 func checkArtifacts(cfg *config.Config) error {
 	if cfg.Artifacts == "" {
 		return nil
@@ -30,8 +29,8 @@ func checkArtifacts(cfg *config.Config) error {
 	return nil
 }
 
-// artifactSource finds artifacts: where this node keeps them, and in its data folder, where it
-// kept them before it had a shared one.
+// artifactSource finds artifacts in the folder where this node keeps them, and in its data folder, where it
+// kept them before it had a shared folder.
 type artifactSource struct{ stores []artifact.Folder }
 
 var _ server.ArtifactSource = artifactSource{}

@@ -219,8 +219,7 @@ func (m *membership) handler(n *Node, next http.Handler) (http.Handler, error) {
 	}), nil
 }
 
-// run is a member until stop is called. Its shards are given back at the beginning of the end:
-// see leaving.
+// run is a member until stop is called. The node gives its shards back when it begins to stop: see leaving.
 func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan error) {
 	if m == nil {
 		return func() error { return nil }, nil
@@ -263,7 +262,7 @@ func (m *membership) remote(ctx context.Context, st store.Store, h dag.HandlerID
 		return 0, false
 	}
 	if o, ok := m.node.Member(h); ok {
-		return h, !o.Worker // what a worker gives comes by any node: see giver
+		return h, !o.Worker // any node can read from a worker: see giver
 	}
 	was, err := st.Handlers(ctx, []dag.HandlerID{h})
 	if err != nil || len(was) == 0 {

@@ -18,7 +18,7 @@ type connector struct {
 // rules are those of calls that this node makes to addresses that people choose.
 func (c connector) rules() egress.Rules { return c.n.egressHere(c.n.egressRules(c.database)) }
 
-// transport makes a transport for one call: the rules of the next one may be others.
+// transport makes a transport for one call: the next call may have other rules.
 func (c connector) transport() (http.RoundTripper, error) {
 	t, err := egress.Transport(c.rules())
 	if err != nil {

@@ -116,7 +116,8 @@ func (n *Node) renew(ctx context.Context) {
 	}
 }
 
-// leasePerLag: a node's attempts must be gone before the others may take it for dead.
+// leasePerLag is the longest lease as a part of the lag: the attempts of a node must have ended before the
+// other nodes may declare it dead.
 const leasePerLagNum, leasePerLagDen = 3, 4
 
 // leaseOf is how long attempts outlive the last renewal.
@@ -127,7 +128,7 @@ func leaseOf(cfg *config.Config) time.Duration {
 	return min(cfg.Lease, cfg.Lag*leasePerLagNum/leasePerLagDen)
 }
 
-// reborn has the keeper know under which handler a node lives that was taken for dead.
+// reborn tells the keeper the new handler of a node that the other nodes had declared dead.
 type reborn struct {
 	*engine.Engine
 	brand func(store.Handler)

@@ -21,7 +21,7 @@ import (
 // keptFiles finds the artifacts of attempts, on this node or another one. It is a dispatch.Kept.
 type keptFiles struct {
 	own    artifactSource
-	member func() *membership // it returns nil if there are no others
+	member func() *membership // returns nil if there are no other members
 
 	mu sync.Mutex // protects at
 	at map[artifact.Ref]dag.HandlerID
@@ -93,7 +93,7 @@ func later(err error) error {
 
 // search asks the other nodes which of them has the artifacts of an attempt.
 func (k *keptFiles) search(ctx context.Context, ref artifact.Ref) (store.Member, keptAnswer, error) {
-	gone := fmt.Errorf("%w: what attempt %d of task %s kept lies on none of the nodes that answer; in a folder that the nodes share (--artifacts) it stays when one goes",
+	gone := fmt.Errorf("%w: no node that answers has the artifacts of attempt %d of task %s; with --artifacts, a folder that the nodes share, they remain available when a node is gone",
 		artifact.ErrAway, ref.Attempt, ref.Task)
 	others := k.member()
 	if others == nil || others.node == nil {
@@ -175,7 +175,7 @@ func (k *keptFiles) Place(ref artifact.Ref) (string, bool) { return k.own.place(
 func (s artifactSource) place(ref artifact.Ref) (string, bool) {
 	for _, st := range s.stores {
 		if at, err := st.Files(ref); err == nil {
-			if at, err = filepath.Abs(at); err == nil { // the keeper is elsewhere
+			if at, err = filepath.Abs(at); err == nil { // the keeper has another working directory
 				if _, err := os.Stat(at); err == nil {
 					return at, true
 				}

@@ -40,7 +40,7 @@ func localTokenFile(data string) string { return filepath.Join(data, "access", "
 // newOwnToken makes the token and writes it into the data folder, in place of an earlier one.
 func newOwnToken(cfg *config.Config) (*ownToken, error) {
 	o := &ownToken{file: localTokenFile(cfg.Data), forget: func() {}}
-	if cfg.Exposed() { // a node on loopback that was killed here may have left one
+	if cfg.Exposed() { // a node on loopback that was killed may have left a record
 		_ = os.Remove(o.file)
 		return o, nil
 	}
@@ -118,8 +118,8 @@ func RecordedToken(address string) bool {
 	return token != ""
 }
 
-// SignInAddress is the address at which the page of a server takes a code and signs in. A browser sends what
-// is behind the # to no server.
+// SignInAddress is the address at which the page of a server takes a code and signs in. A browser sends the
+// part behind the # to no server.
 func SignInAddress(server, code string) string {
 	return strings.TrimRight(server, "/") + "/#code=" + code
 }

@@ -52,7 +52,7 @@ type Node struct {
 	life     string // of this process, as start triggers see it
 	// stopRenewals ends the renewals of the lease.
 	stopRenewals func()
-	resolver     *dispatch.Resolver // nil until the store is open, as executor
+	resolver     *dispatch.Resolver // nil until the store is open, and so is executor
 	executor     *dispatch.Executor
 	watch        *trigger.Watch
 	sender       *notify.Sender
@@ -60,8 +60,8 @@ type Node struct {
 	connector    connector
 	declared     func()        // called by the writer when triggers have changed
 	member       *membership   // nil: alone
-	solo         *solo         // of a node that is alone; else nil
-	logs         logs.Store    // beside the files of this node; nil: there is none
+	solo         *solo         // set if the node is alone; else nil
+	logs         logs.Store    // in addition to the files of this node; nil: there is none
 	shipper      *logs.Shipper // nil: likewise
 	engine       *engine.Engine
 	server       *server.Server
@@ -74,11 +74,12 @@ type Node struct {
 	auditor      *audit.Keeper
 	upkeep       upkeep
 
-	// settings are those that hold now, but for what newer says. tls is nil if the node listens in plain text.
+	// settings are the settings in force, except for those in newer. tls is nil if the node listens in plain
+	// text.
 	settings *config.Live
 	tls      *tls.Config
-	// newer are the settings of the last reload, of which those of retention count; nil: there was none. rekept
-	// tells that they changed.
+	// newer are the settings of the last reload; only those of retention are read from it. nil: there was no
+	// reload. rekept gets a value when they have changed.
 	newer  atomic.Pointer[config.Config]
 	rekept chan struct{} // cap 1
 
@@ -89,8 +90,8 @@ type Node struct {
 	once    sync.Once
 	// stopMax is how much longer than the drain a shutdown may take.
 	stopMax time.Duration
-	// past is how far the database had come; wentBack counts the times that it was found to have
-	// gone back before the engine and the membership were there, which begun says.
+	// past is the confirmed progress of the database. wentBack counts the regresses of the database that were
+	// found before the engine and the membership existed. begun is true once they exist.
 	past     *past.Past
 	planner  *trigger.Planner
 	wentBack atomic.Int64
@@ -289,8 +290,9 @@ func compiler() dag.Compiler {
 	return new(workflow.Compiler).Condition
 }
 
-// reap is asked for what earlier lives of this data folder left running, before their tasks are given to
-// anybody again. The keeper has killed it by the time that it answered, but for what is adopted.
+// reap is called for attempts that earlier lives of this data folder left running, before their tasks are
+// assigned again. It need not kill them: before the keeper answered, it killed all attempts that this process
+// does not adopt.
 func (n *Node) reap(_ context.Context, lost []dag.AttemptRow) error {
 	n.log.Info("an earlier process of this node ended without a shutdown", "code", "node_restarted", "attempts_lost", len(lost))
 	return nil
@@ -467,7 +469,7 @@ func (n *Node) until(ctx context.Context, engineEnd, httpEnd chan error, member 
 	case <-ended(n.store):
 		return n.stranded(store.ErrLost)
 	case err := <-member:
-		n.Hurry() // what runs here is others' by now
+		n.Hurry() // other nodes have taken over the attempts that run here
 		return err
 	}
 }
@@ -499,7 +501,7 @@ func (n *Node) drain() {
 	}
 	if n.cfg.Hold { // the next process adopts the attempts that still run
 		over, cancel := context.WithTimeout(context.Background(), obeyWait)
-		n.barrier() // a stop is passed on when it is written
+		n.barrier() // an attempt gets a stop only after the commit of the stop
 		n.executor.Obeyed(over)
 		cancel()
 		n.barrier()

@@ -36,7 +36,7 @@ func (n *Node) back(era dag.Era) {
 	if n.begun.Load() {
 		n.forgetVersions()
 		n.engine.Back(era)
-		if h := n.slotHome(); h != nil { // workers end their attempts of older eras
+		if h := n.slotHome(); h != nil { // workers must end the attempts of older eras
 			h.EndOld(era)
 		}
 		return
@@ -44,8 +44,8 @@ func (n *Node) back(era dag.Era) {
 	n.wentBack.Add(1)
 }
 
-// forgetVersions drops what was read of versions of workflows. The database may have lost them, and then
-// other versions get their numbers.
+// forgetVersions drops everything in memory that was read from versions of workflows. The database may have
+// lost them, and then other versions get their numbers.
 func (n *Node) forgetVersions() {
 	n.resolver.Forget()
 	n.planner.Forget()

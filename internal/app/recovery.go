@@ -50,7 +50,7 @@ func recovery() (engine.Definition, error) {
 	return d, err
 }
 
-// recoveryLook is how often a node looks whether the workflow that sweeps is there.
+// recoveryLook is the interval at which a node checks that the workflow of the sweeps exists.
 const recoveryLook = 10 * time.Second
 
 // keepRecovery makes sure, until ctx ends, that the workflow of the sweeps exists. The owner of its shard
@@ -92,10 +92,10 @@ func (n *Node) keepQueue(ctx context.Context) error {
 	return err
 }
 
-// sweepTries bounds how often a node asks for a sweep at once: the next minute brings one anyhow.
+// sweepTries bounds how often a node tries to start an extra sweep: one starts each minute anyway.
 const sweepTries = 5
 
-// deposed has runs looked at at once when another node was declared dead.
+// deposed starts a sweep at once when another node was declared dead.
 func (n *Node) deposed(ctx context.Context, m store.Member) {
 	n.upkeep.deposed.Add(1)
 	if !n.cfg.Recovery || n.cfg.ByHand {

@@ -26,7 +26,7 @@ import (
 type solo struct {
 	alone *cluster.Alone
 	home  *home.Home
-	// over is true when the node attaches workers no more, because its process ends.
+	// over is true when the node no longer attaches workers, because its process is about to end.
 	over atomic.Bool
 }
 
@@ -53,7 +53,7 @@ func newSolo(ctx context.Context, n *Node, info store.Info) (*solo, error) {
 	return &solo{alone: alone, home: newHome(n, alone, noPeers{}, info)}, nil
 }
 
-// noPeers is the way to other nodes of a node that has none.
+// noPeers implements the calls to other nodes for a node that has none.
 type noPeers struct{}
 
 // Call implements home.Caller.
@@ -70,7 +70,7 @@ func (l soloHolders) Alive(h dag.HandlerID) bool { return l.alone.Alive(h) }
 // Cancel implements engine.Holders.
 func (l soloHolders) Cancel(_ dag.HandlerID, cs []dag.Cancel) { l.home.Cancel(cs) }
 
-// Check implements engine.Helpers. No other node owns a shard, so that it is never called.
+// Check implements engine.Helpers. It is never called, because no other node owns a shard.
 func (soloHolders) Check(context.Context, dag.ShardID, []engine.Suspect) (int, error) {
 	return 0, errors.New("this node is alone")
 }
@@ -91,7 +91,7 @@ func (n *Node) slotHome() *home.Home {
 	return nil
 }
 
-// roster lists the members of which this node knows. It returns nothing if there are no others.
+// roster lists the members that this node knows. It returns nothing if there are no other members.
 func (n *Node) roster() ([]store.Member, []store.ShardRow) {
 	switch {
 	case n.member != nil && n.member.node != nil:
@@ -133,8 +133,8 @@ func (h *solo) connect(n *Node, info store.Info) {
 	h.home.Connect(h.alone, n.engine)
 }
 
-// run serves workers until stop is called. Their attempts go on for a lease, so that the next process of this
-// node finds them.
+// run serves workers until stop is called. After that, their attempts continue for the length of a lease, so
+// that the next process of this node finds them.
 func (h *solo) run(ctx context.Context) (stop func()) {
 	if h == nil {
 		return func() {}
@@ -151,8 +151,9 @@ func (h *solo) run(ctx context.Context) (stop func()) {
 	}
 }
 
-// takes reports whether a request of a worker is taken while the node ends. In a cluster, workers find
-// another node. Here they have none, so that their attempts would end with their leases during a long drain.
+// takes reports whether the node accepts a request of a worker while it stops. In a cluster, workers find
+// another node. Here there is none, so without these requests their leases, and their attempts, would end
+// during a long drain.
 func (h *solo) takes(r *http.Request) bool {
 	if h == nil || h.over.Load() {
 		return false

@@ -48,7 +48,7 @@ func (c *certificate) read() error {
 }
 
 // reload reads the pair that the settings name now at once, without waiting for certLook. Settings without a
-// certificate need a restart, so the pair before counts on.
+// certificate need a restart, so until then the earlier pair stays in use.
 func (c *certificate) reload(to *config.Config) error {
 	if to.TLSCert == "" {
 		return nil

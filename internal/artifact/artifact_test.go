@@ -76,7 +76,7 @@ func TestPick(t *testing.T) {
 		{"out", "is a folder"},
 		{"out/link", "is not a regular file"},
 		{"near.html", "is not a regular file"},
-		{"away/secret", "lies behind the link away"},
+		{"away/secret", "is reached through the link away"},
 		{"missing.txt", "is not there"},
 		{"../x", "not a path inside"},
 		{"/etc/passwd", "not a path inside"},

@@ -1,9 +1,9 @@
-// Package artifact keeps files that tasks leave behind, under run, task and attempt.
+// Package artifact keeps files that tasks produce, by run, task and attempt.
 //
-// A Store is a place for them; one file each. A Keeper takes what an attempt has left in its
-// working directory there, within bounds. Either all files of an attempt are kept or none: they
-// are seen when their list is, and that comes last.
+// A Store holds them, each as one file. A Keeper copies files from the working directory of an attempt into a
+// Store, within bounds. Either all files of an attempt are kept or none: a Store shows them only after their
+// list is written, which is the last step.
 //
-// Reading order: artifact.go (the contract), keep.go, pick.go, folder.go; inputs.go: what attempts get of
-// others.
+// Reading order: artifact.go (the contract), keep.go, pick.go, folder.go; inputs.go: the files that attempts
+// get from others.
 package artifact

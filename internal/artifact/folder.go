@@ -100,7 +100,7 @@ func (f Folder) Forget(ref Ref) error {
 		err = os.RemoveAll(at)
 	}
 	if err == nil {
-		_ = os.Remove(filepath.Dir(at)) // mostly there is more
+		_ = os.Remove(filepath.Dir(at)) // this fails if the folder has other files, as it mostly has
 	}
 	return err
 }

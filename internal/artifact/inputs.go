@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/glob"
 )
 
-// Source describes the artifacts that an attempt gets of another attempt, which has succeeded.
+// Source describes the artifacts that an attempt gets from another attempt, which has succeeded.
 type Source struct {
 	Ref  Ref
 	Name string // of the file, or a pattern
@@ -39,7 +39,7 @@ const (
 // Reasons for which a file is not available now.
 var (
 	// ErrAway says that no node that answers has the file. A node that is down may have it and come back.
-	ErrAway = errors.New("no present node has it")
+	ErrAway = errors.New("no listed node has it")
 	// ErrLater says that the node that would know does not answer. The file itself may be fine.
 	ErrLater = errors.New("nobody answers now")
 )
@@ -85,7 +85,7 @@ func Choose(sources []Source, list func(Ref) ([]Info, error)) ([]Input, error) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Input) int { return strings.Compare(a.At, b.At) })
-	all = slices.CompactFunc(all, func(a, b Input) bool { return a == b }) // one that several patterns name
+	all = slices.CompactFunc(all, func(a, b Input) bool { return a == b }) // several patterns may name one file
 	return all, within(all)
 }
 

@@ -98,7 +98,7 @@ func (in *Intake) begin(ctx context.Context, said Info) error {
 	l := &in.k.Limits
 	switch {
 	case !fs.ValidPath(said.Name) || said.Name == "." || len(said.Name) > nameMax:
-		return fmt.Errorf("artifact %.100q is no path inside the working folder: %w", said.Name, ErrCorrupt)
+		return fmt.Errorf("artifact %.100q is not a path inside the working folder: %w", said.Name, ErrCorrupt)
 	case said.Size < 0:
 		return fmt.Errorf("artifact %s: %w", said.Name, ErrCorrupt)
 	case said.Size > l.FileBytes:
@@ -122,7 +122,7 @@ func (in *Intake) begin(ctx context.Context, said Info) error {
 }
 
 // ErrIncomplete says that the files that arrived are not the files of the list.
-var ErrIncomplete = errors.New("the files that arrived are not those of the list")
+var ErrIncomplete = errors.New("the files that arrived are not the listed files")
 
 // Commit keeps the files that have arrived, if they equal the files of the list.
 func (in *Intake) Commit(list []Info) error {

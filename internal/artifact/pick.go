@@ -52,7 +52,7 @@ func pick(dir fs.FS, globs []string) ([]string, error) {
 // must returns an error if a name is not that of an existing regular file.
 func must(dir fs.FS, name string) error {
 	if link := linkIn(dir, path.Dir(name)); link != "" {
-		return fmt.Errorf("artifact %s lies behind the link %s: links are not followed", name, link)
+		return fmt.Errorf("artifact %s is reached through the link %s: links are not followed", name, link)
 	}
 	info, err := fs.Lstat(dir, name)
 	switch {

@@ -156,7 +156,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		return
 	}
 	switch {
-	case held && passed != nil && passed.Token.Kind == t.Kind: // the node that passes the call on ends it when the token ends
+	case held && passed != nil && passed.Token.Kind == t.Kind: // when the token ends, the node that passes the call on ends the call
 		a.r = r.WithContext(g.hold(r.Context(), &t))
 	case held:
 		ctx, cancel := context.WithCancelCause(c.in(g.hold(r.Context(), &t)))
@@ -280,7 +280,7 @@ func (g *Gate) turnAway(a *answer, from addressPrefix, err error) bool {
 var (
 	errRefused = errors.New("the token is refused")
 	errMissing = errors.New("no token")
-	errKind    = errors.New("another kind of token")
+	errKind    = errors.New("the token is of another kind")
 	errOften   = errors.New("too many refusals")
 )
 

@@ -58,7 +58,7 @@ const (
 var bounds = store.SessionBounds{OfOne: 50, All: 5000}
 
 // ErrSignIn is returned for a credential that opens no session. Its text says why.
-var ErrSignIn = errors.New("this opens no session")
+var ErrSignIn = errors.New("this credential cannot open a session")
 
 // Sessions makes and ends the sessions of people. Sessions with the token of a start are in memory only,
 // because they end with the node that made the token.
@@ -68,7 +68,7 @@ type Sessions struct {
 
 	mu      sync.Mutex // protects following fields
 	local   map[string]*store.Session
-	codes   map[string]time.Time // end of each code; zero: it ends with the node
+	codes   map[string]time.Time // when each code ends; zero: when the node ends
 	numbers int64
 	noted   map[int64]dag.Micros // the last written use of each session of the store
 }

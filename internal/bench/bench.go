@@ -145,9 +145,9 @@ func (b *bench) stop() error {
 	return err
 }
 
-// warmUpTasks bounds the tasks that run before the clock starts; at most as many run as are measured. A shape
-// alone takes a fifth of a second, and a third of that would measure a process that has not allocated its
-// memory yet. The raw limit writes for longer than it needs to warm up.
+// warmUpTasks bounds the tasks that run before the clock starts; at most as many run as are measured. Without
+// a warm-up, a shape takes a fifth of a second, and for a third of this time the process is still allocating
+// its memory. The raw limit needs no warm-up, because it writes for much longer.
 const warmUpTasks = 20_000
 
 // measure runs the load, and afterwards the chain of hops, with no other load.

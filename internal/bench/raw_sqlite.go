@@ -59,7 +59,7 @@ func rawSQLite(ctx context.Context, path string, txs int) (float64, error) {
 // rawFile writes rows as wide as the product's and nothing else.
 type rawFile struct {
 	copier *sqlite.Conn   // on a connection and a core of its own, as in the product
-	copies sync.WaitGroup // at most one at work
+	copies sync.WaitGroup // at most one copy is running
 	txs    int
 
 	conn                                               *sqlite.Conn

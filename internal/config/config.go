@@ -36,10 +36,10 @@ type Config struct {
 	Isolation string            // level at which the processes of tasks run: none | fence
 	Lease     time.Duration     // how long attempts outlive the last renewal
 	Drain     time.Duration     // how long a shutdown waits for running attempts
-	LogLevel  string            // debug | info | warn | error, at the start
+	LogLevel  string            // debug | info | warn | error; a node can change it later
 	LogFormat string            // text | json
 	APIToken  string            // what this process shows to servers
-	TokenFile string            // where that was read; "": it was said
+	TokenFile string            // the file that APIToken was read from; "": a setting holds the token
 	Room      dag.Need          // cpu and memory that this process has for tasks
 	Groups    []string          // of workers that this process belongs to
 	Labels    map[string]string // what tasks may ask of it
@@ -94,10 +94,10 @@ type Config struct {
 	ListenChosen bool
 	// Hold starts no task: the next life of the data folder runs the accepted work.
 	Hold bool
-	// ByHand starts nothing by itself, because this is no server: schedules, what waits for the
-	// start of the scheduler, and files that arrive are left to the next one.
+	// ByHand is set in a command, which is no server: it starts no run by itself. Due schedules, triggers of the
+	// scheduler's start and arriving files wait for the next server.
 	ByHand bool
-	// Recovery has this node see to it that all runs are looked at every minute.
+	// Recovery makes this node ensure that a sweep checks all runs every minute.
 	Recovery  bool
 	Unclaimed time.Duration  // how long an attempt may be handed over without being known to run
 	level     *slog.LevelVar // of the log; nil: no log was made yet
@@ -229,7 +229,7 @@ func setRetentionAge(c *Config, v string) error {
 }
 
 func setData(c *Config, v string) (err error) {
-	if v == "" { // a variable that is not set must not mean the folder where we are
+	if v == "" { // an unset shell variable must not mean the current folder
 		return errors.New("it names no folder")
 	}
 	c.Data, err = filepath.Abs(v)
@@ -248,7 +248,7 @@ func setPath(to *string, v string) (err error) {
 func setSpan(to *time.Duration, v string) error {
 	d, err := workflow.ParseDuration(v)
 	if err == nil && d <= 0 {
-		err = errors.New("it must be longer than nothing")
+		err = errors.New("it must be longer than 0")
 	}
 	*to = time.Duration(d)
 	return err
@@ -408,7 +408,7 @@ func dataDefault() string {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "skein-data" // in the folder where we are: better than none
+		return "skein-data" // in the current folder: better than none
 	}
 	return filepath.Join(home, ".local", "share", "skein")
 }

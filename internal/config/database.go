@@ -24,7 +24,7 @@ func setDB(c *Config, v string) error {
 		return err
 	case strings.HasPrefix(v, "postgres://") || strings.HasPrefix(v, "postgresql://"):
 		if _, err := url.Parse(v); err != nil {
-			return errors.New("it is no URL such as postgres://user@host:5432/database") // the text may hold a password
+			return errors.New("it is not a URL such as postgres://user@host:5432/database") // the text may hold a password
 		}
 		c.DB, c.Postgres = "", v
 		return nil

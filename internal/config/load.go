@@ -175,12 +175,12 @@ func meant(name string, known []string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-// unreadable returns an error that says why the text of a config file is no list of settings. The parser
+// unreadable returns an error that says why the text of a config file is not a list of settings. The parser
 // describes YAML of another shape in several lines, in terms of Go's types. The user gets a sentence instead.
 func unreadable(err error) error {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	if strings.Contains(reason, "\n") {
-		reason = "the file is no list of settings"
+		reason = "the file is not a list of settings"
 	}
 	return errors.New(reason + "; write each setting in a line of its own, such as slots: 4")
 }

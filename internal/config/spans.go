@@ -8,10 +8,12 @@ import (
 )
 
 const (
-	// beatsPerLag: with fewer heartbeats a node is taken for dead because one came late.
+	// beatsPerLag is the least number of heartbeats within the lag. With fewer, one late heartbeat would make a
+	// node count as dead.
 	beatsPerLag = 4
-	// beatsPerLease: an attempt must outlive the longest time between two renewals, plus one renewal that comes
-	// late. A renewal counts from the time at which it was sent.
+	// beatsPerLease is the least number of heartbeats within a lease: an attempt must outlive the longest time
+	// between two renewals, plus one renewal that comes late. A renewal counts from the time at which it was
+	// sent.
 	beatsPerLease = 3
 )
 

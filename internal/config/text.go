@@ -10,7 +10,7 @@ import (
 type configText struct {
 	path string
 	kept []byte
-	read bool // kept is what the file had
+	read bool // kept holds the content of the file
 }
 
 func (c *configText) at(path string) *configText {

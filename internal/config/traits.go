@@ -14,7 +14,7 @@ func setGroups(c *Config, v string) error {
 	c.Groups = commaList(v)
 	for _, g := range c.Groups {
 		if !home.Plain(g) {
-			return fmt.Errorf("%q is not the name of a group: at most 100 printable characters without spaces; several are said as A,B", g)
+			return fmt.Errorf("%q is not the name of a group: at most 100 printable characters without spaces; write several groups as A,B", g)
 		}
 	}
 	return notMany(len(c.Groups), "groups")

@@ -132,7 +132,7 @@ func (h *HTTP) check() error {
 	u, err := url.Parse(h.URL)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return fmt.Errorf("url: %.200q is no address of http or https", h.URL)
+		return fmt.Errorf("url: %.200q is not an http or https address", h.URL)
 	case u.User != nil:
 		return errors.New("url has a user or a password: write user, and password as {secret: NAME}")
 	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(h.URL, "?#"):
@@ -144,7 +144,7 @@ func (h *HTTP) check() error {
 	case strings.ContainsAny(h.User, ":\r\n"):
 		return errors.New("user must not contain a colon or a line end")
 	case h.Test != "" && !strings.HasPrefix(h.Test, "/"):
-		return fmt.Errorf("test: %.200q is no path: begin it with /", h.Test)
+		return fmt.Errorf("test: %.200q is not a path: begin it with /", h.Test)
 	case len(h.Headers) > headersMax:
 		return fmt.Errorf("it has %d headers; it takes up to %d", len(h.Headers), headersMax)
 	}
@@ -163,7 +163,7 @@ func (h *HTTP) checkHeaders() error {
 		canonical := http.CanonicalHeaderKey(name)
 		switch {
 		case !headerName.MatchString(name):
-			return fmt.Errorf("headers: %.100q is no name of a header", name)
+			return fmt.Errorf("headers: %.100q is not a header name", name)
 		case seen[canonical]:
 			return fmt.Errorf("headers: %s is there twice", canonical)
 		case strings.ContainsAny(value.Plain, "\r\n"):
@@ -188,11 +188,11 @@ func (h *HTTP) checkHeaders() error {
 func (p *Postgres) check() error {
 	switch {
 	case p.Host == "" || strings.ContainsAny(p.Host, "/@?#, \t\r\n\x00") || len(p.Host) > 255:
-		return fmt.Errorf("host: %.100q is no name and no address of a machine", p.Host)
+		return fmt.Errorf("host: %.100q is neither the name nor the address of a machine", p.Host)
 	case p.Port < 0 || p.Port > 65535:
-		return fmt.Errorf("port: %d is no port", p.Port)
+		return fmt.Errorf("port: %d is not a port", p.Port)
 	case p.User == "":
-		return errors.New("user is missing: it is who the database takes the task for")
+		return errors.New("user is missing: the database needs the name of a role to sign in with")
 	case strings.ContainsAny(p.User+p.Database, "\x00"):
 		return errors.New("user and database must not contain NUL")
 	case p.TLS != "" && p.TLS != TLSVerify && p.TLS != TLSEncrypt && p.TLS != TLSDisable:

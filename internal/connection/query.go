@@ -341,7 +341,7 @@ func commit(ctx context.Context, tx pgx.Tx) error {
 	// The driver also calls the loss of a session after it sent the COMMIT safe to retry, as ErrConnClosed.
 	case errors.Is(err, pgx.ErrTxCommitRollback), pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed):
 		return fmt.Errorf("the transaction was not committed: %w", err)
-	case errors.As(err, &of) && of.Code == "25P03": // the server ended it before it read the COMMIT
+	case errors.As(err, &of) && of.Code == "25P03": // the server ended the session before it read the COMMIT
 		return err
 	case errors.As(err, &of) && of.Code != "40003" && of.SeverityUnlocalized == "ERROR":
 		return err

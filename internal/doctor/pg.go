@@ -67,7 +67,7 @@ func durabilityCheck(f *postgres.Facts) Check {
 	return c
 }
 
-// poolerCheck has only good news: a pooler that works by transaction is refused before.
+// poolerCheck never fails: the store has already refused a pooler in transaction mode.
 func poolerCheck(f *postgres.Facts) Check {
 	c := Check{Name: "database pooler", State: Good, Found: "none"}
 	if f.Pooler {

@@ -38,7 +38,7 @@ func ParsePolicy(text string) (Policy, error) {
 		default:
 			n, err := netip.ParsePrefix(part)
 			if err != nil {
-				return Policy{}, fmt.Errorf("%q is no address policy; write any, public, or a network such as 10.0.0.0/8", part)
+				return Policy{}, fmt.Errorf("%q is not an address policy; write any, public, or a network such as 10.0.0.0/8", part)
 			}
 			if n != n.Masked() {
 				return Policy{}, fmt.Errorf("the network %s has bits behind its mask; write %s", part, n.Masked())

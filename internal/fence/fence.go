@@ -199,7 +199,7 @@ func (f *Fence) allow(path string, rights uint64, shut []string) error {
 	return nil
 }
 
-// rule gives rights to a file, or to a folder and everything below it.
+// rule allows the given accesses to a file, or to a folder and everything below it.
 func (f *Fence) rule(path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

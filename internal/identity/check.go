@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Check asks a provider for its description and its keys, reads the secret of this server, and begins a
-// sign-in without an end. It returns an error that names the first fault.
+// Check asks a provider for its discovery document and its keys, reads the secret of this server, and begins
+// a sign-in without an end. It returns an error that names the first fault.
 func (p *Provider) Check(ctx context.Context, redirect string) error {
 	d, err := p.discover(ctx)
 	if err != nil {

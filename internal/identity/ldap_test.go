@@ -139,7 +139,7 @@ func TestDirectorySettings(t *testing.T) {
 	for text, says := range map[string]string{
 		`{"name":"Corp","url":"ldaps://x","user_dn":"uid={name},dc=x"}`:                     "name",
 		`{"url":"http://x",` + rest + `}`:                                                   "neither with",
-		`{"url":"ldaps://u:p@x",` + rest + `}`:                                              "no URL",
+		`{"url":"ldaps://u:p@x",` + rest + `}`:                                              "not a URL",
 		`{"url":"ldap://x","plaintext":true,` + rest + `}`:                                  "loopback",
 		`{"url":"ldaps://127.0.0.1","plaintext":true,` + rest + `}`:                         "plaintext",
 		`{"url":"ldaps://x","name":"corp"}`:                                                 "either user_dn",
@@ -154,7 +154,7 @@ func TestDirectorySettings(t *testing.T) {
 	} {
 		_, err := identity.Parse(`{"ldap":`+text+`}`, func(ns string) error {
 			if strings.Contains(ns, " ") {
-				return fmt.Errorf("%s is no namespace", ns)
+				return fmt.Errorf("%s is not a namespace", ns)
 			}
 			return nil
 		})

@@ -74,12 +74,12 @@ func (l *LDAP) check(checkNamespace func(string) error) (err error) {
 	}
 	for key, text := range map[string]string{"user_filter": l.UserFilter, "group_filter": l.GroupFilter} {
 		if _, err := ldap.CompileFilter(fill(text, "n", "cn=n", ldap.EscapeFilter)); err != nil {
-			return fmt.Errorf("%s: %.200q is no filter such as (uid={name}): %w", key, text, err)
+			return fmt.Errorf("%s: %.200q is not a filter such as (uid={name}): %w", key, text, err)
 		}
 	}
 	for key, text := range map[string]string{"user_dn": fill(l.UserDN, "n", "", ldap.EscapeDN), "bind_dn": l.BindDN, "user_base": l.UserBase, "group_base": l.GroupBase} {
 		if _, err := ldap.ParseDN(text); err != nil {
-			return fmt.Errorf("%s: %.200q is no distinguished name: %w", key, text, err)
+			return fmt.Errorf("%s: %.200q is not a distinguished name: %w", key, text, err)
 		}
 	}
 	for _, file := range [...]*string{&l.BindPasswordFile, &l.CAFile} {
@@ -98,7 +98,7 @@ func (l *LDAP) checkURL() error {
 	u, err := url.Parse(l.URL)
 	switch {
 	case err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("url: %.200q is no URL such as ldaps://ldap.example.com", l.URL)
+		return fmt.Errorf("url: %.200q is not a URL such as ldaps://ldap.example.com", l.URL)
 	case u.Scheme != "ldaps" && u.Scheme != "ldap":
 		return fmt.Errorf("url: %.200q begins neither with ldaps:// nor with ldap://, which uses StartTLS", l.URL)
 	case l.Plaintext && (u.Scheme == "ldaps" || !loopback(u.Hostname())):

@@ -38,7 +38,7 @@ type Refusal struct {
 	Kind  Kind
 	Text  string
 	Cause error
-	Told  bool // the log already has the cause
+	Told  bool // the cause is already in the log
 }
 
 func (r *Refusal) Error() string { return r.Text }
@@ -83,8 +83,8 @@ type Person struct {
 }
 
 const (
-	// describedFor is the age up to which the description of a provider is used without another reading. If no
-	// newer one can be read, the older one stays in use.
+	// describedFor is the age up to which the discovery document of a provider is used without another reading.
+	// If no newer one can be read, the older one stays in use.
 	describedFor = time.Hour
 	// awayFor is the time for which a provider that did not answer is not asked again.
 	awayFor = 3 * time.Second
@@ -109,7 +109,7 @@ type Provider struct {
 	err   error      // of that call
 }
 
-// described is the description that a provider publishes of itself.
+// described is the discovery document of a provider.
 type described struct {
 	*oidc.Provider
 	verifier *oidc.IDTokenVerifier
@@ -130,8 +130,8 @@ func (p *Provider) Name() string { return p.of.Name }
 // Issuer is the issuer of the provider.
 func (p *Provider) Issuer() string { return p.of.Issuer }
 
-// describe returns the description of the provider. Several callers at the same time make one call. The call
-// continues if its caller leaves, because its result serves the others.
+// describe returns the discovery document of the provider. Several callers at the same time make one call.
+// The call continues if its caller leaves, because its result serves the others.
 func (p *Provider) describe(ctx context.Context) (*described, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,11 +185,11 @@ func (p *Provider) discover(ctx context.Context) (*described, error) {
 		Named   bool     `json:"authorization_response_iss_parameter_supported"`
 	}
 	if err := is.Claims(&more); err != nil {
-		return nil, fmt.Errorf("the description of %s: %w", p.of.Issuer, err)
+		return nil, fmt.Errorf("the discovery document of %s: %w", p.of.Issuer, err)
 	}
 	for _, one := range []string{more.Auth, more.Token, more.Keys} {
 		if err := checkEndpoint(one); err != nil {
-			return nil, fmt.Errorf("the description of %s: %w", p.of.Issuer, err)
+			return nil, fmt.Errorf("the discovery document of %s: %w", p.of.Issuer, err)
 		}
 	}
 	d := &described{Provider: is, keys: more.Keys, named: more.Named, style: oauth2.AuthStyleInHeader, at: time.Now()}

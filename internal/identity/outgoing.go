@@ -18,8 +18,8 @@ const (
 )
 
 // NewClient returns the client by which providers are called. roots are the authorities that it trusts; nil:
-// those of the system. It follows no redirects, because the settings and the provider's own description name
-// every address, and uses no proxy of the environment.
+// those of the system. It follows no redirects, because the settings and the provider's discovery document
+// name every address, and uses no proxy of the environment.
 func NewClient(roots *x509.CertPool) *http.Client {
 	dial := &net.Dialer{Timeout: callMax / 2}
 	return &http.Client{

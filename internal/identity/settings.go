@@ -74,7 +74,7 @@ func Parse(text string, checkNamespace func(string) error) (s Settings, err erro
 		p := &s.OIDC[i]
 		switch {
 		case !providerName.MatchString(p.Name):
-			return s, fmt.Errorf("oidc[%d].name: %.40q is no name of a provider: want up to 32 of a-z, 0-9 and -", i, p.Name)
+			return s, fmt.Errorf("oidc[%d].name: %.40q is not a provider name: want up to 32 of a-z, 0-9 and -", i, p.Name)
 		case names[p.Name]:
 			return s, fmt.Errorf("oidc[%d].name: another provider has the name %s", i, p.Name)
 		case issuers[p.Issuer]:
@@ -88,7 +88,7 @@ func Parse(text string, checkNamespace func(string) error) (s Settings, err erro
 	if l := s.LDAP; l != nil {
 		switch {
 		case !providerName.MatchString(l.Name):
-			return s, fmt.Errorf("ldap.name: %.40q is no name of a directory: want up to 32 of a-z, 0-9 and -", l.Name)
+			return s, fmt.Errorf("ldap.name: %.40q is not a directory name: want up to 32 of a-z, 0-9 and -", l.Name)
 		case names[l.Name]:
 			return s, fmt.Errorf("ldap.name: a provider has the name %s", l.Name)
 		}
@@ -126,7 +126,7 @@ func checkIssuer(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("issuer: %.200q is no URL such as https://id.example.com", text)
+		return fmt.Errorf("issuer: %.200q is not a URL such as https://id.example.com", text)
 	case u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()):
 		return nil
 	}
@@ -145,7 +145,7 @@ func (m *Mapping) check(checkNamespace func(string) error) error {
 			n++
 			g := grantOf(text)
 			if g.Role == "" {
-				return fmt.Errorf("roles of the group %.100q: %.100q is no role: write ROLE, or ROLE@NAMESPACE", group, text)
+				return fmt.Errorf("roles of the group %.100q: %.100q is not a role: write ROLE, or ROLE@NAMESPACE", group, text)
 			}
 			if !strings.Contains(text, "@") {
 				continue

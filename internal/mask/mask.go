@@ -5,8 +5,8 @@
 // delayed. Every byte that belongs to a form is masked, also where forms overlap. Each run of such bytes
 // becomes one Mark.
 //
-// Programs break base64 into lines, at a column that depends on what stands before the value. So base64
-// is found with line ends in it.
+// Programs break base64 into lines, at a column that depends on the text before the value. So base64 is found
+// with line ends in it.
 package mask
 
 import "fmt"
@@ -135,7 +135,7 @@ func (s *Set) match(text []byte) (longest int, more bool) {
 type Writer struct {
 	set  *Set
 	held []byte
-	over int  // the first bytes of held that belong to a form
+	over int  // the number of bytes at the beginning of held that belong to a form
 	run  bool // the byte before was masked
 }
 

@@ -31,7 +31,7 @@ func (s *Set) HoldsOutputs(text []byte) bool {
 	return false
 }
 
-// decoded searches the keys and strings of a text up to where it is no JSON.
+// decoded searches the keys and strings of a text up to where it is not JSON.
 func (s *Set) decoded(text []byte, deep int) bool {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()

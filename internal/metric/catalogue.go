@@ -107,7 +107,7 @@ var catalogue = []Family{
 		"Slots of all workers and nodes, free or busy, by their groups and kinds. Every node of a cluster shows all of them: take " +
 			"the maximum, not the sum."},
 	{secWorkers, "places_unserved", Gauge, "placements", nil, Nodes,
-		"Placements (node, group, labels, kind) of ready tasks of this node's shards that no worker has."},
+		"Placements (node, group, labels, kind) that ready tasks of this node's shards ask for and that no worker has."},
 	{secWorkers, "worker_registrations_total", Counter, "registrations", nil, Nodes, "Workers that were attached to this node."},
 	{secWorkers, "worker_attempts_lost_total", Counter, unitAttempts, nil, Nodes,
 		"Attempts that a worker lost without a report."},
@@ -116,7 +116,7 @@ var catalogue = []Family{
 
 	{secStore, "commits_total", Counter, "transactions", nil, Nodes, "Committed transactions."},
 	{secStore, "commits_ahead_total", Counter, "transactions", nil, Nodes,
-		"Transactions that were prepared during the one before."},
+		"Transactions that were prepared while the transaction before them was being written."},
 	{secStore, "rows_written_total", Counter, "rows", nil, Nodes, "Rows that were written by committed transactions."},
 	{secStore, "commit_seconds_total", Counter, unitSeconds, nil, Nodes, "Time spent in committed transactions."},
 	{secStore, "store_seconds", Duration, unitSeconds, []string{"op"}, Nodes,

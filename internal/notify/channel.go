@@ -124,14 +124,14 @@ func (c *Config) check() error {
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return fmt.Errorf("%.100q is no address of http or https", text)
+		return fmt.Errorf("%.100q is not an http or https address", text)
 	}
 	return nil
 }
 
 func checkAddress(text string) error {
 	if _, err := mail.ParseAddress(text); err != nil || strings.ContainsAny(text, "\r\n") {
-		return fmt.Errorf("%.100q is no address of mail", text)
+		return fmt.Errorf("%.100q is not a mail address", text)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ type means struct {
 	commands  bool // programs may be run
 	mail      Mail
 	taken     *taken
-	refused   func(why string) // some recipients of a mail that others have
+	refused   func(why string) // some recipients were refused, and the others have the mail
 	log       func(Message)
 	now       func() time.Time
 }

@@ -65,12 +65,12 @@ func TestParse(t *testing.T) {
 		`{"log":{},"slack":{"url":{"secret":"a"}}}`: "has one kind",
 		`{"pager":{}}`:                                      "unknown field",
 		`{"log":{}} x`:                                      "behind its end",
-		`{"webhook":{"url":"ftp://x"}}`:                     "no address of http",
+		`{"webhook":{"url":"ftp://x"}}`:                     "not an http or https address",
 		`{"webhook":{"url":{"secret":""}}}`:                 "want a text, or {secret: NAME}",
 		`{"webhook":{"url":"https://x","secret":"plain"}}`:  "not kept in a configuration",
 		`{"slack":{"url":"https://hooks.slack.example/x"}}`: "slack.url must be {secret: NAME}",
 		`{"email":{"to":[]}}`:                               "1 to 50 addresses",
-		`{"email":{"to":["nobody"]}}`:                       "no address of mail",
+		`{"email":{"to":["nobody"]}}`:                       "not a mail address",
 		`{"email":{"to":["a@b.c"],"password":"x"}}`:         "email.password must be",
 		`{"command":{"run":[]}}`:                            "command.run must be",
 	} {
@@ -502,8 +502,8 @@ func TestSilentMailServer(t *testing.T) {
 func TestCheckSMTP(t *testing.T) {
 	for text, want := range map[string]string{
 		"smtp+starttls://user@mail.example:587": "", "smtps://user@mail.example": "", "smtp://localhost": "", "smtp+starttls://mail.example": "",
-		"mail.example:25": "no address", "smtp://user@mail.example": "unencrypted", "smtps://user:secret@mail.example": "has a password",
-		"http://mail.example": "its scheme", "smtp://mail.example/x": "no address", "smtp://mail.example:99999": "no port",
+		"mail.example:25": "not an address", "smtp://user@mail.example": "unencrypted", "smtps://user:secret@mail.example": "has a password",
+		"http://mail.example": "its scheme", "smtp://mail.example/x": "not an address", "smtp://mail.example:99999": "not a port",
 	} {
 		err := notify.CheckSMTP(text)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

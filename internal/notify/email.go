@@ -69,7 +69,7 @@ type server struct {
 func parseSMTP(text string) (s server, err error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
-		return s, errors.New("it is no address such as smtp+starttls://user@mail.example.org:587")
+		return s, errors.New("it is not an address such as smtp+starttls://user@mail.example.org:587")
 	}
 	if _, has := u.User.Password(); has {
 		return s, errors.New("it has a password: set a secret instead (skein secret set NAMESPACE/smtp), and leave the password out")
@@ -91,7 +91,7 @@ func parseSMTP(text string) (s server, err error) {
 	}
 	if p := u.Port(); p != "" {
 		if s.port, err = strconv.Atoi(p); err != nil || s.port < 1 || s.port > 65535 {
-			return s, fmt.Errorf("%.10q is no port", p)
+			return s, fmt.Errorf("%.10q is not a port", p)
 		}
 	}
 	return s, nil

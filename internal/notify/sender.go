@@ -69,7 +69,7 @@ type Sender struct {
 	// ended are the notices whose calls ended since the last read of due notices began: the rows of that read
 	// may be older.
 	ended map[noticeKey]bool
-	paced map[store.ChannelKey]time.Time // when a channel that got a bundle takes more
+	paced map[store.ChannelKey]time.Time // the time from which a channel that got a bundle may get more
 }
 
 type noticeKey struct {

@@ -170,7 +170,7 @@ func (a *Alertmanager) request(msg *Message, _ func(Text) (string, error)) (requ
 	d := &msg.Data
 	labels := map[string]string{"alertname": "Skein" + strings.ToUpper(d.Event[:min(1, len(d.Event))]) + d.Event[min(1, len(d.Event)):], "namespace": d.Namespace,
 		"workflow": d.Workflow, "rule": d.Rule, "severity": d.Severity, "incident": d.Incident}
-	if msg.Type != alert.KindTest { // the labels of an alert must be the same at its end, whatever happened last
+	if msg.Type != alert.KindTest { // Alertmanager resolves an alert by its labels, so they must not depend on the last event
 		labels["alertname"] = "SkeinAlert"
 	}
 	starts, ends := msg.Timestamp, msg.Timestamp.Add(alertOpen)
@@ -209,7 +209,7 @@ func (d *Discord) request(msg *Message, _ func(Text) (string, error)) (request, 
 type Telegram struct {
 	Token Text   `json:"token"`
 	Chat  string `json:"chat"`
-	URL   *Text  `json:"url,omitempty"` // of a server of one's own
+	URL   *Text  `json:"url,omitempty"` // the address of a self-hosted server
 }
 
 var telegramChat = regexp.MustCompile(`^(-?[0-9]{1,20}|@[A-Za-z0-9_]{1,64})$`)

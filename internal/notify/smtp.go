@@ -139,8 +139,8 @@ func refusal(err error) error {
 // takenMax bounds the mails of which taken knows recipients.
 const takenMax = 1000
 
-// taken knows who has a mail that other recipients still wait for. If it is lost, they get the mail again,
-// with the same Message-ID. The zero taken is empty.
+// taken knows the recipients that have a mail while other recipients still wait for it. If it is lost, they
+// get the mail again, with the same Message-ID. The zero taken is empty.
 type taken struct {
 	mu   sync.Mutex // protects following fields
 	have map[string][]string

@@ -72,7 +72,7 @@ func (w *Watchdog) call(ctx context.Context) error {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return fmt.Errorf("%s holds no address of http or https", w.File)
+		return fmt.Errorf("%s holds no http or https address", w.File)
 	}
 	req.Header.Set("User-Agent", "Skein")
 	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -103,7 +103,7 @@ func (w *Watchdog) address() (string, error) {
 	}
 	address := strings.TrimSpace(string(data))
 	if checkURL(address) != nil {
-		return "", fmt.Errorf("%s holds no address of http or https", w.File)
+		return "", fmt.Errorf("%s holds no http or https address", w.File)
 	}
 	return address, nil
 }

@@ -75,7 +75,7 @@ func TestWatchdog(t *testing.T) {
 		step(0, "shard 3 has no owner", func() { alive, l.err, l.code = errors.New("shard 3 has no owner"), nil, 200 })
 		step(0, "", func() { alive = notify.ErrNotMine })
 		step(3, "", func() { alive = nil })
-		step(0, "holds no address", func() { _ = os.WriteFile(file, []byte("nothing"), 0o600) })
+		step(0, "holds no http or https address", func() { _ = os.WriteFile(file, []byte("nothing"), 0o600) })
 		cancel()
 		running.Wait()
 	})

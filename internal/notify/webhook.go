@@ -144,7 +144,7 @@ type delivery struct {
 // deliver makes a call.
 func deliver(ctx context.Context, m *means, d *delivery) error {
 	if checkURL(d.address) != nil {
-		return permanent("the address in the secret %s is no address of http or https", d.secret)
+		return permanent("the address in the secret %s is not an http or https address", d.secret)
 	}
 	transport, err := m.transport()
 	if err != nil {

@@ -1,8 +1,9 @@
 // Package people keeps the passwords of people, and checks them.
 //
-// Passwords.Verify is the whole sign-in by name and password: it bounds what guesses cost, takes the same
-// time whether a name is known or not, and says the same whatever is wrong. A password is nowhere kept,
-// logged or part of an error; its argon2id hash is kept as PHC text.
+// Passwords.Verify is the whole sign-in by name and password. It bounds the processor time that guesses can
+// use. It takes the same time and returns the same error whether the name or the password is wrong. A
+// password is never stored or logged, and is never part of an error. Only its argon2id hash is stored, as PHC
+// text.
 //
 //   - verify.go: the check of a password, and the hash of a new one.
 //   - hash.go: the hash and its parameters.

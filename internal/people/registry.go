@@ -73,7 +73,7 @@ func principalOf(all *store.Rights, id int64) *access.Principal {
 		}
 	}
 	p, err := access.NewPrincipal(access.ParseKind(all.Principals[i].Kind), all.Principals[i].Name, bindings, access.Whole())
-	if err != nil { // more bindings than count
+	if err != nil { // the principal has more bindings than the limit
 		return none
 	}
 	return p
@@ -446,7 +446,7 @@ func (r *Registry) stays(ctx context.Context, now *store.Rights, c *store.Rights
 	for _, b := range c.Unbind {
 		gone[key(b)] = true
 	}
-	for _, b := range c.Bind { // a grant that gets an end no longer counts
+	for _, b := range c.Bind { // a permanent grant that gets an end is no longer counted
 		gone[key(b)] = b.Expires != 0
 	}
 	before := administrators(now, nil, nil)

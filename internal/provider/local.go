@@ -46,7 +46,7 @@ func (f files) check(context.Context) (string, error) {
 	dir := fixed(f.pattern)
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
-		err = errors.New("it is no folder")
+		err = errors.New("it is not a folder")
 	}
 	if err == nil {
 		_, err = os.ReadDir(dir)

@@ -98,7 +98,7 @@ func TestParse(t *testing.T) {
 		`[{"file":"/etc/x/{name}"}]`: "namespaces is missing",
 		`[{"file":"/etc/x/{name}","env":"A","namespaces":["*"]}]`:                                                     "it has 2 of the keys",
 		`[{"file":"/etc/x/{name}","namespaces":["a/b"]}]`:                                                             "names no namespace",
-		`[{"file":"x/{name}","namespaces":["*"]}]`:                                                                    "no absolute path",
+		`[{"file":"x/{name}","namespaces":["*"]}]`:                                                                    "not an absolute path",
 		`[{"file":"/etc/x/name","namespaces":["*"]}]`:                                                                 "write {name}",
 		`[{"file":"/etc/x/{namespace}{name}","namespaces":["*"]}]`:                                                    "namespaces meet",
 		`[{"file":"/etc/x/{name}{namespace}","namespaces":["*"]}]`:                                                    "namespaces meet",
@@ -106,14 +106,14 @@ func TestParse(t *testing.T) {
 		`[{"file":"/etc/{name}","namespaces":["*"]}]`:                                                                 "folder of its own",
 		`[{"file":"/etc/x/../{name}","namespaces":["*"]}]`:                                                            "folder of its own",
 		`[{"file":"/etc/x/{name}","namespaces":["*"],"cache":"5m"}]`:                                                  "read at each use",
-		`[{"command":["get"],"namespaces":["*"]}]`:                                                                    "no absolute path",
-		`[{"command":["/get"],"namespaces":["*"],"cache":"2d"}]`:                                                      "no duration",
-		`[{"command":["/get"],"namespaces":["*"],"cache":"48h"}]`:                                                     "no duration",
+		`[{"command":["get"],"namespaces":["*"]}]`:                                                                    "not the absolute path",
+		`[{"command":["/get"],"namespaces":["*"],"cache":"2d"}]`:                                                      "not a duration",
+		`[{"command":["/get"],"namespaces":["*"],"cache":"48h"}]`:                                                     "not a duration",
 		`[{"env":"A=","namespaces":["*"]}]`:                                                                           "letters, digits",
-		`[{"name":"A b","env":"","namespaces":["*"]}]`:                                                                "no name of a provider",
+		`[{"name":"A b","env":"","namespaces":["*"]}]`:                                                                "not a provider name",
 		`[{"env":"","namespaces":["*"]},{"env":"B","namespaces":["*"]}]`:                                              "has the name env",
 		`[{"vault":{"address":"http://v:8200","token_file":"/t"},"namespaces":["*"]}]`:                                "not an https:// address",
-		`[{"vault":{"address":"https://a:b@v","token_file":"/t"},"namespaces":["*"]}]`:                                "no address such as",
+		`[{"vault":{"address":"https://a:b@v","token_file":"/t"},"namespaces":["*"]}]`:                                "not an address such as",
 		`[{"vault":{"address":"https://v"},"namespaces":["*"]}]`:                                                      "signs in by one",
 		`[{"vault":{"address":"https://v","token_file":"/t","jwt":{"role":"r","jwt_file":"/j"}},"namespaces":["*"]}]`: "signs in by one",
 		`[{"vault":{"address":"https://v","approle":{"role_id":"r"}},"namespaces":["*"]}]`:                            "secret_id_file is missing",
@@ -155,7 +155,7 @@ func TestFilesAndVariables(t *testing.T) {
 	}
 	c.fails(t, "shop", "OPEN", ErrRefused, "chmod 600")
 	c.fails(t, "shop", "SHORT", ErrRefused, "shorter than 6")
-	c.fails(t, "shop", "BYTES", ErrRefused, "no text")
+	c.fails(t, "shop", "BYTES", ErrRefused, "not text")
 	c.fails(t, "shop", "FOLDER", ErrRefused, "not a regular file")
 	c.fails(t, "shop", "../shop/DB", sealed.ErrNotFound)
 	c.fails(t, "shop", "NONE", sealed.ErrNotFound, "env: the node has no variable SKEIN_VALUE_SHOP_NONE")

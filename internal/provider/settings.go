@@ -20,7 +20,7 @@ type Settings []Source
 
 // Source is one provider. Exactly one of its kinds is set.
 type Source struct {
-	Name string `json:"name"` // "": that of its kind
+	Name string `json:"name"` // "": the name of its kind
 	// Namespaces may use the provider; "*" is all of them.
 	Namespaces []string `json:"namespaces"`
 	// Cache is how long a value is kept in memory, as Go writes durations; "": the default of the kind.
@@ -63,7 +63,7 @@ type AppRole struct {
 
 // JWT signs in by the methods kubernetes and jwt.
 type JWT struct {
-	Mount   string `json:"mount"` // "": that of the method
+	Mount   string `json:"mount"` // "": the default of the method
 	Role    string `json:"role"`
 	JWTFile string `json:"jwt_file"` // "", for kubernetes: the token of the pod
 }
@@ -147,7 +147,7 @@ func (p *Source) check(checkNamespace func(string) error) (err error) {
 		p.Name = p.Kind()
 	}
 	if !sourceName.MatchString(p.Name) {
-		return fmt.Errorf("name: %.40q is no name of a provider: want up to 32 of a-z, 0-9 and -", p.Name)
+		return fmt.Errorf("name: %.40q is not a provider name: want up to 32 of a-z, 0-9 and -", p.Name)
 	}
 	if len(p.Namespaces) == 0 {
 		return errors.New(`namespaces is missing: list the namespaces whose tasks may use the provider; ["*"] is all of them`)
@@ -165,12 +165,12 @@ func (p *Source) check(checkNamespace func(string) error) (err error) {
 		return p.checkFile()
 	case "env":
 		if !regexp.MustCompile(`^[A-Za-z0-9_]{0,100}$`).MatchString(*p.Env) {
-			return fmt.Errorf("env: %.40q is no beginning of names of variables: want letters, digits and _", *p.Env)
+			return fmt.Errorf("env: %.40q is not a prefix of variable names: want letters, digits and _", *p.Env)
 		}
 		return nil
 	case "command":
 		if !filepath.IsAbs(p.Command[0]) {
-			return fmt.Errorf("command: %.100q is no absolute path of a program", p.Command[0])
+			return fmt.Errorf("command: %.100q is not the absolute path of a program", p.Command[0])
 		}
 		return nil
 	}
@@ -193,14 +193,14 @@ func (p *Source) cached() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(p.Cache)
 	if err != nil || d < 0 || d > ageMax {
-		return 0, fmt.Errorf("%.40q is no duration from 0s to %s, such as 5m", p.Cache, ageMax)
+		return 0, fmt.Errorf("%.40q is not a duration from 0s to %s, such as 5m", p.Cache, ageMax)
 	}
 	return d, nil
 }
 
 func (p *Source) checkFile() error {
 	if !filepath.IsAbs(p.File) {
-		return fmt.Errorf("file: %.200q is no absolute path", p.File)
+		return fmt.Errorf("file: %.200q is not an absolute path", p.File)
 	}
 	if err := checkPattern("file", p.File, p.File); err != nil {
 		return err
@@ -234,7 +234,7 @@ func (v *Vault) check() (err error) {
 	u, err := url.Parse(v.Address)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
-		return fmt.Errorf("address: %.200q is no address such as https://vault.example.com:8200", v.Address)
+		return fmt.Errorf("address: %.200q is not an address such as https://vault.example.com:8200", v.Address)
 	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
 		return fmt.Errorf("address: %.200q is not an https:// address, so others on the way could read the secrets", v.Address)
 	}
@@ -256,7 +256,7 @@ func (v *Vault) check() (err error) {
 	}
 	for _, path := range []string{v.Mount, v.Path} {
 		if slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "" || part == "." || part == ".." }) {
-			return fmt.Errorf("%.200q is no path: it has an empty part, . or ..", path)
+			return fmt.Errorf("%.200q is not a path: it has an empty part, . or ..", path)
 		}
 	}
 	return v.checkSignIn()

@@ -103,7 +103,7 @@ func valueIn(body []byte, path, field string) ([]byte, error) {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		return nil, fmt.Errorf("%w: the field %s of %s is no text", ErrRefused, field, path)
+		return nil, fmt.Errorf("%w: the field %s of %s is not text", ErrRefused, field, path)
 	}
 	return []byte(text), nil
 }

@@ -105,7 +105,7 @@ func TestVaultReads(t *testing.T) {
 	c.is(t, "shop", "DB", "value-of-db")
 	c.fails(t, "shop", "NONE", sealed.ErrNotFound, "vault: Vault has no secret skein/shop/NONE in secret")
 	c.fails(t, "shop", "GONE", sealed.ErrNotFound)
-	c.fails(t, "shop", "NUMBER", ErrRefused, "is no text")
+	c.fails(t, "shop", "NUMBER", ErrRefused, "is not text")
 	c.fails(t, "etl", "DB", sealed.ErrNotFound)
 	team := v.chain(t, fmt.Sprintf(`"token_file":%q,"vault_namespace":"team","mount":"kv","path":"apps/{namespace}","field":"{name}"`, file))
 	team.is(t, "shop", "DB", "value-of-team")

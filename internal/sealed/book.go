@@ -208,7 +208,7 @@ func (b *Book) present(ctx context.Context) (secret.Key, error) {
 		}
 		if b.Own && errors.Is(err, fs.ErrNotExist) {
 			if err = b.write(secret.NewKey() + "\n"); errors.Is(err, fs.ErrExist) {
-				continue // another call has made it
+				continue // another call has made the key
 			}
 			if err == nil {
 				keys, err = b.keys()

@@ -29,7 +29,7 @@ type Folder struct{ Path string }
 // Secret gives a secret of a namespace. Its errors never hold the secret.
 func (f Folder) Secret(_ context.Context, namespace, name string) ([]byte, error) {
 	if !nameOK.MatchString(name) || !nameOK.MatchString(namespace) {
-		return nil, fmt.Errorf("%w: %q is no name of a secret", ErrUnknown, name)
+		return nil, fmt.Errorf("%w: %q is not a secret name", ErrUnknown, name)
 	}
 	root, err := os.OpenRoot(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,7 +21,7 @@ func CheckValue(value []byte) error {
 	case len(value) > ValueMax:
 		return fmt.Errorf("the value is larger than %d bytes: put it into a file, and its key into a secret", ValueMax)
 	case !utf8.Valid(value) || bytes.IndexByte(value, 0) >= 0:
-		return errors.New("the value is no text (UTF-8 without NUL): encode it, for example in base64")
+		return errors.New("the value is not text (UTF-8 without NUL): encode it, for example in base64")
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func (a alerting) get(ctx context.Context, in *AlertPath) (*jsonOut[api.AlertDet
 	for i := range told {
 		n := &told[i]
 		out.Notices[i] = api.AlertNotice{Seq: n.Seq, Channel: n.Channel, State: n.State, Tries: n.Tries, CreatedAt: instant(n.Created), EndedAt: instantOrNull(n.Ended), Error: textOrNull(n.Error)}
-		if n.Error != "" && !whole { // a receiver or a program may say more than a reader may see
+		if n.Error != "" && !whole { // the answer of a receiver or a program may contain more than a reader may see
 			out.Notices[i].Error = textOrNull(callFailed)
 		}
 		if n.Ended == 0 {
@@ -326,7 +326,7 @@ func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[ap
 		case err == nil:
 			return &jsonOut[api.Channel]{Body: channelOf(&c)}, nil
 		case errors.Is(err, store.ErrRefused):
-			return nil, fmt.Errorf("%w: there are %d channels; delete one", errkind.ErrConflict, store.AlertChannelsMax)
+			return nil, fmt.Errorf("%w: there are already %d channels, the limit; delete one", errkind.ErrConflict, store.AlertChannelsMax)
 		case !errors.Is(err, store.ErrFenced):
 			return nil, unread(err)
 		}

@@ -59,7 +59,7 @@ func (s *Server) setClass(ctx context.Context, in *setClassIn) (*jsonOut[api.Cla
 	c, err := s.cfg.Classes.PutClass(ctx, c)
 	switch {
 	case errors.Is(err, store.ErrRefused):
-		return nil, fmt.Errorf("%w: there are %d resource classes; delete one", errkind.ErrConflict, store.ClassesMax)
+		return nil, fmt.Errorf("%w: there are already %d resource classes, the limit; delete one", errkind.ErrConflict, store.ClassesMax)
 	case err != nil:
 		return nil, unread(err)
 	}

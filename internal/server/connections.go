@@ -128,7 +128,7 @@ func (n connecting) set(ctx context.Context, in *setConnectionIn) (*jsonOut[api.
 		case err == nil:
 			return &jsonOut[api.Connection]{Body: connectionShown(&c)}, nil
 		case errors.Is(err, store.ErrRefused):
-			return nil, fmt.Errorf("%w: there are %d connections; delete one", errkind.ErrConflict, store.ConnectionsMax)
+			return nil, fmt.Errorf("%w: there are already %d connections, the limit; delete one", errkind.ErrConflict, store.ConnectionsMax)
 		case !errors.Is(err, store.ErrFenced):
 			return nil, unread(err)
 		}

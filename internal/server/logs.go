@@ -53,7 +53,7 @@ type logOf struct {
 	ref     LogRef
 	task    dag.TaskID
 	ended   bool       // the attempt has ended: the file does not grow any more
-	settled bool       // the attempt never ran and never will
+	settled bool       // the attempt has never run, and will never run
 	end     dag.Micros // of the attempt
 	reader  LogReader
 }

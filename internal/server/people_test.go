@@ -46,7 +46,7 @@ func TestPeople(t *testing.T) {
 		step{"webadmin", "POST", "/users", ann, 403, "user.write"},
 		step{"desk", "POST", "/users", ann, 403, "run.start"},
 		step{"desk", "POST", "/users", `{"name":"ann","password":"short"}`, 422, "12 characters"},
-		step{"desk", "POST", "/users", `{"name":"a b"}`, 422, "no name"},
+		step{"desk", "POST", "/users", `{"name":"a b"}`, 422, "not a name"},
 		step{"desk", "POST", "/users", `{"name":"local"}`, 422, "reserved"},
 		step{"root", "POST", "/users", `{"name":"x","roles":[{"role":"operater"}]}`, 404, "did you mean operator"},
 		step{"root", "POST", "/users", `{"name":"x","roles":[{"role":"viewer","namespace":"A B"}]}`, 422, "namespace"},

@@ -193,7 +193,7 @@ func (s *Server) listLocks(ctx context.Context, _ *struct{}) (*jsonOut[api.List[
 	items := make([]api.Lock, 0, len(all))
 	for _, l := range all {
 		if !wide(ctx, access.QueueRead) && mayRun(ctx, s, access.QueueRead, l.Run.String()) != nil {
-			continue // the queue belongs to a namespace that the caller cannot see
+			continue // a run of a namespace that the caller cannot see holds the lock
 		}
 		items = append(items, api.Lock{Name: l.Name, Run: l.Run.String(), Token: l.Token, Since: instant(l.Since)})
 	}

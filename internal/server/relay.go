@@ -43,7 +43,7 @@ type relay struct {
 	query  url.Values
 	frames chan []byte // in the order of arrival; nil: the client must read again
 
-	late atomic.Bool // the client knows that the stream has begun
+	late atomic.Bool // the stream has begun, so commits of a node that answers only now may be missing
 
 	wg   sync.WaitGroup
 	mu   sync.Mutex // protects following fields
@@ -123,7 +123,7 @@ func (r *relay) follow(ctx context.Context, h dag.HandlerID, begun func()) {
 		defer begun()
 		body, err := r.of.Events(there, h, r.query)
 		if err == nil {
-			if r.late.Load() { // the node has committed before
+			if r.late.Load() { // the node may have committed before it answered
 				r.push(ctx, nil)
 			}
 			begun()

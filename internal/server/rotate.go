@@ -77,7 +77,7 @@ func rotateToken(s *Server) func(ctx context.Context, in *rotateTokenIn) (*jsonO
 			return nil, fmt.Errorf("%w: the token %s (%d), or the parent of its successor, was replaced or revoked meanwhile, or has expired; "+
 				"skein token list shows it", errkind.ErrConflict, old.Name, old.ID)
 		case errors.Is(err, store.ErrRefused):
-			return nil, fmt.Errorf("%w: there are %d tokens, the most that there may be; those that ended some time ago are deleted by themselves", errkind.ErrConflict, store.TokensMax)
+			return nil, fmt.Errorf("%w: there are already %d tokens, the limit; Skein deletes tokens some time after they have ended", errkind.ErrConflict, store.TokensMax)
 		case err != nil:
 			return nil, unread(err)
 		}
@@ -99,7 +99,7 @@ func graceOf(req *api.RotateRequest) (time.Duration, error) {
 	}
 	d, err := workflow.ParseDuration(req.Grace)
 	if err != nil || d < 0 || time.Duration(d) > graceMax {
-		return 0, invalid("grace: %.40q is no duration from 0s to 7d", req.Grace)
+		return 0, invalid("grace: %.40q is not a duration from 0s to 7d", req.Grace)
 	}
 	return time.Duration(d), nil
 }
@@ -130,7 +130,7 @@ func replaceable(all []store.Token, rights *store.Rights, id int64, now dag.Micr
 	state := stateOf(id)
 	switch next := successor(all, id); {
 	case next != 0:
-		last := next // of several successors: the one that may still count
+		last := next // if there are several successors, the last one may still be valid
 		for n := next; n != 0; n = successor(all, n) {
 			last = n
 		}

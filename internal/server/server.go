@@ -57,7 +57,7 @@ type Config struct {
 	// host of a request counts where the server knows its own host.
 	PublicURL string
 	Classes   store.Classes // the resource classes
-	// Verify recounts every invariant from the rows.
+	// Verify checks every invariant from the rows.
 	Verify func(context.Context) ([]inspect.Violation, error)
 
 	// Remote finds the node of the cluster that has the files of a handler's attempts, if that is another
@@ -199,7 +199,7 @@ type Server struct {
 
 	recounts places
 	searches places
-	zips     places // of answers that are being compressed
+	zips     places // bounds the answers that are compressed at the same time
 	page     *page
 	through  http.Handler // verbs on several runs use it to reach each run
 }

@@ -112,7 +112,7 @@ func (a alerting) addSilence(ctx context.Context, in *addSilenceIn) (*jsonOut[ap
 	s, err := st.PutSilence(ctx, store.Silence{ID: uuid.Must(uuid.NewV7()), Namespace: ns, Workflow: in.Body.Workflow, Rule: in.Body.Rule,
 		Until: now + dag.Micros(in.Body.Seconds*1_000_000), By: userOf(ctx), Reason: in.Body.Reason})
 	if errors.Is(err, store.ErrRefused) {
-		return nil, fmt.Errorf("%w: there are %d silences; end one", errkind.ErrConflict, store.SilencesMax)
+		return nil, fmt.Errorf("%w: there are already %d silences, the limit; end one", errkind.ErrConflict, store.SilencesMax)
 	}
 	if err != nil {
 		return nil, unread(err)

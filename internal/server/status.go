@@ -173,8 +173,8 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client is gone
 }
 
-// verify recounts all that is stored. One recount runs at a time. It may take minutes and holds little
-// memory, so it takes no weight from the requests that are heavy.
+// verify checks all stored rows. One check runs at a time. A check may take minutes and holds little memory,
+// so it takes no weight from the requests that are heavy.
 func (s *Server) verify(ctx context.Context, _ *struct{}) (*jsonOut[api.Verification], error) {
 	if err := s.recounts.enter("recount is under way"); err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func (s *Server) refused(ctx context.Context, req *api.ApplyRequest, defs []*wor
 			return nil, err
 		}
 		if all = append(all, circle...); len(circle) > 0 {
-			beside[def.Namespace+"/"+def.Name] = &workflow.Workflow{} // so that each circle is reported once
+			beside[def.Namespace+"/"+def.Name] = &workflow.Workflow{} // so that each cycle is reported once
 		}
 	}
 	return all, nil

@@ -75,7 +75,7 @@ type slab[T any] []T
 const slabMax = 128
 
 func (s *slab[T]) put(v T) *T {
-	if len(*s) == cap(*s) { // values that were given out do not move
+	if len(*s) == cap(*s) { // do not grow the array: callers hold pointers into it
 		*s = make([]T, 0, min(max(2*cap(*s), 4), slabMax))
 	}
 	*s = append(*s, v)

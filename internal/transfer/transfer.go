@@ -100,8 +100,9 @@ type mover struct {
 func (m *mover) Head(h store.Head) error {
 	m.report.From = len(h.Shards)
 	if m.moving() {
-		// The history of a run is numbered by the transactions of its shard, and work that is due before a
-		// watermark is never found. So every shard continues from the greatest numbers of all shards.
+		// The entries of a run's history are numbered by the transactions of its shard, and work that is due
+		// before the watermark of a shard is never found. So every shard continues from the greatest numbers
+		// of all shards.
 		var most store.ShardHead
 		for _, s := range h.Shards {
 			most.Epoch, most.Seq, most.Watermark = max(most.Epoch, s.Epoch), max(most.Seq, s.Seq), max(most.Watermark, s.Watermark)

@@ -111,7 +111,7 @@ func (r *release) baseRoot(arch string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	half, err := filepath.Abs(file + ".new") // the name differs from that of a complete root
+	half, err := filepath.Abs(file + ".new") // the temporary name cannot be taken for a complete root
 	if err != nil {
 		return "", err
 	}

@@ -41,7 +41,7 @@ func sessionFile(address string) (file, origin string, err error) {
 	case dir == "":
 		return "", "", ErrNoHome
 	case u.Hostname() == "" || strings.ContainsAny(u.Host, `/\`) || u.Scheme != "http" && u.Scheme != "https":
-		return "", "", fmt.Errorf("%q is no address of a server", address)
+		return "", "", fmt.Errorf("%q is not a server address", address)
 	}
 	host := strings.ToLower(u.Hostname())
 	name := nameOf(host, portOf(u))

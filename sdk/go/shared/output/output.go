@@ -225,7 +225,7 @@ func fromJSON(raw json.RawMessage, kind string) (json.RawMessage, error) {
 	return Marshal(string(compact(raw)))
 }
 
-// parseFloat refuses what JSON has no number for: NaN, infinities, hexadecimal.
+// parseFloat refuses numbers that JSON cannot express: NaN, infinities, hexadecimal.
 func parseFloat(text string) (json.RawMessage, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) || strings.ContainsAny(text, "xXpP_") {
