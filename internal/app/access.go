@@ -41,7 +41,7 @@ func (n *Node) secure() (err error) {
 	if n.own, err = newOwnToken(n.cfg); err != nil {
 		return err
 	}
-	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.hash, Sessions: n.sessions, Route: n.route, Channel: n.member.proofs(), Rates: n.cfg.Rates, Refused: countRefusals(n.auditor), Log: n.log})
+	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.hash, Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Rates: n.cfg.Rates, Refused: countRefusals(n.auditor), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
 	n.http.ReadTimeout = auth.StrangerBodyMax // for requests that net/http answers itself; the gate sets the deadline of all others
@@ -54,13 +54,9 @@ func (n *Node) secure() (err error) {
 
 // neighbours returns the parts of the cluster and of this process that the server needs.
 func (n *Node) neighbours() neighbours {
-	near := neighboursOf(n.store, n.member, n.logs)
-	n.sessions = auth.NewSessions(n.store)
+	near := neighboursOf(n.store, n.logs)
+	n.members.forServer(&near)
 	near.sessions, near.auditor, near.notifier, near.connector = n.sessions, n.auditor, n.sender, n.connector
-	if h := n.solo; h != nil {
-		near.stuck, near.metrics = h.home.StuckFor, []metric.Source{homeMetrics(h.home)}
-		near.workers = func() []store.Member { members, _ := h.alone.View(); return members }
-	}
 	near.keeping = func() time.Duration { return n.keeping().Audit.Age }
 	near.metrics = append(append(near.metrics, n.doorMetrics), n.sources()...)
 	return near

@@ -3,19 +3,17 @@ package app
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/notify"
 	"skein.dev/skein/internal/store"
 )
 
 // newSender makes the sender of the notices of this node's shards.
-func newSender(n *Node, shards int, database []egress.Own) *notify.Sender {
+func newSender(n *Node, shards int) *notify.Sender {
 	return notify.New(notify.Options{
 		Store: n.store,
 		Shards: func() (owned []dag.ShardID) {
@@ -29,18 +27,11 @@ func newSender(n *Node, shards int, database []egress.Own) *notify.Sender {
 		Secret: func(ctx context.Context, namespace, name string) ([]byte, error) {
 			return n.secrets.Value(ctx, namespace, name, false)
 		},
-		Transport: func() (http.RoundTripper, error) {
-			t, err := egress.Transport(n.egressHere(n.egressRules(database)))
-			if err != nil {
-				return nil, err
-			}
-			t.DisableKeepAlives = true // the next call may have other egress rules
-			return t, nil
-		},
-		Commands: n.cfg.AlertCommands,
-		Mail:     notify.Mail{URL: n.cfg.SMTP, From: n.cfg.SMTPFrom},
-		Jitter:   host.Machine{}.Jitter,
-		Log:      n.log,
+		Transport: n.connector.transport,
+		Commands:  n.cfg.AlertCommands,
+		Mail:      notify.Mail{URL: n.cfg.SMTP, From: n.cfg.SMTPFrom},
+		Jitter:    host.Machine{}.Jitter,
+		Log:       n.log,
 	})
 }
 
@@ -53,14 +44,7 @@ func watch(n *Node) (stop func()) {
 		return func() {}
 	}
 	w := notify.Watchdog{File: n.cfg.Watchdog, Log: n.log, Alive: func(ctx context.Context) error { return works(ctx, n) },
-		Transport: func() (http.RoundTripper, error) {
-			t, err := egress.Transport(n.egressHere(n.egressRules(n.connector.database)))
-			if err != nil {
-				return nil, err
-			}
-			t.DisableKeepAlives = true
-			return t, nil
-		}}
+		Transport: n.connector.transport}
 	return n.beside(w.Run)
 }
 

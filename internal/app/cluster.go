@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/artifact/nodes"
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/cluster"
@@ -25,8 +26,9 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// membership holds the parts of a node that belong to a cluster. It is nil if the node is alone.
+// membership holds the parts of a node that belong to a cluster.
 type membership struct {
+	n      *Node
 	shared store.Cluster
 	node   *cluster.Node
 	peers  *peer.Client
@@ -37,13 +39,12 @@ type membership struct {
 	channel auth.Channel
 }
 
-// newMembership makes the membership before the engine, which needs the peers.
-func newMembership(ctx context.Context, n *Node, info store.Info) (*membership, error) {
+var _ members = (*membership)(nil)
+
+// newMembership makes what calls other nodes, then the directory of the members, then the executor, and last
+// what needs all of them.
+func newMembership(ctx context.Context, n *Node, shared store.Cluster, self store.Member) (*membership, error) {
 	cfg := n.cfg
-	shared := store.Can(n.store).Cluster
-	if shared == nil {
-		return nil, nil
-	}
 	if cfg.Exposed() && cfg.APIToken == "" {
 		return nil, fmt.Errorf("%w on %s: the other nodes of the cluster will ask this one for a token; make one (skein token create --kind node) "+
 			"and give it with --token-file FILE, or in SKEIN_API_TOKEN", config.ErrNotAllowed, cfg.Listen)
@@ -56,9 +57,26 @@ func newMembership(ctx context.Context, n *Node, info store.Info) (*membership, 
 	if err != nil {
 		return nil, err
 	}
-	vouch := func(r *http.Request, body []byte) error { return channel.Vouch(auth.AsNode(r), body) }
-	peers := peer.NewClient(rt, cfg.APIToken, vouch, n.log)
-	return &membership{shared: shared, peers: peers, rt: rt, channel: channel, home: newHome(n, shared, peers, info)}, nil
+	m := &membership{n: n, shared: shared, rt: rt, channel: channel}
+	calls := peer.NewCaller(rt, cfg.APIToken, func(r *http.Request, body []byte) error { return channel.Vouch(auth.AsNode(r), body) })
+	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
+		Store: shared, Owner: reborn{&n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: calls.Blind,
+		Look: func() cluster.Compare { return n.past.Look() }, Beat: cfg.Heartbeat, Lag: cfg.Lag, ExitOnLoss: cfg.ExitOnLoss, Log: n.log,
+		Self: self,
+		Used: func() dag.Need { _, used := n.engine.Room(); return used },
+		Full: func() bool { return n.engine.IsShut() != "" },
+		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
+	})
+	n.newExecutor(nodes.NewFinder(artifactsHere(cfg), others{calls, m.node}))
+	m.home = newHome(n, shared, calls, m.node)
+	m.peers = peer.NewClient(calls, m.node, &n.engine, n.log)
+	return m, nil
+}
+
+// others are the other nodes, as a search for artifacts asks them.
+type others struct {
+	*peer.Caller
+	*cluster.Node
 }
 
 // keyStore is where the nodes have their key, and the clock that they share.
@@ -70,12 +88,28 @@ type keyStore struct {
 // Clock implements auth.KeyStore.
 func (k keyStore) Clock(ctx context.Context) (dag.Micros, error) { return k.st.Clock(ctx) }
 
-// proofs keeps a nil membership a nil interface.
-func (m *membership) proofs() auth.Channel {
-	if m == nil {
-		return nil
-	}
-	return m.channel
+func (m *membership) proofs() auth.Channel { return m.channel }
+
+func (m *membership) slots() *home.Home { return m.home }
+
+func (m *membership) list() ([]store.Member, []store.ShardRow) { return m.node.View() }
+
+func (m *membership) forEngine(c *engine.Config) {
+	c.Peers, c.Market, c.Helpers = m.peers, m.home, asking{m}
+}
+
+func (m *membership) takes(*http.Request) bool { return false }
+
+// started does nothing: cluster.Node finds out whether the cluster started.
+func (m *membership) started(context.Context) {}
+
+func (m *membership) sure() time.Duration { return m.node.Sure() }
+
+func (m *membership) beaten() time.Time { return m.node.Beaten() }
+
+func (m *membership) submit(ctx context.Context, s dag.ShardID, sub engine.Submission) error {
+	_, err := m.peers.Submit(ctx, s, sub)
+	return err
 }
 
 // asking is the way of a sweep to the holders of attempts. It reaches nodes directly, and workers through
@@ -95,31 +129,12 @@ func (a asking) Missing(ctx context.Context, h dag.HandlerID, list []engine.Held
 	return a.m.peers.Missing(ctx, h, list)
 }
 
-// connect completes it with the engine.
-func (m *membership) connect(n *Node, info store.Info) {
-	h := n.engine.Handler()
-	address := n.advertised()
-	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
-		Store: m.shared, Owner: reborn{n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: m.peers.Blind, Look: func() cluster.Compare { return n.past.Look() }, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
-		Self: store.Member{Handler: h.ID, UUID: n.life, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Known,
-			Slots: int32(n.cfg.Slots), Started: h.Started, Traits: traitsOf(n.cfg)},
-		Used: func() dag.Need { _, used := n.engine.Room(); return used },
-		Full: func() bool { return n.engine.IsShut() != "" },
-		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
-	})
-	m.peers.Connect(m.node, n.engine)
-	m.home.Connect(m.node, n.engine)
+// ended tells the broker of slots that an attempt of this node has ended, because its slot may be lent.
+func (m *membership) ended(run dag.RunID, task dag.TaskID, token dag.Token) {
+	m.home.Ended(run, task, token)
 }
 
-// over tells the broker of slots that an attempt of this node has ended, because its slot may be lent.
-func (m *membership) over(run dag.RunID, task dag.TaskID, token dag.Token) {
-	if m != nil {
-		m.home.Ended(run, task, token)
-	}
-}
-
-// pending reports whether the end of an attempt is on its way to another node.
-func (m *membership) pending(id engine.AttemptID) bool { return m != nil && m.peers.Pending(id) }
+func (m *membership) pending(id engine.AttemptID) bool { return m.peers.Pending(id) }
 
 // neighbours holds the functions by which a server reaches other nodes. All of them are nil if there are
 // none.
@@ -129,7 +144,8 @@ type neighbours struct {
 	giver    func(*logs.Ref, dag.HandlerID) logs.Giver
 	others   server.Neighbours
 	cluster  server.Cluster
-	logs     logs.Store // that they share
+	gateway  func(own http.Handler) http.Handler // nil: there are no other nodes
+	logs     logs.Store                          // that they share
 	tokens   store.Tokens
 	access   store.Access
 	sessions *auth.Sessions // nil: this process only looks on
@@ -155,18 +171,25 @@ type town struct {
 	m     *membership // nil: it only looks on
 }
 
-func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
-	c := store.Can(st).Cluster
-	if c == nil {
-		return neighbours{logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}
+// neighboursOf returns the neighbours of a process that only looks on.
+func neighboursOf(st store.Store, shared logs.Store) neighbours {
+	near := neighbours{logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}
+	if c := store.Can(st).Cluster; c != nil {
+		near.cluster = &town{c, st.Clock, nil}
 	}
-	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}
-	if m != nil {
-		n.metrics, n.stuck, n.holder, n.others = []metric.Source{homeMetrics(m.home)}, m.home.StuckFor, m.holder, streets{m}
-		n.giver = func(ref *logs.Ref, h dag.HandlerID) logs.Giver { return m.giver(st, ref, h) }
-		n.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }
+	return near
+}
+
+// forServer implements members.
+func (m *membership) forServer(near *neighbours) {
+	st, finder := m.n.store, nodes.NewFinder(artifactsHere(m.n.cfg), others{m.peers.Caller, m.node})
+	near.cluster = &town{m.shared, st.Clock, m}
+	near.metrics, near.stuck, near.others = []metric.Source{homeMetrics(m.home)}, m.home.StuckFor, streets{m}
+	near.holder = func(ctx context.Context, ref server.LogRef) (dag.HandlerID, bool) {
+		return finder.Holder(ctx, artifactRef(&ref))
 	}
-	return n
+	near.giver = func(ref *logs.Ref, h dag.HandlerID) logs.Giver { return m.giver(st, ref, h) }
+	near.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }
 }
 
 // Clock implements server.Cluster.
@@ -187,43 +210,40 @@ func (t *town) Wake() {
 	}
 }
 
-// handler answers the requests of other nodes, and passes on requests that another node can answer better.
+// gateway answers the requests of other nodes, and passes on requests that another node can answer better.
 // Like the decision about the call, the choice follows the row of the request, never a part of its path.
-func (m *membership) handler(n *Node, next http.Handler) (http.Handler, error) {
-	files, mux := newArtifactSource(n.cfg), access.NewMux()
-	peer.Handle(mux, m.node, n.engine, m.home.Cancel)
+func (m *membership) gateway() (func(own http.Handler) http.Handler, error) {
+	n, mux := m.n, access.NewMux()
+	peer.Handle(mux, m.node, &n.engine, m.home.Cancel)
 	m.home.HandlePeers(mux)
-	mux.HandleFunc("POST "+holdingPath, holding(files))
-	mux.HandleFunc("POST "+keptListPath, answerKept(files, false))
-	mux.HandleFunc("POST "+keptReadPath, answerKept(files, true))
-	events := access.NewMux() // its calls have no body
-	events.Routes = mux.Routes
-	events.HandleFunc("GET "+eventsPath, ofThisNode(next))
+	nodes.Handle(mux, artifactsHere(n.cfg))
+	mux.Take(http.MethodGet, eventsPath)
 	if err := mux.Err(func(of access.Of) bool { return of == access.OfNode }); err != nil {
 		return nil, err
 	}
 	calls := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), peer.OnlyJSON(mux))
-	outer := peer.Gateway(next, m.node, m.rt, m.channel.Vouch, n.log)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		row, _ := access.Match(r)
-		switch {
-		case row.Of == access.OfNode && row.Method == http.MethodGet:
-			events.ServeHTTP(w, r)
-		case row.Of == access.OfNode:
-			calls.ServeHTTP(w, r)
-		case r.URL.Path == "/readyz" && !m.node.Joined():
-			http.Error(w, "not a member of the cluster yet", http.StatusServiceUnavailable)
-		default:
-			outer.ServeHTTP(w, r)
-		}
-	}), nil
+	return func(own http.Handler) http.Handler {
+		events := access.NewMux() // its calls have no body
+		events.HandleFunc("GET "+eventsPath, ofThisNode(own))
+		outer := peer.Gateway(own, m.node, m.rt, m.channel.Vouch, n.log)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			row, _ := access.Match(r)
+			switch {
+			case row.Of == access.OfNode && row.Method == http.MethodGet:
+				events.ServeHTTP(w, r)
+			case row.Of == access.OfNode:
+				calls.ServeHTTP(w, r)
+			case r.URL.Path == "/readyz" && !m.node.Joined():
+				http.Error(w, "not a member of the cluster yet", http.StatusServiceUnavailable)
+			default:
+				outer.ServeHTTP(w, r)
+			}
+		})
+	}, nil
 }
 
-// run is a member until stop is called. The node gives its shards back when it begins to stop: see leaving.
+// run is a member until stop is called. The node gives its shards back when it begins to stop: see leave.
 func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan error) {
-	if m == nil {
-		return func() error { return nil }, nil
-	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	sent := make(chan struct{})
 	ended, fail := make(chan error, 1), make(chan error, 1)
@@ -258,7 +278,7 @@ func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan 
 // remote finds the node that has the files of the attempts of a handler, if that is another node of the
 // cluster. That node may have a newer handler by now.
 func (m *membership) remote(ctx context.Context, st store.Store, h dag.HandlerID) (dag.HandlerID, bool) {
-	if m == nil || m.node == nil || h == m.node.Self().Handler {
+	if h == m.node.Self().Handler {
 		return 0, false
 	}
 	if o, ok := m.node.Member(h); ok {
@@ -278,17 +298,10 @@ func (m *membership) remote(ctx context.Context, st store.Store, h dag.HandlerID
 
 // alone reports whether no other node has been seen since this one started.
 func (m *membership) alone() bool {
-	if m == nil || m.node == nil {
-		return true
-	}
 	self := m.node.Self()
 	members, _ := m.node.View()
 	return !slices.ContainsFunc(members, func(o store.Member) bool { return !o.Worker && o.Handler != self.Handler && o.Seen > self.Started })
 }
 
-// leaving gives the shards back at once: what still runs here reports to their next owners.
-func (m *membership) leaving() {
-	if m != nil {
-		m.node.Cordon(true)
-	}
-}
+// leave gives the shards back at once: what still runs here reports to their next owners.
+func (m *membership) leave() { m.node.Cordon(true) }

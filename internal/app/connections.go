@@ -16,7 +16,7 @@ type connector struct {
 }
 
 // rules are those of calls that this node makes to addresses that people choose.
-func (c connector) rules() egress.Rules { return c.n.egressHere(c.n.egressRules(c.database)) }
+func (c connector) rules() egress.Rules { return c.n.egressHere(c.n.egressRules()) }
 
 // transport makes a transport for one call: the next call may have other rules.
 func (c connector) transport() (http.RoundTripper, error) {

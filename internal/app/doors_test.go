@@ -111,7 +111,7 @@ func newOpenNode(t *testing.T, flags map[string]string, encrypted bool) *openNod
 	if o.Node, err = Open(t.Context(), c, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	o.gate = auth.New(auth.Config{Store: o.store, Required: true, Route: o.route, Channel: o.member.proofs(), Refusals: 1 << 20,
+	o.gate = auth.New(auth.Config{Store: o.store, Required: true, Route: o.route, Channel: o.members.proofs(), Refusals: 1 << 20,
 		StrangerBody: time.Second, CallerBody: time.Second})
 	o.http.Handler = o.gate.Wrap(o.handler)
 	o.http.ReadTimeout = time.Second
@@ -208,7 +208,7 @@ func (o *openNode) endpoints(t *testing.T) []endpoint {
 	for _, path := range []string{"report", "cancel", "submit", "check", "missing", "disown", "nothing"} {
 		all = append(all, endpoint{http.MethodPost, peer.Prefix + path, store.TokenNode})
 	}
-	for _, path := range []string{holdingPath, keptListPath, keptReadPath, home.PeerPrefix + "want"} {
+	for _, path := range []string{peer.Prefix + "artifacts", peer.Prefix + "artifacts/list", peer.Prefix + "artifacts/read", home.PeerPrefix + "want"} {
 		all = append(all, endpoint{http.MethodPost, path, store.TokenNode})
 	}
 	if len(all) < 100 {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/egress"
@@ -30,19 +31,17 @@ func ownDatabase(c *config.Config) ([]egress.Own, error) {
 
 // egressRules returns the rules for the requests of tasks on every machine, from the nodes that are known
 // now.
-func (n *Node) egressRules(database []egress.Own) egress.Rules {
-	rules := egress.Rules{Policies: []string{n.cfg.EgressPolicy()}, Own: append([]egress.Own(nil), database...)}
+func (n *Node) egressRules() egress.Rules {
+	rules := egress.Rules{Policies: []string{n.cfg.EgressPolicy()}, Own: slices.Clone(n.connector.database)}
 	add := func(address string) {
 		if own, ok := egress.OwnURL("node", address); ok {
 			rules.Own = append(rules.Own, own)
 		}
 	}
 	add(n.cfg.Advertise)
-	if n.member != nil && n.member.node != nil {
-		members, _ := n.member.node.View()
-		for i := range members {
-			add(members[i].Address) // that of a worker is empty
-		}
+	members, _ := n.members.list()
+	for i := range members {
+		add(members[i].Address) // that of a worker is empty
 	}
 	return rules
 }

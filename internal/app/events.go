@@ -36,9 +36,6 @@ var _ server.Neighbours = streets{}
 
 // Others implements server.Neighbours.
 func (s streets) Others() []dag.HandlerID {
-	if s.m.node == nil {
-		return nil
-	}
 	self := s.m.node.Self().Handler
 	members, _ := s.m.node.View()
 	var others []dag.HandlerID

@@ -14,15 +14,15 @@ import (
 )
 
 // newHome makes the home of the workers of a node.
-func newHome(n *Node, members home.Members, others home.Caller, info store.Info) *home.Home {
+func newHome(n *Node, members home.Members, others home.Caller, directory home.Directory) *home.Home {
 	kept := n.cfg.Data
 	if n.cfg.Artifacts != "" {
 		kept = n.cfg.Artifacts
 	}
-	return home.New(home.Config{Boot: worker.Boot, Logs: workerLogs(n), Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
+	return home.New(home.Config{Directory: directory, Engine: &n.engine, Boot: worker.Boot, Logs: workerLogs(n), Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
 		Store: members, Register: n.store.Register, Caller: others, Jobs: n.executor.Jobs(), Executor: n.executor,
 		Slots: n.cfg.Slots, Traits: traitsOf(n.cfg), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed,
-		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Version: Version(), Format: info.Known,
+		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Version: Version(), Format: directory.Self().Format,
 		Strategy: n.cfg.Dispatch, Log: n.log,
 	})
 }
@@ -53,7 +53,7 @@ func (n *Node) withWorkers(others http.Handler) (http.Handler, error) {
 	if err := routes.Err(func(of access.Of) bool { return of == access.OfWorker }); err != nil {
 		return nil, err
 	}
-	workers := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), home.Handler(n.slotHome()))
+	workers := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), home.Handler(n.members.slots()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if row, _ := access.Match(r); row.Of == access.OfWorker {
 			workers.ServeHTTP(w, r)

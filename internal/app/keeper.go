@@ -8,7 +8,6 @@ import (
 
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 )
@@ -64,26 +63,25 @@ func (n *Node) connect(ctx context.Context) <-chan connected {
 	return got
 }
 
-// goOn finds out whether an earlier process of this node has left attempts with the keeper. It returns nil
-// if there are none, or if they belong to another database and were killed.
-func (n *Node) goOn(ctx context.Context, a *worker.Adopted) (*engine.Life, error) {
+// goOn finds out whether an earlier process of this node has left attempts with the keeper. It returns no
+// identity if there are none, or if they belong to another database and were killed.
+func (n *Node) goOn(ctx context.Context, a *worker.Adopted) (identity, error) {
 	if len(a.Running)+len(a.Ended) == 0 {
-		return nil, nil
+		return identity{}, nil
 	}
 	var t tag
 	if json.Unmarshal([]byte(a.Tag), &t) == nil && t.Handler != 0 {
 		found, err := n.store.Handlers(ctx, []dag.HandlerID{t.Handler})
 		if err != nil {
-			return nil, fmt.Errorf("database %s: %w", n.cfg.DBName(), err)
+			return identity{}, fmt.Errorf("database %s: %w", n.cfg.DBName(), err)
 		}
 		if len(found) == 1 && found[0].UUID == t.UUID {
-			life := &engine.Life{Handler: found[0], Held: n.executor.Adopt(a)}
 			n.log.Info("the node continues with the attempts of its earlier process", "code", "attempts_taken_over", "running", len(a.Running), "ended_since", len(a.Ended))
-			return life, nil
+			return identity{found[0], true}, nil
 		}
 	}
 	n.log.Warn("the keeper holds attempts of another database; they are killed", "code", "foreign_attempts_killed", "attempts", len(a.Running))
-	return nil, n.worker.Forsake()
+	return identity{}, n.worker.Forsake()
 }
 
 const (
@@ -100,11 +98,7 @@ func (n *Node) renew(ctx context.Context) {
 	lease := n.worker.Lease()
 	pause := firstRenewal
 	for {
-		sure := worker.Boot()
-		if n.member != nil {
-			sure = n.member.node.Sure()
-		}
-		if sure > 0 {
+		if sure := n.members.sure(); sure > 0 {
 			n.worker.Renew(sure + lease)
 			pause = lease / renewalsPerLease
 		}
@@ -130,13 +124,13 @@ func leaseOf(cfg *config.Config) time.Duration {
 
 // reborn tells the keeper the new handler of a node that the other nodes had declared dead.
 type reborn struct {
-	*engine.Engine
+	*inside
 	brand func(store.Handler)
 }
 
 // Reborn implements cluster.Owner.
 func (r reborn) Reborn(ctx context.Context) (store.Handler, error) {
-	h, err := r.Engine.Reborn(ctx)
+	h, err := r.inside.Reborn(ctx)
 	if err == nil {
 		r.brand(h)
 	}

@@ -124,9 +124,9 @@ func TestNodesOnLoopback(t *testing.T) {
 	second, k2, stopSecond := startNode(t, testConfig(t, map[string]string{"db": pg.URL("postgres"), "name": "n2"}))
 	defer func() { _ = stopSecond() }()
 	other := second.engine.Handler().ID
-	eventually(t, "n1 knows n2", func() bool { _, known := first.member.node.Member(other); return known })
+	eventually(t, "n1 knows n2", func() bool { _, known := first.members.(*membership).node.Member(other); return known })
 	held := []engine.Held{{Run: dag.RunID{1}, Task: 1, Token: 1, Handler: other}}
-	if missing, err := first.member.peers.Missing(t.Context(), other, held); err != nil || len(missing) != 1 {
+	if missing, err := first.members.(*membership).peers.Missing(t.Context(), other, held); err != nil || len(missing) != 1 {
 		t.Errorf("n2 says to n1 that it misses %v, %v", missing, err)
 	}
 	if run := end(t, k2, begin(t, k, "  t: {run: 'true'}\n")); run.State != "succeeded" {

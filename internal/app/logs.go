@@ -71,9 +71,6 @@ func (m *membership) giver(st store.Store, ref *logs.Ref, h dag.HandlerID) logs.
 
 // workerOf finds the worker that a handler is or was, if it is there.
 func (m *membership) workerOf(ctx context.Context, st store.Store, h dag.HandlerID) (dag.HandlerID, bool) {
-	if m.node == nil {
-		return 0, false
-	}
 	if o, ok := m.node.Member(h); ok {
 		return h, o.Worker
 	}

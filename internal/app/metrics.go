@@ -84,7 +84,7 @@ func (n *Node) showUpkeep(p *metric.Page) {
 
 // showSlots shows the slots of all workers and nodes of the cluster, and its members.
 func (n *Node) showSlots(p *metric.Page) {
-	members, shards := n.roster()
+	members, shards := n.members.list()
 	if members == nil {
 		slots, busy := n.engine.Slots()
 		p.Set("worker_slots", float64(busy), "", "", "busy")

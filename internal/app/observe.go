@@ -40,7 +40,7 @@ func Observe(ctx context.Context, cfg *config.Config) (*Observer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: config.ListenDefault, retention: cfg.Retention}, neighboursOf(db, nil, shared))
+	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: config.ListenDefault, retention: cfg.Retention}, neighboursOf(db, shared))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

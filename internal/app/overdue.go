@@ -79,10 +79,8 @@ func (n *Node) stuck() string {
 	if d := n.engine.StuckFor(); d > stopWait {
 		return fmt.Sprintf("the writer has completed no turn for %v", d.Round(time.Second))
 	}
-	if h := n.slotHome(); h != nil {
-		if d := h.StuckFor(); d > stopWait {
-			return fmt.Sprintf("the broker of slots has completed no turn for %v", d.Round(time.Second))
-		}
+	if d := n.members.slots().StuckFor(); d > stopWait {
+		return fmt.Sprintf("the broker of slots has completed no turn for %v", d.Round(time.Second))
 	}
 	return "not known"
 }

@@ -36,9 +36,7 @@ func (n *Node) back(era dag.Era) {
 	if n.begun.Load() {
 		n.forgetVersions()
 		n.engine.Back(era)
-		if h := n.slotHome(); h != nil { // workers must end the attempts of older eras
-			h.EndOld(era)
-		}
+		n.members.slots().EndOld(era) // workers must end the attempts of older eras
 		return
 	}
 	n.wentBack.Add(1)
@@ -55,10 +53,10 @@ func (n *Node) forgetVersions() {
 
 // sureOf returns a time at which this node sent a commit that the database has confirmed since.
 func (n *Node) sureOf() time.Time {
-	if !n.begun.Load() || n.member == nil {
+	if !n.begun.Load() {
 		return time.Time{}
 	}
-	return n.member.node.Beaten()
+	return n.members.beaten()
 }
 
 // ofDatabase adds the name of the database to an error that says that it cannot be used now.

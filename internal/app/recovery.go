@@ -126,8 +126,8 @@ func (n *Node) sweepNow(ctx context.Context, m store.Member) error {
 	s := engine.Submission{Workflow: wf, Origin: dag.OriginRecovery, User: "skein", Key: fmt.Sprintf("gone/%d", m.Handler)}
 	_, err = n.engine.Submit(ctx, s)
 	var moved *errkind.Elsewhere
-	if errors.As(err, &moved) && n.member != nil {
-		_, err = n.member.peers.Submit(ctx, moved.Shard, s)
+	if errors.As(err, &moved) {
+		err = n.members.submit(ctx, moved.Shard, s)
 	}
 	return err
 }

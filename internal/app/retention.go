@@ -48,8 +48,5 @@ func (n *Node) deleteFiles(ctx context.Context, gone []logs.Run) error {
 	for i, r := range gone {
 		runs[i] = artifact.Run{Namespace: r.Namespace, Workflow: r.Workflow, ID: r.ID.String()}
 	}
-	for _, st := range newArtifactSource(n.cfg).stores {
-		err = errors.Join(err, st.Delete(ctx, runs))
-	}
-	return err
+	return errors.Join(err, artifactsHere(n.cfg).Delete(ctx, runs))
 }

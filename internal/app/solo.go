@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/artifact/nodes"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -19,38 +21,40 @@ import (
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/worker"
 )
 
-// solo is a node that shares its store with no other node, with the workers that are attached to it. It
-// is nil in a cluster: see membership.
+// solo is a node that shares its store with no other node, with the workers that are attached to it. For a
+// cluster see membership.
 type solo struct {
-	alone *cluster.Alone
-	home  *home.Home
+	n       *Node
+	workers *cluster.Alone
+	home    *home.Home
 	// over is true when the node no longer attaches workers, because its process is about to end.
 	over atomic.Bool
 }
 
-// findOthers makes the membership of a node: of its cluster, or of a node that is alone.
-func findOthers(ctx context.Context, n *Node, info store.Info) (err error) {
-	if n.member, err = newMembership(ctx, n, info); err != nil {
-		return err
-	}
-	n.solo, err = newSolo(ctx, n, info)
-	return err
-}
+var _ members = (*solo)(nil)
 
-// newSolo reads the workers that an earlier process of the node has left. It returns nil if the store is
-// that of a cluster.
-func newSolo(ctx context.Context, n *Node, info store.Info) (*solo, error) {
-	can := store.Can(n.store)
-	if can.Cluster != nil || can.Workers == nil {
-		return nil, nil
-	}
-	alone, err := cluster.NewAlone(ctx, can.Workers)
+// newSolo reads the workers that an earlier process of the node has left.
+func newSolo(ctx context.Context, n *Node, self store.Member, shards int) (*solo, error) {
+	h := &solo{n: n}
+	var err error
+	h.workers, err = cluster.NewAlone(ctx, cluster.AloneConfig{Store: store.Can(n.store).Workers, Owner: &n.engine, Shards: int32(shards), Lag: n.cfg.Lag, Log: n.log,
+		Self: self,
+		Now: func() (int, dag.Need, bool) {
+			_, used := n.engine.Room()
+			_, busy := n.engine.Slots()
+			return busy, used, n.engine.IsShut() != ""
+		},
+		Deposed: func(store.Member) { n.upkeep.deposed.Add(1) },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", n.cfg.DBName(), err)
 	}
-	return &solo{alone: alone, home: newHome(n, alone, noPeers{}, info)}, nil
+	n.newExecutor(nodes.NewFinder(artifactsHere(n.cfg), nil))
+	h.home = newHome(n, h.workers, noPeers{}, h.workers)
+	return h, nil
 }
 
 // noPeers implements the calls to other nodes for a node that has none.
@@ -65,7 +69,7 @@ func (noPeers) Call(_ context.Context, to store.Member, _ string, _, _ any) erro
 type soloHolders struct{ *solo }
 
 // Alive implements engine.Holders.
-func (l soloHolders) Alive(h dag.HandlerID) bool { return l.alone.Alive(h) }
+func (l soloHolders) Alive(h dag.HandlerID) bool { return l.workers.Alive(h) }
 
 // Cancel implements engine.Holders.
 func (l soloHolders) Cancel(_ dag.HandlerID, cs []dag.Cancel) { l.home.Cancel(cs) }
@@ -80,82 +84,67 @@ func (l soloHolders) Missing(ctx context.Context, h dag.HandlerID, list []engine
 	return l.home.Missing(ctx, h, list)
 }
 
-// slotHome is the home of the workers of this node. It is nil if the node has none.
-func (n *Node) slotHome() *home.Home {
-	switch {
-	case n.member != nil:
-		return n.member.home
-	case n.solo != nil:
-		return n.solo.home
-	}
-	return nil
+func (h *solo) slots() *home.Home { return h.home }
+
+func (h *solo) list() ([]store.Member, []store.ShardRow) { return h.workers.View() }
+
+func (h *solo) forEngine(c *engine.Config) {
+	l := soloHolders{h}
+	c.Holders, c.Market, c.Helpers, c.Roster = l, h.home, l, inspect.Roster(h.workers)
 }
 
-// roster lists the members that this node knows. It returns nothing if there are no other members.
-func (n *Node) roster() ([]store.Member, []store.ShardRow) {
-	switch {
-	case n.member != nil && n.member.node != nil:
-		return n.member.node.View()
-	case n.solo != nil:
-		return n.solo.alone.View()
-	}
-	return nil, nil
+func (h *solo) forServer(near *neighbours) {
+	near.stuck, near.metrics = h.home.StuckFor, []metric.Source{homeMetrics(h.home)}
+	near.workers = func() []store.Member { members, _ := h.workers.View(); return members }
 }
 
-// quotasEach is the time between two readings of the quotas of namespaces: other nodes may have changed them.
-const quotasEach = 2 * time.Second
+func (h *solo) gateway() (func(http.Handler) http.Handler, error) { return nil, nil }
 
-// withOthers sets what an engine needs of the other members.
-func withOthers(n *Node, c *engine.Config) {
-	c.QuotasEach = quotasEach
-	if n.member != nil {
-		c.Peers, c.Market, c.Helpers = n.member.peers, n.member.home, asking{n.member}
-	}
-	if n.solo != nil {
-		l := soloHolders{n.solo}
-		c.Holders, c.Market, c.Helpers, c.Roster = l, n.solo.home, l, inspect.Roster(n.solo.alone)
-	}
+func (h *solo) proofs() auth.Channel { return nil }
+
+// started fires the triggers of the start of a scheduler.
+func (h *solo) started(ctx context.Context) { h.n.greet(ctx, h.n.life) }
+
+// leave does nothing: no other node can take the shards.
+func (h *solo) leave() {}
+
+// ended does nothing: slots of this process are lent to no other node.
+func (h *solo) ended(dag.RunID, dag.TaskID, dag.Token) {}
+
+func (h *solo) pending(engine.AttemptID) bool { return false }
+
+func (h *solo) submit(_ context.Context, s dag.ShardID, _ engine.Submission) error {
+	return fmt.Errorf("no node owns shard %d", s)
 }
 
-// connect completes it with the engine.
-func (h *solo) connect(n *Node, info store.Info) {
-	is := n.engine.Handler()
-	h.alone.Connect(cluster.AloneConfig{Owner: n.engine, Shards: int32(info.Shards), Lag: n.cfg.Lag, Log: n.log,
-		Self: store.Member{Handler: is.ID, UUID: n.life, Name: n.cfg.Name, Address: n.cfg.Advertise, Version: Version(), Format: info.Known,
-			Slots: int32(n.cfg.Slots), Started: is.Started, Traits: traitsOf(n.cfg)},
-		Now: func() (int, dag.Need, bool) {
-			_, used := n.engine.Room()
-			_, busy := n.engine.Slots()
-			return busy, used, n.engine.IsShut() != ""
-		},
-		Deposed: func(store.Member) { n.upkeep.deposed.Add(1) },
-	})
-	h.home.Connect(h.alone, n.engine)
-}
+func (h *solo) alone() bool { return true }
+
+// sure is always now: the life of this process is enough, because no other node can take the attempts.
+func (h *solo) sure() time.Duration { return worker.Boot() }
+
+func (h *solo) beaten() time.Time { return time.Time{} }
 
 // run serves workers until stop is called. After that, their attempts continue for the length of a lease, so
 // that the next process of this node finds them.
-func (h *solo) run(ctx context.Context) (stop func()) {
-	if h == nil {
-		return func() {}
-	}
+func (h *solo) run(ctx context.Context) (stop func() error, failed <-chan error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { h.home.Run(ctx) })
-	wg.Go(func() { h.alone.Run(ctx) })
-	return func() {
+	wg.Go(func() { h.workers.Run(ctx) })
+	return func() error {
 		h.over.Store(true)
 		cancel()
 		wg.Wait()
 		h.home.Reset() // open polls end
-	}
+		return nil
+	}, nil
 }
 
 // takes reports whether the node accepts a request of a worker while it stops. In a cluster, workers find
 // another node. Here there is none, so without these requests their leases, and their attempts, would end
 // during a long drain.
 func (h *solo) takes(r *http.Request) bool {
-	if h == nil || h.over.Load() {
+	if h.over.Load() {
 		return false
 	}
 	row, _ := access.Match(r)

@@ -203,7 +203,7 @@ func newYear(t *testing.T, db *yearDB, c *config.Config, workflows int) (*year, 
 	y := &year{T: t, st: st, db: db, data: c.Data, workflows: workflows}
 	y.logs, _ = db.engineOfYear.(store.Logs)
 	y.cluster, _ = db.engineOfYear.(store.Cluster)
-	cfg := (&Node{store: st, cfg: c, log: slog.New(slog.DiscardHandler)}).retention()
+	cfg := (&Node{services: services{store: st}, cfg: c, log: slog.New(slog.DiscardHandler)}).retention()
 	cfg.Owner, cfg.Owns, cfg.Gone = func() dag.HandlerID { return y.owner }, func(dag.ShardID) bool { return true }, func(int) {}
 	cfg.Rest = 0 // no other work is held up
 	return y, retention.New(cfg)

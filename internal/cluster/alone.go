@@ -69,29 +69,21 @@ type Alone struct {
 // aloneAgain is the pause after a worker could not be deposed.
 const aloneAgain = 5 * time.Second
 
-// NewAlone reads the workers that an earlier process has left. Connect completes the membership.
-func NewAlone(ctx context.Context, st store.Workers) (*Alone, error) {
-	a := &Alone{cfg: AloneConfig{Store: st}, rows: map[dag.HandlerID]store.Member{}, doubt: true}
-	return a, a.reread(ctx)
-}
-
-// Connect sets the node and its engine. It must be called before all methods but Alive.
-func (a *Alone) Connect(cfg AloneConfig) {
+// NewAlone reads the workers that an earlier process has left. It calls no method of the owner, which may be
+// made later: the first call comes from Run.
+func NewAlone(ctx context.Context, cfg AloneConfig) (*Alone, error) {
 	if cfg.Lag == 0 {
 		cfg.Lag = LagDefault
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	cfg.Store, cfg.Self.State = a.cfg.Store, store.MemberActive
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.cfg, a.host, a.log, a.watch = cfg, host.Or(cfg.Host), cfg.Log, newWatch(cfg.Lag)
-	a.self = cfg.Self
+	cfg.Self.State = store.MemberActive
+	a := &Alone{cfg: cfg, host: host.Or(cfg.Host), log: cfg.Log, watch: newWatch(cfg.Lag), self: cfg.Self, rows: map[dag.HandlerID]store.Member{}, doubt: true}
 	for i := range cfg.Shards {
 		a.shards = append(a.shards, store.ShardRow{ID: dag.ShardID(i), Owner: a.self.Handler})
 	}
-	a.show()
+	return a, a.reread(ctx)
 }
 
 // Run notices workers that are silent, until ctx ends. The rows stay: workers continue until their leases
@@ -198,9 +190,7 @@ func (a *Alone) reread(ctx context.Context) error {
 // show makes the view of the node and the rows. The caller holds a.mu.
 func (a *Alone) show() {
 	view := make([]store.Member, 0, len(a.rows)+1)
-	if a.self.Handler != 0 {
-		view = append(view, a.self)
-	}
+	view = append(view, a.self)
 	for _, m := range a.rows {
 		view = append(view, m)
 	}
@@ -232,7 +222,7 @@ func (a *Alone) Alive(h dag.HandlerID) bool {
 func (a *Alone) Member(h dag.HandlerID) (store.Member, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if h != 0 && h == a.self.Handler {
+	if h == a.self.Handler {
 		return a.self, true
 	}
 	m, ok := a.rows[h]

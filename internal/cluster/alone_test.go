@@ -73,7 +73,7 @@ func (l *lodge) Meet(context.Context) error { return nil }
 // open begins a life of the node over the store.
 func (l *lodge) open() {
 	l.Helper()
-	a, err := cluster.NewAlone(l.Context(), faulty{l.st, l})
+	a, err := cluster.NewAlone(l.Context(), cluster.AloneConfig{Store: faulty{l.st, l}, Owner: l, Shards: 1, Self: store.Member{Handler: 1, Name: "n", Slots: 2}})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -81,7 +81,6 @@ func (l *lodge) open() {
 	l.mu.Lock()
 	l.buried = nil
 	l.mu.Unlock()
-	a.Connect(cluster.AloneConfig{Owner: l, Shards: 1, Self: store.Member{Handler: 1, Name: "n", Slots: 2}})
 	ctx, cancel := context.WithCancel(l.Context())
 	l.cancel, l.done = cancel, make(chan struct{})
 	go func() {

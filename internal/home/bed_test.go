@@ -146,35 +146,40 @@ func boot() time.Duration { return time.Since(began) + 1 }
 
 var began = time.Now()
 
+// made is the engine for the parts that are made before it.
+type made struct{ *engine.Engine }
+
 // node starts a node.
 func (t *town) node(name string, change ...func(*home.Config)) *node {
 	n := &node{name: name}
 	mux := http.NewServeMux()
 	n.http = httptest.NewServer(mux)
-	peers := peer.NewClient(http.DefaultTransport, "", nil, slog.New(slog.DiscardHandler))
-	cfg := home.Config{Store: t.store, Register: t.store.Register, Caller: peers, Jobs: nothing{}, Logs: t.logs, Executor: nothing{},
+	h, err := t.store.Register(context.Background(), uuid.NewString(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, made := peer.NewCaller(http.DefaultTransport, "", nil), &made{}
+	n.m = cluster.New(cluster.Config{Store: t.store, Owner: made, Boot: boot, Beat: beat, Lag: lag,
+		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: n.http.URL, Started: h.Started}})
+	cfg := home.Config{Directory: n.m, Engine: made, Store: t.store, Register: t.store.Register, Caller: calls, Jobs: nothing{}, Logs: t.logs, Executor: nothing{},
 		Artifacts: &artifact.Keeper{Store: t.files, Limits: artifact.Limits{FileBytes: 10, RunBytes: 20, AttemptFiles: 2, RunFiles: 4}},
 		Boot:      boot, Beat: beat, Lag: lag, Version: "v1", Format: 1}
 	for _, c := range change {
 		c(&cfg)
 	}
 	n.h = home.New(cfg)
-	var err error
-	n.e, err = engine.New(context.Background(), engine.Config{Store: t.store, Executor: nothing{}, Node: name, Peers: peers, Market: n.h,
-		Compile: func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") }})
+	peers := peer.NewClient(calls, n.m, made, slog.New(slog.DiscardHandler))
+	made.Engine, err = engine.New(context.Background(), engine.Config{Store: t.store, Executor: nothing{}, Node: name, Peers: peers, Market: n.h,
+		Life: &engine.Life{Handler: h}, Compile: func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := n.e.Handler()
-	n.m = cluster.New(cluster.Config{Store: t.store, Owner: n.e, Boot: boot, Beat: beat, Lag: lag,
-		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: n.http.URL, Started: h.Started}})
-	peers.Connect(n.m, n.e)
-	n.h.Connect(n.m, n.e)
+	n.e = made.Engine
 	mux.Handle(home.Prefix, home.Handler(n.h))
-	calls := http.NewServeMux()
-	n.h.HandlePeers(calls)
-	peer.Handle(calls, n.m, n.e, n.h.Cancel)
-	mux.Handle(peer.Prefix, peer.OnlyJSON(calls))
+	between := http.NewServeMux()
+	n.h.HandlePeers(between)
+	peer.Handle(between, n.m, n.e, n.h.Cancel)
+	mux.Handle(peer.Prefix, peer.OnlyJSON(between))
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = n.e.Run(ctx) })

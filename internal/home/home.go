@@ -84,14 +84,17 @@ type Members interface {
 	Renew(ctx context.Context, m store.Member) (bool, error)
 }
 
-// Config holds the parts that a home needs. All but Unclaimed, WorkersMax, SlotsMax, ReadMax, Strategy and
-// Log are required.
+// Config holds the parts that a home needs. Engine may be made after the home: it must be ready before the
+// first call of another method. All but Unclaimed, WorkersMax, SlotsMax, ReadMax, Strategy and Log are
+// required.
 type Config struct {
-	Store    Members
-	Register func(ctx context.Context, uuid, name string) (store.Handler, error)
-	Caller   Caller
-	Jobs     Jobs
-	Logs     logs.Sink // stores the output of attempts; nil: the output stays where they run
+	Directory Directory
+	Engine    Engine
+	Store     Members
+	Register  func(ctx context.Context, uuid, name string) (store.Handler, error)
+	Caller    Caller
+	Jobs      Jobs
+	Logs      logs.Sink // stores the output of attempts; nil: the output stays where they run
 	// Artifacts stores the artifacts of workers' attempts.
 	Artifacts *artifact.Keeper
 	Executor  engine.Executor // of this process; its slots are lent, too
@@ -153,7 +156,7 @@ type Home struct {
 
 var _ engine.Market = (*Home)(nil)
 
-// New returns a home. Connect completes it.
+// New returns a home. It calls only Self of the directory, and no method of the engine.
 func New(cfg Config) *Home {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -165,21 +168,15 @@ func New(cfg Config) *Home {
 	if cfg.Unclaimed == 0 {
 		cfg.Unclaimed = unclaimedDefault
 	}
-	h := &Home{cfg: cfg, began: time.Now(), log: cfg.Log, kick: make(chan struct{}, 1), lines: line.NewLines(), workers: map[dag.HandlerID]*worker{}, owed: map[*worker]struct{}{}, wants: map[dag.HandlerID]*want{}}
+	h := &Home{cfg: cfg, dir: cfg.Directory, eng: cfg.Engine, local: newWorker(store.Member{}), began: time.Now(), log: cfg.Log, kick: make(chan struct{}, 1), lines: line.NewLines(), workers: map[dag.HandlerID]*worker{}, owed: map[*worker]struct{}{}, wants: map[dag.HandlerID]*want{}}
 	h.lenders = newRoster(false, func(w *worker) *seat[*worker] { return &w.seat }, h.before(cfg.Strategy))
 	h.purse.open(cfg.Strategy)
 	h.seen.Store(&view{})
 	h.registering = make(chan struct{}, registersMax)
 	h.mail.open, h.orders = map[dag.HandlerID]*parcel{}, orders{}
-	return h
-}
-
-// Connect sets the directory and the engine. It must be called before any other method.
-func (h *Home) Connect(dir Directory, e Engine) {
-	h.dir, h.eng = dir, e
-	h.local = newWorker(store.Member{})
 	h.local.local = true
-	h.admitSelf(dir.Self())
+	h.admitSelf(h.dir.Self())
+	return h
 }
 
 func (h *Home) self() dag.HandlerID { return h.dir.Self().Handler }

@@ -12,10 +12,7 @@ import (
 // demand wants them. The tasks that follow are ready only after that.
 func TestExpectedReports(t *testing.T) {
 	t.Parallel()
-	h := New(Config{})
-	h.dir = nowhere{}
-	h.local = newWorker(store.Member{})
-	h.local.local = true
+	h := New(Config{Directory: nowhere{}})
 	c := &credit{lot: lot{worker: 7}, granted: 3}
 	h.purse.enter(c, "w", &store.Traits{})
 	h.purse.add(c, 3)

@@ -45,7 +45,7 @@ func TestLateLogs(t *testing.T) {
 func TestBusyNodePutsWorkersOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := New(Config{})
+		h := New(Config{Directory: nowhere{}})
 		var leaves []func()
 		for range registersMax {
 			leave, err := h.enter(t.Context())

@@ -18,10 +18,7 @@ func (nowhere) Self() store.Member { return store.Member{Handler: 1} }
 // TestRoomOfAWorker: a home lends slots with so much cpu and memory as a worker has, counts what
 // comes back, and keeps room for what is large and has waited for long.
 func TestRoomOfAWorker(t *testing.T) {
-	h := New(Config{})
-	h.dir = nowhere{}
-	h.local = newWorker(store.Member{})
-	h.local.local = true
+	h := New(Config{Directory: nowhere{}})
 	h.admitSelf(store.Member{})
 	w := newWorker(store.Member{Handler: 7, Slots: 10, Lease: 1, Traits: store.Traits{Room: dag.Need{CPU: 4000, Memory: 8 << 30}}})
 	h.admit(w)

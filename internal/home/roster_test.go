@@ -138,11 +138,7 @@ func (h *Home) checkRoster() error {
 // market is a home with workers and no node: nothing but the lending of slots.
 func market(tb testing.TB, strategy string, workers int, traits func(i int) store.Traits) *Home {
 	tb.Helper()
-	h := New(Config{Strategy: strategy})
-	h.dir = nowhere{}
-	h.local = newWorker(store.Member{})
-	h.local.local = true
-	h.admitSelf(store.Member{Handler: 1})
+	h := New(Config{Directory: nowhere{}, Strategy: strategy})
 	for i := range workers {
 		h.admit(newWorker(store.Member{Handler: dag.HandlerID(i + 2), Name: fmt.Sprint("w", i), Slots: 10, Lease: 1, Worker: true, Traits: traits(i)}))
 	}

@@ -1,14 +1,10 @@
 package peer
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,28 +12,23 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
-	"skein.dev/skein/internal/store"
 )
 
 const (
-	callTimeout = 10 * time.Second
-	pauseMin    = 50 * time.Millisecond
-	pauseMax    = 2 * time.Second
+	pauseMin = 50 * time.Millisecond
+	pauseMax = 2 * time.Second
 	// sendersMax bounds the calls under way; reports beyond wait in memory, one per slot at
 	// most.
 	sendersMax = 16
-	checksMax  = 64 // the calls that may wait; dropped ones are made again
-	blindMax   = 2 * time.Second
+	checksMax  = 64   // the calls that may wait; dropped ones are made again
 	cancelsMax = 1024 // the cancels that may wait; a reload of the owner sends dropped ones again
 )
 
 // Client is the engine's Peers.
 type Client struct {
+	*Caller
 	dir    Directory
 	engine Engine
-	http   *http.Client
-	token  string
-	vouch  Vouch // nil: calls carry no proof
 	log    *slog.Logger
 
 	cancels chan target
@@ -67,19 +58,13 @@ type question struct {
 
 var _ engine.Peers = (*Client)(nil)
 
-// NewClient makes a client; Run executes its requests. Connect sets the members and the engine later, before
-// Run. rt carries the calls. Each shows the token, if there is one, or else the proof of vouch that it comes
-// from a node. vouch may be nil.
-func NewClient(rt http.RoundTripper, token string, vouch Vouch, log *slog.Logger) *Client {
-	return &Client{http: &http.Client{Transport: rt, Timeout: callTimeout, CheckRedirect: never}, token: token, vouch: vouch, log: log,
+// NewClient makes a client. Run executes its requests. The engine may be made after the client: it must be
+// ready before the first call of Run, Check or Submit.
+func NewClient(calls *Caller, dir Directory, e Engine, log *slog.Logger) *Client {
+	return &Client{Caller: calls, dir: dir, engine: e, log: log,
 		cancels: make(chan target, cancelsMax), checks: make(chan question, checksMax), nudges: make(chan dag.ShardID, cancelsMax), wake: make(chan struct{}, 1),
 		pending: map[engine.AttemptID]int{}}
 }
-
-func never(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-// Connect sets the members and the engine.
-func (c *Client) Connect(dir Directory, e Engine) { c.dir, c.engine = dir, e }
 
 // Alive implements engine.Peers.
 func (c *Client) Alive(h dag.HandlerID) bool { return c.dir.Alive(h) }
@@ -276,21 +261,6 @@ func (c *Client) sendCheck(ctx context.Context, q question) {
 	}
 }
 
-// Blind reports whether all of these members report that they are blind. It is true if there are no members.
-func (c *Client) Blind(ctx context.Context, members []store.Member) bool {
-	ctx, cancel := context.WithTimeout(ctx, blindMax)
-	defer cancel()
-	answers := make(chan bool, len(members))
-	for i := range members {
-		go func() { answers <- c.post(ctx, members[i], blindPath, nil) == nil }()
-	}
-	all := true
-	for range members {
-		all = <-answers && all
-	}
-	return all
-}
-
 // Nudge implements engine.Peers.
 func (c *Client) Nudge(s dag.ShardID) {
 	select {
@@ -303,89 +273,4 @@ func (c *Client) sendNudge(ctx context.Context, s dag.ShardID) {
 	if m, ok := c.dir.OwnerOf(s); ok {
 		_ = c.post(ctx, m, wakePath, nil) // likewise
 	}
-}
-
-func (c *Client) post(ctx context.Context, m store.Member, path string, body any) error {
-	return c.Call(ctx, m, path, body, nil)
-}
-
-// authorize gives a call to another node the credential of this one.
-func (c *Client) authorize(r *http.Request) error {
-	if c.token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.token)
-		return nil
-	}
-	if c.vouch == nil {
-		return nil
-	}
-	var body []byte
-	if r.GetBody != nil {
-		from, err := r.GetBody()
-		if err != nil {
-			return err
-		}
-		if body, err = io.ReadAll(from); err != nil {
-			return err
-		}
-	}
-	return c.vouch(r, body)
-}
-
-// answerMax bounds the bytes that are read of an answer.
-const answerMax = 1 << 20
-
-// Open opens a stream of another node, which lasts until ctx ends, or the stream does.
-func (c *Client) Open(ctx context.Context, m store.Member, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.Address+path, nil)
-	if err != nil {
-		return nil, fmt.Errorf("address of node %s: %w", m.Name, err)
-	}
-	if err := c.authorize(req); err != nil {
-		return nil, err
-	}
-	stream := http.Client{Transport: c.http.Transport, CheckRedirect: never} // without the time limit of calls
-	resp, err := stream.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", m.Name, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		_ = resp.Body.Close()
-		return nil, fmt.Errorf("node %s: %s", m.Name, resp.Status)
-	}
-	return resp.Body, nil
-}
-
-// Call posts a request. answer, if not nil, receives the answer.
-func (c *Client) Call(ctx context.Context, m store.Member, path string, body, answer any) error {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("write the call: %w", err)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Address+path, bytes.NewReader(data))
-	if err != nil {
-		return fmt.Errorf("address of node %s: %w", m.Name, err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if err := c.authorize(req); err != nil {
-		return err
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("node %s: %w", m.Name, err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))
-	if err != nil {
-		return fmt.Errorf("node %s: %w", m.Name, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("node %s: %s: %s", m.Name, resp.Status, bytes.TrimSpace(text[:min(len(text), 1<<10)]))
-	}
-	if answer == nil {
-		return nil
-	}
-	if err := json.Unmarshal(text, answer); err != nil {
-		return fmt.Errorf("answer of node %s: %w", m.Name, err)
-	}
-	return nil
 }

@@ -13,8 +13,7 @@ import (
 func TestRecoveryCalls(t *testing.T) {
 	far := httptest.NewServer(callsOf(&village{}, &desk{}))
 	defer far.Close()
-	k := NewClient(nil, "", nil, slog.New(slog.DiscardHandler))
-	k.Connect(&village{self: store.Member{Handler: 1}, owner: store.Member{Handler: 2, Address: far.URL}}, &desk{})
+	k := NewClient(NewCaller(nil, "", nil), &village{self: store.Member{Handler: 1}, owner: store.Member{Handler: 2, Address: far.URL}}, &desk{}, slog.New(slog.DiscardHandler))
 	held := []engine.Held{{Run: engine.NewRunID(), Task: 1, Token: 2, Handler: 2}, {Run: engine.NewRunID(), Task: 3, Token: 4, Handler: 2}}
 	n, err := k.Check(t.Context(), 3, []engine.Suspect{{Run: held[0].Run, Fault: engine.FaultReportLost, Lost: held}, {Run: held[1].Run}})
 	if err != nil || n != 2 {

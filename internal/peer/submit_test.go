@@ -102,8 +102,7 @@ func TestSubmit(t *testing.T) {
 			if c.nobody {
 				dir.owner = store.Member{}
 			}
-			k := NewClient(nil, "", nil, slog.New(slog.DiscardHandler))
-			k.Connect(dir, near)
+			k := NewClient(NewCaller(nil, "", nil), dir, near, slog.New(slog.DiscardHandler))
 			sub := engine.Submission{Workflow: store.Workflow{ID: 7, Name: "w"}, Version: 2, Key: "k", KeyHash: []byte{1}, Params: []byte(`{"a":"ä"}`), User: "ada"}
 			a, err := k.Submit(t.Context(), 3, sub)
 			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
@@ -132,8 +131,7 @@ func TestSubmitArrivesWhole(t *testing.T) {
 		return engine.Accepted{Run: s.ID}, nil
 	}}))
 	defer far.Close()
-	k := NewClient(nil, "", nil, slog.New(slog.DiscardHandler))
-	k.Connect(&village{self: store.Member{Handler: 1}, owner: store.Member{Handler: 2, Address: far.URL}}, &desk{})
+	k := NewClient(NewCaller(nil, "", nil), &village{self: store.Member{Handler: 1}, owner: store.Member{Handler: 2, Address: far.URL}}, &desk{}, slog.New(slog.DiscardHandler))
 	sub := engine.Submission{ID: engine.NewRunID(), Workflow: store.Workflow{ID: 7, Name: "w", Shard: 4, MaxRuns: 2}, Version: 2, Priority: dag.High,
 		Origin: dag.OriginAPI, User: "ada", Key: "k\"\n", KeyHash: []byte{0, 255}, Params: []byte(`{"a":1}`)}
 	if _, err := k.Submit(t.Context(), 4, sub); err != nil {

@@ -211,7 +211,7 @@ func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, 
 	sum := sha256.Sum256([]byte(key + "\n" + item.ID))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set(api.HeaderIdempotencyKey, "bulk-"+hex.EncodeToString(sum[:]))
-	s.through.ServeHTTP(a, r)
+	s.handler.ServeHTTP(a, r)
 	a.tell(item)
 }
 

@@ -39,6 +39,11 @@ type Config struct {
 	// Sealed keeps the secrets that tasks use.
 	Sealed *sealed.Book
 
+	// Gateway wraps the server's own handler. It passes on requests that the own handler cannot answer to the
+	// node that can. Verbs on several runs reach each run by it, too. If it is nil, the own handler answers
+	// everything.
+	Gateway func(own http.Handler) http.Handler
+
 	Artifacts ArtifactSource // nil: there are none
 	Definer   Definer        // nil: the process runs no tasks
 
@@ -201,7 +206,7 @@ type Server struct {
 	searches places
 	zips     places // bounds the answers that are compressed at the same time
 	page     *page
-	through  http.Handler // verbs on several runs use it to reach each run
+	handler  http.Handler // serve, behind the gateway; verbs on several runs use it to reach each run
 }
 
 // New makes a server.
@@ -225,7 +230,10 @@ func New(cfg Config) (*Server, error) {
 		layouts: newLayouts(), hooks: make(places, hooksMax), told: map[string]time.Time{}}
 	s.bulks, s.batches = make(places, bulksMax), make(places, batchesMax)
 	s.recounts, s.zips, s.searches = make(places, 1), zips(), make(places, searchesMax)
-	s.through = s.Handler()
+	s.handler = http.HandlerFunc(s.serve)
+	if cfg.Gateway != nil {
+		s.handler = cfg.Gateway(s.handler)
+	}
 	s.guard.any = cfg.AnyHost
 	var err error
 	if s.page, err = newPage(cfg.UI); err != nil {
@@ -245,12 +253,8 @@ func New(cfg Config) (*Server, error) {
 // version may get the number of a lost one.
 func Forget(s *Server) { s.defs.forget() }
 
-// Handler answers requests. It may be used without a socket.
-func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
-
-// Through makes verbs on several runs reach each run by h. h passes requests that the server's own handler
-// cannot answer on to the node that can. Through is called before the first request.
-func (s *Server) Through(h http.Handler) { s.through = h }
+// Handler answers requests, behind the gateway if there is one. It may be used without a socket.
+func (s *Server) Handler() http.Handler { return s.handler }
 
 // HTTP returns a server with the bounds that the handler relies on. Streams set a deadline for each write,
 // so there is none for the whole answer.

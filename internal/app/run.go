@@ -1,0 +1,272 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/retention"
+	"skein.dev/skein/internal/store"
+)
+
+// stopWait bounds the farewell of each part, once attempts have ended.
+const stopWait = 5 * time.Second
+
+// obeyWait bounds the wait of a command for attempts that it told to end. It is longer than their usual
+// grace.
+const obeyWait = 15 * time.Second
+
+// service is a part that runs beside the others.
+type service struct {
+	cancel context.CancelFunc
+	ended  chan error // cap 1
+}
+
+// launch lets a part run until stop is called, or ctx ends, or the part does.
+func launch(ctx context.Context, run func(context.Context) error) *service {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &service{cancel, make(chan error, 1)}
+	go func() { s.ended <- run(ctx) }()
+	return s
+}
+
+// stop ends the part and returns its error.
+func (s *service) stop() error {
+	s.cancel()
+	return <-s.ended
+}
+
+// failed notes that the error of a part is known. stop then returns nil.
+func (s *service) failed(err error) error {
+	s.ended <- nil
+	return err
+}
+
+// quiet is a part that has no error.
+func quiet(run func(context.Context)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		run(ctx)
+		return nil
+	}
+}
+
+// work runs the parts of the node until ctx ends or one of them fails.
+//
+// The start: attempts that the keeper holds are reported, then everything that needs no caller begins. Calls
+// are answered once the engine owns its shards and the address is announced. Other members come last: a node
+// that takes shards of others must answer.
+//
+// The end: first what would begin work, then the attempts with their reports and logs, then the farewell to
+// the other members, and last the parts by which all of that was written. The HTTP server ends after the
+// engine, because callers wait for its answers.
+func (n *Node) work(ctx context.Context) error {
+	n.worker.Begin()
+	n.executor.Replay(n.adopted)
+	free := context.WithoutCancel(ctx) // these parts end when they are told
+	remembering := launch(free, n.past.Run)
+	acknowledging := launch(free, quiet(func(ctx context.Context) { n.executor.Acknowledge(ctx, n.members.pending) }))
+	stopAudit, stopNotices := keepAudit(n), sendNotices(n)
+	running := launch(free, n.engine.Run)
+	shipping := launch(free, quiet(n.shipper.Run))
+	watching := launch(ctx, n.look)
+	forgetting := launch(ctx, quiet(retention.New(n.retention()).Run))
+
+	stopMembers := func() error { return nil }
+	var err error
+	select {
+	case <-n.engine.Ready():
+		err = announce(n) // first: the calls of workers need the token of this start
+		serving := launch(free, func(context.Context) error { return n.serve() })
+		if err == nil {
+			close(n.ready)
+			n.log.Info("ready", "code", "node_ready", "url", n.URL(), "data", n.cfg.Data, "slots", n.cfg.Slots)
+			var failed <-chan error
+			stopMembers, failed = n.members.run(ctx)
+			err = n.until(ctx, running, serving, failed)
+			n.members.leave()
+		}
+	case err = <-running.ended:
+		err = running.failed(err)
+	case <-ctx.Done():
+	}
+
+	err = errors.Join(err, watching.stop())
+	_ = forgetting.stop()
+	n.drain()
+	n.shipRest()
+	err = errors.Join(err, stopMembers())
+	_, _ = remembering.stop(), acknowledging.stop()
+	stopNotices()
+	_ = shipping.stop()
+	err = errors.Join(err, running.stop(), n.stopHTTP())
+	stopAudit()
+	err = errors.Join(err, n.release())
+	n.log.Info("stopped", "code", "node_stopped")
+	return err
+}
+
+func (n *Node) serve() error {
+	if n.http.TLSConfig != nil {
+		return n.http.ServeTLS(n.conns, "", "")
+	}
+	return n.http.Serve(n.conns)
+}
+
+// byHand reports whether nothing starts by itself here. A command that joins a cluster of servers owns some
+// of the shards, and does for them what a server would do.
+func (n *Node) byHand() bool { return n.cfg.ByHand && n.members.alone() }
+
+// sensors lists the sensors that this node looks after.
+func (n *Node) sensors(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error) {
+	if n.byHand() {
+		return nil, nil
+	}
+	return n.engine.Sensors(ctx, kinds, after, limit)
+}
+
+// greet tells triggers that the scheduler has started; life names this start.
+func (n *Node) greet(ctx context.Context, life string) {
+	if n.cfg.ByHand {
+		return
+	}
+	if err := n.engine.Greet(ctx, life); err != nil && ctx.Err() == nil {
+		n.log.Error("triggers of kind start cannot be fired", "code", "start_triggers_failed", "err", err)
+	}
+}
+
+// look runs the sensors once the engine owns something.
+func (n *Node) look(ctx context.Context) error {
+	select {
+	case <-n.engine.Ready():
+		n.members.started(ctx)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { n.keepRecovery(ctx) })
+		return n.watch.Run(ctx)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// until waits for the end, or for a part that failed.
+func (n *Node) until(ctx context.Context, engine, http *service, member <-chan error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-engine.ended:
+		return n.stranded(engine.failed(err))
+	case err := <-http.ended:
+		return err
+	case <-ended(n.store):
+		return n.stranded(store.ErrLost)
+	case err := <-member:
+		n.Hurry() // other nodes have taken over the attempts that run here
+		return err
+	}
+}
+
+// stranded notes the reason for which no further write is possible, if there is one.
+func (n *Node) stranded(err error) error {
+	if n.over = err != nil; n.over {
+		n.log.Error("the store cannot be written any more; running attempts continue for the next server", "code", "store_lost", "err", err)
+	}
+	return err
+}
+
+// ended returns a channel that is closed when the store has failed for good. On an idle server the engine
+// may not notice that for hours.
+func ended(st store.Store) <-chan struct{} {
+	if m := store.Can(st).Mortal; m != nil {
+		return m.Lost()
+	}
+	return nil
+}
+
+// drain ends the attempts and has their reports written.
+func (n *Node) drain() {
+	n.leaving.Store(true)
+	n.engine.Drain()
+	n.executor.Hold()
+	if n.over { // no owner would take a report
+		return
+	}
+	if n.cfg.Hold { // the next process adopts the attempts that still run
+		over, cancel := context.WithTimeout(context.Background(), obeyWait)
+		n.barrier() // an attempt gets a stop only after the commit of the stop
+		n.executor.Obeyed(over)
+		cancel()
+		n.barrier()
+		return
+	}
+	if left := n.executor.UnderWay(); left > 0 {
+		n.log.Info("the shutdown waits for running attempts; a second signal ends them now", "code", "draining", "attempts", left, "drain", n.cfg.Drain)
+	}
+	timer := time.NewTimer(n.cfg.Drain)
+	defer timer.Stop()
+	select {
+	case <-n.executor.Drained():
+	case <-timer.C:
+	case <-n.hurry:
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	n.executor.Wait()
+	if err := n.worker.Close(over); err != nil {
+		n.log.Error("the worker cannot be closed", "code", "worker_not_closed", "err", err)
+	}
+	n.barrier()
+}
+
+// barrier waits until all reports are written.
+func (n *Node) barrier() {
+	barrier, cancel := context.WithTimeout(context.Background(), stopWait)
+	defer cancel()
+	if err := n.engine.Barrier(barrier); err != nil {
+		n.log.Warn("the last reports may be lost; their attempts run again", "code", "reports_lost", "err", err)
+	}
+}
+
+// shipRest sends the remaining output to where the other nodes find it.
+func (n *Node) shipRest() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
+	defer cancel()
+	if err := n.shipper.Flush(ctx); err != nil {
+		n.log.Warn("the end of some logs is on this machine only", "code", "logs_unsent", "err", err)
+	}
+}
+
+func (n *Node) stopHTTP() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
+	defer cancel()
+	if err := n.http.Shutdown(ctx); err != nil {
+		return n.http.Close()
+	}
+	return nil
+}
+
+// release gives back what Open took, last taken first.
+func (n *Node) release() error {
+	var errs []error
+	n.stopRenewals()
+	switch {
+	case n.worker == nil:
+	case n.executor != nil && n.executor.UnderWay() > 0 || n.engine.Engine == nil && len(n.adopted.Running)+len(n.adopted.Ended) > 0:
+		n.worker.Leave() // this process only looked: the next one continues with the attempts
+	default:
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		errs = append(errs, n.worker.Close(over)) // the second time, it does nothing
+		n.worker.End()
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	if n.listener != nil {
+		_ = n.listener.Close() // the HTTP server has closed it already
+	}
+	if n.lock != nil {
+		errs = append(errs, n.own.remove(), n.lock.Release())
+	}
+	return errors.Join(errs...)
+}
