@@ -62,7 +62,7 @@ func (c *cli) work(ctx context.Context) error {
 	for n := 0; ; {
 		select {
 		case err := <-ended:
-			if errors.Is(err, app.ErrNoServer) {
+			if errors.Is(err, config.ErrNoServer) {
 				return usage("%v", err)
 			}
 			var locked *datadir.LockedError

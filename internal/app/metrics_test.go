@@ -18,7 +18,6 @@ import (
 
 	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/metric"
-	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres/pgtest"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
@@ -252,24 +251,5 @@ func TestWorkerHealth(t *testing.T) {
 	has(t, page, "skein_worker_attached 1", "skein_worker_draining 0", "skein_worker_unreported 0", "skein_slots 3", "skein_slots_busy 0")
 	if code, _ := get("/api/v1/runs"); code != http.StatusNotFound {
 		t.Errorf("it answers other paths: %d", code)
-	}
-}
-
-// TestCensus counts members and slots, and the shards without an owner.
-func TestCensus(t *testing.T) {
-	members := []store.Member{
-		{Handler: 1, State: store.MemberActive, Slots: 4, Busy: 1},
-		{Handler: 2, State: store.MemberActive, Cordoned: true},
-		{Handler: 3, State: store.MemberActive, Worker: true, Slots: 10, Busy: 12, Traits: store.Traits{Groups: []string{"b", "a"}}},
-		{Handler: 4, State: store.MemberLeaving, Worker: true, Slots: 1, Traits: store.Traits{Kinds: []string{"k"}}},
-	}
-	c := countMembers(members)
-	if is, want := fmt.Sprint(c.all, c.busy, c.members), fmt.Sprint(
-		map[string]int64{"\n": 4, "a,b\n": 10, "\nk": 1}, map[string]int64{"\n": 1, "a,b\n": 10, "\nk": 0},
-		map[string]int{"node\nactive": 1, "node\ncordoned": 1, "worker\nactive": 1, "worker\nleaving": 1}); is != want {
-		t.Errorf("%s, want %s", is, want)
-	}
-	if n := unowned(members, []store.ShardRow{{Owner: 1}, {Owner: 0}, {Owner: 3}, {Owner: 9}}); n != 3 {
-		t.Errorf("%d shards have no owner, want 3", n)
 	}
 }

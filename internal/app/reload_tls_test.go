@@ -1,38 +1,43 @@
 package app
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"testing"
 
+	"skein.dev/skein/internal/certificate/certtest"
 	"skein.dev/skein/internal/config"
 )
 
-// TestReloadOfACertificateAtANewPath: the pair is read where the new settings say, also if the former file is
-// gone. A pair that cannot be read changes nothing.
+// TestReloadOfACertificateAtANewPath: the pair is read where the new settings say. Settings without a certificate
+// need a restart, so they change nothing.
 func TestReloadOfACertificateAtANewPath(t *testing.T) {
-	cert, key := selfSigned(t)
-	dir := t.TempDir()
-	c, err := newCertificate(cert, key, slog.New(slog.DiscardHandler))
+	cert, key := certtest.Files(t)
+	is, reread, err := serverTLS(&config.Config{TLSCert: cert, TLSKey: key}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := c.pair
-	to := &config.Config{TLSCert: filepath.Join(dir, "new.pem"), TLSKey: filepath.Join(dir, "new.key")}
-	if err := c.reload(to); err == nil || c.pair != first || c.cert != cert || c.key != key {
-		t.Errorf("a pair that is not there: %v, now at %s", err, c.cert)
+	first, err := is.GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for from, to := range map[string]string{cert: to.TLSCert, key: to.TLSKey} {
-		if err := os.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
+	if err := reread(&config.Config{TLSCert: cert + "-not-there", TLSKey: key}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a pair that is not there: %v", err)
 	}
-	if err := c.reload(to); err != nil || c.pair == first || c.cert != to.TLSCert {
+	if err := reread(&config.Config{}); err != nil {
+		t.Errorf("settings without a certificate: %v", err)
+	}
+	if now, err := is.GetCertificate(nil); err != nil || now != first {
+		t.Errorf("the certificate changed: %v", err)
+	}
+	to := &config.Config{}
+	to.TLSCert, to.TLSKey = certtest.Files(t)
+	if err := reread(to); err != nil {
 		t.Errorf("the new path: %v", err)
 	}
-	if err := c.reload(&config.Config{}); err != nil || c.cert != to.TLSCert {
-		t.Errorf("settings without a certificate: %v", err)
+	if now, err := is.GetCertificate(nil); err != nil || now == first {
+		t.Errorf("the certificate at the new path is not shown: %v", err)
 	}
 	n := &Node{cfg: &config.Config{TLSCert: cert}}
 	if !n.apply("tls_cert", to) || !n.apply("tls_key", to) || n.apply("tls_cert", &config.Config{}) {

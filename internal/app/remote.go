@@ -3,22 +3,18 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/remote"
+	"skein.dev/skein/internal/remote/health"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/sdk/shared/local"
 )
-
-// ErrNoServer says that a worker was given no node.
-var ErrNoServer = errors.New("a worker needs the URL of a node: --server http://node-1:8080[,http://node-2:8080]")
 
 // RunWorker runs a worker that is no node until ctx ends and the worker has drained. hurry ends the drain.
 // For each load that comes from reload, the worker reads its settings again with it.
@@ -26,15 +22,15 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	if err := worker.Supported(); err != nil {
 		return err
 	}
-	servers, err := nodesOf(cfg)
+	servers, err := cfg.NodesOfWorker()
 	if err != nil {
 		return err
 	}
-	health, err := listenHealth(cfg)
+	door, err := health.Listen(ctx, cfg.HealthListen)
 	if err != nil {
-		return err
+		return cfg.Wrong("health_listen", err)
 	}
-	defer health.close()
+	defer door.Close()
 	if err := datadir.Prepare(cfg.Data); err != nil {
 		return err
 	}
@@ -72,7 +68,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 			log.Warn("the token passes in plain text: ask the node by its address with https://", "code", "token_in_plaintext", "server", server)
 		}
 	}
-	defer health.serve(w, log)()
+	defer door.Serve(w, Version(), log)()
 	live := config.NewLive(cfg, log, config.Rules{
 		Apply:   func(name string, to *config.Config) bool { return name == "pass_env" && w.PassEnv(to.PassEnv) },
 		Ignored: []string{"api_token"}, // the worker reads the file again when a node refuses the token
@@ -81,24 +77,4 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	log.Info("the worker has started", "code", "worker_started", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
 	d := deadline{drain: cfg.Drain, most: stopMax, hurry: hurry, log: log}
 	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), held.Release()) })
-}
-
-// nodesOf returns the nodes that a worker was given. It refuses an invalid address, because the worker
-// would try it for ever.
-func nodesOf(cfg *config.Config) (all []string, err error) {
-	for _, given := range cfg.Server {
-		text := given
-		if !strings.Contains(text, "://") {
-			text = "http://" + text
-		}
-		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-			return nil, cfg.Wrong("server", fmt.Errorf("%q is not a URL such as http://node-1:8080", given))
-		}
-		all = append(all, strings.TrimSuffix(text, "/"))
-	}
-	if len(all) == 0 {
-		return nil, ErrNoServer
-	}
-	return all, nil
 }

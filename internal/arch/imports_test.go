@@ -43,7 +43,9 @@ var allowed = map[string][]string{
 	"internal/notify":                {"internal/alert", "internal/dag", "internal/mask", "internal/program", "internal/secret", "internal/store"},
 	"internal/inspect":               {"internal/alert", "internal/dag", "internal/store", "internal/store/packed", "internal/errkind", "internal/admission"},
 	"internal/engine":                {"internal/alert", "internal/dag", "internal/store", "internal/host", "internal/metric", "internal/errkind", "internal/admission", "internal/inspect"},
-	"internal/cluster":               {"internal/dag", "internal/store", "internal/host"},
+	"internal/certificate":           {},
+	"internal/certificate/certtest":  {},
+	"internal/cluster":               {"internal/dag", "internal/store", "internal/host", "internal/metric"},
 	"internal/transfer":              {"internal/dag", "internal/store"},
 	"internal/past":                  {"internal/dag", "internal/store"},
 	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "sdk/go/api/v1"},
@@ -69,6 +71,7 @@ var allowed = map[string][]string{
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},
 	"internal/home":                  {"sdk/go/shared/line", "internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect"},
 	"internal/remote":                {"internal/dag", "internal/egress", "sdk/go/shared/local", "internal/artifact", "internal/logs", "internal/worker", "sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect"},
+	"internal/remote/health":         {"internal/auth", "internal/metric", "internal/remote"},
 	"tools/protogen":                 {}, // a module of its own
 	"tools/release":                  {}, // likewise: it packs what make release builds
 	"tools/cross":                    {},
@@ -79,7 +82,7 @@ var allowed = map[string][]string{
 	"internal/config":                {"internal/access", "internal/auth", "internal/dag", "internal/egress", "internal/home", "internal/identity", "sdk/go/shared/local", "internal/notify", "internal/provider", "internal/retention", "internal/secret", "internal/suggest", "internal/worker", "internal/workflow"},
 	"internal/dbadmin":               {"internal/config", "internal/dag", "internal/datadir", "internal/engine", "internal/inspect", "internal/past", "internal/provider", "internal/sealed", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/transfer", "internal/trigger", "internal/workflow"},
 	"internal/doctor":                {"internal/audit", "internal/auth", "internal/config", "internal/dag", "internal/datadir", "internal/dbadmin", "internal/identity", "internal/past", "internal/sealed", "internal/secret", "internal/store", "internal/store/postgres", "internal/threads", "internal/trigger", "internal/worker", "internal/workflow"},
-	"internal/app": {"internal/alert", "internal/notify", "internal/connection", "internal/provider", "internal/host", "internal/config", "internal/audit", "internal/datadir", "internal/dbadmin", "internal/dispatch", "internal/retention", "internal/sealed", "internal/access", "internal/people", "internal/metric", "internal/egress", "internal/home", "internal/remote", "sdk/go/api/worker/v1", "internal/dag", "internal/store", "internal/store/postgres", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/logs", "internal/artifact", "internal/artifact/nodes",
+	"internal/app": {"internal/alert", "internal/notify", "internal/connection", "internal/provider", "internal/host", "internal/config", "internal/audit", "internal/datadir", "internal/dbadmin", "internal/dispatch", "internal/retention", "internal/sealed", "internal/access", "internal/people", "internal/metric", "internal/egress", "internal/home", "internal/remote", "sdk/go/api/worker/v1", "internal/dag", "internal/store", "internal/store/postgres", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/logs", "internal/artifact", "internal/artifact/nodes", "internal/certificate", "internal/remote/health",
 		"internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "sdk/go/shared/local", "sdk/go/api/v1", "web/ui"},
 	"internal/nodebench":        {"internal/app", "internal/bench", "internal/config", "sdk/go/api/v1", "sdk/go"},
 	"web/ui":                    {},
