@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"skein.dev/skein/internal/atomicfile"
 )
 
 const (
@@ -60,15 +62,11 @@ func newKey(path string) error {
 	if err != nil {
 		return err
 	}
-	temp, err := tempFile(path, []byte(private+"\n"), 0o600)
-	if err != nil {
-		return err
+	err = atomicfile.Create(path, []byte(private+"\n"), 0o600)
+	if errors.Is(err, fs.ErrExist) { // another process has made it meanwhile
+		return nil
 	}
-	defer os.Remove(temp)
-	if err := os.Link(temp, path); !errors.Is(err, fs.ErrExist) { // a rename would replace the key of another process
-		return err
-	}
-	return nil
+	return err
 }
 
 // writePublic writes the public key of a private one, unless the file holds it. So a public key that a crash
@@ -88,7 +86,7 @@ func writePublic(path, private string, hash uint32) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(path, []byte(text+"\n"), 0o644)
+	return atomicfile.Write(path, []byte(text+"\n"), 0o644)
 }
 
 // PublicKey reads a public key from the file that Key has written.
@@ -215,41 +213,8 @@ func (f *File) thin() error {
 }
 
 func (f *File) replace(data []byte) error {
-	if err := replaceFile(f.path, data, 0o600); err != nil {
+	if err := atomicfile.Write(f.path, data, 0o600); err != nil {
 		return fmt.Errorf("write the checkpoints of the audit log: %w", err)
 	}
 	return nil
-}
-
-// replaceFile writes a file under another name and renames it when it is complete and on the disk. If the
-// process dies in between, the old file is unchanged, so the next start does not find a part of a key.
-func replaceFile(path string, data []byte, mode os.FileMode) error {
-	temp, err := tempFile(path, data, mode)
-	if err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil && temp != "" {
-		_ = os.Remove(temp)
-	}
-	return err
-}
-
-// tempFile writes a file next to its place, under a name that no other process uses.
-func tempFile(path string, data []byte, mode os.FileMode) (name string, err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-")
-	if err != nil {
-		return "", err
-	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Chmod(mode)
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		_ = os.Remove(file.Name())
-		return "", err
-	}
-	return file.Name(), nil
 }

@@ -364,7 +364,7 @@ func TestKeyIsWhole(t *testing.T) {
 	if _, err := audit.Key(path); err == nil {
 		t.Error("a key without a public key is used")
 	}
-	if left, err := filepath.Glob(path + "*.new-*"); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".key*")); err != nil || len(left) > 0 {
 		t.Errorf("parts are left: %v, %v", left, err)
 	}
 	if err := os.Remove(path + audit.PublicSuffix); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -47,28 +46,4 @@ func read(file string) (m knowledge, err error) {
 		return knowledge{}, err
 	}
 	return m, nil
-}
-
-// write replaces a file. If the machine stops at any time, the file holds the old text or the new one. The
-// text is written under a second name first: one process holds the folder, so the next write replaces what
-// a crash has left.
-func write(file string, text []byte) error {
-	name := file + ".new"
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(name, file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(name))
-	}
-	dir, err := os.Open(filepath.Dir(file))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

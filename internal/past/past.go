@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"skein.dev/skein/internal/atomicfile"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
@@ -340,7 +341,7 @@ func (p *Past) Save() error {
 	p.changed = false
 	p.mu.Unlock()
 	if err == nil {
-		err = write(p.cfg.File, text)
+		err = atomicfile.Write(p.cfg.File, text, 0o600)
 	}
 	if err != nil {
 		p.mu.Lock()

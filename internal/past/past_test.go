@@ -167,26 +167,6 @@ func TestLineageOfSureCommits(t *testing.T) {
 	}
 }
 
-// TestFileLeavesNothing replaces the file, and also a second file that a crash in the middle of a write has left.
-func TestFileLeavesNothing(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "past.json")
-	if err := os.WriteFile(file+".new", []byte("half of a text that a crash has left behind"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{"one", "two"} {
-		if err := write(file, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		if is, err := os.ReadFile(file); err != nil || string(is) != text {
-			t.Errorf("the file holds %q, %v", is, err)
-		}
-	}
-	if all, err := os.ReadDir(filepath.Dir(file)); err != nil || len(all) != 1 {
-		t.Errorf("the folder holds %v, %v", all, err)
-	}
-}
-
 // TestDamagedFile: a file that makes no sense keeps no node from starting, and another database's
 // says nothing.
 func TestDamagedFile(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 
+	"skein.dev/skein/internal/atomicfile"
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/store"
 )
@@ -239,59 +240,26 @@ func firstKey(ctx context.Context, id string) context.Context {
 	return store.WithAudit(ctx, &of)
 }
 
-// write makes the file of keys: complete, readable for this user only, and on the disk. It returns
-// fs.ErrExist if the file exists.
+// write makes the file of keys, readable for this user only. It returns fs.ErrExist if the file exists.
 func (b *Book) write(text string) error {
-	temp, err := b.temp(text)
+	err := os.MkdirAll(filepath.Dir(b.File), 0o700)
+	if err == nil {
+		err = atomicfile.Create(b.File, []byte(text), 0o600)
+	}
 	if err != nil {
 		return fmt.Errorf("write the key of the secrets: %w", err)
 	}
-	defer os.Remove(temp)
-	if err := os.Link(temp, b.File); err != nil {
-		return fmt.Errorf("write the key of the secrets: %w", err)
-	}
-	return syncFolder(filepath.Dir(b.File))
+	return nil
 }
 
 // replace puts other keys in the place of the file.
 func (b *Book) replace(text string) error {
-	temp, err := b.temp(text)
+	err := os.MkdirAll(filepath.Dir(b.File), 0o700)
 	if err == nil {
-		defer os.Remove(temp)
-		err = os.Rename(temp, b.File)
-	}
-	if err == nil {
-		err = syncFolder(filepath.Dir(b.File))
+		err = atomicfile.Write(b.File, []byte(text), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write the keys of the secrets: %w", err)
 	}
 	return nil
-}
-
-// temp writes a file in the folder of the file of keys. Only this user can read it.
-func (b *Book) temp(text string) (string, error) {
-	if err := os.MkdirAll(filepath.Dir(b.File), 0o700); err != nil {
-		return "", err
-	}
-	file, err := os.CreateTemp(filepath.Dir(b.File), ".secret-key-")
-	if err != nil {
-		return "", err
-	}
-	_, err = file.WriteString(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		_ = os.Remove(file.Name())
-	}
-	return file.Name(), err
-}
-
-func syncFolder(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -1,0 +1,85 @@
+// Package atomicfile writes small files as a whole, so that they outlive a crash of the process or of the
+// machine.
+//
+// A file is written under a temporary name in its own folder, and its bytes are forced to the disk. Then
+// it gets its name in one step, and the folder is forced to the disk. So at any instant the name stands
+// for the old file or for the new one, complete in both cases:
+//
+//   - A reader sees the old file or the new one.
+//   - If the process or the machine stops before the call returns, the name stands for one of the two.
+//   - After the call has returned without an error, the name stands for the new file, also after a power
+//     failure.
+//   - An error means that the name stands for the old file, or that only the folder could not be forced
+//     to the disk: a power failure may then bring the old file back.
+//
+// A crash may leave the file of the temporary name, which has the mode of the new one or a narrower one.
+// A later call for the same name removes it once it is older than an hour.
+package atomicfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// leftMin is the age from which a temporary file is one that a crash has left: a write takes seconds.
+const leftMin = time.Hour
+
+// Write puts a file in the place of another one, or makes it. The file has exactly the given mode, and
+// belongs to the user of this process.
+func Write(path string, data []byte, mode os.FileMode) error { return put(path, data, mode, os.Rename) }
+
+// Create makes a file. It returns fs.ErrExist if the name is taken, also if another process took it
+// meanwhile.
+func Create(path string, data []byte, mode os.FileMode) error { return put(path, data, mode, os.Link) }
+
+// put writes a file under a temporary name and gives it its name by name.
+func put(path string, data []byte, mode os.FileMode, name func(from, to string) error) error {
+	removeLeft(path)
+	file, err := os.CreateTemp(filepath.Dir(path), prefix(path)+"*") // of the mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Chmod(mode)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = name(file.Name(), path)
+	}
+	_ = os.Remove(file.Name()) // after a rename, it is not there
+	if err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// prefix begins the temporary names of a file.
+func prefix(path string) string { return "." + filepath.Base(path) + ".new-" }
+
+// removeLeft removes what crashes have left. An error means that the next call tries again.
+func removeLeft(path string) {
+	dir, begin := filepath.Dir(path), prefix(path)
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), begin) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > leftMin {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+func syncFolder(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

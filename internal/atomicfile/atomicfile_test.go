@@ -1,0 +1,109 @@
+package atomicfile
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+func names(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("a longer text of before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []os.FileMode{0o600, 0o640} {
+		if err := Write(path, []byte("new"), mode); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		info, statErr := os.Stat(path)
+		if err != nil || statErr != nil || string(text) != "new" || info.Mode().Perm() != mode {
+			t.Errorf("%q %v %v %v", text, info.Mode(), err, statErr)
+		}
+	}
+	if left := names(t, filepath.Dir(path)); len(left) != 1 {
+		t.Errorf("the folder has %q", left)
+	}
+}
+
+// TestCreate: one of many callers makes the file, and no caller sees a part of it.
+func TestCreate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	var wg sync.WaitGroup
+	made := make(chan byte, 20)
+	for i := range cap(made) {
+		wg.Go(func() {
+			text := bytes.Repeat([]byte{byte('a' + i)}, 100_000)
+			switch err := Create(path, text, 0o600); {
+			case err == nil:
+				made <- text[0]
+			case !errors.Is(err, fs.ErrExist):
+				t.Error(err)
+			}
+			if is, err := os.ReadFile(path); err != nil || len(is) != len(text) || bytes.Count(is, is[:1]) != len(is) {
+				t.Errorf("%d bytes, %v", len(is), err)
+			}
+		})
+	}
+	wg.Wait()
+	close(made)
+	is, err := os.ReadFile(path)
+	if by := <-made; err != nil || by == 0 || is[0] != by || <-made != 0 {
+		t.Errorf("made by %q, and more of them: %v", by, err)
+	}
+	if left := names(t, filepath.Dir(path)); len(left) != 1 {
+		t.Errorf("the folder has %q", left)
+	}
+}
+
+// TestFailure: what cannot get its name leaves nothing, and the old file as it was.
+func TestFailure(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	if err := os.MkdirAll(filepath.Join(path, "of a folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, []byte("new"), 0o600); err == nil {
+		t.Error("a file has replaced a folder")
+	}
+	if left := names(t, dir); len(left) != 1 {
+		t.Errorf("the folder has %q", left)
+	}
+	if err := Write(filepath.Join(dir, "missing", "f"), nil, 0o600); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in a folder that is not there: %v", err)
+	}
+}
+
+// TestLeft: the rest of a crash goes once it is old. Files of other names, and a write under way, stay.
+func TestLeft(t *testing.T) {
+	dir := t.TempDir()
+	path, old := filepath.Join(dir, "f"), time.Now().Add(-2*leftMin)
+	for name, at := range map[string]time.Time{".f.new-1": old, ".f.new-2": time.Now(), ".g.new-1": old, "f.new-1": old} {
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600), os.Chtimes(filepath.Join(dir, name), at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Write(path, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if is := names(t, dir); len(is) != 4 || is[0] != ".f.new-2" {
+		t.Errorf("the folder has %q", is)
+	}
+}
