@@ -14,12 +14,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"skein.dev/skein/internal/certificate/certtest"
 )
 
 // certificate writes a pair for localhost that signs itself.
 func (w *world) certificate() (cert, key string) {
 	w.t.Helper()
-	cert, key = selfSigned(w.t)
+	cert, key = certtest.SelfSigned(w.t)
 	return w.write("cert.pem", cert), w.write("key.pem", key)
 }
 

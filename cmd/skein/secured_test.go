@@ -3,47 +3,18 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/certificate/certtest"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
 )
-
-// selfSigned makes a pair for localhost that signs itself, in PEM.
-func selfSigned(t testing.TB) (cert, key string) {
-	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	template := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))
-}
 
 // secured is how the processes of a cluster under test reach each other: over TLS, each with a token of its
 // kind.
@@ -58,7 +29,7 @@ func newSecured(t *testing.T, create func(kind string) string) *secured {
 	t.Helper()
 	s := &secured{dir: t.TempDir(), tokens: map[string]string{}}
 	files := map[string]string{}
-	files["cert.pem"], files["key.pem"] = selfSigned(t)
+	files["cert.pem"], files["key.pem"] = certtest.SelfSigned(t)
 	for _, kind := range []string{store.TokenAPI, store.TokenNode, store.TokenWorker} {
 		s.tokens[kind] = create(kind)
 		files[kind] = s.tokens[kind] + "\n"

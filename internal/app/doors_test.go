@@ -3,22 +3,16 @@ package app
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -28,6 +22,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/certificate/certtest"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/dbadmin"
@@ -37,34 +32,6 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
-
-// selfSigned writes a certificate for this machine and its key.
-func selfSigned(t *testing.T) (cert, key string) {
-	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: raw}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
-}
 
 // openNode is a node that asks for tokens, with a token of each kind.
 type openNode struct {
@@ -79,7 +46,7 @@ type openNode struct {
 // given up after a second.
 func newOpenNode(t *testing.T, flags map[string]string, encrypted bool) *openNode {
 	t.Helper()
-	cert, key := selfSigned(t)
+	cert, key := certtest.Files(t)
 	flags["listen"], flags["ca-cert"] = "0.0.0.0:0", cert
 	flags["connections-per-address"] = "100000" // all come from one
 	flags["advertise"] = "https://localhost:1"  // nobody else is there

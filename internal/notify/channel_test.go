@@ -3,10 +3,7 @@ package notify_test
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,11 +23,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 
+	"skein.dev/skein/internal/certificate/certtest"
 	"skein.dev/skein/internal/notify"
 	"skein.dev/skein/internal/store"
 )
@@ -300,23 +296,17 @@ func (*posting) Logout() error { return nil }
 
 // certificate is one of a test, and a pool that trusts it.
 func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	is, err := x509.ParseCertificate(der)
+	t.Helper()
+	cert, key := certtest.SelfSigned(t)
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil {
 		t.Fatal(err)
 	}
 	pool := x509.NewCertPool()
-	pool.AddCert(is)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+	if !pool.AppendCertsFromPEM([]byte(cert)) {
+		t.Fatal("the certificate cannot be trusted")
+	}
+	return pair, pool
 }
 
 // TestEmail sends to a real SMTP server with STARTTLS and a password.
