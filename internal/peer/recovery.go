@@ -43,15 +43,20 @@ func answering[In, Out any](f func(context.Context, In) (Out, error)) http.Handl
 			return
 		}
 		out, err := f(r.Context(), in)
-		var moved *errkind.Elsewhere
-		switch {
-		case errors.As(err, &moved):
-			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		default:
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(out) // the caller may have gone
-		}
+		reply(w, out, err)
+	}
+}
+
+// reply writes the answer to a call, or why there is none.
+func reply(w http.ResponseWriter, out any, err error) {
+	var moved *errkind.Elsewhere
+	switch {
+	case errors.As(err, &moved):
+		http.Error(w, err.Error(), http.StatusMisdirectedRequest)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(out) // the caller may have gone
 	}
 }

@@ -128,15 +128,6 @@ func takeSubmission(e Engine) http.HandlerFunc {
 				break
 			}
 		}
-		var moved *errkind.Elsewhere
-		switch {
-		case errors.As(err, &moved):
-			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		default:
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(out) // the caller may have gone
-		}
+		reply(w, out, err)
 	}
 }

@@ -39,45 +39,52 @@ func (c *readCheck) checkInput(n *node, at string, in scope, read func(n *node, 
 	if n.get("kind") == nil {
 		return
 	}
-	var walk func(v *node, at string)
-	walk = func(v *node, at string) {
-		if v.isText() && hasTemplate(v.text) {
-			got := c.compile(v.text, in)
-			c.complain(v, at, 0, got.faults)
-			read(v, at, got.refs)
-		}
-		for i, part := range v.vals {
-			if v.kind == mapNode {
-				walk(part, join(at, v.keys[i].text))
-			} else {
-				walk(part, fmt.Sprintf("%s[%d]", at, i))
-			}
-		}
-	}
 	if with := n.get("with"); with != nil {
-		walk(with, join(at, "with"))
+		c.checkTexts(with, join(at, "with"), in, read)
+	}
+}
+
+// checkTexts checks the expressions in the texts of a value, at any depth.
+func (c *readCheck) checkTexts(v *node, at string, in scope, read func(n *node, at string, refs []ref)) {
+	if v.isText() && hasTemplate(v.text) {
+		got := c.compile(v.text, in)
+		c.complain(v, at, 0, got.faults)
+		read(v, at, got.refs)
+	}
+	for i, part := range v.vals {
+		if v.kind == mapNode {
+			c.checkTexts(part, join(at, v.keys[i].text), in, read)
+		} else {
+			c.checkTexts(part, fmt.Sprintf("%s[%d]", at, i), in, read)
+		}
 	}
 }
 
 // input evaluates the input of the task function of a kind.
 func (w *Workflow) input(t *Task, from *values) (json.RawMessage, error) {
-	all := make(map[string]any, len(t.With))
-	for _, g := range t.With {
+	return w.object("with", t.With, "pass large values by reference", t.foreachScope(), from)
+}
+
+// object evaluates the values of a key of a task, and returns them as one JSON object. remedy says what to
+// do if it is too large.
+func (w *Workflow) object(key string, given []Given, remedy string, in scope, from *values) (json.RawMessage, error) {
+	all := make(map[string]any, len(given))
+	for _, g := range given {
 		v, err := exact(g.Value)
 		if err == nil {
-			v, err = w.evaluated(v, t.foreachScope(), from)
+			v, err = w.evaluated(v, in, from)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("with %s: %w", g.Name, err)
+			return nil, fmt.Errorf("%s %s: %w", key, g.Name, err)
 		}
 		all[g.Name] = v
 	}
 	raw, err := marshal(all)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("with: %w", err)
+		return nil, fmt.Errorf("%s: %w", key, err)
 	case len(raw) > inputBytesMax:
-		return nil, errors.New("with is larger than " + sizeText(inputBytesMax) + ": pass large values by reference")
+		return nil, errors.New(key + " is larger than " + sizeText(inputBytesMax) + ": " + remedy)
 	}
 	return raw, nil
 }

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -160,18 +159,11 @@ func (w *Workflow) CallParams(task int, in Inputs, child *Workflow) (json.RawMes
 	return child.CheckParams(known, in.TriggerTime)
 }
 
-// givenTo is a value of a call for CheckParams.
+// givenTo is a value of a call or of a trigger for CheckParams.
 func (w *Workflow) givenTo(p *Param, raw json.RawMessage, in scope, from *values) (any, error) {
 	text, isText := jsonString(raw)
 	if !isText || !hasTemplate(text) {
-		if p.Type == JSON {
-			return exactJSON{raw}, nil
-		}
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.UseNumber()
-		var v any
-		err := dec.Decode(&v)
-		return v, err
+		return literal(p, raw)
 	}
 	t, err := w.exprs.get(text, in)
 	if err != nil {

@@ -2,8 +2,6 @@ package workflow
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 )
@@ -100,26 +98,9 @@ func (q *SQL) outputs() []Output {
 
 // checkSQL checks the expressions of the parameters of a statement.
 func (c *readCheck) checkSQL(n *node, at string, in scope, read func(n *node, at string, refs []ref)) {
-	ps := n.get("sql").get("params")
-	if ps == nil {
-		return
+	if ps := n.get("sql").get("params"); ps != nil {
+		c.checkTexts(ps, join(join(at, "sql"), "params"), in, read)
 	}
-	var walk func(v *node, at string)
-	walk = func(v *node, at string) {
-		if v.isText() && hasTemplate(v.text) {
-			got := c.compile(v.text, in)
-			c.complain(v, at, 0, got.faults)
-			read(v, at, got.refs)
-		}
-		for i, part := range v.vals {
-			if v.kind == mapNode {
-				walk(part, join(at, v.keys[i].text))
-			} else {
-				walk(part, fmt.Sprintf("%s[%d]", at, i))
-			}
-		}
-	}
-	walk(ps, join(join(at, "sql"), "params"))
 }
 
 // Statement is a statement with the values of its parameters.
@@ -130,23 +111,9 @@ type Statement struct {
 
 // statement evaluates the parameters of a statement.
 func (w *Workflow) statement(t *Task, from *values) (*Statement, error) {
-	all := make(map[string]any, len(t.SQL.Params))
-	for _, g := range t.SQL.Params {
-		v, err := exact(g.Value)
-		if err == nil {
-			v, err = w.evaluated(v, t.foreachScope(), from)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("params %s: %w", g.Name, err)
-		}
-		all[g.Name] = v
-	}
-	raw, err := marshal(all)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("params: %w", err)
-	case len(raw) > inputBytesMax:
-		return nil, errors.New("params is larger than " + sizeText(inputBytesMax) + ": put large values into a table")
+	raw, err := w.object("params", t.SQL.Params, "put large values into a table", t.foreachScope(), from)
+	if err != nil {
+		return nil, err
 	}
 	return &Statement{t.SQL, raw}, nil
 }

@@ -51,30 +51,9 @@ func (w *Workflow) complete(given json.RawMessage, from *values, value func(*Par
 	return w.CheckParams(known, from.at)
 }
 
-// givenValue is a value for CheckParams.
+// givenValue is a value of a trigger for CheckParams.
 func (w *Workflow) givenValue(p *Param, raw json.RawMessage, from *values) (any, error) {
-	text, isText := jsonString(raw)
-	if !isText || !hasTemplate(text) {
-		return literal(p, raw)
-	}
-	t, err := w.exprs.get(text, inTrigger)
-	if err != nil {
-		return nil, fmt.Errorf("cannot be evaluated: %w", err)
-	}
-	var v any
-	if p.Type == String {
-		v, err = t.render(from.lookup)
-	} else {
-		v, err = t.value(from.lookup)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot be evaluated: %w", err)
-	}
-	if p.Type == JSON {
-		exact, err := marshal(v)
-		return exactJSON{exact}, err
-	}
-	return v, nil
+	return w.givenTo(p, raw, inTrigger, from)
 }
 
 // literal is a value for CheckParams that is what is written.
