@@ -137,7 +137,7 @@ func TestHandlers(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, err := c.Explain(ctx, run.ID, "never")
-	if err != nil || !strings.Contains(fmt.Sprint(x.Reasons), "kind never") {
+	if err != nil || len(x.Reasons) != 1 || x.Reasons[0].Code != "no_worker" {
 		t.Errorf("before there is a worker: %+v, %v", x, err)
 	}
 	h := &handlers{begun: make(chan *skein.Task, 10), open: make(chan struct{}), ended: make(chan error, 1)}
@@ -162,7 +162,7 @@ func TestHandlers(t *testing.T) {
 	f.printed(c, run.ID, "count", "of kinds, attempt 1, lock 0\n")
 	f.printed(c, run.ID, "panics", "panic: over there\n\ngoroutine")
 	x, err = c.Explain(ctx, run.ID, "nobody")
-	if err != nil || len(x.Reasons) != 1 || x.Reasons[0].Kind != "place" || !strings.Contains(x.Reasons[0].What, "kind vm.create") {
+	if err != nil || len(x.Reasons) != 1 || x.Reasons[0].Code != "no_worker" {
 		t.Errorf("explained as %+v, %v", x, err)
 	}
 	if _, err := c.KillRun(ctx, run.ID, "enough"); err != nil {
@@ -275,7 +275,7 @@ func (f *flight) split(c *skein.Client) {
 		f.printed(c, run.ID, "split", "plans version 1 of fleet in eu\n")
 	}
 	x, err := c.Explain(ctx, alone.ID, "split")
-	if err != nil || len(x.Reasons) != 1 || !strings.Contains(x.Reasons[0].What, "kind fleet.nobody") {
+	if err != nil || len(x.Reasons) != 1 || x.Reasons[0].Code != "no_worker" {
 		t.Errorf("explained as %+v, %v", x, err)
 	}
 	if _, err := c.KillRun(ctx, alone.ID, "enough"); err != nil {

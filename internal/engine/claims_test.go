@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -164,7 +163,7 @@ func TestQueueOverflowAndStates(t *testing.T) {
 	none := n.naming("none", names{Queue: "nowhere"})
 	id := n.submit(none)
 	n.ends(id, dag.RunFailed)
-	if v, _ := n.GetRun(t.Context(), id); v.Cause != dag.CauseQueue || !strings.Contains(v.Message, "there is no queue nowhere") || !strings.Contains(v.Message, "skein queue set nowhere") {
+	if v, _ := n.GetRun(t.Context(), id); v.Cause != dag.CauseQueue || !strings.Contains(v.Message, "nowhere") {
 		t.Errorf("%s: %s", v.Cause, v.Message)
 	}
 	n.queue("skip", 1, func(q *store.Queue) { q.Overflow = store.OverflowSkip })
@@ -189,7 +188,7 @@ func TestQueueOverflowAndStates(t *testing.T) {
 		t.Fatalf("a run of a paused queue is %s", s)
 	}
 	x, err := n.Explain(t.Context(), waits, "")
-	if err != nil || len(x.Reasons) == 0 || !strings.Contains(fmt.Sprintf("%+v", x.Reasons), "repairs") {
+	if err != nil || len(x.Reasons) == 0 || x.Reasons[0].Code != "queue_paused" {
 		t.Errorf("explained: %+v, %v", x, err)
 	}
 	if err := n.DropQueue(t.Context(), "q", 0); err == nil {
@@ -295,7 +294,7 @@ func TestLocks(t *testing.T) {
 			second := n.token(live[1])
 			n.ends(n.submit(fail), dag.RunFailed)
 			x, err := n.Explain(t.Context(), b, "")
-			if err != nil || !strings.Contains(fmt.Sprintf("%+v", x.Reasons), both.String()) {
+			if err != nil || !slices.ContainsFunc(x.Reasons, func(r inspect.Reason) bool { return r.Code == "lock_held" && strings.Contains(r.Holder, both.String()) }) {
 				t.Errorf("why %s waits: %+v, %v", b, x, err)
 			}
 			h.end(live[1], ok)
@@ -479,10 +478,11 @@ func TestLoweredLimit(t *testing.T) {
 				}
 				return w
 			}
-			explained := func(run dag.RunID, want string) {
+			explained := func(run dag.RunID, code string) {
 				t.Helper()
-				if x, err := n.Explain(t.Context(), run, ""); err != nil || !strings.Contains(fmt.Sprint(x.Reasons), want) {
-					t.Errorf("run %s is explained by %+v, %v; want %q", run, x.Reasons, err, want)
+				x, err := n.Explain(t.Context(), run, "")
+				if err != nil || !slices.ContainsFunc(x.Reasons, func(r inspect.Reason) bool { return r.Code == code }) {
+					t.Errorf("run %s is explained by %+v, %v; want %q", run, x.Reasons, err, code)
 				}
 			}
 			n.queue("q", 1)
@@ -497,7 +497,7 @@ func TestLoweredLimit(t *testing.T) {
 				n = start(t, st, h, naming, planned)
 				n.sound()
 			}
-			explained(queued, "queue q")
+			explained(queued, "queue_full")
 			explained(waiting, "run_limit")
 			n.queue("q", 2)
 			live := h.holding(2)

@@ -79,11 +79,10 @@ func TestTaskQueueLimit(t *testing.T) {
 				t.Errorf("the queue tells %+v", v.Crews)
 			}
 			x, err := n.Explain(t.Context(), second, "q1")
-			if err != nil || len(x.Reasons) != 1 || x.Reasons[0].Kind != "queue" || !strings.Contains(x.Reasons[0].What, "queue q lets 2 tasks run at a time; its run is number 2 in line") ||
-				!strings.Contains(x.Reasons[0].Holder, "(2)") {
+			if err != nil || len(x.Reasons) != 1 || x.Reasons[0].Code != "queue_tasks" || x.Reasons[0].Args["queue"] != "q" || x.Reasons[0].Holder == "" {
 				t.Errorf("explained by %+v, %v", x.Reasons, err)
 			}
-			if x, err = n.Explain(t.Context(), second, ""); err != nil || !strings.Contains(fmt.Sprint(x.Reasons), "task q1 waits for a queue slot") {
+			if x, err = n.Explain(t.Context(), second, ""); err != nil || !slices.ContainsFunc(x.Reasons, func(r inspect.Reason) bool { return r.Code == "queue_tasks" }) {
 				t.Errorf("the run is explained by %+v, %v", x.Reasons, err)
 			}
 			if err := n.DropQueue(t.Context(), "q", 0); err == nil || !strings.Contains(err.Error(), "tasks hold slots") {
@@ -178,7 +177,7 @@ func TestTaskQueueStates(t *testing.T) {
 	set(store.QueueDraining)
 	a := n.submit(w)
 	n.places(0, 3)
-	if x, err := n.Explain(t.Context(), a, "q1"); err != nil || !strings.Contains(fmt.Sprint(x.Reasons), "queue q is draining (moves)") {
+	if x, err := n.Explain(t.Context(), a, "q1"); err != nil || len(x.Reasons) != 1 || x.Reasons[0].Code != "queue_draining" || x.Reasons[0].Holder != "eve" {
 		t.Errorf("explained by %+v, %v", x.Reasons, err)
 	}
 	set(store.QueuePaused)

@@ -262,7 +262,7 @@ func TestGateJudgesLate(t *testing.T) {
 	a.meet()
 	b.meet()
 	b.ends(late, dag.RunFailed)
-	if v, err := b.GetRun(t.Context(), late); err != nil || !strings.Contains(v.Message, "there is no queue q") {
+	if v, err := b.GetRun(t.Context(), late); err != nil || v.Cause != dag.CauseQueue {
 		t.Errorf("%s: %v", v.Message, err)
 	}
 	a.free()

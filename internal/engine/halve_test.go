@@ -17,6 +17,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/sqlite"
 	"skein.dev/skein/internal/store/storetest"
@@ -221,7 +222,7 @@ func TestPanicInStep(t *testing.T) {
 	if err != nil || v.Cause != dag.CauseCorrupt || !strings.Contains(v.Message, "a condition with a bug") {
 		t.Errorf("the bad run: %+v %v", v.RunRow, err)
 	}
-	if x, err := n.Explain(t.Context(), bad, ""); err != nil || !strings.Contains(x.Reasons[0].What, "quarantined") {
+	if x, err := n.Explain(t.Context(), bad, ""); err != nil || x.Reasons[0].Code != "run_ended" || x.Reasons[0].Args["message"] != v.Message {
 		t.Errorf("explain: %+v %v", x, err)
 	}
 }
@@ -286,7 +287,7 @@ func TestCorruptRows(t *testing.T) {
 		if err != nil || v.Cause != dag.CauseCorrupt {
 			t.Errorf("%s: %+v %v", name, v.RunRow, err)
 		}
-		if x, err := n.Explain(t.Context(), id[name], ""); err != nil || strings.Contains(x.Reasons[0].Unblocks, "recover") {
+		if x, err := n.Explain(t.Context(), id[name], ""); err != nil || slices.ContainsFunc(x.Reasons[0].Actions, func(a inspect.Action) bool { return a.Verb == "recover" }) {
 			t.Errorf("explain %s: %+v %v", name, x, err)
 		}
 		if tasks, _, err := n.Tasks(t.Context(), id[name], 0, -1); err != nil || len(tasks) != 0 {

@@ -227,7 +227,7 @@ func TestExplainSlots(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(x.Reasons) != 1 || x.Reasons[0].Kind != "slot" || !strings.Contains(x.Reasons[0].Holder, "w (2 of 2)") {
+			if len(x.Reasons) != 1 || x.Reasons[0].Code != "no_slot" || x.Reasons[0].Args["busy"] != int32(2) || x.Reasons[0].Args["slots"] != int32(2) {
 				return false
 			}
 			what := x.Reasons[0].What

@@ -308,9 +308,7 @@ func TestAlone(t *testing.T) {
 	}
 	wantProblem(t, b.get("/api/v1/nodes/node-2/log-level"), 404, api.ProblemNotFound)
 	for _, path := range []string{"/nodes/node-1:cordon", "/nodes/node-1:uncordon", "/nodes/node-1:drain", "/admin/scheduler:stop", "/admin/scheduler:start"} {
-		if p := wantProblem(t, b.post("/api/v1"+path, ""), 409, api.ProblemConflict); !strings.Contains(p.Detail, "alone") {
-			t.Errorf("%s: %s", path, p.Detail)
-		}
+		wantProblem(t, b.post("/api/v1"+path, ""), 409, api.ProblemConflict)
 	}
 	for _, path := range []string{"/shards/0:move", "/workflows/default/w:move"} {
 		wantProblem(t, b.post("/api/v1"+path, `{"node":"node-1"}`), 409, api.ProblemConflict)

@@ -122,30 +122,30 @@ func TestNamespaces(t *testing.T) {
 		{"operator", "GET", "/runs/" + ids["shop"], "", 404, ""},
 		{"operator", "GET", "/runs/" + ids["shop"] + "/tasks/a/logs", "", 404, ""},
 		{"operator", "POST", "/runs/" + ids["shop"] + ":stop", "", 404, ""},
-		{"operator", "GET", "/workflows/shop/w", "", 404, "there is no workflow W"},
+		{"operator", "GET", "/workflows/shop/w", "", 404, `"code":"not_found"`},
 		{"operator", "GET", "/workflows/web/w", "", 200, `"source":null`},
 		{"operator", "GET", "/workflows/web/w/versions/1", "", 403, "workflow.source"},
 		{"operator", "GET", "/workflows", "", 200, "web/w"},
 		{"operator", "GET", "/workflows?namespace=shop", "", 403, "workflow.read"},
 		{"operator", "GET", "/runs", "", 200, ids["web"]},
 		{"operator", "GET", "/runs?ns=shop", "", 403, "run.read"},
-		{"operator", "GET", "/runs?ns=web&ns=shop", "", 422, "once"},
+		{"operator", "GET", "/runs?ns=web&ns=shop", "", 422, `"code":"invalid"`},
 		{"operator", "GET", "/runs?workflow=shop/w", "", 403, "run.read"},
 		{"operator", "GET", "/runs?workflow=shop/w&ns=web", "", 403, "run.read"},
 		{"operator", "GET", "/fires", "", 403, "schedule.read"},
 		{"operator", "GET", "/fires?workflow=web/w", "", 200, "items"},
 		{"operator", "GET", "/backfills?workflow=shop/w", "", 403, "schedule.read"},
 		{"operator", "POST", "/runs", `{"workflow":"web/w"}`, 202, "web/w"},
-		{"operator", "POST", "/runs", `{"workflow":"shop/w"}`, 404, "there is no workflow W"},
-		{"operator", "POST", "/runs:batch", `{"runs":[{"workflow":"shop/w","idempotency_key":"k"}]}`, 200, "there is no workflow W"},
-		{"operator", "POST", "/backfills", `{"workflow":"shop/w","instants":["2020-01-01T00:00:00Z"]}`, 404, "there is no workflow W"},
+		{"operator", "POST", "/runs", `{"workflow":"shop/w"}`, 404, `"code":"not_found"`},
+		{"operator", "POST", "/runs:batch", `{"runs":[{"workflow":"shop/w","idempotency_key":"k"}]}`, 200, `"code":"not_found"`},
+		{"operator", "POST", "/backfills", `{"workflow":"shop/w","instants":["2020-01-01T00:00:00Z"]}`, 404, `"code":"not_found"`},
 		{"operator", "POST", "/runs:stop", `{"all":true,"dry_run":true}`, 403, "run.read"},
-		{"operator", "POST", "/runs:stop", `{"workflow":"shop/w","dry_run":true}`, 404, "there is no workflow W"},
+		{"operator", "POST", "/runs:stop", `{"workflow":"shop/w","dry_run":true}`, 404, `"code":"not_found"`},
 		{"operator", "PUT", "/workflows/web/w", "name: w\n", 403, "editor"},
 		{"operator", "GET", "/nodes", "", 403, "node.read"},
 		{"operator", "GET", "/events", "", 403, "events"},
 		{"operator", "GET", "/events?run=" + ids["shop"], "", 404, ""},
-		{"operator", "GET", "/events?workflow=shop/w", "", 404, "there is no workflow W"},
+		{"operator", "GET", "/events?workflow=shop/w", "", 404, `"code":"not_found"`},
 		{"operator", "GET", "/events?workflow=web/w", "", 200, ": skein"},
 		{"operator", "GET", "/queues", "", 200, "items"},
 		{"operator", "PUT", "/queues/q", "{}", 403, "queue.write"},
@@ -239,7 +239,7 @@ func TestTokensOfMakers(t *testing.T) {
 		{"maker", `{"kind":"api","name":"start","verbs":["run.start"]}`, 403, "run.start"},
 		{"maker", `{"kind":"api","name":"odd","verbs":["run.fly"]}`, 422, "run.fly"},
 		{"maker", `{"kind":"api","name":"where","verbs":["run.read"],"namespaces":["Web Shop"]}`, 422, "Web Shop"},
-		{"maker", `{"kind":"worker","name":"w","verbs":["run.read"]}`, 422, "kind api"},
+		{"maker", `{"kind":"worker","name":"w","verbs":["run.read"]}`, 422, `"code":"invalid"`},
 		{"maker", `{"kind":"worker","name":"w"}`, 403, "run.start"},
 		{"maker", `{"kind":"node","name":"n"}`, 403, "run.start"},
 		{"maker", `{"kind":"api","name":"reader","verbs":["run.read"],"namespaces":["web"]}`, 200, `"namespaces":["web"]`},
@@ -283,13 +283,13 @@ func TestTokensOfMakers(t *testing.T) {
 		says            string
 	}{
 		{"imp", "", `{"kind":"api","name":"i1","for":"nobody"}`, 200, `"verbs":["token.all","user.impersonate","run.read"]`},
-		{"imp", "", `{"kind":"api","name":"i2","for":"nobody","verbs":["run.read","run.start"]}`, 403, "name some of these"},
+		{"imp", "", `{"kind":"api","name":"i2","for":"nobody","verbs":["run.read","run.start"]}`, 403, `"code":"forbidden"`},
 		{"imp", "", `{"kind":"api","name":"i3","for":"nobody","verbs":["run.read"]}`, 200, `"verbs":["run.read"]`},
 		{"cluster", "", `{"kind":"api","name":"i4","for":"nobody"}`, 200, `"user":"nobody"`},
 		{"web", "", `{"kind":"api","name":"i5","for":"nobody"}`, 403, "token.all"},
-		{"given", "", `{"kind":"worker","name":"g1"}`, 403, "sign in"},
-		{"given", "", `{"kind":"node","name":"g2"}`, 403, "sign in"},
-		{"given", "", `{"kind":"api","name":"g3","for":"nobody"}`, 403, "sign in"},
+		{"given", "", `{"kind":"worker","name":"g1"}`, 403, `"code":"forbidden"`},
+		{"given", "", `{"kind":"node","name":"g2"}`, 403, `"code":"forbidden"`},
+		{"given", "", `{"kind":"api","name":"g3","for":"nobody"}`, 403, `"code":"forbidden"`},
 		{"given", "", `{"kind":"api","name":"g4","for":"other"}`, 200, `"user":"other"`},
 		{"given", "", `{"kind":"api","name":"g5"}`, 200, `"user":"other"`},
 		{"cluster", "/999:revoke", "", 404, "999"},
@@ -311,7 +311,7 @@ func TestTokensOfMakers(t *testing.T) {
 			t.Errorf("revoke %s: %d %s", row.Name, status, body)
 		}
 	}
-	if status, body := b.call("cluster", "POST", fmt.Sprintf("/tokens/%d:revoke", last), ""); status != 409 || !strings.Contains(body, "skein token create") {
+	if status, body := b.call("cluster", "POST", fmt.Sprintf("/tokens/%d:revoke", last), ""); status != 409 || !strings.Contains(body, `"code":"conflict"`) {
 		t.Errorf("the last token of administrators: %d %s", status, body)
 	}
 	if status, body := b.call("reader", "GET", "/runs", ""); status != 200 || !strings.Contains(body, b.ids["web"]) || strings.Contains(body, "RUN") {

@@ -24,9 +24,7 @@ func TestReadyzOfAStuckNode(t *testing.T) {
 		return strings.Contains(b.get("/metrics").body, stuck+"0\n")
 	})
 	b.slotsStuck.Store(int64(6 * time.Second))
-	if p := wantProblem(t, b.get("/readyz"), http.StatusServiceUnavailable, api.ProblemUnavailable); !strings.Contains(p.Detail, "slots") {
-		t.Errorf("%+v", p)
-	}
+	wantProblem(t, b.get("/readyz"), http.StatusServiceUnavailable, api.ProblemUnavailable)
 	if m := b.get("/metrics").body; !strings.Contains(m, `skein_turn_stuck_seconds{part="slots"} 6`+"\n") {
 		t.Error(m)
 	}
@@ -47,8 +45,8 @@ func TestReadyzOfAStuckNode(t *testing.T) {
 		return ready.status != http.StatusOK
 	})
 	p := wantProblem(t, ready, http.StatusServiceUnavailable, api.ProblemUnavailable)
-	if m := b.get("/metrics").body; !strings.Contains(p.Detail, "writer") || strings.Contains(m, stuck+"0\n") {
-		t.Errorf("%+v", p)
+	if m := b.get("/metrics").body; strings.Contains(m, stuck+"0\n") {
+		t.Errorf("%+v\n%s", p, m)
 	}
 	release()
 	if a := <-answered; a.status != http.StatusAccepted {

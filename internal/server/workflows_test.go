@@ -230,10 +230,7 @@ func TestWorkflowVerbsAndVersions(t *testing.T) {
 	if again := want[api.Workflow](t, b.post(path+":pause", ""), 200); paused.State != "paused" || again.Revision != paused.Revision {
 		t.Errorf("%+v %+v", paused, again)
 	}
-	p := wantProblem(t, b.post("/api/v1/runs", `{"workflow":"w"}`), 409, api.ProblemConflict)
-	if !strings.Contains(p.Detail, "paused") {
-		t.Error(p.Detail)
-	}
+	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"w"}`), 409, api.ProblemConflict)
 	if got := want[api.Workflow](t, b.post(path+":resume", ""), 200); got.State != "active" {
 		t.Errorf("%+v", got)
 	}
@@ -295,10 +292,7 @@ func TestBoundedBodies(t *testing.T) {
 	wantProblem(t, b.post(runs, `{"workflow":"w","params":{"day":"`+strings.Repeat("x", 1<<20)+`"}}`), 413, api.ProblemTooLarge)
 	wantProblem(t, b.do("PUT", put, strings.Repeat("#", 32<<20+1), "Content-Type", yaml), 413, api.ProblemTooLarge)
 	deep := `{"workflow":"w","params":{"day":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}}`
-	p := wantProblem(t, b.post(runs, deep), 400, api.ProblemInvalid)
-	if !strings.Contains(p.Detail, "deep") {
-		t.Error(p.Detail)
-	}
+	wantProblem(t, b.post(runs, deep), 400, api.ProblemInvalid)
 	wantProblem(t, b.do("PUT", put, `{"source":`+strings.Repeat("[", 1e6)), 400, api.ProblemInvalid)
 	wantProblem(t, b.post(runs, `{"workflow":"w"}`, "Content-Type", "text/plain"), 415, api.ProblemMediaType)
 	wantProblem(t, b.post(runs, ""), 400, api.ProblemInvalid)
