@@ -19,6 +19,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store/postgres/pgtest"
 	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // failover is a cluster over a primary and a standby, with certificates and tokens. Its nodes know both
@@ -280,6 +281,60 @@ func TestFailoverWithoutLoss(t *testing.T) {
 		if got := m.metric("skein_store_regressed_total"); got != "0" || strings.Contains(m.home.said.String(), "store_regressed") {
 			t.Errorf("%s tells that the database went back: metric %s, log:\n%s", m.name, got, m.home.said)
 		}
+	}
+}
+
+// TestTokenOfALostOwner fails over to an earlier state in which a node owns a shard, although another node has
+// taken the shard and given a token in the lost time. The first node was held, so it does not know that, and
+// the second one is held when the first one writes. The first node gives a token of a new era. When the second
+// node is back, it tells of the loss, and the attempt of the new era continues.
+func TestTokenOfALostOwner(t *testing.T) {
+	t.Parallel()
+	f := newFailover(t, 2)
+	f.listed(2)
+	first, second := f.members[0], f.members[1]
+	signal := func(m *member, s syscall.Signal) {
+		t.Helper()
+		if err := m.server.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	first.apply("again", "  ok: {approval: {}}\n  a: {needs: [ok], run: 'echo $SKEIN_TOKEN >> "+filepath.Join(dir, "again.begun")+
+		"; until [ -e "+filepath.Join(dir, "again.gate")+" ]; do sleep 0.05; done'}\n")
+	first.home.run("node", "move", "again", first.name)
+	f.until("the first node owns the workflow", func() bool { return f.ownerOf("again") == first.name })
+	id := first.detach("again")
+	f.until("the approval waits", func() bool {
+		task, err := first.client.Task(t.Context(), id, "ok")
+		return err == nil && task.State == "deferred"
+	})
+	begins := func(by *member, times int) {
+		t.Helper()
+		f.until(fmt.Sprintf("%s begins attempt %d", by.name, times), func() bool {
+			_, _ = by.client.ApproveTask(t.Context(), id, "ok", api.ApproveRequest{})
+			text, _ := os.ReadFile(filepath.Join(dir, "again.begun"))
+			return strings.Count(string(text), "\n") == times
+		})
+	}
+	if err := f.standby.Hold(f.pg); err != nil {
+		t.Fatal(err)
+	}
+	signal(first, syscall.SIGSTOP)
+	f.until("the second node owns the workflow", func() bool { return f.ownerOf("again") == second.name })
+	begins(second, 1)
+	signal(second, syscall.SIGSTOP)
+	f.failOver()
+	signal(first, syscall.SIGCONT)
+	begins(first, 2)
+	f.tokens(dir, "again")
+	signal(second, syscall.SIGCONT)
+	f.until("the first node knows of the loss", func() bool { return first.metric("skein_store_regressed_total") == "1" })
+	f.regressed(id)
+	f.open(dir, "again")
+	f.stated("succeeded", id)
+	if text, err := os.ReadFile(filepath.Join(dir, "again.begun")); err != nil || strings.Count(string(text), "\n") != 2 {
+		t.Errorf("the task began under the tokens %q, %v", text, err)
 	}
 }
 

@@ -43,7 +43,7 @@ var yearTables = map[string]bool{
 	"meta": false, "shard": false, "trigger": false, "trigger_on": false, "queue": false, "class": false, "line": false,
 	"rights": false, "principal": true, "role": true, "binding": true, "password": true, "identity": true, "secret": true, "secret_key": false,
 	"audit": true, "audit_tree": false, "alert_channel": false, "connection": false, "namespace": false, "namespace_use": false, "alert_silence": false, "incident": true, "notice": true,
-	"message": false, "member": false, "active": false, "submitted": false, "wave": false,
+	"message": false, "member": false, "active": false, "submitted": false, "wave": false, "era": false,
 }
 
 // TestYear plays a year in half months, with bounds that are reached within some months. Every table and

@@ -50,7 +50,7 @@ func TestReportOfAnOlderEra(t *testing.T) {
 	must(err)
 	for _, state := range []AttemptState{AttemptSucceeded, AttemptFailed, AttemptStopped} {
 		r, fx := NewRun(Header{ID: RunID{7}}), Effects{}
-		step := func(era Era, ev Event) Verdict { return r.Step(&ev, Now{Wall: 1, Era: era}, &fx) }
+		step := func(era Era, ev Event) Verdict { return r.Step(&ev, Now{Wall: 1, Era: era, Floor: era}, &fx) }
 		step(0, Event{Kind: EvSubmit, Graph: g})
 		r.unlist(0)
 		step(0, Event{Kind: EvAssign, Handler: 1})
@@ -68,5 +68,29 @@ func TestReportOfAnOlderEra(t *testing.T) {
 		if v := step(1, Event{Kind: EvReport, Token: 1, Handler: 1, Result: Result{State: state}}); v != Stale {
 			t.Errorf("%s, said again: %s", state, v)
 		}
+	}
+}
+
+// TestReportAfterAQuietEra: an era that began without a loss ends no attempt, and later tokens are of that
+// era.
+func TestReportAfterAQuietEra(t *testing.T) {
+	t.Parallel()
+	g, err := NewGraph(spec("a; b"))
+	must(err)
+	r, fx := NewRun(Header{ID: RunID{7}}), Effects{}
+	step := func(era Era, ev Event) Verdict { return r.Step(&ev, Now{Wall: 1, Era: era}, &fx) }
+	step(0, Event{Kind: EvSubmit, Graph: g})
+	for task := range TaskID(2) {
+		r.unlist(task)
+		step(Era(task), Event{Kind: EvAssign, Task: task, Handler: 1})
+	}
+	if v := step(1, Event{Kind: EvReport, Token: 1, Handler: 1, Result: Result{State: AttemptSucceeded}}); v != Accepted {
+		t.Errorf("the report of the earlier era: %s", v)
+	}
+	if is, _ := r.Task(0); is != Succeeded {
+		t.Errorf("its task is %s", is)
+	}
+	if _, token := r.Task(1); token != TokensOfEra+1 {
+		t.Errorf("the next token is %d", token)
 	}
 }

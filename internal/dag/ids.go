@@ -57,8 +57,8 @@ type (
 	// Its value is the era in which the attempt was assigned × TokensOfEra + the number of the attempt.
 	// Invariant: no token of a task is given twice, whatever the database has lost.
 	Token int64
-	// Era counts the times that the database has gone back to an earlier state: after a failover that lost
-	// commits, or a restore. A token contains the era of its assignment, so no token is given twice.
+	// Era counts the times that the database can have gone back to an earlier state: with each failover of its
+	// server, and with each restore. A token contains the era of its assignment, so no token is given twice.
 	Era int32
 	// Micros is an instant: microseconds since 1970 UTC on the store's clock. The value 0 means no instant.
 	Micros int64
@@ -119,6 +119,9 @@ type Now struct {
 	// Mono is the time elapsed in this ownership. It measures durations, so that no jump of the wall clock
 	// shortens a retry or delays it for an hour.
 	Mono time.Duration
-	// Era is the era of the database. New tokens are of this era, and attempts under an older era are lost.
+	// Era is the era of the database. New tokens are of this era.
 	Era Era
+	// Floor is the latest era that began because the database had gone back. Attempts of an older era are lost.
+	// Invariant: Floor ≤ Era.
+	Floor Era
 }

@@ -232,7 +232,7 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 	case EvStarted:
 		return r.started(ev, p, now, fx)
 	case EvReport:
-		if ev.Token.Era() < now.Era {
+		if ev.Token.Era() < now.Floor {
 			over := *ev
 			over.Reason = eraOver
 			r.lost(&over, p, now, fx)

@@ -74,7 +74,7 @@ func raiseRestored(ctx context.Context, cfg *config.Config, st store.Store) erro
 	from := store.EraOf(marks)
 	to := max(known, from) + 1
 	if to > dag.EraMax {
-		return fmt.Errorf("era %d is the last that a database can have, and the restored one would be in era %d", dag.EraMax, to)
+		return fmt.Errorf("the restored database would be in era %d: %w", to, store.ErrLastEra)
 	}
 	_, err = st.Raise(ctx, from, to, engine.LetterOfEra(to, cfg.Name, "a backup was restored"))
 	return err

@@ -59,3 +59,23 @@ func TestTokensThatExpire(t *testing.T) {
 		t.Errorf("without tokens: %+v", got)
 	}
 }
+
+// inEra is a store of an era that has nothing else.
+type inEra struct {
+	store.Store
+	era dag.Era
+}
+
+func (s inEra) Marks(context.Context) ([]store.Fence, error) {
+	return []store.Fence{{Epoch: store.EpochOf(s.era, 0)}}, nil
+}
+
+// TestDoctorLooksAtTheEra: doctor warns long before a database has had its last era.
+func TestDoctorLooksAtTheEra(t *testing.T) {
+	for era, want := range map[dag.Era]string{0: Good, erasMany - 1: Good, erasMany: Warning, dag.EraMax: Warning} {
+		c := checkPast(t.Context(), &config.Config{Data: t.TempDir()}, inEra{era: era})
+		if c.State != want || (c.Remedy == "") != (want == Good) {
+			t.Errorf("era %d: %+v", era, c)
+		}
+	}
+}

@@ -6,9 +6,13 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/past"
 	"skein.dev/skein/internal/store"
 )
+
+// erasMany is the era from which on doctor warns that the eras of a database come to their end.
+const erasMany = 1900
 
 // checkPast reports whether the database has gone back to an earlier state, as far as this node knows.
 func checkPast(ctx context.Context, cfg *config.Config, st store.Store) Check {
@@ -21,6 +25,9 @@ func checkPast(ctx context.Context, cfg *config.Config, st store.Store) Check {
 	era := store.EraOf(marks)
 	c.Found = fmt.Sprintf("era %d", era)
 	switch {
+	case era >= erasMany:
+		c.State, c.Found = Warning, fmt.Sprintf("era %d of %d: each failover takes one, and after the last one the database takes no writes", era, dag.EraMax)
+		c.Remedy = "plan to apply the workflows to a new database"
 	case err != nil:
 		c.State, c.Found = Warning, fmt.Sprintf("%s; %s cannot be read: %v", c.Found, cfg.PastFile(), err)
 		c.Remedy = "remove the file; if the database was recovered to an earlier state since this node ran: skein db recovered"

@@ -15,6 +15,7 @@ type clock struct {
 	asOf  time.Time        // monotonic
 	wall  dag.Micros
 	era   dag.Era
+	floor dag.Era // attempts of older eras end
 }
 
 func (c *clock) start(wall dag.Micros) {
@@ -31,5 +32,5 @@ func (c *clock) mono() time.Duration { return c.read().Sub(c.taken) }
 
 func (c *clock) now() dag.Now {
 	at := c.read()
-	return dag.Now{Wall: c.wall + dag.Micros(at.Sub(c.asOf).Microseconds()), Mono: at.Sub(c.taken), Era: c.era}
+	return dag.Now{Wall: c.wall + dag.Micros(at.Sub(c.asOf).Microseconds()), Mono: at.Sub(c.taken), Era: c.era, Floor: c.floor}
 }

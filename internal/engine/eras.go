@@ -51,14 +51,15 @@ func LetterOfEra(era dag.Era, by, why string) []byte {
 	return envelope([]letter{{Back: &backWord{era, by, why}}})
 }
 
-// Back is called when the era has risen. Shards that are held under an older one are taken again. Graphs of
-// versions that the database has lost are forgotten: other versions can get their numbers.
-func (e *Engine) Back(era dag.Era) {
+// Back is called when the database has gone back: floor is the new floor of its era. Shards that are held
+// under an older one are taken again. Graphs of versions that the database has lost are forgotten: other
+// versions can get their numbers.
+func (e *Engine) Back(floor dag.Era) {
 	e.stats.Regressed.Add(1)
 	e.graphs.Forget()
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
-		if w.clock.era < era { // also of a node that owns no shard: it is done once
-			w.clock.era = era
+		if w.clock.floor < floor { // also of a node that owns no shard: it is done once
+			w.clock.era, w.clock.floor = max(w.clock.era, floor), floor
 			w.unsure = errors.Join(w.unsure, errBack)
 		}
 		return answer{}
@@ -73,7 +74,7 @@ func (e *Engine) Regressed(n int64) { e.stats.Regressed.Add(n) }
 func endHeld(w *writer) {
 	var kills []dag.Cancel
 	for _, k := range slices.SortedFunc(maps.Keys(w.e.slots.booked), dag.AttemptKey.Compare) {
-		if k.Token.Era() < w.clock.era {
+		if k.Token.Era() < w.clock.floor {
 			kills = append(kills, dag.Cancel{Run: k.Run, Task: dag.TaskID(k.Task), Token: k.Token, Handler: w.e.me().ID, Kill: true})
 		}
 	}
@@ -114,7 +115,7 @@ func (w *writer) confirmed(b *store.Batch) {
 
 // ofOldEra reports whether an attempt was assigned before the database went back. It may rest on data that
 // the database has lost, so it ends wherever it runs, and counts as lost.
-func ofOldEra(w *writer, a *dag.AttemptRow) bool { return a.Token.Era() < w.clock.era }
+func ofOldEra(w *writer, a *dag.AttemptRow) bool { return a.Token.Era() < w.clock.floor }
 
 // endOld ends an attempt of an older era. The attempt counts as lost when its holder reports its end, or
 // reports that it does not hold it. Until then it may run, and the task is not assigned again.

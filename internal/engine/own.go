@@ -127,7 +127,7 @@ func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	if err := w.defs.findSystem(ctx); err != nil {
 		return err
 	}
-	if w.clock.era > 0 { // runs hear that the database has gone back before they come to their ends
+	if w.clock.floor > 0 { // runs hear that the database has gone back before they come to their ends
 		if err := w.collect(ctx); err != nil {
 			return err
 		}

@@ -198,7 +198,8 @@ func (w *writer) hold(got []store.Acquired) {
 		w.schedule.due.watermark = max(w.schedule.due.watermark, a.Watermark)
 		w.schedule.due.setClock(a.Now)
 		w.clock.era = max(w.clock.era, a.Era())
-		w.tx.now.Era = w.clock.era // assignments of the transaction under way are of this era, too
+		w.clock.floor = max(w.clock.floor, a.Floor())
+		w.tx.now.Era, w.tx.now.Floor = w.clock.era, w.clock.floor // also of the transaction under way
 	}
 	slices.SortFunc(w.fences, func(a, b store.Fence) int { return int(a.Shard - b.Shard) })
 	w.announce()

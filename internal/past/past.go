@@ -1,8 +1,12 @@
 // Package past notices when a store has gone back to an earlier state: after a failover that lost commits,
 // a recovery to a point in time, or a restore. It remembers for each shard the greatest epoch and seq that
 // the store has confirmed. A file keeps this memory across restarts of the process. A node that reads less
-// than it remembers raises the era of the store. Then no earlier owner can write, no token is given twice,
-// and all attempts of an older era end.
+// than it remembers raises the era of the store and its floor. Then no earlier owner can write, no token is
+// given twice, and all attempts of an era before the floor end.
+//
+// A store can begin an era by itself, because its server failed over (store.Eras). Then the node compares
+// what it remembers with the marks at the end of the era that it knows. If less is there, the loss came
+// before the present era began, and the node raises only the floor.
 package past
 
 import (
@@ -31,8 +35,8 @@ type Config struct {
 	File    string // the file in which the memory survives the process; "": there is none
 	// Letter makes the message to each shard about a regress. If it is nil, there is no message.
 	Letter func(Regress) []byte
-	// Back is called when the era has risen, even if another node has raised it. It must not block.
-	Back func(era dag.Era)
+	// Back is called when the floor of the era has risen, even if another node has raised it. It must not block.
+	Back func(floor dag.Era)
 	// Sure returns a time at which this node sent a commit that has been confirmed since. If it is nil, no
 	// position of the server's log counts as confirmed.
 	Sure func() time.Time
@@ -54,10 +58,14 @@ const regressesMax = 20
 type knowledge struct {
 	Cluster   string        `json:"cluster"`
 	Era       dag.Era       `json:"era"`
-	Lineage   store.Lineage `json:"lineage"` // Position has been confirmed
+	Quiet     dag.Era       `json:"quiet,omitempty"` // the era less its floor
+	Lineage   store.Lineage `json:"lineage"`         // Position has been confirmed
+	LinedIn   dag.Era       `json:"lined_in"`        // the era in which Position was confirmed
 	Shards    []mark        `json:"shards"`
 	Regresses []Regress     `json:"regresses"` // newest first
 }
+
+func (k *knowledge) floor() dag.Era { return k.Era - k.Quiet }
 
 type mark struct {
 	Epoch int64 `json:"epoch"`
@@ -92,6 +100,9 @@ func Open(cfg Config) *Past {
 	if m.Cluster == cfg.Cluster {
 		p.is = m
 	}
+	if p.is.LinedIn == 0 { // an earlier version has written the file
+		p.is.LinedIn = p.is.Era
+	}
 	p.is.Cluster = cfg.Cluster
 	return p
 }
@@ -103,16 +114,21 @@ func (p *Past) Confirm(fences []store.Fence) {
 	p.mu.Unlock()
 }
 
-// remember keeps the greater of the known and the read marks. A later era replaces all marks. The caller
-// holds p.mu.
+// remember keeps the greater of the known and the read marks. A later era replaces all marks, and a higher
+// floor replaces the lineage, too. The caller holds p.mu.
 func (p *Past) remember(fences []store.Fence) {
 	for _, f := range fences {
 		if f.Era() < p.is.Era {
 			continue
 		}
-		if f.Era() > p.is.Era {
-			p.is.Era, p.is.Shards, p.is.Lineage, p.reach = f.Era(), nil, store.Lineage{}, store.Lineage{}
+		floor := max(f.Floor(), p.is.floor())
+		if floor > p.is.floor() {
+			p.is.Lineage, p.reach = store.Lineage{}, store.Lineage{}
 		}
+		if f.Era() > p.is.Era {
+			p.is.Era, p.is.Shards, p.changed = f.Era(), nil, true
+		}
+		p.is.Quiet = p.is.Era - floor
 		if n := int(f.Shard) + 1; n > len(p.is.Shards) {
 			p.is.Shards = append(p.is.Shards, make([]mark, n-len(p.is.Shards))...)
 		}
@@ -129,16 +145,29 @@ func (p *Past) remember(fences []store.Fence) {
 // again.
 func (p *Past) Look() func(ctx context.Context, read []store.Fence) (back bool, err error) {
 	p.mu.Lock()
-	era, marks := p.is.Era, slices.Clone(p.is.Shards)
+	known, marks := p.known(), slices.Clone(p.is.Shards)
 	p.mu.Unlock()
 	return func(ctx context.Context, read []store.Fence) (bool, error) {
-		if why := less(era, marks, read); why != "" {
-			return true, p.raise(ctx, era, why)
+		held := read
+		if store.EraOf(read) > known.era && store.FloorOf(read) <= known.floor {
+			var err error
+			if held, err = p.cfg.Store.EndOf(ctx, known.era); err != nil {
+				return false, fmt.Errorf("read how era %d ended: %w", known.era, err)
+			}
+		}
+		if why := less(known.era, marks, held); why != "" {
+			return true, p.raise(ctx, known, why)
 		}
 		p.advance(read, "another node has found it, or skein db recovered was told")
 		return false, nil
 	}
 }
+
+// state is an era with its floor.
+type state struct{ era, floor dag.Era }
+
+// known returns the known state. The caller holds p.mu.
+func (p *Past) known() state { return state{p.is.Era, p.is.floor()} }
 
 // less describes the first mark that is smaller than the known one. It returns "" if there is none. In a
 // later era no mark counts as smaller.
@@ -156,55 +185,62 @@ func less(era dag.Era, marks []mark, read []store.Fence) string {
 		case f.Seq < m.Seq:
 			return fmt.Sprintf("transaction %d of shard %d had been confirmed, and the database knows %d", m.Seq, f.Shard, f.Seq)
 		case f.Epoch < m.Epoch:
-			return fmt.Sprintf("shard %d had been taken for the %dth time, and the database knows %d", f.Shard, m.Epoch%store.EpochsOfEra, f.Epoch%store.EpochsOfEra)
+			return fmt.Sprintf("shard %d had been taken for the %dth time, and the database knows %d", f.Shard, store.Fence{Epoch: m.Epoch}.Takes(), f.Takes())
 		}
 	}
 	return ""
 }
 
-// raise begins the era after the greatest known one, unless another node has raised it since.
-func (p *Past) raise(ctx context.Context, known dag.Era, why string) error {
-	marks, err := p.cfg.Store.Marks(ctx)
-	if err != nil {
-		return fmt.Errorf("the database went back (%s), and cannot be asked: %w", why, err)
-	}
-	from := store.EraOf(marks)
-	if from > known { // another node has noticed it
-		p.advance(marks, why)
-		return nil
-	}
-	to := max(known, from) + 1
-	if to > dag.EraMax {
-		return fmt.Errorf("the database went back (%s), and era %d is the last: copy it into a new one with skein db copy", why, dag.EraMax)
-	}
-	var letter []byte
-	if p.cfg.Letter != nil {
-		letter = p.cfg.Letter(Regress{Era: to, At: time.Now().UTC(), By: p.cfg.Node, Why: why})
-	}
+// raiseTries bounds how often a node tries to raise the era while other transactions raise it, too.
+const raiseTries = 4
+
+// raise makes all attempts end that were assigned up to the era known, unless another node has done that
+// since. If the store is in a later era, its floor becomes that era. Otherwise a later era begins.
+func (p *Past) raise(ctx context.Context, known state, why string) error {
 	p.mu.Lock()
 	p.raising = why
 	p.mu.Unlock()
-	if _, err = p.cfg.Store.Raise(ctx, from, to, letter); err == nil {
-		marks, err = p.cfg.Store.Marks(ctx)
+	defer func() {
+		p.mu.Lock()
+		p.raising = ""
+		p.mu.Unlock()
+	}()
+	for try := 0; ; try++ {
+		marks, err := p.cfg.Store.Marks(ctx)
+		if err != nil {
+			return fmt.Errorf("the database went back (%s), and cannot be asked: %w", why, err)
+		}
+		from := store.EraOf(marks)
+		if from > known.era && store.FloorOf(marks) > known.floor { // also another node may have noticed it
+			p.advance(marks, why)
+			return nil
+		}
+		if try == raiseTries {
+			return fmt.Errorf("the database went back (%s), and its era is raised by other transactions all the time", why)
+		}
+		to := from
+		if from <= known.era {
+			to = known.era + 1
+		}
+		if to > dag.EraMax {
+			return fmt.Errorf("the database went back (%s): %w", why, store.ErrLastEra)
+		}
+		var letter []byte
+		if p.cfg.Letter != nil {
+			letter = p.cfg.Letter(Regress{Era: to, At: time.Now().UTC(), By: p.cfg.Node, Why: why})
+		}
+		if _, err = p.cfg.Store.Raise(ctx, from, to, letter); err != nil {
+			return fmt.Errorf("the database went back (%s), and its era cannot be raised: %w", why, err)
+		}
 	}
-	if err == nil {
-		p.advance(marks, why)
-	}
-	p.mu.Lock()
-	p.raising = ""
-	p.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("the database went back (%s), and its era cannot be raised: %w", why, err)
-	}
-	return nil
 }
 
-// advance remembers marks. If they are of a later era than the known one, the database has gone back, and
+// advance remembers marks. If their floor is later than the known one, the database has gone back, and
 // advance reports that. A node without earlier marks reports nothing.
 func (p *Past) advance(marks []store.Fence, why string) {
 	p.mu.Lock()
-	era := store.EraOf(marks)
-	back := era > p.is.Era && (len(p.is.Shards) > 0 || p.is.Era > 0)
+	era := store.FloorOf(marks)
+	back := era > p.is.floor() && store.EraOf(marks) >= p.is.Era && (len(p.is.Shards) > 0 || p.is.Era > 0)
 	p.remember(marks)
 	if back {
 		if p.raising != "" {
@@ -236,7 +272,7 @@ func (p *Past) Raise(ctx context.Context, why string) (dag.Era, error) {
 		return 0, err
 	}
 	p.mu.Lock()
-	known := max(p.is.Era, store.EraOf(marks))
+	known := state{max(p.is.Era, store.EraOf(marks)), max(p.is.floor(), store.FloorOf(marks))}
 	p.mu.Unlock()
 	p.advance(marks, why)
 	if err := p.raise(ctx, known, why); err != nil {
@@ -278,13 +314,14 @@ func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 	}
 	at := time.Now() // only a commit that is sent after the reading covers its position
 	p.mu.Lock()
-	was, era := p.is.Lineage, p.is.Era
+	was, known := p.is.Lineage, state{p.is.LinedIn, p.is.floor()}
+	era := p.is.Era
 	if p.reach.System == is.System && p.reach.Timeline == is.Timeline && sure.After(p.reached) {
 		was = p.reach
 	}
 	p.mu.Unlock()
 	if is.System == was.System && is.Timeline != was.Timeline && is.Replayed != 0 && is.Replayed < was.Position {
-		return true, p.raise(ctx, era, fmt.Sprintf("the server is on timeline %d and lacks confirmed transactions of timeline %d",
+		return true, p.raise(ctx, known, fmt.Sprintf("the server is on timeline %d and lacks confirmed transactions of timeline %d",
 			is.Timeline, was.Timeline))
 	}
 	p.mu.Lock()
@@ -293,7 +330,7 @@ func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 		return false, nil
 	}
 	if was.System == is.System && was.Timeline == is.Timeline && was.Position > p.is.Lineage.Position {
-		p.is.Lineage, p.changed = was, true
+		p.is.Lineage, p.is.LinedIn, p.changed = was, p.is.Era, true
 	}
 	if is.System != was.System || is.Timeline != was.Timeline {
 		p.is.Lineage = store.Lineage{}

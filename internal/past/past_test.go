@@ -17,16 +17,29 @@ type told struct {
 	*memory.Store
 	marks   []store.Fence
 	lineage store.Lineage
+	ended   []store.Fence // the marks at the end of the era before a quiet one
+	quietly []store.Fence // the era begins quietly with these marks before the next raise
 }
 
 func (s *told) Lineage(context.Context) (store.Lineage, error) { return s.lineage, nil }
 func (s *told) Marks(context.Context) ([]store.Fence, error)   { return s.marks, nil }
+func (s *told) EndOf(_ context.Context, era dag.Era) ([]store.Fence, error) {
+	if era >= store.EraOf(s.marks) {
+		return nil, nil
+	}
+	return s.ended, nil
+}
 func (s *told) Raise(_ context.Context, from, to dag.Era, _ []byte) (dag.Era, error) {
-	if is := store.EraOf(s.marks); is != from {
+	if s.quietly != nil {
+		s.ended, s.marks, s.quietly = s.marks, s.quietly, nil
+	}
+	if is := store.EraOf(s.marks); is != from || to == from && store.FloorOf(s.marks) == to {
 		return is, nil
 	}
 	for i := range s.marks {
-		s.marks[i].Epoch = int64(to) * store.EpochsOfEra
+		if s.marks[i].Epoch = int64(to) * store.EpochsOfEra; to == from {
+			s.marks[i].Epoch = store.EpochOf(to, to)
+		}
 	}
 	return to, nil
 }
@@ -87,6 +100,76 @@ func TestRegress(t *testing.T) {
 	}
 }
 
+// quiet is the first epoch of era 1 if it began without a loss.
+var quiet = store.EpochOf(1, 0)
+
+// TestQuietEra: a store can begin an era by itself. A node compares what it remembers with the end of the era
+// that it knows, and not with what was written since. If something was lost before, the floor rises, and no
+// other era begins.
+func TestQuietEra(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ended, read []store.Fence
+		during      bool // the era begins while this node raises it
+		back        bool
+	}{
+		"nothing was lost":                      {marks(3, 40, 2, 7), marks(quiet, 40, quiet, 7), false, false},
+		"more is there":                         {marks(3, 40, 2, 9), marks(quiet+1, 60, quiet+1, 9), false, false},
+		"a transaction was lost":                {marks(3, 39, 2, 7), marks(quiet, 39, quiet, 7), false, true},
+		"lost, and others were written since":   {marks(3, 39, 2, 7), marks(quiet+2, 60, quiet+1, 70), false, true},
+		"the era begins while a node raises it": {marks(3, 39, 2, 7), marks(quiet, 39, quiet, 7), true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &told{Store: memory.New(memory.Options{Shards: 2}), marks: c.read, ended: c.ended}
+			if c.during {
+				s.marks, s.quietly = c.ended, c.read
+			}
+			floor := dag.Era(0)
+			cfg := Config{Store: s, Cluster: "x", File: filepath.Join(t.TempDir(), "past.json"), Back: func(is dag.Era) { floor = is }}
+			p := Open(cfg)
+			p.Confirm(marks(3, 40, 2, 7))
+			back, err := p.Check(t.Context())
+			if want := map[bool]dag.Era{true: 1}[c.back]; err != nil || back != c.back || store.FloorOf(s.marks) != want || floor != want {
+				t.Errorf("it has gone back: %v, %v; the floor is %d, and it was told %d; want %v and floor %d", back, err, store.FloorOf(s.marks), floor, c.back, want)
+			}
+			if era := store.EraOf(s.marks); era != 1 {
+				t.Errorf("the database is in era %d", era)
+			}
+			if err := p.Save(); err != nil {
+				t.Fatal(err)
+			}
+			p = Open(cfg)
+			if is := p.is.floor(); is != floor || p.is.Era != 1 {
+				t.Errorf("the next process knows era %d with floor %d", p.is.Era, is)
+			}
+			if back, err := p.Check(t.Context()); back || err != nil {
+				t.Errorf("and once more: %v, %v", back, err)
+			}
+			s.marks[0].Seq-- // it goes back within the new era
+			if back, err := p.Check(t.Context()); !back || err != nil || store.FloorOf(s.marks) != 2 {
+				t.Errorf("within the new era: %v, %v, floor %d", back, err, store.FloorOf(s.marks))
+			}
+		})
+	}
+}
+
+// TestLineageAcrossAQuietEra: a promotion begins an era quietly, and its server lacks a position that was
+// confirmed. The loss came before that era, so its floor rises.
+func TestLineageAcrossAQuietEra(t *testing.T) {
+	t.Parallel()
+	s := &told{Store: memory.New(memory.Options{}), marks: marks(1, 10, 1, 10)}
+	p := Open(Config{Store: s})
+	p.Confirm(s.marks)
+	p.is.Lineage = store.Lineage{System: "a", Timeline: 1, Position: 500}
+	s.ended, s.marks = s.marks, marks(quiet, 10, quiet, 10)
+	p.Confirm(s.marks)
+	s.lineage = store.Lineage{System: "a", Timeline: 2, Position: 900, Replayed: 499}
+	if back, err := p.Check(t.Context()); !back || err != nil || store.EraOf(s.marks) != 1 || store.FloorOf(s.marks) != 1 {
+		t.Errorf("it has gone back: %v, %v; marks %v", back, err, s.marks)
+	}
+}
+
 // TestLookIsOfBefore: what is confirmed while a reading is under way is not held against it.
 func TestLookIsOfBefore(t *testing.T) {
 	t.Parallel()
@@ -130,8 +213,8 @@ func TestLineage(t *testing.T) {
 	}
 }
 
-// TestLineageOfSureCommits counts a position of the server's log as confirmed only if a commit that was sent after
-// the position was read has been confirmed on the same timeline.
+// TestLineageOfSureCommits counts a position of the server's log as confirmed only if a commit that was sent
+// after the position was read has been confirmed on the same timeline.
 func TestLineageOfSureCommits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

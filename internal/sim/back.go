@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -50,12 +51,15 @@ func (w *World) save() *saved {
 // program.
 func (w *World) back(to *saved) {
 	v := &w.witness
-	if w.calm || to.witness.Commits == v.Commits || w.backs > 0 && to.witness.backs < w.backs {
-		return // the end is too near, nothing would be lost, or the state belongs to a history that was left
+	if w.calm || to.witness.backs == w.backs && to.witness.Commits == v.Commits {
+		return // the end is too near, or nothing would be lost
 	}
 	w.backs++
 	w.backAt = w.now
 	w.count("store that goes back")
+	if to.witness.backs < w.backs-1 {
+		w.count("store that goes back to a history that was left")
+	}
 	w.tell("the database goes back by %d transactions", v.Commits-to.witness.Commits)
 	memory.GoBack(w.st, to.st)
 	was, heard := to.witness, v.members
@@ -75,21 +79,46 @@ func (w *World) back(to *saved) {
 	}
 }
 
-// remembers returns the past that all nodes share. In a real cluster, other nodes read a confirmed state
-// half a second later. The simulator leaves out that half second.
-func (w *World) remembers() comparing {
-	if w.past == nil {
-		w.past = past.Open(past.Config{Store: nowStore{w}, Node: "n",
+// remembers returns the past of a node. Its later lives know it from their file, which the simulator always
+// keeps.
+func (w *World) remembers(node int) *past.Past {
+	if w.pasts[node] == nil {
+		w.pasts[node] = past.Open(past.Config{Store: nowStore{w}, Node: fmt.Sprintf("n%d", node),
 			Letter: func(r past.Regress) []byte { return engine.LetterOfEra(r.Era, r.By, r.Why) },
-			Back: func(era dag.Era) {
-				for _, l := range w.lives {
-					if l != nil && !l.dead && l.eng != nil {
-						l.do(func() { l.eng.Back(era) })
-					}
+			Back: func(floor dag.Era) {
+				if l := w.lives[node]; l != nil && !l.dead && l.eng != nil {
+					l.do(func() { l.eng.Back(floor) })
 				}
 			}})
 	}
-	return comparing{w.past, w}
+	return w.pasts[node]
+}
+
+// connect gives a life a connection to the present server, if it has none, before it writes: all connections
+// end when the store goes back. The connection begins an era if the present one began at another server.
+func (l *life) connect() {
+	w := l.w
+	line := memory.Timeline(w.st)
+	if !w.stage.Back || l.line == line || l.dead || w.outage || l.cut {
+		return
+	}
+	l.line = line
+	if w.mutant.unsettled {
+		return
+	}
+	w.aside++
+	defer func() { w.aside-- }()
+	was := store.EraOf(w.witness.marks())
+	memory.Settle(w.st, 0)
+	_, shards, err := w.st.Members(context.Background())
+	must(err)
+	for i := range shards {
+		w.witness.raised(&shards[i])
+	}
+	if is := store.EraOf(w.witness.marks()); is != was {
+		w.count("era that begins quietly")
+		w.tell("%s begins era %d at timeline %d", l, is, line)
+	}
 }
 
 // pastSeen reports whether every node has had enough time to notice that the store went back.
@@ -106,7 +135,7 @@ func (w *World) watchPast(l *life) {
 	w.spawn(l, "past", func() {
 		for !l.dead && l.ctx.Err() == nil {
 			l.Await(l.ctx, nil, pastEvery)
-			_ = w.remembers().Check(l.ctx)
+			_, _ = w.remembers(l.node).Check(l.ctx)
 		}
 	})
 }
@@ -123,6 +152,11 @@ func (s nowStore) now() database {
 
 // Marks implements past.Store.
 func (s nowStore) Marks(ctx context.Context) ([]store.Fence, error) { return s.now().Marks(ctx) }
+
+// EndOf implements past.Store.
+func (s nowStore) EndOf(ctx context.Context, era dag.Era) ([]store.Fence, error) {
+	return s.now().EndOf(ctx, era)
+}
 
 // Raise implements past.Store.
 func (s nowStore) Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.Era, error) {
@@ -144,66 +178,27 @@ type begun struct {
 }
 
 // begins judges the beginning of an attempt. No token begins twice, even if the store has lost transactions
-// in between. There is one exception: a node that was silent in the lost time can write under its epoch from
-// before, when no node has compared the store with the confirmed states. It gives the token of another node
-// again. No node could have noticed by then.
+// in between.
 func (v *witness) begins(l *life, k attemptKey) {
-	switch before, given := v.given[k]; {
-	case !given || before.backs == v.w.backs:
-	case v.compared < v.w.backs && l.claimed < v.w.backs && before.by != l:
-		v.w.count("token given again before any node compared")
-		v.w.tell("%s begins again, and no node has compared yet", v.w.name(k))
-	default:
-		v.w.violate("token given twice", "attempt %s begins, and had begun before the store went back", v.w.name(k))
+	if before, given := v.given[k]; given && before.backs != v.w.backs {
+		v.w.violate("token given twice", "attempt %s begins at %s, and had begun at %s before the store went back", v.w.name(k), l, before.by)
 	}
 	v.given[k] = begun{l, v.w.backs}
 }
 
-// comparing is the past of a node. It tells the witness when a comparison has ended.
-type comparing struct {
-	*past.Past
-	w *World
-}
-
-// Look implements engine.Past.
-func (c comparing) Look() func(context.Context, []store.Fence) (bool, error) {
-	backs, look := c.w.backs, c.Past.Look()
-	return func(ctx context.Context, read []store.Fence) (bool, error) {
-		back, err := look(ctx, read)
-		c.ended(backs, err)
-		return back, err
-	}
-}
-
-// Check is past.Past.Check.
-func (c comparing) Check(ctx context.Context) error {
-	backs := c.w.backs
-	_, err := c.Past.Check(ctx)
-	c.ended(backs, err)
-	return err
-}
-
-// ended notes a comparison that began when the store had gone back that number of times. After an error the
-// node has to compare again.
-func (c comparing) ended(backs int, err error) {
-	if err == nil {
-		c.w.witness.compared = max(c.w.witness.compared, backs)
-	}
-}
-
 // raised notes that an era has begun, and reports whether it has.
 func (v *witness) raised(s *store.ShardRow) bool {
-	if s.Epoch%store.EpochsOfEra != 0 || s.Epoch <= v.epoch[s.ID] {
+	if s.Epoch <= v.epoch[s.ID] || s.Epoch%store.TakesOfEra != 0 {
 		return false
 	}
 	v.epoch[s.ID], v.owner[s.ID], v.taker[s.ID] = s.Epoch, s.Owner, 0
 	return true
 }
 
-// era returns the era of the store.
-func (w *World) era() (is int) {
-	for _, epoch := range w.witness.epoch {
-		is = max(is, int(epoch/store.EpochsOfEra))
+// marks returns the epochs of the store.
+func (v *witness) marks() (all []store.Fence) {
+	for _, epoch := range v.epoch {
+		all = append(all, store.Fence{Epoch: epoch})
 	}
-	return is
+	return all
 }

@@ -38,7 +38,7 @@ func (v *witness) judge(l *life, rec *store.RunRecord) {
 func (v *witness) losses(was *shadow, is *store.RunRecord) {
 	for i := range is.Attempts {
 		a := &is.Attempts[i]
-		if a.State != dag.AttemptLost || a.Task < 0 || int(a.Token.Era()) < v.w.era() || sameAttempt(was.attempts, a) {
+		if a.State != dag.AttemptLost || a.Task < 0 || a.Token.Era() < store.FloorOf(v.marks()) || sameAttempt(was.attempts, a) {
 			continue
 		}
 		h := v.w.byHandler[a.Handler]

@@ -40,7 +40,7 @@ type life struct {
 	cut          bool     // the process cannot reach the database
 	leaving      bool
 	renewed      int64 // time of the last renewal of its row
-	claimed      int   // how often the store had gone back when this life last took shards
+	line         int64 // timeline of the server to which its connections go
 }
 
 func (l *life) String() string { return fmt.Sprintf("n%d.%d", l.node, l.number) }
@@ -162,9 +162,12 @@ func (l *life) main() {
 	}
 	var look func() cluster.Compare
 	if w.stage.Back {
-		p := w.remembers()
+		p := w.remembers(l.node)
 		cfg.Past, look = p, func() cluster.Compare { return p.Look() }
-		for p.Check(l.ctx) != nil {
+		for {
+			if _, err := p.Check(l.ctx); err == nil {
+				break
+			}
 			if l.Await(l.ctx, nil, bootPause); l.ctx.Err() != nil || l.dead {
 				return
 			}

@@ -31,8 +31,6 @@ type witness struct {
 	Commits int
 	backs   int                  // count of the times the store went back
 	given   map[attemptKey]begun // attempts that have begun, in any history
-	// compared is the greatest count of regresses after which a node has begun and ended a comparison.
-	compared int
 }
 
 // pulse is the counter of a member, and the time of its last move.
@@ -73,9 +71,6 @@ func (v *witness) after(l *life, op memory.Op) {
 	w.aside++
 	defer func() { w.aside-- }()
 	v.latest = max(v.latest, w.clock())
-	if op.Kind == memory.AcquireAfter || op.Kind == memory.ClaimAfter {
-		l.claimed = w.backs
-	}
 	switch op.Kind {
 	case memory.CommitAfter:
 		v.commit(l, op.Batch)

@@ -151,9 +151,9 @@ type World struct {
 	workers   []*worker
 	unarrived int // reports on their way
 	calm      bool
-	backAt    int64      // when the store last went back
-	backs     int        // count of the times the store went back
-	past      *past.Past // nil: confirmed states are not remembered
+	backAt    int64        // when the store last went back
+	backs     int          // count of the times the store went back
+	pasts     []*past.Past // what each node remembers of confirmed states; nil: nothing
 
 	flows   []flow
 	client  client
@@ -180,7 +180,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	if s.triggers {
 		w.planner = trigger.New(w.st)
 	}
-	w.lives, w.born = make([]*life, s.nodes), make([]int, s.nodes)
+	w.lives, w.born, w.pasts = make([]*life, s.nodes), make([]int, s.nodes), make([]*past.Past, s.nodes)
 	w.witness.open(w)
 	w.audits.acked, w.audits.leaves = map[string]order{}, map[int64]store.AuditLeaf{}
 	w.setUp()
@@ -450,6 +450,7 @@ func (w *World) fault(op memory.Op) memory.Outcome {
 		}
 		w.pause(w.delay(s.commit))
 		w.snipe(l, op)
+		l.connect()
 	}
 	return w.faultBefore(l, op)
 }

@@ -2,20 +2,60 @@ package store
 
 import (
 	"context"
+	"fmt"
 
 	"skein.dev/skein/internal/dag"
 )
 
+// Bounds of epochs. The upper half of an epoch is the era. Of the lower half, the upper 12 bits are the floor
+// of the era, and the lower 20 bits count how often the shard was taken.
+const (
+	// EpochsOfEra is the amount by which an era raises the epochs of all shards.
+	EpochsOfEra = 1 << 32
+	// TakesOfEra bounds how often a shard is taken in one era.
+	TakesOfEra = 1 << 20
+)
+
+// EpochOf returns the first epoch of an era with this floor. The floor is the latest era that began because
+// the database had gone back: attempts of eras before it end. A later era may have begun without a loss. The
+// bits of the floor are 0 if the floor is the era, and floor + 1 otherwise or if the floor rises within an
+// era. So the epochs of earlier versions keep their meaning, and a later epoch is greater.
+func EpochOf(era, floor dag.Era) int64 { return int64(era)*EpochsOfEra + (int64(floor)+1)*TakesOfEra }
+
+// ErrLastEra is the ErrUnavailable of a database that has had all of its eras.
+var ErrLastEra = fmt.Errorf("era %d is the last that a database can have; apply the workflows to a new database: %w", dag.EraMax, ErrUnavailable)
+
+// Era is the era of the database in which the shard was taken.
+func (f Fence) Era() dag.Era { return dag.Era(f.Epoch / EpochsOfEra) }
+
+// Floor is the floor of that era: see EpochOf.
+func (f Fence) Floor() dag.Era {
+	if floor := f.Epoch % EpochsOfEra / TakesOfEra; floor > 0 {
+		return dag.Era(floor - 1)
+	}
+	return f.Era()
+}
+
+// Takes is how often the shard was taken in that era.
+func (f Fence) Takes() int64 { return f.Epoch % TakesOfEra }
+
 // Eras is the part of a store that reads the progress of its shards and raises its era. A node that finds the
 // store in an earlier state raises the era. Then no earlier owner holds a shard, and no earlier token is
 // assigned again.
+//
+// A store of a server that can fail over also begins an era by itself, quietly: before a connection to
+// another history of the server (Lineage) writes. It keeps the floor, so attempts continue.
 type Eras interface {
 	// Marks reads the epoch and seq of every shard, by shard, in one snapshot.
 	Marks(ctx context.Context) ([]Fence, error)
+	// EndOf reads the marks at which an era ended because the next one began quietly. It returns none if the era
+	// is the present one, or if it ended otherwise.
+	EndOf(ctx context.Context, era dag.Era) ([]Fence, error)
 	// Raise begins the era to if the present era is from. In one transaction it sets the epochs of all shards to
-	// the first epoch of that era. If letter is not empty, it also writes letter as a message from each shard to
-	// itself. It returns the era of the store afterwards, which differs from to if the present era was not from.
-	// It waits for open transactions of owners.
+	// the first epoch of that era, and its floor to the era. If to is from, it only raises the floor of that
+	// era, unless the floor is there already. If letter is not empty, it also writes letter as a message from
+	// each shard to itself. It returns the era of the store afterwards. It may differ from to if the present
+	// era was not from. It waits for open transactions of owners.
 	Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.Era, error)
 }
 
@@ -25,6 +65,26 @@ func EraOf(marks []Fence) (is dag.Era) {
 		is = max(is, m.Era())
 	}
 	return is
+}
+
+// FloorOf returns the floor of the era of a store with these marks.
+func FloorOf(marks []Fence) (is dag.Era) {
+	for _, m := range marks {
+		is = max(is, m.Floor())
+	}
+	return is
+}
+
+// NextEra returns the era that begins quietly in a store of this era. The server was on the timeline was of
+// the same system when the present era began, and is on another one now. Two timelines of which neither
+// continues the other get different eras, because the era grows with the timeline. known is an era that the
+// caller knows of.
+func NextEra(era, known dag.Era, was, is int64) dag.Era {
+	next := max(era, known) + 1
+	if grown := int64(era) + is - was; grown > int64(next) && grown <= dag.EraMax {
+		next = dag.Era(grown)
+	}
+	return next
 }
 
 // Lineage identifies the server history that the rows belong to. A zero field is unknown.

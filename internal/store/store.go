@@ -53,9 +53,9 @@ func (e *RunError) Error() string { return fmt.Sprintf("run %s: %v", e.Run, e.Er
 // Unwrap returns the error of the run.
 func (e *RunError) Unwrap() error { return e.Err }
 
-// Fence is the proof of an owner that it holds a shard. Seq numbers the shard's transactions. Epoch is the
-// era × EpochsOfEra + the number of times that the shard was taken, so an owner of an older era holds no
-// shard of a later one.
+// Fence is the proof of an owner that it holds a shard. Seq numbers the shard's transactions. Epoch contains
+// the era and counts how often the shard was taken (EpochOf), so an owner of an older era holds no shard of a
+// later one.
 //
 // Invariant: of two owners of a shard, the later one has the higher Epoch, and a transaction under the lower
 // one writes nothing.
@@ -64,12 +64,6 @@ type Fence struct {
 	Epoch int64
 	Seq   int64
 }
-
-// EpochsOfEra is the amount by which an era raises the epochs of all shards.
-const EpochsOfEra = 1 << 32
-
-// Era is the era of the database in which the shard was taken.
-func (f Fence) Era() dag.Era { return dag.Era(f.Epoch / EpochsOfEra) }
 
 // Batch is one transaction. Engines write it in the order that their guards need; readers see all of it or
 // nothing. A batch without fences does not come from the owner: it may hold only inserts of submitted runs,

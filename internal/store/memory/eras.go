@@ -12,7 +12,20 @@ import (
 var _ store.Eras = (*Store)(nil)
 
 // eras implements store.Eras for the store that embeds it.
-type eras struct{ s *Store }
+type eras struct {
+	s *Store
+	// timeline is of the server that the store plays. It rises when the store goes back, and is not lost by
+	// that.
+	timeline int64
+	began    int64   // the timeline of the server when the present era began
+	ends     []ended // the eras that ended quietly, in their order
+}
+
+// ended is an era that ended because the next one began quietly, and the marks at that time.
+type ended struct {
+	era   dag.Era
+	marks []store.Fence
+}
 
 // Marks implements store.Eras.
 func (e eras) Marks(ctx context.Context) (all []store.Fence, err error) {
@@ -30,16 +43,31 @@ func marksOf(s *Store) (all []store.Fence) {
 	return all
 }
 
+// EndOf implements store.Eras.
+func (e eras) EndOf(ctx context.Context, era dag.Era) (marks []store.Fence, err error) {
+	return marks, e.s.read(ctx, Members, func() error {
+		for _, end := range e.s.eras.ends {
+			if end.era >= era && marks == nil {
+				marks = slices.Clone(end.marks)
+			}
+		}
+		return nil
+	})
+}
+
 // Raise implements store.Eras.
 func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is dag.Era, err error) {
 	s := e.s
 	err = s.member(ctx, func() error {
-		if is = store.EraOf(marksOf(s)); is != from {
+		marks := marksOf(s)
+		if is = store.EraOf(marks); is != from || to == from && store.FloorOf(marks) == to {
 			return nil
 		}
 		is = to
 		for i := range s.shards {
-			s.shards[i].epoch = int64(to) * store.EpochsOfEra
+			if s.shards[i].epoch = int64(to) * store.EpochsOfEra; to == from {
+				s.shards[i].epoch = store.EpochOf(to, to)
+			}
 			if len(letter) > 0 {
 				s.lastID++
 				s.messages = append(s.messages, store.Message{ID: s.lastID, From: dag.ShardID(i), To: dag.ShardID(i), Payload: slices.Clone(letter), Created: s.clock()})
@@ -48,6 +76,32 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 		return nil
 	})
 	return is, err
+}
+
+// Timeline is the timeline of the server that the store plays. All connections end when it changes.
+func Timeline(s *Store) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.eras.timeline
+}
+
+// Settle begins an era quietly if the store has gone back since the present era began, as a connection does
+// before it writes. known is an era that the caller knows of.
+func Settle(s *Store, known dag.Era) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &s.eras
+	if e.began == e.timeline {
+		return
+	}
+	marks := marksOf(s)
+	era := store.EraOf(marks)
+	to := store.NextEra(era, known, e.began, e.timeline)
+	e.ends = append(e.ends, ended{to - 1, marks})
+	for i := range s.shards {
+		s.shards[i].epoch = store.EpochOf(to, store.FloorOf(marks))
+	}
+	e.began = e.timeline
 }
 
 // Saved is the content of a store at an instant.
@@ -67,6 +121,8 @@ func GoBack(s *Store, to *Saved) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is := copied(to.is)
+	s.eras.timeline++
+	s.eras.began, s.eras.ends = is.eras.began, is.eras.ends
 	s.shards, s.members, s.orders, s.runs, s.all, s.active = is.shards, is.members, is.orders, is.runs, is.all, is.active
 	s.byWorkflow, s.byUser, s.byKey, s.workflows, s.names, s.versions = is.byWorkflow, is.byUser, is.byKey, is.workflows, is.names, is.versions
 	s.requests, s.messages, s.logs, s.tokens, s.queues, s.classes = is.requests, is.messages, is.logs, is.tokens, is.queues, is.classes
@@ -80,7 +136,7 @@ func GoBack(s *Store, to *Saved) {
 // copied returns a store with the same rows. The bytes behind rows are shared, because they are never changed
 // in place.
 func copied(s *Store) *Store {
-	c := &Store{shards: slices.Clone(s.shards), members: maps.Clone(s.members), orders: slices.Clone(s.orders), runs: map[dag.RunID]*run{},
+	c := &Store{eras: eras{began: s.eras.began, ends: slices.Clone(s.eras.ends)}, shards: slices.Clone(s.shards), members: maps.Clone(s.members), orders: slices.Clone(s.orders), runs: map[dag.RunID]*run{},
 		all: slices.Clone(s.all), byWorkflow: map[dag.WorkflowID]*ids{}, byUser: map[string]*ids{}, byKey: maps.Clone(s.byKey),
 		workflows: maps.Clone(s.workflows), names: maps.Clone(s.names), versions: eachCloned(s.versions), requests: maps.Clone(s.requests),
 		messages: slices.Clone(s.messages), logs: eachCloned(s.logs), tokens: slices.Clone(s.tokens), queues: maps.Clone(s.queues),

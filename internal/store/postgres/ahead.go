@@ -185,7 +185,7 @@ func (d *DB) writeAhead(f *flight) {
 	if !f.apart(runs) || d.stands.Load() < formatAhead || !d.waves.known(b) || !d.handed.Planned(b) {
 		return
 	}
-	c, err := d.writers.try(f.ctx)
+	c, err := writerOf(f.ctx, d, d.writers.try)
 	if err != nil {
 		return // its commit will return the error
 	}
@@ -213,7 +213,7 @@ func (d *DB) writeAhead(f *flight) {
 // error, a later write reports it.
 func (d *DB) warm(ctx context.Context) {
 	for range 2 {
-		c, err := d.writers.try(ctx) // the caller may hold one and must not wait for another
+		c, err := writerOf(ctx, d, d.writers.try) // the caller may hold one and must not wait for another
 		if err != nil {
 			return
 		}

@@ -58,7 +58,7 @@ func (d *DB) commit(ctx context.Context, b *store.Batch, f *flight) (dag.Micros,
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitMax)
 	defer cancel()
-	c, err := d.writers.take(ctx)
+	c, err := writerOf(ctx, d, d.writers.take)
 	if err != nil {
 		return 0, err
 	}

@@ -22,6 +22,7 @@ type conn struct {
 	prepared map[string]*pgconn.StatementDescription
 	rows     map[string]*rows // buffers for parameters, kept from use to use
 	writes   bool             // all statements of a transaction are prepared
+	settled  bool             // the present era began in the history of the server that the connection belongs to
 	backend  uint32           // the server process that serves the session; PID() is a pooler's number if there is one
 	made     time.Time
 	idle     time.Time // since when

@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 32
+	formatNewest = 33
 	// formatRising is the first format of a database that records how many migrations were applied, and whose
 	// format rises when all nodes know the next one.
 	formatRising = 10
@@ -62,6 +62,9 @@ const (
 	formatStates = 16
 	// formatPast is the first format under which all programs know that lines of the ledger are deleted.
 	formatPast = 17
+	// formatEra is the first format under which all programs look at the history of a connection before they
+	// write.
+	formatEra = 33
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -143,6 +146,7 @@ type DB struct {
 	logs     *pool
 	settings args
 	stands   atomic.Int32 // the database's format, as far as is known
+	era      knownEra
 	pooler   pooler
 	handed   packed.Handed
 	waves    waves

@@ -17,7 +17,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 	// A table of one row, the few members and shards.
 	small := map[string]bool{"meta": true, "lockMeta": true, "rise": true, "statesListed": true, "dropIdentities": true, "listStates": true,
 		"missingUnsuccessful": true, "strayUnsuccessful": true,
-		"expireHandlers": true, "marks": true, "raise": true, "nodeKey": true, "dropOverSessions": true, "dropSessionsOf": true, "dropAllSessionsOf": true, "secretKey": true, "setSecretKey": true,
+		"expireHandlers": true, "marks": true, "raise": true, "beginEra": true, "firstEra": true, "begun": true, "nodeKey": true, "dropOverSessions": true, "dropSessionsOf": true, "dropAllSessionsOf": true, "secretKey": true, "setSecretKey": true,
 		"setSecretKey" + notedSuffix: true, "lockTokens": true, "auditTree": true, "moveAuditTree": true,
 		"expireSilences": true, "putSilence": true, "putSilence" + notedSuffix: true, "silences": true}
 	s, err := pgtest.Start(pgtest.Options{NoSync: true})

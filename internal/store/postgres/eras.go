@@ -20,7 +20,16 @@ func (e eras) Marks(ctx context.Context) ([]store.Fence, error) {
 	d := e.d
 	return list(ctx, d, query{"marks", nil, nil}, func(r *row, f *store.Fence) error {
 		f.Shard, f.Epoch, f.Seq = dag.ShardID(r.int()), r.int(), r.int()
+		d.era.see(f.Epoch)
 		return r.damaged("shard %d", f.Shard)
+	})
+}
+
+// EndOf implements store.Eras.
+func (e eras) EndOf(ctx context.Context, era dag.Era) ([]store.Fence, error) {
+	return list(ctx, e.d, query{"endOfEra", args{}.int8(int64(era)), nil}, func(r *row, f *store.Fence) error {
+		f.Shard, f.Epoch, f.Seq = dag.ShardID(r.int()), r.int(), r.int()
+		return r.damaged("shard %d at the end of era %d", f.Shard, era)
 	})
 }
 

@@ -54,8 +54,8 @@ func TestHandsByFormat(t *testing.T) {
 			schema := newSchema()
 			o := postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1}
 			older := open(t, o)
-			raw(t, schema)(fmt.Sprintf("%s; UPDATE meta SET format = %d, applied = %[2]d", of.undo, before))
 			h, err := older.Register(t.Context(), uuid.NewString(), "older")
+			raw(t, schema)(fmt.Sprintf("%s; UPDATE meta SET format = %d, applied = %[2]d", of.undo, before))
 			if err == nil {
 				err = older.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "older", State: store.MemberActive, Format: before})
 			}

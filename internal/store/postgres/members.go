@@ -98,6 +98,9 @@ func (d *DB) Members(ctx context.Context) ([]store.Member, []store.ShardRow, err
 	if err != nil {
 		return nil, nil, fmt.Errorf("read members and shards: %w", err)
 	}
+	for i := range shards {
+		d.era.see(shards[i].Epoch)
+	}
 	return members, shards, nil
 }
 
@@ -149,6 +152,9 @@ func (d *DB) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardI
 	d.waves.forget(shards)
 	if err != nil {
 		return nil, err
+	}
+	for i := range got {
+		d.era.see(got[i].Epoch)
 	}
 	d.warm(ctx)
 	slices.SortFunc(got, func(a, b store.Acquired) int { return int(a.Shard - b.Shard) })

@@ -46,7 +46,7 @@ func (d *DB) writable(ctx context.Context) error {
 	defer d.writers.give(c)
 	err = c.query(ctx, "writable", nil, func(r *row) error {
 		if !r.bool() {
-			return fmt.Errorf("%w: %w", store.ErrUnavailable, &answered{codeReadOnly, "the database takes no writes: it recovers, is a replica, or was set to be read only"})
+			return noWrites()
 		}
 		return nil
 	})
@@ -54,6 +54,10 @@ func (d *DB) writable(ctx context.Context) error {
 		hangUp(c) // the next connection may get another answer
 	}
 	return err
+}
+
+func noWrites() error {
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, &answered{codeReadOnly, "the database takes no writes: it recovers, is a replica, or was set to be read only"})
 }
 
 func checkServer(ctx context.Context, c *conn) error {
@@ -103,6 +107,10 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 		_, err := c.Exec(ctx, sql).ReadAll()
 		return translate("migrate schema "+d.schema, err)
 	}
+	first, err := c.line(ctx) // before the transaction, which an error would end
+	if err != nil {
+		return err
+	}
 	// Scripts of several statements cannot be prepared, so this text is made here. It contains only a name that
 	// was checked, numbers, and a UUID.
 	if err := run(fmt.Sprintf("BEGIN; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(%d)", lockKey(d.schema))); err != nil {
@@ -124,6 +132,9 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 			INSERT INTO shard (id) SELECT generate_series(0, %d)`, format, uuid.NewString(), shards, shards-1))
 	} else if err == nil && format < formatRising {
 		err = run(fmt.Sprintf("UPDATE meta SET format = %d", max(is, format)))
+	}
+	if err == nil && applied < formatEra {
+		err = c.query(ctx, "firstEra", args{}.text(first.system).int8(first.timeline), nil)
 	}
 	if err == nil {
 		if err = run(fmt.Sprintf("UPDATE meta SET applied = %d", max(applied, len(files)))); err == nil && is != 0 && format >= formatRising {

@@ -41,6 +41,7 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 		if !found {
 			return nil, fmt.Errorf("acquire shard %d: it has no row: %w", id, store.ErrCorrupt)
 		}
+		d.era.see(a.Epoch)
 		all[i] = a
 	}
 	return all, nil
@@ -70,11 +71,16 @@ const blockedMax = 2 * time.Second
 // change runs statements that write, in one transaction. Every time they have taken blockedMax longer, it
 // calls blocked, if that is not nil, with the number of the session.
 func (d *DB) change(ctx context.Context, blocked func(ctx context.Context, pid uint32), all ...query) error {
-	c, err := d.writers.take(ctx)
+	c, err := writerOf(ctx, d, d.writers.take)
 	if err != nil {
 		return err
 	}
 	defer d.writers.give(c)
+	return changeOver(ctx, c, blocked, all...)
+}
+
+// changeOver is change over a connection that the caller has.
+func changeOver(ctx context.Context, c *conn, blocked func(ctx context.Context, pid uint32), all ...query) error {
 	if blocked != nil {
 		var watch sync.WaitGroup
 		defer watch.Wait()

@@ -460,6 +460,30 @@ SELECT current_setting('server_version'), current_setting('synchronous_commit'),
 -- name: marks
 SELECT id, epoch, seq FROM shard ORDER BY id;
 
+-- name: endOfEra
+-- The shard with the number i is the element i + 1.
+SELECT x.i - 1, x.epoch, x.seq FROM (
+  SELECT epochs, seqs FROM era WHERE era > $1::bigint AND cardinality(epochs) > 0 ORDER BY era LIMIT 1
+) e CROSS JOIN LATERAL unnest(e.epochs, e.seqs) WITH ORDINALITY x (epoch, seq, i) ORDER BY x.i;
+
+-- name: line
+-- The timeline is the first eight digits of the name of a file of the log.
+SELECT pg_is_in_recovery(), (SELECT system_identifier::text FROM pg_control_system()), CASE WHEN pg_is_in_recovery() THEN 0
+  ELSE ('x' || lpad(left(pg_walfile_name(pg_current_wal_lsn()), 8), 16, '0'))::bit(64)::bigint END;
+
+-- name: lineOfLog
+SELECT pg_is_in_recovery(), '', CASE WHEN pg_is_in_recovery() THEN 0
+  ELSE ('x' || lpad(left(pg_walfile_name(pg_current_wal_lsn()), 8), 16, '0'))::bit(64)::bigint END;
+
+-- name: lineUnknown
+SELECT pg_is_in_recovery(), '', 0::bigint;
+
+-- name: begun
+-- A field that this user cannot read is not compared: the nodes may have users with different rights.
+SELECT coalesce($1::text IN ('', e.system) AND $2::bigint IN (0, e.timeline) AND e.made = 'shard'::regclass::oid::bigint, false),
+  coalesce(e.system, ''), coalesce(e.timeline, 0), (SELECT max(epoch) FROM shard)
+FROM (SELECT max(era) AS era FROM era) newest LEFT JOIN era e ON e.era = newest.era;
+
 -- name: lineage
 -- The timeline is the first eight digits of the name of a file of the log.
 SELECT (SELECT system_identifier::text FROM pg_control_system()),

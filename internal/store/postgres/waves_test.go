@@ -204,8 +204,8 @@ func TestWavesByFormat(t *testing.T) {
 	const before = 13
 	s := newSurf(t)
 	older := s.db
-	raw(t, s.schema)(fmt.Sprintf("%s; UPDATE meta SET format = %d, applied = %[2]d", noWaves, before))
 	h, err := older.Register(t.Context(), uuid.NewString(), "older")
+	raw(t, s.schema)(fmt.Sprintf("%s; UPDATE meta SET format = %d, applied = %[2]d", noWaves, before))
 	if err == nil {
 		err = older.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "older", State: store.MemberActive, Format: before})
 	}

@@ -196,18 +196,43 @@ WITH gone AS (DELETE FROM message WHERE id = ANY ($1::bigint[]) AND target = ANY
 SELECT must(count(*) = cardinality($1), 'a message is gone, or another shard''s') FROM gone;
 
 -- name: raise
--- The era is the upper half of every epoch. The statement waits for writers with locks, and reads the
--- epochs after that.
+-- The era is the upper half of every epoch, and its floor the upper 12 bits of the rest: see store.EpochOf.
+-- The statement waits for writers with locks, and reads the epochs after that.
 WITH held AS MATERIALIZED (SELECT id, epoch FROM shard ORDER BY id FOR UPDATE),
-is_now AS (SELECT max(epoch) / 4294967296 AS era FROM held),
+is_now AS (SELECT max(epoch) / 4294967296 AS era, max(epoch) % 4294967296 / 1048576 AS floor FROM held),
 raised AS (
-  UPDATE shard s SET epoch = $2::bigint * 4294967296 FROM held, is_now WHERE s.id = held.id AND is_now.era = $1::bigint
+  UPDATE shard s SET epoch = $2::bigint * 4294967296 + CASE WHEN $1::bigint = $2::bigint THEN ($2::bigint + 1) * 1048576 ELSE 0 END
+  FROM held, is_now WHERE s.id = held.id AND is_now.era = $1::bigint AND ($1::bigint <> $2::bigint OR is_now.floor NOT IN (0, $2::bigint + 1))
   RETURNING s.id
 ), told AS (
   INSERT INTO message (sender, target, payload, created)
   SELECT id, id, $3::bytea, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM raised WHERE $3::bytea IS NOT NULL
 )
 SELECT CASE WHEN EXISTS (SELECT FROM raised) THEN $2::bigint ELSE era END FROM is_now;
+
+-- name: firstEra
+INSERT INTO era (era, system, timeline, made, began, epochs, seqs)
+SELECT coalesce(max(epoch), 0) / 4294967296, $1::text, $2::bigint, 'shard'::regclass::oid::bigint,
+  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, '{}', '{}' FROM shard;
+
+-- name: beginEra
+-- It raises the epochs of all shards as raise does, keeps the floor, and keeps the marks at the end of the
+-- era before. Those of eras before the floor are not compared again.
+WITH held AS MATERIALIZED (SELECT id, epoch, seq FROM shard ORDER BY id FOR UPDATE),
+top AS (SELECT max(epoch) / 4294967296 AS era, max(epoch) % 4294967296 / 1048576 AS floor FROM held),
+is_now AS (SELECT era, CASE floor WHEN 0 THEN era ELSE floor - 1 END AS floor FROM top),
+raised AS (
+  UPDATE shard s SET epoch = $2::bigint * 4294967296 + (is_now.floor + 1) * 1048576
+  FROM held, is_now WHERE s.id = held.id AND is_now.era = $1::bigint RETURNING s.id
+), old AS (
+  DELETE FROM era e USING is_now WHERE e.era <= is_now.floor AND is_now.era = $1::bigint
+), new AS (
+  INSERT INTO era (era, system, timeline, made, began, epochs, seqs)
+  SELECT $2::bigint, $3::text, $4::bigint, 'shard'::regclass::oid::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    (SELECT array_agg(epoch ORDER BY id) FROM held), (SELECT array_agg(seq ORDER BY id) FROM held)
+  FROM is_now WHERE is_now.era = $1::bigint
+)
+SELECT count(*) FROM raised;
 
 -- name: acquire
 -- The rows are locked in the order of their ids, as the fence does. The statement waits for writers with

@@ -29,6 +29,9 @@ func (e eras) Marks(ctx context.Context) ([]store.Fence, error) {
 	return []store.Fence{f}, nil
 }
 
+// EndOf implements store.Eras. No era begins quietly in a file.
+func (e eras) EndOf(context.Context, dag.Era) ([]store.Fence, error) { return nil, nil }
+
 // Raise implements store.Eras.
 func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is dag.Era, err error) {
 	d := e.d
@@ -42,11 +45,15 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 		if err := d.readShard(theShard, &at); err != nil {
 			return err
 		}
-		if is = at.Era(); is != from {
+		if is = at.Era(); is != from || to == from && at.Floor() == to {
 			return nil
 		}
+		epoch := int64(to) * store.EpochsOfEra
+		if to == from { // a file that was copied from a server
+			epoch = store.EpochOf(to, to)
+		}
 		is = to
-		if err := d.stmts.raise.row().int(int64(theShard)).int(int64(to) * store.EpochsOfEra).one(d.conn); err != nil || len(letter) == 0 {
+		if err := d.stmts.raise.row().int(int64(theShard)).int(epoch).one(d.conn); err != nil || len(letter) == 0 {
 			return err
 		}
 		return d.stmts.insertMessage.row().int(int64(theShard)).int(int64(theShard)).blob(letter).int(int64(wall())).one(d.conn)

@@ -10,6 +10,7 @@ func eras() []check {
 		{"marks are what owners hold", marksAreFences},
 		{"raising the era fences every owner", raiseFences},
 		{"an era begins once", raisedOnce},
+		{"the floor of an era rises once", floorRises},
 		{"members read the marks, too", clustered(marksOfMembers)},
 	}
 }
@@ -94,5 +95,20 @@ func marksOfMembers(b *bed, c store.Cluster) {
 	_, shards := b.look(c)
 	for i, s := range shards {
 		b.same(store.Fence{Shard: s.ID, Epoch: s.Epoch, Seq: s.Seq}, b.fences[i], "a row of a shard")
+	}
+}
+
+// floorRises: an era that has begun because of a loss has no higher floor, and has ended no era quietly.
+func floorRises(b *bed) {
+	b.same(b.raise(0, 2, ""), dag.Era(2), "the era")
+	b.take()
+	before := b.marks()
+	b.same(b.raise(2, 2, "again"), dag.Era(2), "the era after the floor rose")
+	b.same(b.marks(), before, "the marks of an era whose floor is the era")
+	b.same(b.letters(), []string(nil), "letters")
+	for _, era := range []dag.Era{0, 1, 2} {
+		ended, err := b.s.EndOf(b.ctx, era)
+		b.ok(err)
+		b.same(len(ended), 0, "marks at the end of an era that did not end quietly")
 	}
 }
