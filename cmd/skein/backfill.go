@@ -35,7 +35,12 @@ func (c *cli) backfillTable(all []api.Backfill) error {
 	return show(c, all, backfillName, []column[api.Backfill]{
 		{head: "BACKFILL", get: backfillName},
 		{head: "WORKFLOW", get: func(b api.Backfill) string { return b.Workflow }},
-		{head: "STATE", get: func(b api.Backfill) string { return c.state(b.State) }},
+		{head: "STATE", get: func(b api.Backfill) string {
+			if b.WaitsFor != nil {
+				return c.state(b.State) + " (waits for a quota)"
+			}
+			return c.state(b.State)
+		}},
 		{head: "RUNS", get: backfillDone},
 		{head: "ACTIVE", get: func(b api.Backfill) string { return fmt.Sprintf("%d of %d", b.Active, b.Parallel) }},
 		{head: "INSTANTS", get: backfillSpan, plain: func(b api.Backfill) string { return b.First.String() + "/" + b.Last.String() }},

@@ -121,6 +121,20 @@ func TestEnqueue(t *testing.T) {
 	if run.State != "failed" || run.Message == nil || !strings.Contains(*run.Message, "parameter who is required") || !strings.Contains(*run.Message, `no parameter "whom"`) {
 		t.Errorf("bad parameters: %+v", run)
 	}
+	m.home.run("namespace", "set", "default", "--quota", "runs_per_hour=1")
+	refused := 0
+	for range 3 { // an hour may begin meanwhile
+		if id, err = enqueue(skein.Enqueue{Workflow: "greet", Params: map[string]any{"who": "ada"}}, true); err != nil {
+			t.Fatal(err)
+		}
+		if run = ended(id); run.State == "failed" && run.Message != nil && strings.Contains(*run.Message, "quota runs_per_hour of namespace default: 1 runs have begun") {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Errorf("no row beyond the quota is refused: %+v", run)
+	}
+	m.home.run("namespace", "set", "default", "--quota", "runs_per_hour=none")
 	if _, err := c.Exec(t.Context(), "SELECT * FROM skein.run"); err == nil {
 		t.Error("the role can read runs")
 	}

@@ -18,7 +18,7 @@ func namespaceCmd(c *cli) *cobra.Command {
 		Example: "  skein namespace list\n  skein namespace set shop --quota runs=500 --quota runs_per_hour=10000",
 	}
 	needsVerb(cmd)
-	cmd.AddCommand(namespaceListCmd(c), namespaceSetCmd(c))
+	cmd.AddCommand(namespaceListCmd(c), namespaceShowCmd(c), namespaceSetCmd(c))
 	return cmd
 }
 
@@ -75,6 +75,54 @@ need the verb namespace.read.`,
 	return cmd
 }
 
+// quotaRow is one quota of a namespace.
+type quotaRow struct {
+	Quota string `json:"quota"`
+	Used  *int64 `json:"used"`
+	Limit *int64 `json:"limit"`
+}
+
+// quotaRows lists what a namespace uses of each quota.
+func quotaRows(n *api.Namespace) []quotaRow {
+	return []quotaRow{
+		{"runs", n.Runs, n.Quotas.Runs},
+		{"runs_per_hour", n.RunsInHour, n.Quotas.RunsPerHour},
+		{"tasks", nil, n.Quotas.Tasks},
+		{"params_bytes", nil, n.Quotas.ParamsBytes},
+	}
+}
+
+func namespaceShowCmd(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NS", Short: "Show each quota of a namespace, and what is used of it",
+		Long: `Shows each quota with its limit and what the namespace uses of it now. tasks and params_bytes bound one workflow and one run, so nothing
+of them is used up. You need the verb namespace.read.`,
+		Example: "  skein namespace show shop",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			page, err := skein.NewNamespaces(s.Client).List(ctx, args[0], "", 1)
+			if err != nil {
+				return err
+			}
+			is := api.Namespace{Name: args[0]}
+			if len(page.Items) > 0 {
+				is = page.Items[0]
+			}
+			number := func(n *int64) string {
+				if n == nil {
+					return "-"
+				}
+				return strconv.FormatInt(*n, 10)
+			}
+			return show(c, quotaRows(&is), func(q quotaRow) string { return q.Quota }, []column[quotaRow]{
+				{head: "QUOTA", get: func(q quotaRow) string { return q.Quota }},
+				{head: "USED", get: func(q quotaRow) string { return number(q.Used) }},
+				{head: "LIMIT", get: func(q quotaRow) string { return number(q.Limit) }},
+			})
+		})),
+	}
+}
+
 func namespaceSetCmd(c *cli) *cobra.Command {
 	var given []string
 	cmd := &cobra.Command{
@@ -86,7 +134,7 @@ func namespaceSetCmd(c *cli) *cobra.Command {
   tasks          tasks of a workflow
   params_bytes   the parameters of one run; a size such as 64Ki, too
 
-A start beyond a quota is refused (quota_exceeded). What runs already goes on.`,
+A start beyond a quota is refused (quota_exceeded), a call fails, and a backfill waits. What runs already goes on.`,
 		Example: "  skein namespace set shop --quota runs=500 --quota params_bytes=64Ki\n  skein namespace set shop --quota runs=none",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {

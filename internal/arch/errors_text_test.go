@@ -5,6 +5,7 @@ var reasonTexts = [][3]string{
 	{"no_server", "No server holds the data folder, so nothing runs and nothing starts.", "Start one: `skein server`."},
 	{"splitting", "The Leader has not made the tasks of the run yet.", "Wait: this takes milliseconds. If it lasts, look at the nodes with `skein status`."},
 	{"run_ended", "The run has ended.", "`skein run recover` continues a failed run, `skein run rerun` starts it again as a new one."},
+	{"run_over_quota", "The run ended before it began, because its namespace had used up a quota. This happens to the runs of calls, of `skein_enqueue`, and of starts that were stored for the next owner of their shard.", "Wait until runs of the namespace have ended, or raise the quota: `skein namespace set`. Then `skein run rerun RUN`."},
 	{"run_pausing", "The run is to pause, and waits for its running attempts.", "Wait for them, or stop them: `skein task stop`."},
 	{"run_paused", "The run is paused.", "`skein run resume RUN`."},
 	{"run_stopping", "The run is to stop, and waits for its running attempts.", "Wait, or `skein run kill RUN`."},

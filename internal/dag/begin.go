@@ -58,10 +58,10 @@ func (r *RunRow) unbegun() TaskState {
 	return Stopped
 }
 
-// Denied reports whether a run failed because it did not get its claim. The states of its tasks do not show
-// this: an operator may have marked all tasks of a recovered run as succeeded while it was queued.
+// Denied reports whether a run failed because it did not get its claim, or was beyond a quota. The states of
+// its tasks do not show this: an operator may have marked all tasks of a recovered run as succeeded while it was queued.
 func (r *RunRow) Denied() bool {
-	return r.Cause == CauseQueue || r.Cause == CauseLock || r.Cause == CauseCycle
+	return r.Cause == CauseQueue || r.Cause == CauseLock || r.Cause == CauseCycle || r.Cause == CauseQuota
 }
 
 // loseRun applies "if_lost: fail": the handler of one task is gone, and no task of the run may be assigned

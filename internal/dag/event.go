@@ -117,6 +117,7 @@ const (
 	CauseQueue     Cause = "queue"       // of a run or a task: its queue does not exist, or does not let it wait
 	CauseLock      Cause = "lock"        // of a run: it cannot have its locks
 	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, through other runs
+	CauseQuota     Cause = "quota"       // of a run or a call: the namespace may not start another run
 )
 
 // Causes lists the causes that the domain sets, and those that processes report.
@@ -127,6 +128,7 @@ func Causes() []Cause {
 		CauseNodeGone, CausePoison, CauseNoRetake, CauseOnLost, CauseAsk, CauseDeadline, CauseMarked, CauseSkip,
 		CauseRetry, CauseFrom, CauseHalted, CauseMissed, CauseStopped, CauseKilled, CauseTask, CauseSplit,
 		CauseCorrupt, CauseChild, CauseRejected, CausePrepare, CauseInstances, CauseQueue, CauseLock, CauseCycle,
+		CauseQuota,
 	}
 }
 

@@ -178,7 +178,7 @@ func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 // onlyItems reports whether the writer has only items to do: no work for which a transaction first reads the
 // store.
 func (w *writer) onlyItems() bool {
-	return w.itemsMax == batchRowsMax && w.quotas.fresh() && len(w.schedule.backfills.open) == 0 && !w.limits.busy(w.clock.now().Wall)
+	return w.itemsMax == batchRowsMax && w.quotas.fresh() && !w.quotas.heldOpen() && len(w.schedule.backfills.open) == 0 && !w.limits.busy(w.clock.now().Wall)
 }
 
 // simple reports whether an item can be applied before the transaction under way has committed: it does not

@@ -83,7 +83,7 @@ func (w *writer) submit(it *item) answer {
 	if r := w.coalesced(wf.ID); r != nil {
 		return answer{run: r.ID, existing: true}
 	}
-	if err := w.quotas.room(&wf, false); err != nil {
+	if err := w.quotas.room(&wf, begins); err != nil {
 		return answer{err: err}
 	}
 	r := dag.NewRun(s.header(&wf, w.tx.now.Wall))
@@ -272,11 +272,15 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 func (w *writer) waits(r *dag.Run, ev *dag.Event) (_ *dag.Event, gated bool, err error) {
 	switch {
 	case ev.Kind == dag.EvSubmit && r.Gate == gateNone:
+		if deny, err := w.quotas.beyondQuota(r); deny != nil || err != nil {
+			return deny, false, err
+		}
 		why, d, err := w.limits.enter(r)
 		if d != nil {
 			denied := denial(d)
 			return &denied, false, err
 		}
+		w.quotas.checked(r)
 		ev.Wait = why
 		return ev, false, err
 	case ev.Kind == dag.EvRecover || ev.Kind == dag.EvMark && r.State.Terminal():

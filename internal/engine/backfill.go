@@ -245,6 +245,9 @@ func (s *schedule) refillOne(id int64) error {
 			s.backfills.open[id] = true
 			break
 		}
+		if s.holds(&next, &wf) {
+			break // it continues when there is room
+		}
 		begun++
 		next.Started++
 		// The row comes first, because it counts a run that ends in this transaction.
@@ -302,7 +305,11 @@ func (s *schedule) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Polic
 		Fire: &dag.Fire{Trigger: b.Trigger, Instant: at, Backfill: b.ID},
 	})
 	s.txn().batch.BackfillRuns = append(s.txn().batch.BackfillRuns, store.BackfillRun{Backfill: b.ID, Workflow: wf.ID, Instant: at, Run: r.ID})
-	return s.addRun(r, true)
+	if err := s.addRun(r, true); err != nil {
+		return err
+	}
+	s.limits.quotas.checked(r)
+	return nil
 }
 
 func (s *schedule) changeBackfill(id int64, state, actor string) answer {

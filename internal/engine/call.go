@@ -209,9 +209,13 @@ func (c *calls) startChild(s *childStart) error {
 	}
 	r := dag.NewRun(dag.Header{ID: s.Run, Shard: wf.Shard, Workflow: wf.ID, Version: s.Version, Priority: s.Priority,
 		Origin: dag.OriginParent, User: s.User, Params: s.Params, Fire: fire, Created: c.txn().now.Wall})
+	if over, err := c.limits.quotas.turnAway(r); over || err != nil {
+		return err
+	}
 	if err := c.addRun(r, true); err != nil {
 		return err
 	}
+	c.limits.quotas.checked(r)
 	return c.catchUp(r)
 }
 
@@ -340,6 +344,10 @@ func (c *calls) ended(ctx context.Context, p *dag.Prepare, child dag.Child, pare
 		}
 	case dag.RunStopped:
 		res.State = dag.AttemptStopped
+	case dag.RunFailed:
+		if row.Cause == dag.CauseQuota {
+			res.Cause = dag.CauseQuota
+		}
 	}
 	ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: dag.Call, Result: res,
 		Child: dag.Child{Run: row.ID, Generation: row.Generation, Workflow: row.Workflow}}

@@ -31,10 +31,10 @@ func (a *alone) Nudge(s dag.ShardID) {
 }
 
 // ownerless is an engine of a cluster of one; give has it own the shard, or nothing.
-func ownerless(t *testing.T, fault func(memory.Op) memory.Outcome) (n *node, peers *alone, give func(own bool)) {
+func ownerless(t *testing.T, fault func(memory.Op) memory.Outcome, change ...func(*engine.Config)) (n *node, peers *alone, give func(own bool)) {
 	st := memory.New(memory.Options{Fault: fault})
 	peers = &alone{}
-	n = start(t, st, newHands(t), func(c *engine.Config) { c.Peers = peers })
+	n = start(t, st, newHands(t), append(change, func(c *engine.Config) { c.Peers = peers })...)
 	h := n.Handler()
 	if err := st.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "n", State: store.MemberActive}); err != nil {
 		t.Fatal(err)

@@ -137,8 +137,8 @@ func (w *writer) touch(r *dag.Run) {
 	w.limits.balance(r)
 	w.queue.Update(r)
 	if !r.Unfinished() && r.Gate != gateNone {
-		w.limits.exit(r)
 		w.quotas.ended(r)
+		w.limits.exit(r)
 		w.tx.ended = append(w.tx.ended, r)
 	}
 }

@@ -134,7 +134,7 @@ func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 	if r := f.s.coalesced(wf.ID); r != nil {
 		return fmt.Sprintf("overlap: run %s waits, and does what this one would do", r.ID), nil
 	}
-	if err := f.s.limits.quotas.room(wf, true); err != nil {
+	if err := f.s.limits.quotas.roomAbout(wf); err != nil {
 		return err.Error(), nil
 	}
 	k := keyOfTrigger(f.t)
@@ -197,7 +197,11 @@ func (f *firing) run(wf *store.Workflow, is *Start) (id dag.RunID, why string, e
 		User: f.actor, Params: params, Created: f.s.txn().now.Wall,
 		Fire: &dag.Fire{Trigger: f.t.Name, Instant: is.Instant, StartBy: is.StartBy, Key: is.Key, FailLost: f.pol.FailLost, Trace: is.Trace},
 	})
-	return r.ID, "", f.s.addRun(r, is.Key == "")
+	if err := f.s.addRun(r, is.Key == ""); err != nil {
+		return r.ID, "", err
+	}
+	f.s.limits.quotas.checked(r)
+	return r.ID, "", nil
 }
 
 // startVersion returns the version for a run that starts now. In a transaction that makes another version

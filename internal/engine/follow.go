@@ -23,6 +23,9 @@ func (w *writer) follow() {
 				return
 			}
 		}
+		if w.flying == nil { // a transaction that is made ahead starts nothing that reads the store
+			w.schedule.retryHeld()
+		}
 		if err := w.schedule.refill(); err != nil {
 			w.broken(err)
 			return

@@ -20,6 +20,7 @@ const (
 	atWorkflow              // has passed the trigger's gate, and waits at its workflow's gate
 	atCommons               // has passed both gates, and waits for the queue or locks that it names: see claim.go
 	through
+	beyond // ends at once, because it is beyond a quota; not counted
 )
 
 // gate counts the runs of a trigger, or with an empty name of a workflow.
@@ -189,7 +190,8 @@ func (l *limits) count(r *dag.Run) {
 
 // exit takes a run off its gates: the run ended, or its memory is given up.
 func (l *limits) exit(r *dag.Run) {
-	if r.Gate == gateNone {
+	if r.Gate == gateNone || r.Gate == beyond {
+		r.Gate = gateNone
 		return
 	}
 	k := workflowGate(r)

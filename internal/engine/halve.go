@@ -41,6 +41,9 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 		w.itemsMax = max(tried/2, 1)
 		return nil
 	}
+	if w.quotas.refused(cause) { // made again, it does what it does without room
+		return nil
+	}
 	err := error(nil)
 	if n == 1 {
 		err = w.punish(cause)

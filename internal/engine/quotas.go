@@ -29,6 +29,11 @@ type quotas struct {
 	changed []*use            // counts that differ from their rows
 	// names are the namespaces of the workflows of counted runs.
 	names map[dag.WorkflowID]string
+	// full is the refusal of the store for the transaction that is made again. Until it has committed, nothing
+	// begins in that namespace.
+	full *store.QuotaError
+	// waiting are the backfills that wait for room.
+	waiting heldBackfills
 
 	store store.Store
 	defs  *definitions
@@ -54,7 +59,9 @@ type quotaSet struct {
 type quotaBook struct {
 	is    atomic.Pointer[quotaSet]
 	order atomic.Uint64
-	on    bool
+	// awaited is set if a backfill waits for room: then the writer looks after each reading.
+	awaited atomic.Bool
+	on      bool
 }
 
 func (b *quotaBook) quotasOf(namespace string) store.Quotas {
@@ -150,11 +157,22 @@ func (q *quotas) fresh() bool {
 		return true
 	}
 	set := q.known.is.Load()
-	if !q.loaded || set == nil || q.set != set && !slices.Equal(q.set.rows, set.rows) {
+	if !q.loaded || set == nil || q.set != set && !q.counted(set) {
 		return false
 	}
-	q.set = set // the same quotas, and a newer reading of what others use
+	q.set = set // perhaps other bounds, and a newer reading of what others use
 	return !set.counts || q.sameShards()
+}
+
+// counted reports whether the counts of the present quotas suffice for others: each namespace that these
+// count is counted already. So only the first quota of a namespace makes the writer count its runs.
+func (q *quotas) counted(set *quotaSet) bool {
+	for name, bounds := range set.of {
+		if was := q.set.of[name]; bounds.Counted() && !was.Counted() {
+			return false
+		}
+	}
+	return true
 }
 
 func (q *quotas) sameShards() bool {
@@ -300,45 +318,13 @@ func (q *quotas) revived(r *dag.Run) {
 
 // ended counts the end of a run.
 func (q *quotas) ended(r *dag.Run) {
+	if r.Gate == beyond { // it was not counted
+		return
+	}
 	if u := q.of(&r.Header, false); u != nil {
 		u.Runs--
+		q.waiting.freed(u.Namespace)
 	}
-}
-
-// checked makes the store compare the use of a namespace with its quotas, because a run begins that may be
-// refused.
-func (q *quotas) checked(r *dag.Run) {
-	if u := q.of(&r.Header, false); u != nil {
-		u.check = true
-	}
-}
-
-// room returns a QuotaError if the namespace of a workflow may not start another run. It knows exactly what
-// the owned shards use. What others use it knows only if about is set, and from the last reading: the store
-// compares exactly.
-func (q *quotas) room(wf *store.Workflow, about bool) error {
-	if !q.loaded || !q.set.counts {
-		return nil
-	}
-	bounds := q.set.of[wf.Namespace]
-	if !bounds.Counted() {
-		return nil
-	}
-	hour := store.QuotaHour(q.txn().now.Wall)
-	var all []store.NamespaceUse
-	for _, u := range q.uses[wf.Namespace] {
-		all = append(all, u.NamespaceUse)
-	}
-	for _, u := range q.set.uses[wf.Namespace] {
-		if about && q.held(u.Shard) == nil {
-			all = append(all, u)
-		}
-	}
-	runs, started := store.Sum(all, hour)
-	if over := bounds.Exceeded(wf.Namespace, runs+1, started+1, hour); over != nil {
-		return over
-	}
-	return nil
 }
 
 // flush adds the changed counts to the transaction.
@@ -373,7 +359,7 @@ func (q *quotas) buried(row *dag.RunRow, b *store.Batch) {
 }
 
 // waits reports whether counts have to be made or written.
-func (q *quotas) waits() bool { return !q.fresh() || len(q.changed) > 0 }
+func (q *quotas) waits() bool { return !q.fresh() || len(q.changed) > 0 || q.heldOpen() }
 
 // admitQuotas refuses a submission that its namespace may not make. In a cluster it reads what all shards use
 // first, so that a flood beyond the quota does not reach the writer. Neither decides for a submission that an
@@ -385,7 +371,7 @@ func admitQuotas(ctx context.Context, e *Engine, s *Submission) error {
 		return nil
 	}
 	if n := bounds.ParamsBytes; n > 0 && int64(len(s.Params)) > n {
-		return &store.QuotaError{Namespace: ns, Quota: store.QuotaParamsBytes, Bound: n}
+		return &store.QuotaError{Namespace: ns, Quota: store.QuotaParamsBytes, Bound: n, Used: int64(len(s.Params))}
 	}
 	if e.cluster == nil || s.Key != "" || s.named || !bounds.Counted() {
 		return nil
@@ -416,7 +402,7 @@ func quotaRefusal(cause error) (*store.QuotaError, bool) {
 // returns.
 func (n Namespaces) Changed(ctx context.Context) error {
 	changed, err := n.e.quotas.read(ctx, n.e.store)
-	if changed {
+	if changed || err == nil && n.e.quotas.awaited.Swap(false) {
 		n.e.writer.inbox.poke()
 	}
 	return err
@@ -495,10 +481,25 @@ func (n Namespaces) Uses(ctx context.Context) (map[string]store.NamespaceUse, er
 	return out, nil
 }
 
+// Room returns the quota that lets no other run of a namespace begin now, or nil.
+func (n Namespaces) Room(ctx context.Context, namespace string) (*store.QuotaError, error) {
+	rows, err := n.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(rows, func(r store.Namespace) bool { return r.Name == namespace })
+	if i < 0 || !rows[i].Counted() {
+		return nil, nil
+	}
+	all, err := n.Uses(ctx)
+	use := all[namespace]
+	return rows[i].Exceeded(namespace, use.Runs+1, use.Started+1, use.Since), err
+}
+
 // checkTasks returns a QuotaError if a namespace may not have a workflow with this number of tasks.
 func checkTasks(e *Engine, namespace string, tasks int) error {
 	if n := e.quotas.quotasOf(namespace).Tasks; n > 0 && int64(tasks) > n {
-		return &store.QuotaError{Namespace: namespace, Quota: store.QuotaTasks, Bound: n}
+		return &store.QuotaError{Namespace: namespace, Quota: store.QuotaTasks, Bound: n, Used: int64(tasks)}
 	}
 	return nil
 }

@@ -169,11 +169,15 @@ func (w *writer) endedNow(it *item) bool {
 // verb steps a run for a verb that may revive the run.
 func (w *writer) verb(it *item) answer {
 	r, revived, err := w.wanted(it)
+	if err == nil {
+		err = w.quotas.mayReturn(r)
+	}
 	a := answer{run: it.run, err: err}
 	if err == nil {
 		over := !r.Unfinished()
 		if a = w.step(it, r); over && a.verdict == dag.Accepted {
 			w.tx.tally.revived++
+			w.quotas.checked(r)
 		}
 		if (over || revived) && r.Unfinished() {
 			w.alerts.expect(r)

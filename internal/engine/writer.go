@@ -478,6 +478,7 @@ func (w *writer) settle(n int) {
 	w.e.stats.meter.take(&w.tx.draft, w.e.host.Now())
 	w.alert(w.tx.fx.Poisoned)
 	w.drop(n)
+	w.quotas.full = nil
 	w.tx.reset()
 	w.e.slots.demand(&w.queue, func() dag.Micros { return w.clock.now().Wall })
 	w.e.pulse.beat()

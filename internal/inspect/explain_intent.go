@@ -39,9 +39,14 @@ func (x *explaining) explainIntent(ctx context.Context) (complete bool, err erro
 			unblocks = "skein run recover " + id + " repeats what failed; skein run rerun starts it as a new run"
 			verbs = []string{"recover", "rerun"}
 		}
-		x.add(Reason{Kind: "ended", Code: "run_ended",
+		r := Reason{Kind: "ended", Code: "run_ended",
 			Args: args{"state": x.run.State.String(), "message": x.run.Message}, Actions: on(x.run.ID, "", verbs...),
-			What: what, Since: x.run.FinishedAt, Unblocks: unblocks})
+			What: what, Since: x.run.FinishedAt, Unblocks: unblocks}
+		if x.run.Cause == dag.CauseQuota {
+			r.Code = "run_over_quota"
+			r.Unblocks += "; skein namespace list shows the quotas, and what is used of them"
+		}
+		x.add(r)
 		return true, nil
 	case x.run.State == dag.RunPaused:
 		x.add(Reason{Kind: "paused", Code: "run_paused", Args: args{"by": said.actor, "reason": said.reason},

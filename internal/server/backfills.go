@@ -13,6 +13,7 @@ import (
 
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
@@ -365,6 +366,7 @@ func (s *Server) listBackfills(ctx context.Context, in *listBackfillsIn) (*jsonO
 		of = w.ID
 	}
 	names, items, bytes := s.workflowNames(), []api.Backfill{}, 0
+	room := rooms{s: s, of: map[string]*string{}}
 	for { // each may have 2 MiB
 		rows, err := s.engine.Backfills(ctx, of, in.State, before, min(in.Limit-len(items), backfillsStep)+1)
 		if err != nil {
@@ -378,6 +380,9 @@ func (s *Server) listBackfills(ctx context.Context, in *listBackfillsIn) (*jsonO
 			}
 			item, err := backfillOf(w, &rows[i])
 			if err != nil {
+				return nil, err
+			}
+			if err := room.note(ctx, &item); err != nil {
 				return nil, err
 			}
 			if bytes += sizeOf(&item); bytes > answerRoom && len(items) > 0 {
@@ -425,7 +430,38 @@ func (s *Server) readBackfill(ctx context.Context, p *BackfillPath) (*jsonOut[ap
 		return nil, err
 	}
 	out, err := backfillOf(&w, &b)
+	if err == nil {
+		room := rooms{s: s, of: map[string]*string{}}
+		err = room.note(ctx, &out)
+	}
 	return &jsonOut[api.Backfill]{Body: out}, err
+}
+
+// rooms are the quotas without room, by namespace, as one answer has read them.
+type rooms struct {
+	s  *Server
+	of map[string]*string
+}
+
+// note says in a backfill which quota it waits for.
+func (r *rooms) note(ctx context.Context, b *api.Backfill) error {
+	if b.State != store.BackfillRunning || b.Started >= b.Total || b.Active >= int64(b.Parallel) {
+		return nil
+	}
+	why, known := r.of[b.Namespace]
+	if !known {
+		over, err := engine.NamespacesOf(r.s.engine).Room(ctx, b.Namespace)
+		if err != nil {
+			return unread(err)
+		}
+		if over != nil {
+			text := over.Error()
+			why = &text
+		}
+		r.of[b.Namespace] = why
+	}
+	b.WaitsFor = why
+	return nil
 }
 
 type backfillRunsIn struct {

@@ -228,7 +228,7 @@ func (c *client) ask(w *World, a *asked) {
 	w.spawn(l, "ask", func() {
 		got, err := l.eng.Submit(l.root, sub)
 		var elsewhere *errkind.Elsewhere
-		if errors.As(err, &elsewhere) && !w.stage.Quotas && w.rng.IntN(2) == 0 {
+		if errors.As(err, &elsewhere) && w.rng.IntN(2) == 0 {
 			got, err = l.eng.Deposit(l.root, sub)
 		}
 		if !l.dead {

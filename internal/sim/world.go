@@ -108,7 +108,7 @@ func (w *World) draw() {
 	if w.stage.Audit {
 		s.verbs += 6
 	}
-	if w.stage.Quotas { // a run that a trigger starts, or that is deposited, is not refused
+	if w.stage.Quotas { // the witness does not know which instants a quota skips
 		s.triggers, s.limit, s.runs = false, false, 3*s.runs+3
 		return
 	}

@@ -91,31 +91,33 @@ type QuotaError struct {
 	Namespace string
 	Quota     string
 	Bound     int64
+	Used      int64      // what is used already, or what the refused call asks for (tasks, params_bytes)
 	Until     dag.Micros // when there will be room; 0: not known
 }
 
 func (e *QuotaError) Error() string {
 	switch e.Quota {
 	case QuotaRuns:
-		return fmt.Sprintf("quota %s of namespace %s: %d runs have not ended, and no more may be", e.Quota, e.Namespace, e.Bound)
+		return fmt.Sprintf("quota %s of namespace %s: %d runs have not ended, and at most %d may be", e.Quota, e.Namespace, e.Used, e.Bound)
 	case QuotaRunsPerHour:
-		return fmt.Sprintf("quota %s of namespace %s: %d runs have begun in this hour, and no more may", e.Quota, e.Namespace, e.Bound)
+		return fmt.Sprintf("quota %s of namespace %s: %d runs have begun in this hour, and at most %d may", e.Quota, e.Namespace, e.Used, e.Bound)
 	case QuotaTasks:
-		return fmt.Sprintf("quota %s of namespace %s: a workflow may have at most %d tasks", e.Quota, e.Namespace, e.Bound)
+		return fmt.Sprintf("quota %s of namespace %s: the workflow has %d tasks, and at most %d are allowed", e.Quota, e.Namespace, e.Used, e.Bound)
 	}
-	return fmt.Sprintf("quota %s of namespace %s: the parameters of a run may have at most %d bytes", e.Quota, e.Namespace, e.Bound)
+	return fmt.Sprintf("quota %s of namespace %s: the parameters have %d bytes, and at most %d are allowed", e.Quota, e.Namespace, e.Used, e.Bound)
 }
 
 // Unwrap makes it an ErrRefused.
 func (e *QuotaError) Unwrap() error { return ErrRefused }
 
-// Exceeded returns the error of a namespace whose use is over a quota, or nil.
+// Exceeded returns the error of a namespace whose use would be over a quota with one more run, or nil. The
+// last of the given runs is the one that is refused.
 func (q *Quotas) Exceeded(namespace string, runs, started int64, hour dag.Micros) *QuotaError {
 	switch {
 	case q.Runs > 0 && runs > q.Runs:
-		return &QuotaError{Namespace: namespace, Quota: QuotaRuns, Bound: q.Runs}
+		return &QuotaError{Namespace: namespace, Quota: QuotaRuns, Bound: q.Runs, Used: max(runs-1, q.Runs)}
 	case q.RunsPerHour > 0 && started > q.RunsPerHour:
-		return &QuotaError{Namespace: namespace, Quota: QuotaRunsPerHour, Bound: q.RunsPerHour, Until: hour + dag.Micros(time.Hour/time.Microsecond)}
+		return &QuotaError{Namespace: namespace, Quota: QuotaRunsPerHour, Bound: q.RunsPerHour, Used: max(started-1, q.RunsPerHour), Until: hour + dag.Micros(time.Hour/time.Microsecond)}
 	}
 	return nil
 }

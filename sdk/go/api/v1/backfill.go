@@ -24,6 +24,7 @@ type Backfill struct {
 	Priority    string  `json:"priority" enum:"highest,high,medium,low,lowest"`
 	Params      Params  `json:"params" nullable:"false" doc:"Given over the workflow's; texts may hold ${{ trigger.time }}."`
 	User        string  `json:"user"`
+	WaitsFor    *string `json:"waits_for,omitempty" doc:"The quota of the namespace that lets no further run begin now. It is missing if none does."`
 	CreatedAt   *Time   `json:"created_at" format:"date-time" doc:"null: a dry run."`
 	ModifiedAt  *Time   `json:"modified_at" format:"date-time"`
 	Samples     []Time  `json:"samples" nullable:"true" doc:"Of a dry run: some of its instants in their order; null otherwise."`

@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Each way that makes a run meets the quotas of its namespace in the transaction that makes the run:
+//
+//   - A submission is refused, and so is a verb that continues a run that had ended.
+//   - An instant of a trigger is skipped (fire.go).
+//   - A backfill waits (refillOne).
+//   - The run of a call, a row of skein_enqueue and a deposited start were acknowledged before, or have no
+//     caller. Their run ends at once as failed, with CauseQuota. A call does not wait, because its parent
+//     counts too: a namespace full of parents would wait for itself.
+//
+// The owner knows exactly what its shards use. The store compares the sum of all shards. If the store refuses
+// a transaction of one item, the transaction is made again with full set, and then each way does what it does
+// without room.
+
+// newcomer is how a run begins, as far as quotas are concerned.
+type newcomer uint8
+
+const (
+	begins  newcomer = iota // it counts among the runs and among those of the hour
+	returns                 // it began before: it counts among the runs only
+)
+
+// roomAbout is room that also knows what the shards of other nodes used, from the last reading of up to
+// QuotasEach before.
+func (q *quotas) roomAbout(wf *store.Workflow) error { return q.roomWith(wf, begins, true) }
+
+// room returns a QuotaError if the namespace of a workflow may not have another run, by what the owned shards
+// use.
+func (q *quotas) room(wf *store.Workflow, n newcomer) error { return q.roomWith(wf, n, false) }
+
+func (q *quotas) roomWith(wf *store.Workflow, n newcomer, about bool) error {
+	if !q.loaded || !q.set.counts {
+		return nil
+	}
+	bounds := q.set.of[wf.Namespace]
+	if !bounds.Counted() {
+		return nil
+	}
+	if q.full != nil && q.full.Namespace == wf.Namespace {
+		return q.full
+	}
+	hour := store.QuotaHour(q.txn().now.Wall)
+	var all []store.NamespaceUse
+	for _, u := range q.uses[wf.Namespace] {
+		all = append(all, u.NamespaceUse)
+	}
+	for _, u := range q.set.uses[wf.Namespace] {
+		if about && q.held(u.Shard) == nil {
+			all = append(all, u)
+		}
+	}
+	runs, started := store.Sum(all, hour)
+	if n == begins {
+		started++
+	}
+	if over := bounds.Exceeded(wf.Namespace, runs+1, started, hour); over != nil {
+		return over
+	}
+	return nil
+}
+
+// checked makes the store compare the use of a namespace with its quotas, because a run begins that can be
+// refused.
+func (q *quotas) checked(r *dag.Run) {
+	if u := q.of(&r.Header, false); u != nil {
+		u.check = true
+	}
+}
+
+// refused notes that the store has refused a transaction because of a quota. The transaction is made again.
+// It returns false if that has happened already.
+func (q *quotas) refused(cause error) bool {
+	over, is := quotaRefusal(cause)
+	if !is || q.full != nil {
+		return false
+	}
+	q.full = over
+	return true
+}
+
+// beyondQuota returns the event that ends a new run because its namespace has no room, or nil. Otherwise the
+// caller lets the run enter, and calls checked afterwards.
+func (q *quotas) beyondQuota(r *dag.Run) (*dag.Event, error) {
+	if !q.loaded || !q.set.counts {
+		return nil, nil
+	}
+	wf, err := q.defs.workflow(r.Workflow)
+	if err != nil {
+		return nil, err
+	}
+	over, is := quotaRefusal(q.roomAbout(&wf))
+	if !is {
+		return nil, nil
+	}
+	r.Gate = beyond
+	return &dag.Event{Kind: dag.EvDeny, Cause: dag.CauseQuota, Reason: over.Error()}, nil
+}
+
+// turnAway ends a new run at once if its namespace has no room. The run has no caller that could be told, so
+// its row is the answer.
+func (q *quotas) turnAway(r *dag.Run) (over bool, err error) {
+	deny, err := q.beyondQuota(r)
+	if deny == nil || err != nil {
+		return false, err
+	}
+	q.inMemory()[r.ID] = r
+	q.stepSelf(r, *deny)
+	q.txn().tally.accepted++
+	return true, nil
+}
+
+// mayReturn returns a QuotaError if a run that has ended may not continue.
+func (q *quotas) mayReturn(r *dag.Run) error {
+	if !q.loaded || !q.set.counts || r.Unfinished() {
+		return nil
+	}
+	wf, err := q.defs.workflow(r.Workflow)
+	if err != nil {
+		return err
+	}
+	return q.room(&wf, returns)
+}
+
+// heldBackfills are the backfills that wait for room in their namespace.
+type heldBackfills struct {
+	of   map[int64]string // the namespace, by backfill
+	open []int64          // may try again
+	at   *quotaSet        // the reading by which they wait
+}
+
+func (h *heldBackfills) put(id int64, namespace string, at *quotaSet) {
+	if h.of == nil {
+		h.of = map[int64]string{}
+	}
+	h.of[id], h.at = namespace, at
+}
+
+// freed lets the backfills of a namespace try again: a run of it has ended.
+func (h *heldBackfills) freed(namespace string) {
+	for id, of := range h.of {
+		if of == namespace {
+			h.open = append(h.open, id)
+			delete(h.of, id)
+		}
+	}
+}
+
+// reread lets all backfills try again, if the quotas and the use by other nodes were read since they began
+// to wait.
+func (h *heldBackfills) reread(now *quotaSet) {
+	if len(h.of) == 0 || h.at == now {
+		return
+	}
+	for id := range h.of {
+		h.open = append(h.open, id)
+		delete(h.of, id)
+	}
+}
+
+// retryHeld opens the backfills that may have room now.
+func (s *schedule) retryHeld() {
+	h := &s.limits.quotas.waiting
+	h.reread(s.limits.quotas.known.is.Load())
+	for _, id := range h.open {
+		if s.backfills.known[id] != nil {
+			s.backfills.open[id] = true
+		}
+	}
+	h.open = h.open[:0]
+}
+
+// holds keeps a backfill back whose namespace has no room.
+func (s *schedule) holds(b *store.Backfill, wf *store.Workflow) bool {
+	q := s.limits.quotas
+	if _, over := quotaRefusal(q.roomAbout(wf)); !over {
+		return false
+	}
+	q.waiting.put(b.ID, wf.Namespace, q.known.is.Load())
+	q.known.awaited.Store(true)
+	return true
+}
+
+// heldOpen reports whether a backfill that waits for room may try again.
+func (q *quotas) heldOpen() bool {
+	return len(q.waiting.open) > 0 || len(q.waiting.of) > 0 && q.waiting.at != q.known.is.Load()
+}
