@@ -162,14 +162,14 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 	case len(all) == 0:
 		return nil
 	case len(soon) == 0:
-		return []Check{{Name: "tokens", State: Good, Found: fmt.Sprintf("%d are valid", valid)}}
+		return append(checkWholeTokens(all, time.Now()), Check{Name: "tokens", State: Good, Found: fmt.Sprintf("%d are valid", valid)})
 	}
 	found := "these expire soon: " + strings.Join(soon[:min(len(soon), tokensTold)], ", ")
 	if more := len(soon) - tokensTold; more > 0 {
 		found += fmt.Sprintf(" and %d more", more)
 	}
-	return []Check{{Name: "tokens", State: Warning, Found: found,
-		Remedy: "give their holders new ones: skein token create"}}
+	return append(checkWholeTokens(all, time.Now()), Check{Name: "tokens", State: Warning, Found: found,
+		Remedy: "give their holders new ones: skein token create"})
 }
 
 // tokensTold is how many tokens doctor names.
