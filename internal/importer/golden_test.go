@@ -115,7 +115,9 @@ func TestImportBounds(t *testing.T) {
 		"bomb": bomb, "deep": "steps: " + strings.Repeat("[", 1000), "binary": "\x7fELF\x00", "large": strings.Repeat("# x\n", 300_000),
 		"merge": "a: &a {b: c}\nsteps:\n  - <<: *a\n", "scalar": "hello", "empty": "",
 		"circle": "steps: [{name: a, depends: b, run: x}, {name: b, depends: a, run: x}]",
-		"wide":   "kind: Workflow\nmetadata: {name: a}\nspec:\n  entrypoint: a0\n  templates:\n" + doubling(),
+		"brackets": "kind: Workflow\nmetadata: {name: a}\nspec:\n  entrypoint: a\n  templates:\n  - {name: a, steps: [[{name: x, template: b, when: '" +
+			strings.Repeat("(", 100_000) + "a == a" + strings.Repeat(")", 100_000) + "'}]]}\n  - {name: b, container: {command: [\"true\"]}}\n",
+		"wide": "kind: Workflow\nmetadata: {name: a}\nspec:\n  entrypoint: a0\n  templates:\n" + doubling(),
 	} {
 		for _, kind := range []string{"dagu", "argo"} {
 			r, err := converter(kind)([]byte(src), importer.Options{})

@@ -31,7 +31,7 @@ func namesOf(text string) []string {
 // depends converts a depends expression to needs and an if. cond is "" if all tasks must have succeeded,
 // because needs alone means that.
 func (s *scope) depends(text string) (needs []string, cond string, err error) {
-	plain := true
+	plain, not := true, false
 	var b strings.Builder
 	for rest := strings.TrimSpace(text); rest != ""; {
 		m := dependsToken.FindStringSubmatch(rest)
@@ -40,7 +40,7 @@ func (s *scope) depends(text string) (needs []string, cond string, err error) {
 		}
 		rest = strings.TrimSpace(rest[len(m[0]):])
 		if m[2] == "" {
-			plain = plain && m[1] == "&&"
+			plain, not = plain && m[1] == "&&", m[1] == "!"
 			switch m[1] {
 			case "&&", "||":
 				b.WriteString(" " + m[1] + " ")
@@ -59,7 +59,11 @@ func (s *scope) depends(text string) (needs []string, cond string, err error) {
 			return nil, "", fmt.Errorf("depends: %s.%s is not imported; write needs and if by hand", m[2], m[3])
 		}
 		plain = plain && (m[3] == "" || m[3] == "Succeeded") && !n.maySkip && !n.goesOn
+		if not && !strings.HasPrefix(is, "(") { // ! binds more than the comparison
+			is = "(" + is + ")"
+		}
 		b.WriteString(is)
+		not = false
 	}
 	if plain {
 		return needs, "", nil
@@ -96,24 +100,57 @@ func (n *node) is(status string) (string, bool) {
 
 var comparison = regexp.MustCompile(`^(.+?)\s*(==|!=|<=|>=|<|>)\s*(.+)$`)
 
-// when converts simple comparisons, joined by && and ||, to a condition.
+// bracketsMax bounds how deep the brackets of a condition are.
+const bracketsMax = 50
+
+// split cuts a condition at the places of an operator that are in no brackets. It returns nil if brackets
+// are not closed, or too deep.
+func split(text, sign string) (parts []string) {
+	depth, from := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '(':
+			if depth++; depth > bracketsMax {
+				return nil
+			}
+		case text[i] == ')':
+			if depth--; depth < 0 {
+				return nil
+			}
+		case depth == 0 && strings.HasPrefix(text[i:], sign):
+			parts, from = append(parts, text[from:i]), i+len(sign)
+			i = from - 1
+		}
+	}
+	if depth > 0 {
+		return nil
+	}
+	return append(parts, text[from:])
+}
+
+// when converts simple comparisons, joined by && and || and in brackets, to a condition.
 func (s *scope) when(text string) (string, error) {
 	whole := strings.TrimSpace(text)
 	if whole == "true" || whole == "false" {
 		return whole, nil
 	}
 	for _, sign := range []string{"||", "&&"} {
-		if parts := strings.Split(whole, sign); len(parts) > 1 {
+		if parts := split(whole, sign); len(parts) > 1 {
 			for i, p := range parts {
 				c, err := s.when(p)
 				if err != nil {
 					return "", err
 				}
-				if parts[i] = c; strings.Contains(c, "&&") {
+				if parts[i] = c; strings.Contains(c, "&&") || strings.Contains(c, "||") {
 					parts[i] = "(" + c + ")"
 				}
 			}
 			return strings.Join(parts, " "+sign+" "), nil
+		}
+	}
+	if inner, ok := strings.CutPrefix(whole, "("); ok {
+		if inner, ok = strings.CutSuffix(inner, ")"); ok && split(inner, "||") != nil {
+			return s.when(inner)
 		}
 	}
 	fail := fmt.Errorf("when: %s is not a simple comparison; write the if by hand", strconv.Quote(importer.Clip(whole, 60)))

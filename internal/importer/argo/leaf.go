@@ -215,7 +215,7 @@ func (s *scope) surroundings(t *importer.Task, b *importer.Fields) {
 	for _, e := range env.Vals {
 		name, value := e.Get("name").Str(), e.Get("value")
 		if value == nil {
-			s.Drop(e, "env "+importer.Clip(name, 60)+": its value stands somewhere else (valueFrom)", "pass variables of the node to tasks with --pass-env")
+			s.Drop(e, "env "+importer.Clip(name, 60)+": its value stands somewhere else (valueFrom)", "store it with skein secret set, and write ${{ secrets.NAME }} under env")
 			continue
 		}
 		text, err := s.value(value.Str())

@@ -21,7 +21,7 @@ func reasons() map[string]string {
 		"artifactrepositoryref": artifacts, "archivelogs": "logs are kept in any case", "archivelocation": artifacts, "labels": "workflows have no labels; use namespaces",
 		"annotations": "workflows have no annotations", "namespace": "the namespace is that of --namespace", "when": "a condition of a schedule is not imported; pause the trigger, or decide in the first task",
 		"stopstrategy": "a schedule does not stop by itself; write end in the trigger", "workflowmetadata": "workflows have no labels; use namespaces",
-		"envfrom": "variables are not read from there; pass those of the node with --pass-env", "ports": pods, "readinessprobe": pods, "livenessprobe": pods,
+		"envfrom": "variables are not read from there; store them with skein secret set, and write ${{ secrets.NAME }} under env", "ports": pods, "readinessprobe": pods, "livenessprobe": pods,
 		"securitycontext": pods, "imagepullpolicy": pods, "lifecycle": pods, "mirrorvolumemounts": volumes,
 		"tty": "there is no terminal", "stdin": "the input is empty", "terminationgraceperiodseconds": "write kill_grace: 30s", "shutdown": "runs are stopped with skein run stop",
 	}

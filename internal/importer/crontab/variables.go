@@ -68,7 +68,7 @@ func (c *converter) judge(v *variable) (o importer.Outcome, note string, keep bo
 		if v.value == "" {
 			return importer.Dropped, "Skein sends no mail; what commands print is kept: skein logs NAME@latest", true
 		}
-		return importer.Dropped, "mail to " + quote(v.value) + " is not sent: what commands print is kept (skein logs NAME@latest); alerts are not supported yet", true
+		return importer.Dropped, "mail to " + quote(v.value) + " is not sent: what commands print is kept (skein logs NAME@latest); for notices write alerts: [{on: [failed], to: CHANNEL}]", true
 	case "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING", "NO_MAIL_OUTPUT":
 		return importer.Dropped, "it is about mail only, and Skein sends none", true
 	case "MLS_LEVEL", "XDG_SESSION_CLASS", "PREFERRED_HOUR":

@@ -5,12 +5,12 @@ import "skein.dev/skein/internal/importer"
 // reasons returns why known keys are dropped. The keys are folded.
 func reasons() map[string]string {
 	const (
-		mail      = "Skein sends no mail, alerts are not supported yet; add a task with if: failure()"
+		mail      = "mails are alerts here: make a channel of mail, and write alerts: [{on: [failed], to: CHANNEL}]"
 		container = "tasks run as processes of the node, not in containers; have the script call docker"
 		logs      = "what tasks print is kept: skein logs RUN/TASK"
 	)
 	return map[string]string{
-		"dotenv": "files of variables are not read; write the variables under env, secrets with --pass-env at the node",
+		"dotenv": "files of variables are not read; write the variables under env, and secrets as ${{ secrets.NAME }} there",
 		"tags":   "workflows have no tags; use namespaces", "labels": "workflows have no labels; use namespaces", "group": "workflows have no groups; use namespaces",
 		"mailon": mail, "mailonerror": mail, "smtp": mail, "errormail": mail, "infomail": mail, "waitmail": mail,
 		"maxactivesteps":   "how many tasks of one run go at a time is not limited; the slots of the nodes limit all",
@@ -22,7 +22,7 @@ func reasons() map[string]string {
 		"logdir":         logs, "logoutput": logs, "stdout": "it is not written to a file; redirect it in the script. " + logs, "stderr": "it is not written to a file; redirect it in the script. " + logs,
 		"container": container, "registryauths": container, "kubernetes": container,
 		"resources": "they are of a whole run; here each task has its own: resources: {cpu: 1, memory: 1Gi}",
-		"secrets":   "secrets are not read from there; pass variables of the node to tasks with --pass-env",
+		"secrets":   "secrets are not read from there; store them with skein secret set, and write ${{ secrets.NAME }} under env",
 		"ssh":       "nothing runs over ssh; have the script call ssh", "s3": "nothing speaks to S3; have the script call aws or rclone",
 		"redis": "nothing speaks to Redis; have the script call redis-cli", "tools": "tools are not installed; install them on the nodes",
 		"artifacts": "the folder of a run is not kept; name the files under the task's artifacts", "otel": "traces are a matter of the node", "runconfig": "what a person may change at a start is not limited",
