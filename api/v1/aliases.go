@@ -11,10 +11,13 @@ import (
 type (
 	Action            = sdk.Action
 	Alert             = sdk.Alert
+	AlertDeadline     = sdk.AlertDeadline
 	AlertDetail       = sdk.AlertDetail
 	AlertNotice       = sdk.AlertNotice
 	AlertRequest      = sdk.AlertRequest
+	AlertRule         = sdk.AlertRule
 	AlertSilence      = sdk.AlertSilence
+	AlertThan         = sdk.AlertThan
 	AlertWord         = sdk.AlertWord
 	Applied           = sdk.Applied
 	ApplyRequest      = sdk.ApplyRequest
@@ -47,6 +50,8 @@ type (
 	ConnectionRequest = sdk.ConnectionRequest
 	ConnectionTest    = sdk.ConnectionTest
 	Cores             = sdk.Cores
+	Deadline          = sdk.Deadline
+	EscalationStep    = sdk.EscalationStep
 	Event             = sdk.Event
 	Explanation       = sdk.Explanation
 	File              = sdk.File
@@ -87,6 +92,7 @@ type (
 	Param             = sdk.Param
 	Params            = sdk.Params
 	PasswordRequest   = sdk.PasswordRequest
+	PlannedTask       = sdk.PlannedTask
 	Position          = sdk.Position
 	Problem           = sdk.Problem
 	ProblemKind       = sdk.ProblemKind
@@ -98,6 +104,7 @@ type (
 	Quotas            = sdk.Quotas
 	Reason            = sdk.Reason
 	RecoverRequest    = sdk.RecoverRequest
+	RecoveryPlan      = sdk.RecoveryPlan
 	RerunRequest      = sdk.RerunRequest
 	Resources         = sdk.Resources
 	Retention         = sdk.Retention

@@ -29,6 +29,8 @@ var rows = []Row{
 	{"GET", "/api/v1/runs/{id}/layout", Graph, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/states", RunRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/timeline", RunRead, OfRun, ""},
+	{"GET", "/api/v1/runs/{id}/recovery", RunRead, OfRun, ""},
+	{"GET", "/api/v1/runs/{id}/deadlines", AlertRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks", RunRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}", RunRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/definition", WorkflowSource, OfRun, ""}, // the handler requires run.values, too

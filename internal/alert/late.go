@@ -45,6 +45,10 @@ type Than struct {
 	Percentile int        `json:"percentile,omitempty"` // of the durations of the last runs that succeeded
 }
 
+// UsualOf is the number of successful runs of which a Usual knows the durations. UsualLeast is the number
+// from which they count.
+const UsualOf, UsualLeast = 50, 5
+
 // Usual is what is known of the durations of a workflow's runs: it returns a percentile. ok is false while
 // too few runs have succeeded.
 type Usual func(percentile int) (d dag.Micros, ok bool)

@@ -386,3 +386,14 @@ func (d *deriver) keep() error {
 	}
 	return nil
 }
+
+// PlanRecover returns the tasks that a recover would repeat now, or the reason why it is not allowed. It
+// changes nothing.
+func (r *Run) PlanRecover(scope Scope, task TaskID) (again []bool, why string) {
+	ev := Event{Kind: EvRecover, Scope: scope, Task: task}
+	again, v, why := r.recoverable(&ev)
+	if v != Accepted {
+		return nil, why
+	}
+	return again, ""
+}

@@ -74,9 +74,6 @@ type ruleOf struct {
 }
 
 const (
-	// usualOf is the number of successful runs of which usual knows the durations, and usualLeast the number
-	// from which it counts.
-	usualOf, usualLeast = 50, 5
 	// silenceLook is the time after which a silenced incident looks whether its silence was ended early.
 	silenceLook = dag.Micros(60_000_000)
 	// silencesFresh is the age up to which a reading of the silences counts.
@@ -491,7 +488,7 @@ func (a *alerts) usualOf(id dag.WorkflowID) alert.Usual {
 	return func(percentile int) (dag.Micros, bool) {
 		all, known := a.times.usual[id]
 		if !known {
-			page, err := a.store.Runs(context.Background(), store.RunQuery{Workflow: id, States: []string{dag.RunSucceeded.String()}, Limit: usualOf})
+			page, err := a.store.Runs(context.Background(), store.RunQuery{Workflow: id, States: []string{dag.RunSucceeded.String()}, Limit: alert.UsualOf})
 			if err != nil {
 				return 0, false // it is asked again at the next run
 			}
@@ -502,7 +499,7 @@ func (a *alerts) usualOf(id dag.WorkflowID) alert.Usual {
 			}
 			a.times.usual[id] = all
 		}
-		if len(all) < usualLeast {
+		if len(all) < alert.UsualLeast {
 			return 0, false
 		}
 		return alert.Percentile(append([]dag.Micros(nil), all...), percentile), true
@@ -515,7 +512,7 @@ func (a *alerts) lasted(r *dag.Run) {
 	if !known || r.State != dag.RunSucceeded || r.StartedAt == 0 {
 		return
 	}
-	if all = append(all, r.FinishedAt-r.StartedAt); len(all) > usualOf {
+	if all = append(all, r.FinishedAt-r.StartedAt); len(all) > alert.UsualOf {
 		all = append(all[:0], all[1:]...)
 	}
 	a.times.usual[r.Workflow] = all

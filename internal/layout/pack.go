@@ -18,6 +18,8 @@ type Task struct {
 //	by task: zigzag varint of the column minus that of the task before, the same of y in quarters of a pixel, u8 kind
 //	by task: varint number of needs, then a zigzag varint of (task - need) for each
 //	by task: varint of the bytes that its name shares with the name before, the rest of the name, NUL
+//
+// Sections of PackMembers and PackChanges may follow.
 func Pack(g *Graph, l *Layout, kinds []string, task func(t int) Task) []byte {
 	n := g.Len()
 	b := make([]byte, 0, 32+n*12+len(g.Needs)*3)
@@ -63,4 +65,33 @@ func shared(a, b string) int {
 		}
 	}
 	return n
+}
+
+// PackMembers appends to a packed drawing which tasks its nodes stand for:
+//
+//	"M", by node: varint number of tasks, then a zigzag varint of (task - task before) for each
+func PackMembers(b []byte, members [][]int32) []byte {
+	b = append(b, 'M')
+	before := int32(0)
+	for _, list := range members {
+		b = binary.AppendUvarint(b, uint64(len(list)))
+		for _, t := range list {
+			b = binary.AppendVarint(b, int64(t)-int64(before))
+			before = t
+		}
+	}
+	return b
+}
+
+// PackChanges appends to a packed drawing how it differs from another one:
+//
+//	"C", by node: u8 change, then by edge in the order of the drawing: u8 change
+func PackChanges(b []byte, nodes, edges []Change) []byte {
+	b = append(b, 'C')
+	for _, list := range [][]Change{nodes, edges} {
+		for _, c := range list {
+			b = append(b, byte(c))
+		}
+	}
+	return b
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -23,7 +24,7 @@ import (
 // statesType names the packed form of the states of a run's tasks.
 const statesType = "application/vnd.skein.states"
 
-// Bounds of the drawings that are kept. A drawing of 100,000 tasks has 2 MB.
+// Bounds of the packed drawings that are kept. One of 100,000 tasks has 2 MB.
 const (
 	layoutsMax     = 10_000
 	layoutBytesMax = 64 << 20
@@ -49,61 +50,66 @@ func (s *Server) drawingRoutes(workflows, runs tag) {
 	route(s, runs.get("/runs/{id}/timeline", "get-run-timeline", "Read when the attempts of a run took place"), d.runTimeline)
 }
 
-// layouts keeps drawings by the content that they are made of, so that versions and runs with the same
-// tasks share one.
+// layouts keeps packed drawings by the content that they are made of, so that versions and runs with the same
+// tasks share one. A drawing as JSON is made for each answer.
 type layouts struct {
 	busy chan struct{} // holds one token, so one drawing is made at a time
 
-	kept *lru.Cache[[32]byte, *drawing]
+	kept *lru.Cache[[32]byte, []byte] // packed
 }
 
 // drawing is a layout and its packed form.
 type drawing struct {
-	graph  layout.Graph
-	layout *layout.Layout
-	packed []byte
+	graph   layout.Graph
+	layout  *layout.Layout
+	packed  []byte
+	task    func(n int) (name, kind string)
+	members [][]int32       // by node: the tasks that it stands for; nil: itself
+	changes []layout.Change // by node; nil: nothing is compared
+	edges   []layout.Change // by edge
 }
 
 func newLayouts() *layouts {
-	c := &layouts{busy: make(chan struct{}, 1), kept: lru.New[[32]byte, *drawing](layoutsMax, layoutBytesMax)}
+	c := &layouts{busy: make(chan struct{}, 1), kept: lru.New[[32]byte, []byte](layoutsMax, layoutBytesMax)}
 	c.busy <- struct{}{}
 	return c
 }
 
-// get returns the drawing of a graph, and makes it if necessary. It returns an error only if ctx ends.
-func (c *layouts) get(ctx context.Context, g *dag.Graph, key [32]byte) (*drawing, error) {
-	if d, ok := c.kept.Get(key); ok {
-		return d, nil
+// packed returns the packed drawing of a key, and makes it if necessary. It returns an error only if ctx
+// ends.
+func (c *layouts) packed(ctx context.Context, key [32]byte, make func() *drawing) ([]byte, error) {
+	if b, ok := c.kept.Get(key); ok {
+		return b, nil
 	}
+	d, err := c.fresh(ctx, func() *drawing {
+		if b, ok := c.kept.Get(key); ok { // made meanwhile
+			return &drawing{packed: b}
+		}
+		d := make()
+		c.kept.Put(key, d.packed, len(d.packed))
+		return d
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.packed, nil
+}
+
+// fresh makes a drawing. It returns an error only if ctx ends.
+func (c *layouts) fresh(ctx context.Context, make func() *drawing) (*drawing, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-c.busy:
 	}
 	defer func() { c.busy <- struct{}{} }()
-	if d, ok := c.kept.Get(key); ok {
-		return d, nil
-	}
-	d := draw(g)
-	c.kept.Put(key, d, 2*len(d.packed)+8*len(d.graph.Needs))
-	return d, nil
+	return make(), nil
 }
 
 func draw(g *dag.Graph) *drawing {
-	d := &drawing{}
-	n := len(g.Order()) // without the instances of foreach tasks
-	d.graph.Off = make([]int32, 1, n+1)
-	for t := range n {
-		for _, p := range g.Needs(dag.TaskID(t)) {
-			d.graph.Needs = append(d.graph.Needs, int32(p))
-		}
-		d.graph.Off = append(d.graph.Off, int32(len(d.graph.Needs)))
-	}
-	d.layout = layout.Place(&d.graph)
-	d.packed = layout.Pack(&d.graph, d.layout, dag.Kinds(), func(t int) layout.Task {
+	return drawingOf(needsOf(g), dag.Kinds(), func(t int) layout.Task {
 		return layout.Task{Name: g.Name(dag.TaskID(t)), Kind: uint8(g.Kind(dag.TaskID(t)))}
 	})
-	return d
 }
 
 // drawnAs names the algorithm of drawings and their packed form. Change it with either, so that no browser
@@ -132,10 +138,17 @@ func keyOf(g *dag.Graph) (key [32]byte) {
 type layoutIn struct {
 	WorkflowPath
 	Form
+	View
 	Version int32 `query:"version" minimum:"1" maximum:"2147483647" doc:"Absent: the current one."`
 }
 
 type runLayoutIn struct {
+	RunPath
+	Form
+	View
+}
+
+type runStatesIn struct {
 	RunPath
 	Form
 }
@@ -147,11 +160,16 @@ type Form struct {
 }
 
 func (d drawings) workflowLayout(ctx context.Context, in *layoutIn) (*streamOut, error) {
-	g, err := d.s.versionGraph(ctx, &in.WorkflowPath, in.Version)
+	w, err := d.s.workflow(ctx, &in.WorkflowPath)
 	if err != nil {
 		return nil, err
 	}
-	return d.layoutOf(ctx, g, &in.Form)
+	version := cmp.Or(in.Version, w.Version)
+	g, err := d.s.graphOfVersion(&w, version)
+	if err != nil {
+		return nil, err
+	}
+	return d.viewOf(ctx, &drawn{g, &w, version}, &in.View, &in.Form)
 }
 
 func (d drawings) runLayout(ctx context.Context, in *runLayoutIn) (*streamOut, error) {
@@ -167,38 +185,22 @@ func (d drawings) runLayout(ctx context.Context, in *runLayoutIn) (*streamOut, e
 	if err != nil {
 		return nil, err
 	}
-	return d.layoutOf(ctx, g, &in.Form)
+	is := &drawn{graph: g, version: row.Version}
+	if in.Against != 0 {
+		w, err := d.s.engine.WorkflowByID(ctx, row.Workflow)
+		if err != nil {
+			return nil, err
+		}
+		is.workflow = &w
+	}
+	return d.viewOf(ctx, is, &in.View, &in.Form)
 }
 
 func (d drawings) layoutOf(ctx context.Context, g *dag.Graph, in *Form) (*streamOut, error) {
-	key := keyOf(g)
-	a := in.answer(key, layout.MediaType)
-	if a.known {
-		return a.send(nil, nil), nil
-	}
-	made, err := d.s.layouts.get(ctx, g, key)
-	if err != nil {
-		return nil, err
-	}
-	return a.send(made.packed, func() any { return layoutBody(g, made) }), nil
+	return d.kept(ctx, keyOf(g), in, func() *drawing { return draw(g) })
 }
 
-func layoutBody(g *dag.Graph, d *drawing) *api.Layout {
-	n := len(d.layout.Column)
-	out := &api.Layout{Columns: d.layout.Columns, ColumnWidth: layout.ColumnWidth, RowHeight: layout.RowHeight,
-		Nodes: make([]api.LayoutNode, n), Edges: make([][2]int32, 0, len(d.graph.Needs))}
-	for t := range n {
-		id := dag.TaskID(t)
-		out.Nodes[t] = api.LayoutNode{ID: int32(t), Name: g.Name(id), Kind: g.Kind(id).String(),
-			X: int(d.layout.Column[t]) * layout.ColumnWidth, Y: float64(d.layout.Y[t]) / 4}
-		for _, p := range g.Needs(id) {
-			out.Edges = append(out.Edges, [2]int32{int32(p), int32(t)})
-		}
-	}
-	return out
-}
-
-func (d drawings) runStates(ctx context.Context, in *runLayoutIn) (*streamOut, error) {
+func (d drawings) runStates(ctx context.Context, in *runStatesIn) (*streamOut, error) {
 	id, err := in.run()
 	if err != nil {
 		return nil, err

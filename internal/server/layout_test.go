@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -89,4 +90,57 @@ func unpackStates(t *testing.T, body string) (names []string, spans [][2]int) {
 		told, b = told+int(count), b[1+w:]
 	}
 	return names, spans
+}
+
+// TestLayoutViews: a graph is drawn folded, with groups that are open, and joined with another version.
+func TestLayoutViews(t *testing.T) {
+	b := newBed(t, true)
+	file := func(tasks string) string { return "name: views\ntasks:\n" + tasks }
+	b.put("views", file("  s: {approval: {}}\n  a: {needs: s, run: 'true'}\n  b: {needs: a, run: 'true'}\n  c: {needs: b, run: 'true'}\n  e: {needs: c, approval: {}}\n"))
+	b.put("views", file("  s: {approval: {}}\n  a: {needs: s, run: 'false'}\n  b: {needs: a, run: 'true'}\n  d: {needs: b, run: 'true'}\n  e: {needs: [d, a], approval: {}}\n"))
+	const path = "/api/v1/workflows/default/views/layout"
+	nodes := func(l api.Layout) (all []string) {
+		for _, n := range l.Nodes {
+			all = append(all, fmt.Sprintf("%s %s %v%s", n.Kind, n.Name, n.Tasks, n.Change))
+		}
+		return all
+	}
+	folded := want[api.Layout](t, b.get(path+"?version=1&fold=true"), 200)
+	if got := nodes(folded); !slices.Equal(got, []string{"approval s [0]", "chain a → … → c [1 2 3]", "approval e [4]"}) || len(folded.Edges) != 2 {
+		t.Errorf("folded: %q, edges %v", got, folded.Edges)
+	}
+	if got := nodes(want[api.Layout](t, b.get(path+"?version=1&fold=true&open=chain:a"), 200)); len(got) != 5 {
+		t.Errorf("an open chain: %q", got)
+	}
+	both := want[api.Layout](t, b.get(path+"?against=1"), 200)
+	if got := nodes(both); !slices.Equal(got, []string{"approval s [0]same", "work a [1]changed", "work b [2]same", "work d [3]added", "approval e [4]changed", "work c []removed"}) {
+		t.Errorf("compared: %q", got)
+	}
+	var edges []string
+	for i, e := range both.Edges {
+		edges = append(edges, fmt.Sprint(e, both.EdgeChanges[i]))
+	}
+	if !slices.Equal(edges, []string{"[0 1]same", "[1 2]same", "[2 3]added", "[3 4]added", "[1 4]added", "[5 4]removed", "[2 5]removed"}) {
+		t.Errorf("edges: %q", edges)
+	}
+	packed := b.get(path+"?against=1", "Accept", layoutType)
+	if packed.status != 200 || !strings.HasPrefix(packed.body, "SKL1") {
+		t.Fatalf("packed: %d", packed.status)
+	}
+	// At its end: which tasks each node stands for, then the changes of 6 nodes and 7 edges.
+	changes := "C\x00\x03\x00\x01\x03\x02\x00\x00\x01\x01\x01\x02\x02"
+	if !strings.HasSuffix(packed.body, changes) || !strings.Contains(packed.body, "M\x01\x00\x01\x02\x01\x02\x01\x02\x01\x02\x00"+changes) {
+		t.Errorf("packed: %q", packed.body)
+	}
+	if a := b.get(path+"?against=1", "Accept", layoutType, "If-None-Match", packed.header.Get("ETag")); a.status != 304 {
+		t.Errorf("the same drawing again: %d", a.status)
+	}
+	wantProblem(t, b.get(path+"?against=1&fold=true"), 422, api.ProblemInvalid)
+	wantProblem(t, b.get(path+"?against=9"), 404, api.ProblemNotFound)
+
+	run := want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"views","version":1}`), 202)
+	ofRun := want[api.Layout](t, b.get("/api/v1/runs/"+run.ID+"/layout?against=2"), 200)
+	if got := nodes(ofRun); !slices.Contains(got, "work c [3]added") || !slices.Contains(got, "work d []removed") {
+		t.Errorf("a run against the newest version: %q", got)
+	}
 }

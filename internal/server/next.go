@@ -122,6 +122,7 @@ func (s *Server) nextOfSchedule(ctx context.Context, in *scheduleNextIn) (*jsonO
 type allNextIn struct {
 	TriggerFilter
 	NextFilter
+	Include []string `query:"include" maxItems:"1" enum:"deadlines" doc:"deadlines: with the first deadline of each instant."`
 }
 
 // nextOfAll includes only active triggers, because the others do not fire.
@@ -149,7 +150,11 @@ func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.Nex
 			all = append(all, u)
 		}
 	}
-	return nextFires(all, in.N), nil
+	out := nextFires(all, in.N)
+	if len(in.Include) > 0 {
+		err = withDeadlines(ctx, s, all, out.Body.Items)
+	}
+	return out, err
 }
 
 // soonestOfAll uses the index of next instants, so its cost does not depend on the number of triggers.

@@ -195,6 +195,7 @@ func (s *Server) nodes(ctx context.Context) ([]api.Node, error) {
 // nodeWithWorkers returns the only node and its workers.
 func nodeWithWorkers(ctx context.Context, s *Server) ([]api.Node, error) {
 	n, err := s.alone(ctx)
+	n.OrdersRefused = textOrNull(aloneRefuses(n.Name, false))
 	if err != nil || s.cfg.Workers == nil {
 		return []api.Node{n}, err
 	}
@@ -205,7 +206,9 @@ func nodeWithWorkers(ctx context.Context, s *Server) ([]api.Node, error) {
 	nodes := []api.Node{n}
 	for i := range r.members {
 		if m := &r.members[i]; m.Worker {
-			nodes = append(nodes, s.memberOf(&r, m))
+			w := s.memberOf(&r, m)
+			w.OrdersRefused = textOrNull(aloneRefuses(w.Name, true))
+			nodes = append(nodes, w)
 		}
 	}
 	slices.SortFunc(nodes, func(a, b api.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -260,15 +263,20 @@ func (s *Server) clustered(what string) error {
 	return nil
 }
 
+// aloneRefuses says why a node that is alone takes no order for itself or for one of its workers.
+func aloneRefuses(name string, worker bool) string {
+	if worker {
+		return "this node is alone, and keeps no orders to its workers; to end worker " + name + ", stop its process, and its running attempts finish"
+	}
+	return "this node is alone: no other node can take its shards; to end the node, stop its process, and its running attempts finish"
+}
+
 // ordersNode sets or withdraws an order for a node. The node that gets the request stores it, and the nodes
 // follow the rows.
 func (s *Server) ordersNode(what string, stand bool) func(context.Context, *nodeIn) (*jsonOut[api.Node], error) {
 	return func(ctx context.Context, in *nodeIn) (*jsonOut[api.Node], error) {
-		if s.cfg.Cluster == nil && worksHere(s, in.Name) {
-			return nil, fail(http.StatusConflict, api.ProblemConflict, "this node is alone, and keeps no orders to its workers; to end worker %s, stop its process, and its running attempts finish", in.Name)
-		}
-		if err := s.clustered("no other node can take its shards; to end the node, stop its process, and its running attempts finish"); err != nil {
-			return nil, err
+		if s.cfg.Cluster == nil {
+			return nil, fail(http.StatusConflict, api.ProblemConflict, "%s", aloneRefuses(in.Name, worksHere(s, in.Name)))
 		}
 		if err := s.order(ctx, in.Name, what, stand); err != nil {
 			return nil, err

@@ -299,7 +299,8 @@ func TestAlone(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("w")
 	n := want[api.List[api.Node]](t, b.get("/api/v1/nodes"), 200).Items[0]
-	if n.State != "running" || n.Shards.Owned != 1 || n.SeenAt != nil || n.Lag != 0 || n.Cordoned || n.Stopped {
+	if n.State != "running" || n.Shards.Owned != 1 || n.SeenAt != nil || n.Lag != 0 || n.Cordoned || n.Stopped ||
+		n.OrdersRefused == nil || !strings.Contains(*n.OrdersRefused, "alone") {
 		t.Errorf("%+v", n)
 	}
 	want[api.Node](t, b.get("/api/v1/nodes/node-1"), 200)

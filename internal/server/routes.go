@@ -92,6 +92,8 @@ func (s *Server) runRoutes(runs tag) {
 		route(s, commanding(runs.verb("/runs/{id}:"+v.name, v.name+"-run", v.summary)), s.runVerb(v))
 	}
 	route(s, commanding(runs.verb("/runs/{id}:recover", "recover-run", "Bring a run back after its end: what failed is done again, results are kept")), s.recoverRun)
+	route(s, runs.get("/runs/{id}/recovery", "plan-recovery", "Tell which tasks a recover would run again, without doing it"), planned(s))
+	route(s, runs.get("/runs/{id}/deadlines", "list-deadlines", "Tell until when a run must have come how far, by the alert rules of its workflow"), deadlinesOf(s))
 	again := starting(runs.verb("/runs/{id}:rerun", "rerun-run", "Start a run again: a new run of the same version with the same parameters, unless told otherwise"))
 	route(s, again, s.rerunRun)
 	s.bulkRoutes(runs)

@@ -51,18 +51,19 @@ func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Val
 	return &jsonOut[api.Validation]{Body: out}, nil
 }
 
-// draftLayout draws a workflow that is not applied. The drawing is cached like the drawings of versions,
+// draftLayout draws a workflow that is not applied. The packed drawing is kept like the drawings of versions,
 // because the apply of the draft makes it one.
 func (s *Server) draftLayout(ctx context.Context, def *workflow.Workflow) (*api.Layout, error) {
 	g, err := def.Graph(s.cfg.TasksMax)
 	if err != nil {
 		return nil, nil // the answer has that fault
 	}
-	made, err := s.layouts.get(ctx, g, keyOf(g))
+	made, err := s.layouts.fresh(ctx, func() *drawing { return draw(g) })
 	if err != nil {
 		return nil, err
 	}
-	return layoutBody(g, made), nil
+	s.layouts.kept.Put(keyOf(g), made.packed, len(made.packed))
+	return made.body(), nil
 }
 
 const schemaDoc = "The JSON Schema (2020-12) that editors complete and check with."

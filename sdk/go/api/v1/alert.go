@@ -28,6 +28,53 @@ type Alert struct {
 	Resolved     *AlertWord    `json:"resolved"`
 }
 
+// AlertRule is a rule of a workflow about who is notified of what.
+type AlertRule struct {
+	Name       string           `json:"name"`
+	On         []string         `json:"on" nullable:"false" doc:"The events that it watches."`
+	Channels   []string         `json:"channels" nullable:"false"`
+	Severity   string           `json:"severity"`
+	After      int64            `json:"after" doc:"It opens an alert at this event in a row."`
+	Each       bool             `json:"each" doc:"One message for each event, and no alert that stays open."`
+	Origins    []string         `json:"origins" nullable:"false" doc:"Of the runs that count; none: all but backfills."`
+	Message    *string          `json:"message"`
+	Deadline   *AlertDeadline   `json:"deadline" doc:"null: it watches no deadline."`
+	Than       *AlertThan       `json:"than" doc:"null: it watches no durations."`
+	Escalation []EscalationStep `json:"escalation" nullable:"false" doc:"Further channels, unless the alert is acknowledged or over by then."`
+}
+
+// AlertDeadline says until when a run must have come how far.
+type AlertDeadline struct {
+	Seconds  float64 `json:"seconds" doc:"From the point that from names; 0: by counts."`
+	From     *string `json:"from" doc:"trigger, queued or started; null: trigger."`
+	By       *string `json:"by" doc:"A time of day: HH:MM."`
+	Timezone *string `json:"timezone" doc:"Of by; null: UTC."`
+	For      string  `json:"for" enum:"success,end,start" doc:"What must have come by then."`
+}
+
+// AlertThan says how slow is slow.
+type AlertThan struct {
+	Seconds    float64 `json:"seconds" doc:"Since the start of the run; 0: times counts."`
+	Times      float64 `json:"times" doc:"Multiple of the percentile."`
+	Percentile int     `json:"percentile" doc:"Of the durations of the last 50 runs that succeeded."`
+}
+
+// EscalationStep has channels that are notified later.
+type EscalationStep struct {
+	Seconds  float64  `json:"seconds" doc:"After the first message."`
+	Channels []string `json:"channels" nullable:"false"`
+}
+
+// Deadline says how a run stands to a rule that watches the time of runs.
+type Deadline struct {
+	Rule     string   `json:"rule"`
+	Event    string   `json:"event" enum:"late,slow" doc:"What the run is when the deadline passes."`
+	Goal     string   `json:"goal" enum:"success,end,start" doc:"What must have come by then. success: also another run of the workflow settles it."`
+	State    string   `json:"state" enum:"ahead,due,met,passed,unknown" doc:"ahead: it counts from the start, which is still to come. unknown: fewer than 5 runs have succeeded, so no run is slow."`
+	DueAt    *Time    `json:"due_at" format:"date-time"`
+	Channels []string `json:"channels" nullable:"false" doc:"Those that are notified."`
+}
+
 // AlertWord says who or what changed an alert.
 type AlertWord struct {
 	User   *string `json:"user" doc:"null: no person did."`

@@ -7,6 +7,7 @@ type Layout struct {
 	RowHeight   int          `json:"row_height" doc:"Pixels from one task to the next of its column, at least."`
 	Nodes       []LayoutNode `json:"nodes" nullable:"false"`
 	Edges       [][2]int32   `json:"edges" nullable:"false" doc:"Pairs of numbers: the second task needs the first."`
+	EdgeChanges []string     `json:"edge_changes,omitempty" doc:"If against asks for it: same, added or removed, for each edge."`
 }
 
 // LayoutNode is the place of a task in the drawing. Instances of a foreach task are not drawn: the task
@@ -14,9 +15,12 @@ type Layout struct {
 type LayoutNode struct {
 	ID   int32   `json:"id"`
 	Name string  `json:"name"`
-	Kind string  `json:"kind" doc:"work, wait, approval, switch, call, dependent or foreach."`
+	Kind string  `json:"kind" doc:"work, wait, approval, switch, call, dependent or foreach; of groups chain, alike or named."`
 	X    int     `json:"x" doc:"Left edge, in pixels."`
 	Y    float64 `json:"y" doc:"Upper edge, in pixels."`
+
+	Tasks  []int32 `json:"tasks,omitempty" doc:"If fold or against asks for it: the numbers of the tasks that it stands for, in the drawing without them."`
+	Change string  `json:"change,omitempty" doc:"If against asks for it: same, added, removed or changed."`
 }
 
 // TaskStates is the state of every task of a run at one moment, as spans of tasks with the same state, in the

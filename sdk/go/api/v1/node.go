@@ -19,6 +19,8 @@ type Node struct {
 	StartedAt Time              `json:"started_at" format:"date-time"`
 	SeenAt    *Time             `json:"seen_at" format:"date-time" doc:"Its last sign of life, on the clock of the database; null: it is alone."`
 	Lag       float64           `json:"lag_seconds" doc:"Since seen_at, on the clock of the database."`
+
+	OrdersRefused *string `json:"orders_refused" doc:"Why the server refuses to cordon, drain and uncordon it; null: it does not."`
 }
 
 // WorkerGroup is a group of workers that tasks choose by its name.

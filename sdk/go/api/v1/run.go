@@ -128,6 +128,25 @@ type RecoverRequest struct {
 	Reason     string `json:"reason,omitempty" maxLength:"1000"`
 }
 
+// RecoveryPlan says what a recover would do now, without doing it.
+type RecoveryPlan struct {
+	Run        string        `json:"run"`
+	Refused    *string       `json:"refused" doc:"Why the run cannot be recovered so; null: it can."`
+	Generation int32         `json:"generation" doc:"The one that the recover would begin."`
+	Again      int           `json:"again" doc:"How many tasks would be decided again. Conditions and switches may skip some of them."`
+	Kept       int           `json:"kept" doc:"How many tasks keep their end and their results."`
+	Tasks      []PlannedTask `json:"tasks" nullable:"false" doc:"The first 200 of them, those that failed or were stopped before the others."`
+	Queue      *string       `json:"queue" doc:"The queue in which the run would ask for a slot."`
+	Locks      []string      `json:"locks" nullable:"false" doc:"The locks that the run would ask for."`
+	Queues     []string      `json:"queues" nullable:"false" doc:"Up to 20 queues in which its tasks would ask for slots."`
+}
+
+// PlannedTask is a task that a recover would run again.
+type PlannedTask struct {
+	Name  string `json:"name"`
+	State string `json:"state" doc:"Its state now."`
+}
+
 // RerunRequest is the body of rerun; it may be left out.
 type RerunRequest struct {
 	Newest   bool   `json:"newest,omitempty" doc:"The workflow's current version instead of the run's."`

@@ -62,6 +62,7 @@ type Instant struct {
 	Trigger   string `json:"trigger"`
 	Time      Time   `json:"time" format:"date-time"`
 	Local     string `json:"local" doc:"The same on the clocks of its time zone, RFC 3339 with offset."`
+	DueAt     *Time  `json:"due_at,omitempty" format:"date-time" doc:"If include=deadlines asks for it: its first deadline by the alert rules of the workflow."`
 }
 
 // NextFires lists the coming fires, in the order of time.

@@ -17,7 +17,8 @@ type Workflow struct {
 	Params      []Param `json:"params" nullable:"true" doc:"null in lists."`
 	Source      *string `json:"source" doc:"The file of the current version; null in lists."`
 
-	Retention *Retention `json:"retention,omitempty" doc:"Which of its finished runs are kept; absent in lists."`
+	Alerts    []AlertRule `json:"alerts" nullable:"true" doc:"The rules of its current version about who is notified of what; null in lists."`
+	Retention *Retention  `json:"retention,omitempty" doc:"Which of its finished runs are kept; absent in lists."`
 }
 
 // Retention says which finished runs are kept: of those that ended within the age, the newest.

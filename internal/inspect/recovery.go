@@ -1,0 +1,62 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+)
+
+// Recovery says what a recover of a run would do now.
+type Recovery struct {
+	Row     dag.RunRow
+	Graph   *dag.Graph      // nil if the recover is not allowed
+	States  []dag.TaskState // by task
+	Again   []bool          // by task: it would be repeated
+	Refused string          // the reason why the recover is not allowed; "": it is
+}
+
+// PlanRecovery plans a recover of a run by the rule of the recover itself, on the rows as they are now. It
+// returns errkind.ErrNotFound if there is no such run, or no such task. task is "" for ScopeFailed.
+func PlanRecovery(ctx context.Context, rd *Reader, id dag.RunID, scope dag.Scope, task string) (Recovery, error) {
+	row, err := rd.store.Run(ctx, id)
+	if err != nil {
+		return Recovery{}, errkind.FromStore("run "+id.String(), err)
+	}
+	p := Recovery{Row: row}
+	ev := dag.Event{Kind: dag.EvRecover, Scope: scope}
+	switch {
+	case row.Cause == dag.CauseCorrupt:
+		p.Refused = "the run is quarantined: " + row.Message
+		return p, nil
+	case !row.State.Terminal() || row.SplitAt == 0:
+		p.Refused = (&dag.Run{State: row.State}).Refusal(&ev)
+		return p, nil
+	}
+	g, attempts, views, err := rd.derive(ctx, &row)
+	if err != nil {
+		return p, err
+	}
+	t := dag.LeaderTask
+	if task != "" {
+		found, ok := g.Find(task)
+		if !ok {
+			return p, fmt.Errorf("task %s of run %s: %w", task, id, errkind.ErrNotFound)
+		}
+		t = found
+	}
+	now, err := rd.Clock(ctx)
+	if err != nil {
+		return p, err
+	}
+	r, err := dag.Load(&row, g, attempts, dag.Now{Wall: now}, &dag.Effects{})
+	if err != nil {
+		return p, fmt.Errorf("%w: %w", errkind.ErrDamaged, err)
+	}
+	p.Row = row
+	if p.Again, p.Refused = r.PlanRecover(scope, t); p.Refused == "" {
+		p.Graph, p.States = g, glanceOf(&row, g, views).States
+	}
+	return p, nil
+}
