@@ -13,7 +13,7 @@ import { Shell } from './shell'
 
 const root = createRootRoute({
   component: Shell,
-  validateSearch: only('ns'),
+  validateSearch: only('ns', 'ask'),
   search: { middlewares: [retainSearchParams(['ns'])] },
   notFoundComponent: () => (
     <div className="empty">
@@ -38,7 +38,21 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/w/$ns/$name',
-    validateSearch: only('tab', 'version', 'compare', 'state', 'task', 'q', 'sort', 'run', 'cursor', 'show'),
+    validateSearch: only(
+      'tab',
+      'version',
+      'compare',
+      'state',
+      'task',
+      'q',
+      'sort',
+      'run',
+      'cursor',
+      'show',
+      'group',
+      'open',
+      'against',
+    ),
     component: lazyRouteComponent(() => import('../pages/workflow'), 'Workflow'),
   }),
   createRoute({
@@ -74,6 +88,9 @@ const routes = [
       'to',
       'fold',
       'at',
+      'group',
+      'open',
+      'against',
     ),
     component: lazyRouteComponent(() => import('../pages/run'), 'RunPage'),
   }),
@@ -129,6 +146,12 @@ const routes = [
     path: '/alerts',
     validateSearch: only('state', 'workflow', 'cursor'),
     component: lazyRouteComponent(() => import('../pages/alerts'), 'Alerts'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/silences',
+    validateSearch: only('state'),
+    component: lazyRouteComponent(() => import('../pages/silences'), 'Silences'),
   }),
   createRoute({
     getParentRoute: parent,
@@ -218,7 +241,6 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/q/$name',
-    validateSearch: only('ask'),
     component: lazyRouteComponent(() => import('../pages/queues'), 'QueuePage'),
   }),
   createRoute({

@@ -8,6 +8,7 @@ import { clock } from '../kit/format'
 import { Icon } from '../kit/icons'
 import { Button } from '../kit/parts'
 import { useLive } from '../live/live'
+import { useAsked } from './ask'
 import { keyTable, useKeys } from './keys'
 import { useLeave } from './leave'
 import { useNamespace, within } from './namespace'
@@ -28,14 +29,14 @@ const places = [
 export function Shell() {
   const navigate = useNavigate()
   const [palette, setPalette] = useState(false)
-  const [help, setHelp] = useState(false)
+  const asked = useAsked()
   const user = useMe()?.name
   useEffect(() => {
     if (user !== undefined) dropOthers(user)
   }, [user])
   useKeys({
     'Ctrl-k': () => setPalette(true),
-    '?': () => setHelp(true),
+    '?': () => asked.open('keys'),
     '/': () => document.querySelector<HTMLInputElement>('[data-filter]')?.focus(),
     Escape: () => void navigate({ to: '..' }),
     y: () => void navigator.clipboard?.writeText(location.href),
@@ -63,14 +64,14 @@ export function Shell() {
         <Fresh />
         <AlertsBadge />
         <ApprovalsBadge />
-        <Settings onHelp={() => setHelp(true)} />
+        <Settings onHelp={() => asked.open('keys')} />
       </header>
       <Staleness />
       <main id="main" tabIndex={-1}>
         <Outlet />
       </main>
       {palette ? <Palette onClose={() => setPalette(false)} /> : null}
-      <Dialog title="Keyboard" isOpen={help} onClose={() => setHelp(false)}>
+      <Dialog title="Keyboard" isOpen={asked.name === 'keys'} onClose={asked.close}>
         <dl className="facts">
           {keyTable.map(([keys, what]) => (
             <div key={keys} className="contents">

@@ -31,7 +31,23 @@ export type Drawing = {
   sorted: Uint32Array
   /** By task, its index in sorted. */
   rank: Uint32Array
+  /** If it is folded or compared: by node, the tasks of the plain drawing that it stands for. */
+  members?: Uint32Array[] | undefined
+  /** If it is compared with another version: how each node and each edge (in the order of needs) differs. */
+  changes?: Uint8Array | undefined
+  edgeChanges?: Uint8Array | undefined
 }
+
+/** The changes of a drawing that is compared, by their numbers. */
+export const changeNames = ['same', 'added', 'removed', 'changed'] as const
+export type Change = (typeof changeNames)[number]
+
+export const changeOf = (d: Drawing, t: number): Change => changeNames[d.changes?.[t] ?? 0] ?? 'same'
+
+/** The kinds of nodes that stand for several tasks. */
+const groups = new Set(['chain', 'alike', 'named'])
+
+export const isGroup = (d: Drawing, t: number): boolean => groups.has(d.kinds[d.kind[t]!] ?? '')
 
 export type States = {
   names: string[]
@@ -116,7 +132,35 @@ export function readDrawing(buffer: ArrayBuffer): Drawing {
     needOff[t + 1] = e
   }
   const names = readNames(r, n)
-  return drawn({ n, columns, height, kinds, x, y, kind, names, needOff, needs }, column)
+  return drawn(
+    { n, columns, height, kinds, x, y, kind, names, needOff, needs, ...readSections(r, n, edges) },
+    column,
+  )
+}
+
+/** Reads what follows in drawings that are folded or compared. */
+function readSections(
+  r: Reader,
+  n: number,
+  edges: number,
+): Pick<Drawing, 'members' | 'changes' | 'edgeChanges'> {
+  const out: Pick<Drawing, 'members' | 'changes' | 'edgeChanges'> = {}
+  while (r.more) {
+    const tag = String.fromCharCode(r.byte())
+    if (tag === 'M') {
+      let before = 0
+      out.members = Array.from({ length: n }, () =>
+        Uint32Array.from({ length: r.varint() }, () => {
+          before += r.zigzag()
+          return before
+        }),
+      )
+    } else if (tag === 'C') {
+      out.changes = Uint8Array.from({ length: n }, () => r.byte())
+      out.edgeChanges = Uint8Array.from({ length: edges }, () => r.byte())
+    } else break // a newer server says more than this page knows
+  }
+  return out
 }
 
 type Placed = Omit<Drawing, 'width' | 'nextOff' | 'next' | 'columnOff' | 'sorted' | 'rank'>
@@ -226,4 +270,42 @@ export function instanceCounts(states: States, task: number): Map<string, number
     }
   }
   return counts
+}
+
+/** Stands for a node that has no state: its task is not part of the run. */
+export const noState = 255
+
+/**
+ * The states of the nodes of a drawing that is folded or compared. A group has the state that needs a person most, and its
+ * tasks, with their instances, are counted like those of a foreach task.
+ */
+export function statesOf(d: Drawing, plain: States, order: string[]): States {
+  if (!d.members) return plain
+  const rank = plain.names.map((name) => (order.includes(name) ? order.indexOf(name) : order.length))
+  const of: number[] = new Array(d.n).fill(noState)
+  const instances: States['instances'] = new Map()
+  const inside = (t: number) =>
+    (plain.instances.get(t) ?? []).flatMap(([from, until]) => [...plain.of.subarray(from, until)])
+  d.members.forEach((members, node) => {
+    const [first] = members
+    if (first === undefined) return
+    const all = [...members].flatMap((t) => {
+      const many = inside(t)
+      return many.length > 0 ? many : [plain.of[t]!]
+    })
+    of[node] = members.length === 1 ? plain.of[first]! : all.reduce((a, b) => (rank[b]! < rank[a]! ? b : a))
+    if (members.length === 1 && inside(first).length === 0) return
+    instances.set(node, [[of.length, of.length + all.length]])
+    of.push(...all)
+  })
+  return { names: plain.names, of: Uint8Array.from(of), instances }
+}
+
+/** By task of the plain drawing, the node that stands for it. */
+export function nodesOf(d: Drawing, n: number): Int32Array {
+  const at = new Int32Array(n).fill(-1)
+  d.members?.forEach((members, node) => {
+    for (const t of members) at[t] = node
+  })
+  return at
 }

@@ -1,9 +1,9 @@
 // What people type to find tasks in a graph.
-import type { Drawing, States } from './drawing'
+import { changeOf, type Drawing, type States } from './drawing'
 
 /**
  * Finds tasks: a part of the name, state:failed, kind:call, load> for all that depend on load, >load for all that it
- * needs. Terms are separated by spaces and must all hold. It returns undefined if nothing is asked for.
+ * needs, change:added if versions are compared. Terms are separated by spaces and must all hold. It returns undefined if nothing is asked for.
  */
 export function find(d: Drawing, states: States | undefined, text: string): Uint8Array | undefined {
   const terms = text.trim().toLowerCase().split(/\s+/).filter(Boolean)
@@ -19,6 +19,7 @@ export function find(d: Drawing, states: States | undefined, text: string): Uint
 function tester(d: Drawing, states: States | undefined, term: string): (t: number) => boolean {
   const [key, value = ''] = term.split(':', 2)
   if (key === 'state') return (t) => (states?.names[states.of[t]!] ?? 'pending').startsWith(value)
+  if (key === 'change') return (t) => changeOf(d, t).startsWith(value)
   if (key === 'kind') return (t) => (d.kinds[d.kind[t]!] ?? '').startsWith(value)
   if (term.endsWith('>')) return reach(d, term.slice(0, -1), d.nextOff, d.next)
   if (term.startsWith('>')) return reach(d, term.slice(1), d.needOff, d.needs)
@@ -40,6 +41,11 @@ function reach(d: Drawing, name: string, off: Uint32Array, list: Uint32Array): (
     }
   }
   return (t) => seen[t] === 1
+}
+
+/** The nodes of a folded drawing that stand for a task that was found. */
+export function foldedHits(d: Drawing, hits: Uint8Array | undefined): Uint8Array | undefined {
+  return hits && Uint8Array.from(d.members ?? [], (members) => (members.some((t) => hits[t]) ? 1 : 0))
 }
 
 /** The next task that was found, in the order of the drawing. */

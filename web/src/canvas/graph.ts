@@ -3,7 +3,17 @@
 import { iconPath, isFilled } from '../kit/icons'
 import { lookOf, type Tone, taskOrder } from '../kit/states'
 import type { Camera, Size } from './camera'
-import { boxHeight, boxWidth, columnWidth, type Drawing, instanceCounts, type States } from './drawing'
+import {
+  boxHeight,
+  boxWidth,
+  type Change,
+  changeOf,
+  columnWidth,
+  type Drawing,
+  instanceCounts,
+  isGroup,
+  type States,
+} from './drawing'
 import { type Ink, pixel } from './ink'
 
 /** What the painter uses of a canvas, so that tests can record it. */
@@ -51,6 +61,18 @@ export const linesMax = 4000
 
 export const levelOf = (scale: number): Level =>
   boxHeight * scale < 3 ? 'overview' : boxHeight * scale < 14 ? 'blocks' : 'boxes'
+
+/** How a change between two versions is drawn: a tone, and a sign for those who do not see colours. */
+export const changeLooks: Record<Exclude<Change, 'same'>, { tone: Tone; sign: string }> = {
+  added: { tone: 'good', sign: '+' },
+  removed: { tone: 'bad', sign: '−' },
+  changed: { tone: 'warn', sign: '~' },
+}
+
+const changeLook = (d: Drawing, t: number) => {
+  const change = d.changes ? changeOf(d, t) : 'same'
+  return change === 'same' ? undefined : changeLooks[change]
+}
 
 /** The tasks in view, column by column. */
 export function visible(d: Drawing, camera: Camera, view: Size): Uint32Array {
@@ -142,7 +164,13 @@ export class GraphPainter {
       const x = Math.round(d.x[t]! * scale + camera.x * ratio)
       const y = Math.round(d.y[t]! * scale + camera.y * ratio)
       if (x >= w || y >= h || x + wide <= 0 || y + high <= 0) continue
-      const colour = hits && !hits[t] ? faint : colours[states?.of[t] ?? 0]!
+      const change = changeLook(d, t)
+      const colour =
+        hits && !hits[t]
+          ? faint
+          : change
+            ? pixel(ink.tones[change.tone].tone)
+            : (colours[states?.of[t] ?? 0] ?? faint)
       for (let row = Math.max(0, y); row < Math.min(h, y + high); row++)
         pixels.fill(colour, row * w + Math.max(0, x), row * w + Math.min(w, x + wide))
     }
@@ -177,6 +205,7 @@ function edges(pen: Pen, scene: Scene, seen: Uint32Array, camera: Camera, ink: I
   }
   pen.stroke()
   pen.globalAlpha = 1
+  if (d.edgeChanges) changedEdges(pen, d, seen, camera, ink, level)
   for (const t of new Set([scene.selected, scene.hovered])) {
     if (t === undefined) continue
     pen.strokeStyle = ink.focus
@@ -190,6 +219,26 @@ function edges(pen: Pen, scene: Scene, seen: Uint32Array, camera: Camera, ink: I
       curve(pen, d, t, d.next[i]!, level)
     pen.stroke()
   }
+}
+
+/** Draws the edges that only one of two versions has. */
+function changedEdges(pen: Pen, d: Drawing, seen: Uint32Array, camera: Camera, ink: Ink, level: Level) {
+  for (const [change, tone] of [
+    [1, 'good'],
+    [2, 'bad'],
+  ] as const) {
+    pen.strokeStyle = ink.tones[tone].tone
+    pen.lineWidth = 1.8 / camera.scale
+    pen.setLineDash(change === 2 ? [6 / camera.scale, 4 / camera.scale] : [])
+    pen.beginPath()
+    let lines = 0
+    for (const t of seen) {
+      for (let i = d.needOff[t]!; i < d.needOff[t + 1]!; i++)
+        if (d.edgeChanges?.[i] === change && lines++ < linesMax) curve(pen, d, d.needs[i]!, t, level)
+    }
+    pen.stroke()
+  }
+  pen.setLineDash([])
 }
 
 function curve(pen: Pen, d: Drawing, from: number, to: number, level: Level) {
@@ -209,14 +258,20 @@ function blocks(pen: Pen, scene: Scene, seen: Uint32Array, ink: Ink) {
   const groups = new Map<string, number[]>()
   for (const t of seen) {
     const faint = scene.hits && !scene.hits[t]
-    const key = faint ? '' : (stateOf(scene.states, t) ?? 'pending')
+    const change = changeLook(scene.drawing, t)
+    const key = faint ? '' : change ? `tone ${change.tone}` : (stateOf(scene.states, t) ?? 'pending')
     const group = groups.get(key)
     if (group) group.push(t)
     else groups.set(key, [t])
   }
   for (const [state, tasks] of groups) {
-    const look = state === '' ? undefined : lookOf(state)
-    const { tone, soft } = look ? ink.tones[look.tone] : { tone: ink.line, soft: ink.line }
+    const change = state.startsWith('tone ') ? (state.slice(5) as Tone) : undefined
+    const look = state === '' || change ? undefined : lookOf(state)
+    const { tone, soft } = change
+      ? ink.tones[change]
+      : look
+        ? ink.tones[look.tone]
+        : { tone: ink.line, soft: ink.line }
     pen.beginPath()
     for (const t of tasks) pen.rect(scene.drawing.x[t]!, scene.drawing.y[t]!, boxWidth, boxHeight)
     pen.fillStyle = look && look.fill !== 'solid' ? soft : tone
@@ -248,7 +303,9 @@ function box(pen: Pen, scene: Scene, t: number, ink: Ink) {
   const [x, y] = [d.x[t]!, d.y[t]!]
   const kind = d.kinds[d.kind[t]!] ?? 'work'
   pen.globalAlpha = hits && !hits[t] ? 0.25 : 1
-  if (kind === 'foreach') {
+  const many = kind === 'foreach' || isGroup(d, t)
+  const change = changeLook(d, t)
+  if (many) {
     card(pen, x + 6, y + 6, ink.box, ink.line, 1)
     card(pen, x + 3, y + 3, ink.box, ink.line, 1)
   }
@@ -258,20 +315,31 @@ function box(pen: Pen, scene: Scene, t: number, ink: Ink) {
   // What a person looks for is coloured; what is well, or has not begun, stays calm.
   const loud = look !== undefined && ['bad', 'busy', 'warn'].includes(look.tone)
   const ground = loud ? ink.tones[look.tone].soft : ink.box
-  card(pen, x, y, ground, chosen ? ink.focus : loud ? ink.tones[look.tone].tone : ink.edge, chosen ? 2.5 : 1)
+  const border = change ? ink.tones[change.tone].tone : loud ? ink.tones[look.tone].tone : ink.edge
+  if (change?.sign === changeLooks.removed.sign) pen.setLineDash([5, 3])
+  card(pen, x, y, ground, chosen ? ink.focus : border, chosen ? 2.5 : change ? 2 : 1)
+  pen.setLineDash([])
   let left = x + 10
   if (look) {
     glyph(pen, x + 15, y + boxHeight / 2, look, ink)
     left = x + 28
   }
-  const counts = states && kind === 'foreach' ? instanceCounts(states, t) : undefined
+  const counts = states && many ? instanceCounts(states, t) : undefined
   const total = counts ? [...counts.values()].reduce((a, b) => a + b, 0) : 0
-  const label = total > 0 ? `×${total}` : kind === 'work' ? '' : kind
+  const label = change
+    ? change.sign
+    : isGroup(d, t)
+      ? `×${d.members?.[t]?.length ?? 0}`
+      : total > 0
+        ? `×${total}`
+        : kind === 'work'
+          ? ''
+          : kind
   pen.textBaseline = 'middle'
   const middle = y + boxHeight / 2 + (total > 0 ? -2 : 0.5)
   if (label) {
-    pen.font = `10.5px ${ink.font}`
-    pen.fillStyle = ink.muted
+    pen.font = change ? `700 14px ${ink.font}` : `10.5px ${ink.font}`
+    pen.fillStyle = change ? ink.tones[change.tone].tone : ink.muted
     pen.textAlign = 'right'
     pen.fillText(label, x + boxWidth - 8, middle)
   }

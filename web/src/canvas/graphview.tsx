@@ -13,8 +13,17 @@ import { count, plural } from '../kit/format'
 import { Button } from '../kit/parts'
 import { lookOf } from '../kit/states'
 import { type Camera, centre, fit, resized, type Size, sees, zoom } from './camera'
-import { boxHeight, boxWidth, type Drawing, instanceCounts, type States } from './drawing'
-import { find, neighbour, nextHit } from './find'
+import {
+  boxHeight,
+  boxWidth,
+  changeOf,
+  type Drawing,
+  instanceCounts,
+  isGroup,
+  nodesOf,
+  type States,
+} from './drawing'
+import { find, foldedHits, neighbour, nextHit } from './find'
 import { GraphPainter, levelOf, taskAt } from './graph'
 import { minimapSize, pressed, useMinimap } from './minimap'
 import { Outline } from './outline'
@@ -29,19 +38,35 @@ export type GraphViewProps = {
   onFind: (q: string) => void
   /** Leaves out the list: a pane of the selected task has its place. */
   narrow?: boolean
+  /** If the drawing is folded: the one with every task. Names are found and selected in it. */
+  plain?: { drawing: Drawing; states: States | undefined } | undefined
+  /** Opens a group of a folded drawing. */
+  onOpen?: (node: number) => void
+  /** What else is in the head. */
+  tools?: ReactNode
 }
 
 const readable = 0.45
 
 export function GraphView(props: GraphViewProps) {
-  const { drawing: d, states, q } = props
-  const hits = useMemo(() => find(d, states, q), [d, states, q])
-  const found = useMemo(() => (hits ? hits.reduce((a, b) => a + b, 0) : d.n), [hits, d])
+  const { drawing: d, states, q, plain } = props
+  const all = useMemo(
+    () => (plain ? find(plain.drawing, plain.states, q) : find(d, states, q)),
+    [d, states, q, plain],
+  )
+  const hits = useMemo(() => (plain ? foldedHits(d, all) : all), [d, plain, all])
+  const found = useMemo(() => all?.reduce((a, b) => a + b, 0) ?? 0, [all])
   const selected = useMemo(() => {
-    const t = props.selected === undefined ? -1 : d.names.indexOf(props.selected)
+    if (props.selected === undefined) return undefined
+    const of = plain?.drawing ?? d
+    const task = of.names.indexOf(props.selected)
+    const t = plain && task >= 0 ? (nodesOf(d, of.n)[task] ?? -1) : task
     return t < 0 ? undefined : t
-  }, [d, props.selected])
-  const select = (t: number | undefined) => props.onSelect(t === undefined ? undefined : d.names[t])
+  }, [d, plain, props.selected])
+  const select = (t: number | undefined) => {
+    if (t !== undefined && isGroup(d, t)) props.onOpen?.(t)
+    else props.onSelect(t === undefined ? undefined : d.names[t])
+  }
   const step = (by: 1 | -1) => {
     const t = hits ? nextHit(d, hits, selected, by) : undefined
     if (t !== undefined) select(t)
@@ -52,7 +77,10 @@ export function GraphView(props: GraphViewProps) {
     <section className="panel graph" data-tall={states ? undefined : ''}>
       <header className="panel-head">
         <h2>
-          Graph<span className="count">{plural(d.n, 'task')}</span>
+          Graph
+          <span className="count">
+            {plain ? `${count(d.n)} of ${plural(plain.drawing.n, 'task')}` : plural(d.n, 'task')}
+          </span>
         </h2>
         <div className="row">
           <input
@@ -71,6 +99,7 @@ export function GraphView(props: GraphViewProps) {
               {count(found)} found
             </span>
           ) : null}
+          {props.tools}
           {props.narrow ? null : (
             <Button
               kind="quiet"
@@ -282,6 +311,8 @@ function Tip({
   return (
     <p className="graph-tip">
       <b>{d.names[t]}</b>
+      {d.changes && changeOf(d, t) !== 'same' ? <span>{changeOf(d, t)}</span> : null}
+      {isGroup(d, t) ? <span>{plural(d.members?.[t]?.length ?? 0, 'task')}: press to open</span> : null}
       {state ? <span>{lookOf(state).label}</span> : null}
       {parts.length > 0 ? <span>{parts.join(', ')}</span> : null}
       <span>

@@ -4,7 +4,8 @@ import { useKeys } from '../app/keys'
 import { Mark } from '../kit/parts'
 import { Rows, type RowsHandle } from '../kit/rows'
 import { lookOf } from '../kit/states'
-import { type Drawing, instanceCounts, type States } from './drawing'
+import { changeOf, type Drawing, instanceCounts, isGroup, type States } from './drawing'
+import { changeLooks } from './graph'
 
 const row = 28
 
@@ -38,7 +39,12 @@ export function Outline({
         const t = list[i]
         if (t === undefined) return null
         const state = states?.names[states.of[t]!]
-        const many = states ? [...instanceCounts(states, t).values()].reduce((a, b) => a + b, 0) : 0
+        const many = isGroup(d, t)
+          ? (d.members?.[t]?.length ?? 0)
+          : states
+            ? [...instanceCounts(states, t).values()].reduce((a, b) => a + b, 0)
+            : 0
+        const change = d.changes ? changeOf(d, t) : 'same'
         return (
           <button
             key={t}
@@ -51,7 +57,13 @@ export function Outline({
             title={state ? `${d.names[t]}: ${lookOf(state).label}` : d.names[t]}
           >
             {state ? <Mark state={state} size={14} /> : null}
+            {change === 'same' ? null : (
+              <b className="change" data-tone={changeLooks[change].tone} aria-hidden="true">
+                {changeLooks[change].sign}
+              </b>
+            )}
             <span className="clip">{d.names[t]}</span>
+            {change === 'same' ? null : <span className="hidden-text">{change}</span>}
             {many > 0 ? <span className="sub">×{many}</span> : null}
             {state ? <span className="hidden-text">{lookOf(state).label}</span> : null}
           </button>

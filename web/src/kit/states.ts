@@ -25,9 +25,16 @@ export const looks: Record<string, Look> = {
   upstream_failed: look('bad', 'hatch', 'barred', 'Upstream failed'),
   stopped: look('over', 'solid', 'stop', 'Stopped'),
   skipped: look('over', 'dashed', 'diamond', 'Skipped'),
+  // How a run stands to its deadlines.
+  due: look('calm', 'outline', 'clock', 'Due'),
+  met: look('good', 'solid', 'check', 'Met'),
+  overdue: look('bad', 'solid', 'clock', 'Passed'),
+  ahead: look('calm', 'dashed', 'clock', 'Not begun'),
+  unknown: look('calm', 'dashed', 'dot', 'Not known yet'),
   // Fires of schedules, nodes, backfills and the like.
   fired: look('good', 'solid', 'check', 'Fired'),
   late: look('warn', 'solid', 'clock', 'Late'),
+  slow: look('warn', 'outline', 'clock', 'Slow'),
   missed: look('bad', 'outline', 'clock', 'Missed'),
   merged: look('calm', 'solid', 'dot', 'Merged'),
   active: look('good', 'solid', 'check', 'Active'),
@@ -47,6 +54,7 @@ export const looks: Record<string, Look> = {
   // Alerts, and what their channels are told.
   open: look('bad', 'solid', 'bell', 'Open'),
   acknowledged: look('warn', 'outline', 'bell', 'Acknowledged'),
+  silent: look('over', 'hatch', 'bell', 'Silenced'),
   resolved: look('good', 'solid', 'check', 'Resolved'),
   passed: look('over', 'dashed', 'diamond', 'Passed'),
   sent: look('good', 'solid', 'check', 'Sent'),

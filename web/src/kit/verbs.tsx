@@ -122,6 +122,8 @@ export type Question = {
   /** The word on the button. */
   answer: string
   danger?: boolean
+  /** Whether it cannot be answered now. */
+  disabled?: boolean
   reason?: 'optional' | 'required'
   act: (reason: string, key: string) => Promise<unknown>
   done?: string
@@ -142,7 +144,7 @@ function Ask({ question: q, onClose }: { question: Question; onClose: () => void
   const [key] = useState(newKey)
   const [error, setError] = useState<Error>()
   const { run, isPending } = useVerb(setError)
-  const missing = q.reason === 'required' && reason.trim() === ''
+  const missing = q.disabled || (q.reason === 'required' && reason.trim() === '')
   const act = () =>
     run(
       () => q.act(reason.trim(), key),

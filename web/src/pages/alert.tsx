@@ -1,19 +1,20 @@
 // One alert: what it is about, and what each channel was told, with the tries.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { useState } from 'react'
 import { get, path } from '../api/client'
 import { useCan } from '../api/me'
-import { quick } from '../api/queries'
+import { quick, useWorkflow } from '../api/queries'
 import type { AlertDetail, AlertWord } from '../api/types'
-import { count } from '../kit/format'
+import { useQuestion } from '../app/ask'
+import { count, duration } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, Command, Field, RunLink, State, WorkflowLink } from '../kit/parts'
-import { Confirm, type Question, VerbButton } from '../kit/verbs'
+import { Confirm, VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
-import { isOver, messageOf, workflowOf } from './alertdata'
-import { acknowledgeOf, resolveOf, Severity } from './alertparts'
+import { isOver, messageOf, stepsOf, workflowOf } from './alertdata'
+import { acknowledgeOf, resolveOf, Severity, Silent } from './alertparts'
 import { Head } from './head'
+import { NewSilence } from './silenceform'
 
 export function AlertPage() {
   const { id } = useParams({ from: '/alerts/$id' })
@@ -31,7 +32,10 @@ export function AlertPage() {
 }
 
 function One({ a }: { a: AlertDetail }) {
-  const [question, ask] = useState<Question>()
+  const { question, asked } = useQuestion({
+    ack: () => (a.state === 'open' ? acknowledgeOf(a) : undefined),
+    resolve: () => (isOver(a) ? undefined : resolveOf(a)),
+  })
   return (
     <>
       <Head
@@ -49,13 +53,16 @@ function One({ a }: { a: AlertDetail }) {
                   verb="alert.operate"
                   namespace={a.namespace}
                   kind="primary"
-                  onPress={() => ask(acknowledgeOf(a))}
+                  onPress={() => asked.open('ack')}
                 >
                   Acknowledge…
                 </VerbButton>
               ) : null}
-              <VerbButton verb="alert.operate" namespace={a.namespace} onPress={() => ask(resolveOf(a))}>
+              <VerbButton verb="alert.operate" namespace={a.namespace} onPress={() => asked.open('resolve')}>
                 Resolve…
+              </VerbButton>
+              <VerbButton verb="alert.operate" namespace={a.namespace} onPress={() => asked.open('silence')}>
+                Silence…
               </VerbButton>
             </>
           )
@@ -64,6 +71,7 @@ function One({ a }: { a: AlertDetail }) {
         <p className="row facts-line">
           <State state={a.state} />
           <Severity of={a.severity} />
+          <Silent a={a} />
           <span className="sub">
             since <Ago time={a.opened_at ?? a.created_at} />
           </span>
@@ -87,6 +95,18 @@ function One({ a }: { a: AlertDetail }) {
           <Field label="Opened">
             <Clock time={a.opened_at} />
           </Field>
+          {a.due_at ? (
+            <Field label="Deadline">
+              <Clock time={a.due_at} />
+            </Field>
+          ) : null}
+          {a.silence ? (
+            <Field label="Silence">
+              {a.silence.told ? 'until ' : 'no channel was told: until '}
+              <Clock time={a.silence.until} /> by {a.silence.user}
+              {a.silence.reason ? `: ${a.silence.reason}` : ''} · <Link to="/silences">silences</Link>
+            </Field>
+          ) : null}
           {a.acknowledged ? (
             <Field label="Acknowledged">
               <Word of={a.acknowledged} />
@@ -99,12 +119,60 @@ function One({ a }: { a: AlertDetail }) {
           ) : null}
         </dl>
       </Panel>
+      <Escalation a={a} />
       <Notices a={a} />
       <Command text={`skein alert get ${a.id}`} />
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
+      <NewSilence about={{ namespace: a.namespace, workflow: a.workflow, rule: a.rule }} />
     </>
   )
 }
+
+/** The steps of the escalation: those that were taken, and those that come unless the alert is acknowledged. */
+function Escalation({ a }: { a: AlertDetail }) {
+  const rule = useWorkflow(workflowOf(a)).data?.alerts?.find((r) => r.name === a.rule)
+  const steps = stepsOf(a, rule?.escalation ?? [])
+  if (steps.length === 0) return null
+  return (
+    <Panel title="Escalation" count={`${a.escalations} of ${steps.length}`}>
+      <div className="scroll" tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              <th>State</th>
+              <th>Step</th>
+              <th>After the first message</th>
+              <th>Channels</th>
+              <th>When</th>
+            </tr>
+          </thead>
+          <tbody>
+            {steps.map((s, i) => (
+              <tr key={i}>
+                <td>
+                  <State state={s.state}>{stepWords[s.state]}</State>
+                </td>
+                <td>{i + 1}</td>
+                <td className="nowrap">{s.seconds === undefined ? '–' : duration(s.seconds * 1000)}</td>
+                <td>{s.channels.join(', ')}</td>
+                <td className="nowrap">
+                  {s.at ? <Clock time={s.at} /> : <span className="muted">–</span>}
+                  {s.at && s.state === 'planned' ? (
+                    <div className="sub">
+                      <Ago time={s.at} />
+                    </div>
+                  ) : null}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  )
+}
+
+const stepWords = { sent: 'Told', planned: 'To come', cancelled: 'Not needed' }
 
 function Word({ of: w }: { of: AlertWord }) {
   return (

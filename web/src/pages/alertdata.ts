@@ -1,5 +1,6 @@
 // Small rules about alerts.
-import type { Alert, AlertNotice } from '../api/types'
+import type { Alert, AlertDetail, AlertNotice, AlertRule, EscalationStep } from '../api/types'
+import { duration } from '../kit/format'
 import type { Tone } from '../kit/states'
 
 /** The full name of the workflow of an alert, as links take it. */
@@ -38,4 +39,65 @@ export function byWorkflow(alerts: Alert[]): Map<string, Alert[]> {
     by.set(name, [...(by.get(name) ?? []), a])
   }
   return by
+}
+
+export type Step = {
+  state: 'sent' | 'planned' | 'cancelled'
+  /** After the first message; undefined if the rule has no such step any more. */
+  seconds?: number
+  channels: string[]
+  at?: string
+}
+
+/**
+ * The steps of an alert's escalation. Those that were taken are told by its messages: the first of them is the beginning,
+ * and the end comes last. What comes after them is what the rule says now.
+ */
+export function stepsOf(
+  a: Pick<AlertDetail, 'state' | 'escalations' | 'escalates_at' | 'notices'>,
+  rule: EscalationStep[],
+): Step[] {
+  const notices = a.notices ?? []
+  const begun = notices.find((n) => n.seq === 1)?.created_at
+  const steps: Step[] = []
+  for (let i = 0; i < Math.max(a.escalations, rule.length); i++) {
+    const said = rule[i]
+    const seconds = said ? { seconds: said.seconds } : {}
+    if (i < a.escalations) {
+      const told = notices.filter((n) => n.seq === i + 2)
+      const at = told[0] ? { at: told[0].created_at } : {}
+      steps.push({ state: 'sent', ...seconds, channels: told.map((n) => n.channel), ...at })
+      continue
+    }
+    const next = i === a.escalations ? a.escalates_at : undefined
+    const at =
+      next ?? (begun && said ? new Date(Date.parse(begun) + said.seconds * 1000).toISOString() : undefined)
+    const open = a.state === 'open'
+    steps.push({
+      state: open ? 'planned' : 'cancelled',
+      ...seconds,
+      channels: said?.channels ?? [],
+      ...(open && at ? { at } : {}),
+    })
+  }
+  return steps
+}
+
+/** Says in words what a rule watches. */
+export function watchOf(r: Pick<AlertRule, 'on' | 'deadline' | 'than' | 'after' | 'each'>): string {
+  const d = r.deadline
+  if (d) {
+    const goal = { success: 'has succeeded', end: 'has ended', start: 'has started' }[d.for]
+    if (d.by) return `late unless it ${goal} by ${d.by} ${d.timezone ?? 'UTC'}`
+    const from = { queued: 'its creation', started: 'its start' }[d.from ?? ''] ?? 'its instant'
+    return `late unless it ${goal} within ${duration(d.seconds * 1000)} of ${from}`
+  }
+  const t = r.than
+  if (t)
+    return t.seconds > 0
+      ? `slow if it runs longer than ${duration(t.seconds * 1000)}`
+      : `slow if it runs longer than ${t.times} × p${t.percentile} of the last runs`
+  const events = (r.on ?? []).join(', ')
+  if (r.each) return `${events}, each time`
+  return r.after > 1 ? `${events}, ${r.after} in a row` : events
 }

@@ -1,12 +1,46 @@
 // Parts of alerts that several pages show.
 import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
 import { path, post } from '../api/client'
 import { useOpenAlerts } from '../api/queries'
 import type { Alert, AlertDetail } from '../api/types'
 import { plural } from '../kit/format'
 import { State } from '../kit/parts'
 import type { Question } from '../kit/verbs'
-import { severityTone, workflowOf } from './alertdata'
+import { isOver, severityTone, workflowOf } from './alertdata'
+import { Head } from './head'
+
+const tabs = [
+  ['/alerts', 'Alerts'],
+  ['/silences', 'Silences'],
+] as const
+
+/** The head of the lists of alerts and of silences. */
+export function AlertsTop({
+  here,
+  actions,
+  children,
+}: {
+  here: (typeof tabs)[number][0]
+  actions: ReactNode
+  children: ReactNode
+}) {
+  const title = here === '/alerts' ? 'Alerts' : 'Silences'
+  return (
+    <>
+      <Head title={title} label={title} actions={actions}>
+        <p className="sub">{children}</p>
+      </Head>
+      <nav className="tabs" aria-label="Alerts and silences">
+        {tabs.map(([to, label]) => (
+          <Link key={to} to={to} aria-current={to === here ? 'page' : undefined}>
+            {label}
+          </Link>
+        ))}
+      </nav>
+    </>
+  )
+}
 
 export const act = (id: string, verb: 'ack' | 'resolve', reason: string) =>
   post<AlertDetail>(`${path('alerts', id)}:${verb}`, reason ? { reason } : {})
@@ -29,6 +63,18 @@ export const resolveOf = (a: Alert): Question => ({
   act: (reason) => act(a.id, 'resolve', reason),
   done: `The alert of ${workflowOf(a)} is resolved.`,
 })
+
+/** Says that an alert was kept back by a silence. */
+export function Silent({ a }: { a: Alert }) {
+  if (!a.silence || a.silence.told || isOver(a)) return null
+  return (
+    <div>
+      <Link to="/silences">
+        <State state="silent" />
+      </Link>
+    </div>
+  )
+}
 
 export function Severity({ of }: { of: string }) {
   return (

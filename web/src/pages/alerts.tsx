@@ -1,23 +1,24 @@
 // Alerts: what was noticed, who was told, and who takes care of it.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
 import { get } from '../api/client'
 import { quick } from '../api/queries'
 import type { Alert, ListAlert } from '../api/types'
+import { useQuestion } from '../app/ask'
 import { useKeys } from '../app/keys'
 import { useNamespace, within } from '../app/namespace'
 import { TextFilter } from '../kit/filter'
 import { count } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Button, RunLink, State, WorkflowLink } from '../kit/parts'
-import { Confirm, type Question, VerbButton } from '../kit/verbs'
+import { Confirm, VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
 import { isOver, partOf, workflowOf } from './alertdata'
-import { acknowledgeOf, Severity } from './alertparts'
-import { Head } from './head'
+import { AlertsTop, acknowledgeOf, Severity, Silent } from './alertparts'
 import { useRowKeys } from './rowkeys'
 import { SavedViews } from './savedviews'
+import { aboutOf } from './silencedata'
+import { NewSilence, NewSilenceButton } from './silenceform'
 
 const pageSize = 100
 const states = [undefined, 'open', 'acknowledged', 'resolved', 'all'] as const
@@ -34,35 +35,38 @@ export function Alerts() {
     refetchInterval: quick,
     placeholderData: keepPreviousData,
   })
-  const [question, ask] = useState<Question>()
   const shown = (query.data?.items ?? []).filter((a) => workflow || within(ns, a.namespace))
+  const { question, asked } = useQuestion({
+    ack: (id) => {
+      const a = shown.find((i) => i.id === id)
+      return a?.state === 'open' ? acknowledgeOf(a) : undefined
+    },
+  })
   const { at } = useRowKeys(
     shown.length,
     (i) => shown[i] && void navigate({ to: '/alerts/$id', params: { id: shown[i].id } }),
   )
   const current = shown[at]
-  useKeys(current?.state === 'open' ? { a: () => ask(acknowledgeOf(current)) } : {})
+  useKeys(current?.state === 'open' ? { a: () => asked.open('ack', current.id) } : {})
   const set = (change: { state?: string | undefined; workflow?: string | undefined; cursor?: undefined }) =>
     void navigate({ search: (old) => ({ ...old, cursor: undefined, ...change }), replace: true })
   const next = query.data?.next ?? undefined
   return (
     <>
-      <Head
-        title="Alerts"
-        label="Alerts"
+      <AlertsTop
+        here="/alerts"
         actions={
           <>
             <SavedViews />
+            <NewSilenceButton quiet />
             <Link className="button" to="/admin/channels">
               Channels
             </Link>
           </>
         }
       >
-        <p className="sub">
-          A rule under <code>alerts</code> in a workflow file opens an alert. The next success resolves it.
-        </p>
-      </Head>
+        A rule under <code>alerts</code> in a workflow file opens an alert. The next success resolves it.
+      </AlertsTop>
       <div className="filters">
         <div className="row">
           {states.map((s) => (
@@ -92,7 +96,7 @@ export function Alerts() {
           isEmpty={() => shown.length === 0}
           empty={<None state={state} narrow={Boolean(workflow || ns || cursor)} />}
         >
-          {() => <Table alerts={shown} at={at} ask={ask} />}
+          {() => <Table alerts={shown} at={at} acknowledge={(a) => asked.open('ack', a.id)} />}
         </Loaded>
         <footer className="pager">
           {cursor ? <Button onPress={() => set({})}>Newest</Button> : null}
@@ -103,7 +107,8 @@ export function Alerts() {
           ) : null}
         </footer>
       </Panel>
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
+      <NewSilence about={workflow ? aboutOf(workflow) : { namespace: ns || 'default' }} />
     </>
   )
 }
@@ -118,7 +123,15 @@ function None({ state, narrow }: { state: string | undefined; narrow: boolean })
   )
 }
 
-function Table({ alerts, at, ask }: { alerts: Alert[]; at: number; ask: (q: Question) => void }) {
+function Table({
+  alerts,
+  at,
+  acknowledge,
+}: {
+  alerts: Alert[]
+  at: number
+  acknowledge: (a: Alert) => void
+}) {
   return (
     <div className="scroll" tabIndex={0}>
       <table>
@@ -144,6 +157,7 @@ function Table({ alerts, at, ask }: { alerts: Alert[]; at: number; ask: (q: Ques
                   <State state={a.state} />
                 </Link>
                 <Whose a={a} />
+                <Silent a={a} />
               </td>
               <td>
                 <Severity of={a.severity} />
@@ -170,11 +184,7 @@ function Table({ alerts, at, ask }: { alerts: Alert[]; at: number; ask: (q: Ques
               <td className="sub">{a.channels?.join(', ')}</td>
               <td className="num">
                 {a.state === 'open' ? (
-                  <VerbButton
-                    verb="alert.operate"
-                    namespace={a.namespace}
-                    onPress={() => ask(acknowledgeOf(a))}
-                  >
+                  <VerbButton verb="alert.operate" namespace={a.namespace} onPress={() => acknowledge(a)}>
                     Acknowledge
                   </VerbButton>
                 ) : null}

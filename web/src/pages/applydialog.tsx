@@ -100,7 +100,8 @@ function Plan({ ns, name, base, text, workflow, ...on }: ApplyProps & { workflow
           `Version ${done.version} of ${workflow} is applied.${done.warnings?.length ? ` ${done.warnings.join(' ')}` : ''}`,
           before > 0 ? { undo: restore } : {},
         )
-        if (before === 0) void navigate({ to: '/w/$ns/$name', params: { ns, name } })
+        if (before === 0) void navigate({ to: '/w/$ns/$name', params: { ns, name }, replace: true })
+        else on.onClose()
       },
     )
   }

@@ -1,10 +1,10 @@
 // Backfills: runs for instants of the past, a bounded number at a time.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link, useParams, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
 import { get, newKey, path, post } from '../api/client'
 import { quick } from '../api/queries'
 import type { Backfill, ListBackfill, ListBackfillRun } from '../api/types'
+import { useQuestion } from '../app/ask'
 import { useNamespace, within } from '../app/namespace'
 import { toast } from '../kit/dialog'
 import { clock, count, plural } from '../kit/format'
@@ -133,10 +133,18 @@ export function BackfillPage() {
 }
 
 function One({ b }: { b: Backfill }) {
-  const [question, ask] = useState<Question>()
   const { run: act } = useToastVerb()
   const verb = (name: string, key = newKey()) => post(`${path('backfills', b.id)}:${name}`, undefined, key)
   const open = b.state === 'running' || b.state === 'paused'
+  const cancel: Question = {
+    title: `Cancel backfill ${b.id}`,
+    text: `${count(b.total - b.started)} instants will not be started. Runs that wait are stopped; ${count(b.active)} that have begun go on.`,
+    answer: 'Cancel the backfill',
+    danger: true,
+    act: (_, key) => verb('cancel', key),
+    done: 'The backfill is cancelled.',
+  }
+  const { question, asked } = useQuestion({ cancel: () => (open ? cancel : undefined) })
   const [does, undoes] = b.state === 'paused' ? ['resume', 'pause'] : ['pause', 'resume']
   return (
     <>
@@ -170,16 +178,7 @@ function One({ b }: { b: Backfill }) {
                 verb="backfill.write"
                 namespace={b.namespace}
                 icon="stop"
-                onPress={() =>
-                  ask({
-                    title: `Cancel backfill ${b.id}`,
-                    text: `${count(b.total - b.started)} instants will not be started. Runs that wait are stopped; ${count(b.active)} that have begun go on.`,
-                    answer: 'Cancel the backfill',
-                    danger: true,
-                    act: (_, key) => verb('cancel', key),
-                    done: 'The backfill is cancelled.',
-                  })
-                }
+                onPress={() => asked.open('cancel')}
               >
                 Cancel
               </VerbButton>
@@ -218,7 +217,7 @@ function One({ b }: { b: Backfill }) {
         </div>
       </Panel>
       <Runs id={b.id} />
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </>
   )
 }

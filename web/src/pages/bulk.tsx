@@ -3,6 +3,7 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Failure, newKey, post } from '../api/client'
 import type { BulkResult } from '../api/types'
+import type { Asked } from '../app/ask'
 import { Dialog, toast } from '../kit/dialog'
 import { plural } from '../kit/format'
 import { Skeleton } from '../kit/panel'
@@ -35,14 +36,26 @@ export type Choice = {
 
 const firstShown = 20
 
+/**
+ * The dialog that the address asks for. The runs that are selected are not in the address: after a reload there are none,
+ * and no dialog about them.
+ */
+export function bulkOf(asked: Asked, selected: boolean): { verb: BulkVerb; all: boolean } | undefined {
+  const all = asked.name === 'bulk-all'
+  const verb = bulkVerbs.find((v) => v.name === asked.of)
+  return verb && (all || (asked.name === 'bulk' && selected)) ? { verb, all } : undefined
+}
+
 export function Bulk({
   open,
   choice,
+  onTurn,
   onClose,
   onDone,
 }: {
   open: { verb: BulkVerb; all: boolean } | undefined
   choice: Choice
+  onTurn: (verb: string) => void
   onClose: () => void
   onDone: () => void
 }) {
@@ -56,26 +69,34 @@ export function Bulk({
       wide
     >
       {open ? (
-        <Plan verb={open.verb} all={open.all} choice={choice} onClose={onClose} onDone={onDone} />
+        <Plan
+          verb={open.verb}
+          all={open.all}
+          choice={choice}
+          onTurn={onTurn}
+          onClose={onClose}
+          onDone={onDone}
+        />
       ) : null}
     </Dialog>
   )
 }
 
 function Plan({
-  verb: first,
+  verb,
   all,
   choice,
+  onTurn,
   onClose,
   onDone,
 }: {
   verb: BulkVerb
   all: boolean
   choice: Choice
+  onTurn: (verb: string) => void
   onClose: () => void
   onDone: () => void
 }) {
-  const [verb, setVerb] = useState(first)
   const [key] = useState(newKey)
   const body = { ...choice, state: all ? (choice.state ?? verb.of) : undefined }
   const plan = useQuery({
@@ -118,7 +139,7 @@ function Plan({
               type="button"
               className="chip"
               aria-pressed={v === verb}
-              onClick={() => setVerb(v)}
+              onClick={() => onTurn(v.name)}
             >
               {v.label}
             </button>

@@ -1,10 +1,14 @@
 // The fires of the cells that are selected in the calendar, and the backfill of a range.
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useNext } from '../api/queries'
-import type { Fire, Schedule } from '../api/types'
+import { get } from '../api/client'
+import { hasSomewhere, useMe } from '../api/me'
+import { slow, useNext } from '../api/queries'
+import type { Fire, ListAlert, Schedule } from '../api/types'
 import { dayOf, plural, timeOf } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Button, Clock, RunLink, State, WorkflowLink } from '../kit/parts'
+import { workflowOf } from './alertdata'
 import { endOf, readKey, type View } from './calendardata'
 
 const shownMax = 200
@@ -72,12 +76,58 @@ export function CalendarDetail({
             </Link>
           </p>
         ) : null}
+        <Overdue start={start} end={end} filter={filter} />
         <Fires inside={inside} failed={failed} />
         {end.getTime() > now ? (
           <Ahead start={new Date(Math.max(start.getTime(), now))} end={end} filter={filter} />
         ) : null}
       </Panel>
     </div>
+  )
+}
+
+/** What was late or slow in a range: the alerts of rules that watch the time of runs. */
+function Overdue({
+  start,
+  end,
+  filter,
+}: {
+  start: Date
+  end: Date
+  filter: { workflow?: string; ns: string }
+}) {
+  const me = useMe()
+  const query = useQuery({
+    queryKey: ['alerts in a range', filter],
+    queryFn: ({ signal }) =>
+      get<ListAlert>(
+        '/alerts',
+        { all: true, limit: 1000, workflow: filter.workflow, namespace: filter.ns || undefined },
+        signal,
+      ),
+    enabled: me !== undefined && hasSomewhere(me, 'alert.read'),
+    staleTime: slow,
+  })
+  const shown = (query.data?.items ?? []).filter((a) => {
+    const at = Date.parse(a.due_at ?? '')
+    return (a.event === 'late' || a.event === 'slow') && at >= start.getTime() && at < end.getTime()
+  })
+  if (shown.length === 0) return null
+  return (
+    <ul className="calendar-fires" aria-label="Late and slow">
+      {shown.map((a) => (
+        <li key={a.id}>
+          <p className="row">
+            <State state={a.event} />
+            <Clock time={a.due_at} />
+            <Link to="/alerts/$id" params={{ id: a.id }}>
+              alert of {workflowOf(a)}
+            </Link>
+            <span className="sub">{a.rule}</span>
+          </p>
+        </li>
+      ))}
+    </ul>
   )
 }
 
@@ -121,6 +171,7 @@ function Ahead({
     n: shownMax,
     workflow: filter.workflow,
     namespace: filter.workflow ? undefined : filter.ns,
+    include: 'deadlines',
   })
   const shown = (query.data?.items ?? []).filter(
     (i) => Date.parse(i.time) < end.getTime() && Date.parse(i.time) >= start.getTime(),
@@ -134,6 +185,11 @@ function Ahead({
               <State state="planned">To come</State>
               <Clock time={i.time} />
               <WorkflowLink name={i.workflow} tab="triggers" /> <span className="sub">{i.trigger}</span>
+              {i.due_at ? (
+                <span className="sub">
+                  due by <Clock time={i.due_at} />
+                </span>
+              ) : null}
             </li>
           ))}
           {shown.length === shownMax ? (

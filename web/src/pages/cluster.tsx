@@ -1,18 +1,31 @@
-import { useState } from 'react'
 import { useNodes } from '../api/queries'
+import { useQuestion } from '../app/ask'
 import { bytes } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, State } from '../kit/parts'
-import { Confirm, type Question } from '../kit/verbs'
+import { Confirm } from '../kit/verbs'
 import { Head } from './head'
 import { drainOf, Left, NodeLink, NodeVerb } from './nodeparts'
 
 export function Cluster() {
   const nodes = useNodes()
-  const [question, ask] = useState<Question>()
+  const items = nodes.data?.items ?? []
+  const { question, asked } = useQuestion({
+    drain: (name) => {
+      const n = items.find((i) => i.name === name)
+      return n && drainOf(n)
+    },
+  })
   return (
     <>
-      <Head title="Cluster" label="Cluster" />
+      <Head title="Cluster" label="Cluster">
+        {items.length > 0 && items.every((n) => n.orders_refused) ? (
+          <p className="sub">
+            Nodes and workers are cordoned and drained in a cluster on PostgreSQL. Here, end the process: what
+            runs in it finishes.
+          </p>
+        ) : null}
+      </Head>
       <Panel title="Nodes and workers" count={nodes.data?.items.length}>
         <Loaded query={nodes} isEmpty={(d) => d.items.length === 0} empty="No node has joined the cluster.">
           {({ items }) => (
@@ -60,7 +73,7 @@ export function Cluster() {
                       <td>{n.version}</td>
                       <td className="sub">{n.roles?.join(', ')}</td>
                       <td className="num">
-                        <NodeVerb node={n} drain={() => ask(drainOf(n))} />
+                        <NodeVerb node={n} drain={() => asked.open('drain', n.name)} />
                       </td>
                     </tr>
                   ))}
@@ -70,7 +83,7 @@ export function Cluster() {
           )}
         </Loaded>
       </Panel>
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </>
   )
 }

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useMemo, useRef, useState } from 'react'
 import type { FileError } from '../api/types'
+import { useAsked } from '../app/ask'
 import { useKeys } from '../app/keys'
 import { type DropPlace, taskType } from '../canvas/editgraph'
 import { toast } from '../kit/dialog'
@@ -112,7 +113,8 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   const [base, setBase] = useState(opened.base)
   const [text, setText] = useState(opened.text)
   const typed = useRef(opened.text)
-  const [applying, setApplying] = useState(false)
+  const asked = useAsked()
+  const apply = () => asked.open('apply')
   const editor = useRef<EditorHandle>(null)
   const settled = useSettled(text)
   const check = useCheck(base, text)
@@ -141,7 +143,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   const chosen = file?.tasks.find((t) => t.name === task)
   const changed = text !== base.source
   const problem = useNextProblem(check.errors, (p) => editor.current?.go(placeOf(text, p.line, p.column)))
-  useKeys({ 'Ctrl-Enter': () => isHeld && setApplying(true), F8: problem })
+  useKeys({ 'Ctrl-Enter': () => isHeld && apply(), F8: problem })
   const onKey = (key: string) => {
     if (key === 'a') edits.add('run', task ? { after: task } : {})
     else if (key === 'Delete' && chosen) edits.remove(chosen.name)
@@ -168,7 +170,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
               namespace={ns}
               kind="primary"
               isDisabled={!isHeld || !changed || check.errors.length > 0}
-              onPress={() => setApplying(true)}
+              onPress={apply}
             >
               Apply…
             </VerbButton>
@@ -194,7 +196,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
               typed.current = now
               setText(now)
             }}
-            onApply={() => setApplying(true)}
+            onApply={apply}
             problems={check.errors}
             schema={schema}
             tasks={tasks}
@@ -240,21 +242,18 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
           ) : null}
         </Panel>
       </div>
-      {applying ? (
+      {asked.name === 'apply' && isHeld ? (
         <ApplyDialog
           ns={ns}
           name={name}
           base={base}
           text={text}
-          onClose={() => setApplying(false)}
+          onClose={asked.close}
           onMerged={(next, merged) => {
             setBase(next)
             editor.current?.replace(merged)
           }}
-          onApplied={(next) => {
-            setBase(next)
-            setApplying(false)
-          }}
+          onApplied={setBase}
         />
       ) : null}
     </>

@@ -1,20 +1,20 @@
 // One node or worker: what it does, what it holds, and the verbs of an operator.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { useState } from 'react'
 import { get, path, post } from '../api/client'
 import { useCan } from '../api/me'
 import { useNodes } from '../api/queries'
 import type { LogLevel, Node } from '../api/types'
+import { useQuestion } from '../app/ask'
 import { toast } from '../kit/dialog'
 import { bytes, count, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Command, Field, Span, State } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
-import { Confirm, needs, type Question, useToastVerb } from '../kit/verbs'
+import { Confirm, needs, useToastVerb } from '../kit/verbs'
 import { Head } from './head'
 import { attachedTo, isWorker, otherVersions, rangesOf } from './nodedata'
-import { drainOf, Left, NodeLink, NodeVerb, Taken } from './nodeparts'
+import { drainOf, Left, NodeLink, NodeVerb, Refusal, Taken } from './nodeparts'
 
 export function NodePage() {
   const { name } = useParams({ from: '/n/$name' })
@@ -47,7 +47,7 @@ function Absent({ name }: { name: string }) {
 }
 
 function One({ n, all }: { n: Node; all: Node[] }) {
-  const [question, ask] = useState<Question>()
+  const { question, asked } = useQuestion({ drain: () => drainOf(n) })
   const worker = isWorker(n)
   const workers = attachedTo(all, n.name)
   return (
@@ -55,7 +55,7 @@ function One({ n, all }: { n: Node; all: Node[] }) {
       <Head
         title={n.name}
         label={`${worker ? 'Worker' : 'Node'} ${n.name}`}
-        actions={<NodeVerb node={n} drain={() => ask(drainOf(n))} />}
+        actions={<NodeVerb node={n} drain={() => asked.open('drain')} />}
       >
         <p className="row facts-line">
           <State state={n.state} /> <Left node={n} />
@@ -64,6 +64,7 @@ function One({ n, all }: { n: Node; all: Node[] }) {
             up for <Span from={n.started_at} />
           </span>
         </p>
+        <Refusal node={n} />
       </Head>
       <div className="columns">
         <Panel title="Load">
@@ -101,7 +102,7 @@ function One({ n, all }: { n: Node; all: Node[] }) {
         </Panel>
       )}
       <Log n={n} />
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </>
   )
 }

@@ -6,9 +6,10 @@ import { plainVerb } from '../api/verbs'
 import { plural } from '../kit/format'
 import { type Question, Toggle, VerbButton } from '../kit/verbs'
 
-/** Members of a cluster can be cordoned and drained; a node that is alone cannot. */
+/** The verbs that the server takes for a node. If it takes none, Refusal says why. */
 export function NodeVerb({ node, drain }: { node: Node; drain: () => void }) {
   const { name, state } = node
+  if (node.orders_refused) return null
   const is = { where: path('nodes', name), verb: 'node.control' }
   if (state === 'cordoned' || state === 'drained')
     return (
@@ -29,6 +30,12 @@ export function NodeVerb({ node, drain }: { node: Node; drain: () => void }) {
       </VerbButton>
     </span>
   )
+}
+
+/** Says why the server does not cordon and drain a node. */
+export function Refusal({ node }: { node: Node }) {
+  if (!node.orders_refused) return null
+  return <p className="sub">It cannot be cordoned or drained: {node.orders_refused}.</p>
 }
 
 /** Says what is left on a node that gets no new work. */

@@ -1,10 +1,11 @@
 // Queues, one queue, and locks: what is taken, who waits, and the verbs that free it.
 import { useQuery } from '@tanstack/react-query'
-import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { Link, useParams } from '@tanstack/react-router'
 import { get, path } from '../api/client'
 import { useQueues, useRuns } from '../api/queries'
 import type { ListLock, Queue, QueueTasksOf, Run } from '../api/types'
 import { plainVerb } from '../api/verbs'
+import { useQuestion } from '../app/ask'
 import { count } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
@@ -168,9 +169,7 @@ const pauseOf = (name: string): Question => ({
 /** One queue: its limit, who has its places, and the line. The open dialog is in the address. */
 export function QueuePage() {
   const { name } = useParams({ from: '/q/$name' })
-  const { ask } = useSearch({ from: '/q/$name' })
-  const navigate = useNavigate({ from: '/q/$name' })
-  const open = (what?: string) => void navigate({ search: (old) => ({ ...old, ask: what }), replace: true })
+  const { question, asked } = useQuestion({ drain: () => drainOf(name), pause: () => pauseOf(name) })
   useWatch()
   const query = useQuery({
     queryKey: ['queues', name],
@@ -180,7 +179,6 @@ export function QueuePage() {
   const waiting = useRuns({ state: 'waiting', limit: 1000 })
   const inLine = lineOf(waiting.data?.items ?? [], name)
   const q = query.data
-  const question = ask === 'drain' ? drainOf(name) : ask === 'pause' ? pauseOf(name) : undefined
   return (
     <>
       <Head
@@ -189,18 +187,18 @@ export function QueuePage() {
         actions={
           q ? (
             <>
-              <VerbButton verb="queue.write" namespace="" onPress={() => open('set')}>
+              <VerbButton verb="queue.write" namespace="" onPress={() => asked.open('set')}>
                 Change…
               </VerbButton>
               {q.state === 'active' ? (
-                <VerbButton verb="queue.write" namespace="" onPress={() => open('pause')}>
+                <VerbButton verb="queue.write" namespace="" onPress={() => asked.open('pause')}>
                   Pause…
                 </VerbButton>
               ) : (
                 <QueueVerb name={name} state={q.state} />
               )}
               {q.state === 'draining' ? null : (
-                <VerbButton verb="queue.write" namespace="" onPress={() => open('drain')}>
+                <VerbButton verb="queue.write" namespace="" onPress={() => asked.open('drain')}>
                   Drain…
                 </VerbButton>
               )}
@@ -260,11 +258,11 @@ export function QueuePage() {
                 <p className="empty">No run waits for a place of this queue.</p>
               )}
             </Panel>
-            <QueueForm queue={one} isOpen={ask === 'set'} onClose={() => open()} />
+            <QueueForm queue={one} isOpen={asked.name === 'set'} onClose={asked.close} />
           </>
         )}
       </Loaded>
-      <Confirm question={question} onClose={() => open()} />
+      <Confirm question={question} onClose={asked.close} />
     </>
   )
 }

@@ -6,13 +6,14 @@ import { useExplain, useRun, useTasks } from '../api/queries'
 import type { Run } from '../api/types'
 import { useKeys } from '../app/keys'
 import type { Drawing, States } from '../canvas/drawing'
-import { GraphView } from '../canvas/graphview'
 import { shortID } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, Command, Copy, exactly, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
 import { isActive, taskOrder } from '../kit/states'
 import { useWatch } from '../live/live'
 import { AlertsOf } from './alertparts'
+import { DeadlinesOf, NextDeadline } from './deadlines'
+import { FoldedGraph } from './foldedgraph'
 import { Head } from './head'
 import { NodeLink } from './nodeparts'
 import { Reasons } from './reasons'
@@ -76,7 +77,7 @@ export function RunPage() {
           <div className="split" data-open={search.task && view !== 'about' ? '' : undefined}>
             <div className="grow">
               {view === 'list' ? <TaskList run={r} /> : null}
-              {view === 'graph' ? <RunGraph id={id} task={search.task} q={search.q ?? ''} /> : null}
+              {view === 'graph' ? <RunGraph run={r} /> : null}
               {view === 'timeline' ? <TimelineView run={r} task={search.task} /> : null}
               {view === 'replay' ? <ReplayView run={r} task={search.task} /> : null}
               {view === 'events' ? <Events id={id} task={search.task} /> : null}
@@ -90,26 +91,25 @@ export function RunPage() {
   )
 }
 
-function RunGraph({ id, task, q }: { id: string; task: string | undefined; q: string }) {
+function RunGraph({ run }: { run: Run }) {
+  const { task, q = '', group, open, against } = useSearch({ from: '/r/$id' })
   const navigate = useNavigate({ from: '/r/$id' })
-  const drawing = useDrawing(path('runs', id, 'layout'))
-  const states = useStates(id, drawing.data)
+  const set = (change: object) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
   return (
-    <Loaded query={drawing} rows={12}>
-      {(d) => (
-        <GraphView
-          drawing={d}
-          states={states.data}
-          selected={task}
-          onSelect={(name) => void navigate({ search: (old) => ({ ...old, task: name }), replace: true })}
-          q={q}
-          onFind={(text) =>
-            void navigate({ search: (old) => ({ ...old, q: text || undefined }), replace: true })
-          }
-          narrow={task !== undefined}
-        />
-      )}
-    </Loaded>
+    <FoldedGraph
+      where={path('runs', run.id, 'layout')}
+      query={{}}
+      run={run.id}
+      workflow={{ namespace: run.namespace, name: run.workflow.split('/').pop() ?? '' }}
+      version={run.version}
+      view={{ group, open, against }}
+      onView={set}
+      selected={task}
+      onSelect={(name) => set({ task: name })}
+      q={q}
+      onFind={(text) => set({ q: text || undefined })}
+      narrow={task !== undefined}
+    />
   )
 }
 
@@ -171,6 +171,7 @@ function RunHead({ run }: { run: Run }) {
             v{run.version}
           </Link>
         </span>
+        <NextDeadline run={run} />
         {run.generation > 1 ? <span className="sub">generation {run.generation}</span> : null}
         <span className="sub">
           {run.finished_at ? (
@@ -253,54 +254,57 @@ const toneOf = (state: string) => tones[state] ?? 'calm'
 function About({ run }: { run: Run }) {
   const params = Object.entries((run.params ?? {}) as Record<string, unknown>)
   return (
-    <div className="columns">
-      <Panel title="Parameters" count={params.length}>
-        {params.length === 0 ? <p className="empty">The run has no parameters.</p> : null}
-        <dl className="facts pad">
-          {params.map(([name, value]) => (
-            <Field key={name} label={name}>
-              <code>{typeof value === 'string' ? value : JSON.stringify(value)}</code>
+    <>
+      <DeadlinesOf run={run} />
+      <div className="columns">
+        <Panel title="Parameters" count={params.length}>
+          {params.length === 0 ? <p className="empty">The run has no parameters.</p> : null}
+          <dl className="facts pad">
+            {params.map(([name, value]) => (
+              <Field key={name} label={name}>
+                <code>{typeof value === 'string' ? value : JSON.stringify(value)}</code>
+              </Field>
+            ))}
+          </dl>
+        </Panel>
+        <Panel title="About">
+          <dl className="facts pad">
+            <Field label="Id">
+              <code>{run.id}</code> <Copy text={run.id} />
             </Field>
-          ))}
-        </dl>
-      </Panel>
-      <Panel title="About">
-        <dl className="facts pad">
-          <Field label="Id">
-            <code>{run.id}</code> <Copy text={run.id} />
-          </Field>
-          <Field label="Created">
-            <Clock time={run.created_at} />
-          </Field>
-          <Field label="Started">
-            <Clock time={run.started_at} />
-          </Field>
-          <Field label="Ended">
-            <Clock time={run.finished_at} />
-          </Field>
-          <Field label="Instant">
-            <Clock time={run.instant} />
-          </Field>
-          <Field label="Priority">{run.priority}</Field>
-          <Field label="Leader">{run.leader.node ? <NodeLink name={run.leader.node} /> : '–'}</Field>
-          {run.parent ? (
-            <Field label="Parent">
-              <RunLink id={run.parent} {...(run.parent_task ? { task: run.parent_task } : {})} />{' '}
-              {run.parent_task}
+            <Field label="Created">
+              <Clock time={run.created_at} />
             </Field>
-          ) : null}
-          {run.rerun_of ? (
-            <Field label="Rerun of">
-              <RunLink id={run.rerun_of} />
+            <Field label="Started">
+              <Clock time={run.started_at} />
             </Field>
-          ) : null}
-          {run.backfill ? <Field label="Backfill">{run.backfill}</Field> : null}
-          {run.idempotency_key ? <Field label="Idempotency key">{run.idempotency_key}</Field> : null}
-        </dl>
-        <div className="pad">
-          <Command text={`skein run get ${run.id}`} />
-        </div>
-      </Panel>
-    </div>
+            <Field label="Ended">
+              <Clock time={run.finished_at} />
+            </Field>
+            <Field label="Instant">
+              <Clock time={run.instant} />
+            </Field>
+            <Field label="Priority">{run.priority}</Field>
+            <Field label="Leader">{run.leader.node ? <NodeLink name={run.leader.node} /> : '–'}</Field>
+            {run.parent ? (
+              <Field label="Parent">
+                <RunLink id={run.parent} {...(run.parent_task ? { task: run.parent_task } : {})} />{' '}
+                {run.parent_task}
+              </Field>
+            ) : null}
+            {run.rerun_of ? (
+              <Field label="Rerun of">
+                <RunLink id={run.rerun_of} />
+              </Field>
+            ) : null}
+            {run.backfill ? <Field label="Backfill">{run.backfill}</Field> : null}
+            {run.idempotency_key ? <Field label="Idempotency key">{run.idempotency_key}</Field> : null}
+          </dl>
+          <div className="pad">
+            <Command text={`skein run get ${run.id}`} />
+          </div>
+        </Panel>
+      </div>
+    </>
   )
 }

@@ -2,13 +2,14 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useRuns } from '../api/queries'
 import type { Run } from '../api/types'
+import { useAsked } from '../app/ask'
 import { useNamespace, within } from '../app/namespace'
 import { SinceSelect, sinceOf, TextFilter } from '../kit/filter'
 import { count, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Button, Command, RunLink, Span, State, WorkflowLink } from '../kit/parts'
 import { useWatch } from '../live/live'
-import { Bulk, type BulkVerb, bulkVerbs } from './bulk'
+import { Bulk, bulkOf, bulkVerbs } from './bulk'
 import { Head } from './head'
 import { useRowKeys } from './rowkeys'
 import { SavedViews } from './savedviews'
@@ -42,7 +43,8 @@ export function Runs() {
   // Without a namespace or a workflow, the runs of the system itself are left out.
   const shown = (runs.data?.items ?? []).filter((r) => workflow || within(ns, r.namespace))
   const [selected, setSelected] = useState(new Set<string>())
-  const [bulk, setBulk] = useState<{ verb: BulkVerb; all: boolean }>()
+  const asked = useAsked()
+  const bulk = bulkOf(asked, selected.size > 0)
   const keys = useRowKeys(
     shown.length,
     (i) => shown[i] && void navigate({ to: '/r/$id', params: { id: shown[i].id } }),
@@ -156,13 +158,13 @@ export function Runs() {
                 key={verb.name}
                 kind={verb.danger ? 'danger' : 'plain'}
                 isDisabled={selected.size === 0}
-                onPress={() => setBulk({ verb, all: false })}
+                onPress={() => asked.open('bulk', verb.name)}
               >
                 {verb.label}
               </Button>
             ))}
             {bulkable && shown.length > 0 ? (
-              <Button kind="quiet" onPress={() => setBulk({ verb: bulkVerbs[0] as BulkVerb, all: true })}>
+              <Button kind="quiet" onPress={() => asked.open('bulk-all', 'recover')}>
                 All that fit the filter…
               </Button>
             ) : null}
@@ -228,7 +230,8 @@ export function Runs() {
       <Bulk
         open={bulk}
         choice={bulk?.all ? { workflow, user, since, state } : { runs: [...selected] }}
-        onClose={() => setBulk(undefined)}
+        onTurn={(verb) => asked.turn('bulk-all', verb)}
+        onClose={asked.close}
         onDone={() => setSelected(new Set())}
       />
     </>

@@ -1,53 +1,41 @@
 import { useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
 import { useCan } from '../api/me'
 import type { Run } from '../api/types'
 import { runVerb } from '../api/verbs'
+import { useAsked, useQuestion } from '../app/ask'
 import { useKeys } from '../app/keys'
 import { type Item, Menu, toast } from '../kit/dialog'
 import { isActive } from '../kit/states'
 import { Confirm, needs, type Question, useToastVerb, VerbButton } from '../kit/verbs'
+import { isRecoverable, useRecoverQuestion } from './recoverplan'
 
 /** The verbs that fit the state of a run. */
 export function RunVerbs({ run }: { run: Run }) {
-  const [question, ask] = useState<Question>()
   const navigate = useNavigate()
   const { run: act } = useToastVerb()
   const can = useCan()
   const active = isActive(run.state)
   const paused = run.state === 'paused' || run.intent === 'pause'
   const tasks = run.counts as Record<string, number>
-  const again = (tasks.failed ?? 0) + (tasks.upstream_failed ?? 0) + (tasks.stopped ?? 0)
 
-  const recover = () =>
-    ask({
-      title: `Recover ${run.workflow}`,
-      text: `${again === 0 ? 'What did not succeed' : `${again} tasks that did not succeed`} will be done again. The results of ${tasks.succeeded ?? 0} succeeded tasks are kept.`,
-      answer: 'Recover',
-      reason: 'optional',
-      act: (reason, key) => runVerb(run.id, 'recover', reason ? { reason } : {}, key),
-      done: 'Recovery was asked for.',
-    })
-  const stop = () =>
-    ask({
-      title: `Stop ${run.workflow}`,
-      text: 'Nothing new starts. What runs gets TERM, and KILL after its grace time.',
-      answer: 'Stop the run',
-      danger: true,
-      reason: 'optional',
-      act: (reason, key) => runVerb(run.id, 'stop', { reason }, key),
-      done: 'The stop was asked for. Recover brings the run back.',
-    })
-  const kill = () =>
-    ask({
-      title: `Kill ${run.workflow}`,
-      text: `${tasks.running ?? 0} running tasks end at once, without a chance to clean up.`,
-      answer: 'Kill the run',
-      danger: true,
-      reason: 'optional',
-      act: (reason, key) => runVerb(run.id, 'kill', { reason }, key),
-      done: 'The kill was asked for.',
-    })
+  const stop = (): Question => ({
+    title: `Stop ${run.workflow}`,
+    text: 'Nothing new starts. What runs gets TERM, and KILL after its grace time.',
+    answer: 'Stop the run',
+    danger: true,
+    reason: 'optional',
+    act: (reason, key) => runVerb(run.id, 'stop', { reason }, key),
+    done: 'The stop was asked for. Recover brings the run back.',
+  })
+  const kill = (): Question => ({
+    title: `Kill ${run.workflow}`,
+    text: `${tasks.running ?? 0} running tasks end at once, without a chance to clean up.`,
+    answer: 'Kill the run',
+    danger: true,
+    reason: 'optional',
+    act: (reason, key) => runVerb(run.id, 'kill', { reason }, key),
+    done: 'The kill was asked for.',
+  })
   const pause = () =>
     act(
       () => runVerb(run.id, 'pause'),
@@ -71,7 +59,14 @@ export function RunVerbs({ run }: { run: Run }) {
     )
   const why = (verb: string, fits: boolean, text: string) =>
     can(verb, run.namespace) ? (fits ? undefined : text) : needs(verb, run.namespace)
-  const recoverable = !active && run.state !== 'succeeded'
+  const recoverable = isRecoverable(run) && run.state !== 'succeeded'
+  const asked = useAsked()
+  const recover = useRecoverQuestion(run, asked.of, asked.name === 'recover' && isRecoverable(run))
+  const { question } = useQuestion({
+    recover: () => (isRecoverable(run) ? recover : undefined),
+    stop: () => (active ? stop() : undefined),
+    kill: () => (active ? kill() : undefined),
+  })
   const items: Item[] = [
     { id: 'rerun', label: 'Run again, as a new run', onAction: rerun, disabled: why('run.redo', true, '') },
     {
@@ -97,20 +92,25 @@ export function RunVerbs({ run }: { run: Run }) {
     {
       id: 'kill',
       label: 'Kill…',
-      onAction: kill,
+      onAction: () => asked.open('kill'),
       danger: true,
       disabled: why('run.control', active, 'The run has ended.'),
     },
   ]
   useKeys({
-    r: () => recoverable && can('run.redo', run.namespace) && recover(),
-    s: () => active && can('run.control', run.namespace) && stop(),
+    r: () => recoverable && can('run.redo', run.namespace) && asked.open('recover'),
+    s: () => active && can('run.control', run.namespace) && asked.open('stop'),
     p: () => active && can('run.control', run.namespace) && (paused ? resume() : pause()),
   })
   return (
     <>
       {recoverable ? (
-        <VerbButton verb="run.redo" namespace={run.namespace} kind="primary" onPress={recover}>
+        <VerbButton
+          verb="run.redo"
+          namespace={run.namespace}
+          kind="primary"
+          onPress={() => asked.open('recover')}
+        >
           Recover
         </VerbButton>
       ) : null}
@@ -124,13 +124,19 @@ export function RunVerbs({ run }: { run: Run }) {
           >
             {paused ? 'Resume' : 'Pause'}
           </VerbButton>
-          <VerbButton verb="run.control" namespace={run.namespace} kind="danger" icon="stop" onPress={stop}>
+          <VerbButton
+            verb="run.control"
+            namespace={run.namespace}
+            kind="danger"
+            icon="stop"
+            onPress={() => asked.open('stop')}
+          >
             Stop
           </VerbButton>
         </>
       ) : null}
       <Menu label="More verbs" items={items} />
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </>
   )
 }

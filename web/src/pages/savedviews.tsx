@@ -2,6 +2,8 @@
 import { useNavigate, useRouterState } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useMe } from '../api/me'
+import { useAsked } from '../app/ask'
+import { stringifySearch } from '../app/search'
 import { deleteView, nameMax, saveView, useViews, type View, viewsMax } from '../app/views'
 import { Dialog, Menu, toast } from '../kit/dialog'
 import { plural } from '../kit/format'
@@ -11,8 +13,11 @@ export function SavedViews() {
   const me = useMe()
   const views = useViews(me?.name)
   const navigate = useNavigate()
-  const here = useRouterState({ select: (s) => s.location.pathname + s.location.searchStr })
-  const [open, setOpen] = useState<'save' | 'delete'>()
+  const asked = useAsked()
+  // The dialog that saves a view is no part of it.
+  const here = useRouterState({
+    select: ({ location: l }) => l.pathname + stringifySearch({ ...l.search, ask: undefined }),
+  })
   if (!me) return null
   const mark = (v: View) => (v.to === here ? `${v.name} ✓` : v.name)
   return (
@@ -29,17 +34,17 @@ export function SavedViews() {
           {
             id: 'save',
             label: 'Save this view…',
-            onAction: () => setOpen('save'),
+            onAction: () => asked.open('save-view'),
             disabled: views.length >= viewsMax ? `${plural(viewsMax, 'view')} are kept at most.` : undefined,
           },
           ...(views.length > 0
-            ? [{ id: 'delete', label: 'Delete a view…', onAction: () => setOpen('delete') }]
+            ? [{ id: 'delete', label: 'Delete a view…', onAction: () => asked.open('delete-view') }]
             : []),
         ]}
       >
         Views
       </Menu>
-      <Dialog title="Save this view" isOpen={open === 'save'} onClose={() => setOpen(undefined)}>
+      <Dialog title="Save this view" isOpen={asked.name === 'save-view'} onClose={asked.close}>
         <Save
           save={(name) => {
             const kept = saveView(me.name, name, here)
@@ -51,13 +56,13 @@ export function SavedViews() {
                 bad: !kept,
               },
             )
-            setOpen(undefined)
+            asked.close()
           }}
           names={views.map((v) => v.name)}
-          onClose={() => setOpen(undefined)}
+          onClose={asked.close}
         />
       </Dialog>
-      <Dialog title="Delete a view" isOpen={open === 'delete'} onClose={() => setOpen(undefined)}>
+      <Dialog title="Delete a view" isOpen={asked.name === 'delete-view'} onClose={asked.close}>
         <ul className="list">
           {views.map((v) => (
             <li key={v.name} className="row spread">
@@ -71,7 +76,7 @@ export function SavedViews() {
                   toast(`The view ${v.name} is deleted.`, {
                     undo: () => void saveView(me.name, v.name, v.to),
                   })
-                  setOpen(undefined)
+                  asked.close()
                 }}
               >
                 Delete

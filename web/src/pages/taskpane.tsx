@@ -1,21 +1,22 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
 import { address, get, path } from '../api/client'
 import { useExplain } from '../api/queries'
 import type { ListArtifact, Run, Task } from '../api/types'
 import { taskVerb } from '../api/verbs'
+import { useQuestion } from '../app/ask'
 import { useKeys } from '../app/keys'
 import { toast } from '../kit/dialog'
 import { bytes } from '../kit/format'
 import { Loaded } from '../kit/panel'
 import { Button, Clock, Copy, exactly, RunLink, Span, State } from '../kit/parts'
-import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
+import { Confirm, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey } from '../live/live'
 import { Approve } from './approve'
 import { Log } from './logview'
 import { NodeLink } from './nodeparts'
 import { Reasons } from './reasons'
+import { isRecoverable } from './recoverplan'
 import { Input } from './taskinput'
 
 const tabs = [
@@ -115,12 +116,47 @@ function LogOf({ run, task, attempt }: { run: Run; task: Task; attempt?: string 
 }
 
 function TaskVerbs({ run, task }: { run: Run; task: Task }) {
-  const [question, ask] = useState<Question>()
   const { run: act } = useToastVerb()
   const active = ['assigned', 'running', 'deferred', 'retry_wait'].includes(task.state)
   const open = active || task.state === 'pending' || task.state === 'ready'
   const failed = ['failed', 'stopped', 'retry_wait'].includes(task.state)
   const on = (verb: string, body?: object, key?: string) => taskVerb(run.id, task.name, verb, body, key)
+  const { question, asked } = useQuestion({
+    'stop-task': () =>
+      active
+        ? {
+            title: `Stop ${task.name}`,
+            text: 'The run goes on. Tasks that need this one cannot run.',
+            answer: 'Stop the task',
+            danger: true,
+            reason: 'optional',
+            act: (reason, key) => on('stop', { reason }, key),
+            done: 'The stop was asked for.',
+          }
+        : undefined,
+    'skip-task': () =>
+      open || failed
+        ? {
+            title: `Skip ${task.name}`,
+            text: 'The task counts as skipped. What needs it goes on as after a condition that did not hold.',
+            answer: 'Skip the task',
+            reason: 'optional',
+            act: (reason, key) => on('skip', { reason }, key),
+            done: `${task.name} is skipped.`,
+          }
+        : undefined,
+    'mark-task': () =>
+      open || failed
+        ? {
+            title: `Mark ${task.name} as succeeded`,
+            text: 'Nothing is run. Tasks that need it go on as if it had succeeded.',
+            answer: 'Mark as succeeded',
+            reason: 'required',
+            act: (reason, key) => on('mark', { state: 'succeeded', reason }, key),
+            done: `${task.name} counts as succeeded.`,
+          }
+        : undefined,
+  })
   return (
     <div className="row pad">
       {failed ? (
@@ -138,63 +174,36 @@ function TaskVerbs({ run, task }: { run: Run; task: Task }) {
           Retry
         </VerbButton>
       ) : null}
+      {isRecoverable(run) ? (
+        <VerbButton
+          verb="run.redo"
+          namespace={run.namespace}
+          onPress={() => asked.open('recover', task.name)}
+        >
+          Recover from here…
+        </VerbButton>
+      ) : null}
       {active ? (
         <VerbButton
           verb="run.control"
           namespace={run.namespace}
           icon="stop"
-          onPress={() =>
-            ask({
-              title: `Stop ${task.name}`,
-              text: 'The run goes on. Tasks that need this one cannot run.',
-              answer: 'Stop the task',
-              danger: true,
-              reason: 'optional',
-              act: (reason, key) => on('stop', { reason }, key),
-              done: 'The stop was asked for.',
-            })
-          }
+          onPress={() => asked.open('stop-task')}
         >
           Stop
         </VerbButton>
       ) : null}
       {open || failed ? (
-        <VerbButton
-          verb="run.mark"
-          namespace={run.namespace}
-          onPress={() =>
-            ask({
-              title: `Skip ${task.name}`,
-              text: 'The task counts as skipped. What needs it goes on as after a condition that did not hold.',
-              answer: 'Skip the task',
-              reason: 'optional',
-              act: (reason, key) => on('skip', { reason }, key),
-              done: `${task.name} is skipped.`,
-            })
-          }
-        >
+        <VerbButton verb="run.mark" namespace={run.namespace} onPress={() => asked.open('skip-task')}>
           Skip
         </VerbButton>
       ) : null}
       {open || failed ? (
-        <VerbButton
-          verb="run.mark"
-          namespace={run.namespace}
-          onPress={() =>
-            ask({
-              title: `Mark ${task.name} as succeeded`,
-              text: 'Nothing is run. Tasks that need it go on as if it had succeeded.',
-              answer: 'Mark as succeeded',
-              reason: 'required',
-              act: (reason, key) => on('mark', { state: 'succeeded', reason }, key),
-              done: `${task.name} counts as succeeded.`,
-            })
-          }
-        >
+        <VerbButton verb="run.mark" namespace={run.namespace} onPress={() => asked.open('mark-task')}>
           Mark as succeeded
         </VerbButton>
       ) : null}
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </div>
   )
 }

@@ -1,26 +1,28 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { get, path } from '../api/client'
-import { useDrawing } from '../api/columns'
-import { useRuns, useSchedules, useWorkflow } from '../api/queries'
+import { useOpenAlerts, useRuns, useSchedules, useWorkflow } from '../api/queries'
 import type { Workflow as Definition, ListVersion } from '../api/types'
 import { plainVerb } from '../api/verbs'
-import { GraphView } from '../canvas/graphview'
 import { toast } from '../kit/dialog'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, exactly, RunLink, Span, State } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
 import { AlertsOf } from './alertparts'
+import { RulesOf } from './deadlines'
+import { FoldedGraph } from './foldedgraph'
 import { GridOf } from './grid'
 import { Head } from './head'
 import { ScheduleTable } from './schedules'
+import { NewSilence, NewSilenceButton } from './silenceform'
 
 const tabs = [
   ['runs', 'Runs'],
   ['grid', 'Grid'],
   ['graph', 'Graph'],
   ['triggers', 'Triggers'],
+  ['alerts', 'Alerts'],
   ['versions', 'Versions'],
   ['source', 'Source'],
 ] as const
@@ -54,6 +56,7 @@ export function Workflow() {
           {tab === 'grid' ? <GridOf w={w} /> : null}
           {tab === 'graph' ? <GraphOf w={w} /> : null}
           {tab === 'triggers' ? <TriggersOf workflow={workflow} /> : null}
+          {tab === 'alerts' ? <AlertsTab w={w} /> : null}
           {tab === 'versions' ? <Versions w={w} /> : null}
           {tab === 'source' ? (
             <Panel title={`Source of version ${w.version}`}>
@@ -181,24 +184,22 @@ function RunsOf({ workflow }: { workflow: string }) {
 }
 
 function GraphOf({ w }: { w: Definition }) {
-  const { version, task, q = '' } = useSearch({ from: '/w/$ns/$name' })
+  const { version, task, q = '', group, open, against } = useSearch({ from: '/w/$ns/$name' })
   const navigate = useNavigate({ from: '/w/$ns/$name' })
-  const drawing = useDrawing(path('workflows', w.namespace, w.name, 'layout'), {
-    version: version ?? w.version,
-  })
   const set = (change: object) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
   return (
-    <Loaded query={drawing} rows={12}>
-      {(d) => (
-        <GraphView
-          drawing={d}
-          selected={task}
-          onSelect={(name) => set({ task: name })}
-          q={q}
-          onFind={(text) => set({ q: text || undefined })}
-        />
-      )}
-    </Loaded>
+    <FoldedGraph
+      where={path('workflows', w.namespace, w.name, 'layout')}
+      query={{ version: version ?? w.version }}
+      workflow={w}
+      version={Number(version ?? w.version)}
+      view={{ group, open, against }}
+      onView={set}
+      selected={task}
+      onSelect={(name) => set({ task: name })}
+      q={q}
+      onFind={(text) => set({ q: text || undefined })}
+    />
   )
 }
 
@@ -214,6 +215,24 @@ function TriggersOf({ workflow }: { workflow: string }) {
         {(all) => <ScheduleTable all={all} />}
       </Loaded>
     </Panel>
+  )
+}
+
+/** The rules of a workflow, and the alerts about it that are not over. */
+function AlertsTab({ w }: { w: Definition }) {
+  const open = useOpenAlerts(w.workflow).data?.items ?? []
+  return (
+    <>
+      <RulesOf rules={w.alerts ?? []} />
+      <p className="row">
+        <AlertsOf workflow={w.workflow} />
+        <Link to="/alerts" search={{ workflow: w.workflow, ...(open.length > 0 ? {} : { state: 'all' }) }}>
+          {open.length > 0 ? 'What is not over' : 'Earlier alerts'}
+        </Link>
+        <NewSilenceButton quiet />
+      </p>
+      <NewSilence about={{ namespace: w.namespace, workflow: w.name }} />
+    </>
   )
 }
 
@@ -233,6 +252,7 @@ function Versions({ w }: { w: Definition }) {
                 <th>Applied</th>
                 <th>By</th>
                 <th>Digest</th>
+                <th>Graph</th>
               </tr>
             </thead>
             <tbody>
@@ -246,6 +266,19 @@ function Versions({ w }: { w: Definition }) {
                   </td>
                   <td>{v.user}</td>
                   <td className="mono">{v.digest.slice(0, 12)}</td>
+                  <td>
+                    <Link
+                      to="/w/$ns/$name"
+                      params={{ ns: w.namespace, name: w.name }}
+                      search={{
+                        tab: 'graph',
+                        version: String(v.version),
+                        ...(v.version > 1 ? { against: String(v.version - 1) } : {}),
+                      }}
+                    >
+                      {v.version > 1 ? `changes since v${v.version - 1}` : 'show'}
+                    </Link>
+                  </td>
                 </tr>
               ))}
             </tbody>

@@ -5,6 +5,7 @@ import { get } from '../api/client'
 import { useMe } from '../api/me'
 import { useSchedules, useWorkflows } from '../api/queries'
 import type { ListRun, Me, Run, Schedule, Workflow } from '../api/types'
+import { useAsked } from '../app/ask'
 import { useNamespace, within } from '../app/namespace'
 import { Dialog } from '../kit/dialog'
 import { plural } from '../kit/format'
@@ -197,17 +198,22 @@ const writable = (me: Me | undefined) =>
 /** Asks for the name of a workflow that does not exist yet, and opens the editor with a first text. */
 function NewWorkflow({ ns }: { ns: string }) {
   const navigate = useNavigate()
-  const [open, setOpen] = useState(false)
+  const asked = useAsked()
   const mine = writable(useMe())
   const [namespace, setNamespace] = useState(ns || mine)
   const [name, setName] = useState('')
   const named = /^[a-z0-9][a-z0-9-]{0,62}$/
   return (
     <>
-      <VerbButton verb="workflow.write" namespace={ns || mine} icon="plus" onPress={() => setOpen(true)}>
+      <VerbButton
+        verb="workflow.write"
+        namespace={ns || mine}
+        icon="plus"
+        onPress={() => asked.open('workflow')}
+      >
         New workflow
       </VerbButton>
-      <Dialog title="New workflow" isOpen={open} onClose={() => setOpen(false)}>
+      <Dialog title="New workflow" isOpen={asked.name === 'workflow'} onClose={asked.close}>
         <form
           className="contents"
           onSubmit={(e) => {
@@ -217,6 +223,7 @@ function NewWorkflow({ ns }: { ns: string }) {
                 to: '/edit/$ns/$name',
                 params: { ns: namespace, name },
                 search: { new: 'yes' },
+                replace: true,
               })
           }}
         >
@@ -230,7 +237,7 @@ function NewWorkflow({ ns }: { ns: string }) {
             <input className="input" value={namespace} onChange={(e) => setNamespace(e.target.value)} />
           </label>
           <footer>
-            <Button onPress={() => setOpen(false)}>Cancel</Button>
+            <Button onPress={asked.close}>Cancel</Button>
             <Button kind="primary" type="submit" isDisabled={!named.test(name) || !named.test(namespace)}>
               Open the editor
             </Button>

@@ -69,7 +69,11 @@ test('a failure: Home names it, its page opens on the task that failed, recover 
   await page.waitForURL(/tab=input/)
   await pane.getByRole('heading', { name: 'Command' }).waitFor()
   await pane.getByText('FAIL', { exact: true }).waitFor()
-  await page.getByRole('button', { name: 'Recover' }).click()
+  await page.getByRole('button', { name: 'Recover', exact: true }).click()
+  const plan = page.getByRole('dialog').getByRole('list', { name: 'Tasks that are done again' })
+  expect(await plan.getByRole('listitem').first().innerText()).toBe('t4\nFailed')
+  // The dialog is in the address: a reload keeps it.
+  await page.reload()
   await page.getByRole('dialog').getByText('will be done again').waitFor()
   await page.getByRole('dialog').getByRole('button', { name: 'Recover' }).click()
   await page.getByText('generation 2').waitFor()
@@ -171,7 +175,7 @@ test('a pause can be undone', async () => {
 })
 
 test('a queue is paused, a run waits for it with the reason, and the pause is undone', async () => {
-  await apply('queued', 'name: queued\nqueue: etl\ntasks:\n  a: {run: "true"}\n')
+  await apply('queued', 'name: queued\nqueue: etl\nlocks: [orders]\ntasks:\n  a: {run: "true"}\n')
   const made = await harness.ask(`${base}/api/v1/queues/etl`, {
     method: 'PUT',
     headers: { 'Content-Type': 'application/json' },
@@ -192,6 +196,8 @@ test('a queue is paused, a run waits for it with the reason, and the pause is un
   await row.getByText('Active').waitFor()
   expect(await ended(base, id)).toBe('succeeded')
   await run.locator('.facts-line').getByText('Succeeded').waitFor()
+  const plan = await harness.ask(`${base}/api/v1/runs/${id}/recovery?from=a`)
+  expect(await plan.json()).toMatchObject({ refused: null, again: 1, queue: 'etl', locks: ['orders'] })
   expect(wrong.splice(0)).toEqual([])
 })
 
@@ -295,6 +301,27 @@ test('a failed run is compared with the last good one: parameters, tasks, and th
   expect(await first.getByRole('cell').first().innerText()).toBe('b')
   await page.getByRole('heading', { name: 'Workflow file, version 1 to 2' }).waitFor()
   await page.locator('.text-diff').getByText('MODE: two').waitFor()
+  // The graphs of the versions, and that of the run against a version.
+  await page.goto(`${base}/w/default/compared?tab=versions`)
+  await page.getByRole('link', { name: 'changes since v1' }).click()
+  await page.getByRole('button', { name: '1 changed' }).click()
+  await page.getByRole('status').getByText('1 found').waitFor()
+  await page.goto(`${base}/r/${bad.id}?view=graph&against=1&task=a`)
+  await page.getByRole('application', { name: /Graph of 2 tasks/ }).waitFor()
+  await page.getByRole('button', { name: '1 changed' }).waitFor()
+  await page.getByRole('combobox', { name: 'Compare with a version' }).selectOption('v2 alone')
+  await page.getByRole('button', { name: '1 changed' }).waitFor({ state: 'detached' })
+  // A chain is folded into one box, which opens.
+  await apply(
+    'folded',
+    'name: folded\ntasks:\n  a: {run: "true"}\n  b: {needs: a, run: "true"}\n  c: {needs: b, run: "true"}\n  d: {needs: c, run: "true"}\n',
+  )
+  await page.goto(`${base}/w/default/folded?tab=graph`)
+  await page.getByRole('button', { name: 'Fold', exact: true }).click()
+  const list = page.getByRole('region', { name: 'Tasks of the graph' })
+  await list.getByRole('button', { name: 'a → … → d' }).click()
+  await page.waitForURL(/open=chain:a/)
+  await expect.poll(() => list.getByRole('button').count()).toBe(4)
   expect(wrong.splice(0)).toEqual([])
 })
 
@@ -312,7 +339,7 @@ test('an alert: its channel is made and tested, Home shows it, it is acknowledge
   await channel.getByText('Sent', { exact: true }).waitFor()
   await apply(
     'watched',
-    `name: watched\nparams: {ok: {type: bool, default: true}}\nalerts: [{on: failed, to: [ops, nowhere], message: Ask Ann}]\ntasks:\n  a: {run: "[ $OK = true ]", env: {OK: "\${{ params.ok }}"}}\n`,
+    `name: watched\nparams: {ok: {type: bool, default: true}}\nalerts: [{on: failed, to: [ops, nowhere], message: Ask Ann, escalate: {after: 2h, to: lead}}, {name: begun, deadline: {after: 1h}, to: ops}]\ntasks:\n  a: {run: "[ $OK = true ]", env: {OK: "\${{ params.ok }}"}}\n`,
   )
   const bad = await call('/runs', { workflow: 'watched', params: { ok: false } })
   expect(await ended(base, bad.id)).toBe('failed')
@@ -324,6 +351,24 @@ test('an alert: its channel is made and tested, Home shows it, it is acknowledge
   const told = (channel: string) => page.getByRole('row').filter({ hasText: channel })
   await told('nowhere').getByText('Pending').waitFor()
   await told('ops').getByText('Sent').waitFor()
+  await told('lead').getByText('To come').waitFor()
+  // A silence about its rule, made, found in the list, and ended.
+  await page.getByRole('button', { name: 'Silence…' }).click()
+  await page.reload()
+  await dialog.getByLabel('Reason').fill('the warehouse moves')
+  await page.keyboard.press('Enter')
+  await page.getByText(/^Silence about watched, rule failed until/).waitFor()
+  const alertPage = page.url()
+  await page.goto(`${base}/silences`)
+  const silence = page.getByRole('row').filter({ hasText: 'the warehouse moves' })
+  await silence.getByRole('button', { name: 'End…' }).click()
+  await dialog.getByRole('button', { name: 'End the silence' }).click()
+  await page.getByText('No silence is active').waitFor()
+  await page.goto(`${base}/r/${bad.id}?view=about`)
+  await page.getByRole('row').filter({ hasText: 'begun' }).getByText('Due').waitFor()
+  await page.goto(`${base}/w/default/watched?tab=alerts`)
+  await page.getByText('late unless it has succeeded within 1 h of its instant').waitFor()
+  await page.goto(alertPage)
   await page.getByRole('button', { name: 'Acknowledge…' }).click()
   await dialog.getByLabel('Reason').fill('on it')
   await page.keyboard.press('Enter')

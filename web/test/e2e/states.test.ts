@@ -39,6 +39,7 @@ const pages: { path: string; reads: RegExp; empty: string; full: RegExp | string
   { path: '/backfills', reads: /\/backfills\?/, empty: 'No backfill is kept', full: 'No backfill' },
   { path: '/approvals', reads: /\/runs\?.*state=suspended/, empty: 'Nothing waits', full: 'Nothing waits' },
   { path: '/alerts', reads: /\/alerts\?/, empty: 'No alert is open', full: 'No alert is open' },
+  { path: '/silences', reads: /\/silences\?/, empty: 'No silence is active', full: 'No silence is active' },
   {
     path: '/admin/channels',
     reads: /\/channels/,
@@ -227,10 +228,11 @@ test('a log grows while its task runs, and stays where it is when the task ends'
 
 test('a node is cordoned, the cordon undone, then it is drained after a question that counts what runs', async () => {
   const { items } = (await (await ask(`${server.base}/api/v1/nodes`)).json()) as { items: object[] }
-  const node = {
+  const node: Record<string, unknown> = {
     ...items[0],
     name: 'n2',
     state: 'active',
+    orders_refused: null,
     slots: { busy: 3, total: 4 },
     shards: { owned: 2 },
   }
@@ -243,6 +245,8 @@ test('a node is cordoned, the cordon undone, then it is drained after a question
     }
     await route.fulfill(verb ? { status: 202 } : json({ items: [node], next: null }))
   })
+  // Before a node that takes orders: this one is alone, takes none, and says so.
+  expect((items[0] as { orders_refused: string }).orders_refused).toContain('this node is alone')
   await page.goto(`${server.base}/cluster`)
   const row = main(page).getByRole('row').filter({ hasText: 'n2' })
   await row.getByRole('button', { name: 'Cordon', exact: true }).click()
@@ -251,12 +255,25 @@ test('a node is cordoned, the cordon undone, then it is drained after a question
   await row.getByRole('button', { name: 'Drain' }).click()
   const dialog = page.getByRole('dialog')
   await dialog.getByText('3 attempts on n2 will finish').waitFor()
+  // The question is in the address: it survives a reload, and Back closes it.
+  await page.reload()
+  await dialog.getByText('3 attempts on n2 will finish').waitFor()
+  await page.goBack()
+  await dialog.waitFor({ state: 'detached' })
+  await page.goForward()
+  await dialog.getByText('3 attempts on n2 will finish').waitFor()
   expect(asked).toEqual(['cordon', 'uncordon'])
   await dialog.getByRole('button', { name: 'Drain the node' }).click()
   await row.getByText('Cordoned').waitFor()
   node.state = 'drained'
+  await again(page)
   await row.getByText('Drained').waitFor()
   await row.getByRole('button', { name: 'Uncordon' }).waitFor()
+  expect(page.url()).not.toContain('ask=')
+  node.orders_refused = 'this node is alone'
+  await again(page)
+  await main(page).getByText('in a cluster on PostgreSQL').waitFor()
+  expect(await row.getByRole('button').count()).toBe(0)
   expect(asked).toEqual(['cordon', 'uncordon', 'drain'])
   expect(wrong).toEqual([])
   await context.close()

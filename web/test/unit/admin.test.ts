@@ -29,6 +29,12 @@ function ofServer(): string[] {
   return [...names.matchAll(/: +"([a-z.]+)"/g)].map((m) => m[1] as string)
 }
 
+// The dialogs are in the address, and there is no router here.
+vi.mock('../../src/app/ask', () => {
+  const asked = { name: '', of: '', open: () => {}, turn: () => {}, close: () => {} }
+  return { useAsked: () => asked, useQuestion: () => ({ question: undefined, asked }) }
+})
+
 test('the page says what each verb of the server allows, and knows no other', () => {
   const known = verbGroups.flatMap(([, verbs]) => verbs)
   expect(known.map(([verb]) => verb)).toEqual(ofServer())

@@ -58,13 +58,26 @@ test('each severity has a tone, also one that the page does not know', () => {
   ])
 })
 
-test('the kinds that have a form, and their fields, are those of the server', () => {
-  const source = ['channel', 'webhook', 'email', 'command'].map((f) =>
-    readFileSync(join(process.cwd(), `../internal/notify/${f}.go`), 'utf8'),
-  )
-  const tags = new Set([...source.join('').matchAll(/json:"([a-z]+)/g)].map((m) => m[1]))
-  const named = Object.entries(kinds).flatMap(([kind, { fields }]) => [kind, ...fields.map((f) => f.name)])
-  expect(named.filter((n) => !tags.has(n))).toEqual([])
+/** The fields of a struct of the server by their JSON names; those that may be absent end with ?. */
+function structOf(source: string, name: string): string[] {
+  const body = new RegExp(`type ${name} struct \\{(.*?)\\n?\\}`, 's').exec(source)?.[1] ?? ''
+  return [...body.matchAll(/`json:"(\w+)(,omitempty)?"`/g)].map((m) => `${m[1]}${m[2] ? '?' : ''}`)
+}
+
+test('every kind of the server has a form with its fields, and those that must be set are required', () => {
+  const source = ['channel', 'webhook', 'service', 'email', 'command']
+    .map((f) => readFileSync(join(process.cwd(), `../internal/notify/${f}.go`), 'utf8'))
+    .join('\n')
+  const types = [...source.matchAll(/^\t\w+ +\*(\w+) +`json:"(\w+),omitempty"`/gm)]
+    .map((m) => [m[2] ?? '', m[1] ?? ''])
+    .filter(([, type]) => source.includes(`type ${type} struct`))
+  expect(types.map(([kind]) => kind).sort()).toEqual(Object.keys(kinds).sort())
+  for (const [kind, type] of types) {
+    const has = (kinds[kind as string]?.fields ?? []).map((f) => `${f.name}${f.required ? '' : '?'}`)
+    // The form cannot hold several keys: such a channel is written as JSON.
+    const is = structOf(source, type as string).filter((f) => f !== 'keys?')
+    expect(has.sort(), kind).toEqual(is.sort())
+  }
 })
 
 test('a configuration becomes fields and the same configuration again, or is written as JSON', () => {
@@ -75,6 +88,10 @@ test('a configuration becomes fields and the same configuration again, or is wri
     { webhook: { url: { secret: 'HOOK' }, secret: { secret: 'KEY' } } },
     { email: { to: ['a@example.org', 'b@example.org'] } },
     { command: { run: ['/bin/page', 'ops now'] } },
+    { teams: { url: { secret: 'TEAMS' } } },
+    { pagerduty: { key: { secret: 'PD' }, url: 'https://events.eu.pagerduty.com' } },
+    { alertmanager: { url: 'http://am:9093' } },
+    { telegram: { token: { secret: 'BOT' }, chat: '@ops' } },
   ]
   for (const config of kept) {
     expect(configOf(kindOf(config) ?? '', textsOf(config) ?? {})).toEqual(config)
@@ -85,6 +102,7 @@ test('a configuration becomes fields and the same configuration again, or is wri
     { command: { run: ['/bin/page', ''] } },
     { webhook: { url: 'secret:x' } },
     { slack: { url: 'https://example.org' } },
+    { telegram: { token: { secret: 'BOT' }, chat: { secret: 'CHAT' } } },
     { pager: {} },
     { log: {}, email: {} },
     null,
@@ -125,5 +143,6 @@ test('a channel says to what it sends, and never more than the name of a secret'
   expect(targetOf({ slack: { url: { secret: 'SLACK' } } })).toBe('secret SLACK')
   expect(targetOf({ command: { run: ['/bin/page', 'ops'] } })).toBe('/bin/page ops')
   expect(targetOf({ pager: { routing_key: { secret: 'K' } } })).toBe('secret K')
+  expect(targetOf({ telegram: { token: { secret: 'B' }, chat: '@ops' } })).toBe('@ops')
   expect(targetOf({ log: {} })).toBe('')
 })

@@ -206,6 +206,21 @@ test.each(['boxes', 'blocks', 'overview'])('what is drawn: %s', (level) => {
   expect(lines.join('\n')).toMatchSnapshot()
 })
 
+test.each(['boxes', 'blocks', 'overview'])('what is drawn of a comparison: %s', (level) => {
+  const plain = readDrawing(packDrawing(shop))
+  const drawing = {
+    ...plain,
+    kinds: plain.kinds.map((k, i) => (i === plain.kind[3] ? 'chain' : k)),
+    members: [[0], [1], [], [2, 3]].map((list) => Uint32Array.from(list)),
+    changes: Uint8Array.from([0, 1, 2, 3]),
+    edgeChanges: Uint8Array.from(plain.needs, (_, i) => i % 3),
+  }
+  const { pen, lines } = recorder()
+  const scale = { boxes: 1, blocks: 0.3, overview: 0.05 }[level] as number
+  new GraphPainter().paint(pen, { drawing }, { scale, x: 10, y: 10 }, { width: 700, height: 120 }, ink, 1)
+  expect(lines.join('\n')).toMatchSnapshot()
+})
+
 test('a frame draws a sample of too many edges', () => {
   const specs: Spec[] = Array.from({ length: 400 }, (_, t) => ({
     name: `t${t}`,

@@ -5,7 +5,7 @@ export type Field = {
   name: string
   label: string
   hint: string
-  takes: 'text or secret' | 'secret' | 'list'
+  takes: 'text' | 'text or secret' | 'secret' | 'list'
   required?: boolean
 }
 
@@ -14,6 +14,15 @@ const webhookURL: Field = {
   label: 'Address',
   hint: 'https://…',
   takes: 'text or secret',
+  required: true,
+}
+
+/** The address of a webhook that is a password: everybody who knows it can post there. */
+const secretURL: Field = {
+  name: 'url',
+  label: 'Secret with the address',
+  hint: 'The address of the webhook is a password: set it as a secret first.',
+  takes: 'secret',
   required: true,
 }
 
@@ -32,15 +41,7 @@ export const kinds: Record<string, { does: string; fields: Field[] }> = {
   },
   slack: {
     does: 'posts to Slack, Mattermost or Rocket.Chat',
-    fields: [
-      {
-        name: 'url',
-        label: 'Secret with the address',
-        hint: 'The address of the incoming webhook is a password: set it as a secret first.',
-        takes: 'secret',
-        required: true,
-      },
-    ],
+    fields: [secretURL],
   },
   email: {
     does: 'sends mail',
@@ -60,6 +61,72 @@ export const kinds: Record<string, { does: string; fields: Field[] }> = {
       },
     ],
   },
+  teams: {
+    does: 'posts a card to Microsoft Teams',
+    fields: [
+      {
+        ...secretURL,
+        hint: 'The address of a workflow “Send webhook alerts to a channel” is a password: set it as a secret first.',
+      },
+    ],
+  },
+  pagerduty: {
+    does: 'opens and resolves incidents at PagerDuty',
+    fields: [
+      {
+        name: 'key',
+        label: 'Secret with the integration key',
+        hint: 'The integration key of a service (Events API v2).',
+        takes: 'secret',
+        required: true,
+      },
+      {
+        name: 'url',
+        label: 'Address of the region',
+        hint: 'Default: that of the United States.',
+        takes: 'text or secret',
+      },
+    ],
+  },
+  alertmanager: {
+    does: 'opens and resolves alerts at an Alertmanager',
+    fields: [
+      {
+        name: 'url',
+        label: 'Address',
+        hint: 'Its root, such as http://alertmanager:9093.',
+        takes: 'text or secret',
+        required: true,
+      },
+    ],
+  },
+  discord: { does: 'posts to Discord', fields: [secretURL] },
+  telegram: {
+    does: 'sends a message of a Telegram bot',
+    fields: [
+      {
+        name: 'chat',
+        label: 'Chat',
+        hint: 'The id of a chat such as -1001234567890, or @name of a channel.',
+        takes: 'text',
+        required: true,
+      },
+      {
+        name: 'token',
+        label: 'Secret with the token of the bot',
+        hint: 'Everybody who knows it can act as the bot: set it as a secret first.',
+        takes: 'secret',
+        required: true,
+      },
+      {
+        name: 'url',
+        label: 'Address of the server',
+        hint: 'Default: that of Telegram.',
+        takes: 'text or secret',
+      },
+    ],
+  },
+  googlechat: { does: 'posts to a space of Google Chat', fields: [secretURL] },
   command: {
     does: 'runs a program on the node that sends',
     fields: [
@@ -116,6 +183,7 @@ function textOf(takes: Field['takes'] | undefined, value: unknown): string | und
     if (secret !== undefined) return `${secretMark}${secret}`
     return typeof value === 'string' && !value.startsWith(secretMark) ? value : undefined
   }
+  if (takes === 'text') return typeof value === 'string' && value === value.trim() ? value : undefined
   if (takes !== 'list' || !Array.isArray(value)) return undefined
   return value.every((v) => typeof v === 'string' && v !== '' && v === v.trim() && !v.includes('\n'))
     ? value.join('\n')
@@ -135,6 +203,7 @@ export function configOf(kind: string, texts: Record<string, string>): Config {
 
 function settingOf(takes: Field['takes'], text: string): unknown {
   if (takes === 'secret') return { secret: text }
+  if (takes === 'text') return text
   if (takes === 'list')
     return text
       .split('\n')

@@ -7,6 +7,7 @@ import { hasSomewhere, useMe } from '../../api/me'
 import { all, slow } from '../../api/queries'
 import type { Channel, ChannelTest } from '../../api/types'
 import { useVerb } from '../../api/verbs'
+import { type Asked, useAsked, useQuestion } from '../../app/ask'
 import { useNamespace, within } from '../../app/namespace'
 import { Dialog } from '../../kit/dialog'
 import { Loaded, Panel } from '../../kit/panel'
@@ -31,7 +32,8 @@ export function Channels() {
     refetchInterval: slow,
     enabled: me !== undefined && reads,
   })
-  const [target, setTarget] = useState<Target>()
+  const asked = useAsked()
+  const target = targetFor(asked, query.data, ns)
   const shown = (query.data ?? []).filter(
     (c) =>
       within(ns, c.namespace) &&
@@ -47,7 +49,7 @@ export function Channels() {
         title="Channels"
         actions={
           reads ? (
-            <Button kind="primary" icon="plus" onPress={() => setTarget({ namespace: ns })}>
+            <Button kind="primary" icon="plus" onPress={() => asked.open('channel')}>
               New channel
             </Button>
           ) : null
@@ -97,10 +99,7 @@ export function Channels() {
               {() => (
                 <Some of={shown}>
                   {(some) => (
-                    <Table
-                      channels={some}
-                      onChange={(channel) => setTarget({ namespace: channel.namespace, channel })}
-                    />
+                    <Table channels={some} onChange={(channel) => asked.open('change', fullName(channel))} />
                   )}
                 </Some>
               )}
@@ -115,14 +114,10 @@ export function Channels() {
       <Dialog
         title={target?.channel ? `Change ${fullName(target.channel)}` : 'New channel'}
         isOpen={target !== undefined}
-        onClose={() => setTarget(undefined)}
+        onClose={asked.close}
       >
         {target ? (
-          <ChannelForm
-            namespace={target.namespace}
-            channel={target.channel}
-            onClose={() => setTarget(undefined)}
-          />
+          <ChannelForm namespace={target.namespace} channel={target.channel} onClose={asked.close} />
         ) : null}
       </Dialog>
     </>
@@ -131,17 +126,28 @@ export function Channels() {
 
 const fullName = (c: Channel) => `${c.namespace}/${c.name}`
 
+/** What the form is open for. */
+function targetFor(asked: Asked, channels: Channel[] | undefined, ns: string): Target | undefined {
+  if (asked.name === 'channel') return { namespace: ns }
+  const channel = asked.name === 'change' ? channels?.find((c) => fullName(c) === asked.of) : undefined
+  return channel && { namespace: channel.namespace, channel }
+}
+
 function Table({ channels, onChange }: { channels: Channel[]; onChange: (c: Channel) => void }) {
-  const [question, ask] = useState<Question>()
-  const remove = (c: Channel) =>
-    ask({
-      title: `Delete ${fullName(c)}`,
-      text: 'Messages that wait for it are lost after 24 hours, unless a channel of this name comes back.',
-      answer: 'Delete the channel',
-      danger: true,
-      act: () => send(path('channels', c.namespace, c.name), { method: 'DELETE' }),
-      done: `The channel ${fullName(c)} is deleted.`,
-    })
+  const remove = (c: Channel): Question => ({
+    title: `Delete ${fullName(c)}`,
+    text: 'Messages that wait for it are lost after 24 hours, unless a channel of this name comes back.',
+    answer: 'Delete the channel',
+    danger: true,
+    act: () => send(path('channels', c.namespace, c.name), { method: 'DELETE' }),
+    done: `The channel ${fullName(c)} is deleted.`,
+  })
+  const { question, asked } = useQuestion({
+    delete: (of) => {
+      const c = channels.find((i) => fullName(i) === of)
+      return c && remove(c)
+    },
+  })
   return (
     <div className="scroll" tabIndex={0}>
       <table>
@@ -186,7 +192,7 @@ function Table({ channels, onChange }: { channels: Channel[]; onChange: (c: Chan
                   verb="alert.channel"
                   namespace={c.namespace}
                   kind="quiet"
-                  onPress={() => remove(c)}
+                  onPress={() => asked.open('delete', fullName(c))}
                 >
                   Delete
                 </VerbButton>
@@ -195,7 +201,7 @@ function Table({ channels, onChange }: { channels: Channel[]; onChange: (c: Chan
           ))}
         </tbody>
       </table>
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </div>
   )
 }

@@ -4,6 +4,7 @@ import { path, post, send } from '../../api/client'
 import { hasSomewhere, useMe } from '../../api/me'
 import type { Binding, User } from '../../api/types'
 import { useVerb } from '../../api/verbs'
+import { useQuestion } from '../../app/ask'
 import { Dialog, toast } from '../../kit/dialog'
 import { Panel } from '../../kit/panel'
 import { Ago, Button, Clock } from '../../kit/parts'
@@ -16,9 +17,13 @@ import { GrantFields, noGrant, refOf } from './grantfields'
 export function RolesOf({ user }: { user: User }) {
   const me = useMe()
   const bindings = useBindings({ user: user.name }, hasSomewhere(me, 'member.write'))
-  const [gives, setGives] = useState(false)
-  const [question, ask] = useState<Question>()
   const roles = user.roles ?? []
+  const { question, asked } = useQuestion({
+    'revoke-role': (of) => {
+      const r = roles.find((i) => keyOf(i) === of)
+      return r && revokeQuestion(user.name, { role: r.role, namespace: r.namespace || '*' })
+    },
+  })
   const known = new Map((bindings.data ?? []).map((b): [string, Binding] => [`${b.role} ${b.namespace}`, b]))
   const may = hasSomewhere(me, 'member.write')
   return (
@@ -27,7 +32,7 @@ export function RolesOf({ user }: { user: User }) {
       count={roles.length}
       actions={
         may ? (
-          <Button icon="plus" onPress={() => setGives(true)}>
+          <Button icon="plus" onPress={() => asked.open('grant')}>
             Grant a role
           </Button>
         ) : (
@@ -72,7 +77,7 @@ export function RolesOf({ user }: { user: User }) {
                         verb="member.write"
                         namespace={ns}
                         kind="quiet"
-                        onPress={() => ask(revokeQuestion(user.name, { role: r.role, namespace: ns }))}
+                        onPress={() => asked.open('revoke-role', keyOf(r))}
                       >
                         Revoke
                       </VerbButton>
@@ -84,13 +89,15 @@ export function RolesOf({ user }: { user: User }) {
           </table>
         </div>
       )}
-      <Dialog title={`Grant a role to ${user.name}`} isOpen={gives} onClose={() => setGives(false)}>
-        {gives ? <GrantRole user={user.name} onClose={() => setGives(false)} /> : null}
+      <Dialog title={`Grant a role to ${user.name}`} isOpen={asked.name === 'grant'} onClose={asked.close}>
+        {asked.name === 'grant' ? <GrantRole user={user.name} onClose={asked.close} /> : null}
       </Dialog>
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </Panel>
   )
 }
+
+const keyOf = (r: { role: string; namespace?: string | null }) => `${r.role}@${r.namespace || '*'}`
 
 export const revokeQuestion = (user: string, of: { role: string; namespace: string }): Question => ({
   title: `Revoke a role of ${user}`,

@@ -5,6 +5,7 @@ import { path, post } from '../../api/client'
 import { allows, useMe } from '../../api/me'
 import type { Me } from '../../api/types'
 import { useVerb } from '../../api/verbs'
+import { useAsked } from '../../app/ask'
 import { Dialog, toast } from '../../kit/dialog'
 import { plural } from '../../kit/format'
 import { Panel, Skeleton } from '../../kit/panel'
@@ -29,7 +30,8 @@ export function MePage() {
   const sessions = useSessions()
   const current = sessions.data?.items.find((s) => s.current)
   const own = (sessions.data?.items ?? []).filter((s) => s.user === current?.user)
-  const [changes, setChanges] = useState(false)
+  const asked = useAsked()
+  const changes = asked.name === 'password'
   return (
     <>
       <AdminTop
@@ -37,7 +39,7 @@ export function MePage() {
         title={me ? me.name : 'You'}
         actions={
           me?.kind === 'user' && !user.isLoading && !provider ? (
-            <Button onPress={() => setChanges(true)}>Change my password</Button>
+            <Button onPress={() => asked.open('password')}>Change my password</Button>
           ) : null
         }
       >
@@ -56,9 +58,9 @@ export function MePage() {
           <SessionTable sessions={inOrder(own)} />
         </Panel>
       ) : null}
-      <Dialog title="Change my password" isOpen={changes} onClose={() => setChanges(false)}>
+      <Dialog title="Change my password" isOpen={changes} onClose={asked.close}>
         {changes && me ? (
-          <OwnPassword name={me.name} isLocal={user.data !== undefined} onClose={() => setChanges(false)} />
+          <OwnPassword name={me.name} isLocal={user.data !== undefined} onClose={asked.close} />
         ) : null}
       </Dialog>
     </>

@@ -34,9 +34,8 @@ export function NewRole({
         run(
           () => post<Role>('/roles', { name: name.trim(), verbs: [...chosen] }),
           (r) => {
-            onClose()
             toast(`The role ${r.name} is created.`)
-            void navigate({ to: '/admin/roles', search: { role: r.name } })
+            void navigate({ to: '/admin/roles', search: { role: r.name }, replace: true })
           },
         )
       }}

@@ -30,7 +30,7 @@ export function NewUser({ onClose }: { onClose: () => void }) {
         }),
       (u) => {
         toast(`The ${u.kind} ${u.name} is created.`)
-        void navigate({ to: '/admin/users/$name', params: { name: u.name } })
+        void navigate({ to: '/admin/users/$name', params: { name: u.name }, replace: true })
       },
     )
   return (

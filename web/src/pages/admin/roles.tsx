@@ -1,9 +1,10 @@
 // Roles: which verbs each of them has, and who has which role where.
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useMemo, useState } from 'react'
+import { useMemo } from 'react'
 import { path, send } from '../../api/client'
 import { hasSomewhere, useCan, useMe } from '../../api/me'
 import type { Binding, Role } from '../../api/types'
+import { useAsked, useQuestion } from '../../app/ask'
 import { Dialog } from '../../kit/dialog'
 import { plural } from '../../kit/format'
 import { Loaded, Panel } from '../../kit/panel'
@@ -32,7 +33,7 @@ export function Roles() {
   const members = hasSomewhere(me, 'member.write')
   const roles = useRoles(me !== undefined && reads)
   const bindings = useBindings({}, me !== undefined && members)
-  const [adds, setAdds] = useState<{ verbs: string[] }>()
+  const asked = useAsked()
   const chosen = roles.data?.items.find((r) => r.name === role)
   return (
     <>
@@ -45,7 +46,7 @@ export function Roles() {
             namespace="*"
             kind="primary"
             icon="plus"
-            onPress={() => setAdds({ verbs: [] })}
+            onPress={() => asked.open('role')}
           >
             New role
           </VerbButton>
@@ -66,7 +67,7 @@ export function Roles() {
         </Panel>
       )}
       {chosen ? (
-        <OneRole role={chosen} bindings={bindings.data} onCopy={(verbs) => setAdds({ verbs })} />
+        <OneRole role={chosen} bindings={bindings.data} onCopy={() => asked.open('role', chosen.name)} />
       ) : null}
       {role && roles.data && !chosen ? <p className="notice">There is no role {role}.</p> : null}
       {members ? (
@@ -76,12 +77,12 @@ export function Roles() {
           <Refused what="who has which role" verb="member.write" somewhere />
         </Panel>
       )}
-      <Dialog title="New role" isOpen={adds !== undefined} onClose={() => setAdds(undefined)} wide>
-        {adds ? (
+      <Dialog title="New role" isOpen={asked.name === 'role'} onClose={asked.close} wide>
+        {asked.name === 'role' && roles.data ? (
           <NewRole
-            verbs={adds.verbs}
-            all={roles.data?.items.find((r) => r.name === 'cluster')?.verbs ?? []}
-            onClose={() => setAdds(undefined)}
+            verbs={roles.data.items.find((r) => r.name === asked.of)?.verbs ?? []}
+            all={roles.data.items.find((r) => r.name === 'cluster')?.verbs ?? []}
+            onClose={asked.close}
           />
         ) : null}
       </Dialog>
@@ -154,43 +155,49 @@ function OneRole({
 }: {
   role: Role
   bindings: Binding[] | undefined
-  onCopy: (verbs: string[]) => void
+  onCopy: () => void
 }) {
   const navigate = useNavigate({ from: '/admin/roles' })
-  const [gives, setGives] = useState(false)
-  const [question, ask] = useState<Question>()
   const me = useMe()
   const has = (bindings ?? []).filter((b) => b.role === role.name).length
-  const remove = () =>
-    ask({
-      title: `Delete the role ${role.name}`,
-      text: (
-        <p>
-          {has > 0
-            ? `It is granted ${has === 1 ? 'once' : `${has} times`}: revoke it first, or the server refuses.`
-            : 'Nobody has it. It cannot be brought back, but you can create one like it.'}
-        </p>
-      ),
-      answer: 'Delete the role',
-      danger: true,
-      act: async () => {
-        await send(path('roles', role.name), { method: 'DELETE' })
-        await navigate({ search: (old) => ({ ...old, role: undefined }), replace: true })
-      },
-      done: `The role ${role.name} is deleted.`,
-    })
+  const remove = (): Question => ({
+    title: `Delete the role ${role.name}`,
+    text: (
+      <p>
+        {has > 0
+          ? `It is granted ${has === 1 ? 'once' : `${has} times`}: revoke it first, or the server refuses.`
+          : 'Nobody has it. It cannot be brought back, but you can create one like it.'}
+      </p>
+    ),
+    answer: 'Delete the role',
+    danger: true,
+    act: async () => {
+      await send(path('roles', role.name), { method: 'DELETE' })
+      await navigate({ search: (old) => ({ ...old, role: undefined, ask: undefined }), replace: true })
+    },
+    done: `The role ${role.name} is deleted.`,
+  })
+  const { question, asked } = useQuestion({ 'delete-role': () => (role.builtin ? undefined : remove()) })
+  const gives = asked.name === 'grant' && asked.of === role.name
   return (
     <Panel
       title={`The role ${role.name}`}
       count={plural(role.verbs?.length ?? 0, 'verb')}
       actions={
         <div className="row">
-          {hasSomewhere(me, 'member.write') ? <Button onPress={() => setGives(true)}>Grant it</Button> : null}
-          <VerbButton verb="role.write" namespace="*" onPress={() => onCopy(role.verbs ?? [])}>
+          {hasSomewhere(me, 'member.write') ? (
+            <Button onPress={() => asked.open('grant', role.name)}>Grant it</Button>
+          ) : null}
+          <VerbButton verb="role.write" namespace="*" onPress={onCopy}>
             Make one like it
           </VerbButton>
           {role.builtin ? null : (
-            <VerbButton verb="role.write" namespace="*" kind="danger" onPress={remove}>
+            <VerbButton
+              verb="role.write"
+              namespace="*"
+              kind="danger"
+              onPress={() => asked.open('delete-role')}
+            >
               Delete
             </VerbButton>
           )}
@@ -198,10 +205,10 @@ function OneRole({
       }
     >
       <VerbList verbs={role.verbs ?? []} />
-      <Dialog title={`Grant the role ${role.name}`} isOpen={gives} onClose={() => setGives(false)}>
-        {gives ? <GrantRole role={role.name} onClose={() => setGives(false)} /> : null}
+      <Dialog title={`Grant the role ${role.name}`} isOpen={gives} onClose={asked.close}>
+        {gives ? <GrantRole role={role.name} onClose={asked.close} /> : null}
       </Dialog>
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </Panel>
   )
 }
@@ -209,8 +216,14 @@ function OneRole({
 function Members({ query, role }: { query: ReturnType<typeof useBindings>; role: string | undefined }) {
   const { q = '', where = '' } = useSearch({ from: '/admin/roles' })
   const navigate = useNavigate({ from: '/admin/roles' })
-  const [question, ask] = useState<Question>()
-  const [gives, setGives] = useState(false)
+  const keyOf = (b: Binding) => `${b.user} ${b.role} ${b.namespace}`
+  const { question, asked } = useQuestion({
+    'revoke-role': (of) => {
+      const b = query.data?.find((i) => keyOf(i) === of)
+      return b && revokeQuestion(b.user, b)
+    },
+  })
+  const gives = asked.name === 'grant' && asked.of === ''
   const set = (change: Record<string, string | undefined>) =>
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
   const places = [...new Set((query.data ?? []).map((b) => b.namespace))].sort()
@@ -248,7 +261,7 @@ function Members({ query, role }: { query: ReturnType<typeof useBindings>; role:
               </option>
             ))}
           </select>
-          <Button icon="plus" onPress={() => setGives(true)}>
+          <Button icon="plus" onPress={() => asked.open('grant')}>
             Grant a role
           </Button>
         </div>
@@ -279,7 +292,7 @@ function Members({ query, role }: { query: ReturnType<typeof useBindings>; role:
                   </thead>
                   <tbody>
                     {some.map((b) => (
-                      <tr key={`${b.user} ${b.role} ${b.namespace}`}>
+                      <tr key={keyOf(b)}>
                         <td>
                           <Link to="/admin/users/$name" params={{ name: b.user }}>
                             {b.user}
@@ -303,7 +316,7 @@ function Members({ query, role }: { query: ReturnType<typeof useBindings>; role:
                             verb="member.write"
                             namespace={b.namespace}
                             kind="quiet"
-                            onPress={() => ask(revokeQuestion(b.user, b))}
+                            onPress={() => asked.open('revoke-role', keyOf(b))}
                           >
                             Revoke
                           </VerbButton>
@@ -317,10 +330,10 @@ function Members({ query, role }: { query: ReturnType<typeof useBindings>; role:
           </Some>
         )}
       </Loaded>
-      <Dialog title="Grant a role" isOpen={gives} onClose={() => setGives(false)}>
-        {gives ? <GrantRole {...(role ? { role } : {})} onClose={() => setGives(false)} /> : null}
+      <Dialog title="Grant a role" isOpen={gives} onClose={asked.close}>
+        {gives ? <GrantRole {...(role ? { role } : {})} onClose={asked.close} /> : null}
       </Dialog>
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </Panel>
   )
 }

@@ -7,6 +7,7 @@ import { hasSomewhere, useMe } from '../../api/me'
 import { all, slow } from '../../api/queries'
 import type { Secret } from '../../api/types'
 import { useVerb } from '../../api/verbs'
+import { type Asked, useAsked, useQuestion } from '../../app/ask'
 import { useNamespace, within } from '../../app/namespace'
 import { Dialog, toast } from '../../kit/dialog'
 import { Loaded, Panel } from '../../kit/panel'
@@ -42,7 +43,8 @@ export function Secrets() {
     refetchInterval: slow,
     enabled: me !== undefined && reads,
   })
-  const [target, setTarget] = useState<Target>()
+  const asked = useAsked()
+  const target = targetOf(asked, query.data, ns)
   const text = q.toLowerCase()
   const shown = (query.data ?? []).filter(
     (s) => within(ns, s.namespace) && `${s.namespace}/${s.name}`.toLowerCase().includes(text),
@@ -55,11 +57,7 @@ export function Secrets() {
         title="Secrets"
         actions={
           writes ? (
-            <Button
-              kind="primary"
-              icon="plus"
-              onPress={() => setTarget({ namespace: ns, name: '', isNew: true })}
-            >
+            <Button kind="primary" icon="plus" onPress={() => asked.open('secret')}>
               New secret
             </Button>
           ) : null
@@ -101,7 +99,7 @@ export function Secrets() {
                 )
               }
             >
-              {() => <Some of={shown}>{(some) => <Table secrets={some} onSet={setTarget} />}</Some>}
+              {() => <Some of={shown}>{(some) => <Table secrets={some} />}</Some>}
             </Loaded>
           </Panel>
         </>
@@ -113,25 +111,38 @@ export function Secrets() {
       <Dialog
         title={target?.isNew === false ? `Set ${target.namespace}/${target.name}` : 'New secret'}
         isOpen={target !== undefined}
-        onClose={() => setTarget(undefined)}
+        onClose={asked.close}
       >
-        {target ? <Form target={target} onClose={() => setTarget(undefined)} /> : null}
+        {target ? <Form target={target} onClose={asked.close} /> : null}
       </Dialog>
     </>
   )
 }
 
-function Table({ secrets, onSet }: { secrets: Secret[]; onSet: (t: Target) => void }) {
-  const [question, ask] = useState<Question>()
-  const remove = (s: Secret) =>
-    ask({
-      title: `Delete ${s.namespace}/${s.name}`,
-      text: 'Its value cannot be brought back. Tasks that use it fail to start.',
-      answer: 'Delete the secret',
-      danger: true,
-      act: () => send(path('secrets', s.namespace, s.name), { method: 'DELETE' }),
-      done: `The secret ${s.namespace}/${s.name} is deleted.`,
-    })
+const fullName = (s: Secret) => `${s.namespace}/${s.name}`
+
+/** What the form is open for. */
+function targetOf(asked: Asked, secrets: Secret[] | undefined, ns: string): Target | undefined {
+  if (asked.name === 'secret') return { namespace: ns, name: '', isNew: true }
+  const s = asked.name === 'set' ? secrets?.find((i) => fullName(i) === asked.of) : undefined
+  return s && { namespace: s.namespace, name: s.name, isNew: false }
+}
+
+function Table({ secrets }: { secrets: Secret[] }) {
+  const remove = (s: Secret): Question => ({
+    title: `Delete ${s.namespace}/${s.name}`,
+    text: 'Its value cannot be brought back. Tasks that use it fail to start.',
+    answer: 'Delete the secret',
+    danger: true,
+    act: () => send(path('secrets', s.namespace, s.name), { method: 'DELETE' }),
+    done: `The secret ${s.namespace}/${s.name} is deleted.`,
+  })
+  const { question, asked } = useQuestion({
+    delete: (of) => {
+      const s = secrets.find((i) => fullName(i) === of)
+      return s && remove(s)
+    },
+  })
   return (
     <div className="scroll" tabIndex={0}>
       <table>
@@ -166,7 +177,7 @@ function Table({ secrets, onSet }: { secrets: Secret[]; onSet: (t: Target) => vo
                   verb="secret.write"
                   namespace={s.namespace}
                   kind="quiet"
-                  onPress={() => onSet({ namespace: s.namespace, name: s.name, isNew: false })}
+                  onPress={() => asked.open('set', fullName(s))}
                 >
                   Set
                 </VerbButton>
@@ -174,7 +185,7 @@ function Table({ secrets, onSet }: { secrets: Secret[]; onSet: (t: Target) => vo
                   verb="secret.write"
                   namespace={s.namespace}
                   kind="quiet"
-                  onPress={() => remove(s)}
+                  onPress={() => asked.open('delete', fullName(s))}
                 >
                   Delete
                 </VerbButton>
@@ -183,7 +194,7 @@ function Table({ secrets, onSet }: { secrets: Secret[]; onSet: (t: Target) => vo
           ))}
         </tbody>
       </table>
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </div>
   )
 }

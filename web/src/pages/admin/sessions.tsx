@@ -1,9 +1,9 @@
 // Sessions: where people are signed in.
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
 import { path, send } from '../../api/client'
 import { allows, useMe } from '../../api/me'
 import type { Session } from '../../api/types'
+import { useQuestion } from '../../app/ask'
 import { useLeave } from '../../app/leave'
 import { plural } from '../../kit/format'
 import { Loaded, Panel } from '../../kit/panel'
@@ -19,7 +19,6 @@ export function Sessions() {
   const navigate = useNavigate({ from: '/admin/sessions' })
   const me = useMe()
   const query = useSessions()
-  const [question, ask] = useState<Question>()
   const everybody = me !== undefined && allows(me, 'user.write', '*')
   const all = inOrder(query.data?.items ?? [])
   const text = q.toLowerCase()
@@ -28,6 +27,9 @@ export function Sessions() {
   )
   const current = all.find((s) => s.current)
   const others = current ? all.filter((s) => s.user === current.user && !s.current) : []
+  const { question, asked } = useQuestion({
+    'end-others': () => (others.length > 0 ? endOthers(others) : undefined),
+  })
   return (
     <>
       <AdminTop
@@ -35,24 +37,7 @@ export function Sessions() {
         title="Sessions"
         actions={
           others.length > 0 ? (
-            <Button
-              onPress={() =>
-                ask({
-                  title: 'End your other sessions',
-                  text: (
-                    <p>
-                      {plural(others.length, 'session')} of yours on other browsers will end. This one stays.
-                    </p>
-                  ),
-                  answer: 'End them',
-                  danger: true,
-                  act: () => Promise.all(others.map(end)),
-                  done: 'Your other sessions have ended.',
-                })
-              }
-            >
-              End my other sessions
-            </Button>
+            <Button onPress={() => asked.open('end-others')}>End my other sessions</Button>
           ) : null
         }
       >
@@ -85,28 +70,41 @@ export function Sessions() {
           {() => <Some of={shown}>{(some) => <SessionTable sessions={some} />}</Some>}
         </Loaded>
       </Panel>
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </>
   )
 }
 
+const endOthers = (others: Session[]): Question => ({
+  title: 'End your other sessions',
+  text: <p>{plural(others.length, 'session')} of yours on other browsers will end. This one stays.</p>,
+  answer: 'End them',
+  danger: true,
+  act: () => Promise.all(others.map(end)),
+  done: 'Your other sessions have ended.',
+})
+
 export function SessionTable({ sessions }: { sessions: Session[] }) {
-  const [question, ask] = useState<Question>()
   const { leave, leaving } = useLeave()
-  const ends = (s: Session) =>
-    ask({
-      title: `End a session of ${s.user}`,
-      text: (
-        <p>
-          The browser ({agentOf(s.agent)}, {s.address}) must sign in again. What it has not saved stays in its
-          form until then.
-        </p>
-      ),
-      answer: 'End the session',
-      danger: true,
-      act: () => end(s),
-      done: `A session of ${s.user} has ended.`,
-    })
+  const ends = (s: Session): Question => ({
+    title: `End a session of ${s.user}`,
+    text: (
+      <p>
+        The browser ({agentOf(s.agent)}, {s.address}) must sign in again. What it has not saved stays in its
+        form until then.
+      </p>
+    ),
+    answer: 'End the session',
+    danger: true,
+    act: () => end(s),
+    done: `A session of ${s.user} has ended.`,
+  })
+  const { question, asked } = useQuestion({
+    'end-session': (id) => {
+      const s = sessions.find((i) => i.id === id && !i.current)
+      return s && ends(s)
+    },
+  })
   return (
     <div className="scroll" tabIndex={0}>
       <table>
@@ -149,7 +147,11 @@ export function SessionTable({ sessions }: { sessions: Session[] }) {
                     Sign out
                   </Button>
                 ) : (
-                  <Button kind="quiet" aria-label={`End the session of ${s.user}`} onPress={() => ends(s)}>
+                  <Button
+                    kind="quiet"
+                    aria-label={`End the session of ${s.user}`}
+                    onPress={() => asked.open('end-session', s.id)}
+                  >
                     End
                   </Button>
                 )}
@@ -158,7 +160,7 @@ export function SessionTable({ sessions }: { sessions: Session[] }) {
           ))}
         </tbody>
       </table>
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
       {leaving}
     </div>
   )

@@ -5,6 +5,7 @@ import { path, post } from '../../api/client'
 import { useCan, useMe } from '../../api/me'
 import type { RotatedToken, Token } from '../../api/types'
 import { plainVerb } from '../../api/verbs'
+import { useAsked, useQuestion } from '../../app/ask'
 import { Dialog } from '../../kit/dialog'
 import { plural } from '../../kit/format'
 import { Loaded, Panel } from '../../kit/panel'
@@ -22,7 +23,7 @@ export function Tokens() {
   const me = useMe()
   const reads = useCan()('token.all', '*')
   const query = useTokens(me !== undefined && reads)
-  const [adds, setAdds] = useState(false)
+  const asked = useAsked()
   const text = q.toLowerCase()
   const shown = (query.data?.items ?? []).filter(
     (t) =>
@@ -37,7 +38,13 @@ export function Tokens() {
         here="/admin/tokens"
         title="Tokens"
         actions={
-          <VerbButton verb="token.all" namespace="*" kind="primary" icon="plus" onPress={() => setAdds(true)}>
+          <VerbButton
+            verb="token.all"
+            namespace="*"
+            kind="primary"
+            icon="plus"
+            onPress={() => asked.open('token')}
+          >
             New token
           </VerbButton>
         }
@@ -83,39 +90,47 @@ export function Tokens() {
           <Refused what="the tokens, nor make one" verb="token.all" />
         </Panel>
       )}
-      <NewToken isOpen={adds} onClose={() => setAdds(false)} />
+      <NewToken isOpen={asked.name === 'token'} onClose={asked.close} />
     </>
   )
 }
 
 export function TokenTable({ tokens }: { tokens: Token[] }) {
-  const [question, ask] = useState<Question>()
   const [made, setMade] = useState<RotatedToken>()
-  const rotate = (t: Token) =>
-    ask({
-      title: `Replace the token ${t.name}`,
-      text: (
-        <>
-          You get a new secret with the same rights and the same end; it has no right that you lose later. If
-          you signed in with a token, the new one also ends with that token. The old one counts for another
-          day, and what was made with it ends with it.
-        </>
-      ),
-      answer: 'Make the new token',
-      act: async () => setMade(await post<RotatedToken>(`${path('tokens', t.id)}:rotate`, {})),
-    })
-  const revoke = (t: Token) =>
-    ask({
-      title: `Revoke the token ${t.name}`,
-      text:
-        t.state === 'ended'
-          ? 'It is refused now. Revoked, it stays refused when its user is enabled or its maker has all rights again.'
-          : 'What calls with it, or with a token that it made, is refused within seconds. It cannot be brought back.',
-      answer: 'Revoke the token',
-      danger: true,
-      act: () => plainVerb(`${path('tokens', t.id)}:revoke`, undefined, false),
-      done: `The token ${t.name} is revoked.`,
-    })
+  const rotate = (t: Token): Question => ({
+    title: `Replace the token ${t.name}`,
+    text: (
+      <>
+        You get a new secret with the same rights and the same end; it has no right that you lose later. If
+        you signed in with a token, the new one also ends with that token. The old one counts for another day,
+        and what was made with it ends with it.
+      </>
+    ),
+    answer: 'Make the new token',
+    act: async () => setMade(await post<RotatedToken>(`${path('tokens', t.id)}:rotate`, {})),
+  })
+  const revoke = (t: Token): Question => ({
+    title: `Revoke the token ${t.name}`,
+    text:
+      t.state === 'ended'
+        ? 'It is refused now. Revoked, it stays refused when its user is enabled or its maker has all rights again.'
+        : 'What calls with it, or with a token that it made, is refused within seconds. It cannot be brought back.',
+    answer: 'Revoke the token',
+    danger: true,
+    act: () => plainVerb(`${path('tokens', t.id)}:revoke`, undefined, false),
+    done: `The token ${t.name} is revoked.`,
+  })
+  const of = (id: string, fits: (t: Token) => boolean) => tokens.find((t) => String(t.id) === id && fits(t))
+  const { question, asked } = useQuestion({
+    rotate: (id) => {
+      const t = of(id, isReplaceable)
+      return t && rotate(t)
+    },
+    'revoke-token': (id) => {
+      const t = of(id, isRevocable)
+      return t && revoke(t)
+    },
+  })
   return (
     <div className="scroll" tabIndex={0}>
       <table>
@@ -166,12 +181,22 @@ export function TokenTable({ tokens }: { tokens: Token[] }) {
               </td>
               <td className="num">
                 {isReplaceable(t) ? (
-                  <VerbButton verb="token.all" namespace="*" kind="quiet" onPress={() => rotate(t)}>
+                  <VerbButton
+                    verb="token.all"
+                    namespace="*"
+                    kind="quiet"
+                    onPress={() => asked.open('rotate', String(t.id))}
+                  >
                     Rotate
                   </VerbButton>
                 ) : null}
                 {isRevocable(t) ? (
-                  <VerbButton verb="token.all" namespace="*" kind="quiet" onPress={() => revoke(t)}>
+                  <VerbButton
+                    verb="token.all"
+                    namespace="*"
+                    kind="quiet"
+                    onPress={() => asked.open('revoke-token', String(t.id))}
+                  >
                     Revoke
                   </VerbButton>
                 ) : null}
@@ -180,7 +205,7 @@ export function TokenTable({ tokens }: { tokens: Token[] }) {
           ))}
         </tbody>
       </table>
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
       <Dialog
         title={made ? `The token ${made.name}` : ''}
         isOpen={made !== undefined}

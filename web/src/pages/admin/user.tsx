@@ -5,6 +5,7 @@ import { path, post, send } from '../../api/client'
 import { useCan, useMe } from '../../api/me'
 import type { User } from '../../api/types'
 import { plainVerb, useVerb } from '../../api/verbs'
+import { useQuestion } from '../../app/ask'
 import { Dialog, toast } from '../../kit/dialog'
 import { plural } from '../../kit/format'
 import { Loaded, Panel } from '../../kit/panel'
@@ -122,71 +123,68 @@ function useEnds(user: User): string[] {
 
 function Verbs({ user, isMe }: { user: User; isMe: boolean }) {
   const navigate = useNavigate()
-  const [question, ask] = useState<Question>()
-  const [changes, setChanges] = useState(false)
   const again = useToastVerb()
   const ends = useEnds(user)
   const verb = (name: string) => plainVerb(`${path('users', user.name)}:${name}`, undefined, false)
-  const disable = () =>
-    ask({
-      title: `Disable ${user.name}`,
-      text: (
-        <p>
-          {user.name} loses every right within seconds, in all tabs and programs, until you enable it again.
-          {isMe ? ' This is you: you lose your rights at once.' : ''}
-          {ends.length > 0 ? ` It has ${ends.join(', ')}.` : ''}
-        </p>
-      ),
-      answer: 'Disable',
-      danger: true,
-      act: () => verb('disable'),
-      done: `${user.name} is disabled.`,
-      undo: () => again.run(() => verb('enable')),
-    })
-  const remove = () =>
-    ask({
-      title: `Delete ${user.name}`,
-      text: (
-        <p>
-          It cannot be undone. {ends.length > 0 ? `This ends ${ends.join(', ')}. ` : ''}
-          Records of what {user.name} did stay.{' '}
-          {user.state === 'active' ? 'To take the rights away for a time, disable it instead.' : ''}
-        </p>
-      ),
-      answer: `Delete ${user.name}`,
-      danger: true,
-      act: async () => {
-        await send(path('users', user.name), { method: 'DELETE' })
-        // The page of the user would read it again, and find nothing.
-        await navigate({ to: '/admin/users' })
-      },
-      done: `${user.name} is deleted.`,
-    })
+  const disable = (): Question => ({
+    title: `Disable ${user.name}`,
+    text: (
+      <p>
+        {user.name} loses every right within seconds, in all tabs and programs, until you enable it again.
+        {isMe ? ' This is you: you lose your rights at once.' : ''}
+        {ends.length > 0 ? ` It has ${ends.join(', ')}.` : ''}
+      </p>
+    ),
+    answer: 'Disable',
+    danger: true,
+    act: () => verb('disable'),
+    done: `${user.name} is disabled.`,
+    undo: () => again.run(() => verb('enable')),
+  })
+  const remove = (): Question => ({
+    title: `Delete ${user.name}`,
+    text: (
+      <p>
+        It cannot be undone. {ends.length > 0 ? `This ends ${ends.join(', ')}. ` : ''}
+        Records of what {user.name} did stay.{' '}
+        {user.state === 'active' ? 'To take the rights away for a time, disable it instead.' : ''}
+      </p>
+    ),
+    answer: `Delete ${user.name}`,
+    danger: true,
+    act: async () => {
+      await send(path('users', user.name), { method: 'DELETE' })
+      // The page of the user would read it again, and find nothing.
+      await navigate({ to: '/admin/users', replace: true })
+    },
+    done: `${user.name} is deleted.`,
+  })
+  const { question, asked } = useQuestion({
+    disable: () => (user.state === 'active' ? disable() : undefined),
+    delete: remove,
+  })
+  const changes = asked.name === 'password'
   return (
     <>
       {user.kind === 'user' && !isMe && !providerOf(user) ? (
-        <VerbButton verb="user.write" namespace="*" onPress={() => setChanges(true)}>
+        <VerbButton verb="user.write" namespace="*" onPress={() => asked.open('password')}>
           Change the password
         </VerbButton>
       ) : null}
       {user.state === 'active' ? (
-        <VerbButton verb="user.write" namespace="*" onPress={disable}>
+        <VerbButton verb="user.write" namespace="*" onPress={() => asked.open('disable')}>
           Disable
         </VerbButton>
       ) : (
         <Enable user={user} />
       )}
-      <VerbButton verb="user.write" namespace="*" kind="danger" onPress={remove}>
+      <VerbButton verb="user.write" namespace="*" kind="danger" onPress={() => asked.open('delete')}>
         Delete
       </VerbButton>
-      <Dialog
-        title={`Change the password of ${user.name}`}
-        isOpen={changes}
-        onClose={() => setChanges(false)}
-      >
-        {changes ? <SetPassword user={user} onClose={() => setChanges(false)} /> : null}
+      <Dialog title={`Change the password of ${user.name}`} isOpen={changes} onClose={asked.close}>
+        {changes ? <SetPassword user={user} onClose={asked.close} /> : null}
       </Dialog>
-      <Confirm question={question} onClose={() => ask(undefined)} />
+      <Confirm question={question} onClose={asked.close} />
     </>
   )
 }

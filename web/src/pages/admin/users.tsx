@@ -1,8 +1,9 @@
 // Users and services: who may call the server, and with which roles.
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useMemo, useState } from 'react'
+import { useMemo } from 'react'
 import { useCan, useMe } from '../../api/me'
 import type { User } from '../../api/types'
+import { useAsked } from '../../app/ask'
 import { Dialog } from '../../kit/dialog'
 import { plural } from '../../kit/format'
 import { Loaded, Panel } from '../../kit/panel'
@@ -19,7 +20,7 @@ export function Users() {
   const me = useMe()
   const reads = useCan()('user.read', '*')
   const query = useUsers(me !== undefined && reads)
-  const [adds, setAdds] = useState(false)
+  const asked = useAsked()
   const shown = useMemo(() => {
     const text = q.toLowerCase()
     return (query.data ?? []).filter(
@@ -47,7 +48,7 @@ export function Users() {
             namespace="*"
             kind="primary"
             icon="plus"
-            onPress={() => setAdds(true)}
+            onPress={() => asked.open('user')}
           >
             New user
           </VerbButton>
@@ -119,8 +120,8 @@ export function Users() {
           <Refused what="the users" verb="user.read" />
         </Panel>
       )}
-      <Dialog title="New user" isOpen={adds} onClose={() => setAdds(false)}>
-        {adds ? <NewUser onClose={() => setAdds(false)} /> : null}
+      <Dialog title="New user" isOpen={asked.name === 'user'} onClose={asked.close}>
+        {asked.name === 'user' ? <NewUser onClose={asked.close} /> : null}
       </Dialog>
     </>
   )

@@ -1,0 +1,68 @@
+// Small rules about silences.
+import type { Silence, SilenceRequest } from '../api/types'
+
+/** How long a silence may last, and the lengths that the form offers, in seconds. */
+export const secondsMax = 90 * 86_400
+export const spans: [seconds: number, label: string][] = [
+  [1800, '30 minutes'],
+  [3600, '1 hour'],
+  [2 * 3600, '2 hours'],
+  [4 * 3600, '4 hours'],
+  [8 * 3600, '8 hours'],
+  [86_400, '1 day'],
+  [3 * 86_400, '3 days'],
+  [7 * 86_400, '7 days'],
+  [30 * 86_400, '30 days'],
+]
+
+export type Draft = {
+  namespace: string
+  workflow: string
+  rule: string
+  /** A number of seconds, or an end in local time as a field for date and time writes it. */
+  length: string
+  reason: string
+}
+
+/** The seconds that a draft lasts from now on; NaN if its end is no time. */
+export function secondsOf(length: string, now: number): number {
+  if (/^\d+$/.test(length)) return Number(length)
+  return Math.ceil((new Date(length).getTime() - now) / 1000)
+}
+
+/** What keeps a draft from being sent, or nothing. */
+export function faultOf(d: Draft, now: number): string | undefined {
+  const seconds = secondsOf(d.length, now)
+  if (d.namespace !== '*' && !/^[a-z0-9][a-z0-9-]{0,62}$/.test(d.namespace)) return 'Name a namespace.'
+  if (d.namespace === '*' && d.workflow) return 'A silence about one workflow is made in its namespace.'
+  if (!(seconds >= 1)) return 'Choose an end in the future.'
+  if (seconds > secondsMax) return 'A silence lasts up to 90 days.'
+  if (d.reason.trim() === '') return 'Say why, for the people who look for the messages.'
+  return undefined
+}
+
+export const requestOf = (d: Draft, now: number): SilenceRequest => ({
+  ...(d.workflow ? { workflow: d.workflow } : {}),
+  ...(d.rule ? { rule: d.rule } : {}),
+  seconds: secondsOf(d.length, now),
+  reason: d.reason.trim(),
+})
+
+/** Says what a silence is about. */
+export function scopeOf(s: Pick<Silence, 'namespace' | 'workflow' | 'rule'>): string {
+  const where =
+    s.namespace === '*'
+      ? 'everything'
+      : s.workflow
+        ? s.namespace === 'default'
+          ? s.workflow
+          : `${s.namespace}/${s.workflow}`
+        : `the namespace ${s.namespace}`
+  return s.rule ? `${where}, rule ${s.rule}` : where
+}
+
+/** A draft about one workflow, by its full name. */
+export function aboutOf(name: string): Partial<Draft> {
+  const [ns, own] = name.split('/')
+  return own === undefined ? { namespace: 'default', workflow: name } : { namespace: ns, workflow: own }
+}
