@@ -71,7 +71,7 @@ var allowed = map[string][]string{
 	"internal/worker":                {"internal/connection", "internal/mask", "internal/dag", "internal/artifact", "sdk/go/shared/output", "internal/threads", "internal/egress", "internal/fence"},
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},
 	"internal/home":                  {"sdk/go/shared/line", "internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect"},
-	"internal/remote":                {"internal/dag", "internal/egress", "sdk/go/shared/local", "internal/artifact", "internal/logs", "internal/worker", "sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect"},
+	"internal/remote":                {"internal/dag", "internal/egress", "sdk/go/shared/local", "internal/artifact", "internal/logs", "internal/worker", "sdk/go/api/worker/v1", "sdk/go/shared/session"},
 	"internal/remote/health":         {"internal/auth", "internal/metric", "internal/remote"},
 	"tools/protogen":                 {}, // a module of its own
 	"tools/release":                  {}, // likewise: it packs what make release builds
@@ -97,7 +97,7 @@ var allowed = map[string][]string{
 	"internal/arch":             {"sdk/go/api/v1"},
 
 	// The SDK is a module of its own. It shares wire types and a few leaves with the server, never the domain.
-	"sdk/go":                               {"sdk/go/api/v1", "sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect", "sdk/go/shared/output", "sdk/go/shared/line", "sdk/go/shared/local"},
+	"sdk/go":                               {"sdk/go/api/v1", "sdk/go/api/worker/v1", "sdk/go/shared/local", "sdk/go/shared/output", "sdk/go/shared/session"},
 	"sdk/go/api/v1":                        {},
 	"sdk/go/api/worker/v1":                 {},
 	"sdk/go/api/worker/v1/workerv1connect": {"sdk/go/api/worker/v1"},
@@ -106,6 +106,7 @@ var allowed = map[string][]string{
 	"sdk/go/shared/local":                  {"sdk/go/shared/secretfile"},
 	"sdk/go/shared/output":                 {},
 	"sdk/go/shared/secretfile":             {},
+	"sdk/go/shared/session":                {"sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect", "sdk/go/shared/line", "sdk/go/shared/local"},
 
 	// The former import paths of the SDK: aliases only.
 	".":         {"sdk/go", "sdk/go/api/v1"},

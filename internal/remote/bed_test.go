@@ -23,6 +23,7 @@ import (
 	"skein.dev/skein/internal/worker"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
+	"skein.dev/skein/sdk/shared/session"
 )
 
 // TestMain is the keeper's main, too: a worker starts it as its own program.
@@ -61,14 +62,14 @@ type scripted struct {
 	// What was heard.
 	registers []*workerv1.RegisterRequest
 	last      *workerv1.PollRequest
-	results   map[attemptName][]*workerv1.Result    // ends, not that it runs
+	results   map[session.Name][]*workerv1.Result   // ends, not that it runs
 	given     map[string][]*workerv1.GiveLogRequest // pieces of logs, by ticket
 	left      int
 	tokens    map[string]bool
 }
 
 func newHome(t *testing.T, tls bool) *scripted {
-	h := &scripted{t: t, results: map[attemptName][]*workerv1.Result{}, given: map[string][]*workerv1.GiveLogRequest{}, tokens: map[string]bool{}, polling: 100 * time.Millisecond}
+	h := &scripted{t: t, results: map[session.Name][]*workerv1.Result{}, given: map[string][]*workerv1.GiveLogRequest{}, tokens: map[string]bool{}, polling: 100 * time.Millisecond}
 	path, handler := workerv1connect.NewWorkersHandler(h)
 	mux := http.NewServeMux()
 	mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
@@ -169,7 +170,7 @@ func (h *scripted) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv
 // missing are the jobs of the last answer of which the worker knows nothing.
 func (h *scripted) missing(in *workerv1.PollRequest) (jobs []*workerv1.Job) {
 	for _, j := range h.sent.Start {
-		same := func(a *workerv1.Attempt) bool { return nameOf(a) == nameOf(j.Attempt) }
+		same := func(a *workerv1.Attempt) bool { return session.NameOf(a) == session.NameOf(j.Attempt) }
 		if len(h.said(j)) == 0 && !slices.ContainsFunc(in.Running, same) && !slices.ContainsFunc(in.Ended, same) {
 			jobs = append(jobs, j)
 		}
@@ -184,7 +185,7 @@ func (h *scripted) Report(_ context.Context, in *workerv1.ReportRequest) (*worke
 	for _, r := range in.Results {
 		v := workerv1.Verdict_VERDICT_ACCEPTED
 		if !r.Running {
-			name := nameOf(r.Attempt)
+			name := session.NameOf(r.Attempt)
 			h.results[name] = append(h.results[name], r)
 			if h.verdict != nil {
 				var err error
@@ -230,7 +231,9 @@ func (h *scripted) until(what string, is func() bool) {
 }
 
 // said are the ends that were reported of a job.
-func (h *scripted) said(j *workerv1.Job) []*workerv1.Result { return h.results[nameOf(j.Attempt)] }
+func (h *scripted) said(j *workerv1.Job) []*workerv1.Result {
+	return h.results[session.NameOf(j.Attempt)]
+}
 
 // ends waits for the end of a job and gives it.
 func (h *scripted) ends(j *workerv1.Job) (r *workerv1.Result) {
@@ -250,7 +253,7 @@ func (h *scripted) has(running ...*workerv1.Job) {
 	h.t.Helper()
 	h.until(fmt.Sprintf("it runs %d attempts", len(running)), func() bool {
 		return h.last != nil && len(h.last.Running) == len(running) && !slices.ContainsFunc(running, func(j *workerv1.Job) bool {
-			return !slices.ContainsFunc(h.last.Running, func(a *workerv1.Attempt) bool { return nameOf(a) == nameOf(j.Attempt) })
+			return !slices.ContainsFunc(h.last.Running, func(a *workerv1.Attempt) bool { return session.NameOf(a) == session.NameOf(j.Attempt) })
 		})
 	})
 }

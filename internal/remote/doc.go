@@ -8,5 +8,6 @@
 // The keeper outlives this process. The next process over the same data folder continues with the keeper's
 // attempts, under the same handler, and delivers the results that no node has acknowledged.
 //
-// Reading order: remote.go (attaching, polling), attempts.go (from a job to its verdict), inherit.go.
+// The protocol is package session (sdk/go/shared/session). Reading order: remote.go (what it is), attempts.go
+// (from a job to its result), inherit.go.
 package remote

@@ -19,8 +19,7 @@ func wireOwn(all []egress.Own) []*workerv1.Own {
 }
 
 // rules returns the addresses that a request may reach: those that both the home and this worker allow. The
-// addresses of Skein itself are those that came with the job, and the nodes that this worker knows. The
-// caller holds r.mu.
+// addresses of Skein itself are those that came with the job, and the nodes that this worker knows.
 func (r *Worker) rules(q *workerv1.Request) egress.Rules {
 	out := egress.Rules{Policies: slices.Concat(q.Egress, r.cfg.Egress.Policies), Proxy: r.cfg.Egress.Proxy}
 	if len(out.Policies) == 0 && onLoopback(r.cfg.Servers) {
@@ -29,7 +28,7 @@ func (r *Worker) rules(q *workerv1.Request) egress.Rules {
 	for _, own := range q.Own {
 		out.Own = append(out.Own, egress.Own{What: own.What, Address: own.Address})
 	}
-	for _, node := range r.nodes {
+	for _, node := range r.s.Nodes() {
 		if own, ok := egress.OwnURL("node", node); ok {
 			out.Own = append(out.Own, own)
 		}

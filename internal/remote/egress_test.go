@@ -11,6 +11,7 @@ import (
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/worker"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/session"
 )
 
 // TestRequestsToNodes: a worker sends no request to a node that it knows, nor to an address that came with the job, whatever the
@@ -54,7 +55,8 @@ func TestRequestsToNodes(t *testing.T) {
 func TestRulesTravel(t *testing.T) {
 	sent := worker.Job{HTTP: &worker.Request{Egress: egress.Rules{Policies: []string{"public", "10.0.0.0/8"}, Own: []egress.Own{{What: "database", Address: "db:5432"}}}}}
 	wire := Wire(&sent, "", "", false).Request
-	r := &Worker{cfg: Config{Servers: []string{"http://node-1:8080"}}, nodes: []string{"http://node-1:8080", "https://node-2", "::"}}
+	r := &Worker{cfg: Config{Servers: []string{"http://node-1:8080"}}}
+	r.s = session.New(session.Config{Servers: []string{"http://node-1:8080", "https://node-2", "::"}}, r)
 	got := r.rules(wire)
 	if !slices.Equal(got.Policies, sent.HTTP.Egress.Policies) {
 		t.Errorf("policies %q", got.Policies)

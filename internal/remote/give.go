@@ -46,11 +46,11 @@ func (r *Worker) giveOne(ctx context.Context, want *workerv1.LogRead) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.log.Warn("a log cannot be read", "code", "log_unreadable", "run", want.GetAttempt().GetRun(), "task", want.Task, "err", err)
 	}
-	c, err := r.caller()
+	c, err := r.s.Caller()
 	if err != nil {
 		return err
 	}
-	_, err = c.home.GiveLog(ctx, &workerv1.GiveLogRequest{Handler: c.handler, Lease: c.lease, Uuid: c.uuid, Ticket: want.Ticket, Data: data})
+	_, err = c.Home.GiveLog(ctx, &workerv1.GiveLogRequest{Handler: c.Handler, Lease: c.Lease, Uuid: c.UUID, Ticket: want.Ticket, Data: data})
 	return err
 }
 

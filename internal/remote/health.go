@@ -15,16 +15,9 @@ type Health struct {
 // HealthOf returns the health of a worker.
 func HealthOf(r *Worker) Health {
 	lag, dropped := r.shipper.Behind()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h := Health{Attached: r.lease != 0, Draining: r.draining, Full: r.full, Slots: r.cfg.Slots, Running: r.running,
+	c := r.s.Counts()
+	return Health{Attached: c.Attached, Draining: c.Draining, Full: c.Full, Slots: r.cfg.Slots, Running: c.Running, Unreported: c.Unreported,
 		LogLag: lag, LogDropped: dropped}
-	for _, a := range r.has {
-		if a.result != nil {
-			h.Unreported++
-		}
-	}
-	return h
 }
 
 // Unready returns the reason why the worker takes no attempt now. It returns "" if it takes attempts.

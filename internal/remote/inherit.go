@@ -3,12 +3,12 @@ package remote
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"sync"
 	"time"
 
 	"skein.dev/skein/internal/worker"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/session"
 )
 
 // tag is the data that a worker leaves with its keeper, so that the next process continues its life. The
@@ -48,7 +48,8 @@ func (r *Worker) inherit(a *worker.Adopted) error {
 		r.log.Warn("the keeper holds attempts of another worker or node; they are killed", "code", "foreign_attempts_killed", "attempts", len(a.Running))
 		return r.work.Forsake()
 	}
-	r.handler, r.uuid, r.anew = t.Life.Handler, t.Life.UUID, a.Anew
+	r.s.Resume(t.Life.UUID, t.Life.Handler, a.Anew)
+	r.branded = t.Life.Handler
 	for i := range a.Running {
 		r.take(a.Running[i].Key, a.Running[i].CPU, a.Running[i].Memory)
 	}
@@ -61,9 +62,9 @@ func (r *Worker) inherit(a *worker.Adopted) error {
 
 // take takes over an attempt that its keeper has.
 func (r *Worker) take(k worker.Key, cpu, memory int64) {
-	a := &attempt{key: k, kept: true, files: true, name: &workerv1.Attempt{Run: k.RunID, Task: int32(k.Ref), Token: int64(k.Attempt), CpuMillis: cpu, MemoryBytes: memory}}
-	r.has[nameOf(a.name)], r.byKey[k.ID()] = a, a
-	r.running++
+	a := &entry{Task: k.Task, Of: &attempt{key: k, kept: true, files: true},
+		Wire: &workerv1.Attempt{Run: k.RunID, Task: int32(k.Ref), Token: int64(k.Attempt), CpuMillis: cpu, MemoryBytes: memory}}
+	r.s.Adopt(a)
 	r.begin(a)
 }
 
@@ -84,33 +85,33 @@ func (r *Worker) replay(a *worker.Adopted) {
 // other attempts that keeper had begun. An attempt that the home node sends again could run twice under one
 // token.
 func (r *Worker) bequeath(ctx context.Context) {
-	if !r.anew || r.open() == 0 {
+	open := func() int { return r.s.Counts().Open }
+	if !r.adopted.Anew || open() == 0 {
 		return
 	}
-	r.log.Info("results of an earlier process of this worker are delivered", "code", "results_redelivered", "results", r.open())
+	r.log.Info("results of an earlier process of this worker are delivered", "code", "results_redelivered", "results", open())
 	ctx, cancel := context.WithCancel(ctx)
 	var polling sync.WaitGroup
 	polling.Go(func() { r.stay(ctx) })
-	for began := time.Now(); ctx.Err() == nil && r.open() > 0 && (r.brought() > 0 || time.Since(began) < bequeathMax); {
-		if r.attached() {
-			r.flush(ctx)
-		} else if why := reason(r.attach(ctx)); why == fenced || why == nameTaken {
+	for began := time.Now(); ctx.Err() == nil && open() > 0 && (r.brought() > 0 || time.Since(began) < bequeathMax); {
+		if r.s.Attached() {
+			r.s.Flush(ctx)
+		} else if why := session.Reason(r.s.Attach(ctx)); why == session.Fenced || why == session.NameTaken {
 			break
 		}
-		wait(ctx, pauseMin)
+		session.Wait(ctx, session.PauseMin)
 	}
-	if n := r.open(); n > 0 {
+	if n := open(); n > 0 {
 		r.log.Warn("results of an earlier process were not accepted; their attempts run again", "code", "results_lost", "results", n)
 	} else if err := r.shipper.Flush(ctx); err != nil { // under this handler, because no later handler may deliver them
 		r.log.Warn("the end of some logs is on this machine only", "code", "logs_unsent", "err", err)
 	}
 	cancel()
 	polling.Wait()
-	if r.attached() { // otherwise the name would be held until its lease ends
-		r.bye()
-	}
+	r.s.Leave() // otherwise the name would be held until its lease ends
+	id := r.s.Identity()
 	r.mu.Lock()
-	r.former = &life{r.cfg.Name, r.uuid, r.handler} // if no node was notified, the registration is ended when the name is found to be held
+	r.former = &life{r.cfg.Name, id.UUID, id.Handler} // if no node was notified, the registration is ended when the name is found to be held
 	r.mu.Unlock()
 	r.forget()
 }
@@ -120,19 +121,19 @@ func (r *Worker) bequeath(ctx context.Context) {
 // no such registration, or if no node can end it now.
 func (r *Worker) bury(ctx context.Context) bool {
 	r.mu.Lock()
-	old, urls := r.former, slices.Clone(r.nodes)
+	old := r.former
 	r.mu.Unlock()
 	if old == nil {
 		return false
 	}
-	for _, url := range urls {
-		try, cancel := context.WithTimeout(ctx, registerMax)
-		out, err := r.client(url).Register(try, &workerv1.RegisterRequest{Name: old.Name, Uuid: old.UUID, Handler: old.Handler, Slots: 1, Version: r.cfg.Version, Draining: true})
+	for _, url := range r.s.Nodes() {
+		try, cancel := context.WithTimeout(ctx, session.RegisterMax)
+		out, err := r.s.Client(url).Register(try, &workerv1.RegisterRequest{Name: old.Name, Uuid: old.UUID, Handler: old.Handler, Slots: 1, Version: r.cfg.Version, Draining: true})
 		if err == nil {
-			_, err = r.client(url).Leave(try, &workerv1.LeaveRequest{Handler: out.Handler, Lease: out.Lease, Uuid: old.UUID})
+			_, err = r.s.Client(url).Leave(try, &workerv1.LeaveRequest{Handler: out.Handler, Lease: out.Lease, Uuid: old.UUID})
 		}
 		cancel()
-		if why := reason(err); err == nil || why == fenced || why == nameTaken {
+		if why := session.Reason(err); err == nil || why == session.Fenced || why == session.NameTaken {
 			r.log.Info("the earlier registration of this worker is ended; it held no attempts", "code", "earlier_life_ended", "handler", old.Handler)
 			r.mu.Lock()
 			r.former = nil
@@ -149,35 +150,22 @@ const bequeathMax = 10 * time.Second
 // in this time are lost when the registration ends.
 func (r *Worker) stay(ctx context.Context) {
 	for ctx.Err() == nil {
-		if r.attached() && r.turn(ctx) != nil && ctx.Err() == nil { // a poll that was given up has lost nothing
-			r.detached()
+		if r.s.Attached() && r.s.Poll(ctx) != nil && ctx.Err() == nil { // a poll that was given up has lost nothing
+			r.s.Detach()
 		}
-		wait(ctx, pauseMin)
+		session.Wait(ctx, session.PauseMin)
 	}
 }
 
 // brought is the number of attempts whose artifacts are being sent.
 func (r *Worker) brought() (n int) {
+	open := r.s.Select(func(a *entry) bool { return true })
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, a := range r.has {
-		if a.halt != nil && a.result == nil {
+	for _, a := range open {
+		if a.Of.halt != nil {
 			n++
 		}
 	}
 	return n
-}
-
-// leasePerLag: the attempts here must have ended before another node may declare this worker dead. The row of
-// the worker may have been renewed up to a heartbeat before the last answer. A heartbeat is at most a quarter
-// of the lag.
-const leasePerLagNum, leasePerLagDen = 3, 4
-
-// renew extends the life of the running attempts to a lease after this instant of the boot clock, at which
-// their home had heard of the worker.
-func (r *Worker) renew(heard time.Duration) {
-	r.mu.Lock()
-	lag := r.lag
-	r.mu.Unlock()
-	r.work.Renew(heard + min(r.work.Lease(), lag*leasePerLagNum/leasePerLagDen))
 }

@@ -11,6 +11,7 @@ import (
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/worker"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/session"
 )
 
 // inputs reads the files that an attempt gets from other attempts. It asks the present home, which finds them
@@ -24,8 +25,8 @@ var _ worker.InputSource = (*inputs)(nil)
 
 // List implements worker.InputSource.
 func (i *inputs) List(ctx context.Context) (list []worker.Input, err error) {
-	err = i.ask(ctx, func(ctx context.Context, c caller) error {
-		out, err := c.home.ListInputs(ctx, &workerv1.ListInputsRequest{Handler: c.handler, Lease: c.lease, Uuid: c.uuid, Attempt: i.a})
+	err = i.ask(ctx, func(ctx context.Context, c session.Caller) error {
+		out, err := c.Home.ListInputs(ctx, &workerv1.ListInputsRequest{Handler: c.Handler, Lease: c.Lease, Uuid: c.UUID, Attempt: i.a})
 		for n, f := range out.GetInputs() {
 			list = append(list, worker.Input{Index: n, Info: artifact.Info{Name: f.GetName(), Size: f.GetSize(), SHA256: f.GetSha256()}})
 		}
@@ -36,8 +37,8 @@ func (i *inputs) List(ctx context.Context) (list []worker.Input, err error) {
 
 // Read implements worker.InputSource.
 func (i *inputs) Read(ctx context.Context, in *worker.Input, offset int64) (data []byte, err error) {
-	err = i.ask(ctx, func(ctx context.Context, c caller) error {
-		out, err := c.home.GetInput(ctx, &workerv1.GetInputRequest{Handler: c.handler, Lease: c.lease, Uuid: c.uuid, Attempt: i.a, Index: int32(in.Index), Offset: offset})
+	err = i.ask(ctx, func(ctx context.Context, c session.Caller) error {
+		out, err := c.Home.GetInput(ctx, &workerv1.GetInputRequest{Handler: c.Handler, Lease: c.Lease, Uuid: c.UUID, Attempt: i.a, Index: int32(in.Index), Offset: offset})
 		data = out.GetData()
 		return err
 	})
@@ -45,22 +46,22 @@ func (i *inputs) Read(ctx context.Context, in *worker.Input, offset int64) (data
 }
 
 // ask asks the home. If a retry may help, the error says why.
-func (i *inputs) ask(ctx context.Context, call func(context.Context, caller) error) error {
-	c, err := i.r.caller()
+func (i *inputs) ask(ctx context.Context, call func(context.Context, session.Caller) error) error {
+	c, err := i.r.s.Caller()
 	if err != nil {
 		return fmt.Errorf("%w: %w", artifact.ErrLater, err)
 	}
 	try, cancel := context.WithTimeout(ctx, putMax)
 	defer cancel()
 	err = call(try, c)
-	switch why := reason(err); {
+	switch why := session.Reason(err); {
 	case err == nil:
 		return nil
-	case why == noInput:
+	case why == session.NoInput:
 		return errors.New(text(err))
-	case why == away:
+	case why == session.Away:
 		return fmt.Errorf("%w: %s", artifact.ErrAway, text(err))
-	case why == stale, why == malformed, connect.CodeOf(err) == connect.CodeUnimplemented:
+	case why == session.Stale, why == session.Malformed, connect.CodeOf(err) == connect.CodeUnimplemented:
 		return err
 	}
 	return fmt.Errorf("%w: %w", artifact.ErrLater, err)

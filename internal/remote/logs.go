@@ -14,8 +14,6 @@ type push struct{ r *Worker }
 
 var _ logs.Sink = push{}
 
-var errNoHome = errors.New("this worker is attached to no node now")
-
 // Keep implements logs.Sink.
 func (p push) Keep() int64 {
 	p.r.mu.Lock()
@@ -26,26 +24,27 @@ func (p push) Keep() int64 {
 // Append implements logs.Sink. If the nodes keep no logs, it answers that no attempt exists, and the shipper
 // sends nothing.
 func (p push) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) {
-	r := p.r
-	r.mu.Lock()
-	in, home, kept := &workerv1.PushLogsRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid}, r.home, r.logs
-	r.mu.Unlock()
-	switch {
-	case in.Lease == 0:
-		return nil, errNoHome
-	case !kept:
+	c, err := p.r.s.Caller()
+	if err != nil {
+		return nil, err
+	}
+	p.r.mu.Lock()
+	kept := p.r.logs
+	p.r.mu.Unlock()
+	if !kept {
 		ends := make([]int64, len(chunks))
 		for i := range ends {
 			ends[i] = -1
 		}
 		return ends, nil
 	}
+	in := &workerv1.PushLogsRequest{Handler: c.Handler, Lease: c.Lease, Uuid: c.UUID}
 	for i := range chunks {
-		c := &chunks[i]
-		in.Chunks = append(in.Chunks, &workerv1.LogChunk{Attempt: &workerv1.Attempt{Run: c.Run.String(), Task: int32(c.Task), Token: int64(c.Token)},
-			Namespace: c.Namespace, Workflow: c.Workflow, Task: c.Name, Offset: c.Offset, Cut: c.Cut, Data: c.Data})
+		k := &chunks[i]
+		in.Chunks = append(in.Chunks, &workerv1.LogChunk{Attempt: &workerv1.Attempt{Run: k.Run.String(), Task: int32(k.Task), Token: int64(k.Token)},
+			Namespace: k.Namespace, Workflow: k.Workflow, Task: k.Name, Offset: k.Offset, Cut: k.Cut, Data: k.Data})
 	}
-	out, err := r.client(home).PushLogs(ctx, in)
+	out, err := c.Home.PushLogs(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +55,8 @@ func (p push) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) 
 }
 
 // logOf names the log of an attempt.
-func (a *attempt) logOf(namespace, workflow string) (logs.Ref, bool) {
-	run, err := dag.ParseRunID(a.name.Run)
-	return logs.Ref{Namespace: namespace, Workflow: workflow, Run: run, Task: dag.TaskID(a.name.Task), Name: a.key.Task, Token: dag.Token(a.name.Token)}, err == nil
+func logOf(a *entry) (logs.Ref, bool) {
+	k := &a.Of.key
+	run, err := dag.ParseRunID(k.RunID)
+	return logs.Ref{Namespace: k.Namespace, Workflow: k.Workflow, Run: run, Task: dag.TaskID(k.Ref), Name: k.Task, Token: dag.Token(k.Attempt)}, err == nil
 }

@@ -24,7 +24,7 @@ func TestNameHeld(t *testing.T) {
 		return nil
 	}
 	w := works(t, t.TempDir(), []string{h.url})
-	h.until("it is attached", w.attached)
+	h.until("it is attached", w.s.Attached)
 	if err := w.over(false); err != nil {
 		t.Error(err)
 	}
@@ -54,7 +54,7 @@ func TestNameOfItsOwn(t *testing.T) {
 		return err == nil && bytes.Contains(journal, []byte(`"taken":`))
 	})
 	before := h.registers[0]
-	handler := w.handler
+	handler := w.s.Identity().Handler
 	w.dies()
 	left := 0
 	h.do(func() {
@@ -69,7 +69,7 @@ func TestNameOfItsOwn(t *testing.T) {
 	w = works(t, data, []string{h.url})
 	h.until("it is attached as a new life", func() bool {
 		last := h.registers[len(h.registers)-1]
-		return w.attached() && last.Handler == 0
+		return w.s.Attached() && last.Handler == 0
 	})
 	var told *workerv1.RegisterRequest
 	for _, in := range h.registers[1:] {

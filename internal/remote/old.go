@@ -74,11 +74,14 @@ func (r *Worker) tidy(ctx context.Context, before time.Time) (gone int, err erro
 
 // logsInUse are the files that attempts here may still write to, or that are not sent to the cluster yet.
 func (r *Worker) logsInUse() map[string]bool {
+	all := r.s.All()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	live := make(map[string]bool, len(r.has))
-	for _, a := range r.has {
-		live[worker.LogPath(r.cfg.Data, a.key)] = true
+	live := make(map[string]bool, len(all))
+	for _, a := range all {
+		if a.Of != nil {
+			live[worker.LogPath(r.cfg.Data, a.Of.key)] = true
+		}
 	}
 	for _, a := range r.unsent {
 		live[worker.LogPath(r.cfg.Data, a.key)] = true

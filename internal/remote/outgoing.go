@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/worker"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
-	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
+	"skein.dev/skein/sdk/shared/session"
 )
 
 const (
@@ -44,7 +44,7 @@ func artifactsOf(k *worker.Key) artifact.Ref {
 }
 
 // bring sends the artifacts of an attempt that has succeeded to its home, and then reports the result.
-func (r *Worker) bring(ctx context.Context, a *attempt, res worker.Result) {
+func (r *Worker) bring(ctx context.Context, a *entry, res worker.Result) {
 	select {
 	case r.brings <- struct{}{}:
 		defer func() { <-r.brings }()
@@ -54,21 +54,21 @@ func (r *Worker) bring(ctx context.Context, a *attempt, res worker.Result) {
 	switch {
 	case err == nil:
 	case errors.Is(err, errEnded):
-		res.State, res.Cause, res.Message = worker.Stopped, a.stopCause(), errEnded.Error()
+		res.State, res.Cause, res.Message = worker.Stopped, r.stopCause(a), errEnded.Error()
 	case ctx.Err() != nil:
 		return // the keeper has its end, and the next process begins again
 	default:
 		res.State, res.Cause, res.Message = worker.Failed, worker.CauseArtifacts, err.Error()
 	}
-	if err := r.outgoing.Forget(artifactsOf(&a.key)); err != nil {
-		r.log.Warn("delivered artifacts cannot be removed from this machine", "code", "artifacts_left", "run", a.name.Run, "task", a.key.Task, "err", err)
+	if err := r.outgoing.Forget(artifactsOf(&a.Of.key)); err != nil {
+		r.log.Warn("delivered artifacts cannot be removed from this machine", "code", "artifacts_left", "run", a.Wire.Run, "task", a.Task, "err", err)
 	}
-	r.settled(a, &res)
+	r.s.Settle(a, resultOf(a.Wire, &res))
 }
 
 // deliver sends the artifacts until a home has kept them. Its errors are for people.
-func (r *Worker) deliver(ctx context.Context, a *attempt) error {
-	list, err := r.outgoing.List(ctx, artifactsOf(&a.key))
+func (r *Worker) deliver(ctx context.Context, a *entry) error {
+	list, err := r.outgoing.List(ctx, artifactsOf(&a.Of.key))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // there are no files to keep
 	}
@@ -76,57 +76,41 @@ func (r *Worker) deliver(ctx context.Context, a *attempt) error {
 		return fmt.Errorf("artifacts cannot be read: %w", err)
 	}
 	again := 0
-	for pause, began := pauseMin, time.Now(); ; pause *= 2 {
+	for pause, began := session.PauseMin, time.Now(); ; pause *= 2 {
 		err := r.offer(ctx, a, list)
-		switch why := reason(err); {
-		case err == nil, why == stale, why == runEnded: // the report of the attempt will get the same answer
+		switch why := session.Reason(err); {
+		case err == nil, why == session.Stale, why == session.RunEnded: // the report of the attempt will get the same answer
 			return nil
 		case context.Cause(ctx) != nil:
 			return context.Cause(ctx)
-		case why == malformed && len(list) == 0: // a home of an older version does not learn that there are no files
+		case why == session.Malformed && len(list) == 0: // a home of an older version does not learn that there are no files
 			return nil
-		case errors.Is(err, errLocal), why == tooMuch, why == final:
+		case errors.Is(err, errLocal), why == session.TooMuch, why == session.Final:
 			return err
-		case why == corrupt || why == incomplete:
+		case why == session.Corrupt || why == session.Incomplete:
 			if again++; again == againMax {
 				return fmt.Errorf("its home has got other artifacts than were sent: %w", err)
 			}
 		case time.Since(began) > bringMax:
 			return fmt.Errorf("no home takes its artifacts: %w", err)
 		}
-		r.log.Debug("artifacts are not with the home yet", "run", a.name.Run, "task", a.key.Task, "err", err)
-		limit := pauseMax
+		r.log.Debug("artifacts are not with the home yet", "run", a.Wire.Run, "task", a.Task, "err", err)
+		limit := session.PauseMax
 		if connect.CodeOf(err) == connect.CodeUnavailable { // the disk of the home is full: everything is sent again
 			limit = fullMax
 		}
 		pause = min(pause, limit)
-		wait(ctx, pause)
+		session.Wait(ctx, pause)
 	}
 }
 
 // errLocal says that the worker has lost an artifact itself.
 var errLocal = errors.New("an artifact cannot be read")
 
-// caller holds the fields that calls about an attempt carry, and the present home.
-type caller struct {
-	home           workerv1connect.WorkersClient
-	handler, lease int64
-	uuid           string
-}
-
-func (r *Worker) caller() (caller, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lease == 0 {
-		return caller{}, errNoHome
-	}
-	return caller{r.client(r.home), r.handler, r.lease, r.uuid}, nil
-}
-
 // offer uploads all files to the present home node, each from the offset that it asks for, and makes it keep
 // them.
-func (r *Worker) offer(ctx context.Context, a *attempt, list []artifact.Info) error {
-	c, err := r.caller()
+func (r *Worker) offer(ctx context.Context, a *entry, list []artifact.Info) error {
+	c, err := r.s.Caller()
 	if err != nil {
 		return err
 	}
@@ -134,7 +118,7 @@ func (r *Worker) offer(ctx context.Context, a *attempt, list []artifact.Info) er
 	for i := range list {
 		wire[i] = &workerv1.Artifact{Name: list[i].Name, Size: list[i].Size, Sha256: list[i].SHA256}
 	}
-	in := &workerv1.PutArtifactRequest{Handler: c.handler, Lease: c.lease, Uuid: c.uuid, Attempt: a.name}
+	in := &workerv1.PutArtifactRequest{Handler: c.Handler, Lease: c.Lease, Uuid: c.UUID, Attempt: a.Wire}
 	var file pieces
 	defer file.close()
 	// Each call makes progress, or the home has begun again. In that case the number of further calls is the
@@ -154,7 +138,7 @@ func (r *Worker) offer(ctx context.Context, a *attempt, list []artifact.Info) er
 		}
 		in.Artifact, in.Data = wire[in.Index], data
 		try, cancel := context.WithTimeout(ctx, putMax)
-		out, err := c.home.PutArtifact(try, in)
+		out, err := c.Home.PutArtifact(try, in)
 		cancel()
 		if err != nil {
 			return err
@@ -163,7 +147,7 @@ func (r *Worker) offer(ctx context.Context, a *attempt, list []artifact.Info) er
 	}
 	try, cancel := context.WithTimeout(ctx, putMax)
 	defer cancel()
-	_, err = c.home.KeepArtifacts(try, &workerv1.KeepArtifactsRequest{Handler: c.handler, Lease: c.lease, Uuid: c.uuid, Attempt: a.name, Artifacts: wire})
+	_, err = c.Home.KeepArtifacts(try, &workerv1.KeepArtifactsRequest{Handler: c.Handler, Lease: c.Lease, Uuid: c.UUID, Attempt: a.Wire, Artifacts: wire})
 	return err
 }
 
@@ -174,10 +158,10 @@ type pieces struct {
 	buf  []byte
 }
 
-func (p *pieces) read(ctx context.Context, from artifact.Folder, a *attempt, info *artifact.Info, offset int64) ([]byte, error) {
+func (p *pieces) read(ctx context.Context, from artifact.Folder, a *entry, info *artifact.Info, offset int64) ([]byte, error) {
 	if p.file == nil || p.name != info.Name {
 		p.close()
-		file, _, err := from.Open(ctx, artifactsOf(&a.key), info.Name)
+		file, _, err := from.Open(ctx, artifactsOf(&a.Of.key), info.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -204,8 +188,8 @@ func (p *pieces) close() {
 // them. It is called before any attempt starts that is not adopted.
 func (r *Worker) sweep() {
 	here := map[string]bool{}
-	for name := range r.has {
-		here[name.Run] = true
+	for _, a := range r.s.All() {
+		here[a.Wire.Run] = true
 	}
 	runs, _ := filepath.Glob(filepath.Join(r.outgoing.Path, "artifacts", "*", "*", "*")) // its only error is a wrong pattern
 	for _, at := range runs {

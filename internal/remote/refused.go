@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"skein.dev/skein/sdk/shared/session"
 )
 
 // refusedTell is the shortest time between two log lines about the same refusal.
@@ -64,10 +66,10 @@ func (r *Worker) remedy(err error) string {
 	if r.cfg.Renewed != nil {
 		how = "make one where the cluster runs, skein token create --kind worker --name " + r.cfg.Name + " --out FILE, and put it in place of the token file, which is read again at every try"
 	}
-	switch reason(err) {
-	case nameHeld:
+	switch session.Reason(err) {
+	case session.NameHeld:
 		return "nothing, if this worker was started again: the name is its own when the one before counts as gone; else give one of the two another name with --name"
-	case tooMany:
+	case session.TooMany:
 		return "raise the limit that the error names where the nodes are started, or start fewer workers or slots"
 	}
 	var unknown x509.UnknownAuthorityError

@@ -16,6 +16,7 @@ import (
 
 	"skein.dev/skein/internal/worker"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/session"
 )
 
 // garbage sends invalid answers.
@@ -103,7 +104,7 @@ func TestReportedUntilTaken(t *testing.T) {
 				t.Errorf("its end is %v", r)
 			}
 			h.until("it has nothing more to say", func() bool {
-				return w.open() == 0 && h.last != nil && len(h.last.Running)+len(h.last.Ended) == 0
+				return w.s.Counts().Open == 0 && h.last != nil && len(h.last.Running)+len(h.last.Ended) == 0
 			})
 			told := 0
 			h.do(func() { told = len(h.said(j)) })
@@ -112,7 +113,7 @@ func TestReportedUntilTaken(t *testing.T) {
 				all := h.said(j)
 				return len(all) == told+1 && all[told].State == "lost"
 			})
-			h.until("it has nothing more to say", func() bool { return w.open() == 0 })
+			h.until("it has nothing more to say", func() bool { return w.s.Counts().Open == 0 })
 			last := shell("b", "true")
 			h.give(last)
 			h.ends(last)
@@ -191,7 +192,7 @@ func TestToldByTheNextProcess(t *testing.T) {
 			}
 			w.dies()
 			before := h.registers[0]
-			handler := w.handler
+			handler := w.s.Identity().Handler
 			h.do(func() { h.verdict = nil })
 			if !alive { // it has nothing to keep, and ends
 				h.until("its keeper is gone", func() bool { return !exists(data, "work/keeper.sock")() })
@@ -216,7 +217,7 @@ func TestToldByTheNextProcess(t *testing.T) {
 					t.Errorf("after %v it registered as %v", again, anew)
 				}
 			}
-			h.until("all was taken", func() bool { return w.open() == 0 })
+			h.until("all was taken", func() bool { return w.s.Counts().Open == 0 })
 		})
 	}
 }
@@ -312,7 +313,7 @@ func TestHomes(t *testing.T) {
 	a.has(j)
 	a.gone()
 	b.until("it is with the other one", func() bool { return len(b.registers) > 0 && b.last != nil })
-	if in := b.registers[0]; in.Handler != 101 || in.Uuid != a.registers[0].Uuid || len(in.Running) != 1 || nameOf(in.Running[0]) != nameOf(j.Attempt) {
+	if in := b.registers[0]; in.Handler != 101 || in.Uuid != a.registers[0].Uuid || len(in.Running) != 1 || session.NameOf(in.Running[0]) != session.NameOf(j.Attempt) {
 		t.Errorf("it registered as %v", in)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
@@ -475,12 +476,12 @@ func TestTLS(t *testing.T) {
 		{strings.Replace(plain.url, "http", "https", 1), nil, "server gave HTTP response to HTTPS client"},
 	} {
 		w := made(t, t.TempDir(), []string{c.url}, func(cfg *Config) { cfg.Transport = c.rt })
-		err := w.attach(t.Context())
+		err := w.s.Attach(t.Context())
 		w.work.End()
 		switch {
 		case c.says == "" && err != nil, c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.url)):
 			t.Errorf("%s: %v", c.url, err)
-		case errors.Is(err, errLease) || reason(err) == fenced:
+		case errors.Is(err, errLease) || session.Reason(err) == session.Fenced:
 			t.Errorf("%s: taken for something else: %v", c.url, err)
 		}
 	}

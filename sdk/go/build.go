@@ -11,6 +11,7 @@ import (
 	"time"
 
 	api "skein.dev/skein/sdk/api/v1"
+	"skein.dev/skein/sdk/shared/session"
 )
 
 // Workflow is a definition that a program makes. The server checks it like a file when it is applied, and a
@@ -235,7 +236,7 @@ func (c *Client) WaitRun(ctx context.Context, id string) (api.Run, error) {
 		case !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrBusy):
 			return run, err
 		default:
-			wait(ctx, pauseMax)
+			session.Wait(ctx, session.PauseMax)
 		}
 	}
 }

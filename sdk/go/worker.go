@@ -202,7 +202,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	case len(w.handlers) == 0:
 		return fmt.Errorf("worker %s: %w: it has no handlers: register some with skein.Handle", w.o.Name, ErrInvalid)
 	}
-	return newSession(w).run(ctx)
+	return newAttached(w).run(ctx)
 }
 
 // taskOf makes the task that a handler gets from a job.

@@ -12,26 +12,14 @@ import (
 	"skein.dev/skein/sdk/shared/output"
 )
 
-// attemptName identifies an attempt.
-type attemptName struct {
-	run   string
-	task  int32
-	token int64
-}
-
-func nameOf(a *workerv1.Attempt) attemptName { return attemptName{a.Run, a.Task, a.Token} }
-
-// attempt is one that the worker has, until its result is acknowledged. The session's mutex protects what is
-// below cancel.
+// attempt is what the worker keeps for an attempt, until its result is acknowledged.
 type attempt struct {
 	job    *workerv1.Job
 	log    *attemptLog
 	began  time.Time
+	ctx    context.Context
 	cancel context.CancelCauseFunc
-
-	result   *workerv1.Result // nil: it runs
-	told     bool             // that it runs
-	orphaned bool             // its result is not wanted any more
+	told   bool // that it runs
 }
 
 // The words of results, as the server knows them.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/session"
 )
 
 const (
@@ -126,7 +127,7 @@ func (s *logs) nudge() {
 }
 
 // sendLogs sends what was printed, until ctx ends.
-func (s *session) sendLogs(ctx context.Context) {
+func (s *attached) sendLogs(ctx context.Context) {
 	tick := time.NewTicker(logsEvery)
 	defer tick.Stop()
 	for {
@@ -138,13 +139,13 @@ func (s *session) sendLogs(ctx context.Context) {
 		}
 		if err := s.flushLogs(ctx); err != nil {
 			s.log.Debug("logs do not reach the home yet", "err", err)
-			wait(ctx, pauseMax)
+			session.Wait(ctx, session.PauseMax)
 		}
 	}
 }
 
 // flushLogs sends the present content of all logs.
-func (s *session) flushLogs(ctx context.Context) error {
+func (s *attached) flushLogs(ctx context.Context) error {
 	s.logs.mu.Lock()
 	all := make([]*attemptLog, 0, len(s.logs.open))
 	for l := range s.logs.open {
@@ -181,24 +182,25 @@ func (s *session) flushLogs(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) push(ctx context.Context, in *workerv1.PushLogsRequest) ([]int64, error) {
+func (s *attached) push(ctx context.Context, in *workerv1.PushLogsRequest) ([]int64, error) {
+	c, err := s.s.Caller()
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
-	home, kept := s.home, s.logsKept
-	in.Handler, in.Lease, in.Uuid = s.handler, s.lease, s.uuid
+	kept := s.logsKept
 	s.mu.Unlock()
 	ends := make([]int64, len(in.Chunks))
-	switch {
-	case in.Lease == 0:
-		return nil, errNoHome
-	case !kept:
+	if !kept {
 		for i := range ends {
 			ends[i] = -1
 		}
 		return ends, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callMax)
+	in.Handler, in.Lease, in.Uuid = c.Handler, c.Lease, c.UUID
+	ctx, cancel := context.WithTimeout(ctx, session.CallMax)
 	defer cancel()
-	out, err := s.client(home).PushLogs(ctx, in)
+	out, err := c.Home.PushLogs(ctx, in)
 	if err != nil {
 		return nil, err
 	}

@@ -192,7 +192,8 @@ func TestResultsAreSaidUntilTaken(t *testing.T) {
 	}
 }
 
-// What follows comes with the answer to a report. A worker that does not hear one says so, and its result again.
+// What follows comes with the answer to a report. A worker that does not hear one says so, and its result
+// again.
 func TestAnswersBringWhatFollows(t *testing.T) {
 	d := newDesk(t)
 	d.lose = 1

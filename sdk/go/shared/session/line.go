@@ -1,10 +1,12 @@
-package skein
+package session
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -16,11 +18,13 @@ import (
 	"skein.dev/skein/sdk/shared/local"
 )
 
-// lines are the kept connections over which a worker sends reports while reports are frequent. The session's
-// mutex protects them.
+// lines are the kept connections over which a worker sends reports while reports are frequent.
 type lines struct {
-	via    *http.Transport // nil: the transport of this worker makes no lines
-	home   string          // whose they are
+	via  *http.Transport // nil: the transport of this worker makes no lines
+	asks sync.WaitGroup  // goroutines that open a line
+
+	mu     sync.Mutex // protects following fields
+	home   string     // whose they are
 	idle   []*line.Line
 	n      int       // the number of lines that are idle, in use, or requested
 	before time.Time // the report before
@@ -36,7 +40,8 @@ const (
 )
 
 // newLines prepares lines over a transport. They begin as requests of HTTP/1.1.
-func newLines(t http.RoundTripper) (l lines) {
+func newLines(t http.RoundTripper) *lines {
+	l := &lines{}
 	if own, is := t.(*http.Transport); is {
 		l.via = own.Clone()
 		l.via.Protocols = new(http.Protocols)
@@ -47,23 +52,25 @@ func newLines(t http.RoundTripper) (l lines) {
 }
 
 // report sends results to the home, over a line if there is one.
-func (s *session) report(ctx context.Context, home string, in *workerv1.ReportRequest) (*workerv1.ReportResponse, error) {
-	if l := s.takeLine(home); l != nil {
-		out, err := overLine(ctx, l, in)
+func (s *Session[T]) report(ctx context.Context, home string, in *workerv1.ReportRequest) (*workerv1.ReportResponse, error) {
+	try, cancel := context.WithTimeout(ctx, CallMax)
+	defer cancel()
+	if l := s.lines.take(home); l != nil {
+		out, err := overLine(try, l, in)
 		var refused *line.Refused
 		switch {
 		case errors.As(err, &refused):
 			err = connect.NewError(connect.Code(refused.Code), errors.New(refused.Text))
 		case err != nil:
-			s.dropLine(l)
+			s.lines.drop(l)
 			return nil, err
 		}
-		s.giveLine(home, l)
+		s.lines.give(home, l)
 		return out, err
 	}
-	out, err := s.client(home).Report(ctx, in)
-	if err == nil {
-		s.wantLine(home)
+	out, err := s.Client(home).Report(try, in)
+	if err == nil && s.lines.via != nil {
+		s.lines.want(ctx, home, s.cfg.Token(), s.log)
 	}
 	return out, err
 }
@@ -81,59 +88,59 @@ func overLine(ctx context.Context, l *line.Line, in *workerv1.ReportRequest) (*w
 	return out, proto.Unmarshal(reply, out)
 }
 
-// takeLine returns an unused line, or nil if there is none.
-func (s *session) takeLine(home string) *line.Line {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for n := len(s.lines.idle); n > 0; n-- {
-		l := s.lines.idle[n-1]
-		s.lines.idle = s.lines.idle[:n-1]
-		if s.lines.home == home && l.Fresh() {
+// take returns an unused line, or nil if there is none.
+func (o *lines) take(home string) *line.Line {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for n := len(o.idle); n > 0; n-- {
+		l := o.idle[n-1]
+		o.idle = o.idle[:n-1]
+		if o.home == home && l.Fresh() {
 			return l
 		}
-		s.lines.n--
+		o.n--
 		_ = l.Close()
 	}
 	return nil
 }
 
-func (s *session) giveLine(home string, l *line.Line) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lines.home == home {
-		s.lines.idle = append(s.lines.idle, l)
+func (o *lines) give(home string, l *line.Line) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.home == home {
+		o.idle = append(o.idle, l)
 		return
 	}
-	s.lines.n--
+	o.n--
 	_ = l.Close()
 }
 
-func (s *session) dropLine(l *line.Line) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lines.n--
+func (o *lines) drop(l *line.Line) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.n--
 	_ = l.Close()
 }
 
-// wantLine requests a line in another goroutine, if reports come often and there are not enough lines.
-func (s *session) wantLine(home string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o, now := &s.lines, time.Now()
+// want requests a line in another goroutine, if reports come often and there are not enough lines.
+func (o *lines) want(ctx context.Context, home, token string, log *slog.Logger) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
 	often := now.Sub(o.before) < lineWithin
 	o.before = now
 	if o.home != home {
 		o.home, o.pause = home, time.Time{}
 	}
-	if !often || o.via == nil || o.n >= reportsMax || now.Before(o.pause) {
+	if !often || o.n >= reportsMax || now.Before(o.pause) {
 		return
 	}
 	o.n++
-	s.asks.Go(func() {
-		ctx, cancel := context.WithTimeout(s.life, registerMax)
+	o.asks.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, RegisterMax)
 		defer cancel()
 		header := http.Header{}
-		token, at := s.w.o.Token, strings.TrimSuffix(home, "/")
+		at := strings.TrimSuffix(home, "/")
 		if token == "" {
 			token, at = local.Shown(at)
 		}
@@ -142,28 +149,29 @@ func (s *session) wantLine(home string) {
 		}
 		l, err := line.Open(ctx, o.via, at+"/"+workerv1connect.WorkersName+"/"+line.Path, header)
 		if err == nil {
-			s.giveLine(home, l)
+			o.give(home, l)
 			return
 		}
-		s.log.Debug("no line to the home", "err", err)
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		log.Debug("no line to the home", "err", err)
+		o.mu.Lock()
+		defer o.mu.Unlock()
 		o.n--
-		if o.pause = time.Now().Add(pauseMax); errors.Is(err, line.ErrNone) {
+		if o.pause = time.Now().Add(PauseMax); errors.Is(err, line.ErrNone) {
 			o.pause = time.Now().Add(lineAgain)
 		}
 	})
 }
 
-// endLines closes the lines. None may be in use.
-func (s *session) endLines() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.lines.idle {
+// close closes the lines. None may be in use.
+func (o *lines) close() {
+	o.asks.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range o.idle {
 		_ = l.Close()
 	}
-	s.lines.idle = nil
-	if s.lines.via != nil {
-		s.lines.via.CloseIdleConnections()
+	o.idle = nil
+	if o.via != nil {
+		o.via.CloseIdleConnections()
 	}
 }

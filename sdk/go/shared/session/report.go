@@ -1,0 +1,307 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+)
+
+const (
+	// reportsMax bounds the concurrent reports. Results that arrive in the meantime share the next report.
+	reportsMax = 4
+	// resultsMax bounds the results of one report.
+	resultsMax = 500
+)
+
+// stateLost is the state of an attempt that does not run any more, and of which nothing else is known.
+const stateLost = "lost"
+
+// causeDone is why an attempt is lost that is given out again after its result was taken.
+const causeDone = "it has ended at this worker before"
+
+// startAll starts attempts. It returns false if there was no slot for all of them.
+func (s *Session[T]) startAll(jobs []*workerv1.Job, from Caller) (all bool) {
+	all = true
+	for _, j := range jobs {
+		all = s.start(j, from) && all
+	}
+	return all
+}
+
+// start runs an attempt unless it is or was here. It returns false if there is no slot.
+func (s *Session[T]) start(j *workerv1.Job, from Caller) bool {
+	if j.Attempt == nil {
+		return true
+	}
+	name := NameOf(j.Attempt)
+	a := &Attempt[T]{Wire: j.Attempt, Task: j.Task, Of: s.owner.Prepare(j, from)}
+	s.mu.Lock()
+	switch {
+	case s.has[name] != nil || s.id.Lease != from.Lease:
+		s.mu.Unlock()
+		return true
+	case s.recent.in[name]:
+		s.refute(j)
+		s.mu.Unlock()
+		s.wake()
+		return true
+	case s.running >= s.cfg.Slots:
+		s.mu.Unlock()
+		s.log.Warn("all slots are taken; an attempt is refused", "code", "attempt_refused", "run", name.Run, "task", j.Task)
+		return false
+	}
+	s.has[name] = a
+	s.running++
+	s.mu.Unlock()
+	s.owner.Start(a)
+	return true
+}
+
+// refute reports that an attempt does not run: it ended here long ago, and its result was accepted. A home
+// that sends the attempt again has forgotten the result, as after a failover that lost it. The caller holds
+// the mutex.
+func (s *Session[T]) refute(j *workerv1.Job) {
+	a := &Attempt[T]{Wire: j.Attempt, Task: j.Task, refuted: true, result: &workerv1.Result{Attempt: j.Attempt, State: stateLost, Cause: causeDone}}
+	s.has[NameOf(j.Attempt)] = a
+	s.enqueue(a)
+}
+
+// enqueue puts an attempt into the next report. The caller holds the mutex.
+func (s *Session[T]) enqueue(a *Attempt[T]) {
+	if !a.queued && !a.busy {
+		a.queued = true
+		s.queue = append(s.queue, a)
+	}
+}
+
+// Started reports that an attempt runs since an instant.
+func (s *Session[T]) Started(a *Attempt[T], at time.Time) {
+	s.mu.Lock()
+	if a.result == nil {
+		a.notice = &workerv1.Result{Attempt: a.Wire, Running: true}
+		if !at.IsZero() {
+			a.notice.StartedMicros = at.UnixMicro()
+		}
+		s.enqueue(a)
+	}
+	s.mu.Unlock()
+	s.wake()
+}
+
+// Free gives the slot of an attempt back. Settle or Drop of that attempt follows.
+func (s *Session[T]) Free() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+}
+
+// Settle queues the result of an attempt for the next report.
+func (s *Session[T]) Settle(a *Attempt[T], result *workerv1.Result) {
+	s.mu.Lock()
+	s.settled(a, result)
+	s.mu.Unlock()
+	s.wake()
+	s.stir()
+}
+
+// settled queues a result. The caller holds the mutex.
+func (s *Session[T]) settled(a *Attempt[T], result *workerv1.Result) {
+	a.notice, a.result = nil, result
+	s.enqueue(a)
+}
+
+// Drop ends an attempt of which nothing is to be reported.
+func (s *Session[T]) Drop(a *Attempt[T]) {
+	s.mu.Lock()
+	s.dropped(a)
+	s.mu.Unlock()
+	s.stir()
+}
+
+// dropped removes an attempt. The caller holds the mutex.
+func (s *Session[T]) dropped(a *Attempt[T]) {
+	if name := NameOf(a.Wire); s.has[name] == a {
+		delete(s.has, name)
+	}
+}
+
+// Finish is Free and then Settle, or Drop if there is no result or it is not wanted. The only result of an
+// idle worker is sent at once, on the goroutine of the caller.
+func (s *Session[T]) Finish(ctx context.Context, a *Attempt[T], result *workerv1.Result) {
+	s.mu.Lock()
+	s.running--
+	if a.unowned || result == nil {
+		s.dropped(a)
+	} else {
+		s.settled(a, result)
+	}
+	alone := s.running == 0 && len(s.queue) == 1
+	s.mu.Unlock()
+	s.stir()
+	if !alone || !s.flushHere(ctx) {
+		s.wake()
+	}
+}
+
+// flushHere sends the waiting reports on this goroutine. It returns false if too many reports are under way.
+func (s *Session[T]) flushHere(ctx context.Context) bool {
+	select {
+	case s.room <- struct{}{}:
+		defer func() { <-s.room }()
+		s.Flush(ctx)
+		return true
+	default:
+		return false
+	}
+}
+
+// Disown marks the result of an attempt as not wanted any more.
+func (s *Session[T]) Disown(a *Attempt[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.unowned = true; a.result != nil {
+		s.dropped(a)
+	}
+}
+
+func (s *Session[T]) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Session[T]) stir() {
+	select {
+	case s.idle <- struct{}{}:
+	default:
+	}
+}
+
+// Reports sends results until each has its verdict, or ctx ends. It calls every once a second.
+func (s *Session[T]) Reports(ctx context.Context, every func()) {
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			for range reportsMax {
+				s.room <- struct{}{} // those under way
+			}
+			return
+		case <-s.kick:
+		case <-again.C:
+			every()
+		}
+		s.room <- struct{}{}
+		go func() {
+			defer func() { <-s.room }()
+			s.Flush(ctx)
+		}()
+	}
+}
+
+// Flush sends what waits, once.
+func (s *Session[T]) Flush(ctx context.Context) {
+	s.mu.Lock()
+	id, home := s.id, s.home
+	if id.Lease == 0 || len(s.queue) == 0 {
+		s.mu.Unlock()
+		return
+	}
+	in := &workerv1.ReportRequest{Handler: id.Handler, Lease: id.Lease, Uuid: id.UUID, Starts: !s.draining && !s.delivering}
+	sent := s.next(in)
+	more := len(s.queue) > 0
+	s.mu.Unlock()
+	if more {
+		s.wake()
+	}
+	if len(sent) == 0 {
+		return
+	}
+	out, err := s.report(ctx, home, in)
+	if err != nil && ctx.Err() == nil {
+		s.log.Debug("results do not reach the home yet", "err", err)
+	}
+	later := s.judge(sent, in.Results, out.GetVerdicts())
+	if err != nil && in.Starts || len(out.GetStart()) > 0 && !s.startAll(out.GetStart(), Caller{id, s.Client(home)}) {
+		s.missed()
+	}
+	s.stir()
+	if later {
+		Wait(ctx, PauseMin)
+		s.wake()
+	}
+}
+
+// next moves attempts from the queue to a report. The caller holds the mutex.
+func (s *Session[T]) next(in *workerv1.ReportRequest) (sent []*Attempt[T]) {
+	n := 0
+	for ; n < len(s.queue) && len(sent) < resultsMax; n++ {
+		a := s.queue[n]
+		a.queued = false
+		news := a.result
+		if news == nil {
+			news = a.notice
+		}
+		if news == nil || s.has[NameOf(a.Wire)] != a { // it was given up in the meantime
+			continue
+		}
+		a.busy = true
+		sent, in.Results = append(sent, a), append(in.Results, news)
+	}
+	left := copy(s.queue, s.queue[n:])
+	clear(s.queue[left:])
+	s.queue = s.queue[:left]
+	return sent
+}
+
+// judge processes the verdicts on reports. A missing verdict is that no node could take the report now. judge
+// returns true if a report must be sent again.
+func (s *Session[T]) judge(sent []*Attempt[T], said []*workerv1.Result, verdicts []workerv1.Verdict) (later bool) {
+	var ended, taken []*Attempt[T]
+	s.mu.Lock()
+	for i, a := range sent {
+		v := workerv1.Verdict_VERDICT_UNAVAILABLE
+		if i < len(verdicts) && verdicts[i] != workerv1.Verdict_VERDICT_UNSPECIFIED {
+			v = verdicts[i]
+		}
+		a.busy = false
+		name := NameOf(a.Wire)
+		switch {
+		case s.has[name] != a: // it was given up in the meantime
+		case v == workerv1.Verdict_VERDICT_UNAVAILABLE:
+			later = true
+			s.enqueue(a)
+		case said[i].Running:
+			if a.notice == said[i] {
+				a.notice = nil
+			}
+			if a.result != nil || a.notice != nil {
+				s.enqueue(a)
+				s.wake()
+			}
+			if v == workerv1.Verdict_VERDICT_STALE || v == workerv1.Verdict_VERDICT_RUN_ENDED {
+				taken = append(taken, a)
+			}
+		default:
+			delete(s.has, name)
+			s.recent.add(name)
+			if !a.refuted {
+				ended = append(ended, a)
+			}
+			if v != workerv1.Verdict_VERDICT_ACCEPTED && v != workerv1.Verdict_VERDICT_DUPLICATE {
+				s.log.Warn("a result was rejected", "code", "result_rejected", "run", name.Run, "task", a.Task, "token", name.Token, "verdict", v.String())
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, a := range taken {
+		s.owner.TakenAway(a)
+	}
+	if len(ended) > 0 {
+		s.owner.Acknowledged(ended)
+	}
+	return later
+}

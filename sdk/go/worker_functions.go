@@ -1,0 +1,132 @@
+package skein
+
+import (
+	"context"
+	"time"
+
+	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/session"
+)
+
+// Prepare implements session.Owner.
+func (s *attached) Prepare(j *workerv1.Job, _ session.Caller) *attempt {
+	a := &attempt{job: j, log: &attemptLog{to: s.logs, of: j}, began: time.Now()}
+	a.ctx, a.cancel = context.WithCancelCause(context.Background())
+	return a
+}
+
+// Start implements session.Owner.
+func (s *attached) Start(a *session.Attempt[*attempt]) {
+	ctx, release := a.Of.ctx, func() {}
+	if j := a.Of.job; j.TimeoutMillis > 0 && !j.WarnOnTimeout {
+		ctx, release = context.WithDeadlineCause(ctx, a.Of.began.Add(time.Duration(j.TimeoutMillis)*time.Millisecond), ErrTimedOut)
+	}
+	s.dispatch(func() {
+		defer release()
+		s.work(ctx, a)
+	})
+}
+
+// runnerIdleMax is the time for which a goroutine waits for its next task function. Its stack has already
+// grown to the size that task functions need.
+const runnerIdleMax = time.Second
+
+// dispatch runs a task function on a goroutine of its own: a waiting one, or a new one.
+func (s *attached) dispatch(handle func()) {
+	select {
+	case s.handlers <- handle:
+	default:
+		go s.runner(handle)
+	}
+}
+
+func (s *attached) runner(handle func()) {
+	idle := time.NewTimer(runnerIdleMax)
+	defer idle.Stop()
+	for {
+		handle()
+		idle.Reset(runnerIdleMax)
+		select {
+		case handle = <-s.handlers:
+		case <-idle.C:
+			return
+		case <-s.over:
+			return
+		}
+	}
+}
+
+// work runs an attempt.
+func (s *attached) work(ctx context.Context, a *session.Attempt[*attempt]) {
+	h := s.w.handlers[a.Of.job.Kind]
+	if h == nil {
+		kind := a.Of.job.Kind
+		h = func(context.Context, *Task, []byte) ([]byte, error) { return nil, &failure{"start", unknownKind(kind)} }
+	}
+	returned := false
+	defer func() {
+		if !returned { // nothing stops a runtime.Goexit: another goroutine does the rest
+			go s.finish(a, a.Of.judge(ctx, nil, errGoexit))
+		}
+	}()
+	raw, err := a.Of.call(ctx, h)
+	returned = true
+	s.finish(a, a.Of.judge(ctx, raw, err))
+}
+
+// finish hands the result of an attempt to the session. nil: there is no result.
+func (s *attached) finish(a *session.Attempt[*attempt], result *workerv1.Result) {
+	a.Of.log.end()
+	a.Of.cancel(nil)
+	s.s.Finish(s.life, a, result)
+}
+
+type unknownKind string
+
+func (k unknownKind) Error() string {
+	if k == "" {
+		return "this worker has handlers and runs no processes"
+	}
+	return "this worker has no handler of kind " + string(k)
+}
+
+// Stop implements session.Owner. It orders the task function of an attempt to end.
+func (s *attached) Stop(a *session.Attempt[*attempt], _ bool) {
+	if a.Of != nil {
+		a.Of.cancel(ErrStopped)
+	}
+}
+
+// TakenAway implements session.Owner.
+func (s *attached) TakenAway(a *session.Attempt[*attempt]) {
+	s.s.Disown(a)
+	if a.Of != nil {
+		a.Of.cancel(ErrFenced)
+	}
+}
+
+// Acknowledged implements session.Owner.
+func (s *attached) Acknowledged([]*session.Attempt[*attempt]) {}
+
+// cancelAll orders all task functions to end.
+func (s *attached) cancelAll(why error) {
+	for _, a := range s.s.Select(func(*session.Attempt[*attempt]) bool { return true }) {
+		if why == ErrFenced {
+			s.TakenAway(a)
+		} else {
+			a.Of.cancel(why)
+		}
+	}
+}
+
+// startedAfter is the age at which an attempt is reported as started. A shorter attempt has ended before the
+// report is useful.
+const startedAfter = time.Second
+
+// tellStarted reports as started the attempts that have run for a while. Only one goroutine calls it.
+func (s *attached) tellStarted() {
+	for _, a := range s.s.Select(func(a *session.Attempt[*attempt]) bool { return !a.Of.told && time.Since(a.Of.began) >= startedAfter }) {
+		a.Of.told = true
+		s.s.Started(a, a.Of.began)
+	}
+}
