@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -21,7 +22,8 @@ import (
 
 // TestHandlerRate prints how many tasks of a kind handlers that do nothing get through in a second: SKEIN_HANDLERS_NODES nodes (one), a worker in
 // this process, everything durable; with SKEIN_HANDLERS_LIMIT the runs pass a queue that lets so many of them run. It asserts nothing about time.
-// SKEIN_HANDLERS=runs×tasks, such as 20x1000.
+// SKEIN_HANDLERS=runs×tasks, such as 20x1000. SKEIN_HANDLERS_CHAIN=1 makes each task need the one before, so the time of a task is that of a hop.
+// SKEIN_HANDLERS_CALLS=1 sends every report as a call, without lines.
 func TestHandlerRate(t *testing.T) {
 	var runs, tasks int
 	if _, err := fmt.Sscanf(os.Getenv("SKEIN_HANDLERS"), "%dx%d", &runs, &tasks); err != nil {
@@ -33,7 +35,11 @@ func TestHandlerRate(t *testing.T) {
 		}
 		return otherwise
 	}
-	slots, nodes, limit := number("SLOTS", 500), number("NODES", 1), number("LIMIT", 0)
+	slots, nodes, limit, chain := number("SLOTS", 500), number("NODES", 1), number("LIMIT", 0), number("CHAIN", 0)
+	var transport http.RoundTripper
+	if number("CALLS", 0) > 0 { // a worker makes lines over a transport of net/http only
+		transport = struct{ http.RoundTripper }{&http.Transport{MaxIdleConnsPerHost: 16}}
+	}
 	pg, err := pgtest.Start(pgtest.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +60,10 @@ func TestHandlerRate(t *testing.T) {
 	for i := range workflows {
 		wf := skein.NewWorkflow(fmt.Sprint("noop", i))
 		for j := range tasks {
-			wf.Task(fmt.Sprint("t", j)).Kind("noop", nil)
+			task := wf.Task(fmt.Sprint("t", j)).Kind("noop", nil)
+			if chain > 0 && j > 0 {
+				task.Needs(fmt.Sprint("t", j-1))
+			}
 		}
 		if limit > 0 {
 			wf.Set("queue", "q")
@@ -64,7 +73,7 @@ func TestHandlerRate(t *testing.T) {
 		}
 		all = append(all, wf)
 	}
-	w := skein.NewWorker(c.URL(), skein.WorkerOptions{Name: "gopher", Slots: slots, Token: f.members[0].home.token(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	w := skein.NewWorker(c.URL(), skein.WorkerOptions{Name: "gopher", Slots: slots, Token: f.members[0].home.token(), Transport: transport, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	skein.Handle(w, "noop", func(context.Context, *skein.Task, struct{}) (struct{}, error) { return struct{}{}, nil })
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -95,7 +104,7 @@ func TestHandlerRate(t *testing.T) {
 	})
 	took, n := time.Since(began).Seconds(), float64(runs*tasks)
 	node, db, self = serving()-node, f.databaseCPU()-db, f.cpu("self")-self
-	t.Logf("%.0f tasks in %.1f s: %.0f tasks/s; CPU per 10,000 tasks: nodes %.2f s, PostgreSQL %.2f s, worker %.2f s", n, took, n/took,
+	t.Logf("%.0f tasks in %.1f s: %.0f tasks/s, %.3f ms a task; CPU per 10,000 tasks: nodes %.2f s, PostgreSQL %.2f s, worker %.2f s", n, took, n/took, took/n*1e3,
 		node/n*1e4, db/n*1e4, self/n*1e4)
 	stop()
 	if err := <-ended; err != nil {
