@@ -88,7 +88,10 @@ func mayBePart(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
 		return ast.IsExported(e.Name) || e.Name == "any"
-	case *ast.StarExpr, *ast.SelectorExpr, *ast.FuncType, *ast.InterfaceType:
+	case *ast.SelectorExpr:
+		from, ok := e.X.(*ast.Ident)
+		return !ok || from.Name != "time" // a duration is a number
+	case *ast.StarExpr, *ast.FuncType, *ast.InterfaceType:
 		return true
 	}
 	return false
