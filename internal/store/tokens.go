@@ -13,6 +13,11 @@ const (
 	TokenAPI    = "api"    // everything that people and programs call
 	TokenWorker = "worker" // what workers call
 	TokenNode   = "node"   // the token of calls between the nodes of a cluster
+	// TokenInvite is the kind of an invitation. Its holder joins a worker: it gets a certificate in exchange.
+	TokenInvite = "invite"
+	// TokenCertificate is the kind of the row of a worker's certificate. Its holder shows no secret: Hash is the
+	// SHA-256 of the public key in the certificate.
+	TokenCertificate = "certificate"
 )
 
 // Token is a right to call. The store keeps only the hash of the secret that its holder shows.
@@ -42,6 +47,51 @@ type Token struct {
 	// successor; 0: it has none.
 	Replaces int64
 	Replaced dag.Micros
+
+	// Groups and Slots bound the worker of an invitation or a certificate, as Namespaces does. Groups are
+	// separated by spaces. Slots 0 means no bound.
+	Groups string
+	Slots  int32
+	// Uses bounds the workers that join by an invitation. Used counts them.
+	Uses, Used int32
+	// Invite is the invitation by which the worker of a certificate joined.
+	Invite int64
+}
+
+// Joining is the use of an invitation.
+type Joining struct {
+	Invite int64
+	Name   string // of the row of the certificate
+	Hash   []byte // of the worker's public key
+	// Life is the time for which the certificate is valid.
+	Life dag.Micros
+}
+
+// Joinable returns why an invitation cannot be used, or nil.
+func Joinable(all []Token, j *Joining, now dag.Micros) error {
+	i := slices.IndexFunc(all, func(t Token) bool { return t.ID == j.Invite && t.Kind == TokenInvite })
+	switch {
+	case i < 0 || !FamilyOf(all).Valid(&all[i], now):
+		return fmt.Errorf("the invitation is revoked or has expired: %w", ErrFenced)
+	case all[i].Used >= all[i].Uses:
+		return fmt.Errorf("the invitation is used: %w", ErrFenced)
+	case len(all) >= TokensMax:
+		return fmt.Errorf("there are %d tokens: %w", TokensMax, ErrRefused)
+	}
+	for i := range all {
+		if o := &all[i]; o.Name == j.Name && o.Replaced == 0 && o.Valid(now) {
+			return fmt.Errorf("%q has a certificate that is valid: %w", j.Name, ErrRefused)
+		}
+	}
+	return nil
+}
+
+// NotJoined is Joinable for a use that was refused. It always returns an error.
+func NotJoined(all []Token, j *Joining, now dag.Micros) error {
+	if err := Joinable(all, j, now); err != nil {
+		return err
+	}
+	return fmt.Errorf("the key has joined by another invitation, or its certificate was revoked; join with a new key: %w", ErrRefused)
 }
 
 // Rotation replaces a token. The new one has the kind, the name, the principal, the verbs and the namespaces
@@ -86,6 +136,16 @@ type Tokens interface {
 	// this parent was revoked or replaced, or has expired, and ErrRefused if there are TokensMax tokens. Then
 	// nothing changes.
 	RotateToken(ctx context.Context, r Rotation) (Token, error)
+	// JoinToken uses an invitation once and adds the row of the worker's certificate, in one transaction. The row
+	// has the bounds, the maker and the parent of the invitation. If the invitation has made a row for this key
+	// already, that row stays and only its end moves, so an answer that was lost can be had again. A row of
+	// that name that has expired gives its name up. JoinToken returns ErrFenced if the invitation is used,
+	// revoked or expired, and ErrRefused if a valid token has the name or the key, or if there are TokensMax
+	// tokens. Then nothing changes.
+	JoinToken(ctx context.Context, j Joining) (Token, error)
+	// RenewToken moves the end of the row of a certificate to life from now. It returns ErrFenced if the row
+	// was revoked or has expired.
+	RenewToken(ctx context.Context, id int64, life dag.Micros) (Token, error)
 }
 
 // NotRotated returns why a token cannot be replaced.

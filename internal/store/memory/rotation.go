@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
 
-// rotations implements RotateToken for the store that embeds it.
+// rotations implements RotateToken, JoinToken and RenewToken for the store that embeds it.
 type rotations struct{ s *Store }
 
 // RotateToken implements store.Tokens.
@@ -32,6 +33,52 @@ func (e rotations) RotateToken(ctx context.Context, r store.Rotation) (t store.T
 			old.Expires = now + r.Grace
 		}
 		s.tokens = append(s.tokens, t)
+		return nil
+	}))
+	return t, err
+}
+
+// JoinToken implements store.Tokens.
+func (e rotations) JoinToken(ctx context.Context, j store.Joining) (t store.Token, err error) {
+	s := e.s
+	err = s.write(ctx, Op{Kind: TokensBefore}, TokensAfter, s.noted(ctx, func() error {
+		now := s.clock()
+		i := slices.IndexFunc(s.tokens, func(o store.Token) bool { return bytes.Equal(o.Hash, j.Hash) })
+		switch {
+		case i >= 0 && s.tokens[i].Invite == j.Invite && s.tokens[i].Revoked == 0: // the answer was lost
+			s.tokens[i].Expires = now + j.Life
+			t = s.tokens[i]
+			return nil
+		case i >= 0 || store.Joinable(s.tokens, &j, now) != nil:
+			return store.NotJoined(s.tokens, &j, now)
+		}
+		for i := range s.tokens {
+			if o := &s.tokens[i]; o.Name == j.Name && o.Revoked == 0 && o.Replaced == 0 { // it has expired
+				o.Revoked = now
+			}
+		}
+		of := &s.tokens[slices.IndexFunc(s.tokens, func(o store.Token) bool { return o.ID == j.Invite })]
+		of.Used++
+		t = *of
+		t.ID, t.Kind, t.Name, t.Hash = int64(len(s.tokens)+1), store.TokenCertificate, j.Name, bytes.Clone(j.Hash)
+		t.Created, t.Expires, t.Uses, t.Used, t.Invite = now, now+j.Life, 0, 0, j.Invite
+		s.tokens = append(s.tokens, t)
+		return nil
+	}))
+	return t, err
+}
+
+// RenewToken implements store.Tokens.
+func (e rotations) RenewToken(ctx context.Context, id int64, life dag.Micros) (t store.Token, err error) {
+	s := e.s
+	err = s.write(ctx, Op{Kind: TokensBefore}, TokensAfter, s.noted(ctx, func() error {
+		now := s.clock()
+		i := slices.IndexFunc(s.tokens, func(o store.Token) bool { return o.ID == id && o.Kind == store.TokenCertificate && o.Valid(now) })
+		if i < 0 {
+			return fmt.Errorf("the certificate %d is revoked or has expired: %w", id, store.ErrFenced)
+		}
+		s.tokens[i].Expires = now + life
+		t = s.tokens[i]
 		return nil
 	}))
 	return t, err

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
 
-// rotations implements RotateToken for the database that embeds it.
+// rotations implements RotateToken, JoinToken and RenewToken for the database that embeds it.
 type rotations struct{ d *DB }
 
 // RotateToken implements store.Tokens.
@@ -23,6 +24,39 @@ func (e rotations) RotateToken(ctx context.Context, r store.Rotation) (store.Tok
 	}
 	if err != nil {
 		return store.Token{}, fmt.Errorf("rotate: %w", err)
+	}
+	return found[0], nil
+}
+
+// JoinToken implements store.Tokens.
+func (e rotations) JoinToken(ctx context.Context, j store.Joining) (store.Token, error) {
+	lock := query{"lockTokens", nil, nil}
+	found, err := e.d.changeToken(ctx, "joinToken", args{}.int8(j.Invite).text(j.Name).blob(j.Hash).int8(int64(j.Life)).int8(store.TokensMax).
+		int4(store.ParentsMax), lock)
+	if err == nil && len(found) == 0 {
+		var all []store.Token
+		var now dag.Micros
+		if all, err = e.d.TokenList(ctx); err == nil {
+			now, err = e.d.Clock(ctx)
+		}
+		if err == nil {
+			err = store.NotJoined(all, &j, now)
+		}
+	}
+	if err != nil {
+		return store.Token{}, fmt.Errorf("join: %w", err)
+	}
+	return found[0], nil
+}
+
+// RenewToken implements store.Tokens.
+func (e rotations) RenewToken(ctx context.Context, id int64, life dag.Micros) (store.Token, error) {
+	found, err := e.d.changeToken(ctx, "renewToken", args{}.int8(id).int8(int64(life)))
+	if err == nil && len(found) == 0 {
+		err = store.ErrFenced
+	}
+	if err != nil {
+		return store.Token{}, fmt.Errorf("the certificate %d is revoked or has expired: %w", id, err)
 	}
 	return found[0], nil
 }

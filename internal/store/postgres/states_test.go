@@ -17,7 +17,7 @@ import (
 const noStates = "DROP TABLE unsuccessful; ALTER TABLE meta DROP listed; DROP TABLE fire_day; " +
 	"DROP INDEX request_created; DROP INDEX backfill_workflow; DROP INDEX workflow_deleted; DROP TABLE era, namespace, namespace_use, connection, alert_silence, alert_channel, incident, notice, audit, audit_tree, secret, secret_key, identity, session, password, rights, principal, role, binding; " +
 	"DROP INDEX token_name; CREATE UNIQUE INDEX token_name ON token (name) WHERE revoked = 0; " +
-	"ALTER TABLE token DROP parent, DROP replaces, DROP replaced, DROP principal, DROP maker, DROP verbs, DROP namespaces"
+	"ALTER TABLE token DROP worker_groups, DROP worker_slots, DROP uses, DROP used, DROP invite, DROP parent, DROP replaces, DROP replaced, DROP principal, DROP maker, DROP verbs, DROP namespaces"
 
 // TestOlderRunsAreListedByState has a database that does not list its runs by state yet: lists are right
 // before, during and after the steps that list them, also where a run begins again meanwhile, and a step that

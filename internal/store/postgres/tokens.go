@@ -16,7 +16,7 @@ var _ store.Tokens = (*DB)(nil)
 // AddToken implements store.Tokens.
 func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 	found, err := d.changeToken(ctx, "insertToken", args{}.text(t.Kind).text(t.Name).blob(t.Hash).int8(int64(t.Expires)).text(t.By).int8(store.TokensMax).
-		int8(t.Principal).text(t.Verbs).text(t.Namespaces).int8(t.Maker).int8(t.Parent))
+		int8(t.Principal).text(t.Verbs).text(t.Namespaces).int8(t.Maker).int8(t.Parent).text(t.Groups).int4(t.Slots).int4(t.Uses))
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("there are already %d tokens, the limit: %w", store.TokensMax, store.ErrRefused)
 	}
@@ -62,5 +62,6 @@ func scanToken(r *row, t *store.Token) error {
 	t.Created, t.Expires, t.Revoked, t.By = r.micros(), r.micros(), r.micros(), r.text()
 	t.Principal, t.Verbs, t.Namespaces, t.Maker = r.int(), r.text(), r.text(), r.int()
 	t.Parent, t.Replaces, t.Replaced = r.int(), r.int(), r.micros()
+	t.Groups, t.Slots, t.Uses, t.Used, t.Invite = r.text(), int32(r.int()), int32(r.int()), int32(r.int()), r.int()
 	return r.damaged("token %d", t.ID)
 }

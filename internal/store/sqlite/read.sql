@@ -179,10 +179,10 @@ SELECT principal, hash, changed FROM password WHERE principal = ?1;
 SELECT id, hash, code, principal, token, created, used, expires, address, agent FROM session ORDER BY id;
 
 -- name: tokenByHash
-SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced FROM token WHERE hash = ?1;
+SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced, worker_groups, worker_slots, uses, used, invite FROM token WHERE hash = ?1;
 
 -- name: tokens
-SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced FROM token ORDER BY id;
+SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced, worker_groups, worker_slots, uses, used, invite FROM token ORDER BY id;
 
 -- name: secret
 SELECT namespace, name, version, key, wrapped, data, actor, created, modified FROM secret WHERE namespace = ?1 AND name = ?2;

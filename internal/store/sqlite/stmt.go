@@ -181,6 +181,8 @@ type writeStmts struct {
 	expireAttempts, expireEvents   *stmt
 	insertToken, revokeToken       *stmt
 	replaceToken, succeedToken     *stmt
+	joinToken, useInvite           *stmt
+	renewToken                     *stmt
 	insertSession, useSession      *stmt
 	endSession, dropOverSessions   *stmt
 	dropOldSessions                *stmt
@@ -253,6 +255,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"expireAttempts", &w.expireAttempts}, {"expireEvents", &w.expireEvents},
 		{"insertToken", &w.insertToken}, {"revokeToken", &w.revokeToken},
 		{"replaceToken", &w.replaceToken}, {"succeedToken", &w.succeedToken},
+		{"joinToken", &w.joinToken}, {"useInvite", &w.useInvite}, {"renewToken", &w.renewToken},
 		{"insertSession", &w.insertSession}, {"useSession", &w.useSession}, {"endSession", &w.endSession},
 		{"dropOverSessions", &w.dropOverSessions}, {"dropOldSessions", &w.dropOldSessions},
 		{"putSecret", &w.putSecret}, {"rewrapSecret", &w.rewrapSecret}, {"dropSecret", &w.dropSecret}, {"setSecretKey", &w.setSecretKey}, {"dropSessionsOf", &w.dropSessionsOf},

@@ -16,7 +16,8 @@ func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 	t.Created = wall()
 	err := changeNoted(ctx, d, "change of tokens", func() error {
 		n, err := d.stmts.insertToken.row().text(t.Kind).text(t.Name).blob(t.Hash).int(int64(t.Created)).int(int64(t.Expires)).
-			text(t.By).int(store.TokensMax).int(t.Principal).text(t.Verbs).text(t.Namespaces).int(t.Maker).int(t.Parent).exec(d.conn)
+			text(t.By).int(store.TokensMax).int(t.Principal).text(t.Verbs).text(t.Namespaces).int(t.Maker).int(t.Parent).
+			text(t.Groups).int(int64(t.Slots)).int(int64(t.Uses)).exec(d.conn)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("there are already %d tokens, the limit: %w", store.TokensMax, store.ErrRefused)
 		}
@@ -63,5 +64,6 @@ func scanToken(s *sqlite.Stmt, t *store.Token) error {
 	t.Created, t.Expires, t.Revoked, t.By = c.micros(), c.micros(), c.micros(), c.text()
 	t.Principal, t.Verbs, t.Namespaces, t.Maker = c.int(), c.text(), c.text(), c.int()
 	t.Parent, t.Replaces, t.Replaced = c.int(), c.int(), c.micros()
+	t.Groups, t.Slots, t.Uses, t.Used, t.Invite = c.text(), int32(c.int()), int32(c.int()), int32(c.int()), c.int()
 	return nil
 }

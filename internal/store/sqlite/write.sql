@@ -146,8 +146,8 @@ DELETE FROM version WHERE workflow = ?1 AND version IN (
   ORDER BY v.version LIMIT +?4);
 
 -- name: insertToken
-INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent)
-SELECT ?1, ?2, ?3, ?4, ?5, 0, ?6, ?8, ?9, ?10, ?11, ?12 WHERE (SELECT count(*) FROM token) < ?7;
+INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, worker_groups, worker_slots, uses)
+SELECT ?1, ?2, ?3, ?4, ?5, 0, ?6, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15 WHERE (SELECT count(*) FROM token) < ?7;
 
 -- name: replaceToken
 UPDATE token SET replaced = ?2, expires = iif(expires = 0, ?3, min(expires, ?3))
@@ -156,6 +156,16 @@ WHERE id = ?1 AND revoked = 0 AND replaced = 0 AND (expires = 0 OR expires > ?2)
 -- name: succeedToken
 INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces)
 SELECT kind, name, ?2, ?3, ?4, 0, ?5, principal, verbs, namespaces, ?6, ?7, id FROM token WHERE id = ?1;
+
+-- name: joinToken
+INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, worker_groups, worker_slots, invite)
+SELECT 'certificate', ?2, ?3, ?4, ?5, 0, actor, principal, verbs, namespaces, maker, parent, worker_groups, worker_slots, id FROM token WHERE id = ?1;
+
+-- name: useInvite
+UPDATE token SET used = used + 1 WHERE id = ?1;
+
+-- name: renewToken
+UPDATE token SET expires = ?3 WHERE id = ?1 AND kind = 'certificate' AND revoked = 0 AND expires > ?2;
 
 -- name: revokeToken
 UPDATE token SET revoked = iif(revoked = 0, ?2, revoked) WHERE id = ?1;

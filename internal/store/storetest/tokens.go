@@ -32,6 +32,10 @@ func tokens() []check {
 		{"a token that has ended is not replaced", tokened(tokenNotRotated)},
 		{"a token replaced at once by several", tokened(tokenRotatedAtOnce)},
 		{"tokens that replace each other at once", tokened(tokensRotateEachOther)},
+		{"a worker joins by an invitation", tokened(tokenJoined)},
+		{"an invitation that cannot be used", tokened(tokenNotJoined)},
+		{"an invitation used at once by several", tokened(tokenJoinedAtOnce)},
+		{"a certificate is renewed until it ends", tokened(tokenRenewed)},
 		{"tokens of a closed store", tokened(tokensClosed)},
 	}
 }
