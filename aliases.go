@@ -67,6 +67,11 @@ var (
 	ErrUnreachable = sdk.ErrUnreachable
 )
 
+// Authority calls [sdk.Authority].
+func Authority(ctx context.Context, c *Client) (a api.Authority, err error) {
+	return sdk.Authority(ctx, c)
+}
+
 // EnqueueSQL calls [sdk.EnqueueSQL].
 func EnqueueSQL(ctx context.Context, tx *sql.Tx, e Enqueue) (run string, err error) {
 	return sdk.EnqueueSQL(ctx, tx, e)
@@ -130,6 +135,11 @@ func Outputs[T any](ctx context.Context, c *Client, run, task string) (out T, er
 
 // Permanent calls [sdk.Permanent].
 func Permanent(err error) error { return sdk.Permanent(err) }
+
+// RotateAuthority calls [sdk.RotateAuthority].
+func RotateAuthority(ctx context.Context, c *Client) (a api.Authority, err error) {
+	return sdk.RotateAuthority(ctx, c)
+}
 
 // RotateToken calls [sdk.RotateToken].
 func RotateToken(ctx context.Context, c *Client, id int64, req api.RotateRequest) (t api.RotatedToken, err error) {

@@ -25,6 +25,7 @@ type (
 	Artifact          = sdk.Artifact
 	Attempt           = sdk.Attempt
 	AuditRow          = sdk.AuditRow
+	Authority         = sdk.Authority
 	Backfill          = sdk.Backfill
 	BackfillRequest   = sdk.BackfillRequest
 	BackfillRun       = sdk.BackfillRun
@@ -112,6 +113,7 @@ type (
 	RoleRef           = sdk.RoleRef
 	RoleRequest       = sdk.RoleRequest
 	RollbackRequest   = sdk.RollbackRequest
+	Root              = sdk.Root
 	RotateRequest     = sdk.RotateRequest
 	RotatedToken      = sdk.RotatedToken
 	Run               = sdk.Run

@@ -43,6 +43,7 @@ elsewhere. A second signal ends the waiting. HUP reads log_level and pass_env ag
 	f.String("memory", "", "memory for tasks that name what they take, such as 4Gi (default: what this process may use)")
 	f.String("log-level", "", "debug | info | warn | error")
 	f.String("log-format", "", "text | json")
+	cmd.AddCommand(workerInviteCmd(c), workerJoinCmd(c), workerListCmd(c), workerRevokeCmd(c))
 	return cmd
 }
 

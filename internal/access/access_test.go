@@ -148,9 +148,9 @@ func TestKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		for v := range every {
-			own := v == WorkerCall && (kind == Worker || kind == Local) || v == NodeCall && (kind == Node || kind == Local)
+			own := v == WorkerCall && (kind == Worker || kind == Local) || v == NodeCall && (kind == Node || kind == Local) || v == WorkerJoin && kind == Invited
 			want := v == Public || own
-			if kind != Worker && kind != Node {
+			if kind != Worker && kind != Node && kind != Invited {
 				want = v == Public || v != 0 && v < Public || own || v == Self && (kind == User || kind == Service || kind == Local)
 			}
 			if got := Decide(p, v, "shop", now); got != want {

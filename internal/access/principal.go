@@ -17,12 +17,13 @@ const (
 	_ Kind = iota
 	User
 	Service
-	Worker // calls the protocol of workers, nothing else
-	Node   // calls the other nodes of the cluster, nothing else
-	Local  // a program on the node's machine that calls without a token: it also has the verbs of workers and nodes
+	Worker  // calls the protocol of workers, nothing else
+	Node    // calls the other nodes of the cluster, nothing else
+	Local   // a program on the node's machine that calls without a token: it also has the verbs of workers and nodes
+	Invited // a worker that shows an invitation; it may join, and nothing else
 )
 
-var kindNames = [...]string{"none", "user", "service", "worker", "node", "local"}
+var kindNames = [...]string{"none", "user", "service", "worker", "node", "local", "invited"}
 
 // String returns the kind's name.
 func (k Kind) String() string {
@@ -103,7 +104,7 @@ func NewPrincipal(kind Kind, name string, bindings []Binding, scope Scope) (*Pri
 	switch {
 	case len(bindings) > BindingsMax:
 		return nil, fmt.Errorf("%s has %d bindings, at most %d count; give roles for all namespaces instead", name, len(bindings), BindingsMax)
-	case kind == Worker || kind == Node:
+	case kind == Worker || kind == Node || kind == Invited:
 		return p, nil
 	}
 	wide := slices.Contains(scope.Namespaces, Everywhere)
@@ -171,6 +172,8 @@ func special(p *Principal, v Verb) bool {
 		return p != nil && (p.Kind == Worker || p.Kind == Local)
 	case NodeCall:
 		return p != nil && (p.Kind == Node || p.Kind == Local)
+	case WorkerJoin:
+		return p != nil && p.Kind == Invited
 	}
 	return false
 }

@@ -142,6 +142,8 @@ var rows = []Row{
 	{"PUT", "/api/v1/classes/{name}", ClassWrite, OfCluster, ""},
 	{"DELETE", "/api/v1/classes/{name}", ClassWrite, OfCluster, ""},
 	{"POST", "/api/v1/keys:rotate", KeyRotate, OfCluster, ""},
+	{"GET", "/api/v1/authority", NodeRead, OfCluster, ""},
+	{"POST", "/api/v1/authority:rotate", KeyRotate, OfCluster, ""},
 	{"GET", "/api/v1/audit", AuditRead, OfList, ""},
 	{"GET", "/api/v1/audit:export", AuditRead, OfCluster, ""},
 	{"GET", "/api/v1/verify", Verify, OfCluster, ""},
@@ -183,6 +185,8 @@ var rows = []Row{
 	{"POST", "/skein.worker.v1.Workers/PushLogs", WorkerCall, OfWorker, ""},
 	{"POST", "/skein.worker.v1.Workers/GiveLog", WorkerCall, OfWorker, ""},
 	{"POST", "/skein.worker.v1.Workers/Leave", WorkerCall, OfWorker, ""},
+	{"POST", "/skein.worker.v1.Workers/Join", WorkerJoin, OfWorker, ""},
+	{"POST", "/skein.worker.v1.Workers/Renew", WorkerCall, OfWorker, ""}, // the handler requires a certificate
 	{"GET", "/skein.worker.v1.Workers/Line", WorkerCall, OfWorker, ""},
 	// Calls between the nodes of a cluster.
 	{"POST", "/internal/v1/report", NodeCall, OfNode, ""},

@@ -19,7 +19,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s has two rows", name)
 		}
 		seen[name] = true
-		special := map[Verb]Of{Public: OfPublic, Self: OfSelf, WorkerCall: OfWorker, NodeCall: OfNode}
+		special := map[Verb]Of{Public: OfPublic, Self: OfSelf, WorkerCall: OfWorker, NodeCall: OfNode, WorkerJoin: OfWorker}
 		of, isSpecial := special[r.Verb]
 		switch {
 		case r.Verb == 0 || r.Of == 0 || r.Verb >= verbsEnd || r.Of >= ofEnd:
@@ -125,7 +125,7 @@ func TestRoutes(t *testing.T) {
 	if err := m.Err(node); err != nil {
 		t.Error(err)
 	}
-	if err := m.Err(func(o Of) bool { return o == OfNode || o == OfWorker }); err == nil || strings.Count(err.Error(), "\n") != 11 {
+	if err := m.Err(func(o Of) bool { return o == OfNode || o == OfWorker }); err == nil || strings.Count(err.Error(), "\n") != 13 {
 		t.Errorf("rows without a handler: %v", err)
 	}
 	m.HandleFunc("POST /internal/v1/more", func(http.ResponseWriter, *http.Request) {})

@@ -82,6 +82,7 @@ const (
 	Self       // every known principal may, about itself
 	WorkerCall // the protocol of workers
 	NodeCall   // what nodes of a cluster call
+	WorkerJoin // what a worker with an invitation calls
 
 	verbsEnd
 )
@@ -100,7 +101,7 @@ var verbNames = [verbsEnd]string{
 	SchedulerControl: "scheduler.control", ClassRead: "class.read", ClassWrite: "class.write", TokenAll: "token.all",
 	UserRead: "user.read", UserWrite: "user.write", UserImpersonate: "user.impersonate", RoleRead: "role.read",
 	RoleWrite: "role.write", KeyRotate: "key.rotate", NamespaceWrite: "namespace.write", Verify: "verify", Metrics: "metrics",
-	Public: "public", Self: "self", WorkerCall: "worker.call", NodeCall: "node.call",
+	Public: "public", Self: "self", WorkerCall: "worker.call", NodeCall: "node.call", WorkerJoin: "worker.join",
 }
 
 // String returns the verb's name; "none" for a number that is no verb.

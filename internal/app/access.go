@@ -41,7 +41,7 @@ func (n *Node) secure() (err error) {
 	if n.own, err = newOwnToken(n.cfg); err != nil {
 		return err
 	}
-	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.hash, Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Rates: n.cfg.Rates, Refused: countRefusals(n.auditor), Log: n.log})
+	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.hash, Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Certificates: checker{n.authority}, Rates: n.cfg.Rates, Refused: countRefusals(n.auditor), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
 	n.http.ReadTimeout = auth.StrangerBodyMax // for requests that net/http answers itself; the gate sets the deadline of all others
@@ -57,6 +57,7 @@ func (n *Node) neighbours() neighbours {
 	near := neighboursOf(n.store, n.logs)
 	n.members.forServer(&near)
 	near.sessions, near.auditor, near.notifier, near.connector = n.sessions, n.auditor, n.sender, n.connector
+	near.authority = n.authority
 	near.keeping = func() time.Duration { return n.keeping().Audit.Age }
 	near.metrics = append(append(near.metrics, n.doorMetrics), n.sources()...)
 	return near

@@ -34,12 +34,17 @@ func newAuditor(n *Node, cluster string) (*audit.Keeper, error) {
 	return k, nil
 }
 
-// keepAudit lets the keeper of the audit log work. A command leaves its rows to the next server.
+// keepAudit lets the keeper of the audit log work, and the authority that it records. A command leaves its rows
+// to the next server.
 func keepAudit(n *Node) (stop func()) {
 	if n.cfg.ByHand {
 		return func() {}
 	}
-	return n.beside(n.auditor.Run)
+	stopAudit, stopAuthority := n.beside(n.auditor.Run), keepAuthority(n)
+	return func() {
+		stopAuthority()
+		stopAudit()
+	}
 }
 
 // countRefusals returns a function that counts the calls that the gate refuses.

@@ -130,8 +130,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	called := map[string]bool{}
-	// check makes a call and compares its row with what is known of it.
+	called := map[string]bool{} // check makes a call and compares its row with what is known of it
 	check := func(route, path, body string) string {
 		t.Helper()
 		method, pattern, _ := strings.Cut(route, " ")
@@ -227,6 +226,8 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 	check("PUT /channels/{ns}/{name}", "/channels/default/ops", `{"config":{"log":{}}}`)
 	check("POST /channels/{ns}/{name}:test", "/channels/default/ops:test", "")
 	check("DELETE /channels/{ns}/{name}", "/channels/default/ops", "")
+	check("POST /tokens", "/tokens", `{"kind":"invite","name":"w1"}`)
+	check("POST /authority:rotate", "/authority:rotate", "")
 	check("PUT /namespaces/{ns}", "/namespaces/default", `{"quotas":{"runs":1000}}`)
 	check("PUT /classes/{name}", "/classes/big", `{"cpu":1}`)
 	check("DELETE /classes/{name}", "/classes/big", "")

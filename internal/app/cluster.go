@@ -12,6 +12,7 @@ import (
 	"skein.dev/skein/internal/artifact/nodes"
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/authority"
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
@@ -49,10 +50,11 @@ func newMembership(ctx context.Context, n *Node, shared store.Cluster, self stor
 		return nil, fmt.Errorf("%w on %s: the other nodes of the cluster will ask this one for a token; make one (skein token create --kind node) "+
 			"and give it with --token-file FILE, or in SKEIN_API_TOKEN", config.ErrNotAllowed, cfg.Listen)
 	}
-	rt, err := Transport(cfg)
+	base, err := Transport(cfg)
 	if err != nil {
 		return nil, err
 	}
+	rt := newBetween(n, base)
 	channel, err := auth.NewKeyChannel(ctx, keyStore{shared, n.store})
 	if err != nil {
 		return nil, err
@@ -160,6 +162,7 @@ type neighbours struct {
 	alerts   store.Alerts
 	notifier server.Notifier // nil: this process only looks on
 
+	authority   *authority.Authority // nil: this process only looks on
 	connections store.Connections
 	connector   server.Connector // nil: this process only looks on
 }
@@ -214,7 +217,7 @@ func (t *town) Wake() {
 // Like the decision about the call, the choice follows the row of the request, never a part of its path.
 func (m *membership) gateway() (func(own http.Handler) http.Handler, error) {
 	n, mux := m.n, access.NewMux()
-	peer.Handle(mux, m.node, &n.engine, m.home.Cancel)
+	peer.Handle(mux, m.node, &n.engine, m.home.Cancel, provenNode)
 	m.home.HandlePeers(mux)
 	nodes.Handle(mux, artifactsHere(n.cfg))
 	mux.Take(http.MethodGet, eventsPath)

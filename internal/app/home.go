@@ -22,7 +22,7 @@ func newHome(n *Node, members home.Members, others home.Caller, directory home.D
 	return home.New(home.Config{Directory: directory, Engine: &n.engine, Boot: worker.Boot, Logs: workerLogs(n), Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
 		Store: members, Register: n.store.Register, Caller: others, Jobs: n.executor.Jobs(), Executor: n.executor,
 		Slots: n.cfg.Slots, Traits: traitsOf(n.cfg), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed,
-		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Version: Version(), Format: directory.Self().Format,
+		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Proofs: workerProofs(n), Version: Version(), Format: directory.Self().Format,
 		Strategy: n.cfg.Dispatch, Log: n.log,
 	})
 }
@@ -50,10 +50,12 @@ func (n *Node) withWorkers(others http.Handler) (http.Handler, error) {
 		routes.Take(http.MethodPost, home.Prefix+string(methods.Get(i).Name()))
 	}
 	routes.Take(http.MethodGet, home.LinePath)
+	routes.Take(http.MethodPost, joinPath)
+	routes.Take(http.MethodPost, renewPath)
 	if err := routes.Err(func(of access.Of) bool { return of == access.OfWorker }); err != nil {
 		return nil, err
 	}
-	workers := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), home.Handler(n.members.slots()))
+	workers := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), certificates(n, home.Handler(n.members.slots())))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if row, _ := access.Match(r); row.Of == access.OfWorker {
 			workers.ServeHTTP(w, r)

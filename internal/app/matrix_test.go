@@ -1,6 +1,10 @@
 package app
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -14,6 +18,8 @@ import (
 
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/authority"
+	"skein.dev/skein/internal/sealed"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
@@ -21,8 +27,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/matrix.txt")
 
-// TestMatrix calls every route of every listener as each kind of caller, through the gate and the guard of a node, and
-// compares the answers with the table that people review. 204 is a call that reached its handler.
+// TestMatrix calls every route of every listener as each kind of caller, through the gate and the guard of a
+// node, and compares the answers with the table that people review. 204 is a call that reached its handler.
 func TestMatrix(t *testing.T) {
 	st := memory.New(memory.Options{})
 	token := func(kind, name string, expires int64) (string, int64) {
@@ -66,6 +72,47 @@ func TestMatrix(t *testing.T) {
 	}
 	local, localHash := auth.NewLocal()
 	own := auth.New(auth.Config{Store: st, Required: true, Local: localHash, Route: new(Node).route, Refusals: 1 << 30}).Wrap(reached)
+	invited, _ := token(store.TokenInvite, "invitation w9 x", 0)
+	issuer := authority.New(authority.Config{Vault: &sealed.Book{Store: st, File: filepath.Join(t.TempDir(), "key"), Own: true}})
+	if err := issuer.Make(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	// certified is how a connection looks that shows a certificate of a worker, with a row or without one, or of
+	// a node.
+	certified := func(worker string, row bool) *tls.ConnectionState {
+		own, err := issuer.Node("n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain := own.Certificate
+		if worker != "" {
+			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			is, err := issuer.Worker(&key.PublicKey, worker)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hash, err := authority.KeyHash(&key.PublicKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if chain = is.Chain; row {
+				if _, err := st.AddToken(t.Context(), store.WholeToken(store.TokenCertificate, auth.WorkerName(worker), hash)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		certs, err := parseAll(chain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &tls.ConnectionState{PeerCertificates: certs}
+	}
+	tlsDoor := auth.New(auth.Config{Store: st, Required: true, Certificates: checker{issuer}, Route: new(Node).route, Refusals: 1 << 30,
+		Log: slog.New(slog.DiscardHandler)}).Wrap(reached)
+	connections := map[string]*tls.ConnectionState{"Certificate worker": certified("w9", true), "Certificate node": certified("", false), "Certificate norow": certified("w8", false)}
 	callers := []struct {
 		name  string
 		door  http.Handler
@@ -79,6 +126,8 @@ func TestMatrix(t *testing.T) {
 		{"own", own, "Bearer " + local, ""}, {"ownnobody", own, "", ""}, {"ownforeign", own, "Bearer " + local, "https://evil.example"},
 		{"otherlocal", own, "Bearer " + auth.NewSecret("local"), ""},
 		{"session", people, "Cookie skein=" + cookie, ""}, {"sessionforeign", people, "Cookie skein=" + cookie, "https://evil.example"},
+		{"invited", tlsDoor, invited, ""}, {"workercert", tlsDoor, "Certificate worker", ""}, {"nodecert", tlsDoor, "Certificate node", ""},
+		{"norowcert", tlsDoor, "Certificate norow", ""},
 		{"sessionover", people, "Cookie skein=" + auth.NewSecret("session"), ""},
 	}
 	var b strings.Builder
@@ -95,7 +144,9 @@ func TestMatrix(t *testing.T) {
 		for _, c := range callers {
 			r := httptest.NewRequest(row.Method, value.ReplaceAllString(row.Path, "x"), nil)
 			r.Host = "skein.example:8080"
-			if cookie, is := strings.CutPrefix(c.shows, "Cookie "); is {
+			if cookie, is := strings.CutPrefix(c.shows, "Cookie "); connections[c.shows] != nil {
+				r.TLS = connections[c.shows]
+			} else if is {
 				r.Header.Set("Cookie", cookie)
 			} else if c.shows != "" {
 				r.Header.Set("Authorization", c.shows)

@@ -55,6 +55,7 @@ type inside struct{ *engine.Engine }
 // newMembers makes the parts by which a node reaches others, and the executor, which reaches their
 // artifacts. self is the row of this node.
 func newMembers(ctx context.Context, n *Node, info store.Info, is store.Handler) (members, error) {
+	n.authority = newAuthority(n)
 	self := store.Member{Handler: is.ID, UUID: n.life, Name: n.cfg.Name, Address: n.cfg.Advertise, Version: Version(), Format: info.Known,
 		Slots: int32(n.cfg.Slots), Started: is.Started, Traits: traitsOf(n.cfg)}
 	if shared := store.Can(n.store).Cluster; shared != nil {

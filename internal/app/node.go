@@ -20,6 +20,7 @@ import (
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/authority"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/datadir"
@@ -47,8 +48,9 @@ type Node struct {
 	listener net.Listener
 	life     string // of this process, as start triggers see it
 	services
-	declared func() // called by the writer when triggers have changed
-	upkeep   upkeep
+	declared  func() // called by the writer when triggers have changed
+	upkeep    upkeep
+	authority *authority.Authority // issues the certificates of workers and nodes
 
 	// newer are the settings of the last reload; only those of retention are read from it. nil: there was no
 	// reload. rekept gets a value when they have changed.
@@ -184,7 +186,7 @@ func (n *Node) open(ctx context.Context) error {
 		return err
 	}
 	var reread func(*config.Config) error
-	if n.tls, reread, err = serverTLS(cfg, log); err != nil {
+	if n.tls, reread, err = serverTLS(cfg, n.authority, log); err != nil {
 		return err
 	}
 	n.settings = config.NewLive(cfg, log, config.Rules{Read: reread, Apply: n.apply})

@@ -14,7 +14,7 @@ import (
 // need a restart, so they change nothing.
 func TestReloadOfACertificateAtANewPath(t *testing.T) {
 	cert, key := certtest.Files(t)
-	is, reread, err := serverTLS(&config.Config{TLSCert: cert, TLSKey: key}, slog.New(slog.DiscardHandler))
+	is, reread, err := serverTLS(&config.Config{TLSCert: cert, TLSKey: key}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

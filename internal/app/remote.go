@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -20,6 +21,10 @@ import (
 // For each load that comes from reload, the worker reads its settings again with it.
 func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry <-chan struct{}, reload <-chan func() (*config.Config, error)) error {
 	if err := worker.Supported(); err != nil {
+		return err
+	}
+	member, err := membershipOf(cfg)
+	if err != nil {
 		return err
 	}
 	servers, err := cfg.NodesOfWorker()
@@ -54,11 +59,12 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	if cfg.Egress != "" {
 		limits.Policies = []string{cfg.Egress}
 	}
-	var through http.RoundTripper = rt
-	if cfg.APIToken == "" { // a node of this user on this machine records its token at each start
-		through = local.Transport(rt)
+	through, stopRenewals, err := credential(ctx, cfg, member, rt, log)
+	if err != nil {
+		return errors.Join(err, held.Release())
 	}
-	w, err := remote.New(ctx, remote.Config{Egress: limits, Renewed: renewed, Lease: cfg.Lease, Lock: held.File, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
+	defer stopRenewals()
+	w, err := remote.New(ctx, remote.Config{Egress: limits, Renewed: renewed, Certified: member != nil, Lease: cfg.Lease, Lock: held.File, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Protected: cfg.Protected(), Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, held.Release())
@@ -77,4 +83,52 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	log.Info("the worker has started", "code", "worker_started", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
 	d := deadline{drain: cfg.Drain, most: stopMax, hurry: hurry, log: log}
 	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), held.Release()) })
+}
+
+// credential returns the transport of a worker, which shows its certificate if it has one.
+func credential(ctx context.Context, cfg *config.Config, m *Membership, base *http.Transport, log *slog.Logger) (http.RoundTripper, func(), error) {
+	switch {
+	case m != nil:
+		r, err := newRenewing(m, base, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		go r.run(renewing)
+		return r, cancel, nil
+	case cfg.APIToken == "": // a node of this user on this machine records its token at each start
+		return local.Transport(base), func() {}, nil
+	}
+	return base, func() {}, nil
+}
+
+// membershipOf returns the certificate with which a worker calls, and completes the settings with what it
+// says. It returns nil if the worker has not joined, or calls with a token.
+func membershipOf(cfg *config.Config) (*Membership, error) {
+	if cfg.APIToken != "" {
+		return nil, nil
+	}
+	m, err := ReadMembership(cfg.Data)
+	if errors.Is(err, ErrNotJoined) {
+		return nil, nil
+	}
+	if err == nil && len(m.Chain) == 0 {
+		err = fmt.Errorf("worker %s has begun to join and has no certificate yet; run its join command again", m.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !cfg.ByFlag("name") { // a certificate has one name
+		cfg.Name = m.Name
+	}
+	if cfg.Default("slots") && m.Slots > 0 {
+		cfg.Slots = min(cfg.Slots, int(m.Slots))
+	}
+	if cfg.Default("group") {
+		cfg.Groups = m.Groups
+	}
+	if len(cfg.Server) == 0 {
+		cfg.Server = m.Servers
+	}
+	return m, nil
 }

@@ -7,13 +7,14 @@ import (
 	"log/slog"
 	"net/http"
 
+	"skein.dev/skein/internal/authority"
 	"skein.dev/skein/internal/certificate"
 	"skein.dev/skein/internal/config"
 )
 
 // serverTLS makes the TLS settings that a node listens with, and a function that reads its certificate again.
 // Both are nil for plain text.
-func serverTLS(cfg *config.Config, log *slog.Logger) (*tls.Config, func(*config.Config) error, error) {
+func serverTLS(cfg *config.Config, a *authority.Authority, log *slog.Logger) (*tls.Config, func(*config.Config) error, error) {
 	if cfg.TLSCert == "" {
 		return nil, nil, nil
 	}
@@ -27,7 +28,8 @@ func serverTLS(cfg *config.Config, log *slog.Logger) (*tls.Config, func(*config.
 		}
 		return c.Reread(to.TLSCert, to.TLSKey)
 	}
-	return &tls.Config{GetCertificate: c.Get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, reread, nil
+	base := &tls.Config{GetCertificate: c.Get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	return askingFor(a, cfg, base), reread, nil
 }
 
 // Transport is the transport of this process for calls to servers and nodes: the default one, which also

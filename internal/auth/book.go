@@ -193,6 +193,9 @@ func (b *book) reads(ctx context.Context) {
 	for i := range all {
 		b.tokens[string(all[i].Hash)] = all[i]
 		b.tokens[keyOf(all[i].ID)] = all[i]
+		if t := &all[i]; t.Kind == store.TokenCertificate && t.Revoked == 0 {
+			b.tokens[nameKeyOf(t.Name)] = *t
+		}
 	}
 	b.family = store.FamilyOf(all)
 	b.putSessions(sessions, &rights)
@@ -310,10 +313,20 @@ func (b *book) valid(t *store.Token, now time.Time) bool {
 	switch {
 	case !b.family.Valid(t, at):
 		return false
-	case t.Maker == 0 && t.Parent == 0, t.Kind != store.TokenWorker && t.Kind != store.TokenNode:
+	case t.Maker == 0 && t.Parent == 0, !reachesAll(t.Kind):
 		return true
 	}
 	return madeByAll(b.rights.tokens[t.ID], at)
+}
+
+// reachesAll reports whether tokens of a kind speak for a worker or a node, which a maker without all
+// verbs may not let in.
+func reachesAll(kind string) bool {
+	switch kind {
+	case store.TokenWorker, store.TokenNode, store.TokenInvite, store.TokenCertificate:
+		return true
+	}
+	return false
 }
 
 // doubt decides about a token while the store does not answer. The caller holds the mutex.

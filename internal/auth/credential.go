@@ -12,23 +12,34 @@ import (
 // credential is the credential of a call, and the token for which it stands.
 type credential struct {
 	token   store.Token
-	session *Session // nil: the call showed a token
+	session *Session // nil: the call showed no session
+	proven  *Proven  // nil: the call showed no certificate that counts
 	// again finds the token again. A call that lasts uses it.
 	again func(context.Context) (store.Token, error)
 }
 
-// in adds the session to the context of its call.
+// in adds the session, or what a certificate proves, to the context of its call.
 func (c *credential) in(ctx context.Context) context.Context {
+	if c.proven != nil {
+		return context.WithValue(ctx, provenKey{}, c.proven)
+	}
 	if c.session == nil {
 		return ctx
 	}
 	return context.WithValue(ctx, sessionKey{}, *c.session)
 }
 
-// shown finds the credential of a call. A token takes precedence over a session. A session counts only on
-// routes for people.
+// shown finds the credential of a call. A certificate takes precedence over a token, and a token over a
+// session. A certificate counts only on routes of workers and nodes, and a session only on routes for people.
 func (g *Gate) shown(r *http.Request, v access.Verb, over func() bool) (c credential, err error) {
-	if bearer := r.Header.Get("Authorization"); bearer != "" {
+	bearer := r.Header.Get("Authorization")
+	if chain := g.chainOf(r, v); len(chain) > 0 {
+		if c, err = g.byCertificate(r.Context(), chain); err == nil || bearer == "" {
+			return c, err
+		}
+		c = credential{}
+	}
+	if bearer != "" {
 		c.token, err = g.check(r.Context(), bearer, over)
 		c.again = func(ctx context.Context) (store.Token, error) { return g.check(ctx, bearer, nil) }
 		return c, err

@@ -3,6 +3,7 @@
 //   - secret.go: the secret of a token, and the hash that is stored of it.
 //   - gate.go: the handler in front of all routes of a listener. It finds the caller, and allows the call.
 //   - rights.go: the principals of callers, and so their verbs.
+//   - certificate.go: callers that show a certificate of the internal authority.
 //   - book.go: the tokens of the store, in the memory of this node.
 //   - body.go: the limit, the deadline and the budget of a request's body.
 //   - answer.go: the headers of every answer, and refusals that end the connection.

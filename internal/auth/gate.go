@@ -50,6 +50,8 @@ type Config struct {
 	Route func(r *http.Request) Route
 	// Sessions are accepted by their cookie. If it is nil, no session is accepted.
 	Sessions *Sessions
+	// Certificates checks the certificates of workers and nodes. If it is nil, none counts.
+	Certificates Certificates
 	// Channel checks the proofs of calls that other nodes pass on. If it is nil, there are no other nodes.
 	Channel Channel
 	// Refusals is the number of refusals that an address gets in a second. 0 means the default.
@@ -157,7 +159,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	}
 	switch {
 	case held && passed != nil && passed.Token.Kind == t.Kind: // when the token ends, the node that passes the call on ends the call
-		a.r = r.WithContext(g.hold(r.Context(), &t))
+		a.r = r.WithContext(c.in(g.hold(r.Context(), &t)))
 	case held:
 		ctx, cancel := context.WithCancelCause(c.in(g.hold(r.Context(), &t)))
 		defer cancel(nil)
@@ -216,7 +218,13 @@ func (g *Gate) admit(a *answer, route Route, passed *Principal) (c credential, h
 	case route.Verb == access.Public:
 		return c, false, true
 	case passed != nil && passed.Token.Kind != "" && g.vouched(a.r.Context(), &passed.Token, route.Verb):
-		return credential{token: passed.Token}, true, true
+		c = credential{token: passed.Token}
+		if chain := g.chainOf(a.r, route.Verb); len(chain) > 0 { // then the node has proven its name, too
+			if is, _, err := g.proven(a.r.Context(), chain); err == nil && is.Node != "" {
+				c.proven = &is
+			}
+		}
+		return c, true, true
 	}
 	from := addressOf(a.r.RemoteAddr)
 	c, err := g.shown(a.r, route.Verb, func() bool { return g.refusals.over(from) })
@@ -241,10 +249,18 @@ func (g *Gate) remedy(v access.Verb) string {
 	if g.cfg.Local != nil {
 		return "this node asks every caller for a token, on loopback, too. Are you the user who runs it? Then commands find the token by themselves: " +
 			"use skein api METHOD PATH in place of curl, or send the output of skein token local as Authorization: Bearer TOKEN. Another user, or a program " +
-			"of an earlier version, needs a token of its own: skein token create --kind " + kindFor(v) + ", then --token-file or SKEIN_API_TOKEN"
+			"of an earlier version, needs a token of its own: " + makes(v) + ", then --token-file or SKEIN_API_TOKEN"
 	}
 	return "this node asks for a token: send it as Authorization: Bearer TOKEN (--token-file or SKEIN_API_TOKEN); " +
-		"the operator of the cluster makes one with skein token create --kind " + kindFor(v)
+		"the operator of the cluster makes one with " + makes(v)
+}
+
+// makes returns the command that makes the credential for a verb.
+func makes(v access.Verb) string {
+	if v == access.WorkerJoin {
+		return "skein worker invite"
+	}
+	return "skein token create --kind " + kindFor(v)
 }
 
 // turnAway refuses a call. It reports whether the credential is the reason, and not a bound.
@@ -292,7 +308,7 @@ func lacks(t *store.Token, v access.Verb) string {
 	if t.Kind == kindUser {
 		return fmt.Sprintf("%s has the verb %v in no namespace; the roles that have it: %s", t.Name, v, strings.Join(access.Holders(v), ", "))
 	}
-	if t.Kind != store.TokenAPI || v == access.WorkerCall || v == access.NodeCall {
+	if t.Kind != store.TokenAPI || v == access.WorkerCall || v == access.NodeCall || v == access.WorkerJoin {
 		return fmt.Sprintf("the token %s is of the kind %s; this route needs the verb %v, which tokens of the kind %s have",
 			t.Name, t.Kind, v, kindFor(v))
 	}

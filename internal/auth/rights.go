@@ -20,6 +20,9 @@ var (
 		store.TokenWorker: withAll(access.Worker),
 		store.TokenNode:   withAll(access.Node),
 		kindLocal:         localCaller,
+		// An invitation only joins, and a certificate is that of a worker.
+		store.TokenInvite:      withAll(access.Invited),
+		store.TokenCertificate: withAll(access.Worker),
 	}
 	localCaller = withAll(access.Local)
 	localToken  = store.Token{Kind: kindLocal, Name: LocalName}
@@ -260,6 +263,8 @@ func kindFor(v access.Verb) string {
 		return store.TokenWorker
 	case access.NodeCall:
 		return store.TokenNode
+	case access.WorkerJoin:
+		return store.TokenInvite
 	}
 	return store.TokenAPI
 }

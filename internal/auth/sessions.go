@@ -436,5 +436,5 @@ func (s *Sessions) CookieOf(ctx context.Context, header http.Header, secure bool
 // sessionable reports whether a session counts for a verb. It counts for verbs of people and programs, and
 // never for those of workers, nodes or a monitoring system.
 func sessionable(v access.Verb) bool {
-	return v != access.WorkerCall && v != access.NodeCall && v != access.Metrics && v != access.Public && v != 0
+	return v != access.WorkerCall && v != access.NodeCall && v != access.WorkerJoin && v != access.Metrics && v != access.Public && v != 0
 }

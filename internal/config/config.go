@@ -60,7 +60,9 @@ type Config struct {
 	// A node that other machines can reach needs a certificate (paths of PEM files), unless Plaintext is set.
 	// CACert is a further authority that this process trusts.
 	TLSCert, TLSKey, CACert string
-	Plaintext               bool
+	// CertificateLife is the time for which a certificate of the internal authority is valid.
+	CertificateLife time.Duration
+	Plaintext       bool
 	// LoopbackOpen: callers on loopback need no token.
 	LoopbackOpen bool
 	// Auth are the identity providers. PublicURL is the address by which browsers reach the server, without
@@ -219,7 +221,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(append(append(egressSettings(), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
+	}, append(append(append(egressSettings(), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), certificateSetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {

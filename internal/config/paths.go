@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/provider"
@@ -94,3 +96,22 @@ func (c *Config) SecretKey() (file string, made bool) {
 
 // PastFile is the file in which a node remembers the progress of its database.
 func (c *Config) PastFile() string { return filepath.Join(c.Data, "past.json") }
+
+// certificateLifeMin and certificateLifeMax bound the life of a certificate of the internal authority.
+const (
+	certificateLifeMin = 10 * time.Second
+	certificateLifeMax = 30 * 24 * time.Hour
+)
+
+// certificateSetting bounds the life of certificates of the internal authority.
+func certificateSetting() setting {
+	return setting{name: "certificate_life", def: text("24h"), set: setCertificateLife}
+}
+
+func setCertificateLife(c *Config, v string) error {
+	err := setSpan(&c.CertificateLife, v)
+	if err == nil && (c.CertificateLife < certificateLifeMin || c.CertificateLife > certificateLifeMax) {
+		err = fmt.Errorf("want %v to 30d", certificateLifeMin)
+	}
+	return err
+}

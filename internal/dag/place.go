@@ -31,6 +31,9 @@ type Traits struct {
 	Groups []string          `json:"groups,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Kinds  []string          `json:"kinds,omitempty"`
+	// Namespaces are the only ones whose tasks the worker runs; none: all. Such a worker gets only tasks that
+	// name its group or its name.
+	Namespaces []string `json:"namespaces,omitempty"`
 	// Room is the cpu and memory that it has for tasks, Used what attempts take of that.
 	Room Need `json:"room,omitzero"`
 	Used Need `json:"used,omitzero"`
@@ -126,15 +129,15 @@ func (p Place) Node() (name string) {
 // Fits reports whether a worker of that name, with these traits, may run the task. The caller counts the
 // resources that the task takes.
 func (p Place) Fits(name string, t *Traits) bool {
-	fits, handled := true, false
+	fits, handled, named := true, false, false
 	p.each(func(kind byte, text string) bool {
 		switch kind {
 		case placeKind:
 			fits, handled = slices.Contains(t.Kinds, text), true
 		case placeNode:
-			fits = text == name
+			fits, named = text == name, true
 		case placeGroup:
-			fits = slices.Contains(t.Groups, text)
+			fits, named = slices.Contains(t.Groups, text), true
 		case placeLabel:
 			k, v, _ := strings.Cut(text, "=")
 			has, ok := t.Labels[k]
@@ -145,7 +148,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 		}
 		return fits
 	})
-	return fits && (handled || len(t.Kinds) == 0)
+	return fits && (handled || len(t.Kinds) == 0) && (named || len(t.Namespaces) == 0)
 }
 
 // String says for a person what the place asks for.

@@ -150,7 +150,7 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 	family := store.FamilyOf(all)
 	for i := range all {
 		t := &all[i]
-		if !t.Valid(now) || ended[t.ID] {
+		if !t.Valid(now) || ended[t.ID] || t.Kind == store.TokenInvite || t.Kind == store.TokenCertificate { // these are meant to end, or renew themselves
 			continue
 		}
 		valid++

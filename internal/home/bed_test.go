@@ -178,7 +178,7 @@ func (t *town) node(name string, change ...func(*home.Config)) *node {
 	mux.Handle(home.Prefix, home.Handler(n.h))
 	between := http.NewServeMux()
 	n.h.HandlePeers(between)
-	peer.Handle(between, n.m, n.e, n.h.Cancel)
+	peer.Handle(between, n.m, n.e, n.h.Cancel, func(context.Context) string { return "" })
 	mux.Handle(peer.Prefix, peer.OnlyJSON(between))
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

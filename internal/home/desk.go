@@ -47,6 +47,7 @@ type worker struct {
 	inputs   map[key][]artifact.Input  // inputs of attempts for which they were requested
 	deposits bool                      // it sends artifacts
 	fetches  bool                      // it fetches inputs
+	proven   bool                      // it has registered with a certificate
 	masks    bool                      // it masks secrets
 	reader   bool                      // it can send pieces of logs
 	reads    map[string]*reading       // requested pieces, by ticket

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"skein.dev/skein/internal/engine"
@@ -257,6 +258,9 @@ func (h *Home) still(w *worker, x *holding) bool {
 // name, and no part of it is ignored.
 func (w *worker) cannot(task string, job *workerv1.Job) error {
 	switch {
+	case !w.spaces(job.Namespace):
+		return fmt.Errorf("task %s is of the namespace %s, and worker %s was invited for %s only: name another group, or invite a worker for this namespace",
+			task, job.Namespace, w.member.Name, strings.Join(w.member.Traits.Namespaces, ", "))
 	case len(job.Artifacts) > 0 && !w.deposits:
 		return fmt.Errorf("task %s keeps artifacts, and worker %s has a version that cannot send them: use a newer one", task, w.member.Name)
 	case job.Inputs && !w.fetches:

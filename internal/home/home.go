@@ -113,6 +113,7 @@ type Config struct {
 	// ReadMax bounds the wait for a piece of a log: for its turn, for the worker, and for the home of a worker
 	// that moves. 0 means readDefault.
 	ReadMax  time.Duration
+	Proofs   Proofs // of the callers
 	Version  string
 	Format   int
 	Strategy string // least-loaded (default), round-robin, random

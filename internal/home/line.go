@@ -21,7 +21,11 @@ func (h *Home) overLine(ctx context.Context, call []byte) ([]byte, error) {
 		h.Stats.rejected[Unreadable].Add(1)
 		return nil, &line.Refused{Code: uint32(connect.CodeInvalidArgument), Text: "what came over the line is no report"}
 	}
-	out, err := (&desk{h}).Report(ctx, in)
+	err := h.speaks(ctx, in)
+	var out *workerv1.ReportResponse
+	if err == nil {
+		out, err = (&desk{h}).Report(ctx, in)
+	}
 	if err != nil {
 		text := err.Error()
 		if is := new(connect.Error); errors.As(err, &is) {

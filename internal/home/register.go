@@ -29,6 +29,10 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	m := store.Member{Handler: dag.HandlerID(in.Handler), UUID: in.Uuid, Name: in.Name, Worker: true, Version: in.Version, Format: h.cfg.Format,
 		State: store.MemberActive, Slots: in.Slots, Busy: int32(len(in.Running)), Home: h.self(), Lease: 1,
 		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds, Room: dag.Need{CPU: in.CpuMillis, Memory: in.MemoryBytes}}}
+	proven, err := within(ctx, h, &m)
+	if err != nil {
+		return nil, err
+	}
 	leave, err := h.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -40,7 +44,7 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 		return nil, err
 	}
 	w := newWorker(m)
-	w.sure = sent
+	w.sure, w.proven = sent, proven
 	w.draining, w.full, w.deposits, w.fetches, w.reader, w.masks = in.Draining, in.Full, in.Artifacts, in.Inputs, in.GivesLogs, in.Masks
 	out := &workerv1.RegisterResponse{Handler: int64(m.Handler), Lease: m.Lease, PollMillis: h.cfg.Beat.Milliseconds(),
 		LagMillis: h.cfg.Lag.Milliseconds(), Nodes: h.there().addresses, Logs: h.cfg.Logs != nil}

@@ -127,6 +127,11 @@ func Handler(h *Home) http.Handler {
 			if was, ok := ctx.Value(reached{}).(*bool); ok {
 				*was = true
 			}
+			if in, is := asCaller(req.Any()); is {
+				if err := h.speaks(ctx, in); err != nil {
+					return nil, err
+				}
+			}
 			return next(ctx, req)
 		}
 	})

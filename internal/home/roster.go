@@ -76,6 +76,9 @@ func classKey(t *dag.Traits, of string, n dag.Need) string {
 	for _, k := range slices.Sorted(slices.Values(t.Kinds)) {
 		part('k', k)
 	}
+	for _, ns := range t.Namespaces {
+		part('s', ns)
+	}
 	labels := make([]string, 0, len(t.Labels))
 	for k, v := range t.Labels {
 		labels = append(labels, k+"="+v)

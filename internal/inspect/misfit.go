@@ -16,9 +16,14 @@ const noRoom = "has no room on its disk"
 // Misfit says what is missing for tasks of a place to run on one of the given members. It returns "" if one
 // of them may run them.
 func Misfit(p dag.Place, there []store.Member) string {
-	cordoned, full := []string{}, []string{}
+	var cordoned, full, bound []string
 	for i := range there {
 		switch m := &there[i]; {
+		case m.Slots > 0 && len(m.Traits.Namespaces) > 0 && !fits(p, m):
+			free := *m
+			if free.Traits.Namespaces = nil; fits(p, &free) {
+				bound = append(bound, m.Name)
+			}
 		case m.Slots == 0 || !fits(p, m):
 		case m.Cordoned && m.Worker:
 			cordoned = append(cordoned, m.Name)
@@ -33,6 +38,8 @@ func Misfit(p dag.Place, there []store.Member) string {
 		return "only " + strings.Join(cordoned, ", ") + " fits, and it is cordoned"
 	case len(full) > 0:
 		return "only " + strings.Join(full, ", ") + " would do, and " + noRoom
+	case len(bound) > 0:
+		return "only " + strings.Join(bound, ", ") + " would do, and was invited for tasks that name its group or its name"
 	case p == dag.Anywhere:
 		return "there is no worker, and no node runs tasks itself"
 	}

@@ -31,6 +31,14 @@ func TestMisfit(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.p, got, tt.want)
 		}
 	}
+	bound := w("w4", 4, false, []string{"shop"}, nil)
+	bound.Traits.Namespaces = []string{"shop"}
+	for p, want := range map[dag.Place]string{dag.NewPlace("", "shop", nil): "", dag.NewPlace("w4", "", nil): "",
+		dag.Anywhere: "only w4 would do, and was invited for tasks that name its group or its name", dag.NewPlace("", "web", nil): "no worker has group web"} {
+		if got := inspect.Misfit(p, []store.Member{bound}); got != want {
+			t.Errorf("%s on a worker of a namespace: %q, want %q", p, got, want)
+		}
+	}
 	if got := inspect.Misfit(dag.Anywhere, there[:1]); got == "" {
 		t.Errorf("a cluster without workers fits")
 	}

@@ -17,11 +17,16 @@ type Mux interface {
 	HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request))
 }
 
-// Handle registers the calls of other nodes. cancel ends attempts of this node.
-func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel)) {
+// Handle registers the calls of other nodes. cancel ends attempts of this node. node returns the name that
+// the caller of a request has proven with a certificate, or "".
+func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel), node func(context.Context) string) {
 	mux.HandleFunc("POST "+reportPath, func(w http.ResponseWriter, r *http.Request) {
 		var in report
 		if !read(w, r, &in) {
+			return
+		}
+		if by := node(r.Context()); !speaksFor(dir, by, in.Handler) {
+			http.Error(w, "the certificate is of the node "+by+", and the report is of another node", http.StatusForbidden)
 			return
 		}
 		verdict, err := e.Hear(r.Context(), in.Handler, in.Report)
@@ -59,6 +64,14 @@ func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel)) {
 		}
 	})
 	mux.HandleFunc("POST "+wakePath, func(http.ResponseWriter, *http.Request) { dir.Wake() })
+}
+
+// speaksFor reports whether a node that has proven its name may report for a handler: its own, or that of a
+// worker, which may have moved to it a moment ago. A handler that is not listed has no attempts: the engine
+// fences its reports.
+func speaksFor(dir Directory, node string, h dag.HandlerID) bool {
+	m, listed := dir.Member(h)
+	return node == "" || !listed || m.Worker || m.Name == node
 }
 
 // OnlyJSON refuses the types that a page of another site can send without a preflight request: forms and

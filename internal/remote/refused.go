@@ -74,6 +74,10 @@ func (r *Worker) remedy(err error) string {
 	}
 	var unknown x509.UnknownAuthorityError
 	switch {
+	case r.cfg.Certified && hasCode(err, connect.CodeUnauthenticated):
+		return "the nodes refuse the certificate of this worker: make an invitation where the cluster runs, skein worker invite " + r.cfg.Name + ", and run the command that it prints here"
+	case r.cfg.Certified && hasCode(err, connect.CodePermissionDenied):
+		return "start the worker as it was invited, or invite it again: skein worker invite " + r.cfg.Name
 	case hasCode(err, connect.CodeUnauthenticated) && *r.token.Load() == "":
 		return "the nodes ask for a token of the kind worker: " + how
 	case hasCode(err, connect.CodeUnauthenticated):

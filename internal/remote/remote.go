@@ -29,6 +29,8 @@ type Config struct {
 	Token   string   // sent as a bearer token; "": none
 	// Renewed returns the token again after a node refused it. It is nil if there is no other token.
 	Renewed func() (string, error)
+	// Certified reports whether Transport shows a certificate, in place of a token.
+	Certified bool
 	// Transport reaches the nodes. If it is nil, it trusts the authorities that this machine trusts.
 	Transport http.RoundTripper
 	Name      string

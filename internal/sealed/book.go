@@ -1,6 +1,7 @@
 package sealed
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -84,6 +85,40 @@ func (b *Book) Set(ctx context.Context, namespace, name string, value []byte, by
 		return next, err
 	}
 	return store.Secret{}, fmt.Errorf("secret %s/%s: %w: try again", namespace, name, ErrBusy)
+}
+
+// Name is the name of a secret.
+type Name struct{ Namespace, Name string }
+
+// Change replaces the value of a secret by the one that change makes of it; old is nil if there is no secret.
+// If another caller changes the secret at the same time, change is called again with that value. It writes
+// nothing if the value stays the same.
+func (b *Book) Change(ctx context.Context, at Name, by string, change func(old []byte) ([]byte, error)) ([]byte, error) {
+	for range triesMax {
+		old, version, err := b.Value(ctx, at.Namespace, at.Name)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+		value, err := change(old)
+		if err != nil || old != nil && bytes.Equal(value, old) {
+			return value, err
+		}
+		if err := check(at.Name, value); err != nil {
+			return nil, err
+		}
+		key, err := b.present(ctx)
+		if err != nil {
+			return nil, err
+		}
+		next := store.Secret{Namespace: at.Namespace, Name: at.Name, Version: version + 1, Key: key.ID(), By: by}
+		if next.Wrapped, next.Data, err = key.Seal(sealName(&next), value); err != nil {
+			return nil, err
+		}
+		if _, err = b.Store.PutSecret(ctx, next); err == nil || !errors.Is(err, store.ErrFenced) {
+			return value, err
+		}
+	}
+	return nil, fmt.Errorf("secret %s/%s: %w: try again", at.Namespace, at.Name, ErrBusy)
 }
 
 // refused is an ErrInvalid whose text is the whole reason.

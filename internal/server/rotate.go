@@ -111,6 +111,9 @@ func replaceable(all []store.Token, rights *store.Rights, id int64, now dag.Micr
 		return nil, notFound("there is no token %d", id)
 	}
 	t, ended := &all[i], auth.Ended(all, rights, now)
+	if t.Kind == store.TokenInvite || t.Kind == store.TokenCertificate {
+		return nil, fail(http.StatusConflict, api.ProblemConflict, "%s is renewed by its worker, or made again: skein worker invite", t.Name)
+	}
 	stateOf := func(id int64) string {
 		j := slices.IndexFunc(all, func(o store.Token) bool { return o.ID == id })
 		if ended[id] {

@@ -30,6 +30,7 @@ func (s *Server) routes() {
 	auditRoutes(s, tag("audit"))
 	s.classRoutes(tag("classes"))
 	secretRoutes(s, tag("secrets"))
+	authorityRoutes(s, tag("tokens"))
 	connectionRoutes(s, tag("connections"))
 	alertRoutes(s, tag("alerts"))
 	namespaceRoutes(s, tag("namespaces"))

@@ -67,7 +67,7 @@ func (v vault) list(ctx context.Context, in *listSecretsIn) (*jsonOut[api.List[a
 	items := []api.Secret{}
 	for i := range all {
 		s := &all[i]
-		if in.Namespace != "" && s.Namespace != in.Namespace {
+		if in.Namespace != "" && s.Namespace != in.Namespace || !namespaceOK.MatchString(s.Namespace) { // secrets of Skein itself come last
 			break
 		}
 		if len(items) == in.Limit {
@@ -106,6 +106,9 @@ func (v vault) set(ctx context.Context, in *setSecretIn) (*jsonOut[api.Secret], 
 }
 
 func (v vault) delete(ctx context.Context, in *SecretPath) (*struct{}, error) {
+	if !namespaceOK.MatchString(in.Namespace) {
+		return nil, invalid("%.63q cannot be the name of a namespace", in.Namespace)
+	}
 	return nil, refusedSecret(v.book.Delete(ctx, in.Namespace, in.Name))
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/authority"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/identity"
@@ -38,6 +39,8 @@ type Config struct {
 	Secrets Secrets
 	// Sealed keeps the secrets that tasks use.
 	Sealed *sealed.Book
+	// Authority is the internal certificate authority. If it is nil, there is none.
+	Authority *authority.Authority
 
 	// Gateway wraps the server's own handler. It passes on requests that the own handler cannot answer to the
 	// node that can. Verbs on several runs reach each run by it, too. If it is nil, the own handler answers

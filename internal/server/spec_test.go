@@ -133,7 +133,7 @@ var contract = []string{
 	"GET /connections", "PUT /connections/{ns}/{name}", "DELETE /connections/{ns}/{name}", "POST /connections/{ns}/{name}:test",
 	"GET /silences", "POST /silences/{ns}", "POST /silences/{ns}/{id}:end",
 	"GET /channels", "PUT /channels/{ns}/{name}", "DELETE /channels/{ns}/{name}", "POST /channels/{ns}/{name}:test",
-	"GET /secrets", "PUT /secrets/{ns}/{name}", "DELETE /secrets/{ns}/{name}", "POST /keys:rotate",
+	"GET /secrets", "PUT /secrets/{ns}/{name}", "DELETE /secrets/{ns}/{name}", "POST /keys:rotate", "GET /authority", "POST /authority:rotate",
 	"GET /namespaces", "PUT /namespaces/{ns}",
 }
 

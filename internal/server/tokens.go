@@ -79,14 +79,17 @@ type createTokenIn struct {
 
 func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[api.NewToken], error) {
 	req := &in.Body
+	if req.Kind == store.TokenInvite || len(req.Groups) > 0 || req.Slots != 0 || req.Uses != 0 {
+		return inviteWorker(ctx, s, req)
+	}
 	if strings.TrimSpace(req.Name) != req.Name || strings.ContainsFunc(req.Name, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return nil, invalid("the name of a token is printable text without spaces around it")
 	}
 	if strings.Trim(req.Name, "0123456789") == "" {
 		return nil, invalid("the name of a token is not a number: commands take a number for an ID")
 	}
-	if reserved(req.Name) {
-		return nil, invalid("the name %s is reserved for callers without a token; choose another one", req.Name)
+	if reserved(req.Name) || takenPrefix(req.Name) {
+		return nil, invalid("the name %s is reserved; choose another one", req.Name)
 	}
 	now, err := s.engine.Clock(ctx)
 	if err != nil {
@@ -337,7 +340,10 @@ func tokenOf(t *store.Token, all *store.Rights, now dag.Micros) api.Token {
 	if t.Kind == store.TokenAPI && t.Verbs != store.All {
 		out.Verbs = strings.Fields(t.Verbs)
 	}
-	if t.Kind == store.TokenAPI && t.Namespaces != store.All {
+	if words := strings.Fields(t.Name); (t.Kind == store.TokenInvite || t.Kind == store.TokenCertificate) && len(words) > 1 {
+		out.Worker, out.Groups, out.Slots, out.Uses, out.Used = words[1], strings.Fields(t.Groups), t.Slots, t.Uses, t.Used
+	}
+	if t.Kind != store.TokenWorker && t.Kind != store.TokenNode && t.Namespaces != store.All {
 		out.Namespaces = strings.Fields(t.Namespaces)
 	}
 	if t.Expires != 0 {

@@ -13,7 +13,7 @@ import (
 const anHour = dag.Micros(3_600_000_000)
 
 // invitation adds an invitation.
-func (b *bed) invitation(s store.Tokens, n int, uses int32, parent int64) store.Token {
+func invitation(b *bed, s store.Tokens, n int, uses int32, parent int64) store.Token {
 	b.Helper()
 	t, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenInvite, Name: fmt.Sprint("invitation", n), Hash: hashOf(n), Expires: 4e15, By: "ann", Namespaces: "web shop",
 		Verbs: store.All, Maker: 4, Parent: parent, Groups: "etl big", Slots: 16, Uses: uses})
@@ -22,7 +22,7 @@ func (b *bed) invitation(s store.Tokens, n int, uses int32, parent int64) store.
 }
 
 // tokenOf returns the token of an ID as the store lists it.
-func (b *bed) tokenOf(s store.Tokens, id int64) store.Token {
+func tokenOf(b *bed, s store.Tokens, id int64) store.Token {
 	b.Helper()
 	all, err := s.TokenList(b.ctx)
 	b.ok(err)
@@ -40,31 +40,31 @@ func (b *bed) tokenOf(s store.Tokens, id int64) store.Token {
 func tokenJoined(b *bed, s store.Tokens) {
 	above, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: "above", Hash: hashOf(7)})
 	b.ok(err)
-	inv := b.invitation(s, 1, 2, above.ID)
-	b.same(b.tokenOf(s, inv.ID), inv, "the invitation")
+	inv := invitation(b, s, 1, 2, above.ID)
+	b.same(tokenOf(b, s, inv.ID), inv, "the invitation")
 	one, err := s.JoinToken(b.ctx, store.Joining{Invite: inv.ID, Name: "worker w1", Hash: hashOf(2), Life: anHour})
 	b.ok(err)
 	b.same(one, store.Token{ID: one.ID, Kind: store.TokenCertificate, Name: "worker w1", Hash: hashOf(2), Created: one.Created, Expires: one.Created + anHour, By: "ann",
 		Namespaces: "web shop", Verbs: store.All, Maker: 4, Parent: above.ID, Groups: "etl big", Slots: 16, Invite: inv.ID}, "the row")
-	b.same(b.tokenOf(s, one.ID), one, "the row in the list")
+	b.same(tokenOf(b, s, one.ID), one, "the row in the list")
 	again, err := s.JoinToken(b.ctx, store.Joining{Invite: inv.ID, Name: "worker w1", Hash: hashOf(2), Life: 2 * anHour})
 	b.ok(err)
 	b.same(again.ID, one.ID, "the same key again")
 	b.same(again.Expires > one.Expires, true, "its end moves")
-	b.same(b.tokenOf(s, inv.ID).Used, int32(1), "uses")
+	b.same(tokenOf(b, s, inv.ID).Used, int32(1), "uses")
 	_, err = s.JoinToken(b.ctx, store.Joining{Invite: inv.ID, Name: "worker w2", Hash: hashOf(3), Life: anHour})
 	b.ok(err)
 	_, err = s.JoinToken(b.ctx, store.Joining{Invite: inv.ID, Name: "worker w3", Hash: hashOf(4), Life: anHour})
 	b.is(err, store.ErrFenced)
-	b.same(b.tokenOf(s, inv.ID).Used, int32(2), "uses at the end")
+	b.same(tokenOf(b, s, inv.ID).Used, int32(2), "uses at the end")
 }
 
 // tokenNotJoined: a refused use changes nothing.
 func tokenNotJoined(b *bed, s store.Tokens) {
 	above, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: "above", Hash: hashOf(7)})
 	b.ok(err)
-	inv, gone := b.invitation(s, 1, 9, 0), b.invitation(s, 2, 9, 0)
-	below := b.invitation(s, 3, 9, above.ID)
+	inv, gone := invitation(b, s, 1, 9, 0), invitation(b, s, 2, 9, 0)
+	below := invitation(b, s, 3, 9, above.ID)
 	late, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenInvite, Name: "late", Hash: hashOf(4), Expires: 1, Uses: 9})
 	b.ok(err)
 	b.ok(s.RevokeToken(b.ctx, gone.ID))
@@ -95,12 +95,12 @@ func tokenNotJoined(b *bed, s store.Tokens) {
 	b.same(all, was, "the tokens after refused uses")
 	_, err = s.JoinToken(b.ctx, store.Joining{Invite: inv.ID, Name: "worker old", Hash: hashOf(9), Life: anHour})
 	b.ok(err)
-	b.same(b.tokenOf(s, old.ID).Revoked > 0, true, "the expired row gave its name up")
+	b.same(tokenOf(b, s, old.ID).Revoked > 0, true, "the expired row gave its name up")
 }
 
 // tokenJoinedAtOnce: of several workers that use an invitation at once, as many join as it allows.
 func tokenJoinedAtOnce(b *bed, s store.Tokens) {
-	inv := b.invitation(s, 1, 3, 0)
+	inv := invitation(b, s, 1, 3, 0)
 	var wg sync.WaitGroup
 	var joined, refused atomic.Int32
 	for n := range 8 {
@@ -116,17 +116,17 @@ func tokenJoinedAtOnce(b *bed, s store.Tokens) {
 		})
 	}
 	wg.Wait()
-	b.same([]int32{joined.Load(), refused.Load(), b.tokenOf(s, inv.ID).Used}, []int32{3, 5, 3}, "joined, refused, used")
+	b.same([]int32{joined.Load(), refused.Load(), tokenOf(b, s, inv.ID).Used}, []int32{3, 5, 3}, "joined, refused, used")
 }
 
 func tokenRenewed(b *bed, s store.Tokens) {
-	inv := b.invitation(s, 1, 3, 0)
+	inv := invitation(b, s, 1, 3, 0)
 	one, err := s.JoinToken(b.ctx, store.Joining{Invite: inv.ID, Name: "worker w1", Hash: hashOf(2), Life: anHour})
 	b.ok(err)
 	is, err := s.RenewToken(b.ctx, one.ID, 2*anHour)
 	b.ok(err)
 	b.same(is.Expires > one.Expires && is.Expires >= one.Created+2*anHour, true, "a later end")
-	b.same(b.tokenOf(s, one.ID), is, "the renewed row")
+	b.same(tokenOf(b, s, one.ID), is, "the renewed row")
 	_, err = s.RenewToken(b.ctx, inv.ID, anHour)
 	b.is(err, store.ErrFenced)
 	b.ok(s.RevokeToken(b.ctx, one.ID))

@@ -4,7 +4,7 @@ package api
 type Token struct {
 	ID        int64   `json:"id"`
 	Name      string  `json:"name"`
-	Kind      string  `json:"kind" enum:"api,worker,node" doc:"What it may call: api what people and programs call, worker what workers call, node what nodes of a cluster say to each other."`
+	Kind      string  `json:"kind" enum:"api,worker,node,invite,certificate" doc:"What it may call: api what people and programs call, worker what workers call, node what nodes of a cluster say to each other. invite is an invitation of a worker, certificate the certificate of one that has joined."`
 	State     string  `json:"state" enum:"valid,expired,revoked,ended" doc:"ended: its user is disabled or gone, its maker has lost the rights that it needs, or a token above it has ended."`
 	CreatedAt Time    `json:"created_at" format:"date-time"`
 	CreatedBy string  `json:"created_by"`
@@ -18,12 +18,20 @@ type Token struct {
 	// Verbs and Namespaces are the ones to which a token of the kind api is narrowed.
 	Verbs      []string `json:"verbs,omitempty" doc:"Absent: all of its kind."`
 	Namespaces []string `json:"namespaces,omitempty" doc:"Absent: all, and the cluster."`
+	// Worker, Groups, Slots, Uses and Used are those of an invitation or a certificate.
+	Worker string   `json:"worker,omitempty" doc:"Of an invitation or a certificate: the name of the worker. In an invitation, * at the end stands for any text."`
+	Groups []string `json:"groups,omitempty" doc:"Of an invitation or a certificate: the groups that the worker may belong to."`
+	Slots  int32    `json:"slots,omitempty" doc:"Of an invitation or a certificate: the most slots of the worker. Absent: no bound."`
+	Uses   int32    `json:"uses,omitempty" doc:"Of an invitation: the most workers that may join by it."`
+	Used   int32    `json:"used,omitempty" doc:"Of an invitation: the workers that have joined by it."`
 }
 
 // NewToken is a token with its secret.
 type NewToken struct {
 	Token
 	Secret string `json:"secret" doc:"To be sent as Authorization: Bearer SECRET. It is told here and never again."`
+	// Authority is the fingerprint by which a worker that joins knows the nodes.
+	Authority string `json:"authority,omitempty" doc:"Of an invitation: the fingerprint of the root by which the worker knows the nodes."`
 }
 
 // RotateRequest asks for the successor of a token.
@@ -39,12 +47,16 @@ type RotatedToken struct {
 
 // TokenRequest asks for a token.
 type TokenRequest struct {
-	Kind         string `json:"kind" enum:"api,worker,node"`
-	Name         string `json:"name" minLength:"1" maxLength:"100" doc:"Unique among the tokens that are not revoked."`
-	Expires      *Time  `json:"expires_at,omitempty" format:"date-time" doc:"Absent: a token of the kind api expires in 90 days, a token of another kind does not expire."`
+	Kind         string `json:"kind" enum:"api,worker,node,invite"`
+	Name         string `json:"name" minLength:"1" maxLength:"100" doc:"Unique among the tokens that are not revoked. Of an invitation: the name of the worker; * at its end stands for any text."`
+	Expires      *Time  `json:"expires_at,omitempty" format:"date-time" doc:"Absent: a token of the kind api expires in 90 days, an invitation in an hour, a token of another kind does not expire."`
 	NeverExpires bool   `json:"never_expires,omitempty" doc:"It counts until it is revoked, or until the token that makes it ends."`
 	For          string `json:"for,omitempty" maxLength:"100" doc:"Only for the kind api: the user or service that the token is for. Absent: you, or the service api if you are no user. A token for another user needs the verb user.impersonate."`
 	// Verbs and Namespaces narrow a token of the kind api.
 	Verbs      []string `json:"verbs,omitempty" maxItems:"64" doc:"Only for the kind api: the verbs that the token has, of yours. Absent: all."`
-	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Only for the kind api: the namespaces in which the token has them. Absent: all, and the cluster."`
+	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Only for the kinds api and invite: the namespaces in which the token has them, or whose tasks the worker runs. Absent: all, and the cluster."`
+	// Groups, Slots and Uses bound the worker of an invitation.
+	Groups []string `json:"groups,omitempty" maxItems:"100" doc:"Only for the kind invite: the groups that the worker may belong to. Absent: none."`
+	Slots  int32    `json:"slots,omitempty" minimum:"0" doc:"Only for the kind invite: the most slots of the worker. Absent: no bound."`
+	Uses   int32    `json:"uses,omitempty" minimum:"0" doc:"Only for the kind invite: the most workers that may join by it. Absent: 1."`
 }

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/authority"
+	"skein.dev/skein/internal/certificate/certtest"
+	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/sealed"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// TestBetween: a node shows its certificate to nodes that ask, over the operator's certificate of the
+// other node. A renewed certificate is shown without a restart, and a node that does not ask is called all
+// the same.
+func TestBetween(t *testing.T) {
+	now := time.Now()
+	a := authority.New(authority.Config{Vault: &sealed.Book{Store: memory.New(memory.Options{}), File: filepath.Join(t.TempDir(), "key"), Own: true}, Now: func() time.Time { return now }})
+	cert, key := certtest.Files(t)
+	cfg := &config.Config{Name: "n2", TLSCert: cert, TLSKey: key, CACert: cert}
+	asks, _, err := serverTLS(cfg, a, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial := ""
+	other := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TLS.PeerCertificates) == 0 {
+			return
+		}
+		serial = r.TLS.PeerCertificates[0].SerialNumber.String()
+		is, refused, err := (checker{a}).Verify(r.Context(), r.TLS.PeerCertificates)
+		if refused != "" || err != nil {
+			t.Errorf("%s, %v", refused, err)
+		}
+		_, _ = io.WriteString(w, is.Node)
+	}))
+	other.TLS = asks
+	other.StartTLS()
+	t.Cleanup(other.Close)
+	base, err := Transport(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBetween(&Node{cfg: &config.Config{Name: "n1"}, authority: a}, base)
+	t.Cleanup(b.CloseIdleConnections)
+	call := func() string {
+		t.Helper()
+		resp, err := (&http.Client{Transport: b}).Get(strings.Replace(other.URL, "127.0.0.1", "localhost", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if got := call(); got != "" {
+		t.Errorf("without an authority the node proves %q", got)
+	}
+	if err := a.Make(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if got := call(); got != "n1" {
+		t.Errorf("the node proves %q", got)
+	}
+	// The operator's certificate stays what clients see, but for the name of the authority.
+	text, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, nodes := x509.NewCertPool(), x509.NewCertPool()
+	operator.AppendCertsFromPEM(text)
+	roots, err := parseAll(a.Trusted())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes.AddCert(roots[0])
+	for name, pool := range map[string]*x509.CertPool{"localhost": operator, authority.ServerName: nodes} {
+		conn, err := tls.Dial("tcp", other.Listener.Addr().String(), &tls.Config{ServerName: name, RootCAs: pool})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		_ = conn.Close()
+	}
+
+	before := serial
+	now = now.Add(authority.LifeDefault * 2 / 3)
+	if got := call(); got != "n1" || serial == before {
+		t.Errorf("after two thirds of its life the node proves %q with the same certificate: %v", got, serial == before)
+	}
+}

@@ -1,0 +1,357 @@
+package authority
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/sealed"
+)
+
+const (
+	// namespace and name are those of the secret that holds the roots. No workflow can have that namespace.
+	namespace = "~skein"
+	name      = "authority"
+	// LifeDefault is the time for which a certificate is valid.
+	LifeDefault = 24 * time.Hour
+	// rootLife is the time for which a root is valid.
+	rootLife = 10 * 365 * 24 * time.Hour
+	// Skew is how far the clocks of two machines may differ.
+	Skew = 5 * time.Minute
+	// lookEach is the time between two readings of the roots. lookAgain is the least time between two readings
+	// because of certificates of unknown roots.
+	lookEach  = 10 * time.Second
+	lookAgain = time.Second
+	// ServerName is the name under which a node shows its certificate of this authority.
+	ServerName = "skein.internal"
+)
+
+// Errors of an Authority.
+var (
+	// ErrNone says that there is no authority yet.
+	ErrNone = errors.New("there is no internal certificate authority yet: the first invitation makes it: skein worker invite NAME")
+	// ErrChanging says that a change of roots has not ended.
+	ErrChanging = errors.New("a change of roots is under way")
+)
+
+// Vault keeps the roots.
+type Vault interface {
+	Value(ctx context.Context, namespace, name string) ([]byte, int64, error)
+	Change(ctx context.Context, at sealed.Name, by string, change func(old []byte) ([]byte, error)) ([]byte, error)
+}
+
+// Config holds the settings of an authority.
+type Config struct {
+	Vault Vault
+	Life  time.Duration    // of a certificate; 0: LifeDefault
+	Now   func() time.Time // nil: time.Now
+	Log   *slog.Logger
+}
+
+// Authority issues and verifies certificates.
+type Authority struct {
+	cfg Config
+
+	mu       sync.Mutex // protects following fields
+	is       state
+	pool     *x509.CertPool // of the roots that count
+	version  int64          // of the secret
+	err      error          // of the last reading
+	tried    time.Time
+	verified map[*x509.Certificate]verified
+	own      *tls.Certificate // of this node
+	node     string
+	renew    time.Time // when own is renewed
+	reading  sync.Mutex
+}
+
+// state is the stored form.
+type state struct {
+	// Cluster is in the names of all certificates, so that a certificate of another database proves nothing.
+	Cluster string `json:"cluster"`
+	Roots   []root `json:"roots"` // the last one issues
+}
+
+// root is a root with its key.
+type root struct {
+	Cert []byte `json:"cert"`
+	Key  []byte `json:"key,omitempty"` // PKCS 8; a root that does not issue any more has none
+	// Cross is the same key as an intermediate of the root before, for those that do not know this root yet.
+	Cross []byte    `json:"cross,omitempty"`
+	Until time.Time `json:"until,omitzero"` // the end of the trust in a root that was replaced
+
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// Root is what people see of a root.
+type Root struct {
+	Fingerprint     string
+	Made, Expires   time.Time
+	Until           time.Time // the end of the change that replaced it; zero: it was not replaced
+	Issues, Trusted bool
+}
+
+// New returns an authority, which reads nothing yet.
+func New(cfg Config) *Authority {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Life == 0 {
+		cfg.Life = LifeDefault
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Authority{cfg: cfg}
+}
+
+// Life returns the time for which a certificate is valid.
+func (a *Authority) Life() time.Duration { return a.cfg.Life }
+
+// Fingerprint returns the text by which people compare a root.
+func Fingerprint(der []byte) string {
+	sum := sha256.Sum256(der)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Make makes the authority unless there is one.
+func (a *Authority) Make(ctx context.Context, by string) error {
+	_, err := a.cfg.Vault.Change(ctx, sealed.Name{Namespace: namespace, Name: name}, by, func(old []byte) ([]byte, error) {
+		if old != nil {
+			return old, nil
+		}
+		id := make([]byte, 8)
+		rand.Read(id)
+		is := state{Cluster: hex.EncodeToString(id)}
+		first, err := newRoot(a.cfg.Now())
+		if err != nil {
+			return nil, err
+		}
+		is.Roots = []root{first}
+		return json.Marshal(is)
+	})
+	if err != nil {
+		return err
+	}
+	return a.Load(ctx)
+}
+
+// Rotate begins a change of roots: a new root issues from now on, and certificates of the old one are valid
+// until they end.
+func (a *Authority) Rotate(ctx context.Context, by string) error {
+	now := a.cfg.Now()
+	_, err := a.cfg.Vault.Change(ctx, sealed.Name{Namespace: namespace, Name: name}, by, func(text []byte) ([]byte, error) {
+		if text == nil {
+			return nil, ErrNone
+		}
+		is, err := parse(text)
+		if err != nil {
+			return nil, err
+		}
+		kept := is.Roots[:0:0]
+		for _, r := range is.Roots {
+			if !r.Until.IsZero() && r.Until.After(now) {
+				return nil, fmt.Errorf("%w: certificates of the old root are valid until %s; change it again after that", ErrChanging, r.Until.UTC().Format(time.DateTime))
+			}
+			if r.Until.IsZero() {
+				kept = append(kept, r)
+			}
+		}
+		next, err := newRoot(now)
+		if err != nil {
+			return nil, err
+		}
+		old := &kept[len(kept)-1]
+		old.Until = now.Add(a.cfg.Life + Skew)
+		if next.Cross, err = cross(&next, old, now); err != nil {
+			return nil, err
+		}
+		old.Key = nil // nothing is signed with it any more
+		is.Roots = append(kept, next)
+		return json.Marshal(is)
+	})
+	if err != nil {
+		return err
+	}
+	return a.Load(ctx)
+}
+
+// Load reads the roots. It returns nil, too, if there are none.
+func (a *Authority) Load(ctx context.Context) error {
+	a.reading.Lock()
+	defer a.reading.Unlock()
+	text, version, err := a.cfg.Vault.Value(ctx, namespace, name)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tried = a.cfg.Now()
+	switch {
+	case errors.Is(err, sealed.ErrNotFound):
+		a.is, a.pool, a.version, a.err, a.own, a.verified = state{}, nil, 0, nil, nil, nil
+		return nil
+	case err != nil:
+		a.err = err
+		return err
+	}
+	if version != a.version || a.err != nil {
+		is, err := parse(text)
+		if err != nil {
+			a.err = err
+			return err
+		}
+		a.is, a.version, a.err, a.own, a.verified = is, version, nil, nil, nil
+	}
+	a.trust()
+	return nil
+}
+
+// trust puts the roots that count together. The caller holds a.mu.
+func (a *Authority) trust() {
+	a.pool = x509.NewCertPool()
+	if a.verified == nil {
+		a.verified = map[*x509.Certificate]verified{}
+	}
+	for i := range a.is.Roots {
+		r := &a.is.Roots[i]
+		if r.trusted(a.cfg.Now()) {
+			a.pool.AddCert(r.cert)
+		}
+	}
+}
+
+func (r *root) trusted(now time.Time) bool { return r.Until.IsZero() || now.Before(r.Until) }
+
+// Run reads the roots again until ctx ends, because other nodes change them.
+func (a *Authority) Run(ctx context.Context) {
+	tick := time.NewTicker(lookEach)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := a.Load(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
+			a.cfg.Log.Warn("the internal certificate authority cannot be read; certificates of workers and nodes are not accepted here", "code", "authority_unreadable", "err", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Roots returns the roots, the oldest first.
+func (a *Authority) Roots() (all []Root) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.is.Roots {
+		r := &a.is.Roots[i]
+		all = append(all, Root{Fingerprint: Fingerprint(r.Cert), Made: r.cert.NotBefore.Add(Skew), Expires: r.cert.NotAfter, Until: r.Until,
+			Issues: i == len(a.is.Roots)-1, Trusted: r.trusted(a.cfg.Now())})
+	}
+	return all
+}
+
+// Trusted returns the certificates of the roots that count.
+func (a *Authority) Trusted() (all [][]byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.is.Roots {
+		if r := &a.is.Roots[i]; r.trusted(a.cfg.Now()) {
+			all = append(all, r.Cert)
+		}
+	}
+	return all
+}
+
+// Pool returns the roots that count, for a listener. It is nil if there are none. If atOnce is set, it reads
+// them again before it says so.
+func (a *Authority) Pool(ctx context.Context, atOnce bool) *x509.CertPool {
+	a.mu.Lock()
+	pool := a.pool
+	a.mu.Unlock()
+	if pool != nil || !atOnce || !a.again() || a.Load(ctx) != nil {
+		return pool
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pool
+}
+
+func parse(text []byte) (is state, err error) {
+	if err := json.Unmarshal(text, &is); err != nil || len(is.Roots) == 0 {
+		return is, fmt.Errorf("the stored certificate authority is damaged: %w", errors.Join(err, errors.New("restore the database")))
+	}
+	for i := range is.Roots {
+		r := &is.Roots[i]
+		if r.cert, err = x509.ParseCertificate(r.Cert); err != nil {
+			return is, fmt.Errorf("the stored certificate authority is damaged: %w", err)
+		}
+		if len(r.Key) == 0 {
+			continue
+		}
+		key, err := x509.ParsePKCS8PrivateKey(r.Key)
+		ec, ok := key.(*ecdsa.PrivateKey)
+		if err != nil || !ok {
+			return is, fmt.Errorf("the key of the stored certificate authority is damaged: %w", errors.Join(err, errors.New("restore the database")))
+		}
+		r.key = ec
+	}
+	if is.Roots[len(is.Roots)-1].key == nil {
+		return is, errors.New("the stored certificate authority has no key: restore the database")
+	}
+	return is, nil
+}
+
+// newRoot makes a root.
+func newRoot(now time.Time) (r root, err error) {
+	if r.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return r, err
+	}
+	id := make([]byte, 4)
+	rand.Read(id)
+	t := rootTemplate(now, now.Add(rootLife), pkix.Name{CommonName: "Skein internal " + hex.EncodeToString(id)})
+	if r.Cert, err = x509.CreateCertificate(rand.Reader, t, t, &r.key.PublicKey, r.key); err != nil {
+		return r, err
+	}
+	if r.cert, err = x509.ParseCertificate(r.Cert); err != nil {
+		return r, err
+	}
+	r.Key, err = x509.MarshalPKCS8PrivateKey(r.key)
+	return r, err
+}
+
+// cross returns the certificate of a new root that the old one signs.
+func cross(next, old *root, now time.Time) ([]byte, error) {
+	t := rootTemplate(now, old.Until, next.cert.Subject)
+	return x509.CreateCertificate(rand.Reader, t, old.cert, &next.key.PublicKey, old.key)
+}
+
+func rootTemplate(from, to time.Time, subject pkix.Name) *x509.Certificate {
+	return &x509.Certificate{SerialNumber: serial(), Subject: subject, NotBefore: from.Add(-Skew), NotAfter: to, IsCA: true, BasicConstraintsValid: true,
+		MaxPathLen: 1, KeyUsage: x509.KeyUsageCertSign}
+}
+
+func serial() *big.Int {
+	b := make([]byte, 16)
+	rand.Read(b)
+	b[0] &= 0x7f
+	return new(big.Int).SetBytes(b)
+}
+
+// equal reports whether two certificates are the same.
+func equal(a, b []byte) bool { return bytes.Equal(a, b) }

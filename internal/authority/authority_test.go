@@ -1,0 +1,271 @@
+package authority
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/sealed"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// bed is a database with several nodes, whose clocks the test sets.
+type bed struct {
+	*testing.T
+	vault *sealed.Book
+	now   time.Time
+}
+
+func newBed(t *testing.T) *bed {
+	return &bed{t, &sealed.Book{Store: memory.New(memory.Options{}), File: filepath.Join(t.TempDir(), "key"), Own: true}, time.Date(2026, 11, 27, 4, 0, 0, 0, time.UTC)}
+}
+
+func (b *bed) node() *Authority {
+	b.Helper()
+	a := New(Config{Vault: b.vault, Now: func() time.Time { return b.now }})
+	if err := a.Load(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return a
+}
+
+func (b *bed) key() *ecdsa.PrivateKey {
+	b.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return k
+}
+
+// worker is the chain of a new certificate.
+func (b *bed) worker(a *Authority, name string) []*x509.Certificate {
+	b.Helper()
+	is, err := a.Worker(&b.key().PublicKey, name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return b.parse(is.Chain)
+}
+
+func (b *bed) parse(chain [][]byte) (all []*x509.Certificate) {
+	b.Helper()
+	for _, der := range chain {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func (b *bed) accepted(a *Authority, chain []*x509.Certificate, worker string) {
+	b.Helper()
+	if is, err := a.Verify(b.Context(), chain); err != nil || is.Worker != worker || is.Node != "" || len(is.Key) != 32 {
+		b.Errorf("%+v, %v; want the worker %s", is, err, worker)
+	}
+}
+
+func (b *bed) refused(a *Authority, chain []*x509.Certificate, says string) {
+	b.Helper()
+	is, err := a.Verify(b.Context(), chain)
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), says) {
+		b.Errorf("%+v, %v; want a refusal that says %q", is, err, says)
+	}
+}
+
+// TestLife: a certificate counts for a day, at every node, and no other database accepts it.
+func TestLife(t *testing.T) {
+	b := newBed(t)
+	one, two := b.node(), b.node()
+	if err := one.Make(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	b.now = b.now.Add(lookAgain)
+	w := b.worker(one, "w1")
+	b.accepted(one, w, "w1")
+	b.accepted(two, w, "w1")
+	foreign := newBed(t)
+	other := foreign.node()
+	foreign.refused(other, w, "none of the internal certificate authority")
+	if err := other.Make(t.Context(), "bob"); err != nil {
+		t.Fatal(err)
+	}
+	foreign.refused(other, w, "none of the internal certificate authority")
+	b.refused(one, foreign.worker(other, "w1"), "none of the internal certificate authority")
+	b.now = b.now.Add(LifeDefault - time.Second)
+	b.accepted(one, w, "w1")
+	b.now = b.now.Add(2 * time.Second)
+	b.refused(one, w, "is not valid at this time")
+	b.refused(two, w, "is not valid at this time")
+}
+
+// TestMade: however many nodes make the authority at once, there is one.
+func TestMade(t *testing.T) {
+	b := newBed(t)
+	one, two := b.node(), b.node()
+	for _, a := range []*Authority{one, two, one} {
+		if err := a.Make(t.Context(), "ann"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(one.Roots()) != 1 || one.Roots()[0] != two.Roots()[0] {
+		t.Errorf("%v, %v", one.Roots(), two.Roots())
+	}
+	none := newBed(t).node()
+	if _, err := none.Worker(&b.key().PublicKey, "w1"); !errors.Is(err, ErrNone) {
+		t.Error(err)
+	}
+	if err := none.Rotate(t.Context(), "ann"); !errors.Is(err, ErrNone) {
+		t.Error(err)
+	}
+}
+
+// TestRotate: during a change, certificates of both roots count, also at nodes and workers that know only the
+// old root. After it, the old root counts no more.
+func TestRotate(t *testing.T) {
+	b := newBed(t)
+	one := b.node()
+	if err := one.Make(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	late := b.node() // it has not read the new root yet
+	old := b.worker(one, "w1")
+	before := x509.NewCertPool()
+	before.AddCert(old[len(old)-1])
+	if err := one.Rotate(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	next := b.worker(one, "w1")
+	if equal(next[len(next)-1].Raw, old[len(old)-1].Raw) {
+		t.Error("the new certificate is of the old root")
+	}
+	for _, a := range []*Authority{one, late} {
+		b.accepted(a, old, "w1")
+		b.accepted(a, next, "w1")
+	}
+	node, err := one.Node("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, between := b.parse(node.Certificate), x509.NewCertPool()
+	for _, c := range shown[1:] {
+		between.AddCert(c)
+	}
+	if _, err := shown[0].Verify(x509.VerifyOptions{Roots: before, Intermediates: between, DNSName: ServerName, CurrentTime: b.now}); err != nil {
+		t.Errorf("a worker that knows the old root, at a node of the new one: %v", err)
+	}
+	if err := one.Rotate(t.Context(), "ann"); !errors.Is(err, ErrChanging) {
+		t.Errorf("a change during a change: %v", err)
+	}
+	b.now = b.now.Add(LifeDefault + Skew + time.Second)
+	b.refused(one, old, "certificate") // it has expired, too
+	if roots := one.Roots(); roots[0].Trusted || !roots[1].Trusted || !roots[1].Issues {
+		t.Errorf("%+v", roots)
+	}
+	if len(one.Trusted()) != 1 {
+		t.Errorf("%d roots count", len(one.Trusted()))
+	}
+	if err := one.Rotate(t.Context(), "ann"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOldRoot: a certificate of the old root that lasts longer than the change counts no longer than it.
+func TestOldRoot(t *testing.T) {
+	b := newBed(t)
+	long := New(Config{Vault: b.vault, Now: func() time.Time { return b.now }, Life: 30 * LifeDefault})
+	if err := long.Make(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	old, a := b.worker(long, "w1"), b.node()
+	b.accepted(a, old, "w1")
+	if err := a.Rotate(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	b.accepted(a, old, "w1")
+	b.now = b.now.Add(LifeDefault + Skew)
+	b.refused(a, old, "none of the internal certificate authority")
+}
+
+// TestNames: a certificate proves the name of its kind, and only as a client.
+func TestNames(t *testing.T) {
+	b := newBed(t)
+	a := b.node()
+	if err := a.Make(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	node, err := a.Node("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, err := a.Verify(t.Context(), b.parse(node.Certificate)); err != nil || is.Node != "n1" || is.Worker != "" {
+		t.Errorf("%+v, %v", is, err)
+	}
+	if again, _ := a.Node("n1"); again != node {
+		t.Error("the node has another certificate already")
+	}
+	b.now = b.now.Add(LifeDefault * 2 / 3)
+	if again, _ := a.Node("n1"); again == node {
+		t.Error("the certificate of the node is not renewed")
+	}
+	w := b.worker(a, "w/1 ü")
+	b.accepted(a, w, "w/1 ü")
+	if err := w[0].VerifyHostname(ServerName); err == nil {
+		t.Error("a worker can speak as a node")
+	}
+	root := w[len(w)-1]
+	b.refused(a, []*x509.Certificate{root}, "")
+}
+
+// TestRequest: a request is signed with its key, which is of a known kind.
+func TestRequest(t *testing.T) {
+	b := newBed(t)
+	key := b.key()
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "w1"}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, name, err := Request(der); err != nil || name != "w1" || !key.PublicKey.Equal(is) {
+		t.Errorf("%v, %q, %v", is, name, err)
+	}
+	der[len(der)-1] ^= 1
+	if _, _, err := Request(der); err == nil {
+		t.Error("a request that is not signed")
+	}
+	if _, _, err := Request([]byte("x")); err == nil {
+		t.Error("no request")
+	}
+}
+
+// TestUnreadable: without the key of the secrets, no certificate is issued or accepted, and the reason is
+// told.
+func TestUnreadable(t *testing.T) {
+	b := newBed(t)
+	a := b.node()
+	if err := a.Make(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	w := b.worker(a, "w1")
+	blind := New(Config{Vault: &sealed.Book{Store: b.vault.Store}, Now: func() time.Time { return b.now }})
+	if err := blind.Load(context.Background()); !errors.Is(err, sealed.ErrKey) {
+		t.Error(err)
+	}
+	var refusal *Refusal
+	if _, err := blind.Verify(t.Context(), w); !errors.Is(err, sealed.ErrKey) || errors.As(err, &refusal) {
+		t.Error(err)
+	}
+	if _, err := blind.Worker(&b.key().PublicKey, "w1"); !errors.Is(err, sealed.ErrKey) {
+		t.Error(err)
+	}
+}

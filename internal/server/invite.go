@@ -1,0 +1,222 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/authority"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
+)
+
+const (
+	// inviteLife and inviteMax bound the time for which an invitation is valid.
+	inviteLife = time.Hour
+	inviteMax  = 7 * 24 * time.Hour
+	// invitePrefix begins the names of invitations. The worker's name and a random text follow.
+	invitePrefix = "invitation "
+)
+
+// takenPrefix reports whether the name of a token is one of those that invitations and certificates have.
+func takenPrefix(name string) bool {
+	return strings.HasPrefix(name, invitePrefix) || strings.HasPrefix(name, auth.WorkerName(""))
+}
+
+// inviteWorker makes an invitation. Its maker needs what it would need for a token of a worker.
+func inviteWorker(ctx context.Context, s *Server, req *api.TokenRequest) (*jsonOut[api.NewToken], error) {
+	if req.Kind != store.TokenInvite {
+		return nil, invalid("groups, slots and uses are those of an invitation; a token of the kind %s has none", req.Kind)
+	}
+	if s.cfg.Authority == nil {
+		return nil, fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "this process makes no invitations; ask a node that runs")
+	}
+	info, err := s.engine.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if info.Format < info.Known {
+		return nil, fail(http.StatusConflict, api.ProblemConflict, "a node of an earlier version is present, which knows no certificates; upgrade all nodes first")
+	}
+	now, err := s.engine.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rights, err := s.cfg.Access.Rights(ctx)
+	if err != nil {
+		return nil, unread(err)
+	}
+	secret := auth.NewSecret(store.TokenInvite)
+	t, err := invitation(ctx, req, now)
+	if err != nil {
+		return nil, err
+	}
+	if t.Hash, err = auth.HashSecret(secret); err != nil {
+		return nil, err
+	}
+	if by, held := auth.Holder(ctx); held && by.Kind == store.TokenAPI {
+		end, err := deep(ctx, s.cfg.Tokens, &by)
+		if err != nil {
+			return nil, err
+		}
+		t.Parent, t.Expires = by.ID, earlier(t.Expires, end)
+	}
+	if err := s.cfg.Authority.Make(withDetail(ctx, "the internal certificate authority is made"), userOf(ctx)); err != nil {
+		return nil, refusedAuthority(err)
+	}
+	noteAudit(ctx, "", fmt.Sprintf("invitation of the worker %s, groups %s, namespaces %s, slots %d, uses %d", req.Name, cmp.Or(t.Groups, "none"), t.Namespaces, t.Slots, t.Uses))
+	t, err = s.cfg.Tokens.AddToken(ctx, t)
+	switch {
+	case errors.Is(err, store.ErrRefused):
+		return nil, fmt.Errorf("%w: there are %d tokens, invitations and certificates, the most that there may be; those that ended some time ago are deleted by themselves",
+			errkind.ErrConflict, store.TokensMax)
+	case err != nil:
+		return nil, unread(err)
+	}
+	return &jsonOut[api.NewToken]{Body: api.NewToken{Token: tokenOf(&t, &rights, now), Secret: secret, Authority: issuer(s.cfg.Authority)}}, nil
+}
+
+// invitation returns the row of a new invitation, without its hash.
+func invitation(ctx context.Context, req *api.TokenRequest, now dag.Micros) (t store.Token, err error) {
+	if err := checkInvite(req); err != nil {
+		return t, err
+	}
+	t = store.WholeToken(store.TokenInvite, "", nil)
+	t.By, t.Uses, t.Slots = userOf(ctx), max(req.Uses, 1), req.Slots
+	t.Groups = strings.Join(req.Groups, " ")
+	if len(req.Namespaces) > 0 {
+		t.Namespaces = strings.Join(req.Namespaces, " ")
+	}
+	id := make([]byte, 4)
+	rand.Read(id)
+	t.Name = invitePrefix + req.Name + " " + hex.EncodeToString(id)
+	p, at := auth.Rights(ctx)
+	if err := access.MayGive(p, access.Whole().Verbs, access.Everywhere, at); err != nil {
+		return t, fail(http.StatusForbidden, api.ProblemForbidden, "a worker belongs to the cluster: %s", err)
+	}
+	if by, held := auth.Holder(ctx); held {
+		t.Maker = cmp.Or(by.Maker, by.Principal)
+	}
+	t.Expires = now + dag.Micros(inviteLife.Microseconds())
+	if req.Expires != nil {
+		if t.Expires = dag.Micros(req.Expires.UnixMicro()); t.Expires <= now || t.Expires > now+dag.Micros((inviteMax+time.Minute).Microseconds()) {
+			return t, invalid("expires_at: an invitation is valid for at most %v from now", inviteMax)
+		}
+	}
+	return t, nil
+}
+
+// checkInvite refuses what an invitation cannot have.
+func checkInvite(req *api.TokenRequest) error {
+	name := strings.TrimSuffix(req.Name, "*")
+	switch {
+	case name == "" || strings.ContainsAny(name, "* /") || !plainName(name):
+		return invalid("name: %.100q cannot be the name of a worker: want 1 to 100 printable characters without spaces, / and *; one * at the end stands for any text", req.Name)
+	case req.NeverExpires || req.For != "" || len(req.Verbs) > 0:
+		return invalid("an invitation has an end, and neither verbs nor a user")
+	case req.Uses < 0 || req.Uses > store.TokensMax:
+		return invalid("uses: want 1 to %d", store.TokensMax)
+	case req.Uses > 1 && name == req.Name:
+		return invalid("uses: workers have different names, so an invitation for several has a name such as rack-*")
+	case req.Slots < 0:
+		return invalid("slots: want 1 or more, or 0 for no bound")
+	}
+	for _, g := range req.Groups {
+		if !plainName(g) {
+			return invalid("groups: %.100q cannot be the name of a group", g)
+		}
+	}
+	for _, ns := range req.Namespaces {
+		if !namespaceOK.MatchString(ns) {
+			return invalid("namespaces: %.63q cannot be the name of a namespace", ns)
+		}
+	}
+	return nil
+}
+
+// plainName reports whether a text can be the name of a worker or group.
+func plainName(s string) bool {
+	return s != "" && len(s) <= 100 && strings.IndexFunc(s, func(c rune) bool { return c <= ' ' || c == 0x7f || c == '\uFFFD' }) < 0
+}
+
+// withDetail gives a further change of a call an audit row with its own text.
+func withDetail(ctx context.Context, detail string) context.Context {
+	row := store.AuditIn(ctx)
+	if row == nil {
+		return ctx
+	}
+	of := *row
+	of.Detail = detail
+	return store.WithAudit(ctx, &of)
+}
+
+// issuer returns the fingerprint of the root that issues certificates.
+func issuer(a *authority.Authority) string {
+	for _, r := range a.Roots() {
+		if r.Issues {
+			return r.Fingerprint
+		}
+	}
+	return ""
+}
+
+func refusedAuthority(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, authority.ErrNone), errors.Is(err, authority.ErrChanging):
+		return fail(http.StatusConflict, api.ProblemConflict, "%s", err)
+	}
+	return refusedSecret(err)
+}
+
+// authorityRoutes are the routes of the internal certificate authority.
+func authorityRoutes(s *Server, tag tag) {
+	route(s, tag.get("/authority", "get-authority", "Read the roots of the internal certificate authority"), func(ctx context.Context, _ *struct{}) (*jsonOut[api.Authority], error) {
+		if s.cfg.Authority == nil {
+			return nil, refusedAuthority(authority.ErrNone)
+		}
+		if err := s.cfg.Authority.Load(ctx); err != nil {
+			return nil, refusedAuthority(err)
+		}
+		return authorityShown(s), nil
+	})
+	route(s, tag.verb("/authority:rotate", "rotate-authority", "Change the root of the internal certificate authority; certificates of the old one count until they end"),
+		func(ctx context.Context, _ *struct{}) (*jsonOut[api.Authority], error) {
+			if s.cfg.Authority == nil {
+				return nil, refusedAuthority(authority.ErrNone)
+			}
+			if err := s.cfg.Authority.Rotate(ctx, userOf(ctx)); err != nil {
+				return nil, refusedAuthority(err)
+			}
+			return authorityShown(s), nil
+		})
+}
+
+func authorityShown(s *Server) *jsonOut[api.Authority] {
+	out := api.Authority{Roots: []api.Root{}}
+	for _, r := range s.cfg.Authority.Roots() {
+		is := api.Root{Fingerprint: r.Fingerprint, State: "old", MadeAt: api.Time{Time: r.Made}, ExpiresAt: api.Time{Time: r.Expires}}
+		switch {
+		case r.Issues:
+			is.State = "issues"
+		case r.Trusted:
+			is.State = "trusted"
+		}
+		if !r.Until.IsZero() {
+			is.TrustedUntil = &api.Time{Time: r.Until}
+		}
+		out.Roots = append(out.Roots, is)
+	}
+	return &jsonOut[api.Authority]{Body: out}
+}
