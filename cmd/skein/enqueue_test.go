@@ -127,7 +127,7 @@ func TestEnqueue(t *testing.T) {
 		if id, err = enqueue(skein.Enqueue{Workflow: "greet", Params: map[string]any{"who": "ada"}}, true); err != nil {
 			t.Fatal(err)
 		}
-		if run = ended(id); run.State == "failed" && run.Message != nil && strings.Contains(*run.Message, "quota runs_per_hour of namespace default: 1 runs have begun") {
+		if run = ended(id); run.State == "failed" && run.Message != nil && strings.Contains(*run.Message, "runs_per_hour") {
 			refused++
 		}
 	}

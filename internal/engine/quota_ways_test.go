@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,7 +20,7 @@ func (n *node) beyondQuota(id dag.RunID, quota string) {
 	n.t.Helper()
 	n.ends(id, dag.RunFailed)
 	row, err := n.store.Run(n.t.Context(), id)
-	if err != nil || row.Cause != dag.CauseQuota || !strings.Contains(row.Message, "quota "+quota+" of namespace test") {
+	if err != nil || row.Cause != dag.CauseQuota || !slices.Contains(strings.Fields(row.Message), quota) {
 		n.t.Errorf("run %s: cause %q, %q, %v; want the quota %s", id, row.Cause, row.Message, err, quota)
 	}
 }
