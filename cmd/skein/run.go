@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"regexp"
@@ -23,6 +24,7 @@ import (
 // runFlags are the flags of `skein run FILE|NAME`.
 type runFlags struct {
 	params   []string
+	files    []string // of params
 	detach   bool
 	follow   bool
 	priority string
@@ -66,6 +68,7 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVarP(&f.params, "param", "p", nil, "a parameter, as name=value; may be repeated")
+	fl.StringArrayVar(&f.files, "param-file", nil, "a parameter, as name=FILE: the value is the text of the file (-: standard input) without the line end at its end; for parameters of type secret")
 	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the run is accepted")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "show what the tasks print, on stderr")
 	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default the workflow's)")
@@ -146,7 +149,7 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 	if f.detach && f.follow {
 		return usage("--detach and --follow exclude each other")
 	}
-	given, err := splitPairs("-p", f.params)
+	given, err := f.given()
 	if err != nil {
 		return err
 	}
@@ -238,6 +241,53 @@ func splitPairs(flag string, pairs []string) (map[string]string, error) {
 		given[name] = value
 	}
 	return given, nil
+}
+
+// given returns the parameters of the flags.
+func (f *runFlags) given() (map[string]string, error) {
+	given, err := splitPairs("-p", f.params)
+	if err != nil {
+		return nil, err
+	}
+	files, err := splitPairs("--param-file", f.files)
+	if err != nil {
+		return nil, err
+	}
+	for name, path := range files {
+		if _, both := given[name]; both {
+			return nil, usage("--param-file %s: the parameter is given twice", name)
+		}
+		text, err := paramText(path)
+		if err != nil {
+			return nil, err
+		}
+		given[name] = text
+	}
+	return given, nil
+}
+
+// paramFileMax bounds the file of a parameter, in bytes.
+const paramFileMax = 256 << 10
+
+// paramText reads the value of a parameter from a file, or from standard input (-).
+func paramText(path string) (string, error) {
+	from := io.Reader(os.Stdin)
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return "", usage("--param-file: %v", err)
+		}
+		defer file.Close()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, paramFileMax+1))
+	switch {
+	case err != nil:
+		return "", usage("--param-file %s: %v", path, err)
+	case len(text) > paramFileMax:
+		return "", usage("--param-file %s: the file is larger than %d KiB", path, paramFileMax>>10)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
 }
 
 // typed converts texts to the declared types of the parameters. A value that cannot be converted stays a

@@ -232,7 +232,7 @@ func (n *Node) identify(ctx context.Context) (info store.Info, is identity, err 
 // only for attempts: none of them begins before worker.Link.Begin.
 func (n *Node) newExecutor(kept dispatch.Kept) {
 	running := func() *engine.Engine { return n.engine.Engine }
-	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Secrets: n.secrets, Artifacts: n.cfg.Artifacts, Engine: running,
+	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Secrets: n.secrets, Params: dbadmin.Secrets(n.cfg, n.store), Artifacts: n.cfg.Artifacts, Engine: running,
 		Kept: kept, Egress: n.egressRules, Here: n.egressHere})
 	n.executor = dispatch.NewExecutor(dispatch.ExecutorConfig{Resolver: n.resolver, Worker: n.worker, Shipper: n.shipper, Engine: running,
 		Over:  func(run dag.RunID, task dag.TaskID, token dag.Token) { n.members.ended(run, task, token) },

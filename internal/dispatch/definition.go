@@ -124,6 +124,10 @@ func evaluateInto(d *inspect.Definition, w *workflow.Workflow, task int, in work
 		d.Secrets = append(d.Secrets, name)
 		return secretShown, nil
 	}
+	in.Unseal = func(name, _ string) (string, error) {
+		d.Secrets = append(d.Secrets, "params."+name)
+		return secretShown, nil
+	}
 	res, err := w.Resolve(task, in)
 	slices.Sort(d.Secrets)
 	d.Secrets = slices.Compact(d.Secrets)

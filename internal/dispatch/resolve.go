@@ -53,6 +53,7 @@ func causeOf(err error) dag.Cause {
 type Config struct {
 	Store   store.Store
 	Secrets Secrets // nil: there are none
+	Params  Params  // nil: parameters of type secret cannot be opened
 	Kept    Kept
 	// Artifacts is the folder that the nodes share for artifacts; "": each node has its own.
 	Artifacts string
@@ -354,10 +355,11 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, quick bool
 	if err != nil {
 		return nil, err
 	}
-	used := secretsOf{ctx: ctx, from: r.cfg.Secrets, namespace: v.Namespace, quick: quick}
+	used := secretsOf{ctx: ctx, from: r.cfg.Secrets, params: r.cfg.Params, namespace: v.Namespace, workflow: v.Name, quick: quick}
 	res, err := v.Resolve(t, workflow.Inputs{Item: a.Graph.Item(a.Task),
 		RunID: a.Run.String(), Version: int(a.Version), Attempt: int(a.Token), Params: row.Params, TriggerTime: row.Instant().Time(),
 		Secret:  used.value,
+		Unseal:  used.param,
 		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state },
 	})
 	if err != nil {

@@ -18,6 +18,11 @@ type Secrets interface {
 	Value(ctx context.Context, namespace, name string, quick bool) ([]byte, error)
 }
 
+// Params opens parameters of type secret, as sealed.Book does.
+type Params interface {
+	OpenParam(ctx context.Context, namespace, workflow, name, text string) ([]byte, error)
+}
+
 // secretsAway bounds how long an attempt waits for a provider of secrets that does not answer.
 const secretsAway = 2 * time.Minute
 
@@ -25,7 +30,9 @@ const secretsAway = 2 * time.Minute
 type secretsOf struct {
 	ctx       context.Context
 	from      Secrets // nil: there are none
+	params    Params  // nil: there are none
 	namespace string
+	workflow  string
 	quick     bool     // no call to a provider may be made
 	values    []string // each once
 	err       error    // the reason for which one of them cannot be read
@@ -41,10 +48,30 @@ func (s *secretsOf) value(name string) (string, error) {
 		s.err = err
 		return "", err
 	}
-	if text := string(value); !slices.Contains(s.values, text) {
+	return s.hidden(value), nil
+}
+
+// hidden remembers a value, so that it is masked.
+func (s *secretsOf) hidden(value []byte) string {
+	text := string(value)
+	if !slices.Contains(s.values, text) {
 		s.values = append(s.values, text)
 	}
-	return string(value), nil
+	return text
+}
+
+// param opens a parameter of type secret.
+func (s *secretsOf) param(name, sealed string) (string, error) {
+	if s.params == nil {
+		s.err = errors.New("this process cannot open parameters of type secret")
+		return "", s.err
+	}
+	value, err := s.params.OpenParam(s.ctx, s.namespace, s.workflow, name, sealed)
+	if err != nil {
+		s.err = err
+		return "", err
+	}
+	return s.hidden(value), nil
 }
 
 // hide returns the reason for which an attempt is not started, without the values of secrets. An error of an

@@ -43,7 +43,7 @@ const triesMax = 10
 var nameOK = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
 // IsName reports whether a text can be the name of a secret.
-func IsName(name string) bool { return nameOK.MatchString(name) }
+func IsName(name string) bool { return nameOK.MatchString(name) && !Reserved(name) }
 
 // Book keeps secrets.
 type Book struct {
@@ -146,6 +146,9 @@ func sealName(s *store.Secret) string {
 
 // Value returns the present value of a secret, and its version.
 func (b *Book) Value(ctx context.Context, namespace, name string) ([]byte, int64, error) {
+	if Reserved(name) {
+		return nil, 0, fmt.Errorf("%w %s/%s: the name belongs to Skein", ErrNotFound, namespace, name)
+	}
 	value, version, err := b.read(ctx, namespace, name)
 	if errors.Is(err, ErrKey) { // a change of keys may have ended between the two reads
 		return b.read(ctx, namespace, name)
@@ -178,7 +181,10 @@ func (b *Book) read(ctx context.Context, namespace, name string) ([]byte, int64,
 
 // Delete removes a secret.
 func (b *Book) Delete(ctx context.Context, namespace, name string) error {
-	err := b.Store.DropSecret(ctx, namespace, name)
+	err := store.ErrNotFound
+	if !Reserved(name) {
+		err = b.Store.DropSecret(ctx, namespace, name)
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("%w %s/%s", ErrNotFound, namespace, name)
 	}

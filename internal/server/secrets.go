@@ -70,6 +70,9 @@ func (v vault) list(ctx context.Context, in *listSecretsIn) (*jsonOut[api.List[a
 		if in.Namespace != "" && s.Namespace != in.Namespace || !namespaceOK.MatchString(s.Namespace) { // secrets of Skein itself come last
 			break
 		}
+		if sealed.Reserved(s.Name) {
+			continue
+		}
 		if len(items) == in.Limit {
 			last := &items[len(items)-1]
 			return list(items, last.Namespace+"/"+last.Name), nil

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"skein.dev/skein/internal/dag"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
@@ -67,4 +68,61 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	wantProblem(t, b.do("DELETE", "/api/v1/secrets/shop/A", ""), 404, api.ProblemNotFound)
+}
+
+// TestSecretParams: a parameter of type secret is sealed at the start. No answer and no row has its value,
+// and no hash of it. A repeated start and a rerun know it again.
+func TestSecretParams(t *testing.T) {
+	b := newBed(t, true)
+	const value = "canary-of-a-param"
+	source := "name: w\nnamespace: shop\nparams: {s: secret, d: {default: a}}\ntasks: {a: {run: 'true', env: {X: '${{ params.s }}'}}}\n"
+	if a := b.do("PUT", "/api/v1/workflows/shop/w", source, "Content-Type", "application/yaml"); a.status != 201 {
+		t.Fatal(a.status, a.body)
+	}
+	hides := func(a answer) answer {
+		t.Helper()
+		if strings.Contains(a.body, value) || strings.Contains(a.body, "sealed:") {
+			t.Errorf("an answer shows the value: %d %s", a.status, a.body)
+		}
+		return a
+	}
+	body := `{"workflow":"shop/w","params":{"s":"` + value + `"},"idempotency_key":"k"}`
+	run := want[api.Run](t, hides(b.post("/api/v1/runs", body)), 202)
+	if run.Params["s"] != "***" || run.Params["d"] != "a" {
+		t.Errorf("params %v", run.Params)
+	}
+	if again := want[api.Run](t, hides(b.post("/api/v1/runs", body)), 200); again.ID != run.ID {
+		t.Errorf("a repeated start is run %s, not %s", again.ID, run.ID)
+	}
+	wantProblem(t, hides(b.post("/api/v1/runs", strings.Replace(body, value, value+"2", 1))), 409, api.ProblemIdempotency)
+	again := want[api.Run](t, hides(b.post("/api/v1/runs/"+run.ID+":rerun", "{}")), 202)
+	batch := hides(b.post("/api/v1/runs:batch", `{"runs":[{"workflow":"shop/w","params":{"s":"`+value+`"},"idempotency_key":"b"}]}`))
+	if batch.status/100 != 2 {
+		t.Errorf("a batch: %d %s", batch.status, batch.body)
+	}
+	for _, path := range []string{"/runs?include=params", "/runs/" + run.ID, "/runs/" + run.ID + "/events", "/runs/" + run.ID + "/explain", "/secrets", "/workflows/shop/w"} {
+		if a := hides(b.get("/api/v1" + path)); a.status != 200 {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	texts := map[string]string{}
+	for _, id := range []string{run.ID, again.ID} {
+		of, err := dag.ParseRunID(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := b.db.Run(t.Context(), of)
+		if err != nil || strings.Contains(string(row.Params), value) || !strings.Contains(string(row.Params), `"s":"sealed:1:`) {
+			t.Fatalf("row %s, %v", row.Params, err)
+		}
+		texts[string(row.Params)] = id
+	}
+	if len(texts) != 1 {
+		t.Errorf("the rerun has another value: %v", texts)
+	}
+	for _, bad := range []string{`"abc"`, `["` + value + `"]`, `{"a":"` + value + `"}`, "null"} {
+		wantProblem(t, hides(b.post("/api/v1/runs", `{"workflow":"shop/w","params":{"s":`+bad+`}}`)), 422, api.ProblemInvalidParams)
+	}
+	at := `,"instants":["2001-01-01T00:00:00Z"]}`
+	wantProblem(t, hides(b.post("/api/v1/backfills", `{"workflow":"shop/w","params":{"s":"`+value+`"}`+at)), 422, api.ProblemInvalidParams)
 }

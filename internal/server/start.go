@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/sealed"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 	api "skein.dev/skein/sdk/api/v1"
@@ -184,6 +186,19 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 	if err := s.hasTask(w, sub.Version, req.From); err != nil {
 		return sub, err
 	}
+	given, err := sealing{s.cfg.Sealed, w, of}.params(ctx, def, req.Params)
+	if err != nil {
+		return sub, err
+	}
+	if given != nil { // a hash of the values would let readers of the database try them
+		masked := *req
+		if masked.Params = given; sub.Key != "" {
+			if sub.KeyHash, err = startHash(w, &masked, of); err != nil {
+				return sub, err
+			}
+		}
+		req = &masked
+	}
 	if sub.Params, err = def.CheckParams(req.Params, time.Now()); err != nil {
 		return sub, invalidParams(err)
 	}
@@ -192,6 +207,51 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 		sub.Priority, _ = dag.ParsePriority(req.Priority) // the schema has checked it
 	}
 	return sub, nil
+}
+
+// sealing seals parameters of a start.
+type sealing struct {
+	book *sealed.Book // nil: this server cannot
+	of   *store.Workflow
+	was  *dag.Header // the run that the start repeats; nil: none
+}
+
+// params returns the parameters with those of type secret sealed, or nil if none is given. A rerun gives
+// sealed ones of the run that it repeats.
+func (s sealing) params(ctx context.Context, def *workflow.Workflow, given api.Params) (api.Params, error) {
+	var out api.Params
+	for i := range def.Params {
+		p := &def.Params[i]
+		text, isText := given[p.Name].(string)
+		if p.Type != workflow.Secret || !isText { // CheckParams refuses other values, without showing them
+			continue
+		}
+		if out == nil {
+			out = maps.Clone(given)
+		}
+		if s.was != nil && s.was.Workflow == s.of.ID && repeats(s.was.Params, p.Name, text) {
+			continue
+		}
+		if s.book == nil {
+			return nil, invalid("parameter %s is a secret, and this server cannot seal it", p.Name)
+		}
+		value, err := s.book.SealParam(ctx, s.of.Namespace, s.of.Name, p.Name, []byte(text))
+		if errors.Is(err, sealed.ErrInvalid) {
+			return nil, invalidParams(workflow.ValueErrors{{Name: p.Name, Message: "parameter " + p.Name + ": " + err.Error()}})
+		}
+		if err != nil {
+			return nil, refusedSecret(err)
+		}
+		out[p.Name] = value
+	}
+	return out, nil
+}
+
+// repeats reports whether a sealed text is that of a parameter of an earlier run.
+func repeats(params []byte, name, text string) bool {
+	var all map[string]json.RawMessage
+	var was string
+	return json.Unmarshal(params, &all) == nil && json.Unmarshal(all[name], &was) == nil && was == text && strings.HasPrefix(text, workflow.SealedPrefix)
 }
 
 // callerTrace returns the trace context that the request of ctx gives in its header traceparent. Two headers

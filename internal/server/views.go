@@ -1,14 +1,17 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"sync/atomic"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
@@ -189,8 +192,25 @@ func runAmong(v *inspect.RunView, page *shared) (api.Run, error) {
 		if err := json.Unmarshal(v.Params, &r.Params); err != nil {
 			return r, fmt.Errorf("run %s: %w", v.ID, err)
 		}
+		hideSealed(v.Params, r.Params)
 	}
 	return r, nil
+}
+
+// sealedShown stands for a parameter of type secret.
+const sealedShown = "***"
+
+// hideSealed shows no sealed text in parameters: it says nothing, and given to another start it would be the
+// value.
+func hideSealed(raw []byte, params api.Params) {
+	if !bytes.Contains(raw, []byte(`"`+workflow.SealedPrefix)) {
+		return
+	}
+	for name, v := range params {
+		if text, is := v.(string); is && strings.HasPrefix(text, workflow.SealedPrefix) {
+			params[name] = sealedShown
+		}
+	}
 }
 
 func tasksOf(views []inspect.TaskView) []api.Task {

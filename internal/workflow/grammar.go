@@ -45,7 +45,9 @@ func valueType() *shape {
 
 // paramType is valueType for a parameter, whose texts may have a format.
 func paramType() *shape {
-	sh := valueType()
+	means := valueType().means
+	sh := oneOf("string", "int", "float", "bool", "json", "secret")
+	sh.means = means
 	for _, format := range paramFormats {
 		sh.means[format] = "string, with format: " + format
 	}
@@ -109,7 +111,7 @@ func retry() *shape {
 func param() *shape {
 	literal := &shape{kind: anyShape}
 	return forms("a type such as string, or a mapping such as {type: string, default: a}", paramType(), object("",
-		key{name: "type", doc: "string (default), int, float, bool or json.", shape: paramType()},
+		key{name: "type", doc: "string (default), int, float, bool, json or secret: a text that is sealed at the start and never shown.", shape: paramType()},
 		key{name: "format", doc: "What a string must look like.", shape: oneOf(paramFormats...)},
 		key{name: "default", doc: "The value when a start gives none. A text may hold ${{ }} over trigger.time and date().", shape: literal},
 		key{name: "enum", doc: "The values that are allowed.",

@@ -126,8 +126,13 @@ func parseUntil(text string) (time.Time, error) {
 }
 
 func (w *Workflow) valuesOf(in *Inputs) values {
-	return values{secret: in.Secret, params: in.Params, outputs: in.taskValues, at: in.TriggerTime,
+	return values{secret: in.Secret, unseal: in.Unseal, sealed: w.isSecret, params: in.Params, outputs: in.taskValues, at: in.TriggerTime,
 		run: map[string]any{"id": in.RunID, "workflow": w.Name, "namespace": w.Namespace, "attempt": int64(in.Attempt), "version": int64(in.Version)}}
+}
+
+// isSecret reports whether a parameter is of type secret.
+func (w *Workflow) isSecret(name string) bool {
+	return slices.ContainsFunc(w.Params, func(p Param) bool { return p.Name == name && p.Type == Secret })
 }
 
 // CallParams evaluates the parameters that a call gives to the workflow that it calls.

@@ -3,6 +3,7 @@ package workflow
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -107,6 +108,9 @@ func (w *Workflow) param(p *Param, given map[string]any, at time.Time) (json.Raw
 	return p.convert(v, false)
 }
 
+// SealedPrefix begins the value of a parameter of type secret: it was sealed before it came here.
+const SealedPrefix = "sealed:1:"
+
 // words returns the type and format for people.
 func (p *Param) words() string {
 	switch p.Format {
@@ -126,6 +130,8 @@ func (p *Param) words() string {
 		return "true or false"
 	case JSON:
 		return "a JSON value"
+	case Secret:
+		return "a secret text"
 	}
 	return "a text"
 }
@@ -133,6 +139,13 @@ func (p *Param) words() string {
 // convert returns the JSON of a value of the parameter's type. With loose, texts are also accepted for other
 // types, as the command line gives them.
 func (p *Param) convert(v any, loose bool) (json.RawMessage, error) {
+	if p.Type == Secret { // the value is in no message
+		text, _ := v.(string)
+		if !strings.HasPrefix(text, SealedPrefix) {
+			return nil, errors.New("is a secret: it is given when a person or a program starts a run, and its value is a text; here it would be stored or shown")
+		}
+		return marshal(text)
+	}
 	raw, ok := convert(p.Type, v, loose)
 	if !ok || !p.formatted(raw) {
 		return nil, fmt.Errorf("must be %s, not %s", p.words(), shown(v))

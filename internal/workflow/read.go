@@ -171,7 +171,7 @@ func (r *reader) param(k, n *node) Param {
 		typ = n.get("type")
 	}
 	if typ != nil {
-		if !valueType().takes(typ) { // the grammar has reported this; the rest cannot be checked
+		if !paramType().takes(typ) { // the grammar has reported this; the rest cannot be checked
 			return Param{Name: k.text, Type: JSON}
 		}
 		p.Type = Type(typ.text)
@@ -184,6 +184,14 @@ func (r *reader) param(k, n *node) Param {
 	if p.Format != "" && p.Type != String {
 		r.failNode(n.get("format"), join(at, "format"), "format is for texts, this parameter is "+string(p.Type), "remove format, or type")
 		p.Format = ""
+	}
+	if p.Type == Secret {
+		for _, key := range []string{"default", "enum"} {
+			if v := n.get(key); v != nil && !v.isNull() {
+				r.failNode(v, join(at, key), "a parameter of type secret has no "+key+": the value would be in the file", "remove "+key+", or use secrets.NAME where the value is needed")
+				return p
+			}
+		}
 	}
 	if v := n.get("enum"); v != nil && v.kind == listNode {
 		plain := p // without the enum

@@ -467,6 +467,10 @@ func (r *triggerReader) param(k, v *node) (json.RawMessage, bool) {
 	if v.isNull() && p.Type != JSON {
 		return nil, false
 	}
+	if p.Type == Secret {
+		r.failNode(v, at, "parameter "+k.text+" is a secret, and a trigger cannot give it: the value would be in the file or in a call", "use secrets.NAME where the value is needed")
+		return nil, false
+	}
 	if v.kind != scalarNode && holdsTemplate(v) {
 		r.failNode(v, at, "${{ }} is evaluated only in a text of its own, not inside a list or a mapping", `make one expression of it, such as "${{ {'day': date(trigger.time)} }}"`)
 		return nil, false

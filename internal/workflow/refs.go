@@ -163,6 +163,7 @@ func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *compla
 	if path[0] == "secrets" {
 		return resolveSecret(path, in)
 	}
+	sealed := in&secretsToo == 0 // a secret parameter cannot be read here
 	in &^= secretsToo
 	if in == inClaim && path[0] != "params" && path[0] != "trigger" {
 		return ref{}, nil, &complaint{message: "locks and keys cannot see " + path[0] + ": they are asked for before the run begins", hint: "they can use params, trigger.time and date()"}
@@ -172,6 +173,9 @@ func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *compla
 	}
 	switch path[0] {
 	case "params":
+		if d != nil && sealed && len(path) > 1 && d.params[path[1]] != nil && d.params[path[1]].Type == Secret {
+			return ref{}, nil, &complaint{message: "parameter " + path[1] + " is a secret and cannot be read here: the value would be stored or shown", hint: "use it in env, and in the headers and the body of http"}
+		}
 		return d.resolveParam(path, in)
 	case "tasks":
 		return d.resolveTask(path, in)
@@ -199,11 +203,14 @@ func resolveSecret(path []string, in scope) (ref, *cel.Type, *complaint) {
 	switch {
 	case in&secretsToo == 0:
 		return ref{}, nil, &complaint{message: "a secret cannot be read here: the value would be stored or shown", hint: "use secrets in env, and in the headers and the body of http"}
-	case len(path) != 2 || !secretName.MatchString(path[1]):
+	case len(path) != 2 || !secretName.MatchString(path[1]) || path[1] == paramsKey:
 		return ref{}, nil, &complaint{message: "that is no secret", hint: "write secrets.NAME, with letters, digits and _"}
 	}
 	return ref{kind: secretRef, key: path[1]}, cel.StringType, nil
 }
+
+// paramsKey is the secret that holds the key of parameters of type secret.
+const paramsKey = "__params"
 
 // secretName is what can be the name of a secret.
 var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
@@ -383,7 +390,7 @@ func undeclaredOutput(task, key string, outputs []Output) *complaint {
 func celType(t Type, optional bool) *cel.Type {
 	var c *cel.Type
 	switch t {
-	case String, "":
+	case String, Secret, "":
 		c = cel.StringType
 	case Int:
 		c = cel.IntType

@@ -26,6 +26,8 @@ type Inputs struct {
 	Now     time.Time       // of the condition of a wait
 	// Secret returns the value of a secret. It is called only where secrets may be read.
 	Secret func(name string) (string, error)
+	// Unseal returns the value of a parameter of type secret. It is called only where secrets may be read.
+	Unseal func(name, sealed string) (string, error)
 }
 
 // Resolved is the work of an attempt, with all expressions evaluated.
@@ -152,6 +154,8 @@ type values struct {
 	item    json.RawMessage
 	run     map[string]any
 	secret  func(name string) (string, error)
+	unseal  func(name, sealed string) (string, error)
+	sealed  func(name string) bool // a parameter is of type secret
 
 	known map[string]map[string]json.RawMessage // "" holds the parameters
 }
@@ -267,8 +271,23 @@ func (v *values) param(r ref) celref.Val {
 		return types.Bool(!null)
 	case null:
 		return types.NullValue
+	case v.sealed != nil && v.sealed(r.key):
+		return v.unsealed(r.key, raw)
 	}
 	return celValue(raw)
+}
+
+// unsealed is the value of a parameter of type secret.
+func (v *values) unsealed(name string, raw json.RawMessage) celref.Val {
+	text, _ := jsonString(raw)
+	if v.unseal == nil {
+		return types.NewErr("params.%s is a secret, and not known here", name)
+	}
+	value, err := v.unseal(name, text)
+	if err != nil {
+		return types.NewErr("params.%s: %v", name, err)
+	}
+	return types.String(value)
 }
 
 func (v *values) output(r ref) celref.Val {

@@ -134,6 +134,7 @@ const (
 	Float  Type = "float"
 	Bool   Type = "bool"
 	JSON   Type = "json"
+	Secret Type = "secret" // of a parameter only: a text that is sealed when the run starts
 )
 
 // Param is one declared parameter.

@@ -11,7 +11,7 @@ import { Button, Command, Copy } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { VerbButton } from '../kit/verbs'
 import { Head } from './head'
-import { command, fault, request, requestOf, textOf } from './startdata'
+import { command, fault, request, requestOf, shownOf, textOf } from './startdata'
 
 const radiosMax = 5
 const priorities = ['highest', 'high', 'medium', 'low', 'lowest']
@@ -33,13 +33,24 @@ function Form({ w }: { w: Workflow }) {
   const [search, setSearch] = useState(useSearch({ from: '/w/$ns/$name/start' }) as Record<string, string>)
   const navigate = useNavigate({ from: '/w/$ns/$name/start' })
   const params = w.params ?? []
-  const texts = Object.fromEntries(params.map((p) => [p.name, search[`p.${p.name}`] ?? '']))
+  // Values of the type secret are neither in the address nor in the commands that the page shows.
+  const [secrets, setSecrets] = useState<Record<string, string>>({})
+  const isSecret = (name: string) => params.some((p) => p.name === name && p.type === 'secret')
+  const texts = Object.fromEntries(
+    params.map((p) => [p.name, (isSecret(p.name) ? secrets[p.name] : search[`p.${p.name}`]) ?? '']),
+  )
   const options = { priority: search.priority ?? '', version: search.version ?? '', key: search.key ?? '' }
   const [key] = useState(newKey)
   const [error, setError] = useState<Error>()
   const [tried, setTried] = useState(false)
   const set = (changes: Record<string, string>) => {
-    const to = { ...search, ...changes }
+    const hidden = (key: string) => key.startsWith('p.') && isSecret(key.slice(2))
+    const open = Object.entries(changes).filter(([k]) => !hidden(k))
+    const closed = Object.entries(changes).filter(([k]) => hidden(k))
+    if (closed.length > 0)
+      setSecrets((was) => ({ ...was, ...Object.fromEntries(closed.map(([k, v]) => [k.slice(2), v])) }))
+    if (open.length === 0) return
+    const to = { ...search, ...Object.fromEntries(open) }
     setSearch(to)
     void navigate({ search: to as never, replace: true })
   }
@@ -138,8 +149,10 @@ function Form({ w }: { w: Workflow }) {
           </VerbButton>
           <Copy text={location.href} label="Copy a link that fills this form" />
         </div>
-        <Command text={command(w.workflow, texts, options)} />
-        {body ? <Command text={request(body, used)} /> : null}
+        <Command text={command(w.workflow, shownOf(params, texts), options)} />
+        {body ? (
+          <Command text={request(requestOf(w.workflow, params, shownOf(params, texts), options), used)} />
+        ) : null}
       </form>
     </Panel>
   )
@@ -158,7 +171,7 @@ function LastValues({ w, set }: { w: Workflow; set: (changes: Record<string, str
       kind="quiet"
       isDisabled={!values}
       onPress={() => {
-        const known = (w.params ?? []).filter((p) => values && p.name in values)
+        const known = (w.params ?? []).filter((p) => p.type !== 'secret' && values && p.name in values)
         set(Object.fromEntries(known.map((p) => [`p.${p.name}`, textOf(values?.[p.name])])))
         toast('The form has the values of the last run.')
       }}
@@ -231,7 +244,8 @@ function Entry({ p, value, set, choices, fault: wrong }: InputProps & { choices:
   return (
     <input
       className="input"
-      type={p.format === 'date' ? 'date' : 'text'}
+      type={p.type === 'secret' ? 'password' : p.format === 'date' ? 'date' : 'text'}
+      autoComplete={p.type === 'secret' ? 'off' : undefined}
       inputMode={number ? 'decimal' : undefined}
       placeholder={textOf(p.default)}
       {...common}

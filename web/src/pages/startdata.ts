@@ -39,6 +39,12 @@ export const textOf = (value: unknown): string =>
 export const quote = (text: string) =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
+/** The texts as commands show them: a value of the type secret is replaced by a word. */
+export const shownOf = (params: Pick<Param, 'name' | 'type'>[], texts: Record<string, string>) => {
+  const hidden = (name: string) => params.some((p) => p.name === name && p.type === 'secret')
+  return Object.fromEntries(Object.entries(texts).map(([n, v]) => [n, v && hidden(n) ? 'SECRET' : v]))
+}
+
 export type StartOptions = { priority?: string; version?: string; key?: string }
 
 /** Writes the command that starts the same run. */

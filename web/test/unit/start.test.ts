@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Param } from '../../src/api/types'
-import { command, fault, request, requestOf, textOf, typed } from '../../src/pages/startdata'
+import { command, fault, request, requestOf, shownOf, textOf, typed } from '../../src/pages/startdata'
 
 const param = (name: string, type: Param['type'], more: Partial<Param> = {}): Param => ({
   name,
@@ -42,4 +42,10 @@ test('the last values, the command and the request say the same', () => {
   })
   expect(request(body, 'k')).toContain(`it'\\''s`)
   expect(requestOf('w', params, { day: '' }, {})).toEqual({ workflow: 'w', params: {} })
+})
+
+test('a value of the type secret is in no text that is shown', () => {
+  const params = [param('token', 'secret'), param('day', 'string')]
+  const shown = { token: 'SECRET', day: 'x', none: '' }
+  expect(shownOf(params, { token: 'hunter2', day: 'x', none: '' })).toEqual(shown)
 })

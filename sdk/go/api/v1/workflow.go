@@ -31,7 +31,7 @@ type Retention struct {
 // Param is a declared parameter.
 type Param struct {
 	Name        string  `json:"name"`
-	Type        string  `json:"type" enum:"string,int,float,bool,json"`
+	Type        string  `json:"type" enum:"string,int,float,bool,json,secret"`
 	Format      *string `json:"format"`
 	Description *string `json:"description"`
 	Required    bool    `json:"required"`
