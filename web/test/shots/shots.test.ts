@@ -1,15 +1,20 @@
 // Takes the pictures of docs/ui on the real program: make screenshots. SHOTS narrows them by name.
 import { mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import * as harness from '../e2e/harness'
 
 const out = process.env.SHOTS_TO ?? join(process.cwd(), '../docs/ui')
 const only = process.env.SHOTS ?? ''
+// Takes every picture in one theme: for a look at both.
+const theme = process.env.SHOTS_THEME ? { colorScheme: process.env.SHOTS_THEME as 'light' | 'dark' } : {}
 const sizeMax = 100 << 10
 
 let server: harness.Server
 let failed = ''
+let loadRun = ''
+let alert = ''
 let waits = ''
 
 const nightly = `name: nightly-orders
@@ -52,6 +57,93 @@ triggers: [{name: beat, every: 5m}]
 tasks: {beat: {run: "true"}}
 `
 
+const warehouse = `name: load
+namespace: warehouse
+description: Load what the shops sold
+queue: etl
+locks: [warehouse]
+params: {ok: {type: bool, default: false}}
+alerts:
+  - {on: [failed, missed], to: [ops, mail], severity: critical, message: "The wiki page Loads has the runbook", escalate: [{after: 30m, to: oncall}, {after: 2h, to: lead}]}
+  - {name: morning, deadline: {by: "07:30", timezone: Europe/Berlin}, to: ops}
+  - {name: two-hours, deadline: {after: 2h}, to: ops, severity: warning}
+  - {on: slow, than: 2x p95, to: ops, severity: warning}
+triggers: [{name: nightly, cron: "30 3 * * *", timezone: Europe/Berlin}]
+tasks:
+  fetch: {run: "echo 88 files"}
+  load: {needs: fetch, env: {OK: "\${{ params.ok }}"}, run: 'test "$OK" = true || { echo "ERROR: disk quota exceeded" >&2; exit 28; }'}
+`
+const wide = (version: number) => `name: regions
+description: The same steps for each region
+tasks:
+  start: {approval: {}}
+${['eu', 'us', 'jp', 'br', 'in', 'za']
+  .filter((r) => version > 1 || r !== 'za')
+  .map(
+    (r) =>
+      `  fetch_${r}: {needs: start, run: "true"}\n  clean_${r}: {needs: fetch_${r}, run: "${version > 1 && r === 'jp' ? 'exit 0' : 'true'}"}\n  load_${r}: {needs: clean_${r}, run: "true"}\n`,
+  )
+  .join('')}${version > 1 ? '' : '  archive: {needs: load_eu, run: "true"}\n'}  report:
+    needs: [load_eu, load_us, load_jp, load_br, load_in${version > 1 ? ', load_za' : ''}]
+    approval: {}
+  mail: {needs: report, run: "true"}
+`
+const holding = `name: holding
+namespace: warehouse
+queue: etl
+locks: [customers]
+tasks:
+  train: {queue: gpu, run: "sleep 3600"}
+  test: {queue: gpu, run: "sleep 3600"}
+`
+
+/** Sends a body with PUT. */
+const put = async (path: string, body: object) => {
+  const answer = await harness.ask(`${server.base}/api/v1${path}`, {
+    method: 'PUT',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  expect(answer.status, await answer.text()).toBeLessThan(300)
+}
+
+/** What the pages of alerts, queues and locks show. */
+async function alarms() {
+  const { base } = server
+  await put('/channels/warehouse/ops', { config: { log: {} } })
+  await put('/channels/warehouse/mail', { config: { email: { to: ['loads@example.org'] } } })
+  await put('/channels/warehouse/oncall', {
+    config: { pagerduty: { key: { secret: 'PAGERDUTY' } } },
+  })
+  await put('/channels/warehouse/chat', {
+    config: { telegram: { token: { secret: 'BOT' }, chat: '@loads' } },
+  })
+  await put('/channels/default/slack', { config: { slack: { url: { secret: 'SLACK_OPS' } } } })
+  await put('/queues/etl', { limit: 2 })
+  await put('/queues/gpu', { limit: 1 })
+  for (const [name, text] of [
+    ['warehouse/load', warehouse],
+    ['warehouse/holding', holding],
+    ['default/regions', wide(1)],
+    ['default/regions', wide(2)],
+  ] as const) {
+    const answer = await harness.ask(`${base}/api/v1/workflows/${name}`, {
+      method: 'PUT',
+      headers: { 'Content-Type': 'application/yaml' },
+      body: text,
+    })
+    expect(answer.status, await answer.text()).toBeLessThan(300)
+  }
+  await harness.call(base, '/silences/default', { seconds: 4 * 3600, reason: 'the mail server moves' })
+  await harness.call(base, '/silences/*', { seconds: 1800, rule: 'late', reason: 'clocks are set' })
+  const broken = await harness.call(base, '/runs', { workflow: 'warehouse/load' })
+  await harness.ended(base, broken.id)
+  loadRun = broken.id
+  const answer = await harness.ask(`${base}/api/v1/alerts`)
+  alert = ((await answer.json()) as { items: { id: string }[] }).items[0]?.id ?? ''
+  for (let i = 0; i < 3; i++) await harness.call(base, '/runs', { workflow: 'warehouse/holding' })
+}
+
 beforeAll(async () => {
   mkdirSync(out, { recursive: true })
   server = await harness.serve()
@@ -86,6 +178,7 @@ beforeAll(async () => {
     expires_at: new Date(Date.now() + 90 * 86_400_000).toISOString(),
   })
   await harness.call(base, '/tokens', { kind: 'worker', name: 'w1' })
+  await alarms()
 })
 
 const person = (name: string, ...roles: [role: string, namespace?: string][]) => ({
@@ -105,7 +198,14 @@ afterAll(async () => {
   await server?.end()
 })
 
-type Shot = { name: string; path: () => string; look?: harness.Look; ready?: string }
+type Shot = {
+  name: string
+  path: () => string
+  look?: harness.Look
+  ready?: string
+  /** What is done before the picture is taken. */
+  act?: (page: Page) => Promise<unknown>
+}
 
 const shots: Shot[] = [
   { name: 'home', path: () => '/' },
@@ -139,18 +239,66 @@ const shots: Shot[] = [
   { name: 'users', path: () => '/admin/users', look: { height: 520 } },
   { name: 'roles-dark', path: () => '/admin/roles?role=starter', look: { colorScheme: 'dark' } },
   { name: 'tokens', path: () => '/admin/tokens', look: { height: 420 } },
+  { name: 'alerts', path: () => '/alerts', look: { height: 420 } },
+  { name: 'alert', path: () => `/alerts/${alert}`, look: { height: 900 } },
+  { name: 'silence-dark', path: () => `/silences?ask=silence`, look: { colorScheme: 'dark', height: 640 } },
+  { name: 'rules', path: () => '/w/warehouse/load?tab=alerts', look: { height: 480 } },
+  { name: 'channels', path: () => '/admin/channels', look: { height: 520 } },
+  {
+    name: 'channel-form-dark',
+    path: () => '/admin/channels?ask=change:warehouse/chat',
+    look: { colorScheme: 'dark', height: 640 },
+    ready: '[role=dialog]',
+  },
+  {
+    name: 'recover',
+    path: () => `/r/${failed}?task=load_orders&ask=recover`,
+    look: { height: 560 },
+    ready: '[role=dialog] li',
+  },
+  {
+    name: 'graph-folded',
+    path: () => '/w/default/regions?tab=graph&group=on',
+    look: { height: 560 },
+  },
+  {
+    name: 'graph-changes-dark',
+    path: () => '/w/default/regions?tab=graph&version=2&against=1',
+    look: { colorScheme: 'dark' },
+  },
+  { name: 'node', path: () => '/n/n1' },
+  { name: 'search', path: () => '/search?q=orders', look: { height: 640 } },
+  {
+    name: 'views-dark',
+    path: () => '/runs?state=failed&since=7d',
+    look: { colorScheme: 'dark', height: 520 },
+    act: async (page) => {
+      for (const name of ['failed this week', 'mine']) {
+        await page.getByRole('button', { name: 'Views' }).click()
+        await page.getByRole('menuitem', { name: 'Save this view…' }).click()
+        await page.getByRole('dialog').getByLabel('Name').fill(name)
+        await page.keyboard.press('Enter')
+        await page.getByRole('dialog').waitFor({ state: 'detached' })
+      }
+      await page.getByRole('button', { name: 'Views' }).click()
+      await page.getByRole('menu').waitFor()
+    },
+  },
+  { name: 'queues', path: () => '/queues', look: { height: 420 } },
+  { name: 'queue-dark', path: () => '/q/gpu', look: { colorScheme: 'dark' } },
+  { name: 'locks', path: () => '/locks', look: { height: 360 } },
+  { name: 'audit', path: () => '/admin/audit', look: { height: 640 } },
+  { name: 'deadlines', path: () => `/r/${loadRun}?view=about`, look: { height: 640 } },
 ]
 
 test('pictures of the pages', async () => {
   const browser = await harness.launch()
   for (const shot of shots.filter((s) => s.name.includes(only))) {
-    const { context, wrong } = await harness.contextOf(browser, server.base, {
-      width: 1280,
-      height: 760,
-      ...shot.look,
-    })
+    const look = { width: 1280, height: 760, ...shot.look, ...theme }
+    const { context, wrong } = await harness.contextOf(browser, server.base, look)
     const page = await harness.open(context, server.base + shot.path())
     if (shot.ready) await page.locator(shot.ready).first().waitFor()
+    await shot.act?.(page)
     await harness.idle(page)
     const file = join(out, `${shot.name}.png`)
     await page.screenshot({ path: file, animations: 'disabled' })
