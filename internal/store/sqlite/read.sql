@@ -41,9 +41,6 @@ SELECT * FROM run WHERE n < ?1 AND n >= ?3 ORDER BY n DESC LIMIT +?2;
 -- name: rollUp
 SELECT page, bits FROM roll WHERE list = ?1 AND page >= ?2 ORDER BY page;
 
--- name: rollDown
-SELECT page, bits FROM roll WHERE list = ?1 AND page <= ?2 ORDER BY page DESC;
-
 -- name: rollFinished
 -- The pages of a list, each beside that of the runs that have not ended.
 SELECT r.page, r.bits, a.bits FROM roll r LEFT JOIN roll a ON a.list = ?2 AND a.page = r.page WHERE r.list = ?1 ORDER BY r.page DESC;
