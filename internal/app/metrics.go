@@ -10,6 +10,7 @@ import (
 	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store/postgres"
+	"skein.dev/skein/internal/tally"
 )
 
 // sizesEvery is how old the sizes of tables on a page may be, sizesMax how long a scrape waits for them.
@@ -17,6 +18,7 @@ const sizesEvery, sizesMax = time.Minute, time.Second
 
 // upkeep counts the work that a node does for itself.
 type upkeep struct {
+	tally *tally.Folder // nil before the engine is made
 	began time.Time
 	// certificate returns the certificate of the node. It is nil if the node listens in plain text.
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)

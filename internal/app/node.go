@@ -262,6 +262,7 @@ func (n *Node) newEngine(ctx context.Context, is identity) error {
 		ByHand:     n.byHand,
 		Declared:   func() { n.declared() },
 		Rules:      alert.Rules,
+		Ended:      countEnds(n),
 		Noticed:    n.sender.Wake,
 		Node:       n.cfg.Name,
 		Slots:      n.cfg.Slots,

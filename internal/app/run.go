@@ -66,7 +66,7 @@ func (n *Node) work(ctx context.Context) error {
 	free := context.WithoutCancel(ctx) // these parts end when they are told
 	remembering := launch(free, n.past.Run)
 	acknowledging := launch(free, quiet(func(ctx context.Context) { n.executor.Acknowledge(ctx, n.members.pending) }))
-	stopAudit, stopNotices := keepAudit(n), sendNotices(n)
+	stopAudit, stopNotices := keepAudit(n), sendAndCount(n)
 	running := launch(free, n.engine.Run)
 	shipping := launch(free, quiet(n.shipper.Run))
 	watching := launch(ctx, n.look)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,11 +20,13 @@ import (
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
 	"skein.dev/skein/internal/store/postgres/pgtest"
 	"skein.dev/skein/internal/store/sqlite"
+	"skein.dev/skein/internal/tally"
 )
 
 // What a year of TestYear is made of.
@@ -42,7 +45,7 @@ var yearTables = map[string]bool{
 	"unsuccessful": true, "log": true, "node_order": true, // of PostgreSQL
 	"meta": false, "shard": false, "trigger": false, "trigger_on": false, "queue": false, "class": false, "line": false,
 	"rights": false, "principal": true, "role": true, "binding": true, "password": true, "identity": true, "secret": true, "secret_key": false,
-	"audit": true, "audit_tree": false, "alert_channel": false, "connection": false, "namespace": false, "namespace_use": false, "alert_silence": false, "incident": true, "notice": true,
+	"audit": true, "audit_tree": false, "alert_channel": false, "connection": false, "namespace": false, "tally": true, "tally_mark": false, "namespace_use": false, "alert_silence": false, "incident": true, "notice": true,
 	"message": false, "member": false, "active": false, "submitted": false, "wave": false, "era": false,
 }
 
@@ -141,6 +144,7 @@ type year struct {
 	last      uint32 // number of the last id
 	logged    int    // runs of TestYearAtScale that had the choice of a log
 	versions  int32
+	tally     *tally.Folder // nil: nothing is counted
 }
 
 // engineOfYear is what the store of a year has to be able to do.
@@ -158,18 +162,21 @@ func liveYear(t *testing.T, db *yearDB) {
 	c := testConfig(t, nil)
 	c.RetentionRuns, c.RetentionAge = 4, 90*24*time.Hour
 	c.Bounds = retention.Bounds{KeysAge: 20 * 24 * time.Hour, Keys: 50, CallsAge: 30 * 24 * time.Hour, Calls: 50, FiresAge: 30 * 24 * time.Hour, ExceptionsAge: 60 * 24 * time.Hour, Fires: 1000,
-		DaysAge: 90 * 24 * time.Hour, BackfillsAge: 60 * 24 * time.Hour, Backfills: 3, Versions: 2, RecordsAge: 40 * 24 * time.Hour, Records: 10}
+		DaysAge: 90 * 24 * time.Hour, TallyAge: 90 * 24 * time.Hour, BackfillsAge: 60 * 24 * time.Hour, Backfills: 3, Versions: 2, RecordsAge: 40 * 24 * time.Hour, Records: 10}
 	y, f := newYear(t, db, c, yearWorkflows)
 	st := y.st
 	kept, err := audit.NewKeeper(audit.Config{Store: st, Keep: func() time.Duration { return 60 * 24 * time.Hour }, Log: slog.New(slog.DiscardHandler)})
 	y.ok(err)
 	y.begin()
+	y.tally = tally.NewFolder(tally.Config{Store: st, Owner: func() dag.HandlerID { return y.owner }, Log: slog.New(slog.DiscardHandler),
+		Shards: func() []dag.ShardID { return []dag.ShardID{0} }, Graphs: inspect.NewGraphs(st, compiler())})
 	known := y.tables()
 	seen := make([]map[string]int64, yearSteps)
 	for y.step = range yearSteps {
 		y.live()
 		st.now += dag.Micros(yearStep.Microseconds())
 		y.ok(kept.Step(t.Context(), true))
+		y.ok(y.tally.Step(t.Context()))
 		y.ok(f.Pass(t.Context()))
 		seen[y.step] = y.counts(known)
 	}
@@ -247,7 +254,25 @@ func (y *year) commit() {
 		y.Fatal(err)
 	}
 	y.batch.Fences[0].Seq++
+	y.ends()
 	y.batch.Reset()
+}
+
+// ends tells the tally which runs have ended.
+func (y *year) ends() {
+	if y.tally == nil {
+		return
+	}
+	rows := slices.Clone(y.batch.RunInserts)
+	for i := range y.batch.RunUpdates {
+		rows = append(rows, y.batch.RunUpdates[i].RunRow)
+	}
+	for i := range rows {
+		if r := &rows[i]; r.State.Terminal() {
+			y.tally.Ended([]store.Ended{{Fence: y.batch.Fences[0], ID: r.ID, Workflow: r.Workflow, Version: r.Version, Generation: 1,
+				State: r.State, Created: r.Created, Finished: r.FinishedAt}})
+		}
+	}
 }
 
 // begin takes the shard and declares the workflows that stay.

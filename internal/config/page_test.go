@@ -86,6 +86,7 @@ var descriptions = map[string]described{
 	"retention_fires_age":      {meaning: "age of ledger lines of runs that were started in time", reread: true},
 	"retention_exceptions_age": {meaning: "age of all other ledger lines", reread: true},
 	"retention_fires":          {meaning: "ledger lines of a workflow", reread: true},
+	"retention_tally_age":      {meaning: "age of the counts and durations of ended runs, by day", reread: true},
 	"retention_days_age":       {meaning: "age of counts by trigger and day of deleted ledger lines", reread: true},
 	"retention_backfills_age":  {meaning: "age of ended backfills, with their instants", reread: true},
 	"retention_backfills":      {meaning: "ended backfills of a workflow", reread: true},
@@ -120,7 +121,7 @@ func TestConfigPage(t *testing.T) {
 var unflagged = []string{
 	"recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "secret_providers", "audit_key_file", "audit_checkpoints", "retention_audit", "session_rate", "token_rate", "certificate_life",
 	"retention_keys_age", "retention_keys", "retention_calls_age", "retention_calls", "retention_fires_age", "retention_exceptions_age",
-	"retention_fires", "retention_days_age", "retention_backfills_age", "retention_backfills", "retention_versions",
+	"retention_fires", "retention_days_age", "retention_tally_age", "retention_backfills_age", "retention_backfills", "retention_versions",
 	"retention_records_age", "retention_records",
 }
 

@@ -30,6 +30,7 @@ func boundSettings() []setting {
 		age("retention_exceptions_age", "730d", func(c *Config) *time.Duration { return &c.Bounds.ExceptionsAge }),
 		number("retention_fires", "100000", func(c *Config) *int { return &c.Bounds.Fires }),
 		age("retention_days_age", "1825d", func(c *Config) *time.Duration { return &c.Bounds.DaysAge }),
+		age("retention_tally_age", "400d", func(c *Config) *time.Duration { return &c.Bounds.TallyAge }),
 		age("retention_backfills_age", "400d", func(c *Config) *time.Duration { return &c.Bounds.BackfillsAge }),
 		number("retention_backfills", "1000", func(c *Config) *int { return &c.Bounds.Backfills }),
 		number("retention_versions", "100", func(c *Config) *int { return &c.Bounds.Versions }),

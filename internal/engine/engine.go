@@ -63,6 +63,9 @@ type Config struct {
 	Rules func(def []byte) ([]alert.Rule, error)
 	// Noticed, if not nil, is called when there may be notices to be sent; on the writer's goroutine.
 	Noticed func()
+	// Ended, if not nil, is called after a transaction in which runs have ended; on the writer's goroutine. If
+	// the outcome of a transaction was unknown, the shards are taken again, and its ends are not told.
+	Ended func([]store.Ended)
 	// QuotasEach is the time between two readings of the quotas of namespaces; 0: there are no quotas.
 	QuotasEach time.Duration
 	// Past remembers what the store has confirmed. nil: the engine does not notice when the store goes back.

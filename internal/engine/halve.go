@@ -199,6 +199,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	if f := w.held(row.Shard); f != nil {
 		b.Events[0].Seq = f.Seq
 	}
+	tellEnds(w, &b)
 	w.e.hub.publish(b.Events)
 	return nil
 }

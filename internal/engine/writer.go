@@ -461,6 +461,7 @@ func (w *writer) settle(n int) {
 	if abroad {
 		w.e.cfg.Market.Settled()
 	}
+	tellEnds(w, &w.tx.batch) // first: a caller that learns of the end may ask for the counts
 	if len(w.tx.batch.Events) > 0 {
 		w.e.hub.publish(w.tx.batch.Events)
 	}

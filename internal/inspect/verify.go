@@ -9,6 +9,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/tally"
 )
 
 // Violation is a row, or a set of rows, that must not exist.
@@ -27,10 +28,15 @@ const violationsMax = 1000
 func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violation, error) {
 	v := verifier{graphs: NewGraphs(st, compile),
 		claims: claimCount{places: map[string]*places{}, tasks: map[string]*places{}, locks: map[string]locked{}}}
-	err := st.Scan(ctx, func(rec store.RunRecord, events []dag.EventRow) error {
+	var err error
+	if v.tally, err = tally.NewCheck(ctx, st); err != nil {
+		return nil, errkind.FromStore("read the tally", err)
+	}
+	err = st.Scan(ctx, func(rec store.RunRecord, events []dag.EventRow) error {
 		if len(v.found) < violationsMax {
 			v.run(&rec, events)
 		}
+		v.recount(&rec, events)
 		return ctx.Err()
 	})
 	if err != nil {
@@ -43,6 +49,12 @@ func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violat
 	}
 	for _, line := range incidents {
 		v.found = append(v.found, Violation{Rule: "alerts", What: line})
+	}
+	if incidents, err = v.tally.Differences(ctx); err != nil {
+		return v.found, errkind.FromStore("read the tally", err)
+	}
+	for _, line := range incidents {
+		v.found = append(v.found, Violation{Rule: "tally", What: line})
 	}
 	if c := store.Can(st).Checker; c != nil {
 		lines, err := c.Check(ctx)
@@ -66,6 +78,18 @@ type verifier struct {
 	marked       map[dag.TaskID][]int64 // the transactions in which an operator decided about a task
 	// claims counts the claims on shared things over all runs.
 	claims claimCount
+	tally  *tally.Check
+}
+
+// recount shows a run to the check of the tally.
+func (v *verifier) recount(rec *store.RunRecord, events []dag.EventRow) {
+	g, err := v.graphs.Get(rec.Run.Workflow, rec.Run.Version)
+	if rec.Bad != nil || err != nil || g.Len() > tally.GraphMax {
+		v.tally.Run(rec, events, nil)
+		return
+	}
+	g, _ = v.graphs.Of(&rec.Run)
+	v.tally.Run(rec, events, g)
 }
 
 func (v *verifier) fail(rule string, t dag.TaskID, format string, args ...any) {

@@ -22,6 +22,10 @@ func (s *shown) Scan(_ context.Context, see func(store.RunRecord, []dag.EventRow
 	return see(s.rec, s.events)
 }
 
+func (s *shown) Info(context.Context) (store.Info, error) { return store.Info{Shards: 1}, nil }
+
+func (s *shown) TallyMarks(context.Context, dag.ShardID) ([]store.TallyMark, error) { return nil, nil }
+
 func (s *shown) Incidents(context.Context, store.IncidentQuery) ([]store.Incident, error) {
 	return nil, nil
 }

@@ -71,6 +71,7 @@ type Bounds struct {
 	ExceptionsAge time.Duration // all other lines
 	Fires         int           // lines of a workflow
 	DaysAge       time.Duration // the counts by day of deleted lines
+	TallyAge      time.Duration // counts of ended runs by day; those by hour: at most tallyHours
 	BackfillsAge  time.Duration // ended backfills
 	Backfills     int           // of a workflow
 	Versions      int           // of a workflow, in addition to the versions that a run has
@@ -96,7 +97,10 @@ type Config struct {
 	// tasks make.
 	Superseded time.Duration
 	// Rest is the pause after a transaction, in multiples of the time that the transaction took.
-	Rest   int
+	Rest int
+	// Count counts the ended runs before a pass, since runs that are not counted stay. nil: nothing is counted
+	// here.
+	Count  func(context.Context) error
 	Gone   func(runs int) // receives the number of deleted runs
 	Passed func()         // called after each pass without an error
 	Log    *slog.Logger
@@ -202,7 +206,11 @@ func (c *Cleaner) Run(ctx context.Context) {
 // Pass deletes rows of all workflows whose shards this node owns, and then files. If the rows fail, the files
 // are deleted nevertheless.
 func (c *Cleaner) Pass(ctx context.Context) error {
-	err := c.tables(ctx)
+	var err error
+	if c.cfg.Count != nil {
+		err = c.cfg.Count(ctx)
+	}
+	err = errors.Join(err, c.tables(ctx))
 	for _, root := range c.cfg.Roots {
 		if ctx.Err() != nil {
 			break
@@ -229,9 +237,23 @@ func (c *Cleaner) expiry(ctx context.Context, w *store.Workflow, r *rule, now da
 	return x, err
 }
 
+// tallied returns how far the ends of a workflow's runs are counted. Runs with later ends stay.
+func (c *Cleaner) tallied(ctx context.Context, w *store.Workflow, x *store.Expiry) error {
+	marks, err := c.cfg.Store.TallyMarks(ctx, w.Shard)
+	if err != nil {
+		return err
+	}
+	mark, ok := store.Counted(marks, w.ID)
+	x.Tallied, x.Counted = ok, mark.Seq
+	return nil
+}
+
 // runs deletes finished runs of a workflow, a few in a transaction, and returns their number.
 func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, t *turn, now dag.Micros) (total int, err error) {
 	x, err := c.expiry(ctx, w, r, now)
+	if err == nil {
+		err = c.tallied(ctx, w, &x)
+	}
 	if err != nil {
 		return 0, err
 	}

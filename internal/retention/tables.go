@@ -20,6 +20,8 @@ const (
 	// in a pass: the next pass continues.
 	pastRows  = 500
 	pastSteps = 200
+	// tallyHours is the greatest age of counts of ended runs by hour.
+	tallyHours = 35 * 24 * time.Hour
 	// deletedMin is the least time for which a deleted workflow is kept.
 	deletedMin = 7 * 24 * time.Hour
 	// recordsShard is the shard whose owner deletes the rows that belong to no workflow.
@@ -193,6 +195,8 @@ func (c *Cleaner) past(ctx context.Context, w *store.Workflow, r *rule, t *turn,
 		return n, n > 0, err
 	})
 	err = errors.Join(err, failed)
+	counts, moreCounts, failed := c.counts(ctx, w, now)
+	err = errors.Join(err, failed)
 	v := store.VersionExpiry{Shard: w.Shard, Workflow: w.ID, Superseded: now - dag.Micros(c.cfg.Superseded.Microseconds()), Keep: b.Versions, Limit: forgetVersions}
 	if r.emitted {
 		v.Keep = 1 // each different list of tasks is another version
@@ -202,11 +206,25 @@ func (c *Cleaner) past(ctx context.Context, w *store.Workflow, r *rule, t *turn,
 		return n, n == v.Limit, err
 	})
 	err = errors.Join(err, failed)
-	if gone = lines + instants + versions; gone > 0 {
+	if gone = lines + instants + versions + counts; gone > 0 {
 		c.cfg.Log.Info("old fires, backfills and versions deleted", "code", "past_deleted", "workflow", w.Namespace+"/"+w.Name, "fires", lines,
-			"backfill_rows", instants, "versions", versions)
+			"backfill_rows", instants, "versions", versions, "counts", counts)
 	}
-	return gone, moreLines || moreFills || moreVersions, err
+	return gone, moreLines || moreFills || moreVersions || moreCounts, err
+}
+
+// counts deletes old counts of ended runs.
+func (c *Cleaner) counts(ctx context.Context, w *store.Workflow, now dag.Micros) (gone int, more bool, err error) {
+	age := c.cfg.Rules().TallyAge
+	hours := tallyHours
+	if age > 0 {
+		hours = min(hours, age)
+	}
+	x := store.TallyExpiry{Shard: w.Shard, Workflow: w.ID, Days: store.DayOf(before(now, age)), Hours: store.HourOf(before(now, hours)), Limit: pastRows}
+	return c.steps(ctx, func() (n int, more bool, err error) {
+		n, err = c.cfg.Store.ExpireTally(ctx, c.cfg.Owner(), x)
+		return n, n == x.Limit, err
+	})
 }
 
 // steps repeats a step, at most pastSteps times, until the step reports that no work is left. After each step

@@ -39,6 +39,10 @@ func (s *shelf) Workflows(_ context.Context, q store.WorkflowQuery) ([]store.Wor
 	}
 	return s.flows, nil
 }
+func (s *shelf) TallyMarks(context.Context, dag.ShardID) ([]store.TallyMark, error) { return nil, nil }
+func (s *shelf) ExpireTally(context.Context, dag.HandlerID, store.TallyExpiry) (int, error) {
+	return 0, nil
+}
 func (s *shelf) ExpireIncidents(context.Context, store.IncidentExpiry) (int, error) { return 0, nil }
 func (s *shelf) DeletedWorkflows(_ context.Context, after dag.WorkflowID, _ int) ([]store.Workflow, error) {
 	if after != 0 {

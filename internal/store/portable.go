@@ -77,6 +77,8 @@ func Tables() []*Table {
 			"verb t, action t, object t, namespace t, outcome t, request t, detail t"),
 		table("audit_tree", "one i8, size i8, first i8, head b, edge b, era i8, base i8"),
 		table("namespace", "name t, revision i8, runs i8, runs_per_hour i8, tasks i8, params_bytes i8, modified i8, actor t"),
+		table("tally", "workflow i8, span i4, at i4, task t, n i8, data b"),
+		table("tally_mark", "shard i4, workflow i8, rev i8, seq i8, at i8"),
 		table("alert_channel", "namespace t, name t, version i8, data b, actor t, created i8, modified i8"),
 		table("incident", "id id, shard i4, workflow i8, namespace t, rule t, state t, revision i8, created i8, modified i8, ended i8, data b"),
 		table("notice", "incident id, seq i4, channel t, namespace t, shard i4, workflow i8, state t, tries i4, due i8, created i8, ended i8, error t, data b"),

@@ -32,6 +32,10 @@ type Expiry struct {
 	KeyedTo  RunPos // of FinishedBut; zero: a key protects any number of runs
 	After    RunPos // only later runs are looked at
 	Limit    int    // at most this number of runs is deleted
+	// Tallied: the runs are counted in the tally. Runs with an end after the transaction Counted of the shard
+	// are not selected, and the deleted ones are counted as TallyGone.
+	Tallied bool
+	Counted int64
 }
 
 // Expired is the result of Expire.

@@ -382,6 +382,7 @@ type Store interface {
 	AuditLog
 	Alerts
 	Namespaces
+	Tallies
 	Connections
 	Close() error
 }

@@ -131,6 +131,7 @@ func GoBack(s *Store, to *Saved) {
 	s.audits.all, s.audits.tree = is.audits.all, is.audits.tree
 	s.channels, s.incidents, s.notices, s.silences = is.channels, is.incidents, is.notices, is.silences
 	s.namespaces.rows, s.namespaces.uses = is.namespaces.rows, is.namespaces.uses
+	s.tallies.counts, s.tallies.marks = is.tallies.counts, is.tallies.marks
 }
 
 // copied returns a store with the same rows. The bytes behind rows are shared, because they are never changed
@@ -145,7 +146,8 @@ func copied(s *Store) *Store {
 		secrets: secrets{key: s.secrets.key, all: slices.Clone(s.secrets.all)}, audits: audits{all: slices.Clone(s.audits.all), tree: s.audits.tree},
 		alerts:      alerts{channels: slices.Clone(s.channels), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices), silences: slices.Clone(s.silences)},
 		connections: connections{all: slices.Clone(s.connections.all)},
-		namespaces:  namespaces{rows: s.namespaces.rows, uses: s.namespaces.uses}}
+		namespaces:  namespaces{rows: s.namespaces.rows, uses: s.namespaces.uses},
+		tallies:     tallies{counts: maps.Clone(s.tallies.counts), marks: maps.Clone(s.tallies.marks)}}
 	for _, list := range s.active {
 		c.active = append(c.active, slices.Clone(list))
 	}

@@ -148,6 +148,8 @@ func (s *Store) ExpireWorkflow(ctx context.Context, owner dag.HandlerID, x store
 		maps.DeleteFunc(s.days, func(k store.TriggerKey, _ []store.FireDay) bool { return k.Workflow == x.Workflow })
 		maps.DeleteFunc(s.backfillRuns, func(id int64, _ []store.BackfillRun) bool { return s.backfills[id].Workflow == x.Workflow })
 		maps.DeleteFunc(s.backfills, func(_ int64, b store.Backfill) bool { return b.Workflow == x.Workflow })
+		maps.DeleteFunc(s.counts, func(k store.TallyKey, _ store.TallyRow) bool { return k.Workflow == x.Workflow })
+		maps.DeleteFunc(s.marks, func(k markKey, _ store.TallyMark) bool { return k.workflow == x.Workflow })
 		delete(s.versions, x.Workflow)
 		delete(s.byWorkflow, x.Workflow)
 		delete(s.workflows, x.Workflow)

@@ -31,6 +31,9 @@ func (s *Store) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry)
 		}
 		did = expiredLocked(s, &x)
 		for _, id := range did.Runs {
+			if x.Tallied {
+				s.tallies.goneLocked(&s.runs[id].row)
+			}
 			expireLocked(s, id)
 		}
 		return nil
@@ -92,7 +95,7 @@ func expiredLocked(s *Store, x *store.Expiry) (did store.Expired) {
 		}
 		looked++
 		did.Next, did.Old = pos, did.Old || r.FinishedAt < x.Before
-		kept := r.FinishedAt >= x.Before && pos.Compare(x.To) > 0 ||
+		kept := x.Tallied && endedAfter(s.runs[r.ID], x.Counted) || r.FinishedAt >= x.Before && pos.Compare(x.To) > 0 ||
 			r.Key != "" && r.FinishedAt >= x.KeptFrom(r.Key) && pos.Compare(x.KeyedTo) > 0 ||
 			r.Origin == dag.OriginBackfill && filling
 		if !kept {

@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 34
+	formatNewest = 35
 	// formatRising is the first format of a database that records how many migrations were applied, and whose
 	// format rises when all nodes know the next one.
 	formatRising = 10
@@ -65,6 +65,8 @@ const (
 	// formatEra is the first format under which all programs look at the history of a connection before they
 	// write.
 	formatEra = 33
+	// formatTally is the first format under which all programs know that ended runs are counted.
+	formatTally = 35
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -135,6 +137,7 @@ type DB struct {
 	secrets
 	audits
 	namespaces
+	tallies
 	alerts
 	connections
 	config   *pgconn.Config
@@ -173,10 +176,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	ms := func(t time.Duration) string { return strconv.FormatInt(t.Milliseconds(), 10) }
 	d := &DB{config: config, schema: o.Schema, settings: args{}.text(o.Application).text(o.Schema).text(ms(statementMax)).
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
-	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections, d.namespaces = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}, namespaces{d}
+	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections, d.namespaces, d.tallies = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}, namespaces{d}, tallies{d}
 	config.DialFunc = dialer(silenceMax)
 	sql := statements(readSQL)
-	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, namespacesSQL} {
+	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, namespacesSQL, tallySQL} {
 		maps.Copy(sql, statements(more))
 	}
 	for _, name := range notedNames {

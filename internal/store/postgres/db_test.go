@@ -49,7 +49,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, namespacesSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, namespacesSQL, tallySQL} {
 		n += len(statements(set))
 	}
 	n += len(notedNames)

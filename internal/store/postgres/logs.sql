@@ -34,15 +34,22 @@ SELECT id FROM run WHERE workflow = $1 AND finished > 0 ORDER BY id DESC OFFSET 
 -- Ids rise with time, so the oldest runs come first. A finished run does not change. The writer of a run that begins again
 -- holds the lock of its row.
 WITH oldest AS MATERIALIZED (
-  SELECT id, finished, key, origin FROM run WHERE workflow = $1 AND id > $9::uuid AND finished > 0 ORDER BY id LIMIT $6
+  SELECT id, finished, key, origin, generation, coalesce(last_seq, first_seq) AS seq FROM run
+  WHERE workflow = $1 AND id > $9::uuid AND finished > 0 ORDER BY id LIMIT $6
 ), old AS MATERIALIZED (
   SELECT o.id FROM oldest o
   WHERE (o.finished < $3 OR o.id <= $2::uuid)
+    AND (NOT $10::boolean OR o.seq <= $11 AND (o.generation = 1 OR NOT EXISTS (SELECT FROM event e WHERE e.run = o.id AND e.seq > $11)))
     AND (o.key IS NULL OR o.finished < CASE WHEN o.key LIKE 'once:%' THEN $7::bigint ELSE $4 END OR o.id <= $8::uuid)
     AND (o.origin <> 'backfill' OR NOT EXISTS (SELECT FROM backfill b WHERE b.workflow = $1 AND b.state IN ('running', 'paused')))
   ORDER BY o.id LIMIT $5
 ), gone AS (
-  DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM old)) AND finished > 0 RETURNING id, state
+  DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM old)) AND finished > 0 RETURNING id, state, finished, generation
+), t AS (
+  INSERT INTO tally AS t (workflow, span, at, task, n, data)
+  SELECT $1, 2, g.finished / 86400000000, x.task, count(*), ''::bytea FROM gone g CROSS JOIN LATERAL (SELECT g.state AS task
+    UNION ALL SELECT 'again' WHERE g.generation > 1) x WHERE $10 GROUP BY 3, 4
+  ON CONFLICT (workflow, span, task, at) DO UPDATE SET n = t.n + excluded.n
 ), s AS (
   DELETE FROM unsuccessful u USING gone g WHERE u.state = g.state AND u.run = g.id
 ), a AS (

@@ -61,7 +61,7 @@ WHERE state = 'deleted' AND id > $1 ORDER BY id LIMIT $2;
 
 -- name: expireWorkflow
 WITH w AS MATERIALIZED (
-  SELECT id FROM workflow WHERE id = $1 AND state = 'deleted' AND modified < $2 AND NOT EXISTS (SELECT FROM run WHERE workflow = $1)
+  SELECT id, shard FROM workflow WHERE id = $1 AND state = 'deleted' AND modified < $2 AND NOT EXISTS (SELECT FROM run WHERE workflow = $1)
 ), fires AS (
   DELETE FROM fire f USING (SELECT trigger, at, key FROM w JOIN fire ON workflow = w.id LIMIT $3::bigint) p
   WHERE f.workflow = $1 AND f.trigger = p.trigger AND f.at = p.at AND f.key = p.key RETURNING 1
@@ -79,9 +79,15 @@ WITH w AS MATERIALIZED (
 ), versions AS (
   DELETE FROM version v USING (SELECT version FROM w JOIN version ON workflow = w.id LIMIT $3::bigint) p
   WHERE v.workflow = $1 AND v.version = p.version RETURNING 1
+), counts AS (
+  DELETE FROM tally t USING (SELECT y.span, y.task, y.at FROM w JOIN tally y ON y.workflow = w.id LIMIT $3::bigint) p
+  WHERE t.workflow = $1 AND t.span = p.span AND t.task = p.task AND t.at = p.at RETURNING 1
+), marks AS (
+  DELETE FROM tally_mark m USING w WHERE m.shard = w.shard AND m.workflow = w.id RETURNING 1
 ), n AS (
   SELECT (SELECT count(*) FROM fires) + (SELECT count(*) FROM days) + (SELECT count(*) FROM runs) + (SELECT count(*) FROM fills)
-    + (SELECT count(*) FROM files) + (SELECT count(*) FROM versions) AS rows
+    + (SELECT count(*) FROM files) + (SELECT count(*) FROM versions)
+    + (SELECT count(*) FROM counts) + (SELECT count(*) FROM marks) AS rows
 ), gone AS (
   DELETE FROM workflow USING w WHERE workflow.id = w.id AND (SELECT rows FROM n) = 0 RETURNING 1
 )

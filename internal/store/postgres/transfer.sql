@@ -13,7 +13,7 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire), (SELECT count(*) FROM fire_day),
   (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
   (SELECT count(*) FROM secret), (SELECT count(*) FROM secret_key), (SELECT count(*) FROM audit), (SELECT count(*) FROM audit_tree),
-  (SELECT count(*) FROM namespace), (SELECT count(*) FROM alert_channel), (SELECT count(*) FROM incident), (SELECT count(*) FROM notice), (SELECT count(*) FROM connection), (SELECT count(*) FROM alert_silence),
+  (SELECT count(*) FROM namespace), (SELECT count(*) FROM tally), (SELECT count(*) FROM tally_mark), (SELECT count(*) FROM alert_channel), (SELECT count(*) FROM incident), (SELECT count(*) FROM notice), (SELECT count(*) FROM connection), (SELECT count(*) FROM alert_silence),
   (SELECT count(*) FROM line);
 
 -- name: runStates
@@ -194,6 +194,18 @@ SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor
 
 -- name: import namespace
 COPY namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor) FROM STDIN (FORMAT binary);
+
+-- name: export tally
+SELECT workflow, span, at, task, n, data FROM tally ORDER BY workflow, span, task, at;
+
+-- name: import tally
+COPY tally (workflow, span, at, task, n, data) FROM STDIN (FORMAT binary);
+
+-- name: export tally_mark
+SELECT shard, workflow, rev, seq, at FROM tally_mark ORDER BY shard, workflow;
+
+-- name: import tally_mark
+COPY tally_mark (shard, workflow, rev, seq, at) FROM STDIN (FORMAT binary);
 
 -- name: export alert_channel
 SELECT namespace, name, version, data, actor, created, modified FROM alert_channel ORDER BY namespace, name;

@@ -45,7 +45,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest format that this program knows. It rises with the migrations.
-	format = 25
+	format = 26
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits
@@ -69,6 +69,7 @@ type DB struct {
 	secrets
 	audits
 	namespaces
+	tallies
 	alerts
 	connections
 	path    string
@@ -141,8 +142,8 @@ func (d *DB) open() error {
 }
 
 func closedDB(path string) *DB {
-	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, alertsSQL, connectionsSQL), syncFile: syncData}
-	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections, d.namespaces = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}, namespaces{d}
+	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, alertsSQL, connectionsSQL, tallySQL), syncFile: syncData}
+	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections, d.namespaces, d.tallies = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}, namespaces{d}, tallies{d}
 	d.members = members{d}
 	return d
 }

@@ -204,7 +204,7 @@ func (d *DB) ExpireWorkflow(ctx context.Context, owner dag.HandlerID, x store.Wo
 		if err != nil || !deleted || !empty {
 			return err
 		}
-		n, err = drops(d, []string{"dropFires", "dropDays", "dropBackfillRuns", "dropBackfills", "dropFiles", "dropVersions"},
+		n, err = drops(d, []string{"dropFires", "dropDays", "dropBackfillRuns", "dropBackfills", "dropFiles", "dropVersions", "dropTally", "dropTallyMarks"},
 			int64(x.Workflow), x.Limit)
 		if err == nil && n == 0 {
 			n, err = drop(d, "dropWorkflow", int64(x.Workflow))

@@ -146,7 +146,9 @@ SELECT k.run, k.key FROM run_key k WHERE NOT EXISTS (SELECT 1 FROM run r WHERE r
 LIMIT 100;
 
 -- name: finishedRun
-SELECT id, finished, coalesce(key, ''), origin, user, state FROM run WHERE n = ?1 AND finished > 0;
+-- The last column tells whether all ends of the run have a seq up to ?2.
+SELECT id, finished, coalesce(key, ''), origin, user, state, generation, coalesce(last_seq, first_seq) <= ?2
+  AND (generation = 1 OR NOT EXISTS (SELECT 1 FROM event WHERE run = ?1 AND seq > ?2)) FROM run WHERE n = ?1 AND finished > 0;
 
 -- name: versionOfRun
 SELECT version FROM run WHERE n = ?1;

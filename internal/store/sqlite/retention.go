@@ -22,6 +22,8 @@ type expired struct {
 	n         int64
 	key, user string
 	state     string
+	day       int32 // of its end
+	again     bool  // it may have ended before
 }
 
 // posOf is the position of the run with a number.
@@ -64,7 +66,7 @@ func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (s
 			return err
 		}
 		for _, r := range old {
-			if err := d.expire(&r, x.Workflow); err != nil {
+			if err := d.expire(&r, &x); err != nil {
 				return err
 			}
 			did.Runs = append(did.Runs, r.id)
@@ -77,7 +79,8 @@ func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (s
 	return did, nil
 }
 
-func (d *DB) expire(r *expired, w dag.WorkflowID) error {
+func (d *DB) expire(r *expired, x *store.Expiry) error {
+	w := x.Workflow
 	// If a run has begun again in between, the transaction fails. The next call leaves that run out.
 	if err := d.stmts.expireRun.row().int(r.n).text(r.state).one(d.conn); err != nil {
 		return err
@@ -101,7 +104,16 @@ func (d *DB) expire(r *expired, w dag.WorkflowID) error {
 		}
 	}
 	d.numbers.drop(r.id)
-	return d.enlist(userList(r.user), r.n, false)
+	if err := d.enlist(userList(r.user), r.n, false); err != nil || !x.Tallied {
+		return err
+	}
+	if r.again {
+		if _, err := drop(d, "tallyGone", int64(w), int64(r.day), store.TallyAgain); err != nil {
+			return err
+		}
+	}
+	_, err := drop(d, "tallyGone", int64(w), int64(r.day), r.state)
+	return err
 }
 
 // oldRuns finds runs that may be deleted, the oldest first. did says how far it has looked.
@@ -122,7 +134,7 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did st
 	to, keyedTo := numberAt(x.To), numberAt(x.KeyedTo)
 	may := func(n int64, s *sqlite.Stmt) bool {
 		finished, key := dag.Micros(s.ColumnInt64(1)), s.ColumnText(2)
-		return (finished < x.Before || n <= to) && (key == "" || finished < x.KeptFrom(key) || n <= keyedTo) &&
+		return (!x.Tallied || s.ColumnInt64(7) != 0) && (finished < x.Before || n <= to) && (key == "" || finished < x.KeptFrom(key) || n <= keyedTo) &&
 			(!filling || dag.Origin(s.ColumnText(3)) != dag.OriginBackfill)
 	}
 	looked, last := 0, int64(0)
@@ -133,9 +145,10 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did st
 		}
 		looked, last = looked+1, n
 		old := true // false only if the run finished after Before
-		err := d.on(conn, "finishedRun", []any{n}, func(s *sqlite.Stmt) error {
+		err := d.on(conn, "finishedRun", []any{n, x.Counted}, func(s *sqlite.Stmt) error {
 			if old = dag.Micros(s.ColumnInt64(1)) < x.Before; may(n, s) {
-				r := expired{n: n, key: s.ColumnText(2), user: s.ColumnText(4), state: s.ColumnText(5)}
+				r := expired{n: n, key: s.ColumnText(2), user: s.ColumnText(4), state: s.ColumnText(5),
+					day: store.DayOf(dag.Micros(s.ColumnInt64(1))), again: s.ColumnInt64(6) > 1}
 				s.ColumnBytes(0, r.id[:])
 				all = append(all, r)
 			}

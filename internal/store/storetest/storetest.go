@@ -78,6 +78,7 @@ func Run(t *testing.T, e Engine) {
 		{"audit", audits()},
 		{"alerts", alerts()},
 		{"namespaces", namespaces()},
+		{"tallies", tallies()},
 		{"connections", connections()},
 		{"eras", eras()},
 		{"reload", reloads()},

@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// tellEnds tells which runs ended in a transaction that has committed.
+func tellEnds(w *writer, b *store.Batch) {
+	if w.e.cfg.Ended == nil {
+		return
+	}
+	var all []store.Ended
+	tell := func(r *dag.RunRow) {
+		for _, f := range b.Fences {
+			if f.Shard == r.Shard && r.State.Terminal() {
+				f.Seq++ // the fence has the number before
+				all = append(all, store.Ended{Fence: f, ID: r.ID, Workflow: r.Workflow, Version: r.Version, Generation: r.Generation,
+					State: r.State, Created: r.Created, Split: r.SplitAt, Finished: r.FinishedAt})
+			}
+		}
+	}
+	for i := range b.RunInserts {
+		tell(&b.RunInserts[i])
+	}
+	for i := range b.RunUpdates {
+		tell(&b.RunUpdates[i].RunRow)
+	}
+	if len(all) > 0 {
+		w.e.cfg.Ended(all)
+	}
+}

@@ -1,0 +1,104 @@
+package tally
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// batch counts runs by their rows.
+type batch struct {
+	f      *Folder
+	counts Counts
+	ids    []dag.RunID
+	// ends are those to be counted, by run. If it is nil, all ends from after on are, up to to.
+	ends      map[dag.RunID][]*store.Ended
+	after, to int64
+}
+
+// load reads the runs of ids, and counts them.
+func (b *batch) load(ctx context.Context) error {
+	for len(b.ids) > 0 {
+		n := min(loadRuns, len(b.ids))
+		recs, err := b.f.cfg.Store.Load(ctx, store.LoadQuery{IDs: b.ids[:n]})
+		if err != nil {
+			return err
+		}
+		for i := range recs {
+			if err := b.run(ctx, &recs[i]); err != nil {
+				return err
+			}
+		}
+		for _, id := range b.ids[:n] { // without rows: the run was quarantined, or is gone
+			for _, e := range b.ends[id] {
+				if end := endOf(e); e.Generation == 1 {
+					b.counts.Run(e.Workflow, &end)
+				}
+			}
+		}
+		b.ids = b.ids[n:]
+	}
+	return nil
+}
+
+// run counts a run. Its history is only read if its row does not tell all.
+func (b *batch) run(ctx context.Context, rec *store.RunRecord) error {
+	if rec.Bad != nil {
+		return nil
+	}
+	row := &rec.Run
+	var all []End
+	if known := b.ends[row.ID]; len(known) == 1 && row.Generation == 1 {
+		all = []End{endOf(known[0])}
+	} else {
+		events, err := b.f.history(ctx, row)
+		if err != nil {
+			return err
+		}
+		if all, err = Ends(row, events); err != nil {
+			return nil // verify says so
+		}
+	}
+	g, _ := b.f.cfg.Graphs.Of(row)
+	if g != nil && !b.f.countsTasks(row.Workflow, row.Version) {
+		g = nil
+	}
+	for i := range all {
+		if e := &all[i]; b.wants(row.ID, e.Seq) {
+			b.counts.Run(row.Workflow, e)
+			if g != nil {
+				b.counts.Tasks(row.Workflow, e, g, rec.Attempts)
+			}
+		}
+	}
+	delete(b.ends, row.ID)
+	return nil
+}
+
+func (b *batch) wants(id dag.RunID, seq int64) bool {
+	if b.ends == nil {
+		return seq > b.after && seq <= b.to
+	}
+	for _, e := range b.ends[id] {
+		if e.Seq == seq {
+			return true
+		}
+	}
+	return false
+}
+
+// history reads all events of a run that can have ended.
+func (f *Folder) history(ctx context.Context, row *dag.RunRow) (all []dag.EventRow, err error) {
+	for after := int64(-1); ; {
+		page, err := f.cfg.Store.Events(ctx, row.ID, after, pageRuns)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if len(page) < pageRuns {
+			return all, nil
+		}
+		after = page[len(page)-1].Seq
+	}
+}

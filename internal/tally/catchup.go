@@ -1,0 +1,141 @@
+package tally
+
+import (
+	"context"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// catchUp finds the ends after the marks of a shard in the rows, and returns the progress after that. The
+// ends of later transactions are held.
+func (f *Folder) catchUp(ctx context.Context, s dag.ShardID) (*progress, error) {
+	f.mu.Lock()
+	delete(f.lost, s) // later ends are held
+	f.mu.Unlock()
+	now, err := f.cfg.Store.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fences, err := f.cfg.Store.Marks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, to := &progress{}, int64(-1)
+	for _, m := range fences {
+		if m.Shard == s {
+			p.epoch, to = m.Epoch, m.Seq
+		}
+	}
+	marks, err := f.cfg.Store.TallyMarks(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	p.mark = store.TallyMark{Shard: s}
+	if is, ok := store.Counted(marks, 0); ok {
+		p.mark = is
+	} else if err := f.write(ctx, p, nil, store.TallyStep{Seq: 0}); err != nil {
+		return nil, err
+	}
+	if p.mark.Seq == to && len(marks) == 1 {
+		return p, nil
+	}
+	err = f.workflows(ctx, s, func(w dag.WorkflowID) error {
+		from := p.mark
+		if is, ok := store.Counted(marks, w); ok {
+			from = is
+		}
+		if from.Seq >= to {
+			return nil
+		}
+		return f.recount(ctx, p, w, from, store.TallyMark{Workflow: w, Seq: to, At: now})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, f.write(ctx, p, nil, store.TallyStep{Seq: to, At: now, Whole: true})
+}
+
+// workflows shows the workflows of a shard, also the deleted ones.
+func (f *Folder) workflows(ctx context.Context, s dag.ShardID, see func(dag.WorkflowID) error) error {
+	show := func(page []store.Workflow) error {
+		for i := range page {
+			if page[i].Shard != s {
+				continue
+			}
+			if err := see(page[i].ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for after := ""; ; {
+		page, err := f.cfg.Store.Workflows(ctx, store.WorkflowQuery{After: after, Limit: pageRuns})
+		if err == nil {
+			err = show(page)
+		}
+		if err != nil {
+			return err
+		}
+		if len(page) < pageRuns {
+			break
+		}
+		after = page[len(page)-1].Namespace + "/" + page[len(page)-1].Name
+	}
+	rows := store.Can(f.cfg.Store).Retention
+	for after := dag.WorkflowID(0); rows != nil; {
+		page, err := rows.DeletedWorkflows(ctx, after, pageRuns)
+		if err == nil {
+			err = show(page)
+		}
+		if err != nil {
+			return err
+		}
+		if len(page) < pageRuns {
+			break
+		}
+		after = page[len(page)-1].ID
+	}
+	return nil
+}
+
+// recount counts the ends of a workflow between two marks by its rows. If its counts are damaged, it makes
+// all of them again from the runs that are kept.
+func (f *Folder) recount(ctx context.Context, p *progress, w dag.WorkflowID, from, to store.TallyMark) error {
+	counts, err := f.between(ctx, w, from, to.Seq)
+	if err != nil || len(counts) == 0 && from.Workflow == 0 {
+		return err
+	}
+	return f.write(ctx, p, counts, store.TallyStep{Seq: -1, Marks: []store.TallyMark{to}})
+}
+
+// between counts the ends of a workflow after a mark, up to a transaction. Runs that finished long before the
+// mark are not looked at again.
+func (f *Folder) between(ctx context.Context, w dag.WorkflowID, from store.TallyMark, to int64) (Counts, error) {
+	b := batch{f: f, counts: Counts{}, after: from.Seq, to: to}
+	old := from.At - dag.Micros(store.ClockSlack.Microseconds())
+	for before := (dag.RunID{}); ; {
+		began := time.Now()
+		page, err := f.cfg.Store.Runs(ctx, store.RunQuery{Workflow: w, Before: before, Limit: pageRuns})
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Runs {
+			r := &page.Runs[i]
+			if r.FinishedAt == 0 && r.Generation == 1 || r.FinishedAt > 0 && r.FinishedAt < old {
+				continue
+			}
+			b.ids = append(b.ids, r.ID)
+		}
+		if err := b.load(ctx); err != nil {
+			return nil, err
+		}
+		if before = page.Next; before.IsZero() {
+			return b.counts, nil
+		}
+		if err := f.pause(ctx, time.Since(began)/rest); err != nil { // a scan takes half of the time
+			return nil, err
+		}
+	}
+}

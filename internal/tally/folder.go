@@ -1,0 +1,392 @@
+package tally
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+const (
+	// foldEvery is the time between two steps. foldEarly is the number of ends that make the next step come
+	// early.
+	foldEvery = 5 * time.Second
+	foldEarly = 5000
+	// heldMax bounds the ends that wait for the folder, about 100 bytes each. If there are more, those of the
+	// shard are dropped, and the folder finds them in the rows.
+	heldMax = 200_000
+	// stepRuns is the number of ends from which a step is written.
+	stepRuns = 500
+	// rest is the pause after a step, in multiples of the time that it took, unless half of heldMax waits.
+	rest = 10
+	// lookEvery is the time between two comparisons of the epochs.
+	lookEvery = time.Minute
+	// pageRuns and loadRuns bound the runs of one read.
+	pageRuns, loadRuns = 1000, 200
+)
+
+// Graphs finds the graphs of runs and of versions.
+type Graphs interface {
+	Of(row *dag.RunRow) (*dag.Graph, error)
+	Get(w dag.WorkflowID, version int32) (*dag.Graph, error)
+}
+
+// Config holds the dependencies of a Folder.
+type Config struct {
+	Store  store.Store
+	Owner  func() dag.HandlerID // of this node's shards
+	Shards func() []dag.ShardID // that this node owns
+	Graphs Graphs
+	Log    *slog.Logger
+}
+
+// Folder counts the ended runs of the shards that this node owns.
+type Folder struct {
+	cfg  Config
+	wake chan struct{}
+
+	mu   sync.Mutex // protects the following fields
+	held map[dag.ShardID][]store.Ended
+	all  int
+	lost map[dag.ShardID]bool // some ends of the shard were dropped
+
+	stepping sync.Mutex // held by Step; protects the following fields
+	shards   map[dag.ShardID]*progress
+	looked   time.Time
+
+	told string // of Run: the last error in the log
+}
+
+// progress is how far a shard is counted.
+//
+// Invariant: every end after mark.Seq under epoch is in Folder.held, or comes there.
+type progress struct {
+	epoch int64
+	mark  store.TallyMark
+}
+
+// NewFolder returns a Folder that knows no shard yet.
+func NewFolder(c Config) *Folder {
+	return &Folder{cfg: c, wake: make(chan struct{}, 1), held: map[dag.ShardID][]store.Ended{}, lost: map[dag.ShardID]bool{}, shards: map[dag.ShardID]*progress{}}
+}
+
+// Ended takes the ends of one transaction that has committed. The transactions of a shard come in their
+// order.
+func (f *Folder) Ended(ends []store.Ended) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range ends {
+		s := ends[i].Shard
+		if f.all >= heldMax {
+			f.all -= len(f.held[s])
+			f.held[s], f.lost[s] = nil, true
+		}
+		if !f.lost[s] {
+			f.held[s] = append(f.held[s], ends[i])
+			f.all++
+		}
+	}
+	if f.all >= foldEarly {
+		select {
+		case f.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run counts until ctx ends, and a last time then.
+func (f *Folder) Run(ctx context.Context) {
+	tick := time.NewTicker(foldEvery)
+	defer tick.Stop()
+	for {
+		err := f.Step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), foldEvery)
+			_ = f.Step(last) // the database may be gone: the next owner finds the ends in the rows
+			cancel()
+			return
+		case err == nil:
+			f.told = ""
+		case err.Error() != f.told:
+			f.told = err.Error()
+			f.cfg.Log.Warn("ended runs cannot be counted now; the next step tries again", "code", "tally_behind", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-f.wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// Step counts all ends that are known. A shard that fails does not keep the others from being counted.
+func (f *Folder) Step(ctx context.Context) (failed error) {
+	f.stepping.Lock()
+	defer f.stepping.Unlock()
+	if !f.cfg.Store.TallyStands() {
+		return nil
+	}
+	owned := map[dag.ShardID]bool{}
+	for _, s := range f.cfg.Shards() {
+		owned[s] = true
+	}
+	f.drop(owned)
+	if err := f.look(ctx); err != nil {
+		return err
+	}
+	for s := range owned {
+		err := f.shard(ctx, s)
+		if err != nil {
+			delete(f.shards, s) // its mark is read again
+		}
+		if err != nil && !errors.Is(err, store.ErrFenced) {
+			failed = errors.Join(failed, fmt.Errorf("shard %d: %w", s, err))
+		}
+	}
+	return failed
+}
+
+// drop forgets shards of other nodes.
+func (f *Folder) drop(owned map[dag.ShardID]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s, ends := range f.held {
+		if !owned[s] {
+			f.all -= len(ends)
+			delete(f.held, s)
+		}
+	}
+	for s := range f.shards {
+		if !owned[s] {
+			delete(f.shards, s)
+		}
+	}
+}
+
+// look forgets the progress of shards that were taken since.
+func (f *Folder) look(ctx context.Context) error {
+	if now := time.Now(); len(f.shards) == 0 || now.Sub(f.looked) < lookEvery && !now.Before(f.looked) {
+		return nil
+	}
+	marks, err := f.cfg.Store.Marks(ctx)
+	if err != nil {
+		return err
+	}
+	f.looked = time.Now()
+	for _, m := range marks {
+		if p := f.shards[m.Shard]; p != nil && p.epoch != m.Epoch {
+			delete(f.shards, m.Shard)
+		}
+	}
+	return nil
+}
+
+// take removes the ends of a shard from those that are held. behind reports whether the progress is not that
+// of the ends.
+func (f *Folder) take(s dag.ShardID, p *progress) (ends []store.Ended, behind bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p == nil || f.lost[s] {
+		return nil, true
+	}
+	for i := range f.held[s] {
+		if f.held[s][i].Epoch > p.epoch {
+			return nil, true
+		}
+	}
+	for _, e := range f.held[s] {
+		if e.Epoch == p.epoch && e.Seq > p.mark.Seq {
+			ends = append(ends, e)
+		}
+	}
+	f.all -= len(f.held[s])
+	delete(f.held, s)
+	return ends, false
+}
+
+// shard counts the ends of a shard.
+func (f *Folder) shard(ctx context.Context, s dag.ShardID) error {
+	p := f.shards[s]
+	ends, behind := f.take(s, p)
+	if behind {
+		var err error
+		if p, err = f.catchUp(ctx, s); err != nil {
+			return err
+		}
+		f.shards[s] = p
+		if ends, behind = f.take(s, p); behind {
+			return nil // the next step looks again
+		}
+	}
+	for len(ends) > 0 {
+		n := min(stepRuns, len(ends))
+		for n < len(ends) && ends[n].Seq == ends[n-1].Seq {
+			n++ // a transaction is counted as a whole
+		}
+		began := time.Now()
+		if err := f.fold(ctx, p, ends[:n]); err != nil {
+			return err // the ends are found in the rows
+		}
+		if ends = ends[n:]; len(ends) == 0 {
+			return nil
+		}
+		if err := f.pause(ctx, time.Since(began)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause rests after a step, unless many ends wait.
+func (f *Folder) pause(ctx context.Context, took time.Duration) error {
+	f.mu.Lock()
+	many := f.all > heldMax/2
+	f.mu.Unlock()
+	if many || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(rest * min(took, time.Second)):
+	}
+	return ctx.Err()
+}
+
+// fold counts ends, which are all ends between the mark and the last of them.
+func (f *Folder) fold(ctx context.Context, p *progress, ends []store.Ended) error {
+	b := batch{f: f, counts: Counts{}, ends: map[dag.RunID][]*store.Ended{}}
+	for i := range ends {
+		e := &ends[i]
+		if e.Generation == 1 && !f.countsTasks(e.Workflow, e.Version) {
+			end := endOf(e)
+			b.counts.Run(e.Workflow, &end)
+			continue
+		}
+		if b.ends[e.ID] == nil {
+			b.ids = append(b.ids, e.ID)
+		}
+		b.ends[e.ID] = append(b.ends[e.ID], e)
+	}
+	if err := b.load(ctx); err != nil {
+		return err
+	}
+	return f.write(ctx, p, b.counts, store.TallyStep{Seq: ends[len(ends)-1].Seq})
+}
+
+// countsTasks reports whether the attempts of a version's tasks are counted.
+func (f *Folder) countsTasks(w dag.WorkflowID, version int32) bool {
+	g, err := f.cfg.Graphs.Get(w, version)
+	return err == nil && g.Len() > 0 && g.Len() <= GraphMax
+}
+
+// write adds counts to the rows of the tally, together with the marks of the step. Damaged rows are made
+// again.
+func (f *Folder) write(ctx context.Context, p *progress, counts Counts, step store.TallyStep) error {
+	step.Shard, step.Epoch, step.Rev = p.mark.Shard, p.epoch, p.mark.Rev
+	if step.At == 0 {
+		for _, c := range counts {
+			step.At = max(step.At, c.Last)
+		}
+		step.At = max(step.At, p.mark.At)
+	}
+	for w, of := range byWorkflow(counts) {
+		rows, err := f.merged(ctx, w, of)
+		if errors.Is(err, store.ErrCorrupt) {
+			f.cfg.Log.Error("counts of ended runs are damaged; they are made again from the kept runs", "code", "tally_damaged", "workflow", int64(w), "err", err)
+			step.Drop = append(step.Drop, w)
+			to := step.Seq
+			for _, m := range step.Marks {
+				to = max(to, m.Seq)
+			}
+			if of, err = f.between(ctx, w, store.TallyMark{Seq: -1}, to); err == nil {
+				rows = packed(of)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		step.Rows = append(step.Rows, rows...)
+	}
+	if err := f.cfg.Store.PutTally(ctx, f.cfg.Owner(), step); err != nil {
+		return err
+	}
+	p.mark.Rev++
+	if step.Seq >= 0 {
+		p.mark.Seq, p.mark.At = step.Seq, step.At
+	}
+	return nil
+}
+
+func byWorkflow(counts Counts) map[dag.WorkflowID]Counts {
+	all := map[dag.WorkflowID]Counts{}
+	for k, c := range counts {
+		if all[k.Workflow] == nil {
+			all[k.Workflow] = Counts{}
+		}
+		all[k.Workflow][k] = c
+	}
+	return all
+}
+
+func packed(counts Counts) []store.TallyRow {
+	rows := make([]store.TallyRow, 0, len(counts))
+	for k, c := range counts {
+		rows = append(rows, store.TallyRow{TallyKey: k, N: c.N(), Data: c.Pack()})
+	}
+	return rows
+}
+
+// merged adds the rows that exist to counts of one workflow.
+func (f *Folder) merged(ctx context.Context, w dag.WorkflowID, counts Counts) ([]store.TallyRow, error) {
+	for _, span := range [...]store.TallySpan{store.TallyDay, store.TallyHour} {
+		q := store.TallyQuery{Workflow: w, Span: span, From: 1<<31 - 1, To: -1}
+		for k := range counts {
+			if k.Span == span {
+				q.From, q.To, q.Tasks = min(q.From, k.At), max(q.To, k.At), q.Tasks || k.Task != ""
+			}
+		}
+		if q.To < 0 {
+			continue
+		}
+		err := Rows(ctx, f.cfg.Store, q, func(r *store.TallyRow) error {
+			c := counts[r.TallyKey]
+			if c == nil {
+				return nil
+			}
+			is, err := Unpack(r)
+			if err == nil {
+				c.Merge(&is)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return packed(counts), nil
+}
+
+// Rows shows all rows of a query.
+func Rows(ctx context.Context, st store.Tallies, q store.TallyQuery, see func(*store.TallyRow) error) error {
+	for q.Limit = pageRuns; ; {
+		page, err := st.Tally(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := see(&page[i]); err != nil {
+				return err
+			}
+		}
+		if len(page) < q.Limit {
+			return nil
+		}
+		q.After = page[len(page)-1].TallyKey
+	}
+}

@@ -1,0 +1,171 @@
+package tally
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Check recounts the tally. Begin it before the rows are scanned, show it each run, and end it.
+type Check struct {
+	st     store.Store
+	marks  map[dag.ShardID][]store.TallyMark
+	counts Counts
+	shards map[dag.WorkflowID]dag.ShardID
+	unread bool // a run could not be read: its counts are not known
+}
+
+// NewCheck returns a check of the ends that are counted now.
+func NewCheck(ctx context.Context, st store.Store) (*Check, error) {
+	c := &Check{st: st, counts: Counts{}, shards: map[dag.WorkflowID]dag.ShardID{}}
+	return c, c.read(ctx)
+}
+
+func (c *Check) read(ctx context.Context) error {
+	info, err := c.st.Info(ctx)
+	if err != nil {
+		return err
+	}
+	c.marks = map[dag.ShardID][]store.TallyMark{}
+	for s := range dag.ShardID(info.Shards) {
+		if c.marks[s], err = c.st.TallyMarks(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run recounts a run. g is its graph if the attempts of its tasks are counted; else nil.
+func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
+	row := &rec.Run
+	if rec.Bad != nil {
+		c.unread = true
+		return
+	}
+	c.shards[row.Workflow] = row.Shard
+	mark, ok := store.Counted(c.marks[row.Shard], row.Workflow)
+	ends, err := Ends(row, events)
+	if c.unread = c.unread || err != nil; !ok || err != nil {
+		return
+	}
+	for i := range ends {
+		if e := &ends[i]; e.Seq <= mark.Seq {
+			c.counts.Run(row.Workflow, e)
+			if g != nil {
+				c.counts.Tasks(row.Workflow, e, g, rec.Attempts)
+			}
+		}
+	}
+}
+
+// Differences compares the counts with the rows of the tally, in words. A workflow that was counted further
+// while the runs were scanned is left out. Deleted runs are known by day and state alone, so a workflow that
+// has some is compared by the counts of its days.
+func (c *Check) Differences(ctx context.Context) (found []string, err error) {
+	before := c.marks
+	workflows := make([]dag.WorkflowID, 0, len(c.shards))
+	for w := range c.shards {
+		workflows = append(workflows, w)
+	}
+	slices.Sort(workflows)
+	for _, w := range workflows {
+		if c.unread {
+			return nil, nil // verify tells which run, and why
+		}
+		was, ok := store.Counted(before[c.shards[w]], w)
+		if !ok {
+			continue
+		}
+		rows, gone, err := c.rows(ctx, w)
+		if err != nil {
+			return found, err
+		}
+		now, err := c.st.TallyMarks(ctx, c.shards[w])
+		if err != nil {
+			return found, err
+		}
+		if is, _ := store.Counted(now, w); is.Seq != was.Seq {
+			continue
+		}
+		found = append(found, c.compare(w, rows, gone)...)
+	}
+	return found, nil
+}
+
+// rows reads the tally of a workflow.
+func (c *Check) rows(ctx context.Context, w dag.WorkflowID) (rows map[store.TallyKey]store.TallyRow, gone map[store.TallyKey]int64, err error) {
+	rows, gone = map[store.TallyKey]store.TallyRow{}, map[store.TallyKey]int64{}
+	for _, span := range [...]store.TallySpan{store.TallyDay, store.TallyHour, store.TallyGone} {
+		q := store.TallyQuery{Workflow: w, Span: span, To: 1<<31 - 1, Tasks: true}
+		err := Rows(ctx, c.st, q, func(r *store.TallyRow) error {
+			if span == store.TallyGone {
+				gone[r.TallyKey] = r.N
+			} else {
+				rows[r.TallyKey] = *r
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return rows, gone, nil
+}
+
+func (c *Check) compare(w dag.WorkflowID, rows map[store.TallyKey]store.TallyRow, gone map[store.TallyKey]int64) (found []string) {
+	first := map[store.TallySpan]int32{store.TallyDay: 1<<31 - 1, store.TallyHour: 1<<31 - 1}
+	for k := range rows {
+		first[k.Span] = min(first[k.Span], k.At)
+	}
+	say := func(k store.TallyKey, format string, args ...any) {
+		unit := "day"
+		if k.Span == store.TallyHour {
+			unit = "hour"
+		}
+		found = append(found, fmt.Sprintf("workflow %d, %s %d, task %q: ", w, unit, k.At, k.Task)+fmt.Sprintf(format, args...))
+	}
+	for k, r := range rows {
+		is, err := Unpack(&r)
+		want := c.counts[k]
+		if want == nil {
+			want = &Cell{}
+		}
+		switch {
+		case err != nil:
+			say(k, "%v", err)
+		case len(gone) == 0 && !bytes.Equal(r.Data, want.Pack()):
+			say(k, "the tally counts %v, the runs are %v", is.Ends, want.Ends)
+		case len(gone) > 0 && k.Span == store.TallyDay && k.Task == "":
+			if text := withGone(k, &is, want, gone); text != "" {
+				say(k, "%s", text)
+			}
+		}
+	}
+	for k, want := range c.counts {
+		if _, there := rows[k]; k.Workflow == w && !there && k.At >= first[k.Span] {
+			say(k, "the tally has no row, the runs are %v", want.Ends)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// withGone compares the counts of a day, where some runs were deleted. Earlier ends of deleted runs that
+// ended more than once are known no more.
+func withGone(k store.TallyKey, is, want *Cell, gone map[store.TallyKey]int64) string {
+	again := false
+	for g := range gone {
+		again = again || g.Task == store.TallyAgain
+	}
+	for i, name := range OutcomeNames() {
+		k.Span, k.Task = store.TallyGone, name
+		if n := want.Ends[i] + gone[k]; is.Ends[i] < n || is.Ends[i] > n && !again {
+			return fmt.Sprintf("the tally counts %d %s, kept and deleted runs are %d", is.Ends[i], name, n)
+		}
+	}
+	return ""
+}
