@@ -40,6 +40,8 @@ type (
 	SchedulesQuery = sdk.SchedulesQuery
 	Secrets        = sdk.Secrets
 	Split[P any]   = sdk.Split[P]
+	Stats          = sdk.Stats
+	StatsQuery     = sdk.StatsQuery
 	Task           = sdk.Task
 	TaskDef        = sdk.TaskDef
 	Tx[R Row]      = sdk.Tx[R]
@@ -118,6 +120,9 @@ func NewPeople(c *Client) People { return sdk.NewPeople(c) }
 
 // NewSecrets calls [sdk.NewSecrets].
 func NewSecrets(c *Client) Secrets { return sdk.NewSecrets(c) }
+
+// NewStats calls [sdk.NewStats].
+func NewStats(c *Client) Stats { return sdk.NewStats(c) }
 
 // NewTask calls [sdk.NewTask].
 func NewTask(name string) *TaskDef { return sdk.NewTask(name) }

@@ -139,6 +139,7 @@ type (
 	Slots             = sdk.Slots
 	StartVerdict      = sdk.StartVerdict
 	StateSpan         = sdk.StateSpan
+	StatsRow          = sdk.StatsRow
 	Status            = sdk.Status
 	Store             = sdk.Store
 	Task              = sdk.Task
@@ -160,6 +161,7 @@ type (
 	Violation         = sdk.Violation
 	WorkerGroup       = sdk.WorkerGroup
 	Workflow          = sdk.Workflow
+	WorkflowStats     = sdk.WorkflowStats
 )
 
 const (

@@ -20,7 +20,7 @@ func (c *cli) workflowCmd() *cobra.Command {
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.workflowApplyCmd(), c.workflowListCmd(), c.workflowGetCmd(), c.workflowDiffCmd(), c.workflowDeleteCmd(),
-		c.workflowVersionsCmd(), c.workflowRollbackCmd(), c.workflowGraphCmd(),
+		c.workflowVersionsCmd(), c.workflowRollbackCmd(), c.workflowGraphCmd(), workflowStatsCmd(c),
 		c.workflowStateCmd("pause", "Pause a workflow: no new run of it starts (logoff)", (*skein.Client).PauseWorkflow),
 		c.workflowStateCmd("resume", "Resume a paused workflow (release)", (*skein.Client).ResumeWorkflow))
 	return cmd

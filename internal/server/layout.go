@@ -47,6 +47,7 @@ func (s *Server) drawingRoutes(workflows, runs tag) {
 	states := runs.get("/runs/{id}/states", "get-run-states", "Read the state of every task of a run")
 	route(s, columns[api.TaskStates](s, states, statesType, statesDoc), d.runStates)
 	route(s, workflows.get("/workflows/{ns}/{name}/grid", "get-workflow-grid", "Read how the tasks of a workflow stood in its runs"), d.workflowGrid)
+	route(s, workflows.get("/workflows/{ns}/{name}/stats", "get-workflow-stats", "Count the ended runs of a workflow, with their durations"), statistics{s}.workflow)
 	route(s, runs.get("/runs/{id}/timeline", "get-run-timeline", "Read when the attempts of a run took place"), d.runTimeline)
 }
 

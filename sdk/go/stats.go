@@ -1,0 +1,43 @@
+package skein
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	api "skein.dev/skein/sdk/api/v1"
+)
+
+// StatsQuery selects counts and durations of ended runs. Zero fields are the server's: 30 days, by day.
+type StatsQuery struct {
+	From, To time.Time
+	By       string // day, hour or task
+	Task     string // attempts of this task
+}
+
+// Stats reads counts and durations of ended runs.
+type Stats struct{ c *Client }
+
+// NewStats returns the Stats of a client's server.
+func NewStats(c *Client) Stats { return Stats{c} }
+
+// Of counts the ended runs of a workflow, or the attempts of its tasks, with their durations.
+func (s Stats) Of(ctx context.Context, workflow string, q StatsQuery) (stats api.WorkflowStats, err error) {
+	k := workflowCall(http.MethodGet, workflow, nil, "stats")
+	k.query = url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			k.query.Set(name, value)
+		}
+	}
+	set("by", q.By)
+	set("task", q.Task)
+	for name, at := range map[string]time.Time{"from": q.From, "to": q.To} {
+		if !at.IsZero() {
+			set(name, at.UTC().Format(time.RFC3339))
+		}
+	}
+	_, err = s.c.do(ctx, k, &stats)
+	return stats, err
+}
