@@ -16,11 +16,13 @@ import { GridOf } from './grid'
 import { Head } from './head'
 import { ScheduleTable } from './schedules'
 import { NewSilence, NewSilenceButton } from './silenceform'
+import { DurationsOf } from './stats'
 
 const tabs = [
   ['runs', 'Runs'],
   ['grid', 'Grid'],
   ['graph', 'Graph'],
+  ['durations', 'Durations'],
   ['triggers', 'Triggers'],
   ['alerts', 'Alerts'],
   ['versions', 'Versions'],
@@ -55,6 +57,7 @@ export function Workflow() {
           {tab === 'runs' ? <RunsOf workflow={workflow} /> : null}
           {tab === 'grid' ? <GridOf w={w} /> : null}
           {tab === 'graph' ? <GraphOf w={w} /> : null}
+          {tab === 'durations' ? <DurationsOf w={w} /> : null}
           {tab === 'triggers' ? <TriggersOf workflow={workflow} /> : null}
           {tab === 'alerts' ? <AlertsTab w={w} /> : null}
           {tab === 'versions' ? <Versions w={w} /> : null}

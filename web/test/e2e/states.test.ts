@@ -63,6 +63,12 @@ const pages: { path: string; reads: RegExp; empty: string; full: RegExp | string
   },
   { path: '/w/default/hello?tab=grid', reads: /\/grid/, empty: 'has not run yet', full: /Grid/ },
   {
+    path: '/w/default/hello?tab=durations',
+    reads: /\/stats\?by=day/,
+    empty: 'No run has ended in this time',
+    full: /Durations of runs/,
+  },
+  {
     path: '/w/default/hello?tab=triggers',
     reads: /\/schedules\?/,
     empty: 'no triggers',
