@@ -42,8 +42,8 @@ func (q *quotas) roomWith(wf *store.Workflow, n newcomer, about bool) error {
 	if !bounds.Counted() {
 		return nil
 	}
-	if q.full != nil && q.full.Namespace == wf.Namespace {
-		return q.full
+	if over := q.full[wf.Namespace]; over != nil {
+		return over
 	}
 	hour := store.QuotaHour(q.txn().now.Wall)
 	var all []store.NamespaceUse
@@ -73,14 +73,18 @@ func (q *quotas) checked(r *dag.Run) {
 	}
 }
 
-// refused notes that the store has refused a transaction because of a quota. The transaction is made again.
-// It returns false if that has happened already.
+// refused notes that the store has refused a transaction because of a quota. The transaction is made again,
+// once for each namespace that is full. It returns false if the cause is another one, or if the store has
+// refused the same namespace already.
 func (q *quotas) refused(cause error) bool {
 	over, is := quotaRefusal(cause)
-	if !is || q.full != nil {
+	if !is || q.full[over.Namespace] != nil {
 		return false
 	}
-	q.full = over
+	if q.full == nil {
+		q.full = map[string]*store.QuotaError{}
+	}
+	q.full[over.Namespace] = over
 	return true
 }
 

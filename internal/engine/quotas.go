@@ -29,9 +29,9 @@ type quotas struct {
 	changed []*use            // counts that differ from their rows
 	// names are the namespaces of the workflows of counted runs.
 	names map[dag.WorkflowID]string
-	// full is the refusal of the store for the transaction that is made again. Until it has committed, nothing
-	// begins in that namespace.
-	full *store.QuotaError
+	// full holds the refusals of the store for the transaction that is made again, by namespace. Until it has
+	// committed, nothing begins in these namespaces.
+	full map[string]*store.QuotaError
 	// waiting are the backfills that wait for room.
 	waiting heldBackfills
 
