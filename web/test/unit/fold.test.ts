@@ -1,6 +1,14 @@
 // Drawings that are folded or compared: the sections that follow the drawing, states of groups, and what is found in them.
 import { expect, test } from 'vitest'
-import { changeOf, isGroup, noState, nodesOf, readDrawing, type States, statesOf } from '../../src/canvas/drawing'
+import {
+  changeOf,
+  isGroup,
+  nodesOf,
+  noState,
+  readDrawing,
+  type States,
+  statesOf,
+} from '../../src/canvas/drawing'
 import { find, foldedHits } from '../../src/canvas/find'
 
 /** Packs a drawing of tasks in a row, each of which needs the one before. */
@@ -27,7 +35,17 @@ const m = 'M'.charCodeAt(0)
 const c = 'C'.charCodeAt(0)
 // a is itself; the chain stands for tasks 1, 2 and 3; f is a foreach task, number 4.
 const folded = () =>
-  readDrawing(packed(kinds, [['a', 0], ['b → … → d', 2], ['f', 1]], [m, 1, 0, 3, 2, 2, 2, 1, 2]))
+  readDrawing(
+    packed(
+      kinds,
+      [
+        ['a', 0],
+        ['b → … → d', 2],
+        ['f', 1],
+      ],
+      [m, 1, 0, 3, 2, 2, 2, 1, 2],
+    ),
+  )
 const order = ['failed', 'running', 'pending', 'succeeded']
 const states = (of: number[]): States => ({
   names: ['pending', 'running', 'succeeded', 'failed'],
@@ -47,7 +65,8 @@ test('a group has the worst state of its tasks and counts all of them, instances
   expect([0, 1, 2].map((t) => isGroup(d, t))).toEqual([false, true, false])
   const s = statesOf(d, states([2, 2, 3, 0, 1, 2, 1]), order)
   expect([...s.of.subarray(0, 3)].map((i) => s.names[i])).toEqual(['succeeded', 'failed', 'running'])
-  const inside = (t: number) => (s.instances.get(t) ?? []).flatMap(([from, to]) => [...s.of.subarray(from, to)])
+  const inside = (t: number) =>
+    (s.instances.get(t) ?? []).flatMap(([from, to]) => [...s.of.subarray(from, to)])
   expect(inside(0)).toEqual([])
   expect(inside(1)).toEqual([2, 3, 0])
   expect(inside(2)).toEqual([2, 1])
@@ -60,11 +79,25 @@ test('what is found in the tasks marks the group that they are in', () => {
 })
 
 test('a comparison says how tasks and edges differ; a task that the run lacks has no state', () => {
-  const d = readDrawing(packed(kinds, [['a', 0], ['b', 0], ['x', 0]], [m, 1, 0, 1, 2, 0, c, 0, 3, 2, 1, 2]))
+  const d = readDrawing(
+    packed(
+      kinds,
+      [
+        ['a', 0],
+        ['b', 0],
+        ['x', 0],
+      ],
+      [m, 1, 0, 1, 2, 0, c, 0, 3, 2, 1, 2],
+    ),
+  )
   expect([0, 1, 2].map((t) => changeOf(d, t))).toEqual(['same', 'changed', 'removed'])
   expect([...(d.edgeChanges ?? [])]).toEqual([1, 2])
   expect([...(find(d, undefined, 'change:removed') ?? [])]).toEqual([0, 0, 1])
-  const s = statesOf(d, { names: ['pending', 'failed'], of: Uint8Array.from([0, 1]), instances: new Map() }, order)
+  const s = statesOf(
+    d,
+    { names: ['pending', 'failed'], of: Uint8Array.from([0, 1]), instances: new Map() },
+    order,
+  )
   expect([...s.of]).toEqual([0, 1, noState])
   expect(statesOf(readDrawing(packed(kinds, [['a', 0]])), s, order)).toBe(s)
 })
