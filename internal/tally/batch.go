@@ -60,9 +60,9 @@ func (b *batch) run(ctx context.Context, rec *store.RunRecord) error {
 			return nil // verify says so
 		}
 	}
-	g, _ := b.f.cfg.Graphs.Of(row)
-	if g != nil && !b.f.countsTasks(row.Workflow, row.Version) {
-		g = nil
+	g, err := b.graph(row)
+	if err != nil {
+		return err
 	}
 	for i := range all {
 		if e := &all[i]; b.wants(row.ID, e.Seq) {
@@ -74,6 +74,19 @@ func (b *batch) run(ctx context.Context, rec *store.RunRecord) error {
 	}
 	delete(b.ends, row.ID)
 	return nil
+}
+
+// graph returns the graph of a run if the attempts of its tasks are counted; else nil.
+func (b *batch) graph(row *dag.RunRow) (*dag.Graph, error) {
+	tasks, err := b.f.countsTasks(row.Workflow, row.Version)
+	if err != nil || !tasks {
+		return nil, err
+	}
+	g, err := b.f.cfg.Graphs.Of(row)
+	if err != nil {
+		return nil, unlessForever(err)
+	}
+	return g, nil
 }
 
 func (b *batch) wants(id dag.RunID, seq int64) bool {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
 
@@ -263,10 +264,16 @@ func (f *Folder) fold(ctx context.Context, p *progress, ends []store.Ended) erro
 	b := batch{f: f, counts: Counts{}, ends: map[dag.RunID][]*store.Ended{}}
 	for i := range ends {
 		e := &ends[i]
-		if e.Generation == 1 && !f.countsTasks(e.Workflow, e.Version) {
-			end := endOf(e)
-			b.counts.Run(e.Workflow, &end)
-			continue
+		if e.Generation == 1 {
+			tasks, err := f.countsTasks(e.Workflow, e.Version)
+			if err != nil {
+				return err
+			}
+			if !tasks {
+				end := endOf(e)
+				b.counts.Run(e.Workflow, &end)
+				continue
+			}
 		}
 		if b.ends[e.ID] == nil {
 			b.ids = append(b.ids, e.ID)
@@ -280,9 +287,26 @@ func (f *Folder) fold(ctx context.Context, p *progress, ends []store.Ended) erro
 }
 
 // countsTasks reports whether the attempts of a version's tasks are counted.
-func (f *Folder) countsTasks(w dag.WorkflowID, version int32) bool {
+func (f *Folder) countsTasks(w dag.WorkflowID, version int32) (bool, error) {
 	g, err := f.cfg.Graphs.Get(w, version)
-	return err == nil && g.Len() > 0 && g.Len() <= GraphMax
+	if err != nil {
+		return false, unlessForever(err)
+	}
+	return g.Len() > 0 && g.Len() <= GraphMax, nil
+}
+
+// unlessForever returns nil for an error of a version that nobody can read: it is damaged or gone, or does not
+// compile. After any other error of Graphs, a later step counts.
+func unlessForever(err error) error {
+	if errors.Is(err, store.ErrDamaged) { // the whole database
+		return err
+	}
+	for _, forever := range [...]error{errkind.ErrDamaged, errkind.ErrNotFound, errkind.ErrPanic, store.ErrCorrupt, store.ErrNotFound} {
+		if errors.Is(err, forever) {
+			return nil
+		}
+	}
+	return err
 }
 
 // write adds counts to the rows of the tally, together with the marks of the step. Damaged rows are made

@@ -35,11 +35,25 @@ type bench struct {
 	graph  *dag.Graph
 	ids    byte
 	heard  bool // the folder is told what ends
+	// broken is the error of the graph of each version; grown is that of a run's own graph.
+	broken, grown error
 }
 
-// Of and Get return the one graph.
-func (b *bench) Of(*dag.RunRow) (*dag.Graph, error)            { return b.graph, nil }
-func (b *bench) Get(dag.WorkflowID, int32) (*dag.Graph, error) { return b.graph, nil }
+// Get returns the one graph.
+func (b *bench) Get(dag.WorkflowID, int32) (*dag.Graph, error) {
+	if b.broken != nil {
+		return nil, b.broken
+	}
+	return b.graph, nil
+}
+
+// Of returns the one graph.
+func (b *bench) Of(*dag.RunRow) (*dag.Graph, error) {
+	if b.broken != nil || b.grown != nil {
+		return nil, errors.Join(b.broken, b.grown)
+	}
+	return b.graph, nil
+}
 
 // onStores runs a test on the stores that need no server. The conformance suite holds PostgreSQL to them.
 func onStores(t *testing.T, f func(b *bench)) {
