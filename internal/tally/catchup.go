@@ -103,18 +103,21 @@ func (f *Folder) workflows(ctx context.Context, s dag.ShardID, see func(dag.Work
 // recount counts the ends of a workflow between two marks by its rows. If its counts are damaged, it makes
 // all of them again from the runs that are kept.
 func (f *Folder) recount(ctx context.Context, p *progress, w dag.WorkflowID, from, to store.TallyMark) error {
-	counts, err := f.between(ctx, w, from, to.Seq)
+	counts, err := f.between(ctx, w, from, to)
 	if err != nil || len(counts) == 0 && from.Workflow == 0 {
 		return err
 	}
 	return f.write(ctx, p, counts, store.TallyStep{Seq: -1, Marks: []store.TallyMark{to}})
 }
 
-// between counts the ends of a workflow after a mark, up to a transaction. Runs that finished long before the
-// mark are not looked at again.
-func (f *Folder) between(ctx context.Context, w dag.WorkflowID, from store.TallyMark, to int64) (Counts, error) {
-	b := batch{f: f, counts: Counts{}, after: from.Seq, to: to}
-	old := from.At - dag.Micros(store.ClockSlack.Microseconds())
+// between counts the ends of a workflow after a mark, up to another. Runs that finished long before the mark
+// are not looked at again, unless the clock was ahead at the mark: then later ends may have earlier times.
+func (f *Folder) between(ctx context.Context, w dag.WorkflowID, from, to store.TallyMark) (Counts, error) {
+	b := batch{f: f, counts: Counts{}, after: from.Seq, to: to.Seq}
+	old := dag.Micros(0)
+	if from.At <= to.At {
+		old = from.At - dag.Micros(store.ClockSlack.Microseconds())
+	}
 	for before := (dag.RunID{}); ; {
 		began := time.Now()
 		page, err := f.cfg.Store.Runs(ctx, store.RunQuery{Workflow: w, Before: before, Limit: pageRuns})

@@ -283,7 +283,8 @@ func (f *Folder) fold(ctx context.Context, p *progress, ends []store.Ended) erro
 	if err := b.load(ctx); err != nil {
 		return err
 	}
-	return f.write(ctx, p, b.counts, store.TallyStep{Seq: ends[len(ends)-1].Seq})
+	last := &ends[len(ends)-1]
+	return f.write(ctx, p, b.counts, store.TallyStep{Seq: last.Seq, At: last.Finished})
 }
 
 // countsTasks reports whether the attempts of a version's tasks are counted.
@@ -313,20 +314,14 @@ func unlessForever(err error) error {
 // again.
 func (f *Folder) write(ctx context.Context, p *progress, counts Counts, step store.TallyStep) error {
 	step.Shard, step.Epoch, step.Rev = p.mark.Shard, p.epoch, p.mark.Rev
-	if step.At == 0 {
-		for _, c := range counts {
-			step.At = max(step.At, c.Last)
-		}
-		step.At = max(step.At, p.mark.At)
-	}
 	for w, of := range byWorkflow(counts) {
 		rows, err := f.merged(ctx, w, of)
 		if errors.Is(err, store.ErrCorrupt) {
 			f.cfg.Log.Error("counts of ended runs are damaged; they are made again from the kept runs", "code", "tally_damaged", "workflow", int64(w), "err", err)
 			step.Drop = append(step.Drop, w)
-			to := step.Seq
+			to := store.TallyMark{Seq: step.Seq}
 			for _, m := range step.Marks {
-				to = max(to, m.Seq)
+				to.Seq = max(to.Seq, m.Seq)
 			}
 			if of, err = f.between(ctx, w, store.TallyMark{Seq: -1}, to); err == nil {
 				rows = packed(of)

@@ -39,3 +39,31 @@ func TestGraphsFail(t *testing.T) {
 		b.ends(11, "load")
 	})
 }
+
+// TestClockWasAhead: ends are found in the rows also if the clock was ahead at the mark.
+func TestClockWasAhead(t *testing.T) {
+	onStores(t, func(b *bench) {
+		one, two, three, four := b.run(d(9)), b.run(d(9)), b.run(d(9)), b.run(d(9))
+		b.step() // from now on the folder counts what it is told
+		b.end(&one, dag.RunSucceeded, d(30), 100)
+		b.step()
+		b.heard = false
+		b.end(&two, dag.RunSucceeded, d(9)+3e6, 100)
+		b.fresh()
+		b.step()
+		b.ends(9, "", 1)
+		b.heard = true
+		b.end(&three, dag.RunSucceeded, d(30), 100)
+		b.step()
+		b.end(&four, dag.RunSucceeded, d(9)+3e6, 100)
+		b.step()
+		marks, err := b.st.TallyMarks(b.Context(), 0)
+		b.ok(err)
+		if m, _ := store.Counted(marks, 1); m.At != d(9)+3e6 {
+			b.Errorf("the mark is at %d, the last end at %d", m.At, d(9)+3e6)
+		}
+		b.ends(9, "", 2)
+		b.ends(30, "", 2)
+		b.verified()
+	})
+}
