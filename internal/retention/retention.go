@@ -251,13 +251,13 @@ func (c *Cleaner) tallied(ctx context.Context, w *store.Workflow, x *store.Expir
 // runs deletes finished runs of a workflow, a few in a transaction, and returns their number.
 func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, t *turn, now dag.Micros) (total int, err error) {
 	x, err := c.expiry(ctx, w, r, now)
-	if err == nil {
-		err = c.tallied(ctx, w, &x)
-	}
 	if err != nil {
 		return 0, err
 	}
 	for {
+		if err := c.tallied(ctx, w, &x); err != nil { // the marks may be other ones than minutes ago
+			return total, err
+		}
 		x.Limit = max(t.runs, forgetRunsMin)
 		began := time.Now()
 		did, err := c.rows.Expire(ctx, c.cfg.Owner(), x)

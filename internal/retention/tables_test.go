@@ -28,6 +28,8 @@ type shelf struct {
 	upgrades  int                      // steps that are left
 	runs      []bool                   // which of the finished runs are deleted
 	held, old byte                     // the first runs are old; of these, the first stay whatever their age
+	marked    int64                    // the Seq of the last mark that was read; each is one later
+	counted   []int64                  // Counted of each Expire
 }
 
 func (s *shelf) call(method string, w dag.WorkflowID) { s.calls[fmt.Sprint(method, " ", w)]++ }
@@ -39,7 +41,10 @@ func (s *shelf) Workflows(_ context.Context, q store.WorkflowQuery) ([]store.Wor
 	}
 	return s.flows, nil
 }
-func (s *shelf) TallyMarks(context.Context, dag.ShardID) ([]store.TallyMark, error) { return nil, nil }
+func (s *shelf) TallyMarks(context.Context, dag.ShardID) ([]store.TallyMark, error) {
+	s.marked++
+	return []store.TallyMark{{Seq: s.marked}}, nil
+}
 func (s *shelf) ExpireTally(context.Context, dag.HandlerID, store.TallyExpiry) (int, error) {
 	return 0, nil
 }
@@ -59,6 +64,7 @@ func (s *shelf) FinishedBut(_ context.Context, w dag.WorkflowID, keep int) (stor
 }
 func (s *shelf) Expire(_ context.Context, _ dag.HandlerID, x store.Expiry) (did store.Expired, err error) {
 	s.call("runs", x.Workflow)
+	s.counted = append(s.counted, x.Counted)
 	for at := x.After[15]; int(at) < len(s.runs) && did.Next[15] < x.After[15]+10; at++ {
 		did.Next[15], did.Old = at+1, did.Old || at < s.old
 		if (at+1 <= x.To[15] || at < s.old) && at >= s.held && !s.runs[at] {
@@ -243,4 +249,23 @@ func TestUpgradeRests(t *testing.T) {
 			t.Errorf("%d steps are left after %v", s.upgrades, took)
 		}
 	})
+}
+
+// TestEachDeletionAsksWhatIsCounted reads the marks of the tally before each transaction that deletes runs.
+func TestEachDeletionAsksWhatIsCounted(t *testing.T) {
+	s, f := newShelf(t, 1, func(r *Rules) { r.Runs = 5 })
+	s.runs = make([]bool, 30)
+	synctest.Test(t, func(t *testing.T) {
+		if err := f.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if len(s.counted) < 2 {
+		t.Fatalf("%d transactions", len(s.counted))
+	}
+	for i, seq := range s.counted {
+		if seq != int64(i+1) {
+			t.Errorf("transaction %d deletes runs up to mark %d, want the newest mark %d", i+1, seq, i+1)
+		}
+	}
 }

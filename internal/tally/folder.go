@@ -296,8 +296,8 @@ func (f *Folder) countsTasks(w dag.WorkflowID, version int32) (bool, error) {
 	return g.Len() > 0 && g.Len() <= GraphMax, nil
 }
 
-// unlessForever returns nil for an error of a version that nobody can read: it is damaged or gone, or does not
-// compile. After any other error of Graphs, a later step counts.
+// unlessForever returns nil for an error of a version that nobody can read: it is damaged or gone, or does
+// not compile. After any other error of Graphs, a later step counts.
 func unlessForever(err error) error {
 	if errors.Is(err, store.ErrDamaged) { // the whole database
 		return err
