@@ -193,7 +193,7 @@ func (k *Keeper) grow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		next, leaves, err := Grow(t, store.EraOf(marks), rows)
+		next, leaves, err := Grow(t, store.FloorOf(marks), rows)
 		if err != nil {
 			return err
 		}
@@ -248,14 +248,14 @@ func (k *Keeper) Forget(ctx context.Context) error {
 	return nil
 }
 
-// raised writes a risen era into the tree if no row has done that yet. The missing rows were lost when the
-// database went back.
+// raised writes a risen floor of the era into the tree if no row has done that yet. The missing rows were
+// lost when the database went back. An era that began quietly proves no loss, so it excuses no missing rows.
 func raised(ctx context.Context, s Store, t store.AuditTree) (store.AuditTree, error) {
 	marks, err := s.Marks(ctx)
-	if err != nil || store.EraOf(marks) <= t.Era {
+	if err != nil || store.FloorOf(marks) <= t.Era {
 		return t, err
 	}
-	next, _, err := Grow(t, store.EraOf(marks), nil)
+	next, _, err := Grow(t, store.FloorOf(marks), nil)
 	if err == nil {
 		err = s.GrowAudit(ctx, t.Size, next, nil)
 	}

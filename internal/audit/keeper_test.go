@@ -270,6 +270,34 @@ func TestToldRegress(t *testing.T) {
 	}
 }
 
+// TestCutInAQuietEra: an era that began quietly proves no loss. Rows that are missing in it are told, also
+// after the next change.
+func TestCutInAQuietEra(t *testing.T) {
+	s := memory.New(memory.Options{})
+	p := newPost(t, s, t.TempDir(), 0)
+	change(t, s, 5)
+	p.step(t)
+	saved := memory.Save(s)
+	change(t, s, 5)
+	p.step(t)
+	memory.GoBack(s, saved)
+	memory.Settle(s, 0)
+	for range 2 {
+		p.step(t)
+		if got := verify(t, s, 0, p); len(got.Findings) != 1 || got.Findings[0].Kind != audit.CutOff || len(got.Regresses) != 0 {
+			t.Errorf("%+v", got)
+		}
+		change(t, s, 1)
+	}
+	if !strings.Contains(p.log.String(), "audit_cut") {
+		t.Errorf("the log does not say that rows are gone: %s", p.log)
+	}
+	marks := must(s.Marks(t.Context()))(t)
+	if store.EraOf(marks) != 1 || store.FloorOf(marks) != 0 {
+		t.Errorf("the marks are %v", marks)
+	}
+}
+
 // interrupted is a store in which something happens before the first page of rows is read.
 type interrupted struct {
 	audit.Store
