@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -108,6 +110,61 @@ func TestRegressDuringAClaim(t *testing.T) {
 	_, err := n.Own(t.Context(), []dag.ShardID{0})
 	if era := eraOf(t, st); era != 1 {
 		t.Errorf("the database is in era %d; the shard was taken: %v", era, err)
+	}
+}
+
+// severed is a store whose answers are lost. Before the shards are taken again, its server fails over.
+type severed struct {
+	*memory.Store
+	lose, back atomic.Bool   // lose the answer of the next commit; with its effect
+	from       *memory.Saved // of before that commit
+}
+
+func (s *severed) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
+	if !s.lose.CompareAndSwap(true, false) {
+		return s.Store.Commit(ctx, b)
+	}
+	s.from = memory.Save(s.Store)
+	if now, err := s.Store.Commit(ctx, b); err != nil {
+		return now, err
+	}
+	if !s.back.Load() {
+		s.from = memory.Save(s.Store)
+	}
+	memory.GoBack(s.Store, s.from)
+	memory.Settle(s.Store, 0)
+	return 0, fmt.Errorf("commit: the server is gone: %w", store.ErrUnknown)
+}
+
+// TestCommitInDoubtAtAFailover: the server fails over during a commit, and an era begins quietly. If the commit
+// is in the marks at the end of the era before, it happened: its run counts as accepted, and it is not written
+// a second time. Otherwise it is written again.
+func TestCommitInDoubtAtAFailover(t *testing.T) {
+	for name, back := range map[string]bool{"it happened": false, "it was lost": true} {
+		t.Run(name, func(t *testing.T) {
+			st := &severed{Store: memory.New(memory.Options{})}
+			st.back.Store(back)
+			n := start(t, st, newHands(t))
+			w := n.apply("w", graph(t, "a"))
+			n.quiet()
+			seqs := func() int64 {
+				marks, err := st.Marks(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return marks[0].Seq
+			}
+			was := seqs()
+			st.lose.Store(true)
+			n.ends(n.submit(w), dag.RunSucceeded)
+			n.quiet()
+			if era := eraOf(t, st.Store); era != 1 {
+				t.Errorf("the database is in era %d", era)
+			}
+			if is := n.Stats().RunsAccepted.Load(); is != 1 {
+				t.Errorf("%d runs were accepted after seq %d, at seq %d", is, was, seqs())
+			}
+		})
 	}
 }
 

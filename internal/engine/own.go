@@ -433,15 +433,15 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 	if err != nil || first == nil {
 		return err
 	}
-	w.resolve(&d, first)
+	w.resolve(ctx, &d, first)
 	w.unread()
 	return nil
 }
 
 // resolve settles a transaction in doubt. If it happened, its items are answered; if not,
 // they are applied again.
-func (w *writer) resolve(d *doubt, first *taken) {
-	if d.happened(first, w.e.me().ID) {
+func (w *writer) resolve(ctx context.Context, d *doubt, first *taken) {
+	if d.happened(ctx, w.e.store, first, w.e.me().ID) {
 		w.e.stats.add(&d.tally, len(d.assigns))
 		w.alert(d.poisoned)
 		if len(d.cancels) > 0 {
@@ -470,18 +470,35 @@ func (w *writer) resolve(d *doubt, first *taken) {
 
 // happened finds out from the shards' seq whether the transaction committed. If another owner has moved
 // them in between, it counts as not committed. The items are then applied again, and are recognised by
-// token, id or key.
-func (d *doubt) happened(first *taken, me dag.HandlerID) bool {
+// token, id or key. The same applies if the era has risen because of a loss. If it has risen quietly, the
+// marks at the end of the era of the transaction tell.
+func (d *doubt) happened(ctx context.Context, st store.Eras, first *taken, me dag.HandlerID) bool {
 	if !d.unknown || len(d.answers) < d.n {
 		return false
 	}
+	var ended []store.Fence // the marks at the end of the era
 	for _, was := range d.fences {
 		i := slices.IndexFunc(first.shards, func(a store.Acquired) bool { return a.Shard == was.Shard })
 		if i < 0 {
 			return false
 		}
 		is := &first.shards[i]
-		if is.Seq != was.Seq+1 || is.Previous != me || is.Epoch-was.Epoch > first.tries {
+		if is.Seq != was.Seq+1 || is.Previous != me {
+			return false
+		}
+		if is.Era() == was.Era() && is.Epoch-was.Epoch <= first.tries {
+			continue
+		}
+		if is.Era() <= was.Era() || is.Floor() != was.Floor() || is.Takes() > first.tries {
+			return false
+		}
+		if ended == nil {
+			var err error
+			if ended, err = st.EndOf(ctx, was.Era()); err != nil {
+				return false
+			}
+		}
+		if !slices.Contains(ended, store.Fence{Shard: was.Shard, Epoch: was.Epoch, Seq: was.Seq + 1}) {
 			return false
 		}
 	}
