@@ -105,6 +105,7 @@ var logRemedies = map[string]string{
 	"disk_full":                  "free space on the disk of the data folder",
 	"drain_ended":                "nothing; a longer `drain` gives running work more time",
 	"due_triggers_unreadable":    "look at the database; the node tries again",
+	"eras_few":                   "plan to apply the workflows to a new database",
 	"file_not_taken":             "make the file readable; the node tries again",
 	"folder_triggers_unreadable": "look at the database; the node tries again",
 	"foreign_attempts_killed":    "give each database a data folder of its own",

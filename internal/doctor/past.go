@@ -11,9 +11,6 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// erasMany is the era from which on doctor warns that the eras of a database come to their end.
-const erasMany = 1900
-
 // checkPast reports whether the database has gone back to an earlier state, as far as this node knows.
 func checkPast(ctx context.Context, cfg *config.Config, st store.Store) Check {
 	c := Check{Name: "history", State: Good}
@@ -25,7 +22,7 @@ func checkPast(ctx context.Context, cfg *config.Config, st store.Store) Check {
 	era := store.EraOf(marks)
 	c.Found = fmt.Sprintf("era %d", era)
 	switch {
-	case era >= erasMany:
+	case era >= store.ErasMany:
 		c.State, c.Found = Warning, fmt.Sprintf("era %d of %d: each failover takes one, and after the last one the database takes no writes", era, dag.EraMax)
 		c.Remedy = "plan to apply the workflows to a new database"
 	case err != nil:

@@ -43,6 +43,9 @@ func serverCheck(f *postgres.Facts) Check {
 	default:
 		c.Found += ", autovacuum is on"
 	}
+	if f.TimelineUnknown {
+		c.Found += ", timeline unknown: failovers are noticed by comparison only"
+	}
 	return c
 }
 

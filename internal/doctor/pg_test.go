@@ -18,6 +18,7 @@ func TestDoctorLooksAtPostgres(t *testing.T) {
 	}{
 		"a primary":         {serverCheck, postgres.Facts{Version: "15.3", Autovacuum: true}, Good, "PostgreSQL 15.3, autovacuum is on"},
 		"without vacuum":    {serverCheck, postgres.Facts{Version: "15.3"}, Warning, "autovacuum is off"},
+		"no timeline":       {serverCheck, postgres.Facts{Version: "15.3", Autovacuum: true, TimelineUnknown: true}, Good, "timeline unknown: failovers are noticed by comparison only"},
 		"a standby":         {serverCheck, postgres.Facts{Version: "15.3", Autovacuum: true, Recovering: true}, Bad, "a standby: it takes no writes"},
 		"no standby":        {durabilityCheck, postgres.Facts{SynchronousCommit: "off", Fsync: true}, Good, "synchronous_commit off (Skein's sessions use on); no standby"},
 		"synchronous":       {durabilityCheck, postgres.Facts{Fsync: true, Standbys: 3, Synchronous: 1}, Good, "3 standbys, 1 of them synchronous"},

@@ -60,7 +60,7 @@ type knowledge struct {
 	Era       dag.Era       `json:"era"`
 	Quiet     dag.Era       `json:"quiet,omitempty"` // the era less its floor
 	Lineage   store.Lineage `json:"lineage"`         // Position has been confirmed
-	LinedIn   dag.Era       `json:"lined_in"`        // the era in which Position was confirmed
+	LinedIn   *dag.Era      `json:"lined_in"`        // the era in which Position was confirmed; nil: of an earlier version
 	Shards    []mark        `json:"shards"`
 	Regresses []Regress     `json:"regresses"` // newest first
 }
@@ -83,7 +83,8 @@ type Past struct {
 	// reach is the lineage that was read last. No commit has confirmed its position yet.
 	reach   store.Lineage
 	reached time.Time
-	raising string // the reason for which this node raises the era now; "": it does not
+	warned  dag.Era // the era for which the log has said that few are left
+	raising string  // the reason for which this node raises the era now; "": it does not
 }
 
 // Open returns a memory with the content of the file.
@@ -100,10 +101,13 @@ func Open(cfg Config) *Past {
 	if m.Cluster == cfg.Cluster {
 		p.is = m
 	}
-	if p.is.LinedIn == 0 { // an earlier version has written the file
-		p.is.LinedIn = p.is.Era
+	if p.is.LinedIn == nil {
+		p.is.LinedIn = new(p.is.Era)
 	}
 	p.is.Cluster = cfg.Cluster
+	if s := store.Can(cfg.Store).Lined; s != nil {
+		s.Know(p.is.Era)
+	}
 	return p
 }
 
@@ -141,26 +145,35 @@ func (p *Past) remember(fences []store.Fence) {
 // Look begins a reading of the store. The caller reads, then calls the returned function with the marks
 // that it has read. The function compares them with the marks that had been confirmed when Look was
 // called. It reports back if the store has gone back: then it has raised the era, and the caller must
-// discard what it has read. If it returns an error, the era could not be raised, and the caller must read
-// again.
+// discard what it has read. If it returns an error, the era could not be raised, or the reading came from a
+// server that was behind another one, and the caller must read again.
 func (p *Past) Look() func(ctx context.Context, read []store.Fence) (back bool, err error) {
 	p.mu.Lock()
 	known, marks := p.known(), slices.Clone(p.is.Shards)
 	p.mu.Unlock()
 	return func(ctx context.Context, read []store.Fence) (bool, error) {
-		held := read
-		if store.EraOf(read) > known.era && store.FloorOf(read) <= known.floor {
-			var err error
-			if held, err = p.cfg.Store.EndOf(ctx, known.era); err != nil {
-				return false, fmt.Errorf("read how era %d ended: %w", known.era, err)
-			}
+		lacks := func(read []store.Fence) (string, error) { return p.lacks(ctx, known, marks, read) }
+		why, err := lacks(read)
+		if err != nil {
+			return false, err
 		}
-		if why := less(known.era, marks, held); why != "" {
-			return true, p.raise(ctx, known, why)
+		if why != "" {
+			return p.raise(ctx, known, why, lacks)
 		}
 		p.advance(read, "another node has found it, or skein db recovered was told")
 		return false, nil
 	}
+}
+
+// lacks describes the first of the marks that the store lacked when the known era ended, or lacks now if that
+// era is the present one. It returns "" if there is none.
+func (p *Past) lacks(ctx context.Context, known state, marks []mark, read []store.Fence) (why string, err error) {
+	if store.EraOf(read) > known.era && store.FloorOf(read) <= known.floor {
+		if read, err = p.cfg.Store.EndOf(ctx, known.era); err != nil {
+			return "", fmt.Errorf("read how era %d ended: %w", known.era, err)
+		}
+	}
+	return less(known.era, marks, read), nil
 }
 
 // state is an era with its floor.
@@ -196,7 +209,10 @@ const raiseTries = 4
 
 // raise makes all attempts end that were assigned up to the era known, unless another node has done that
 // since. If the store is in a later era, its floor becomes that era. Otherwise a later era begins.
-func (p *Past) raise(ctx context.Context, known state, why string) error {
+//
+// If lacks is not nil, raise asks it whether a reading of the store shows the loss, too. The first reading
+// may have come from a standby that had not replayed all. Then raise returns an error and raises nothing.
+func (p *Past) raise(ctx context.Context, known state, why string, lacks func(read []store.Fence) (string, error)) (back bool, err error) {
 	p.mu.Lock()
 	p.raising = why
 	p.mu.Unlock()
@@ -208,29 +224,36 @@ func (p *Past) raise(ctx context.Context, known state, why string) error {
 	for try := 0; ; try++ {
 		marks, err := p.cfg.Store.Marks(ctx)
 		if err != nil {
-			return fmt.Errorf("the database went back (%s), and cannot be asked: %w", why, err)
+			return true, fmt.Errorf("the database went back (%s), and cannot be asked: %w", why, err)
 		}
 		from := store.EraOf(marks)
 		if from > known.era && store.FloorOf(marks) > known.floor { // also another node may have noticed it
 			p.advance(marks, why)
-			return nil
+			return true, nil
+		}
+		if lacks != nil {
+			if still, err := lacks(marks); err != nil {
+				return true, err
+			} else if still == "" {
+				return false, fmt.Errorf("another reading of the database does not show what this one did (%s): %w", why, store.ErrUnavailable)
+			}
 		}
 		if try == raiseTries {
-			return fmt.Errorf("the database went back (%s), and its era is raised by other transactions all the time", why)
+			return true, fmt.Errorf("the database went back (%s), and its era is raised by other transactions all the time", why)
 		}
 		to := from
 		if from <= known.era {
 			to = known.era + 1
 		}
 		if to > dag.EraMax {
-			return fmt.Errorf("the database went back (%s): %w", why, store.ErrLastEra)
+			return true, fmt.Errorf("the database went back (%s): %w", why, store.ErrLastEra)
 		}
 		var letter []byte
 		if p.cfg.Letter != nil {
 			letter = p.cfg.Letter(Regress{Era: to, At: time.Now().UTC(), By: p.cfg.Node, Why: why})
 		}
 		if _, err = p.cfg.Store.Raise(ctx, from, to, letter); err != nil {
-			return fmt.Errorf("the database went back (%s), and its era cannot be raised: %w", why, err)
+			return true, fmt.Errorf("the database went back (%s), and its era cannot be raised: %w", why, err)
 		}
 	}
 }
@@ -242,6 +265,12 @@ func (p *Past) advance(marks []store.Fence, why string) {
 	era := store.FloorOf(marks)
 	back := era > p.is.floor() && store.EraOf(marks) >= p.is.Era && (len(p.is.Shards) > 0 || p.is.Era > 0)
 	p.remember(marks)
+	few := p.is.Era
+	if few < store.ErasMany || few == p.warned {
+		few = 0
+	} else {
+		p.warned = few
+	}
 	if back {
 		if p.raising != "" {
 			why = p.raising
@@ -252,6 +281,10 @@ func (p *Past) advance(marks []store.Fence, why string) {
 		p.changed = true
 	}
 	p.mu.Unlock()
+	if few > 0 {
+		p.cfg.Log.Warn("few eras of the database are left: each failover takes one, and after the last one the database takes no writes",
+			"code", "eras_few", "era", few, "last", dag.EraMax)
+	}
 	if !back {
 		return
 	}
@@ -275,7 +308,7 @@ func (p *Past) Raise(ctx context.Context, why string) (dag.Era, error) {
 	known := state{max(p.is.Era, store.EraOf(marks)), max(p.is.floor(), store.FloorOf(marks))}
 	p.mu.Unlock()
 	p.advance(marks, why)
-	if err := p.raise(ctx, known, why); err != nil {
+	if _, err := p.raise(ctx, known, why, nil); err != nil {
 		return 0, err
 	}
 	p.mu.Lock()
@@ -314,15 +347,15 @@ func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 	}
 	at := time.Now() // only a commit that is sent after the reading covers its position
 	p.mu.Lock()
-	was, known := p.is.Lineage, state{p.is.LinedIn, p.is.floor()}
+	was, known := p.is.Lineage, state{*p.is.LinedIn, p.is.floor()}
 	era := p.is.Era
 	if p.reach.System == is.System && p.reach.Timeline == is.Timeline && sure.After(p.reached) {
 		was = p.reach
 	}
 	p.mu.Unlock()
 	if is.System == was.System && is.Timeline != was.Timeline && is.Replayed != 0 && is.Replayed < was.Position {
-		return true, p.raise(ctx, known, fmt.Sprintf("the server is on timeline %d and lacks confirmed transactions of timeline %d",
-			is.Timeline, was.Timeline))
+		return p.raise(ctx, known, fmt.Sprintf("the server is on timeline %d and lacks confirmed transactions of timeline %d",
+			is.Timeline, was.Timeline), nil)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -330,7 +363,7 @@ func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 		return false, nil
 	}
 	if was.System == is.System && was.Timeline == is.Timeline && was.Position > p.is.Lineage.Position {
-		p.is.Lineage, p.is.LinedIn, p.changed = was, p.is.Era, true
+		p.is.Lineage, p.is.LinedIn, p.changed = was, new(p.is.Era), true
 	}
 	if is.System != was.System || is.Timeline != was.Timeline {
 		p.is.Lineage = store.Lineage{}

@@ -2,6 +2,7 @@ package past
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,10 +19,12 @@ type told struct {
 	marks   []store.Fence
 	lineage store.Lineage
 	ended   []store.Fence // the marks at the end of the era before a quiet one
+	known   dag.Era
 	quietly []store.Fence // the era begins quietly with these marks before the next raise
 }
 
 func (s *told) Lineage(context.Context) (store.Lineage, error) { return s.lineage, nil }
+func (s *told) Know(era dag.Era)                               { s.known = era }
 func (s *told) Marks(context.Context) ([]store.Fence, error)   { return s.marks, nil }
 func (s *told) EndOf(_ context.Context, era dag.Era) ([]store.Fence, error) {
 	if era >= store.EraOf(s.marks) {
@@ -159,14 +162,50 @@ func TestQuietEra(t *testing.T) {
 func TestLineageAcrossAQuietEra(t *testing.T) {
 	t.Parallel()
 	s := &told{Store: memory.New(memory.Options{}), marks: marks(1, 10, 1, 10)}
-	p := Open(Config{Store: s})
+	cfg := Config{Store: s, Cluster: "x", File: filepath.Join(t.TempDir(), "past.json")}
+	p := Open(cfg)
 	p.Confirm(s.marks)
 	p.is.Lineage = store.Lineage{System: "a", Timeline: 1, Position: 500}
 	s.ended, s.marks = s.marks, marks(quiet, 10, quiet, 10)
 	p.Confirm(s.marks)
+	if err := p.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if p = Open(cfg); s.known != 1 { // the position is still of era 0
+		t.Errorf("the store was told of era %d", s.known)
+	}
 	s.lineage = store.Lineage{System: "a", Timeline: 2, Position: 900, Replayed: 499}
 	if back, err := p.Check(t.Context()); !back || err != nil || store.EraOf(s.marks) != 1 || store.FloorOf(s.marks) != 1 {
 		t.Errorf("it has gone back: %v, %v; marks %v", back, err, s.marks)
+	}
+}
+
+// TestReadingOfAStandby: a reading lacks what was confirmed, because it comes from a standby that has not
+// replayed all. The next reading has all of it, so no era begins, and the rows must be read again.
+func TestReadingOfAStandby(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		is, ended []store.Fence
+		lost      bool
+	}{
+		"the same era":           {is: marks(1, 10, 1, 10)},
+		"a quiet era":            {is: marks(quiet, 10, quiet, 10), ended: marks(1, 10, 1, 10)},
+		"a quiet era after less": {is: marks(quiet, 90, quiet, 90), ended: marks(1, 9, 1, 10), lost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &told{Store: memory.New(memory.Options{}), marks: c.is, ended: c.ended}
+			was := store.EraOf(c.is)
+			p := Open(Config{Store: s})
+			p.Confirm(marks(1, 10, 1, 10))
+			back, err := p.Look()(t.Context(), marks(1, 9, 1, 10))
+			if back != c.lost || (err != nil) == c.lost || !c.lost && !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("it has gone back: %v, %v", back, err)
+			}
+			if want := map[bool]dag.Era{true: 1}[c.lost]; store.FloorOf(s.marks) != want || store.EraOf(s.marks) != was {
+				t.Errorf("the marks are %v", s.marks)
+			}
+		})
 	}
 }
 
@@ -181,7 +220,8 @@ func TestLookIsOfBefore(t *testing.T) {
 	if back, err := look(t.Context(), marks(1, 10, 1, 10)); back || err != nil {
 		t.Errorf("it has gone back: %v, %v", back, err)
 	}
-	if back, err := p.Look()(t.Context(), marks(1, 10, 1, 10)); !back || err != nil {
+	s.marks = marks(1, 10, 1, 10)
+	if back, err := p.Look()(t.Context(), s.marks); !back || err != nil {
 		t.Errorf("it has not gone back: %v, %v", back, err)
 	}
 }

@@ -25,6 +25,14 @@ func EpochOf(era, floor dag.Era) int64 { return int64(era)*EpochsOfEra + (int64(
 // ErrLastEra is the ErrUnavailable of a database that has had all of its eras.
 var ErrLastEra = fmt.Errorf("era %d is the last that a database can have; apply the workflows to a new database: %w", dag.EraMax, ErrUnavailable)
 
+// ErasMany is the era from which on Skein warns that the eras of a database come to their end.
+const ErasMany = 1900
+
+// ErrTakes is the ErrUnavailable of a shard that was taken as often as one era allows: a greater count would
+// be carried into the floor.
+var ErrTakes = fmt.Errorf("a shard was taken %d times in this era, which is the limit; run skein db recovered, which begins the next era: %w",
+	TakesOfEra-1, ErrUnavailable)
+
 // Era is the era of the database in which the shard was taken.
 func (f Fence) Era() dag.Era { return dag.Era(f.Epoch / EpochsOfEra) }
 
@@ -101,4 +109,7 @@ type Lineage struct {
 // Lined is a store that can read its lineage.
 type Lined interface {
 	Lineage(ctx context.Context) (Lineage, error)
+	// Know tells the store of an era that a process has read before. The next era that the store begins by itself
+	// is greater.
+	Know(era dag.Era)
 }

@@ -40,7 +40,9 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 		letter = nil
 	}
 	raise := query{"raise", args{}.int8(int64(from)).int8(int64(to)).blob(letter), func(r *row) error {
-		is = dag.Era(r.int())
+		era := r.int()
+		d.era.see(era * store.EpochsOfEra)
+		is = dag.Era(era)
 		return r.damaged("the era")
 	}}
 	if err := d.alter(ctx, "begin the next era of the database", d.endBlockers, raise); err != nil {
@@ -48,6 +50,9 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 	}
 	return is, nil
 }
+
+// Know implements store.Lined.
+func (e eras) Know(era dag.Era) { e.d.era.see(int64(era) * store.EpochsOfEra) }
 
 // Lineage implements store.Lined. If the server does not report its lineage, the fields are zero.
 func (e eras) Lineage(ctx context.Context) (l store.Lineage, err error) {

@@ -11,6 +11,7 @@ type Facts struct {
 	SynchronousCommit string        // the server's setting; sessions of Skein always use on
 	Fsync             bool          // false: a power cut damages the database
 	Recovering        bool          // the server is a standby: it takes no writes
+	TimelineUnknown   bool          // this user may not read the timeline: failovers are noticed by comparison only
 	Autovacuum        bool          // false: tables grow with every update
 	Connections       int           // clients connected now
 	ConnectionsMax    int           // clients that may connect, without the connections for the superuser
@@ -48,6 +49,9 @@ func (d *DB) Facts(ctx context.Context) (Facts, error) {
 	f.Pooler = d.pooler.inFront()
 	if err != nil {
 		return f, err
+	}
+	if is, err := c.line(ctx); err == nil {
+		f.TimelineUnknown = is.timeline == 0
 	}
 	if err := c.prepare(ctx, "indexState"); err != nil {
 		return f, err
