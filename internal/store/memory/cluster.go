@@ -215,6 +215,9 @@ func (s *Store) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.Sha
 				continue
 			}
 			sh := &s.shards[id]
+			if sh.epoch%store.TakesOfEra == store.TakesOfEra-1 {
+				return fmt.Errorf("claim shard %d: %w", id, store.ErrTakes)
+			}
 			sh.epoch++
 			got = append(got, store.Acquired{Fence: store.Fence{Shard: id, Epoch: sh.epoch, Seq: sh.seq}, Now: now, Previous: sh.owner, Watermark: sh.watermark})
 			sh.owner = owner

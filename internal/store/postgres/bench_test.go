@@ -44,6 +44,18 @@ func newLoad(tb testing.TB, db *postgres.DB, shards ...dag.ShardID) *load {
 	return l
 }
 
+// takeAgain takes the shards again.
+func (l *load) takeAgain(tb testing.TB) {
+	tb.Helper()
+	for i := range l.fences {
+		got, err := l.db.Acquire(tb.Context(), l.owner, []dag.ShardID{l.fences[i].Shard})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		l.fences[i] = got[0].Fence
+	}
+}
+
 // batch starts n runs and ends those before.
 func (l *load) batch(n int) *store.Batch {
 	b := &store.Batch{Fences: l.fences}

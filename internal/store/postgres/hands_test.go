@@ -102,6 +102,7 @@ func TestHandsByFormat(t *testing.T) {
 				t.Fatal(err)
 			}
 			rise(true)
+			l.takeAgain(t) // an era begins when the format has risen
 			next(3)
 			next(1)
 			next(0)

@@ -91,11 +91,13 @@ func (s *settling) settle(ctx context.Context) (err error) {
 	for try := 0; try < settleTries && err == nil; try++ {
 		err = s.c.query(ctx, "begun", args{}.text(s.is.system).int8(s.is.timeline), func(r *row) error {
 			s.c.settled, s.was.system, s.was.timeline = r.bool(), r.text(), r.int()
-			s.era = store.Fence{Epoch: r.int()}.Era()
+			epoch := r.int()
+			s.d.era.see(epoch)
+			s.era = store.Fence{Epoch: epoch}.Era()
 			return r.damaged("the history of the present era")
 		})
 		if err == nil && s.c.settled {
-			return nil
+			return s.name(ctx)
 		}
 		if err == nil {
 			err = s.begin(ctx)
@@ -110,10 +112,19 @@ func (s *settling) settle(ctx context.Context) (err error) {
 	return fmt.Errorf("look for the history of the server: %w", err)
 }
 
+// name adds the identifier of the server to an era whose beginner could not read it.
+func (s *settling) name(ctx context.Context) error {
+	if s.was.system != "" || s.is.system == "" || s.was.timeline != s.is.timeline {
+		return nil
+	}
+	return s.c.query(ctx, "nameSystem", args{}.text(s.is.system).int8(s.is.timeline), nil)
+}
+
 // begin begins the next era quietly, unless another transaction has raised the era since.
 func (s *settling) begin(ctx context.Context) error {
 	was := s.was.timeline
-	if s.was.system != s.is.system || was == 0 || s.is.timeline == 0 { // timelines of two servers are not comparable
+	another := s.was.system != s.is.system && s.was.system != "" && s.is.system != ""
+	if another || was == 0 || s.is.timeline == 0 { // timelines of two servers are not comparable
 		was = s.is.timeline
 	}
 	to := store.NextEra(s.era, dag.Era(s.d.era.Load()), was, s.is.timeline)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"skein.dev/skein/internal/dag"
@@ -35,6 +36,8 @@ func TestConnectionBeginsAnEra(t *testing.T) {
 		"a backup that was restored":    {"system = 'other', timeline = timeline - 7", 1},
 		"a dump that was restored":      {"made = made + 1", 1},
 		"a timeline that was not known": {"timeline = 0", 1},
+		"a system that was not known":   {"system = ''", 0},
+		"a copy of the database":        {"made = made + (1::bigint << 32)", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			schema := newSchema()
@@ -49,12 +52,14 @@ func TestConnectionBeginsAnEra(t *testing.T) {
 			}
 			// The rows of the earlier server come without a promotion, so its connections are ended by hand.
 			sql(t, "UPDATE "+schema+".era SET "+c.row+"; SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = '"+schema+"'")
-			for _, err = db.Marks(t.Context()); errors.Is(err, store.ErrUnavailable); { // it found a connection that was ended
+			const tries = 20 // more than the connections of a pool, each of which was ended
+			_, err = db.Marks(t.Context())
+			for i := 0; i < tries && errors.Is(err, store.ErrUnavailable); i++ {
 				_, err = db.Marks(t.Context())
 			}
 			b := l.batch(5)
 			err = l.commit(b)
-			for errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) { // likewise
+			for i := 0; i < tries && (errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown)); i++ {
 				err = l.commit(b)
 			}
 			if fenced := errors.Is(err, store.ErrFenced); fenced != (c.era > 0) || !fenced && err != nil {
@@ -107,6 +112,88 @@ func floorOf(t *testing.T, db *postgres.DB, era dag.Era) {
 	}
 	if is, floor := stateOf(t, db); is != era+1 || floor != era+1 {
 		t.Errorf("era %d has the floor %d", is, floor)
+	}
+}
+
+// TestSettleTogether: connections of several processes look at once after a failover. One era begins.
+func TestSettleTogether(t *testing.T) {
+	schema := newSchema()
+	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 4})
+	sql(t, "UPDATE "+schema+".era SET timeline = timeline - 1")
+	var all []*postgres.DB
+	for range 4 {
+		all = append(all, open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema}))
+	}
+	var wg sync.WaitGroup
+	for i, one := range all {
+		wg.Go(func() {
+			if _, err := one.Acquire(t.Context(), 1, []dag.ShardID{dag.ShardID(i)}); err != nil {
+				t.Errorf("process %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	if era, floor := stateOf(t, db); era != 1 || floor != 0 {
+		t.Errorf("the database is in era %d with floor %d", era, floor)
+	}
+	if got := count(t, schema, "era"); got != 1 { // that of era 0 is not compared again
+		t.Errorf("there are %d rows of eras", got)
+	}
+}
+
+// TestDeathAfterAnEraBegan: a process dies after it has begun an era and before it takes shards. No owner of the
+// earlier era writes, and the next process takes the shards without a further era.
+func TestDeathAfterAnEraBegan(t *testing.T) {
+	schema := newSchema()
+	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 2})
+	l := newLoad(t, db, 0, 1)
+	sql(t, "UPDATE "+schema+".era SET timeline = timeline - 1")
+	dies := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema})
+	if _, err := dies.Register(t.Context(), "4cf1f1b1-97c1-4a3e-9a58-6a4b3c2d1e0f", "dies"); err != nil {
+		t.Fatal(err)
+	}
+	if err := dies.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.commit(l.batch(3)); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("the owner of the earlier era commits: %v", err)
+	}
+	next := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema})
+	got, err := next.Acquire(t.Context(), 1, []dag.ShardID{0})
+	if err != nil || got[0].Epoch != store.EpochOf(1, 0)+1 {
+		t.Errorf("the next process takes %+v, %v", got, err)
+	}
+}
+
+// TestRowOfAnotherHistory: table era has a row of the next era or of a later one, which the epochs do not
+// continue. The next era begins all the same, once.
+func TestRowOfAnotherHistory(t *testing.T) {
+	schema := newSchema()
+	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 2})
+	sql(t, fmt.Sprintf("INSERT INTO %[1]s.era SELECT timeline - 1, made, began, n, system, epochs, seqs FROM %[1]s.era, unnest('{1,9}'::int[]) n", schema))
+	for range 2 {
+		next := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema})
+		if _, err := next.Acquire(t.Context(), 1, []dag.ShardID{0}); err != nil {
+			t.Fatal(err)
+		}
+		if era, floor := stateOf(t, db); era != 1 || floor != 0 {
+			t.Errorf("the database is in era %d with floor %d", era, floor)
+		}
+	}
+}
+
+// TestTakenTooOften: the count of takes is not carried into the floor of the era.
+func TestTakenTooOften(t *testing.T) {
+	schema := newSchema()
+	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})
+	sql(t, fmt.Sprintf("UPDATE %s.shard SET epoch = %d", schema, store.TakesOfEra-1))
+	_, err := db.Acquire(t.Context(), 1, []dag.ShardID{0})
+	is(t, err, store.ErrUnavailable, "run skein db recovered")
+	if _, err := db.Raise(t.Context(), 0, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Acquire(t.Context(), 1, []dag.ShardID{0}); err != nil {
+		t.Error(err)
 	}
 }
 

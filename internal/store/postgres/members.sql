@@ -104,7 +104,7 @@ WITH open AS MATERIALIZED (
 ), held AS MATERIALIZED (
   SELECT s.id, s.owner FROM shard s JOIN open o ON o.id = s.id AND o.owner = s.owner ORDER BY s.id FOR UPDATE OF s
 )
-UPDATE shard s SET epoch = s.epoch + 1, owner = $2 FROM held WHERE s.id = held.id
+UPDATE shard s SET epoch = next_epoch(s.epoch), owner = $2 FROM held WHERE s.id = held.id
 RETURNING s.id, s.epoch, s.seq, s.watermark, held.owner, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- name: release

@@ -479,8 +479,10 @@ SELECT pg_is_in_recovery(), '', CASE WHEN pg_is_in_recovery() THEN 0
 SELECT pg_is_in_recovery(), '', 0::bigint;
 
 -- name: begun
--- A field that this user cannot read is not compared: the nodes may have users with different rights.
-SELECT coalesce($1::text IN ('', e.system) AND $2::bigint IN (0, e.timeline) AND e.made = 'shard'::regclass::oid::bigint, false),
+-- A field that this user cannot read is not compared: the nodes may have users with different rights. So an
+-- identifier that the beginner of the era could not read is compared only if the timelines are equal.
+SELECT coalesce(($1::text IN ('', e.system) OR e.system = '' AND $2::bigint <> 0) AND $2::bigint IN (0, e.timeline)
+  AND e.made = made_of('shard'), false),
   coalesce(e.system, ''), coalesce(e.timeline, 0), (SELECT max(epoch) FROM shard)
 FROM (SELECT max(era) AS era FROM era) newest LEFT JOIN era e ON e.era = newest.era;
 

@@ -150,6 +150,11 @@ func (d *DB) Import(ctx context.Context, fill func(store.Rows) error) error {
 		return err
 	}
 	defer d.writers.give(c) // a transaction that was left open closes the connection, and nothing stays
+
+	first, err := c.line(ctx) // before the transaction, which an error would end
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
 	in := &importer{ctx: ctx, conn: c, sql: statements(transferSQL), shards: d.shards}
 	if _, err := c.Exec(ctx, in.sql["fillAll"]).ReadAll(); err != nil {
 		return translate("import", err)
@@ -172,6 +177,9 @@ func (d *DB) Import(ctx context.Context, fill func(store.Rows) error) error {
 	}
 	if _, err := c.Exec(ctx, in.sql["derive"]).ReadAll(); err != nil {
 		return translate("import", err)
+	}
+	if err := c.query(ctx, "firstEra", args{}.text(first.system).int8(first.timeline), nil); err != nil {
+		return err
 	}
 	if _, err := c.Exec(ctx, "COMMIT").ReadAll(); err != nil {
 		return fmt.Errorf("import: %w: %w", store.ErrUnknown, err)

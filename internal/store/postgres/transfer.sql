@@ -30,7 +30,8 @@ BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_ti
 LOCK TABLE handler IN EXCLUSIVE MODE;
 
 -- name: derive
--- Derived data, and the sequences of the database.
+-- Derived data, and the sequences of the database. The eras of the epochs before are no longer compared.
+DELETE FROM era;
 INSERT INTO active (run, shard) SELECT id, shard FROM run WHERE finished = 0;
 INSERT INTO submitted (run, shard) SELECT id, shard FROM run WHERE finished = 0 AND state = 'submitted';
 INSERT INTO unsuccessful (run, workflow, state) SELECT id, workflow, state FROM run WHERE state IN ('failed', 'stopped', 'skipped');

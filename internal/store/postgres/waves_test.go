@@ -221,6 +221,7 @@ func TestWavesByFormat(t *testing.T) {
 	if is, err := s.db.Rise(t.Context()); err != nil || is <= before {
 		t.Fatalf("format %d, %v", is, err)
 	}
+	s.takeAgain(t) // an era begins when the format has risen
 	s.step(30, upTo(10)...)
 	s.listed(10, 1)
 	s.step(0, upTo(40)...)

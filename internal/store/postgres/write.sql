@@ -212,12 +212,17 @@ SELECT CASE WHEN EXISTS (SELECT FROM raised) THEN $2::bigint ELSE era END FROM i
 
 -- name: firstEra
 INSERT INTO era (era, system, timeline, made, began, epochs, seqs)
-SELECT coalesce(max(epoch), 0) / 4294967296, $1::text, $2::bigint, 'shard'::regclass::oid::bigint,
+SELECT coalesce(max(epoch), 0) / 4294967296, $1::text, $2::bigint, made_of('shard'),
   (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, '{}', '{}' FROM shard;
+
+-- name: nameSystem
+-- The user that began the era could not read the identifier of the server.
+UPDATE era SET system = $1::text WHERE era = (SELECT max(era) FROM era) AND system = '' AND timeline = $2::bigint AND timeline > 0;
 
 -- name: beginEra
 -- It raises the epochs of all shards as raise does, keeps the floor, and keeps the marks at the end of the
--- era before. Those of eras before the floor are not compared again.
+-- era before. Those of eras before the floor are not compared again. A row of this era or of a later one is of
+-- a history that the rows of the shards do not continue.
 WITH held AS MATERIALIZED (SELECT id, epoch, seq FROM shard ORDER BY id FOR UPDATE),
 top AS (SELECT max(epoch) / 4294967296 AS era, max(epoch) % 4294967296 / 1048576 AS floor FROM held),
 is_now AS (SELECT era, CASE floor WHEN 0 THEN era ELSE floor - 1 END AS floor FROM top),
@@ -225,12 +230,14 @@ raised AS (
   UPDATE shard s SET epoch = $2::bigint * 4294967296 + (is_now.floor + 1) * 1048576
   FROM held, is_now WHERE s.id = held.id AND is_now.era = $1::bigint RETURNING s.id
 ), old AS (
-  DELETE FROM era e USING is_now WHERE e.era <= is_now.floor AND is_now.era = $1::bigint
+  DELETE FROM era e USING is_now WHERE (e.era <= is_now.floor OR e.era > $2::bigint) AND is_now.era = $1::bigint
 ), new AS (
   INSERT INTO era (era, system, timeline, made, began, epochs, seqs)
-  SELECT $2::bigint, $3::text, $4::bigint, 'shard'::regclass::oid::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+  SELECT $2::bigint, $3::text, $4::bigint, made_of('shard'), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     (SELECT array_agg(epoch ORDER BY id) FROM held), (SELECT array_agg(seq ORDER BY id) FROM held)
   FROM is_now WHERE is_now.era = $1::bigint
+  ON CONFLICT (era) DO UPDATE SET system = excluded.system, timeline = excluded.timeline, made = excluded.made,
+    began = excluded.began, epochs = excluded.epochs, seqs = excluded.seqs
 )
 SELECT count(*) FROM raised;
 
@@ -238,7 +245,7 @@ SELECT count(*) FROM raised;
 -- The rows are locked in the order of their ids, as the fence does. The statement waits for writers with
 -- locks, also for those of hold.
 WITH held AS MATERIALIZED (SELECT id, owner FROM shard WHERE id = ANY ($1::int[]) ORDER BY id FOR UPDATE)
-UPDATE shard s SET epoch = s.epoch + 1, owner = $2 FROM held WHERE s.id = held.id
+UPDATE shard s SET epoch = next_epoch(s.epoch), owner = $2 FROM held WHERE s.id = held.id
 RETURNING s.id, s.epoch, s.seq, s.watermark, held.owner, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- name: insertHandler

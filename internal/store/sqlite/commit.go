@@ -545,6 +545,9 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 			if err := d.readShard(id, &got[i]); err != nil {
 				return err
 			}
+			if got[i].Takes() == 0 {
+				return store.ErrTakes
+			}
 			if err := d.stmts.acquire.row().int(int64(id)).int(int64(owner)).one(d.conn); err != nil {
 				return err
 			}
