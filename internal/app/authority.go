@@ -23,6 +23,9 @@ func newAuthority(n *Node) *authority.Authority {
 // checker verifies the certificates of callers.
 type checker struct{ a *authority.Authority }
 
+// Known implements auth.Certificates.
+func (c checker) Known(is *x509.Certificate) bool { return c.a.Known(is) }
+
 // Verify implements auth.Certificates.
 func (c checker) Verify(ctx context.Context, chain []*x509.Certificate) (auth.Proven, string, error) {
 	is, err := c.a.Verify(ctx, chain)

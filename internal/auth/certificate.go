@@ -13,6 +13,8 @@ import (
 
 // Certificates checks the certificates that callers show over TLS.
 type Certificates interface {
+	// Known reports whether Verify has accepted the certificate of a connection before.
+	Known(c *x509.Certificate) bool
 	// Verify returns what the certificates of a connection prove. refused says why they prove nothing. err says
 	// that this node cannot tell.
 	Verify(ctx context.Context, chain []*x509.Certificate) (is Proven, refused string, err error)
@@ -53,8 +55,12 @@ func (g *Gate) proven(ctx context.Context, chain []*x509.Certificate) (is Proven
 	return is, t, err
 }
 
-// byCertificate is the credential of a call that shows certificates.
-func (g *Gate) byCertificate(ctx context.Context, chain []*x509.Certificate) (c credential, err error) {
+// byCertificate is the credential of a call that shows certificates. It calls over before it verifies those
+// of a caller that is not known.
+func (g *Gate) byCertificate(ctx context.Context, chain []*x509.Certificate, over func() bool) (c credential, err error) {
+	if over != nil && !g.cfg.Certificates.Known(chain[0]) && over() {
+		return c, errOften
+	}
 	is, t, err := g.proven(ctx, chain)
 	c.token, c.proven = t, &is
 	c.again = func(ctx context.Context) (store.Token, error) {

@@ -34,7 +34,7 @@ func (c *credential) in(ctx context.Context) context.Context {
 func (g *Gate) shown(r *http.Request, v access.Verb, over func() bool) (c credential, err error) {
 	bearer := r.Header.Get("Authorization")
 	if chain := g.chainOf(r, v); len(chain) > 0 {
-		if c, err = g.byCertificate(r.Context(), chain); err == nil || bearer == "" {
+		if c, err = g.byCertificate(r.Context(), chain, over); err == nil || bearer == "" {
 			return c, err
 		}
 		c = credential{}

@@ -36,6 +36,8 @@ const (
 	// because of certificates of unknown roots.
 	lookEach  = 10 * time.Second
 	lookAgain = time.Second
+	// readMax bounds a reading of the roots.
+	readMax = 10 * time.Second
 	// ServerName is the name under which a node shows its certificate of this authority.
 	ServerName = "skein.internal"
 )
@@ -70,7 +72,7 @@ type Authority struct {
 	is       state
 	pool     *x509.CertPool // of the roots that count
 	version  int64          // of the secret
-	err      error          // of the last reading
+	err      error          // of the last reading; it counts only if no roots are known
 	tried    time.Time
 	verified map[*x509.Certificate]verified
 	own      *tls.Certificate // of this node
@@ -191,46 +193,76 @@ func (a *Authority) Rotate(ctx context.Context, by string) error {
 	return a.Load(ctx)
 }
 
-// Load reads the roots. It returns nil, too, if there are none.
+// Load reads the roots. It returns nil, too, if there are none. After an error the roots that were read
+// before go on to count. The end of ctx does not end a reading, because its result is for all callers.
 func (a *Authority) Load(ctx context.Context) error {
 	a.reading.Lock()
 	defer a.reading.Unlock()
+	return a.load(ctx)
+}
+
+// reload is Load for a caller that has proven nothing: it reads at most once in lookAgain, however many
+// callers wait for it. It reports whether the roots were read since the caller looked at them.
+func (a *Authority) reload(ctx context.Context) bool {
+	if !a.again() {
+		return false
+	}
+	a.reading.Lock()
+	defer a.reading.Unlock()
+	if a.again() { // otherwise another caller has read them meanwhile
+		_ = a.load(ctx) // it is logged, and kept if there are no roots
+	}
+	return true
+}
+
+// load is Load for a caller that holds a.reading.
+func (a *Authority) load(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
+	defer cancel()
 	text, version, err := a.cfg.Vault.Value(ctx, namespace, name)
+	none := errors.Is(err, sealed.ErrNotFound)
+	a.mu.Lock()
+	known := a.version
+	a.mu.Unlock()
+	var is state
+	switch {
+	case none:
+		err = nil
+	case err == nil && version != known:
+		is, err = parse(text)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tried = a.cfg.Now()
-	switch {
-	case errors.Is(err, sealed.ErrNotFound):
-		a.is, a.pool, a.version, a.err, a.own, a.verified = state{}, nil, 0, nil, nil, nil
-		return nil
-	case err != nil:
+	if err != nil {
+		if a.err == nil {
+			a.cfg.Log.Warn("the internal certificate authority cannot be read; this node goes on with the roots that it knows", "code", "authority_unreadable", "roots", len(a.is.Roots), "err", err)
+		}
 		a.err = err
 		return err
 	}
-	if version != a.version || a.err != nil {
-		is, err := parse(text)
-		if err != nil {
-			a.err = err
-			return err
-		}
-		a.is, a.version, a.err, a.own, a.verified = is, version, nil, nil, nil
+	a.err = nil
+	switch {
+	case none:
+		a.is, a.version, a.own, a.verified, a.pool = state{}, 0, nil, nil, nil
+	case version != known:
+		a.is, a.version, a.own, a.verified = is, version, nil, map[*x509.Certificate]verified{}
+		fallthrough
+	default:
+		a.pool = a.is.trusted(a.cfg.Now())
 	}
-	a.trust()
 	return nil
 }
 
-// trust puts the roots that count together. The caller holds a.mu.
-func (a *Authority) trust() {
-	a.pool = x509.NewCertPool()
-	if a.verified == nil {
-		a.verified = map[*x509.Certificate]verified{}
-	}
-	for i := range a.is.Roots {
-		r := &a.is.Roots[i]
-		if r.trusted(a.cfg.Now()) {
-			a.pool.AddCert(r.cert)
+// trusted returns the roots that count.
+func (s *state) trusted(now time.Time) *x509.CertPool {
+	pool := x509.NewCertPool()
+	for i := range s.Roots {
+		if r := &s.Roots[i]; r.trusted(now) {
+			pool.AddCert(r.cert)
 		}
 	}
+	return pool
 }
 
 func (r *root) trusted(now time.Time) bool { return r.Until.IsZero() || now.Before(r.Until) }
@@ -239,13 +271,8 @@ func (r *root) trusted(now time.Time) bool { return r.Until.IsZero() || now.Befo
 func (a *Authority) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEach)
 	defer tick.Stop()
-	failing := false
 	for {
-		err := a.Load(ctx)
-		if err != nil && ctx.Err() == nil && !failing {
-			a.cfg.Log.Warn("the internal certificate authority cannot be read; certificates of workers and nodes are not accepted here", "code", "authority_unreadable", "err", err)
-		}
-		failing = err != nil
+		_ = a.Load(ctx) // it is logged
 		select {
 		case <-ctx.Done():
 			return
@@ -284,7 +311,7 @@ func (a *Authority) Pool(ctx context.Context, atOnce bool) *x509.CertPool {
 	a.mu.Lock()
 	pool := a.pool
 	a.mu.Unlock()
-	if pool != nil || !atOnce || !a.again() || a.Load(ctx) != nil {
+	if pool != nil || !atOnce || !a.reload(ctx) {
 		return pool
 	}
 	a.mu.Lock()

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -56,11 +57,8 @@ func (a *Authority) issue(key crypto.PublicKey, kind, name string) (is Issued, e
 
 // sign is issue for a caller that holds a.mu.
 func (a *Authority) sign(key crypto.PublicKey, kind, name string) (is Issued, err error) {
-	if a.err != nil {
-		return is, a.err
-	}
 	if len(a.is.Roots) == 0 {
-		return is, ErrNone
+		return is, cmp.Or(a.err, ErrNone)
 	}
 	r, now := &a.is.Roots[len(a.is.Roots)-1], a.cfg.Now()
 	is.Expires = now.Add(a.cfg.Life)

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -29,8 +30,13 @@ type verified struct {
 	until time.Time
 }
 
-// verifiedMax bounds the certificates that are remembered.
-const verifiedMax = 4096
+const (
+	// verifiedMax bounds the certificates that are remembered.
+	verifiedMax = 4096
+	// chainMax bounds the certificates that a caller shows: its own, the new root under the old one, and both
+	// roots.
+	chainMax = 4
+)
 
 // KeyHash returns the SHA-256 of a public key, by which the row of a certificate is found.
 func KeyHash(key any) ([]byte, error) {
@@ -42,15 +48,23 @@ func KeyHash(key any) ([]byte, error) {
 	return sum[:], nil
 }
 
+// Known reports whether the certificate of a connection was accepted before.
+func (a *Authority) Known(c *x509.Certificate) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, ok := a.verified[c]
+	return ok
+}
+
 // Verify returns what the certificates of a connection prove. It returns a *Refusal if they prove nothing,
 // and another error if this node cannot tell.
 func (a *Authority) Verify(ctx context.Context, chain []*x509.Certificate) (Proven, error) {
+	if len(chain) > chainMax {
+		return Proven{}, refused("the caller shows %d certificates, and a chain of the internal certificate authority has at most %d", len(chain), chainMax)
+	}
 	is, err := a.verify(chain)
 	var unknown x509.UnknownAuthorityError
-	if err != nil && (errors.As(err, &unknown) || errors.Is(err, ErrNone)) && a.again() {
-		if err := a.Load(ctx); err != nil {
-			return is, err
-		}
+	if err != nil && (errors.As(err, &unknown) || errors.Is(err, ErrNone)) && a.reload(ctx) {
 		is, err = a.verify(chain)
 	}
 	var refusal *Refusal
@@ -74,48 +88,51 @@ func (a *Authority) again() bool {
 	return a.cfg.Now().Sub(a.tried) >= lookAgain
 }
 
+// verify verifies a chain by the roots that are known now. It holds no lock while it does.
 func (a *Authority) verify(chain []*x509.Certificate) (is Proven, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	now := a.cfg.Now()
-	if was, ok := a.verified[chain[0]]; ok && now.Before(was.until) {
+	a.mu.Lock()
+	was, ok := a.verified[chain[0]]
+	by, version, failed := a.is, a.version, a.err
+	a.mu.Unlock()
+	if ok && now.Before(was.until) {
 		return was.is, nil
 	}
-	if a.err != nil {
-		return is, a.err
+	if len(by.Roots) == 0 {
+		return is, cmp.Or(failed, ErrNone)
 	}
-	if len(a.is.Roots) == 0 {
-		return is, ErrNone
-	}
-	a.trust()
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	found, err := chain[0].Verify(x509.VerifyOptions{Roots: a.pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	found, err := chain[0].Verify(x509.VerifyOptions{Roots: by.trusted(now), Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		return is, err
 	}
-	if is, err = a.read(chain[0]); err != nil {
+	if is, err = by.read(chain[0]); err != nil {
 		return is, err
 	}
-	if len(a.verified) >= verifiedMax {
-		clear(a.verified)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.version == version { // otherwise the roots have changed meanwhile
+		if len(a.verified) >= verifiedMax {
+			clear(a.verified)
+		}
+		a.verified[chain[0]] = verified{is, by.until(found)}
 	}
-	a.verified[chain[0]] = verified{is, a.until(found)}
 	return is, nil
 }
 
-// until returns the time until which a chain is valid. The caller holds a.mu.
-func (a *Authority) until(chains [][]*x509.Certificate) (end time.Time) {
+// until returns the time until which a chain is valid.
+func (s *state) until(chains [][]*x509.Certificate) (end time.Time) {
 	for _, chain := range chains {
 		ends := chain[0].NotAfter
 		for _, c := range chain {
 			if c.NotAfter.Before(ends) {
 				ends = c.NotAfter
 			}
-			for i := range a.is.Roots {
-				if r := &a.is.Roots[i]; equal(r.Cert, c.Raw) && !r.Until.IsZero() && r.Until.Before(ends) {
+			for i := range s.Roots {
+				if r := &s.Roots[i]; equal(r.Cert, c.Raw) && !r.Until.IsZero() && r.Until.Before(ends) {
 					ends = r.Until
 				}
 			}
@@ -127,9 +144,9 @@ func (a *Authority) until(chains [][]*x509.Certificate) (end time.Time) {
 	return end
 }
 
-// read returns what the name in a certificate says. The caller holds a.mu.
-func (a *Authority) read(c *x509.Certificate) (is Proven, err error) {
-	if len(c.URIs) != 1 || c.URIs[0].Scheme != "spiffe" || c.URIs[0].Host != a.is.Cluster {
+// read returns what the name in a certificate says.
+func (s *state) read(c *x509.Certificate) (is Proven, err error) {
+	if len(c.URIs) != 1 || c.URIs[0].Scheme != "spiffe" || c.URIs[0].Host != s.Cluster {
 		return is, refused("the certificate has no name of this cluster")
 	}
 	kind, name, ok := strings.Cut(strings.TrimPrefix(c.URIs[0].Path, "/"), "/")
