@@ -136,12 +136,12 @@ type Tokens interface {
 	// this parent was revoked or replaced, or has expired, and ErrRefused if there are TokensMax tokens. Then
 	// nothing changes.
 	RotateToken(ctx context.Context, r Rotation) (Token, error)
-	// JoinToken uses an invitation once and adds the row of the worker's certificate, in one transaction. The row
-	// has the bounds, the maker and the parent of the invitation. If the invitation has made a row for this key
-	// already, that row stays and only its end moves, so an answer that was lost can be had again. A row of
-	// that name that has expired gives its name up. JoinToken returns ErrFenced if the invitation is used,
-	// revoked or expired, and ErrRefused if a valid token has the name or the key, or if there are TokensMax
-	// tokens. Then nothing changes.
+	// JoinToken uses an invitation once and adds the row of the worker's certificate, in one transaction. The
+	// row has the bounds, the maker and the parent of the invitation. If the invitation has made a row for
+	// this key and name already, that row stays and only its end moves, so an answer that was lost can be had
+	// again. A row of that name that has expired gives its name up. JoinToken returns ErrFenced if the
+	// invitation is used, revoked or expired, and ErrRefused if a valid token has the name or the key, or if
+	// there are TokensMax tokens. Then nothing changes.
 	JoinToken(ctx context.Context, j Joining) (Token, error)
 	// RenewToken moves the end of the row of a certificate to life from now. It returns ErrFenced if the row
 	// was revoked or has expired.

@@ -132,7 +132,7 @@ func (s *Store) Attach(ctx context.Context, m store.Member) (int64, error) {
 	lease := int64(0)
 	err := s.member(ctx, func() error {
 		is, listed := s.members[m.Handler]
-		if !listed || is.UUID != m.UUID || !is.Worker {
+		if !listed || is.UUID != m.UUID || is.Name != m.Name || !is.Worker {
 			return nil
 		}
 		is.Beat++

@@ -45,7 +45,7 @@ func (e rotations) JoinToken(ctx context.Context, j store.Joining) (t store.Toke
 		now := s.clock()
 		i := slices.IndexFunc(s.tokens, func(o store.Token) bool { return bytes.Equal(o.Hash, j.Hash) })
 		switch {
-		case i >= 0 && s.tokens[i].Invite == j.Invite && s.tokens[i].Revoked == 0: // the answer was lost
+		case i >= 0 && s.tokens[i].Invite == j.Invite && s.tokens[i].Name == j.Name && s.tokens[i].Revoked == 0: // the answer was lost
 			s.tokens[i].Expires = now + j.Life
 			t = s.tokens[i]
 			return nil

@@ -50,7 +50,7 @@ func traits(t store.Traits) string {
 // Attach implements store.Cluster.
 func (d *DB) Attach(ctx context.Context, m store.Member) (int64, error) {
 	lease := int64(0)
-	is := args{}.int8(int64(m.Handler)).text(m.UUID).int8(int64(m.Home)).int4(m.Slots).int4(m.Busy).text(traits(m.Traits))
+	is := args{}.int8(int64(m.Handler)).text(m.UUID).int8(int64(m.Home)).int4(m.Slots).int4(m.Busy).text(traits(m.Traits)).text(m.Name)
 	err := d.alter(ctx, "attach a worker", nil, query{"attach", is, func(r *row) error { lease = r.int(); return nil }})
 	if err != nil {
 		return 0, err

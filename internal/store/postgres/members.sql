@@ -66,7 +66,7 @@ WHERE handler = $1 AND home = $4 AND lease = $5 RETURNING handler;
 -- name: attach
 UPDATE member SET home = $3, lease = lease + 1, slots = $4, busy = $5, traits = $6, beat = beat + 1,
   seen = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-WHERE handler = $1 AND uuid = $2::text::uuid AND worker RETURNING lease;
+WHERE handler = $1 AND uuid = $2::text::uuid AND name = $7 AND worker RETURNING lease;
 
 -- name: members
 SELECT m.handler, m.uuid::text, m.name, m.address, m.version, m.format, m.state, m.slots, m.busy, m.beat, m.started, m.seen,

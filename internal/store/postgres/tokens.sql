@@ -39,7 +39,7 @@ RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, ver
 WITH RECURSIVE clock AS MATERIALIZED (
   SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now
 ), again AS (
-  SELECT id FROM token WHERE hash = $3 AND invite = $1 AND revoked = 0
+  SELECT id FROM token WHERE hash = $3 AND invite = $1 AND name = $2 AND revoked = 0
 ), line AS (
   SELECT id, parent, revoked, expires, 0 AS depth FROM token WHERE id = $1
   UNION ALL SELECT p.id, p.parent, p.revoked, p.expires, l.depth + 1 FROM token p JOIN line l ON p.id = l.parent WHERE l.depth < $6

@@ -40,7 +40,7 @@ func (e members) Attach(ctx context.Context, m store.Member) (lease int64, err e
 	d := e.d
 	err = d.changeBeside(ctx, "change of members", func() error {
 		n, err := d.stmts.attachMember.row().int(int64(m.Handler)).text(m.UUID).int(int64(m.Home)).int(int64(m.Slots)).int(int64(m.Busy)).
-			text(traits(m.Traits)).int(int64(wall())).exec(d.conn)
+			text(traits(m.Traits)).int(int64(wall())).text(m.Name).exec(d.conn)
 		if err != nil || n == 0 {
 			return err
 		}

@@ -306,7 +306,8 @@ ON CONFLICT (handler) DO UPDATE SET version = excluded.version, format = exclude
 WHERE name = excluded.name;
 
 -- name: attachMember
-UPDATE member SET home = ?3, slots = ?4, busy = ?5, traits = ?6, seen = ?7, lease = lease + 1, beat = beat + 1 WHERE handler = ?1 AND uuid = ?2;
+UPDATE member SET home = ?3, slots = ?4, busy = ?5, traits = ?6, seen = ?7, lease = lease + 1, beat = beat + 1
+WHERE handler = ?1 AND uuid = ?2 AND name = ?8;
 
 -- name: leaveMember
 DELETE FROM member WHERE handler = ?1;

@@ -128,6 +128,11 @@ func attached(b *bed, c store.Cluster) {
 	lease, err = c.Attach(b.ctx, wrong)
 	b.ok(err)
 	b.same(lease, int64(0), "another life of its name")
+	wrong = to
+	wrong.Name = "v"
+	lease, err = c.Attach(b.ctx, wrong)
+	b.ok(err)
+	b.same(lease, int64(0), "another name")
 	lease, err = c.Attach(b.ctx, first)
 	b.ok(err)
 	b.same(lease, int64(0), "a node is attached to nobody")

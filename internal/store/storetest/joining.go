@@ -52,6 +52,8 @@ func tokenJoined(b *bed, s store.Tokens) {
 	b.same(again.ID, one.ID, "the same key again")
 	b.same(again.Expires > one.Expires, true, "its end moves")
 	b.same(tokenOf(b, s, inv.ID).Used, int32(1), "uses")
+	_, err = s.JoinToken(b.ctx, store.Joining{Invite: inv.ID, Name: "worker w2", Hash: hashOf(2), Life: anHour})
+	b.is(err, store.ErrRefused)
 	_, err = s.JoinToken(b.ctx, store.Joining{Invite: inv.ID, Name: "worker w2", Hash: hashOf(3), Life: anHour})
 	b.ok(err)
 	_, err = s.JoinToken(b.ctx, store.Joining{Invite: inv.ID, Name: "worker w3", Hash: hashOf(4), Life: anHour})

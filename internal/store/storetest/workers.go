@@ -89,6 +89,7 @@ func workerAttached(b *bed, c store.Workers) {
 	b.same(rowOf(b, c, other.Handler), before[other.Handler], "another worker")
 	for what, change := range map[string]func(*store.Member){
 		"another life":   func(m *store.Member) { m.UUID = uuid(299) },
+		"another name":   func(m *store.Member) { m.Name = "v" },
 		"another worker": func(m *store.Member) { m.Handler = 1 << 40 },
 	} {
 		wrong := to
