@@ -10,13 +10,13 @@ import (
 
 // TestInvitedWorker: a worker joins by the printed command and runs tasks of its group with its certificate.
 // It renews the certificate, also during a change of roots, and is gone when the certificate is revoked. The
-// processes are real, and a certificate lasts 90 s, so a renewal may be 30 s late.
+// processes are real, and a certificate lasts 120 s, so a renewal may be 40 s late.
 func TestInvitedWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	cert, key := w.certificate()
 	bare := slices.Clone(w.env)
-	w.env = append(slices.Clone(bare), "SKEIN_CA_CERT="+cert, "SKEIN_CERTIFICATE_LIFE=90s", "SKEIN_HEARTBEAT=500ms", "SKEIN_LAG=4s", "SKEIN_SLOTS=1")
+	w.env = append(slices.Clone(bare), "SKEIN_CA_CERT="+cert, "SKEIN_CERTIFICATE_LIFE=120s", "SKEIN_HEARTBEAT=500ms", "SKEIN_LAG=4s", "SKEIN_SLOTS=1")
 	p := w.server("--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
 	at := func(args ...string) outcome { return w.skein(append([]string{"--server", p.url}, args...)...) }
 	o := at("worker", "invite", "w1", "--group", "etl", "--slots", "2", "--namespace", "default")

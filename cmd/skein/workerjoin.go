@@ -85,7 +85,8 @@ skein worker --data DIR runs with its name, groups, slots and nodes, and renews 
 longer than its certificate is valid needs another invitation.
 
 --authority is the fingerprint of the nodes' own certificate authority: with it no --ca-cert is needed. If the answer was lost, run the
-command again.`,
+command again. A certificate that the worker has already stays until the nodes have given it another one. The clocks of nodes and
+workers may differ by five minutes.`,
 		Example: "  skein worker join --server https://node-1:8443 --name rack-7 --invitation skein_invite_… --authority sha256:… --data /srv/skein",
 		RunE: c.do(func(ctx context.Context, _ []string) error {
 			if by.Secret == "" {
@@ -157,8 +158,9 @@ not among them; skein node list shows all workers that are attached.`,
 func workerRevokeCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke NAME", Short: "End a worker's certificate, and invitations for its name", Args: cobra.ExactArgs(1),
-		Long: `Ends the certificate of a worker and the invitations for its name: every node refuses the worker within five seconds, and its
-attempts run again elsewhere when its silence has lasted for lag. The name is free for another invitation.`,
+		Long: `Ends the certificate of a worker, the invitations for its name, and the invitation by which it joined if others may still join by it
+(such as rack-*): every node refuses the worker within five seconds, and its attempts run again elsewhere when its silence has lasted
+for lag. Other workers that joined by the same invitation stay. The name is free for another invitation.`,
 		Example: "  skein worker revoke rack-7",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			page, err := s.Tokens(ctx)

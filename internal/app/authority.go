@@ -51,14 +51,23 @@ func workerProofs(n *Node) home.Proofs {
 			if !ok || !held || is.Worker == "" || t.Kind != store.TokenCertificate {
 				return home.Proof{}, false
 			}
-			p := home.Proof{Worker: is.Worker, Groups: strings.Fields(t.Groups), Slots: t.Slots}
-			if t.Namespaces != store.All {
-				p.Namespaces = strings.Fields(t.Namespaces)
-			}
-			return p, true
+			return home.Proof{Worker: is.Worker, Groups: strings.Fields(t.Groups), Slots: t.Slots, Namespaces: namespacesOf(&t)}, true
 		},
 		Needed: func(ctx context.Context, worker string) (bool, error) { return n.gate.Certified(ctx, worker) },
 	}
+}
+
+// namespacesOf returns the namespaces of the worker of a certificate. It returns nil for all. A row without
+// any allows none, and no namespace has the name that is returned for it.
+func namespacesOf(t *store.Token) []string {
+	only := strings.Fields(t.Namespaces)
+	switch {
+	case t.Namespaces == store.All:
+		return nil
+	case len(only) == 0:
+		return []string{"~none"}
+	}
+	return only
 }
 
 // askingFor makes a listener ask callers for certificates of the internal authority, once there is one.
@@ -78,7 +87,9 @@ func askingFor(a *authority.Authority, cfg *config.Config, base *tls.Config) *tl
 			if err != nil {
 				return nil, err
 			}
-			own.GetCertificate, own.Certificates = nil, []tls.Certificate{*is}
+			if is != nil { // otherwise the authority is gone since the pool was read
+				own.GetCertificate, own.Certificates = nil, []tls.Certificate{*is}
+			}
 		}
 		return own, nil
 	}

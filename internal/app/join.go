@@ -174,11 +174,7 @@ func issue(n *Node, r *http.Request, in *joining) (is authority.Issued, hash []b
 }
 
 func given(n *Node, name string, is authority.Issued, t *store.Token) joined {
-	out := joined{Name: name, Groups: strings.Fields(t.Groups), Slots: t.Slots, Chain: is.Chain, Roots: n.authority.Trusted(), Expires: is.Expires}
-	if t.Namespaces != store.All {
-		out.Namespaces = strings.Fields(t.Namespaces)
-	}
-	return out
+	return joined{Name: name, Groups: strings.Fields(t.Groups), Namespaces: namespacesOf(t), Slots: t.Slots, Chain: is.Chain, Roots: n.authority.Trusted(), Expires: is.Expires}
 }
 
 // problemOf returns the reason in the answer of a node.

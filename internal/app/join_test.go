@@ -266,7 +266,7 @@ func TestStolenCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := hour(-48*time.Hour, 24*time.Hour).Rotate(t.Context(), "ann"); err != nil { // the change ended yesterday
+	if err := hour(-48*time.Hour, 24*time.Hour).Rotate(t.Context(), "ann", time.Time{}); err != nil { // the change ended yesterday
 		t.Fatal(err)
 	}
 	if err := b.n.authority.Load(t.Context()); err != nil {
@@ -339,6 +339,10 @@ func TestInviteRefused(t *testing.T) {
 		"a bad namespace":   {Name: "w1", Namespaces: []string{"~skein"}},
 		"no end":            {Name: "w1", NeverExpires: true},
 		"a late end":        {Name: "w1", Expires: &api.Time{Time: time.Now().Add(8 * 24 * time.Hour)}},
+		"a no-break space":  {Name: "a\u00a0b"},
+		"a line separator":  {Name: "a\u2028b"},
+		"a next line":       {Name: "a\u0085b"},
+		"a spaced group":    {Name: "w1", Groups: []string{"a\u00a0b"}},
 		"a bad group":       {Name: "w1", Groups: []string{"a b"}},
 	} {
 		req.Kind = store.TokenInvite

@@ -154,8 +154,9 @@ func (a *Authority) Make(ctx context.Context, by string) error {
 }
 
 // Rotate begins a change of roots: a new root issues from now on, and certificates of the old one are valid
-// until they end.
-func (a *Authority) Rotate(ctx context.Context, by string) error {
+// until they end. latest is the latest end of a certificate that any node has issued to a worker. Nodes renew
+// their own as soon as they have read the new root.
+func (a *Authority) Rotate(ctx context.Context, by string, latest time.Time) error {
 	now := a.cfg.Now()
 	_, err := a.cfg.Vault.Change(ctx, sealed.Name{Namespace: namespace, Name: name}, by, func(text []byte) ([]byte, error) {
 		if text == nil {
@@ -179,7 +180,11 @@ func (a *Authority) Rotate(ctx context.Context, by string) error {
 			return nil, err
 		}
 		old := &kept[len(kept)-1]
-		old.Until = now.Add(a.cfg.Life + Skew)
+		old.Until = now.Add(a.cfg.Life)
+		if latest.After(old.Until) { // of a node with another certificate_life
+			old.Until = latest
+		}
+		old.Until = old.Until.Add(Skew)
 		if next.Cross, err = cross(&next, old, now); err != nil {
 			return nil, err
 		}

@@ -126,7 +126,7 @@ func TestMade(t *testing.T) {
 	if _, err := none.Worker(&b.key().PublicKey, "w1"); !errors.Is(err, ErrNone) {
 		t.Error(err)
 	}
-	if err := none.Rotate(t.Context(), "ann"); !errors.Is(err, ErrNone) {
+	if err := none.Rotate(t.Context(), "ann", time.Time{}); !errors.Is(err, ErrNone) {
 		t.Error(err)
 	}
 }
@@ -141,9 +141,14 @@ func TestRotate(t *testing.T) {
 	}
 	late := b.node() // it has not read the new root yet
 	old := b.worker(one, "w1")
+	long := New(Config{Vault: b.vault, Now: one.cfg.Now, Life: 5 * LifeDefault}) // a node with another setting
+	if err := long.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lasting, latest := b.worker(long, "w2"), b.now.Add(2*LifeDefault)
 	before := x509.NewCertPool()
 	before.AddCert(old[len(old)-1])
-	if err := one.Rotate(t.Context(), "ann"); err != nil {
+	if err := one.Rotate(t.Context(), "ann", latest); err != nil {
 		t.Fatal(err)
 	}
 	next := b.worker(one, "w1")
@@ -165,18 +170,27 @@ func TestRotate(t *testing.T) {
 	if _, err := shown[0].Verify(x509.VerifyOptions{Roots: before, Intermediates: between, DNSName: ServerName, CurrentTime: b.now}); err != nil {
 		t.Errorf("a worker that knows the old root, at a node of the new one: %v", err)
 	}
-	if err := one.Rotate(t.Context(), "ann"); !errors.Is(err, ErrChanging) {
+	if err := one.Rotate(t.Context(), "ann", time.Time{}); !errors.Is(err, ErrChanging) {
 		t.Errorf("a change during a change: %v", err)
 	}
-	b.now = b.now.Add(LifeDefault + Skew + time.Second)
-	b.refused(one, old, "certificate") // it has expired, too
+	pinned := false // by an invitation that was made before the change
+	for _, c := range shown[1:] {
+		pinned = pinned || equal(c.Raw, old[len(old)-1].Raw)
+	}
+	if !pinned || len(shown) > chainMax {
+		t.Errorf("the node shows %d certificates, the old root among them: %v", len(shown), pinned)
+	}
+	b.now = latest.Add(Skew - time.Second)
+	b.accepted(one, lasting, "w2")
+	b.now = b.now.Add(2 * time.Second)
+	b.refused(one, lasting, "none of the internal certificate authority") // it has not expired: the root has ended
 	if roots := one.Roots(); roots[0].Trusted || !roots[1].Trusted || !roots[1].Issues {
 		t.Errorf("%+v", roots)
 	}
 	if len(one.Trusted()) != 1 {
 		t.Errorf("%d roots count", len(one.Trusted()))
 	}
-	if err := one.Rotate(t.Context(), "ann"); err != nil {
+	if err := one.Rotate(t.Context(), "ann", time.Time{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -190,7 +204,7 @@ func TestOldRoot(t *testing.T) {
 	}
 	old, a := b.worker(long, "w1"), b.node()
 	b.accepted(a, old, "w1")
-	if err := a.Rotate(t.Context(), "ann"); err != nil {
+	if err := a.Rotate(t.Context(), "ann", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	b.accepted(a, old, "w1")

@@ -16,6 +16,7 @@ import (
 	"skein.dev/skein/internal/authority"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/store"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -120,7 +121,7 @@ func invitation(ctx context.Context, req *api.TokenRequest, now dag.Micros) (t s
 func checkInvite(req *api.TokenRequest) error {
 	name := strings.TrimSuffix(req.Name, "*")
 	switch {
-	case name == "" || strings.ContainsAny(name, "* /") || !plainName(name):
+	case name == "" || strings.ContainsAny(name, "*/") || !home.Plain(name):
 		return invalid("name: %.100q cannot be the name of a worker: want 1 to 100 printable characters without spaces, / and *; one * at the end stands for any text", req.Name)
 	case req.NeverExpires || req.For != "" || len(req.Verbs) > 0:
 		return invalid("an invitation has an end, and neither verbs nor a user")
@@ -132,7 +133,7 @@ func checkInvite(req *api.TokenRequest) error {
 		return invalid("slots: want 1 or more, or 0 for no bound")
 	}
 	for _, g := range req.Groups {
-		if !plainName(g) {
+		if !home.Plain(g) {
 			return invalid("groups: %.100q cannot be the name of a group", g)
 		}
 	}
@@ -144,9 +145,27 @@ func checkInvite(req *api.TokenRequest) error {
 	return nil
 }
 
-// plainName reports whether a text can be the name of a worker or group.
-func plainName(s string) bool {
-	return s != "" && len(s) <= 100 && strings.IndexFunc(s, func(c rune) bool { return c <= ' ' || c == 0x7f || c == '\uFFFD' }) < 0
+// closeInvitation revokes the invitation that a certificate came from, if more workers may join by it. Its
+// text may be on the machine of the worker. It is revoked before the certificate, so a call that was cut off
+// between them can be repeated.
+func closeInvitation(ctx context.Context, s *Server, certificate int64) error {
+	all, err := s.cfg.Tokens.TokenList(ctx)
+	if err != nil {
+		return unread(err)
+	}
+	for i := range all {
+		if all[i].ID != certificate || all[i].Kind != store.TokenCertificate {
+			continue
+		}
+		for j := range all {
+			if inv := &all[j]; inv.ID == all[i].Invite && inv.Kind == store.TokenInvite && inv.Revoked == 0 && inv.Used < inv.Uses {
+				if err := s.cfg.Tokens.RevokeToken(withDetail(ctx, inv.Name+" is revoked with a certificate that came from it"), inv.ID); err != nil {
+					return unread(err)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // withDetail gives a further change of a call an audit row with its own text.
@@ -196,11 +215,29 @@ func authorityRoutes(s *Server, tag tag) {
 			if s.cfg.Authority == nil {
 				return nil, refusedAuthority(authority.ErrNone)
 			}
-			if err := s.cfg.Authority.Rotate(ctx, userOf(ctx)); err != nil {
+			latest, err := latestEnd(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			if err := s.cfg.Authority.Rotate(ctx, userOf(ctx), latest); err != nil {
 				return nil, refusedAuthority(err)
 			}
 			return authorityShown(s), nil
 		})
+}
+
+// latestEnd returns the latest end of a certificate of a worker.
+func latestEnd(ctx context.Context, s *Server) (end time.Time, err error) {
+	all, err := s.cfg.Tokens.TokenList(ctx)
+	if err != nil {
+		return end, unread(err)
+	}
+	for i := range all {
+		if t := &all[i]; t.Kind == store.TokenCertificate && t.Revoked == 0 && t.Expires.Time().After(end) {
+			end = t.Expires.Time()
+		}
+	}
+	return end, nil
 }
 
 func authorityShown(s *Server) *jsonOut[api.Authority] {

@@ -167,6 +167,9 @@ func (s *Server) revokeToken(ctx context.Context, in *tokenPath) (*jsonOut[api.T
 			return nil, refusedChange(err)
 		}
 	}
+	if err := closeInvitation(ctx, s, in.ID); err != nil {
+		return nil, err
+	}
 	err := s.cfg.Tokens.RevokeToken(ctx, in.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound("there is no token %d", in.ID)
