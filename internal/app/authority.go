@@ -51,23 +51,10 @@ func workerProofs(n *Node) home.Proofs {
 			if !ok || !held || is.Worker == "" || t.Kind != store.TokenCertificate {
 				return home.Proof{}, false
 			}
-			return home.Proof{Worker: is.Worker, Groups: strings.Fields(t.Groups), Slots: t.Slots, Namespaces: namespacesOf(&t)}, true
+			return home.Proof{Worker: is.Worker, Groups: strings.Fields(t.Groups), Slots: t.Slots, Namespaces: t.Bound()}, true
 		},
 		Needed: func(ctx context.Context, worker string) (bool, error) { return n.gate.Certified(ctx, worker) },
 	}
-}
-
-// namespacesOf returns the namespaces of the worker of a certificate. It returns nil for all. A row without
-// any allows none, and no namespace has the name that is returned for it.
-func namespacesOf(t *store.Token) []string {
-	only := strings.Fields(t.Namespaces)
-	switch {
-	case t.Namespaces == store.All:
-		return nil
-	case len(only) == 0:
-		return []string{"~none"}
-	}
-	return only
 }
 
 // askingFor makes a listener ask callers for certificates of the internal authority, once there is one.

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"net/http"
 	"sync"
 
@@ -50,7 +49,7 @@ func (b *between) transport() *http.Transport {
 		next.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	next.TLSClientConfig.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		if asks(asked, own) {
+		if authority.Asks(asked, own) {
 			return own, nil
 		}
 		return &tls.Certificate{}, nil // a proxy that asks for certificates of others
@@ -58,22 +57,6 @@ func (b *between) transport() *http.Transport {
 	b.now.CloseIdleConnections()
 	b.now, b.shows = next, own
 	return next
-}
-
-// asks reports whether a server accepts certificates of the authority of ours.
-func asks(asked *tls.CertificateRequestInfo, own *tls.Certificate) bool {
-	for _, der := range own.Certificate[1:] {
-		root, err := x509.ParseCertificate(der)
-		if err != nil {
-			continue
-		}
-		for _, name := range asked.AcceptableCAs {
-			if string(name) == string(root.RawSubject) || string(name) == string(root.RawIssuer) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // makeAuthority makes the authority of a cluster, so that its nodes know each other by certificates. A

@@ -82,7 +82,7 @@ func TestBetween(t *testing.T) {
 	}
 	operator, nodes := x509.NewCertPool(), x509.NewCertPool()
 	operator.AppendCertsFromPEM(text)
-	roots, err := parseAll(a.Trusted())
+	roots, err := authority.ParseAll(a.Trusted())
 	if err != nil {
 		t.Fatal(err)
 	}

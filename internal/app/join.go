@@ -1,7 +1,6 @@
 package app
 
 import (
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,7 +173,7 @@ func issue(n *Node, r *http.Request, in *joining) (is authority.Issued, hash []b
 }
 
 func given(n *Node, name string, is authority.Issued, t *store.Token) joined {
-	return joined{Name: name, Groups: strings.Fields(t.Groups), Namespaces: namespacesOf(t), Slots: t.Slots, Chain: is.Chain, Roots: n.authority.Trusted(), Expires: is.Expires}
+	return joined{Name: name, Groups: strings.Fields(t.Groups), Namespaces: t.Bound(), Slots: t.Slots, Chain: is.Chain, Roots: n.authority.Trusted(), Expires: is.Expires}
 }
 
 // problemOf returns the reason in the answer of a node.
@@ -184,16 +183,4 @@ func problemOf(status int, body []byte) string {
 		return p.Detail
 	}
 	return fmt.Sprintf("%s: %.200s", http.StatusText(status), body)
-}
-
-// parseAll reads certificates.
-func parseAll(all [][]byte) (certs []*x509.Certificate, err error) {
-	for _, der := range all {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, fmt.Errorf("read a certificate: %w", err)
-		}
-		certs = append(certs, c)
-	}
-	return certs, nil
 }

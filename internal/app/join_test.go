@@ -118,7 +118,7 @@ func TestJoin(t *testing.T) {
 		t.Errorf("the file: %v, %v", info, err)
 	}
 	before := m.Chain[0]
-	if err := m.ask(t.Context(), &http.Transport{TLSClientConfig: pinned(inv.Authority)}, joinPath, inv.Secret); err != nil || string(m.Chain[0]) == string(before) {
+	if err := m.ask(t.Context(), call{&http.Transport{TLSClientConfig: authority.Pinned(inv.Authority)}, m.Servers, joinPath, inv.Secret}); err != nil || string(m.Chain[0]) == string(before) {
 		t.Errorf("the same key again: %v", err)
 	}
 	for what, other := range map[string]*config.Config{"the used invitation": b.config("w1"), "another name": b.config("w2")} {
@@ -131,11 +131,11 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if due := r.due(time.Now()); due < 15*time.Hour || due > 17*time.Hour {
+	if due := authority.Due(r.now.Load().from, m.Expires, time.Now()); due < 15*time.Hour || due > 17*time.Hour {
 		t.Errorf("renewed in %v", due)
 	}
 	before = m.Chain[0]
-	if err := m.ask(t.Context(), r, renewPath, ""); err != nil || string(m.Chain[0]) == string(before) {
+	if err := m.ask(t.Context(), call{r, m.Servers, renewPath, ""}); err != nil || string(m.Chain[0]) == string(before) {
 		t.Errorf("renewal: %v", err)
 	}
 	if _, err := b.client(m).Register(t.Context(), registration("w1", 4, "etl")); err != nil {
@@ -252,11 +252,11 @@ func TestStolenCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign.Servers = m.Servers
-	if err := foreign.ask(t.Context(), mine, renewPath, ""); err == nil || !strings.Contains(err.Error(), "another key") {
+	if err := foreign.ask(t.Context(), call{mine, m.Servers, renewPath, ""}); err == nil || !strings.Contains(err.Error(), "another key") {
 		t.Errorf("a renewal with another key: %v", err)
 	}
 	foreign.Name = "w2"
-	if err := foreign.ask(t.Context(), mine, renewPath, ""); err == nil || !strings.Contains(err.Error(), "is of the worker w1") {
+	if err := foreign.ask(t.Context(), call{mine, m.Servers, renewPath, ""}); err == nil || !strings.Contains(err.Error(), "is of the worker w1") {
 		t.Errorf("a renewal for another name: %v", err)
 	}
 	if err := register(m); err != nil {
@@ -279,7 +279,7 @@ func TestStolenCertificates(t *testing.T) {
 	m.Roots = b.n.authority.Trusted()
 	b.refuses("a certificate of the old root", must(m.with(long.Chain).transport(&http.Transport{})), http.StatusUnauthorized, "none of the internal certificate authority")
 	m.Chain = next.Chain
-	if err := m.ask(t.Context(), must(m.transport(&http.Transport{})), renewPath, ""); err != nil {
+	if err := m.ask(t.Context(), call{must(m.transport(&http.Transport{})), m.Servers, renewPath, ""}); err != nil {
 		t.Errorf("a certificate of the new root: %v", err)
 	}
 	all, err := b.k.Tokens(t.Context())

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -56,8 +57,9 @@ type Invitation struct {
 	Fingerprint string // of the root; "": the certificate of the server is that which other clients know, too
 }
 
-// JoinWorker uses an invitation and keeps the certificate in the data folder. The key is written before it is
-// used, so a call that was cut off can be repeated.
+// JoinWorker uses an invitation and keeps the certificate in the data folder. A new key is written before it
+// is used, so a call that was cut off can be repeated. Until the nodes have accepted it, it is in a file of
+// its own, so a certificate that the worker has stays as it is if the nodes refuse the invitation.
 func JoinWorker(ctx context.Context, cfg *config.Config, by Invitation) (*Membership, error) {
 	servers, err := cfg.NodesOfWorker()
 	if err != nil {
@@ -71,34 +73,82 @@ func JoinWorker(ctx context.Context, cfg *config.Config, by Invitation) (*Member
 		return nil, err
 	}
 	defer held.Release()
-	m, err := ReadMembership(cfg.Data)
-	switch {
-	case err != nil && !errors.Is(err, ErrNotJoined):
-		return nil, err
-	case err == nil && m.Name == cfg.Name && len(m.Chain) == 0: // an earlier call was cut off
-	default:
-		if m, err = newMember(cfg); err != nil {
-			return nil, err
-		}
-	}
-	m.Servers = servers
-	if err := m.save(); err != nil {
-		return nil, err
-	}
 	transport, err := Transport(cfg)
 	if err != nil {
 		return nil, err
 	}
 	if by.Fingerprint != "" {
-		transport.TLSClientConfig = pinned(by.Fingerprint)
+		transport.TLSClientConfig = authority.Pinned(by.Fingerprint)
 	}
-	if err := m.ask(ctx, transport, joinPath, by.Secret); err != nil {
+	defer transport.CloseIdleConnections()
+	file := membershipFile(cfg.Data)
+	for _, from := range []string{file, file + nextSuffix, ""} {
+		m, err := memberFrom(cfg, from)
+		if err != nil {
+			return nil, err
+		}
+		if m == nil {
+			continue
+		}
+		m.Servers = servers
+		err = m.join(ctx, transport, by)
+		if refusal := new(refusedJoin); from != "" && errors.As(err, &refusal) && refusal.status == http.StatusConflict {
+			continue // the key is that of another invitation, or was revoked
+		}
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
+	return nil, ErrNotJoined // the last one is always tried
+}
+
+// memberFrom returns a key with which a worker can join: that of its certificate, if it is valid, that of a
+// call that was cut off, or a new one if from is "". It returns nil if a file has none.
+func memberFrom(cfg *config.Config, from string) (*Membership, error) {
+	if from == "" {
+		m, err := newMember(cfg)
+		if err != nil {
+			return nil, err
+		}
+		m.file += nextSuffix
+		return m, m.save()
+	}
+	m, err := readMembership(from)
+	switch {
+	case errors.Is(err, ErrNotJoined):
+		return nil, nil
+	case err != nil:
 		return nil, err
+	case m.Name != cfg.Name, len(m.Chain) > 0 && time.Now().After(m.Expires):
+		return nil, nil
 	}
-	if by.Fingerprint != "" && !hasRoot(m.Roots, by.Fingerprint) {
-		return nil, fmt.Errorf("the node has another certificate authority than %s: the certificate is not used", by.Fingerprint)
+	return m, nil
+}
+
+// nextSuffix ends the name of the file of a key that has no certificate yet.
+const nextSuffix = ".next"
+
+// join gets the certificate of an invitation, and puts it in place.
+func (m *Membership) join(ctx context.Context, via http.RoundTripper, by Invitation) error {
+	if err := m.ask(ctx, call{via, m.Servers, joinPath, by.Secret}); err != nil {
+		return err
 	}
-	return m, m.save()
+	if by.Fingerprint != "" && !authority.HasRoot(m.Roots, by.Fingerprint) {
+		return fmt.Errorf("the node has another certificate authority than %s: the certificate is not used", by.Fingerprint)
+	}
+	if err := m.save(); err != nil {
+		return err
+	}
+	at, pending := strings.CutSuffix(m.file, nextSuffix)
+	if !pending {
+		return nil
+	}
+	if err := os.Rename(m.file, at); err != nil {
+		return fmt.Errorf("write the certificate of the worker: %w", err)
+	}
+	m.file = at
+	return nil
 }
 
 func newMember(cfg *config.Config) (*Membership, error) {
@@ -113,40 +163,10 @@ func newMember(cfg *config.Config) (*Membership, error) {
 	return &Membership{joined: joined{Name: cfg.Name}, Key: der, file: membershipFile(cfg.Data)}, nil
 }
 
-// pinned accepts the nodes of the authority whose root has a fingerprint.
-func pinned(fingerprint string) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: authority.ServerName,
-		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies the chain by the fingerprint
-		VerifyConnection: func(is tls.ConnectionState) error {
-			roots, between := x509.NewCertPool(), x509.NewCertPool()
-			found := false
-			for _, c := range is.PeerCertificates[1:] {
-				if authority.Fingerprint(c.Raw) == fingerprint {
-					roots.AddCert(c)
-					found = true
-				}
-				between.AddCert(c)
-			}
-			if !found {
-				return fmt.Errorf("the node does not show a certificate of the authority %s; if a proxy is in front of it, join with --ca-cert FILE and without --authority, or use a token", fingerprint)
-			}
-			_, err := is.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: authority.ServerName})
-			return err
-		}}
-}
-
-func hasRoot(roots [][]byte, fingerprint string) bool {
-	for _, r := range roots {
-		if authority.Fingerprint(r) == fingerprint {
-			return true
-		}
-	}
-	return false
-}
-
 // ReadMembership reads the certificate of a worker. It returns ErrNotJoined if there is none.
-func ReadMembership(data string) (*Membership, error) {
-	file := membershipFile(data)
+func ReadMembership(data string) (*Membership, error) { return readMembership(membershipFile(data)) }
+
+func readMembership(file string) (*Membership, error) {
 	text, err := secret.File(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNotJoined
@@ -193,8 +213,15 @@ func (m *Membership) request() ([]byte, error) {
 	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: m.Name}}, key)
 }
 
-// ask gets a certificate from the first node that answers, and keeps it in memory.
-func (m *Membership) ask(ctx context.Context, via http.RoundTripper, path, bearer string) error {
+// call is a call for a certificate.
+type call struct {
+	via          http.RoundTripper
+	servers      []string // tried in turn
+	path, bearer string
+}
+
+// ask gets a certificate from the first node that issues one, and keeps it in memory.
+func (m *Membership) ask(ctx context.Context, c call) error {
 	der, err := m.request()
 	if err != nil {
 		return err
@@ -204,50 +231,51 @@ func (m *Membership) ask(ctx context.Context, via http.RoundTripper, path, beare
 		return err
 	}
 	var failed []error
-	for _, server := range m.Servers {
-		out, final, err := askOne(ctx, via, server+path, bearer, body)
+	for _, server := range c.servers {
+		out, err := askOne(ctx, c, server, body)
 		switch {
 		case err == nil && out.Name == m.Name && len(out.Chain) > 0 && len(out.Roots) > 0:
 			m.joined = out
 			return nil
 		case err == nil:
 			err = errors.New("the answer holds no certificate for this worker")
-		case final:
-			return fmt.Errorf("%s: %w", server, err)
 		}
 		failed = append(failed, fmt.Errorf("%s: %w", server, err))
+		if ctx.Err() != nil {
+			break
+		}
 	}
 	return errors.Join(failed...)
 }
 
-// askOne makes one call. final says that no other node would decide otherwise.
-func askOne(ctx context.Context, via http.RoundTripper, url, bearer string, body []byte) (out joined, final bool, err error) {
-	if !strings.HasPrefix(url, "https://") {
-		return out, true, errNotHTTPS
+// askOne makes one call.
+func askOne(ctx context.Context, c call, server string, body []byte) (out joined, err error) {
+	if !strings.HasPrefix(server, "https://") {
+		return out, errNotHTTPS
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+c.path, bytes.NewReader(body))
 	if err != nil {
-		return out, true, err
+		return out, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if bearer != "" {
-		r.Header.Set("Authorization", "Bearer "+bearer)
+	if c.bearer != "" {
+		r.Header.Set("Authorization", "Bearer "+c.bearer)
 	}
-	resp, err := (&http.Client{Transport: via}).Do(r)
+	resp, err := (&http.Client{Transport: c.via}).Do(r)
 	if err != nil {
-		return out, false, err
+		return out, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, joinBytesMax))
 	if err != nil {
-		return out, false, err
+		return out, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return out, resp.StatusCode/100 == 4 && resp.StatusCode != http.StatusTooManyRequests, errors.New(problemOf(resp.StatusCode, text))
+		return out, &refusedJoin{resp.StatusCode, problemOf(resp.StatusCode, text)}
 	}
-	return out, false, json.Unmarshal(text, &out)
+	return out, json.Unmarshal(text, &out)
 }
 
 // transport shows the worker's certificate to nodes, and knows them by the roots.
@@ -256,7 +284,7 @@ func (m *Membership) transport(base *http.Transport) (*http.Transport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w", m.file, err)
 	}
-	roots, err := parseAll(m.Roots)
+	roots, err := authority.ParseAll(m.Roots)
 	if err != nil {
 		return nil, err
 	}
@@ -276,8 +304,15 @@ func (m *Membership) transport(base *http.Transport) (*http.Transport, error) {
 type renewing struct {
 	m    *Membership
 	base *http.Transport
-	now  atomic.Pointer[http.Transport]
+	now  atomic.Pointer[showing]
 	log  *slog.Logger
+}
+
+// showing is a transport, and the end of the certificate that it shows.
+type showing struct {
+	*http.Transport
+	name        string
+	from, until time.Time
 }
 
 func newRenewing(m *Membership, base *http.Transport, log *slog.Logger) (*renewing, error) {
@@ -290,7 +325,11 @@ func (r *renewing) use() error {
 	if err != nil {
 		return err
 	}
-	if old := r.now.Swap(next); old != nil {
+	own, err := x509.ParseCertificate(r.m.Chain[0])
+	if err != nil {
+		return fmt.Errorf("read the certificate of the worker: %w", err)
+	}
+	if old := r.now.Swap(&showing{next, r.m.Name, own.NotBefore, r.m.Expires}); old != nil {
 		old.CloseIdleConnections()
 	}
 	return nil
@@ -301,24 +340,24 @@ func (r *renewing) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" {
 		return nil, errNotHTTPS
 	}
-	return r.now.Load().RoundTrip(req)
+	now := r.now.Load()
+	if time.Now().After(now.until.Add(authority.Skew)) { // no node accepts it, and each refusal counts against the address
+		return nil, fmt.Errorf("the certificate of this worker ended at %s; let it join again: skein worker invite %s", now.until.UTC().Format(time.DateTime), now.name)
+	}
+	return now.RoundTrip(req)
 }
 
-// renewPauseMax bounds the pause after a renewal that failed.
-const renewPauseMax = time.Minute
-
 // run renews the certificate until ctx ends: at two thirds of its life, and again after a pause if no node
-// answers.
-func (r *renewing) run(ctx context.Context) {
+// renews it. known returns the nodes that the worker knows now; those by which it joined are tried, too.
+func (r *renewing) run(ctx context.Context, known func() []string) {
 	for {
-		wait := r.due(time.Now())
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(authority.Due(r.now.Load().from, r.m.Expires, time.Now())):
 		}
 		next := *r.m
-		err := next.ask(ctx, r.now.Load(), renewPath, "")
+		err := next.ask(ctx, call{r.now.Load().Transport, serversOf(known(), next.Servers), renewPath, ""})
 		if err == nil {
 			err = next.save()
 		}
@@ -337,17 +376,12 @@ func (r *renewing) run(ctx context.Context) {
 	}
 }
 
-// due returns the time until the next renewal. If it is overdue, a twentieth of what is left passes between
-// two tries.
-func (r *renewing) due(now time.Time) time.Duration {
-	certs, err := parseAll(r.m.Chain[:1])
-	if err != nil {
-		return renewPauseMax
+// serversOf returns all servers, each once.
+func serversOf(lists ...[]string) (all []string) {
+	for _, s := range slices.Concat(lists...) {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
 	}
-	life := r.m.Expires.Sub(certs[0].NotBefore.Add(authority.Skew))
-	left := r.m.Expires.Sub(now)
-	if early := left - life/3; early > 0 {
-		return early
-	}
-	return min(max(left/20, time.Second), renewPauseMax)
+	return all
 }

@@ -104,7 +104,7 @@ func TestMatrix(t *testing.T) {
 				}
 			}
 		}
-		certs, err := parseAll(chain)
+		certs, err := authority.ParseAll(chain)
 		if err != nil {
 			t.Fatal(err)
 		}

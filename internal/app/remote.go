@@ -59,16 +59,18 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	if cfg.Egress != "" {
 		limits.Policies = []string{cfg.Egress}
 	}
-	through, stopRenewals, err := credential(ctx, cfg, member, rt, log)
+	through, renew, err := credential(cfg, member, rt, log)
 	if err != nil {
 		return errors.Join(err, held.Release())
 	}
-	defer stopRenewals()
 	w, err := remote.New(ctx, remote.Config{Egress: limits, Renewed: renewed, Certified: member != nil, Lease: cfg.Lease, Lock: held.File, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Protected: cfg.Protected(), Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, held.Release())
 	}
+	renewals, stopRenewals := context.WithCancel(context.WithoutCancel(ctx)) // while its attempts end, too
+	defer stopRenewals()
+	go renew(renewals, w.Nodes)
 	for _, server := range servers {
 		if u, err := url.Parse(server); err == nil && u.Scheme == "http" && cfg.APIToken != "" && !cfg.Plaintext && !local.Loopback(u.Hostname()) {
 			log.Warn("the token passes in plain text: ask the node by its address with https://", "code", "token_in_plaintext", "server", server)
@@ -85,21 +87,21 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), held.Release()) })
 }
 
-// credential returns the transport of a worker, which shows its certificate if it has one.
-func credential(ctx context.Context, cfg *config.Config, m *Membership, base *http.Transport, log *slog.Logger) (http.RoundTripper, func(), error) {
+// credential returns the transport of a worker, which shows its certificate if it has one, and a func that
+// renews the certificate at the nodes that the worker knows.
+func credential(cfg *config.Config, m *Membership, base *http.Transport, log *slog.Logger) (http.RoundTripper, func(context.Context, func() []string), error) {
+	never := func(context.Context, func() []string) {}
 	switch {
 	case m != nil:
 		r, err := newRenewing(m, base, log)
 		if err != nil {
 			return nil, nil, err
 		}
-		renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		go r.run(renewing)
-		return r, cancel, nil
+		return r, r.run, nil
 	case cfg.APIToken == "": // a node of this user on this machine records its token at each start
-		return local.Transport(base), func() {}, nil
+		return local.Transport(base), never, nil
 	}
-	return base, func() {}, nil
+	return base, never, nil
 }
 
 // membershipOf returns the certificate with which a worker calls, and completes the settings with what it
@@ -110,7 +112,12 @@ func membershipOf(cfg *config.Config) (*Membership, error) {
 	}
 	m, err := ReadMembership(cfg.Data)
 	if errors.Is(err, ErrNotJoined) {
-		return nil, nil
+		if m, err = readMembership(membershipFile(cfg.Data) + nextSuffix); errors.Is(err, ErrNotJoined) {
+			return nil, nil
+		}
+		if err == nil {
+			m.Chain = nil // it is not in place
+		}
 	}
 	if err == nil && len(m.Chain) == 0 {
 		err = fmt.Errorf("worker %s has begun to join and has no certificate yet; run its join command again", m.Name)

@@ -5,4 +5,5 @@
 //   - authority.go: the roots, which are one sealed secret; their change.
 //   - issue.go: certificates for workers and nodes.
 //   - verify.go: what a certificate proves.
+//   - client.go: what workers and nodes do with their certificates.
 package authority

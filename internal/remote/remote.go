@@ -124,6 +124,10 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	return r, nil
 }
 
+// Nodes returns the addresses of the nodes that the worker knows: those that it was given, and those that its
+// home named last.
+func (r *Worker) Nodes() []string { return r.s.Nodes() }
+
 func (r *Worker) closeWork() error {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()

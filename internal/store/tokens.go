@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -56,6 +57,19 @@ type Token struct {
 	Uses, Used int32
 	// Invite is the invitation by which the worker of a certificate joined.
 	Invite int64
+}
+
+// Bound returns the namespaces of the worker of a certificate. It returns nil for all. A row without any
+// allows none, and no namespace has the name that is returned for it.
+func (t *Token) Bound() []string {
+	only := strings.Fields(t.Namespaces)
+	switch {
+	case t.Namespaces == All:
+		return nil
+	case len(only) == 0:
+		return []string{"~none"}
+	}
+	return only
 }
 
 // Joining is the use of an invitation.
