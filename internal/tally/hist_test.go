@@ -11,6 +11,18 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
+// TestQuantileOfLongest: the last bucket has no end, so its percentile is the longest duration.
+func TestQuantileOfLongest(t *testing.T) {
+	h := Hist{}
+	h.Add(1)
+	for _, d := range []dag.Micros{200 * 24 * 3600 * 1e6, 400 * 24 * 3600 * 1e6} {
+		h.Add(d)
+		if q := h.Quantile(0.99); q != d {
+			t.Errorf("the 99th percentile is %d, the longest %d", q, d)
+		}
+	}
+}
+
 // TestBuckets holds every bucket to its error: the middle is at most 1/64 away from its smallest and its
 // largest duration.
 func TestBuckets(t *testing.T) {

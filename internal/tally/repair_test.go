@@ -67,3 +67,29 @@ func TestClockWasAhead(t *testing.T) {
 		b.verified()
 	})
 }
+
+// stands is a store whose programs do not all know the tally yet.
+type stands struct {
+	store.Store
+	all bool
+}
+
+func (s *stands) TallyStands() bool { return s.all }
+
+// TestHeldUntilTallyStands: ends of the time before the tally stands are found in the rows.
+func TestHeldUntilTallyStands(t *testing.T) {
+	onStores(t, func(b *bench) {
+		s := &stands{Store: b.st}
+		b.st = s
+		b.fresh()
+		r := b.run(d(10))
+		b.end(&r, dag.RunSucceeded, d(10)+3e6, 100)
+		b.step()
+		if n := b.folder.Held(); n != 0 {
+			b.Errorf("%d ends are held", n)
+		}
+		s.all = true
+		b.step()
+		b.ends(10, "", 1)
+	})
+}
