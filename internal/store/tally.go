@@ -20,6 +20,10 @@ const (
 // TallyAgain is the Task of a TallyGone row that counts the deleted runs that had ended more than once.
 const TallyAgain = "again"
 
+// TallyRemade is the Task of a TallyGone row that says that the counts were made again from the kept runs.
+// Meanwhile runs can have been deleted that the new counts have and the other TallyGone rows do not.
+const TallyRemade = "remade"
+
 // TallyKey names a row of the tally.
 type TallyKey struct {
 	Workflow dag.WorkflowID

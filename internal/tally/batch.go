@@ -2,6 +2,7 @@ package tally
 
 import (
 	"context"
+	"errors"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -15,6 +16,7 @@ type batch struct {
 	// ends are those to be counted, by run. If it is nil, all ends from after on are, up to to.
 	ends      map[dag.RunID][]*store.Ended
 	after, to int64
+	at        dag.Micros // the time of after
 }
 
 // load reads the runs of ids, and counts them.
@@ -53,11 +55,16 @@ func (b *batch) run(ctx context.Context, rec *store.RunRecord) error {
 		all = []End{endOf(known[0])}
 	} else {
 		events, err := b.f.history(ctx, row)
-		if err != nil {
+		if err == nil {
+			all, err = Ends(row, events)
+		}
+		if errors.Is(err, store.ErrCorrupt) { // verify says so
+			all = b.byRow(row, events)
+		} else if err != nil {
 			return err
 		}
-		if all, err = Ends(row, events); err != nil {
-			return nil // verify says so
+		if all == nil {
+			return nil // load counts what is known
 		}
 	}
 	g, err := b.graph(row)
@@ -74,6 +81,21 @@ func (b *batch) run(ctx context.Context, rec *store.RunRecord) error {
 	}
 	delete(b.ends, row.ID)
 	return nil
+}
+
+// byRow returns the end of a run whose history is damaged: that of a run in its first generation is in its
+// row. Its transaction is that of the last event. If no event can be read, the time of the end decides.
+func (b *batch) byRow(row *dag.RunRow, events []dag.EventRow) []End {
+	if row.Generation > 1 || !row.State.Terminal() || b.ends != nil {
+		return nil
+	}
+	seq := b.after
+	if len(events) > 0 {
+		seq = events[len(events)-1].Seq
+	} else if row.FinishedAt > b.at {
+		seq = b.to
+	}
+	return []End{endOf(&store.Ended{Fence: store.Fence{Seq: seq}, State: row.State, Created: row.Created, Split: row.SplitAt, Finished: row.FinishedAt})}
 }
 
 // graph returns the graph of a run if the attempts of its tasks are counted; else nil.

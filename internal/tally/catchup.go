@@ -2,6 +2,8 @@ package tally
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -57,21 +59,37 @@ func (f *Folder) catchUp(ctx context.Context, s dag.ShardID) (*progress, error) 
 	return p, f.write(ctx, p, nil, store.TallyStep{Seq: to, At: now, Whole: true})
 }
 
-// workflows shows the workflows of a shard, also the deleted ones.
+// failuresShown bounds the damaged workflows that an error names.
+const failuresShown = 10
+
+// workflows shows the workflows of a shard, also the deleted ones. A damaged one does not hide the others.
 func (f *Folder) workflows(ctx context.Context, s dag.ShardID, see func(dag.WorkflowID) error) error {
+	var failed []error
 	show := func(page []store.Workflow) error {
 		for i := range page {
 			if page[i].Shard != s {
 				continue
 			}
-			if err := see(page[i].ID); err != nil {
-				return err
+			err := see(page[i].ID)
+			if err != nil && !errors.Is(err, store.ErrCorrupt) {
+				return errors.Join(append(failed, err)...)
+			}
+			if err != nil && len(failed) < failuresShown {
+				failed = append(failed, fmt.Errorf("workflow %d: %w", page[i].ID, err))
 			}
 		}
 		return nil
 	}
+	if err := eachWorkflow(ctx, f.cfg.Store, show); err != nil {
+		return err
+	}
+	return errors.Join(failed...)
+}
+
+// eachWorkflow shows pages of all workflows, also of the deleted ones.
+func eachWorkflow(ctx context.Context, st store.Store, show func([]store.Workflow) error) error {
 	for after := ""; ; {
-		page, err := f.cfg.Store.Workflows(ctx, store.WorkflowQuery{After: after, Limit: pageRuns})
+		page, err := st.Workflows(ctx, store.WorkflowQuery{After: after, Limit: pageRuns})
 		if err == nil {
 			err = show(page)
 		}
@@ -83,7 +101,7 @@ func (f *Folder) workflows(ctx context.Context, s dag.ShardID, see func(dag.Work
 		}
 		after = page[len(page)-1].Namespace + "/" + page[len(page)-1].Name
 	}
-	rows := store.Can(f.cfg.Store).Retention
+	rows := store.Can(st).Retention
 	for after := dag.WorkflowID(0); rows != nil; {
 		page, err := rows.DeletedWorkflows(ctx, after, pageRuns)
 		if err == nil {
@@ -107,13 +125,13 @@ func (f *Folder) recount(ctx context.Context, p *progress, w dag.WorkflowID, fro
 	if err != nil || len(counts) == 0 && from.Workflow == 0 {
 		return err
 	}
-	return f.write(ctx, p, counts, store.TallyStep{Seq: -1, Marks: []store.TallyMark{to}})
+	return f.write(ctx, p, counts, store.TallyStep{Seq: -1, At: to.At, Marks: []store.TallyMark{to}})
 }
 
 // between counts the ends of a workflow after a mark, up to another. Runs that finished long before the mark
 // are not looked at again, unless the clock was ahead at the mark: then later ends may have earlier times.
 func (f *Folder) between(ctx context.Context, w dag.WorkflowID, from, to store.TallyMark) (Counts, error) {
-	b := batch{f: f, counts: Counts{}, after: from.Seq, to: to.Seq}
+	b := batch{f: f, counts: Counts{}, after: from.Seq, to: to.Seq, at: from.At}
 	old := dag.Micros(0)
 	if from.At <= to.At {
 		old = from.At - dag.Micros(store.ClockSlack.Microseconds())

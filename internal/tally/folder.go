@@ -325,7 +325,7 @@ func (f *Folder) write(ctx context.Context, p *progress, counts Counts, step sto
 				to.Seq = max(to.Seq, m.Seq)
 			}
 			if of, err = f.between(ctx, w, store.TallyMark{Seq: -1}, to); err == nil {
-				rows = packed(of)
+				rows = append(packed(of), remade(w, step.At))
 			}
 		}
 		if err != nil {
@@ -360,6 +360,11 @@ func packed(counts Counts) []store.TallyRow {
 		rows = append(rows, store.TallyRow{TallyKey: k, N: c.N(), Data: c.Pack()})
 	}
 	return rows
+}
+
+// remade is the row that says that the counts of a workflow were made again. It stays as long as they do.
+func remade(w dag.WorkflowID, now dag.Micros) store.TallyRow {
+	return store.TallyRow{TallyKey: store.TallyKey{Workflow: w, Span: store.TallyGone, At: store.DayOf(now), Task: store.TallyRemade}, N: 1, Data: []byte{}}
 }
 
 // merged adds the rows that exist to counts of one workflow.

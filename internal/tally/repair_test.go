@@ -1,14 +1,19 @@
 package tally_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/tally"
 )
 
-// TestGraphsFail: attempts are counted later if a version cannot be read now, and never if nobody can read it.
+// TestGraphsFail: attempts are counted later if a version cannot be read now, and never if nobody can read
+// it.
 func TestGraphsFail(t *testing.T) {
 	onStores(t, func(b *bench) {
 		fails := func(err *error) {
@@ -65,6 +70,127 @@ func TestClockWasAhead(t *testing.T) {
 		b.ends(9, "", 2)
 		b.ends(30, "", 2)
 		b.verified()
+	})
+}
+
+// scratched is a store where histories of runs cannot be read, or where something happens after the first
+// read of several runs.
+type scratched struct {
+	store.Store
+	events map[dag.RunID]error
+	after  func()
+}
+
+func (s *scratched) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
+	if err := s.events[run]; err != nil {
+		return nil, err
+	}
+	return s.Store.Events(ctx, run, after, limit)
+}
+
+func (s *scratched) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, error) {
+	recs, err := s.Store.Load(ctx, q)
+	if then := s.after; then != nil && len(recs) > 1 {
+		s.after = nil
+		then()
+	}
+	return recs, err
+}
+
+// scratch puts a scratched store before that of the bench.
+func (b *bench) scratch() *scratched {
+	s := &scratched{Store: b.st, events: map[dag.RunID]error{}}
+	b.st = s
+	b.fresh()
+	return s
+}
+
+// TestDamagedHistory: a run with a damaged history does not keep others from being counted. Its first end is
+// counted by its row.
+func TestDamagedHistory(t *testing.T) {
+	onStores(t, func(b *bench) {
+		s := b.scratch()
+		b.heard = false
+		one, two, three := b.run(d(10)), b.run(d(10)), b.run(d(10))
+		b.end(&one, dag.RunFailed, d(10)+3e6, 100)
+		b.end(&two, dag.RunFailed, d(10)+4e6, 100)
+		b.again(&two, d(11))
+		b.end(&two, dag.RunFailed, d(11)+1e6, 100)
+		b.end(&three, dag.RunSucceeded, d(10)+5e6, 100)
+		for _, r := range []dag.RunRow{one, two} {
+			s.events[r.ID] = store.ErrCorrupt
+		}
+		b.step()
+		b.ends(10, "", 1, 1)
+		b.ends(10, "load", 0, 2)
+		b.ends(11, "")
+		s.events[one.ID] = store.ErrUnavailable
+		b.fresh()
+		b.step() // nothing has ended since
+		b.ends(10, "", 1, 1)
+	})
+}
+
+// TestDeletedWhileMadeAgain: a run that is deleted while damaged counts are made again is no difference.
+func TestDeletedWhileMadeAgain(t *testing.T) {
+	onStores(t, func(b *bench) {
+		inner := b.st
+		one, two, three := b.run(d(10)), b.run(d(10)), b.run(d(10))
+		b.end(&one, dag.RunSucceeded, d(10)+3e6, 100)
+		b.end(&two, dag.RunSucceeded, d(10)+4e6, 100)
+		b.step()
+		rows, err := b.st.Tally(b.Context(), store.TallyQuery{Workflow: 1, From: at(10), To: at(10)})
+		b.ok(err)
+		marks, err := b.st.TallyMarks(b.Context(), 0)
+		b.ok(err)
+		rows[0].Data[3] ^= 1
+		b.ok(b.st.PutTally(b.Context(), b.owner, store.TallyStep{Epoch: b.fence.Epoch, Rev: marks[0].Rev, Seq: -1, Rows: rows}))
+		s := b.scratch()
+		b.step()
+		b.end(&three, dag.RunSucceeded, d(10)+5e6, 100)
+		s.after = func() {
+			did, err := store.Can(inner).Retention.Expire(b.Context(), b.owner, store.Expiry{Workflow: 1, Before: d(100), Limit: 1, Tallied: true, Counted: b.fence.Seq})
+			if err != nil || len(did.Runs) != 1 {
+				b.Fatal(did, err)
+			}
+		}
+		b.step()
+		b.verified()
+	})
+}
+
+// TestVerifyWhileRunsGo: a run that is deleted during the scan is no difference, and a run that cannot be
+// read hides its own workflow alone, in words.
+func TestVerifyWhileRunsGo(t *testing.T) {
+	onStores(t, func(b *bench) {
+		one, two := b.run(d(10)), b.run(d(10))
+		b.end(&one, dag.RunSucceeded, d(10)+3e6, 100)
+		b.end(&two, dag.RunSucceeded, d(10)+4e6, 100)
+		b.step()
+		check := func(bad error, then func()) []string {
+			b.Helper()
+			c, err := tally.NewCheck(b.Context(), b.st)
+			b.ok(err)
+			b.ok(b.st.Scan(b.Context(), func(rec store.RunRecord, events []dag.EventRow) error {
+				rec.Bad = bad
+				c.Run(&rec, events, b.graph)
+				return nil
+			}))
+			then()
+			found, err := c.Differences(b.Context())
+			b.ok(err)
+			return found
+		}
+		found := check(nil, func() {
+			_, err := store.Can(b.st).Retention.Expire(b.Context(), b.owner, store.Expiry{Workflow: 1, Before: d(100), Limit: 1, Tallied: true, Counted: b.fence.Seq})
+			b.ok(err)
+		})
+		if len(found) > 0 {
+			b.Errorf("a deletion during the scan: %q", found)
+		}
+		if found = check(errors.New("damaged"), func() {}); len(found) != 1 || !strings.Contains(found[0], "not compared") {
+			b.Errorf("a run that cannot be read: %q", found)
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -16,13 +17,46 @@ type Check struct {
 	marks  map[dag.ShardID][]store.TallyMark
 	counts Counts
 	shards map[dag.WorkflowID]dag.ShardID
-	unread bool // a run could not be read: its counts are not known
+	unread map[dag.WorkflowID]bool   // a run could not be read: its counts are not known
+	gone   map[dag.WorkflowID]uint64 // a checksum of the counts of deleted runs before the scan
 }
 
 // NewCheck returns a check of the ends that are counted now.
 func NewCheck(ctx context.Context, st store.Store) (*Check, error) {
-	c := &Check{st: st, counts: Counts{}, shards: map[dag.WorkflowID]dag.ShardID{}}
+	c := &Check{st: st, counts: Counts{}, shards: map[dag.WorkflowID]dag.ShardID{},
+		unread: map[dag.WorkflowID]bool{}, gone: map[dag.WorkflowID]uint64{}}
 	return c, c.read(ctx)
+}
+
+// note keeps the checksum of the deleted runs of workflows.
+func (c *Check) note(ctx context.Context, page []store.Workflow) error {
+	for i := range page {
+		gone, err := goneOf(ctx, c.st, page[i].ID)
+		if err != nil {
+			return err
+		}
+		c.gone[page[i].ID] = checksum(gone)
+	}
+	return nil
+}
+
+// goneOf reads the counts of deleted runs of a workflow.
+func goneOf(ctx context.Context, st store.Store, w dag.WorkflowID) (map[store.TallyKey]int64, error) {
+	gone := map[store.TallyKey]int64{}
+	return gone, Rows(ctx, st, store.TallyQuery{Workflow: w, Span: store.TallyGone, To: 1<<31 - 1, Tasks: true}, func(r *store.TallyRow) error {
+		gone[r.TallyKey] = r.N
+		return nil
+	})
+}
+
+// checksum is the same for the same counts.
+func checksum(gone map[store.TallyKey]int64) (sum uint64) {
+	for k, n := range gone {
+		h := fnv.New64a()
+		fmt.Fprint(h, k.At, k.Task, n)
+		sum += h.Sum64()
+	}
+	return sum
 }
 
 func (c *Check) read(ctx context.Context) error {
@@ -36,20 +70,23 @@ func (c *Check) read(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return eachWorkflow(ctx, c.st, func(page []store.Workflow) error { return c.note(ctx, page) })
 }
 
 // Run recounts a run. g is its graph if the attempts of its tasks are counted; else nil.
 func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
 	row := &rec.Run
 	if rec.Bad != nil {
-		c.unread = true
+		c.shards[row.Workflow], c.unread[row.Workflow] = row.Shard, true
 		return
 	}
 	c.shards[row.Workflow] = row.Shard
 	mark, ok := store.Counted(c.marks[row.Shard], row.Workflow)
 	ends, err := Ends(row, events)
-	if c.unread = c.unread || err != nil; !ok || err != nil {
+	if err != nil {
+		c.unread[row.Workflow] = true
+	}
+	if !ok || err != nil {
 		return
 	}
 	for i := range ends {
@@ -63,7 +100,8 @@ func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
 }
 
 // Differences compares the counts with the rows of the tally, in words. A workflow that was counted further
-// while the runs were scanned is left out. Deleted runs are known by day and state alone, so a workflow that
+// or had runs deleted while the runs were scanned is left out, and so is one with a run that cannot be read;
+// the words name the latter. Deleted runs are known by day and state alone, so a workflow that
 // has some is compared by the counts of its days.
 func (c *Check) Differences(ctx context.Context) (found []string, err error) {
 	before := c.marks
@@ -73,11 +111,12 @@ func (c *Check) Differences(ctx context.Context) (found []string, err error) {
 	}
 	slices.Sort(workflows)
 	for _, w := range workflows {
-		if c.unread {
-			return nil, nil // verify tells which run, and why
-		}
 		was, ok := store.Counted(before[c.shards[w]], w)
 		if !ok {
+			continue
+		}
+		if c.unread[w] { // verify tells which run, and why
+			found = append(found, fmt.Sprintf("workflow %d: its counts are not compared, because a run of it cannot be read", w))
 			continue
 		}
 		rows, gone, err := c.rows(ctx, w)
@@ -88,7 +127,7 @@ func (c *Check) Differences(ctx context.Context) (found []string, err error) {
 		if err != nil {
 			return found, err
 		}
-		if is, _ := store.Counted(now, w); is.Seq != was.Seq {
+		if is, _ := store.Counted(now, w); is.Seq != was.Seq || checksum(gone) != c.gone[w] {
 			continue
 		}
 		found = append(found, c.compare(w, rows, gone)...)
@@ -98,15 +137,14 @@ func (c *Check) Differences(ctx context.Context) (found []string, err error) {
 
 // rows reads the tally of a workflow.
 func (c *Check) rows(ctx context.Context, w dag.WorkflowID) (rows map[store.TallyKey]store.TallyRow, gone map[store.TallyKey]int64, err error) {
-	rows, gone = map[store.TallyKey]store.TallyRow{}, map[store.TallyKey]int64{}
-	for _, span := range [...]store.TallySpan{store.TallyDay, store.TallyHour, store.TallyGone} {
+	rows = map[store.TallyKey]store.TallyRow{}
+	if gone, err = goneOf(ctx, c.st, w); err != nil {
+		return nil, nil, err
+	}
+	for _, span := range [...]store.TallySpan{store.TallyDay, store.TallyHour} {
 		q := store.TallyQuery{Workflow: w, Span: span, To: 1<<31 - 1, Tasks: true}
 		err := Rows(ctx, c.st, q, func(r *store.TallyRow) error {
-			if span == store.TallyGone {
-				gone[r.TallyKey] = r.N
-			} else {
-				rows[r.TallyKey] = *r
-			}
+			rows[r.TallyKey] = *r
 			return nil
 		})
 		if err != nil {
@@ -155,11 +193,11 @@ func (c *Check) compare(w dag.WorkflowID, rows map[store.TallyKey]store.TallyRow
 }
 
 // withGone compares the counts of a day, where some runs were deleted. Earlier ends of deleted runs that
-// ended more than once are known no more.
+// ended more than once are known no more, nor are those that were deleted while the counts were made again.
 func withGone(k store.TallyKey, is, want *Cell, gone map[store.TallyKey]int64) string {
 	again := false
 	for g := range gone {
-		again = again || g.Task == store.TallyAgain
+		again = again || g.Task == store.TallyAgain || g.Task == store.TallyRemade
 	}
 	for i, name := range OutcomeNames() {
 		k.Span, k.Task = store.TallyGone, name

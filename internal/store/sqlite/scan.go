@@ -139,7 +139,10 @@ func scanAttemptUpTo(s *sqlite.Stmt, a *dag.AttemptRow, outputsMax int) error {
 func scanEvent(s *sqlite.Stmt, e *dag.EventRow) error {
 	c := row{s: s}
 	e.Run, e.Seq, e.At, e.Records = c.id(), c.int(), c.micros(), c.blob()
-	return c.bad
+	if c.bad != nil {
+		return fmt.Errorf("event of run %s: %w: %w", e.Run, store.ErrCorrupt, c.bad)
+	}
+	return nil
 }
 
 func scanHandler(s *sqlite.Stmt, h *store.Handler) error {
