@@ -28,12 +28,14 @@ import (
 	"skein.dev/skein/internal/dispatch"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/notify"
 	"skein.dev/skein/internal/past"
 	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/tally"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
@@ -248,6 +250,8 @@ func (n *Node) newEngine(ctx context.Context, is identity) error {
 	if is.continues {
 		life.Held = n.executor.Adopt(n.adopted)
 	}
+	n.upkeep.tally = tally.NewFolder(tally.Config{Store: n.store, Owner: func() dag.HandlerID { return n.engine.Handler().ID },
+		Owns: func(s dag.ShardID) bool { return n.engine.Owns(s) }, Graphs: inspect.NewGraphs(n.store, compiler()), Log: n.log})
 	c := engine.Config{
 		Store:      n.store,
 		Past:       n.past,
@@ -262,7 +266,7 @@ func (n *Node) newEngine(ctx context.Context, is identity) error {
 		ByHand:     n.byHand,
 		Declared:   func() { n.declared() },
 		Rules:      alert.Rules,
-		Ended:      countEnds(n),
+		Ended:      n.upkeep.tally.Ended,
 		Noticed:    n.sender.Wake,
 		Node:       n.cfg.Name,
 		Slots:      n.cfg.Slots,

@@ -23,12 +23,7 @@ func (n *Node) retention() retention.Config {
 		Owner: func() dag.HandlerID { return n.engine.Handler().ID }, Owns: n.engine.Owns,
 		Exists:      func(ctx context.Context, run dag.RunID) error { _, err := n.engine.RunRow(ctx, run); return err },
 		DeleteFiles: n.deleteFiles, Roots: fileRoots(n.cfg),
-		Count: func(ctx context.Context) error {
-			if n.upkeep.tally == nil { // a store without a node
-				return nil
-			}
-			return n.upkeep.tally.Step(ctx)
-		},
+		Count:  n.upkeep.tally.Step,
 		Gone:   func(runs int) { n.engine.Stats().Expired.Add(int64(runs)) },
 		Passed: func() { n.upkeep.passed.Store(time.Now().UnixMicro()) },
 	}

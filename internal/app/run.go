@@ -66,9 +66,9 @@ func (n *Node) work(ctx context.Context) error {
 	free := context.WithoutCancel(ctx) // these parts end when they are told
 	remembering := launch(free, n.past.Run)
 	acknowledging := launch(free, quiet(func(ctx context.Context) { n.executor.Acknowledge(ctx, n.members.pending) }))
-	stopAudit, stopNotices := keepAudit(n), sendAndCount(n)
+	stopAudit, stopNotices := keepAudit(n), sendNotices(n)
 	running := launch(free, n.engine.Run)
-	shipping := launch(free, quiet(n.shipper.Run))
+	shipping, counting := launch(free, quiet(n.shipper.Run)), launch(free, quiet(n.upkeep.tally.Run))
 	watching := launch(ctx, n.look)
 	forgetting := launch(ctx, quiet(retention.New(n.retention()).Run))
 
@@ -98,7 +98,7 @@ func (n *Node) work(ctx context.Context) error {
 	err = errors.Join(err, stopMembers())
 	_, _ = remembering.stop(), acknowledging.stop()
 	stopNotices()
-	_ = shipping.stop()
+	_, _ = shipping.stop(), counting.stop()
 	err = errors.Join(err, running.stop(), n.stopHTTP())
 	stopAudit()
 	err = errors.Join(err, n.release())

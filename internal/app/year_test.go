@@ -169,7 +169,7 @@ func liveYear(t *testing.T, db *yearDB) {
 	y.ok(err)
 	y.begin()
 	y.tally = tally.NewFolder(tally.Config{Store: st, Owner: func() dag.HandlerID { return y.owner }, Log: slog.New(slog.DiscardHandler),
-		Shards: func() []dag.ShardID { return []dag.ShardID{0} }, Graphs: inspect.NewGraphs(st, compiler())})
+		Owns: func(dag.ShardID) bool { return true }, Graphs: inspect.NewGraphs(st, compiler())})
 	known := y.tables()
 	seen := make([]map[string]int64, yearSteps)
 	for y.step = range yearSteps {

@@ -41,7 +41,7 @@ type Graphs interface {
 type Config struct {
 	Store  store.Store
 	Owner  func() dag.HandlerID // of this node's shards
-	Shards func() []dag.ShardID // that this node owns
+	Owns   func(dag.ShardID) bool
 	Graphs Graphs
 	Log    *slog.Logger
 }
@@ -58,6 +58,7 @@ type Folder struct {
 
 	stepping sync.Mutex // held by Step; protects the following fields
 	shards   map[dag.ShardID]*progress
+	count    int // the number of shards of the database; 0: not read yet
 	looked   time.Time
 
 	told string // of Run: the last error in the log
@@ -126,17 +127,40 @@ func (f *Folder) Run(ctx context.Context) {
 	}
 }
 
+// owned returns the shards of this node.
+func (f *Folder) owned(ctx context.Context) (map[dag.ShardID]bool, error) {
+	if f.count == 0 {
+		info, err := f.cfg.Store.Info(ctx)
+		if err != nil {
+			return nil, err
+		}
+		f.count = info.Shards
+	}
+	owned := map[dag.ShardID]bool{}
+	for s := range dag.ShardID(f.count) {
+		if f.cfg.Owns(s) {
+			owned[s] = true
+		}
+	}
+	return owned, nil
+}
+
 // Step counts all ends that are known. A shard that fails does not keep the others from being counted.
+//
+// A nil Folder counts nothing.
 func (f *Folder) Step(ctx context.Context) (failed error) {
+	if f == nil {
+		return nil
+	}
 	f.stepping.Lock()
 	defer f.stepping.Unlock()
 	if !f.cfg.Store.TallyStands() { // the ends are found in the rows when it does
 		f.drop(nil)
 		return nil
 	}
-	owned := map[dag.ShardID]bool{}
-	for _, s := range f.cfg.Shards() {
-		owned[s] = true
+	owned, err := f.owned(ctx)
+	if err != nil {
+		return err
 	}
 	f.drop(owned)
 	if err := f.look(ctx); err != nil {

@@ -101,7 +101,7 @@ func (b *bench) take() {
 func (b *bench) fresh() {
 	owner := b.owner
 	b.folder = tally.NewFolder(tally.Config{Store: b.st, Graphs: b, Log: slog.New(slog.DiscardHandler), Owner: func() dag.HandlerID { return owner },
-		Shards: func() []dag.ShardID { return []dag.ShardID{0} }})
+		Owns: func(dag.ShardID) bool { return true }})
 }
 
 func (b *bench) commit(x *store.Batch) {
