@@ -126,7 +126,7 @@ func parseUntil(text string) (time.Time, error) {
 }
 
 func (w *Workflow) valuesOf(in *Inputs) values {
-	return values{secret: in.Secret, unseal: in.Unseal, sealed: w.isSecret, params: in.Params, outputs: in.taskValues, at: in.TriggerTime,
+	return values{secret: in.Secret, unseal: in.Unseal, sealed: w.isSecret, masked: w.MaskParams, params: in.Params, outputs: in.taskValues, at: in.TriggerTime,
 		run: map[string]any{"id": in.RunID, "workflow": w.Name, "namespace": w.Namespace, "attempt": int64(in.Attempt), "version": int64(in.Version)}}
 }
 

@@ -271,6 +271,9 @@ func (d *declarations) resolveParam(path []string, in scope) (ref, *cel.Type, *c
 		return ref{}, nil, &complaint{message: "the default of a parameter cannot see other parameters", hint: "it can use trigger.time and date()"}
 	}
 	if len(path) == 1 {
+		if name := d.secretParam(); name != "" {
+			return ref{}, nil, &complaint{message: "params as a whole cannot be read: parameter " + name + " is a secret", hint: "write params.NAME for each parameter that you need"}
+		}
 		return ref{kind: paramsRef}, cel.MapType(cel.StringType, cel.DynType), nil
 	}
 	r := ref{kind: paramRef, key: path[1]}
@@ -286,6 +289,19 @@ func (d *declarations) resolveParam(path []string, in scope) (ref, *cel.Type, *c
 		return r, nil, &complaint{message: "there is no parameter " + quoteShort(path[1]), hint: hint}
 	}
 	return r, celType(p.Type, p.Optional), nil
+}
+
+// secretParam returns the first parameter of type secret by name. It returns "" if there is none.
+func (d *declarations) secretParam() string {
+	if d == nil {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.params)) {
+		if d.params[name].Type == Secret {
+			return name
+		}
+	}
+	return ""
 }
 
 func (d *declarations) resolveRun(path []string, in scope) (ref, *cel.Type, *complaint) {

@@ -156,6 +156,7 @@ type values struct {
 	secret  func(name string) (string, error)
 	unseal  func(name, sealed string) (string, error)
 	sealed  func(name string) bool // a parameter is of type secret
+	masked  func(params json.RawMessage) json.RawMessage
 
 	known map[string]map[string]json.RawMessage // "" holds the parameters
 }
@@ -178,7 +179,7 @@ func (v *values) members(name string, raw func() []byte) (map[string]json.RawMes
 func (v *values) lookup(r ref) celref.Val {
 	switch r.kind {
 	case paramsRef:
-		return celValue(orEmpty(v.params))
+		return v.allParams()
 	case paramRef:
 		return v.param(r)
 	case stateRef:

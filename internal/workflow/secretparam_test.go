@@ -22,6 +22,8 @@ func TestSecretParams(t *testing.T) {
 		"locks: ['${{ params.s }}']\ntasks: {a: {run: 'true'}}":                                                              "cannot be read here",
 		"triggers: [{name: t, every: 1h, params: {s: hunter2-hunter2}}]\ntasks: {a: {run: 'true'}}":                          "is a secret",
 		"triggers: [{name: t, webhook: {secret: x}, params: {s: '${{ trigger.event.body.x }}'}}]\ntasks: {a: {run: 'true'}}": "is a secret, and a trigger cannot give it",
+		"tasks: {a: {run: 'true', env: {X: '${{ params }}'}}}":                                                               "parameter o is a secret",
+		"tasks: {a: {run: 'true', if: \"size(params) > 1\"}}":                                                                "parameter o is a secret",
 		"tasks: {a: {run: 'true', env: {X: '${{ secrets.__params }}'}}}":                                                     "no secret",
 	} {
 		_, errs := Parse([]byte(head+text), Options{File: "w.yaml"})
@@ -67,5 +69,27 @@ func TestSecretParams(t *testing.T) {
 	in.Unseal = nil
 	if res, err := w.Resolve(0, in); err == nil {
 		t.Errorf("without a key: %+v", res.Env)
+	}
+}
+
+// TestSecretParamsAsAWhole: an earlier version accepted a file that reads params as a whole. Its tasks get
+// no sealed text.
+func TestSecretParamsAsAWhole(t *testing.T) {
+	w, err := Decode([]byte(`{"name": "w", "params": [{"name": "s", "type": "secret"}, {"name": "d", "type": "string"}],
+		"tasks": [{"name": "a", "run": {"shell": "true"}, "env": [{"k": "X", "v": "${{ params }}"}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := w.Resolve(0, Inputs{Params: []byte(`{"s":"` + SealedPrefix + `abc","d":"a"}`)})
+	if err != nil || len(res.Env) != 1 || res.Env[0].Value != `{"d":"a","s":"***"}` {
+		t.Errorf("%+v, %v", res.Env, err)
+	}
+	for given, want := range map[string]string{
+		`{"s":"hunter2","d":"a"}`: `{"d":"a","s":"***"}`, `{"s":["hunter2"]}`: `{"s":"***"}`, `{"s":null,"d":"a"}`: `{"s":null,"d":"a"}`,
+		`["hunter2"]`: `{}`, ``: ``,
+	} {
+		if got := w.MaskParams([]byte(given)); string(got) != want {
+			t.Errorf("%s: %s, want %s", given, got, want)
+		}
 	}
 }

@@ -1,0 +1,48 @@
+package workflow
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	celref "github.com/google/cel-go/common/types/ref"
+)
+
+// SecretShown stands for the value of a parameter of type secret.
+const SecretShown = "***"
+
+// MaskParams returns the parameters of a run, a JSON object or nil, with SecretShown in place of every value
+// of type secret, sealed or not. If there is no such value, it returns the parameters as they are.
+func (w *Workflow) MaskParams(params json.RawMessage) json.RawMessage {
+	if !slices.ContainsFunc(w.Params, func(p Param) bool { return p.Type == Secret }) || len(params) == 0 {
+		return params
+	}
+	all, err := members(params)
+	if err != nil { // any part of it may be the value
+		return json.RawMessage("{}")
+	}
+	found := false
+	for name, raw := range all {
+		if string(raw) != "null" && w.isSecret(name) {
+			all[name], found = json.RawMessage(`"`+SecretShown+`"`), true
+		}
+	}
+	if !found {
+		return params
+	}
+	masked := make([]member, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		masked = append(masked, member{name, all[name]})
+	}
+	return writeObject(masked)
+}
+
+// allParams is the value of params as a whole. Files that read it beside a parameter of type secret are
+// refused now, but an earlier version accepted them.
+func (v *values) allParams() celref.Val {
+	params := orEmpty(v.params)
+	if v.masked != nil {
+		params = v.masked(params)
+	}
+	return celValue(params)
+}
