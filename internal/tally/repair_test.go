@@ -73,12 +73,12 @@ func TestClockWasAhead(t *testing.T) {
 	})
 }
 
-// scratched is a store where histories of runs cannot be read, or where something happens after the first
-// read of several runs.
+// scratched is a store where histories of runs cannot be read, or where something happens before the next
+// step of the tally is written.
 type scratched struct {
 	store.Store
 	events map[dag.RunID]error
-	after  func()
+	before func()
 }
 
 func (s *scratched) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
@@ -88,13 +88,12 @@ func (s *scratched) Events(ctx context.Context, run dag.RunID, after int64, limi
 	return s.Store.Events(ctx, run, after, limit)
 }
 
-func (s *scratched) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, error) {
-	recs, err := s.Store.Load(ctx, q)
-	if then := s.after; then != nil && len(recs) > 1 {
-		s.after = nil
+func (s *scratched) PutTally(ctx context.Context, owner dag.HandlerID, step store.TallyStep) error {
+	if then := s.before; then != nil {
+		s.before = nil
 		then()
 	}
-	return recs, err
+	return s.Store.PutTally(ctx, owner, step)
 }
 
 // scratch puts a scratched store before that of the bench.
@@ -148,7 +147,7 @@ func TestDeletedWhileMadeAgain(t *testing.T) {
 		s := b.scratch()
 		b.step()
 		b.end(&three, dag.RunSucceeded, d(10)+5e6, 100)
-		s.after = func() {
+		s.before = func() {
 			did, err := store.Can(inner).Retention.Expire(b.Context(), b.owner, store.Expiry{Workflow: 1, Before: d(100), Limit: 1, Tallied: true, Counted: b.fence.Seq})
 			if err != nil || len(did.Runs) != 1 {
 				b.Fatal(did, err)
