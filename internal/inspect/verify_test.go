@@ -26,6 +26,10 @@ func (s *shown) Info(context.Context) (store.Info, error) { return store.Info{Sh
 
 func (s *shown) TallyMarks(context.Context, dag.ShardID) ([]store.TallyMark, error) { return nil, nil }
 
+func (s *shown) Workflows(context.Context, store.WorkflowQuery) ([]store.Workflow, error) {
+	return nil, nil
+}
+
 func (s *shown) Incidents(context.Context, store.IncidentQuery) ([]store.Incident, error) {
 	return nil, nil
 }
