@@ -125,4 +125,6 @@ func TestSecretParams(t *testing.T) {
 	}
 	at := `,"instants":["2001-01-01T00:00:00Z"]}`
 	wantProblem(t, hides(b.post("/api/v1/backfills", `{"workflow":"shop/w","params":{"s":"`+value+`"}`+at)), 422, api.ProblemInvalidParams)
+	// A value that is too short is refused as such: no hash of it is compared with the run of its key.
+	wantProblem(t, hides(b.post("/api/v1/runs", strings.Replace(body, value, "abc", 1))), 422, api.ProblemInvalidParams)
 }

@@ -156,7 +156,7 @@ func sameKey(a *engine.Accepted, sub *engine.Submission, err error) error {
 }
 
 // submission converts a request to a submission and checks it. The key of the submission is set even if
-// there is an error.
+// there is an error, and its hash as soon as the values of type secret are sealed.
 func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.RunRequest, of *dag.Header) (sub engine.Submission, err error) {
 	sub = engine.Submission{Workflow: *w, Version: req.Version, Origin: dag.OriginAPI, User: userOf(ctx), From: req.From, View: true}
 	if of != nil {
@@ -171,11 +171,7 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 	if sub.Trace = cmp.Or(dag.ParseTrace(req.Traceparent), callerTrace(ctx)); sub.Trace == "" && of != nil {
 		sub.Trace = of.Trace()
 	}
-	if sub.Key = req.IdempotencyKey; sub.Key != "" {
-		if sub.KeyHash, err = startHash(w, req, of); err != nil {
-			return sub, err
-		}
-	}
+	sub.Key = req.IdempotencyKey
 	if sub.Version == 0 {
 		sub.Version = w.Version
 	}
@@ -183,21 +179,22 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 	if err != nil {
 		return sub, err
 	}
-	if err := s.hasTask(w, sub.Version, req.From); err != nil {
-		return sub, err
-	}
 	given, err := sealing{s.cfg.Sealed, w, of}.params(ctx, def, req.Params)
 	if err != nil {
 		return sub, err
 	}
-	if given != nil { // a hash of the values would let readers of the database try them
-		masked := *req
-		if masked.Params = given; sub.Key != "" {
-			if sub.KeyHash, err = startHash(w, &masked, of); err != nil {
-				return sub, err
-			}
+	if given != nil {
+		with := *req
+		with.Params = given
+		req = &with
+	}
+	if sub.Key != "" { // not before: a hash of the values would let readers of the database try them
+		if sub.KeyHash, err = startHash(w, req, of); err != nil {
+			return sub, err
 		}
-		req = &masked
+	}
+	if err := s.hasTask(w, sub.Version, req.From); err != nil {
+		return sub, err
 	}
 	if sub.Params, err = def.CheckParams(req.Params, time.Now()); err != nil {
 		return sub, invalidParams(err)
