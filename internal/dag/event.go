@@ -47,7 +47,7 @@ type Event struct {
 	Skip    bool   // EvDeny: the run ends skipped, not failed
 	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run
 	Err     string // EvSplit: the reason for which it cannot be split
-	Params  []byte // EvSplit of a run with raw parameters: the completed parameters
+	Params  []byte // EvSplit of a run with raw parameters: the completed ones, or, with Err, those that the row may keep
 	Scope   Scope  // EvRecover: the part of the run; other parts than the failed tasks begin at Task
 	Mark    Mark
 	Outputs []byte // EvMark with MarkSucceeded: a JSON object, or nil

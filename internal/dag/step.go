@@ -140,6 +140,9 @@ func (r *Run) split(ev *Event, now Now, fx *Effects) Verdict {
 	a.Finished = now.Wall
 	a.Started = a.Assigned
 	r.Leader, r.LeaderAt = a.Handler, a.Assigned
+	if r.Raw() && (ev.Graph != nil || ev.Params != nil) { // if it fails, the row keeps no secret
+		r.Params, r.filled = ev.Params, true
+	}
 	if ev.Graph == nil {
 		a.State, a.Cause, a.Message = AttemptFailed, CauseSplit, ev.Err
 		p.state = Failed
@@ -147,9 +150,6 @@ func (r *Run) split(ev *Event, now Now, fx *Effects) Verdict {
 		r.recordEnd(a, Failed)
 		r.finalise(RunFailed, now)
 		return Accepted
-	}
-	if r.Raw() {
-		r.Params, r.filled = ev.Params, true
 	}
 	a.State = AttemptSucceeded
 	p.state = Succeeded

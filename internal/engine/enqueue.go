@@ -29,7 +29,8 @@ func (w *writer) filling(a Assignment) *ParamsQuery {
 	return rawParams(r)
 }
 
-// split is Leader work: the graph of a run and, with fill, its completed parameters.
+// split is Leader work: the graph of a run and, with fill, its completed parameters. If they are refused, it
+// returns those that the row may keep.
 func (e *Engine) split(ctx context.Context, a *Assignment, fill *ParamsQuery) (*dag.Graph, []byte, error) {
 	g, err := e.graphs.Get(a.Workflow, a.Version)
 	if err != nil || fill == nil {
@@ -40,7 +41,7 @@ func (e *Engine) split(ctx context.Context, a *Assignment, fill *ParamsQuery) (*
 	}
 	params, err := e.cfg.Planner.Params(ctx, *fill)
 	if err != nil {
-		return nil, nil, fmt.Errorf("its parameters: %w", err)
+		return nil, params, fmt.Errorf("its parameters: %w", err)
 	}
 	return g, params, nil
 }

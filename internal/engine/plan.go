@@ -31,6 +31,7 @@ type Planner interface {
 	BackfillPolicy(b *store.Backfill) (Policy, error)
 	// Params returns the parameters of a run: the given ones over those of the version, with expressions of the
 	// instant or the event evaluated. trigger may be "".
+	// With an error of the kind errkind.ErrInvalid it returns the given ones without the values of type secret.
 	Params(ctx context.Context, p ParamsQuery) ([]byte, error)
 }
 

@@ -242,7 +242,7 @@ func (d *decoding) run(ctx context.Context, row *dag.RunRow) error {
 		Version: row.Version, State: row.State.String(), Intent: row.Intent.String(), Generation: row.Generation,
 		Priority: row.Priority.String(), Origin: string(row.Origin), User: row.User, Key: row.Key, Cause: string(row.Cause), Message: row.Message,
 		Created: instant(row.Created), Split: instant(row.SplitAt), Started: instant(row.StartedAt), Finished: instant(row.FinishedAt),
-		Leader: leader, Params: string(row.Params), Fire: storedFire(row.Fire), Claim: storedClaim(row.Claim),
+		Leader: leader, Params: d.storedParams(ctx, row), Fire: storedFire(row.Fire), Claim: storedClaim(row.Claim),
 		OwnGraph: len(row.Graph), Ended: row.Final != nil, Base: row.Base != nil}
 	for i := range row.Shares {
 		s := &row.Shares[i]

@@ -134,7 +134,7 @@ func TestRunsOfAPage(t *testing.T) {
 			v.Params = []byte(fmt.Sprintf(`{"p%d":%d}`, i, i))
 		}
 		among, err := runAmong(&v, page)
-		alone, err2 := runOf(&v)
+		alone, err2 := runAmong(&v, new(shared))
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}
@@ -179,7 +179,7 @@ func BenchmarkRunOf(b *testing.B) {
 		FinishedAt: 1764000000123458, SplitAt: 1764000000123456}, Counts: map[dag.TaskState]int{dag.Succeeded: 1}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := runOf(&v); err != nil {
+		if _, err := runAmong(&v, new(shared)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -90,6 +90,7 @@ func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonO
 		if !q.Params || may(ctx, access.RunValues, runs[i].Namespace) != nil {
 			runs[i].Params = nil
 		}
+		maskParams(ctx, s, &page.Runs[i], &runs[i])
 	}
 	next := ""
 	if !page.Next.IsZero() {
@@ -261,7 +262,7 @@ func wholeRun(ctx context.Context, s *Server, id dag.RunID, tasks bool) (run api
 		if err != nil {
 			return run, err
 		}
-		if run, err = runOf(&v); err != nil || !tasks {
+		if run, err = shownRun(ctx, s, &v); err != nil || !tasks {
 			return run, err
 		}
 		views, total, err := s.engine.Tasks(ctx, id, 0, tasksInRunMax)

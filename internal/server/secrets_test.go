@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/workflow"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
@@ -123,8 +125,58 @@ func TestSecretParams(t *testing.T) {
 	for _, bad := range []string{`"abc"`, `["` + value + `"]`, `{"a":"` + value + `"}`, "null"} {
 		wantProblem(t, hides(b.post("/api/v1/runs", `{"workflow":"shop/w","params":{"s":`+bad+`}}`)), 422, api.ProblemInvalidParams)
 	}
-	at := `,"instants":["2001-01-01T00:00:00Z"]}`
-	wantProblem(t, hides(b.post("/api/v1/backfills", `{"workflow":"shop/w","params":{"s":"`+value+`"}`+at)), 422, api.ProblemInvalidParams)
 	// A value that is too short is refused as such: no hash of it is compared with the run of its key.
 	wantProblem(t, hides(b.post("/api/v1/runs", strings.Replace(body, value, "abc", 1))), 422, api.ProblemInvalidParams)
+	at := `,"instants":["2001-01-01T00:00:00Z"]}`
+	wantProblem(t, hides(b.post("/api/v1/backfills", `{"workflow":"shop/w","params":{"s":"`+value+`"}`+at)), 422, api.ProblemInvalidParams)
+}
+
+// TestSecretParamsOfOthers: no answer shows a value that reached a row without a start of the API. The split of
+// an enqueued run replaces it, and a sealed text is no value.
+func TestSecretParamsOfOthers(t *testing.T) {
+	b := newBed(t, true)
+	const value = "canary-of-a-param"
+	source := "name: w\nnamespace: shop\nparams: {s: secret, d: {default: a}}\ntasks: {a: {run: 'true', env: {X: '${{ params.s }}'}}}\n"
+	if a := b.do("PUT", "/api/v1/workflows/shop/w", source, "Content-Type", "application/yaml"); a.status != 201 {
+		t.Fatal(a.status, a.body)
+	}
+	w, err := b.db.Workflow(t.Context(), "shop", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := func(id dag.RunID) string {
+		t.Helper()
+		row, err := b.db.Run(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(row.Params)
+	}
+	ids := map[dag.Origin]dag.RunID{}
+	for _, origin := range []dag.Origin{dag.OriginEnqueue, dag.OriginAPI} { // the second: a row that is not split yet, or is never split
+		made, err := b.engine.Submit(t.Context(), engine.Submission{Workflow: w, Origin: origin, Params: []byte(`{"s":"` + value + `","d":"b"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[origin] = made.Run
+	}
+	failed := want[api.Run](t, b.get("/api/v1/runs/"+ids[dag.OriginEnqueue].String(), "Prefer", "wait=60"), 200)
+	if failed.State != "failed" || failed.Cause == nil || *failed.Cause != "split" || stored(ids[dag.OriginEnqueue]) != `{"d":"b","s":"***"}` {
+		t.Errorf("enqueued: %+v, row %s", failed, stored(ids[dag.OriginEnqueue]))
+	}
+	if row := stored(ids[dag.OriginAPI]); !strings.Contains(row, value) {
+		t.Fatalf("the row has no plain value: %s", row)
+	}
+	for _, path := range []string{"/runs?include=params", "/runs/" + ids[dag.OriginAPI].String()} {
+		if a := b.get("/api/v1" + path); a.status != 200 || strings.Contains(a.body, value) || !strings.Contains(a.body, `"s":"***"`) || !strings.Contains(a.body, `"d":"b"`) {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	rows, err := b.engine.Reader.Rows(t.Context(), ids[dag.OriginAPI])
+	if err != nil || rows.Run.Params != `{"d":"b","s":"***"}` {
+		t.Errorf("rows show %s, %v", rows.Run.Params, err)
+	}
+	sealed := workflow.SealedPrefix + "AAAA"
+	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"shop/w","params":{"s":"`+sealed+`"}}`), 422, api.ProblemInvalidParams)
+	wantProblem(t, b.post("/api/v1/backfills", `{"workflow":"shop/w","params":{"s":"`+sealed+`"},"instants":["2001-01-01T00:00:00Z"]}`), 422, api.ProblemInvalidParams)
 }

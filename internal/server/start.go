@@ -84,6 +84,7 @@ func mayStart(ctx context.Context, req *api.RunRequest) error {
 func (s *Server) startedRun(ctx context.Context, a *engine.Accepted, wait time.Duration) (api.Run, error) {
 	if a.View != nil && wait == 0 {
 		run, err := s.lastStart.run(a.View)
+		maskParams(ctx, s, a.View, &run)
 		hideValues(ctx, &run)
 		return run, err
 	}
@@ -228,6 +229,9 @@ func (s sealing) params(ctx context.Context, def *workflow.Workflow, given api.P
 		}
 		if s.was != nil && s.was.Workflow == s.of.ID && repeats(s.was.Params, p.Name, text) {
 			continue
+		}
+		if strings.HasPrefix(text, workflow.SealedPrefix) {
+			return nil, invalidParams(workflow.ValueErrors{{Name: p.Name, Message: "parameter " + p.Name + " is a sealed text: give the value itself, or rerun the run that has it"}})
 		}
 		if s.book == nil {
 			return nil, invalid("parameter %s is a secret, and this server cannot seal it", p.Name)

@@ -139,8 +139,6 @@ func (p *shared) countsOf(of map[dag.TaskState]int) map[string]int {
 	return is
 }
 
-func runOf(v *inspect.RunView) (api.Run, error) { return runAmong(v, new(shared)) }
-
 // lastStart is the part of the last start's run that the next one may also have.
 type lastStart struct{ is atomic.Pointer[shared] }
 
@@ -197,9 +195,6 @@ func runAmong(v *inspect.RunView, page *shared) (api.Run, error) {
 	return r, nil
 }
 
-// sealedShown stands for a parameter of type secret.
-const sealedShown = "***"
-
 // hideSealed shows no sealed text in parameters: it says nothing, and given to another start it would be the
 // value.
 func hideSealed(raw []byte, params api.Params) {
@@ -208,7 +203,7 @@ func hideSealed(raw []byte, params api.Params) {
 	}
 	for name, v := range params {
 		if text, is := v.(string); is && strings.HasPrefix(text, workflow.SealedPrefix) {
-			params[name] = sealedShown
+			params[name] = workflow.SecretShown
 		}
 	}
 }

@@ -275,7 +275,7 @@ func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, err
 	}
 	out, err := start(q.Given, moment(q.Instant), q.Event)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errkind.ErrInvalid, err)
+		return w.MaskParams(q.Given), fmt.Errorf("%w: %w", errkind.ErrInvalid, err)
 	}
 	if !w.NeedsInstant(q.Given) {
 		p.params.Put(key, out, len(out)+len(key.given))

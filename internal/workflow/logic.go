@@ -167,7 +167,7 @@ func (w *Workflow) CallParams(task int, in Inputs, child *Workflow) (json.RawMes
 // givenTo is a value of a call or of a trigger for CheckParams.
 func (w *Workflow) givenTo(p *Param, raw json.RawMessage, in scope, from *values) (any, error) {
 	text, isText := jsonString(raw)
-	if !isText || !hasTemplate(text) {
+	if !isText || !hasTemplate(text) || p.Type == Secret {
 		return literal(p, raw)
 	}
 	t, err := w.exprs.get(text, in)

@@ -111,6 +111,11 @@ func (w *Workflow) param(p *Param, given map[string]any, at time.Time) (json.Raw
 // SealedPrefix begins the value of a parameter of type secret: it was sealed before it came here.
 const SealedPrefix = "sealed:1:"
 
+// errSecretGiven refuses a value of type secret that was not sealed before it came here. A trigger,
+// a backfill, a call and another program's transaction give no sealed one: a sealed text that they
+// have is a copy.
+var errSecretGiven = errors.New("is a secret: it is given when a person or a program starts a run, and its value is a text; here it would be stored or shown")
+
 // words returns the type and format for people.
 func (p *Param) words() string {
 	switch p.Format {
@@ -142,7 +147,7 @@ func (p *Param) convert(v any, loose bool) (json.RawMessage, error) {
 	if p.Type == Secret { // the value is in no message
 		text, _ := v.(string)
 		if !strings.HasPrefix(text, SealedPrefix) {
-			return nil, errors.New("is a secret: it is given when a person or a program starts a run, and its value is a text; here it would be stored or shown")
+			return nil, errSecretGiven
 		}
 		return marshal(text)
 	}

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -91,5 +92,41 @@ func TestSecretParamsAsAWhole(t *testing.T) {
 		if got := w.MaskParams([]byte(given)); string(got) != want {
 			t.Errorf("%s: %s, want %s", given, got, want)
 		}
+	}
+}
+
+// TestSecretParamsOfOthers: what no person or program gives at a start is refused, also if it is sealed:
+// it was copied from another run.
+func TestSecretParamsOfOthers(t *testing.T) {
+	ws, errs := Parse([]byte("name: w\nparams: {s: {type: secret, required: false}}\ntasks: {a: {run: 'true'}}"), Options{File: "w.yaml"})
+	caller, more := Parse([]byte("name: c\nparams: {x: string}\ntasks: {a: {workflow: w, with: {s: '${{ params.x }}'}}}"), Options{File: "c.yaml"})
+	if errs = append(errs, more...); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	w := ws[0]
+	for name, params := range map[string]func(value string) (json.RawMessage, error){
+		"trigger": func(v string) (json.RawMessage, error) {
+			return w.StartParams([]byte(`{"s":"`+v+`"}`), time.Now(), nil)
+		},
+		"event": func(v string) (json.RawMessage, error) {
+			return w.StartParams([]byte(`{"s":"${{ trigger.event.x }}"}`), time.Now(), []byte(`{"x":"`+v+`"}`))
+		},
+		"row": func(v string) (json.RawMessage, error) {
+			return w.LiteralParams([]byte(`{"s":"`+v+`"}`), time.Now(), nil)
+		},
+		"call": func(v string) (json.RawMessage, error) {
+			return caller[0].CallParams(0, Inputs{Params: []byte(`{"x":"` + v + `"}`)}, w)
+		},
+	} {
+		for _, value := range []string{"hunter2", SealedPrefix + "hunter2"} {
+			got, err := params(value)
+			var faults ValueErrors
+			if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Name != "s" || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s: %s, %v", name, got, err)
+			}
+		}
+	}
+	if got, err := w.LiteralParams([]byte(`{"s":null}`), time.Now(), nil); err != nil || string(got) != `{"s":null}` {
+		t.Errorf("none: %s, %v", got, err)
 	}
 }

@@ -58,6 +58,9 @@ func (w *Workflow) givenValue(p *Param, raw json.RawMessage, from *values) (any,
 
 // literal is a value for CheckParams that is what is written.
 func literal(p *Param, raw json.RawMessage) (any, error) {
+	if p.Type == Secret && string(raw) != "null" {
+		return nil, errSecretGiven
+	}
 	if p.Type == JSON { // keep a text: CheckParams would read it as JSON
 		return exactJSON{raw}, nil
 	}
