@@ -17,7 +17,7 @@ type Check struct {
 	marks  map[dag.ShardID][]store.TallyMark
 	counts Counts
 	shards map[dag.WorkflowID]dag.ShardID
-	unread map[dag.WorkflowID]bool   // a run could not be read: its counts are not known
+	unread map[dag.WorkflowID]bool   // a run could not be read: its counts are not known. 0: of an unknown workflow
 	gone   map[dag.WorkflowID]uint64 // a checksum of the counts of deleted runs before the scan
 }
 
@@ -76,8 +76,8 @@ func (c *Check) read(ctx context.Context) error {
 // Run recounts a run. g is its graph if the attempts of its tasks are counted; else nil.
 func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
 	row := &rec.Run
-	if rec.Bad != nil {
-		c.shards[row.Workflow], c.unread[row.Workflow] = row.Shard, true
+	if rec.Bad != nil { // the store may know no more than its id
+		c.unread[row.Workflow] = true
 		return
 	}
 	c.shards[row.Workflow] = row.Shard
@@ -100,9 +100,9 @@ func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
 }
 
 // Differences compares the counts with the rows of the tally, in words. A workflow that was counted further
-// or had runs deleted while the runs were scanned is left out, and so is one with a run that cannot be read;
-// the words name the latter. Deleted runs are known by day and state alone, so a workflow that
-// has some is compared by the counts of its days.
+// or had runs deleted while the runs were scanned is left out. So is one with a run that cannot be read, and
+// each of them if the workflow of such a run is unknown: verify reports the run itself. Deleted runs are known
+// by day and state alone, so a workflow that has some is compared by the counts of its days.
 func (c *Check) Differences(ctx context.Context) (found []string, err error) {
 	before := c.marks
 	workflows := make([]dag.WorkflowID, 0, len(c.shards))
@@ -112,11 +112,7 @@ func (c *Check) Differences(ctx context.Context) (found []string, err error) {
 	slices.Sort(workflows)
 	for _, w := range workflows {
 		was, ok := store.Counted(before[c.shards[w]], w)
-		if !ok {
-			continue
-		}
-		if c.unread[w] { // verify tells which run, and why
-			found = append(found, fmt.Sprintf("workflow %d: its counts are not compared, because a run of it cannot be read", w))
+		if !ok || c.unread[w] || c.unread[0] {
 			continue
 		}
 		rows, gone, err := c.rows(ctx, w)
