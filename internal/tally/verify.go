@@ -99,10 +99,11 @@ func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
 	}
 }
 
-// Differences compares the counts with the rows of the tally, in words. A workflow that was counted further
-// or had runs deleted while the runs were scanned is left out. So is one with a run that cannot be read, and
-// each of them if the workflow of such a run is unknown: verify reports the run itself. Deleted runs are known
-// by day and state alone, so a workflow that has some is compared by the counts of its days.
+// Differences compares the counts with the rows of the tally, in words. A workflow that was counted
+// further or had runs deleted while the runs were scanned is left out. So is one with a run that cannot be
+// read, and each of them if the workflow of such a run is unknown: verify reports the run itself. Deleted
+// runs are known by day and state alone, so a workflow that has some is compared by the counts of its
+// days.
 func (c *Check) Differences(ctx context.Context) (found []string, err error) {
 	before := c.marks
 	workflows := make([]dag.WorkflowID, 0, len(c.shards))

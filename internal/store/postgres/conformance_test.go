@@ -121,7 +121,7 @@ func (s *shelf) empty(t *testing.T, schema string) {
 			EXECUTE format('DELETE FROM %I.%I', schema, name);
 			EXECUTE format('INSERT INTO %I.%I OVERRIDING SYSTEM VALUE SELECT * FROM ` + s.blank + `.%I', schema, name, name);
 		END LOOP;
-		EXECUTE format('UPDATE %I.era SET made = %L::regclass::oid::bigint', schema, schema || '.shard'); -- of this schema
+		EXECUTE format('UPDATE %1$I.era SET made = %1$I.made_of(%2$L)', schema, schema || '.shard'); -- of this schema
 		FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = schema LOOP
 			PERFORM setval(format('%I.%I', schema, name)::regclass, 1, false);
 		END LOOP;
