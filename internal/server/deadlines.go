@@ -32,11 +32,7 @@ func deadlinesOf(s *Server) func(context.Context, *RunPath) (*jsonOut[api.List[a
 		if err != nil {
 			return nil, err
 		}
-		row, err := s.engine.RunRow(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		w, err := s.engine.WorkflowByID(ctx, row.Workflow)
+		row, w, err := runAndWorkflow(ctx, s, id)
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
+	"skein.dev/skein/internal/store"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
@@ -108,16 +109,20 @@ func (s *Server) topics(ctx context.Context, in *watchIn) (*topics, error) {
 	return t, nil
 }
 
+// runAndWorkflow reads a run and its workflow.
+func runAndWorkflow(ctx context.Context, s *Server, id dag.RunID) (row dag.RunRow, w store.Workflow, err error) {
+	if row, err = s.engine.RunRow(ctx, id); err == nil {
+		w, err = s.engine.WorkflowByID(ctx, row.Workflow)
+	}
+	return row, w, err
+}
+
 // runName returns the fields of a run that never change.
 func (s *Server) runName(ctx context.Context, id dag.RunID) (*runName, error) {
 	if n := s.runs.get(id); n != nil {
 		return n, nil
 	}
-	row, err := s.engine.RunRow(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.engine.WorkflowByID(ctx, row.Workflow)
+	row, w, err := runAndWorkflow(ctx, s, id)
 	if err != nil {
 		return nil, err
 	}

@@ -94,11 +94,7 @@ func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
 	if err != nil {
 		return nil, err
 	}
-	row, err := s.engine.RunRow(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.engine.WorkflowByID(ctx, row.Workflow)
+	row, w, err := runAndWorkflow(ctx, s, id)
 	if err != nil {
 		return nil, err
 	}
