@@ -71,6 +71,9 @@ func inviteWorker(ctx context.Context, c *cli, s *session, name string, f invite
 			said = strings.TrimSuffix(name, "*") + "NAME"
 		}
 		c.say("run this where the worker is to run, within %s; it is not shown again:", f.expires)
+		if len(c.servers()) == 0 {
+			c.say("(put the address of a node with a certificate in the place of %s; workers cannot join a node without one)", server)
+		}
 		fmt.Fprintf(c.out, "skein worker join --server %s --name %s --invitation %s --authority %s\n", server, said, t.Secret, t.Authority)
 		return nil
 	})
