@@ -21,7 +21,7 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// olderToken is a token as versions without users stored it. Nobody but its holder knows the secret.
+// olderToken is a token in the form of versions without users. The database has only a hash of its secret.
 type olderToken struct {
 	kind, name       string
 	expires, revoked int64 // microseconds; 0: never

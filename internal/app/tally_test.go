@@ -66,13 +66,8 @@ func TestWorkflowStats(t *testing.T) {
 	if _, _, err := k.Start(t.Context(), api.RunRequest{Workflow: "w", Params: map[string]any{"code": 0}}, skein.Wait(30*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	eventually(t, "the folder of the second node has counted", func() bool {
 		stats, err := skein.NewStats(k).Of(t.Context(), "w", skein.StatsQuery{})
-		if err == nil && stats.Total.N == 4 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the folder of the second node counted %+v, %v", stats.Total, err)
-		}
-	}
+		return err == nil && stats.Total.N == 4
+	})
 }
