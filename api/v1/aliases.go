@@ -89,6 +89,7 @@ type (
 	NewToken          = sdk.NewToken
 	NextFires         = sdk.NextFires
 	Node              = sdk.Node
+	NodeSight         = sdk.NodeSight
 	Occurrence        = sdk.Occurrence
 	Param             = sdk.Param
 	Params            = sdk.Params

@@ -41,6 +41,7 @@ func (c *cli) nodeTable(all []api.Node) error {
 		}},
 		{head: "SHARDS", get: func(n api.Node) string { return strconv.Itoa(n.Shards.Owned) }},
 		{head: "LAG", get: nodeLag},
+		{head: "SIGHT", get: func(n api.Node) string { return nodeSight(&n) }},
 		{head: "UP SINCE", get: func(n api.Node) string { return c.when(&n.StartedAt) }},
 		{head: "VERSION", get: func(n api.Node) string { return n.Version }},
 		{head: "ROLES", get: func(n api.Node) string { return strings.Join(n.Roles, ",") }},
@@ -70,11 +71,27 @@ func nodeLag(n api.Node) string {
 	return fmt.Sprintf("%.1fs", n.Lag)
 }
 
+// nodeSight says how the node that answers sees another one, and which nodes cannot reach it.
+func nodeSight(n *api.Node) string {
+	if n.Sight == nil {
+		return "-"
+	}
+	text := n.Sight.State
+	if n.Sight.Reason != nil && text != "self" && text != "reached" {
+		text += ": " + *n.Sight.Reason
+	}
+	if by := n.Sight.UnreachedBy; len(by) > 0 {
+		text += " (not reached by " + strings.Join(by, ", ") + ")"
+	}
+	return text
+}
+
 func (c *cli) nodeListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the nodes, with load, shards and lag",
 		Long: `Lists the nodes. SLOTS are busy and all; LAG is the time since a node's last sign of life, which it gives every --heartbeat;
-after a silence of --lag it counts as dead. Its STATE is active, or cordoned (it gets no shard), drained (cordoned, and
+after a silence of --lag it counts as dead. SIGHT is how the node that answers sees it over the node channel, and
+which nodes cannot reach it. Its STATE is active, or cordoned (it gets no shard), drained (cordoned, and
 nothing is left to wait for), stopped (skein node stop), leaving.`,
 		Example: "  skein node list\n  skein node list -o json",
 		Args:    cobra.NoArgs,
@@ -133,6 +150,7 @@ func (c *cli) nodeCard(n *api.Node) error {
 			{"moved", shardRanges(n.Shards.Moved)},
 			{"started", c.when(&n.StartedAt)},
 			{"seen", c.when(n.SeenAt)},
+			{"sight", nodeSight(n)},
 		}
 		if !c.outTTY {
 			return showPlain(c.out, rows, []column[[]string]{

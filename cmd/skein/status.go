@@ -97,8 +97,12 @@ func clusterRows(ctx context.Context, s *session, nodes []api.Node) ([][]string,
 		if i > 0 {
 			head = ""
 		}
-		rows = append(rows, []string{head, fmt.Sprintf("%s %s, %s, %d of %d slots busy, seen %s ago", n.Name, n.State,
-			count(n.Shards.Owned, "shard"), n.Slots.Busy, n.Slots.Total, nodeLag(n))})
+		text := fmt.Sprintf("%s %s, %s, %d of %d slots busy, seen %s ago", n.Name, n.State,
+			count(n.Shards.Owned, "shard"), n.Slots.Busy, n.Slots.Total, nodeLag(n))
+		if sight := nodeSight(&n); !slices.Contains([]string{"-", "self", "reached", "unknown"}, sight) {
+			text += ", " + sight
+		}
+		rows = append(rows, []string{head, text})
 	}
 	return rows, nil
 }

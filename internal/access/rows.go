@@ -207,5 +207,6 @@ var rows = []Row{
 	{"POST", "/internal/v1/slots/report", NodeCall, OfNode, ""},
 	{"POST", "/internal/v1/slots/missing", NodeCall, OfNode, ""},
 	{"POST", "/internal/v1/slots/log", NodeCall, OfNode, ""},
+	{"POST", "/internal/v1/health", NodeCall, OfNode, ""},
 	{"GET", "/internal/v1/events", NodeCall, OfNode, ""},
 }

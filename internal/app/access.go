@@ -57,7 +57,7 @@ func (n *Node) neighbours() neighbours {
 	near := neighboursOf(n.store, n.logs)
 	n.members.forServer(&near)
 	near.sessions, near.auditor, near.notifier, near.connector = n.sessions, n.auditor, n.sender, n.connector
-	near.authority = n.authority
+	near.authority, near.monitor = n.authority, n.monitor
 	near.keeping = func() time.Duration { return n.keeping().Audit.Age }
 	near.metrics = append(append(near.metrics, n.doorMetrics), n.sources()...)
 	return near

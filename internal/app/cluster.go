@@ -21,6 +21,7 @@ import (
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/metric"
+	"skein.dev/skein/internal/monitor"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
@@ -70,7 +71,7 @@ func newMembership(ctx context.Context, n *Node, shared store.Cluster, self stor
 		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
 	})
 	n.newExecutor(nodes.NewFinder(artifactsHere(cfg), others{calls, m.node}))
-	m.home = newHome(n, shared, calls, m.node)
+	m.home, n.monitor = newHome(n, shared, calls, m.node), newMonitor(n, m.node.Self, calls.Call)
 	m.peers = peer.NewClient(calls, m.node, &n.engine, n.log)
 	return m, nil
 }
@@ -160,7 +161,8 @@ type neighbours struct {
 	auditor  *audit.Keeper // nil: this process only looks on
 	keeping  func() time.Duration
 	alerts   store.Alerts
-	notifier server.Notifier // nil: this process only looks on
+	monitor  *monitor.Monitor // nil: this process only looks on
+	notifier server.Notifier  // nil: this process only looks on
 
 	authority   *authority.Authority // nil: this process only looks on
 	connections store.Connections
@@ -219,6 +221,7 @@ func (m *membership) gateway() (func(own http.Handler) http.Handler, error) {
 	n, mux := m.n, access.NewMux()
 	peer.Handle(mux, m.node, &n.engine, m.home.Cancel, provenNode)
 	m.home.HandlePeers(mux)
+	n.monitor.Handle(mux)
 	nodes.Handle(mux, artifactsHere(n.cfg))
 	mux.Take(http.MethodGet, eventsPath)
 	if err := mux.Err(func(of access.Of) bool { return of == access.OfNode }); err != nil {

@@ -30,6 +30,7 @@ import (
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/monitor"
 	"skein.dev/skein/internal/notify"
 	"skein.dev/skein/internal/past"
 	"skein.dev/skein/internal/provider"
@@ -89,6 +90,7 @@ type services struct {
 	members   members
 	planner   *trigger.Planner
 	sender    *notify.Sender
+	monitor   *monitor.Monitor
 	engine    inside
 	watch     *trigger.Watch
 	auditor   *audit.Keeper

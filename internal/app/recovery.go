@@ -2,53 +2,17 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
+	"skein.dev/skein/internal/builtin"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
-	"skein.dev/skein/internal/workflow"
 )
-
-// recoverySource is the workflow that sweeps. Its builtin task is known to no other file.
-const recoverySource = `namespace: system
-name: recovery
-description: Looks at every unfinished run, and has the owners repair what stands still. It should find nothing.
-queue: system.recovery
-priority: highest
-triggers:
-  - {name: minute, every: 1m, overlap: skip, catchup: none}
-tasks:
-  sweep: {builtin: recovery}
-`
-
-// recovery is that workflow as it is applied.
-func recovery() (engine.Definition, error) {
-	d := engine.Definition{Namespace: engine.SystemNamespace, Name: engine.RecoveryName, Source: []byte(recoverySource), User: "skein"}
-	const builtin = "{builtin: recovery}"
-	ws, faults := workflow.Parse([]byte(strings.Replace(recoverySource, builtin, `{run: "true"}`, 1)), workflow.Options{})
-	if len(faults) > 0 {
-		return d, faults
-	}
-	w := ws[0]
-	w.Tasks[0].Run = workflow.Run{Builtin: engine.RecoveryName}
-	g, err := w.Graph(0)
-	if err != nil {
-		return d, err
-	}
-	d.Graph = g.Pack()
-	d.Def, err = json.Marshal(w)
-	sum := sha256.Sum256(d.Def)
-	d.Digest = sum[:]
-	return d, err
-}
 
 // recoveryLook is the interval at which a node checks that the workflow of the sweeps exists.
 const recoveryLook = 10 * time.Second
@@ -59,7 +23,7 @@ func (n *Node) keepRecovery(ctx context.Context) {
 	if !n.cfg.Recovery || n.cfg.ByHand || n.cfg.Hold {
 		return
 	}
-	d, err := recovery()
+	d, err := builtin.Recovery()
 	if err != nil {
 		n.log.Error("the workflow of the recovery sweep cannot be compiled", "code", "recovery_invalid", "err", err)
 		return

@@ -53,7 +53,7 @@ func newSolo(ctx context.Context, n *Node, self store.Member, shards int) (*solo
 		return nil, fmt.Errorf("database %s: %w", n.cfg.DBName(), err)
 	}
 	n.newExecutor(nodes.NewFinder(artifactsHere(n.cfg), nil))
-	h.home = newHome(n, h.workers, noPeers{}, h.workers)
+	h.home, n.monitor = newHome(n, h.workers, noPeers{}, h.workers), newMonitor(n, h.workers.Self, nil)
 	return h, nil
 }
 

@@ -25,6 +25,7 @@ var outgoing = map[string]string{
 	"internal/worker/http.go":        "by the transport of egress",
 	"internal/connection/use.go":     "by the transport of egress",
 	"internal/provider/vault.go":     "the servers of Vault of the settings",
+	"internal/doctor/peers.go":       "the nodes of the cluster",
 	"internal/identity":              "the identity providers of the settings",
 	"internal/identity/ldaptest":     "a directory of a test",
 	"sdk/go/client.go":               "the server",

@@ -108,6 +108,9 @@ func checkStore(ctx context.Context, cfg *config.Config) []Check {
 			more = append(more, checkSecretKey(ctx, cfg, db))
 			more = append(more, checkPast(ctx, cfg, db), checkAudit(ctx, cfg, db), checkAlerts(ctx, db))
 			more = append(more, checkHooks(ctx, db)...)
+			if shared := store.Can(db).Cluster; shared != nil {
+				more = append(more, checkPeers(ctx, cfg, shared))
+			}
 		}
 		if pg, ok := db.(*postgres.DB); ok && err == nil {
 			more = append(more, checkPostgres(ctx, pg)...)

@@ -137,6 +137,12 @@ var catalogue = []Family{
 		"Nodes and workers that the cluster lists. Every node shows all of them."},
 	{secCluster, "shards_unowned", Gauge, "shards", nil, Nodes, "Shards that no listed node owns. Every node shows them."},
 	{secCluster, "deposed_total", Counter, "members", nil, Nodes, "Silent nodes and workers that this node declared dead."},
+	{secCluster, "peers", Gauge, "nodes", []string{"state"}, Nodes,
+		"Other nodes, as this one sees them over the node channel: reached, unready (it answers and is not ready), unreachable (two calls " +
+			"in a row failed, and the database lists it), unknown (not asked yet)."},
+	{secCluster, "peers_clock_difference_seconds", Gauge, unitSeconds, nil, Nodes,
+		"The greatest difference between the clock of this node and that of a node that it reaches."},
+	{secCluster, "peers_cut_off_by", Gauge, "nodes", nil, Nodes, "Other nodes that say that they cannot reach this one."},
 	{secCluster, "certificate_expires_seconds", Gauge, unitSeconds, nil, Some, "Time until the certificate of the node expires."},
 	{secCluster, "turn_stuck_seconds", Gauge, unitSeconds, []string{"part"}, Nodes,
 		"Time for which a part of the node has completed no turn although work waits."},

@@ -18,13 +18,11 @@ import (
 type Watchdog struct {
 	File      string // holds the address; it is read at each call
 	Transport func() (http.RoundTripper, error)
-	// Alive returns an error that says why the scheduler does not work, or ErrNotMine.
-	Alive func(context.Context) error
-	Log   *slog.Logger
+	// Alive returns an error that says why the scheduler does not work, or NotMine if another node calls.
+	Alive   func(context.Context) error
+	NotMine error
+	Log     *slog.Logger
 }
-
-// ErrNotMine: another node calls.
-var ErrNotMine = errors.New("another node calls")
 
 const (
 	// watchdogEvery is the time between two calls.
@@ -38,7 +36,7 @@ func (w *Watchdog) Run(ctx context.Context) {
 	for last := ""; ; {
 		said := ""
 		switch err := w.Alive(ctx); {
-		case errors.Is(err, ErrNotMine):
+		case w.NotMine != nil && errors.Is(err, w.NotMine):
 		case err != nil:
 			said = "the scheduler does not work: " + err.Error()
 		default:

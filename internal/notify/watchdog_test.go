@@ -36,6 +36,9 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	return said(l.code)
 }
 
+// errNotMine is what a node says that leaves the calls to another one.
+var errNotMine = errors.New("another node calls")
+
 // TestWatchdog: the address is called while the scheduler works. Nothing that is logged names it.
 func TestWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -44,7 +47,7 @@ func TestWatchdog(t *testing.T) {
 		var log bytes.Buffer
 		alive := error(nil)
 		w := notify.Watchdog{File: file, Transport: func() (http.RoundTripper, error) { return l, nil },
-			Alive: func(context.Context) error { return alive }, Log: slog.New(slog.NewTextHandler(&log, nil))}
+			Alive: func(context.Context) error { return alive }, NotMine: errNotMine, Log: slog.New(slog.NewTextHandler(&log, nil))}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { w.Run(ctx) })
@@ -73,7 +76,7 @@ func TestWatchdog(t *testing.T) {
 		step(3, "the answer was 500", func() { l.code = 500 })
 		step(3, "dial its host: no route", func() { l.err = errors.New("dial ping.example: no route") })
 		step(0, "shard 3 has no owner", func() { alive, l.err, l.code = errors.New("shard 3 has no owner"), nil, 200 })
-		step(0, "", func() { alive = notify.ErrNotMine })
+		step(0, "", func() { alive = errNotMine })
 		step(3, "", func() { alive = nil })
 		step(0, "holds no http or https address", func() { _ = os.WriteFile(file, []byte("nothing"), 0o600) })
 		cancel()

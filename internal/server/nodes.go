@@ -188,6 +188,7 @@ func (s *Server) nodes(ctx context.Context) ([]api.Node, error) {
 	for i := range r.members {
 		nodes[i] = s.memberOf(&r, &r.members[i])
 	}
+	see(s, &r, nodes)
 	slices.SortFunc(nodes, func(a, b api.Node) int { return strings.Compare(a.Name, b.Name) })
 	return nodes, nil
 }

@@ -11,6 +11,7 @@ import (
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/monitor"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
@@ -25,6 +26,8 @@ type far struct {
 	*memory.Store
 	e     *engine.Engine
 	woken int
+	watch *monitor.Monitor
+	says  map[string]monitor.Report // of the nodes that answer their peers, by name
 }
 
 func (*far) Alive(dag.HandlerID) bool                  { return true }
@@ -47,7 +50,8 @@ func newTown(t *testing.T) (*bed, *far) {
 		Compile: new(workflow.Compiler).Condition, Planner: trigger.New(f.Store)}))
 	b.exec.e, f.e = b.engine, b.engine
 	b.level.is = "info"
-	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{}), Version: "1.2.3", LogLevel: &b.level,
+	f.watch, f.says = newWatch(f), map[string]monitor.Report{}
+	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Monitor: f.watch, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{}), Version: "1.2.3", LogLevel: &b.level,
 		Node: server.Node{Name: "node-1", Roles: []string{"api", "scheduler"}}}))
 	b.http = httptest.NewServer(auth.AsLocal(b.srv.Handler()))
 	b.client = must(skein.New(b.http.URL))

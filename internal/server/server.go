@@ -25,6 +25,7 @@ import (
 	"skein.dev/skein/internal/identity"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/metric"
+	"skein.dev/skein/internal/monitor"
 	"skein.dev/skein/internal/people"
 	"skein.dev/skein/internal/sealed"
 	"skein.dev/skein/internal/store"
@@ -109,6 +110,8 @@ type Config struct {
 	Alerts store.Alerts
 	// Notifier sends test messages. It is nil if the process sends none.
 	Notifier Notifier
+	// Monitor knows how this node sees the others. It is nil if the process watches none.
+	Monitor *monitor.Monitor
 	// Connections are the connections of tasks. If it is nil, there are none. Connector uses one; it is nil if
 	// the process uses none.
 	Connections store.Connections

@@ -5,7 +5,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, State } from '../kit/parts'
 import { Confirm } from '../kit/verbs'
 import { Head } from './head'
-import { drainOf, Left, NodeLink, NodeVerb } from './nodeparts'
+import { drainOf, Left, NodeLink, NodeVerb, Sight } from './nodeparts'
 
 export function Cluster() {
   const nodes = useNodes()
@@ -51,7 +51,7 @@ export function Cluster() {
                   {items.map((n) => (
                     <tr key={n.name}>
                       <td>
-                        <State state={n.state} /> <Left node={n} />
+                        <State state={n.state} /> <Left node={n} /> <Sight node={n} />
                       </td>
                       <td>
                         <NodeLink name={n.name} />

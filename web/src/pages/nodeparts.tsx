@@ -48,6 +48,21 @@ export function Left({ node: n }: { node: Node }) {
   )
 }
 
+/** Says that other nodes do not reach a node, or that it is not ready, as the node that answers sees it. */
+export function Sight({ node: n }: { node: Node }) {
+  const { sight } = n
+  if (!sight) return null
+  const by = sight.unreached_by
+  const seen = sight.state === 'unreachable' || sight.state === 'unready'
+  if (!seen && by.length === 0) return null
+  return (
+    <div className="sub">
+      {seen ? `${sight.by} sees it as ${sight.state}${sight.reason ? `: ${sight.reason}` : ''}. ` : ''}
+      {by.length > 0 ? `Not reached by ${by.join(', ')}.` : ''}
+    </div>
+  )
+}
+
 /** What follows from draining a node. */
 export const drainOf = (n: Node): Question => ({
   title: `Drain ${n.name}`,

@@ -20,7 +20,22 @@ type Node struct {
 	SeenAt    *Time             `json:"seen_at" format:"date-time" doc:"Its last sign of life, on the clock of the database; null: it is alone."`
 	Lag       float64           `json:"lag_seconds" doc:"Since seen_at, on the clock of the database."`
 
+	Sight *NodeSight `json:"sight" doc:"How the node that answers sees it over the node channel; null: a worker, or the node is alone."`
+
 	OrdersRefused *string `json:"orders_refused" doc:"Why the server refuses to cordon, drain and uncordon it; null: it does not."`
+}
+
+// NodeSight is what one node sees of another one. It informs people. The database alone decides which nodes
+// live.
+type NodeSight struct {
+	By              string   `json:"by" doc:"The node that answers."`
+	State           string   `json:"state" enum:"self,reached,unready,unreachable,unknown" doc:"unready: it answers, and is not ready. unreachable: two calls in a row failed, although the database lists it. unknown: it was not asked yet."`
+	Reason          *string  `json:"reason" doc:"Why it is not ready, or the error of the last call."`
+	CheckedAt       *Time    `json:"checked_at" format:"date-time" doc:"The last call."`
+	Silent          float64  `json:"silent_seconds" doc:"Since its counter in the database moved, on the clock of the node that answers."`
+	RoundTrip       float64  `json:"round_trip_seconds" doc:"Of the last answer."`
+	ClockDifference float64  `json:"clock_difference_seconds" doc:"Its clock minus that of the node that answers."`
+	UnreachedBy     []string `json:"unreached_by" nullable:"false" doc:"The nodes that say that they cannot reach it."`
 }
 
 // WorkerGroup is a group of workers that tasks choose by its name.

@@ -1,0 +1,74 @@
+package monitor
+
+import (
+	"time"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Report is what a node says of itself to its peers.
+type Report struct {
+	Node    string
+	Handler dag.HandlerID
+	Version string
+	Ready   bool
+	Why     string    // the node is not ready because of this
+	Clock   time.Time // of the node, at the answer
+	// Skew is the clock of the node minus the clock of the database. Skewed reports whether it is known.
+	Skew   time.Duration
+	Skewed bool
+	Stuck  time.Duration // the time for which a part has completed no turn although work waits
+	// DiskFree and DiskTotal are the bytes of the disk of the data folder; DiskTotal 0: unknown.
+	DiskFree, DiskTotal int64
+	Expires             time.Time // of the certificate; zero: the node has none
+	Backup              time.Time // of the last backup with the data folder of the node; zero: none
+	Unserved            int64     // placements that ready tasks ask for and that no worker has
+	// Unreached are the peers that the node cannot reach, by name. It names up to unreachedMax.
+	Unreached []string
+}
+
+// unreachedMax bounds the names of Report.Unreached.
+const unreachedMax = 20
+
+// Sight is what a node sees of one peer.
+type Sight struct {
+	Node    string
+	Handler dag.HandlerID
+	Version string
+	// Silent is the time since the counter of the peer moved in the database, on the clock of the observer.
+	Silent  time.Duration
+	Asked   time.Time     // of the last call; zero: there was none
+	Reached bool          // the last call was answered
+	Fails   int           // calls in a row that failed
+	Error   string        // of the last call
+	Trip    time.Duration // of the last answer
+	Skew    time.Duration // clock of the peer minus clock of the observer, by the last answer
+	Report  Report        // the last answer
+}
+
+// failsMax is the number of failed calls in a row after which a peer counts as unreachable.
+const failsMax = 2
+
+// Unreachable reports whether the peer does not answer although the database lists it.
+func (s *Sight) Unreachable() bool { return s.Fails >= failsMax }
+
+// The states of a peer, as metrics and callers see them.
+const (
+	StateReached     = "reached"
+	StateUnready     = "unready" // it answers, and says that it is not ready
+	StateUnreachable = "unreachable"
+	StateUnknown     = "unknown" // it was not asked yet
+)
+
+// State is the state of the peer.
+func (s *Sight) State() string {
+	switch {
+	case s.Unreachable():
+		return StateUnreachable
+	case s.Report.Node == "":
+		return StateUnknown
+	case !s.Report.Ready:
+		return StateUnready
+	}
+	return StateReached
+}
