@@ -12,6 +12,7 @@ import (
 
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/joining"
 	"skein.dev/skein/internal/workflow"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -80,7 +81,7 @@ func inviteWorker(ctx context.Context, c *cli, s *session, name string, f invite
 }
 
 func workerJoinCmd(c *cli) *cobra.Command {
-	var by app.Invitation
+	var by joining.Invitation
 	cmd := &cobra.Command{
 		Use: "join", Short: "Let this machine's worker join by an invitation", Args: cobra.NoArgs,
 		Long: `Uses an invitation: makes a key, gets a certificate, and keeps both in the data folder (access/worker.json). From then on

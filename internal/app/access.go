@@ -41,7 +41,7 @@ func (n *Node) secure() (err error) {
 	if n.own, err = newOwnToken(n.cfg); err != nil {
 		return err
 	}
-	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.hash, Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Certificates: checker{n.authority}, Rates: n.cfg.Rates, Refused: countRefusals(n.auditor), Log: n.log})
+	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.hash, Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Certificates: n.joining, Rates: n.cfg.Rates, Refused: countRefusals(n.auditor), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
 	n.http.ReadTimeout = auth.StrangerBodyMax // for requests that net/http answers itself; the gate sets the deadline of all others

@@ -40,7 +40,10 @@ func keepAudit(n *Node) (stop func()) {
 	if n.cfg.ByHand {
 		return func() {}
 	}
-	stopAudit, stopAuthority := n.beside(n.auditor.Run), keepAuthority(n)
+	stopAudit, stopAuthority := n.beside(n.auditor.Run), func() {}
+	if n.tls != nil { // a node without TLS needs no roots
+		stopAuthority = n.beside(n.joining.Run)
+	}
 	return func() {
 		stopAuthority()
 		stopAudit()

@@ -19,6 +19,7 @@ import (
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/joining"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/monitor"
@@ -55,7 +56,7 @@ func newMembership(ctx context.Context, n *Node, shared store.Cluster, self stor
 	if err != nil {
 		return nil, err
 	}
-	rt := newBetween(n, base)
+	rt := joining.NewNodeTransport(n.joining, base)
 	channel, err := auth.NewKeyChannel(ctx, keyStore{shared, n.store})
 	if err != nil {
 		return nil, err
@@ -219,7 +220,7 @@ func (t *town) Wake() {
 // Like the decision about the call, the choice follows the row of the request, never a part of its path.
 func (m *membership) gateway() (func(own http.Handler) http.Handler, error) {
 	n, mux := m.n, access.NewMux()
-	peer.Handle(mux, m.node, &n.engine, m.home.Cancel, provenNode)
+	peer.Handle(mux, m.node, &n.engine, m.home.Cancel, joining.ProvenNode)
 	m.home.HandlePeers(mux)
 	n.monitor.Handle(mux)
 	nodes.Handle(mux, artifactsHere(n.cfg))

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"context"
 	"net/http"
 
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/joining"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
@@ -22,7 +24,7 @@ func newHome(n *Node, members home.Members, others home.Caller, directory home.D
 	return home.New(home.Config{Directory: directory, Engine: &n.engine, Boot: worker.Boot, Logs: workerLogs(n), Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
 		Store: members, Register: n.store.Register, Caller: others, Jobs: n.executor.Jobs(), Executor: n.executor,
 		Slots: n.cfg.Slots, Traits: traitsOf(n.cfg), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed,
-		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Proofs: workerProofs(n), Version: Version(), Format: directory.Self().Format,
+		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Proofs: joining.Proofs(func(ctx context.Context, worker string) (bool, error) { return n.gate.Certified(ctx, worker) }), Version: Version(), Format: directory.Self().Format,
 		Strategy: n.cfg.Dispatch, Log: n.log,
 	})
 }
@@ -50,12 +52,12 @@ func (n *Node) withWorkers(others http.Handler) (http.Handler, error) {
 		routes.Take(http.MethodPost, home.Prefix+string(methods.Get(i).Name()))
 	}
 	routes.Take(http.MethodGet, home.LinePath)
-	routes.Take(http.MethodPost, joinPath)
-	routes.Take(http.MethodPost, renewPath)
+	routes.Take(http.MethodPost, joining.JoinPath)
+	routes.Take(http.MethodPost, joining.RenewPath)
 	if err := routes.Err(func(of access.Of) bool { return of == access.OfWorker }); err != nil {
 		return nil, err
 	}
-	workers := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), certificates(n, home.Handler(n.members.slots())))
+	workers := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), n.joining.Answer(home.Handler(n.members.slots()), n.auditor.Wake))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if row, _ := access.Match(r); row.Of == access.OfWorker {
 			workers.ServeHTTP(w, r)

@@ -19,6 +19,7 @@ import (
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/authority"
+	"skein.dev/skein/internal/joining"
 	"skein.dev/skein/internal/sealed"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
@@ -110,7 +111,7 @@ func TestMatrix(t *testing.T) {
 		}
 		return &tls.ConnectionState{PeerCertificates: certs}
 	}
-	tlsDoor := auth.New(auth.Config{Store: st, Required: true, Certificates: checker{issuer}, Route: new(Node).route, Refusals: 1 << 30,
+	tlsDoor := auth.New(auth.Config{Store: st, Required: true, Certificates: joining.NewNode(joining.Config{Authority: issuer}), Route: new(Node).route, Refusals: 1 << 30,
 		Log: slog.New(slog.DiscardHandler)}).Wrap(reached)
 	connections := map[string]*tls.ConnectionState{"Certificate worker": certified("w9", true), "Certificate node": certified("", false), "Certificate norow": certified("w8", false)}
 	callers := []struct {

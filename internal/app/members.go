@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/authority"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/joining"
 	"skein.dev/skein/internal/store"
 )
 
@@ -55,7 +58,8 @@ type inside struct{ *engine.Engine }
 // newMembers makes the parts by which a node reaches others, and the executor, which reaches their
 // artifacts. self is the row of this node.
 func newMembers(ctx context.Context, n *Node, info store.Info, is store.Handler) (members, error) {
-	n.authority = newAuthority(n)
+	n.authority = authority.New(authority.Config{Vault: dbadmin.Secrets(n.cfg, n.store), Life: n.cfg.CertificateLife, Log: n.log})
+	n.joining = joining.NewNode(joining.Config{Name: n.cfg.Name, Authority: n.authority, Tokens: n.store, Cluster: store.Can(n.store).Cluster != nil, Log: n.log})
 	self := store.Member{Handler: is.ID, UUID: n.life, Name: n.cfg.Name, Address: n.cfg.Advertise, Version: Version(), Format: info.Known,
 		Slots: int32(n.cfg.Slots), Started: is.Started, Traits: traitsOf(n.cfg)}
 	if shared := store.Can(n.store).Cluster; shared != nil {

@@ -29,6 +29,7 @@ import (
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/inspect"
+	"skein.dev/skein/internal/joining"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/monitor"
 	"skein.dev/skein/internal/notify"
@@ -53,7 +54,8 @@ type Node struct {
 	services
 	declared  func() // called by the writer when triggers have changed
 	upkeep    upkeep
-	authority *authority.Authority // issues the certificates of workers and nodes
+	authority *authority.Authority // has the roots of the certificates of workers and nodes
+	joining   *joining.Node        // issues and verifies these certificates
 
 	// newer are the settings of the last reload; only those of retention are read from it. nil: there was no
 	// reload. rekept gets a value when they have changed.
@@ -190,7 +192,7 @@ func (n *Node) open(ctx context.Context) error {
 		return err
 	}
 	var reread func(*config.Config) error
-	if n.tls, reread, err = serverTLS(cfg, n.authority, log); err != nil {
+	if n.tls, reread, err = serverTLS(cfg, n.joining, log); err != nil {
 		return err
 	}
 	n.settings = config.NewLive(cfg, log, config.Rules{Read: reread, Apply: n.apply})

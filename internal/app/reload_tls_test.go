@@ -8,13 +8,14 @@ import (
 
 	"skein.dev/skein/internal/certificate/certtest"
 	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/joining"
 )
 
 // TestReloadOfACertificateAtANewPath: the pair is read where the new settings say. Settings without a certificate
 // need a restart, so they change nothing.
 func TestReloadOfACertificateAtANewPath(t *testing.T) {
 	cert, key := certtest.Files(t)
-	is, reread, err := serverTLS(&config.Config{TLSCert: cert, TLSKey: key}, nil, slog.New(slog.DiscardHandler))
+	is, reread, err := serverTLS(&config.Config{TLSCert: cert, TLSKey: key}, joining.NewNode(joining.Config{}), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -11,6 +10,7 @@ import (
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/joining"
 	"skein.dev/skein/internal/remote"
 	"skein.dev/skein/internal/remote/health"
 	"skein.dev/skein/internal/worker"
@@ -89,15 +89,15 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 
 // credential returns the transport of a worker, which shows its certificate if it has one, and a func that
 // renews the certificate at the nodes that the worker knows.
-func credential(cfg *config.Config, m *Membership, base *http.Transport, log *slog.Logger) (http.RoundTripper, func(context.Context, func() []string), error) {
+func credential(cfg *config.Config, m *joining.Membership, base *http.Transport, log *slog.Logger) (http.RoundTripper, func(context.Context, func() []string), error) {
 	never := func(context.Context, func() []string) {}
 	switch {
 	case m != nil:
-		r, err := newRenewing(m, base, log)
+		t, err := joining.NewWorkerTransport(m, base, log)
 		if err != nil {
 			return nil, nil, err
 		}
-		return r, r.run, nil
+		return t, t.Run, nil
 	case cfg.APIToken == "": // a node of this user on this machine records its token at each start
 		return local.Transport(base), never, nil
 	}
@@ -106,21 +106,13 @@ func credential(cfg *config.Config, m *Membership, base *http.Transport, log *sl
 
 // membershipOf returns the certificate with which a worker calls, and completes the settings with what it
 // says. It returns nil if the worker has not joined, or calls with a token.
-func membershipOf(cfg *config.Config) (*Membership, error) {
+func membershipOf(cfg *config.Config) (*joining.Membership, error) {
 	if cfg.APIToken != "" {
 		return nil, nil
 	}
-	m, err := ReadMembership(cfg.Data)
-	if errors.Is(err, ErrNotJoined) {
-		if m, err = readMembership(membershipFile(cfg.Data) + nextSuffix); errors.Is(err, ErrNotJoined) {
-			return nil, nil
-		}
-		if err == nil {
-			m.Chain = nil // it is not in place
-		}
-	}
-	if err == nil && len(m.Chain) == 0 {
-		err = fmt.Errorf("worker %s has begun to join and has no certificate yet; run its join command again", m.Name)
+	m, err := joining.Read(cfg.Data)
+	if errors.Is(err, joining.ErrNotJoined) {
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
@@ -138,4 +130,25 @@ func membershipOf(cfg *config.Config) (*Membership, error) {
 		cfg.Server = m.Servers
 	}
 	return m, nil
+}
+
+// JoinWorker lets the worker of a data folder join by an invitation.
+func JoinWorker(ctx context.Context, cfg *config.Config, by joining.Invitation) (*joining.Membership, error) {
+	servers, err := cfg.NodesOfWorker()
+	if err != nil {
+		return nil, err
+	}
+	if err := datadir.Prepare(cfg.Data); err != nil {
+		return nil, err
+	}
+	held, err := datadir.Take(cfg.Data) // a worker that runs here would renew the file at the same time
+	if err != nil {
+		return nil, err
+	}
+	defer held.Release()
+	transport, err := Transport(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return joining.Join(ctx, joining.Candidate{Name: cfg.Name, Data: cfg.Data, Servers: servers, Transport: transport}, by)
 }

@@ -7,14 +7,14 @@ import (
 	"log/slog"
 	"net/http"
 
-	"skein.dev/skein/internal/authority"
 	"skein.dev/skein/internal/certificate"
 	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/joining"
 )
 
 // serverTLS makes the TLS settings that a node listens with, and a function that reads its certificate again.
 // Both are nil for plain text.
-func serverTLS(cfg *config.Config, a *authority.Authority, log *slog.Logger) (*tls.Config, func(*config.Config) error, error) {
+func serverTLS(cfg *config.Config, j *joining.Node, log *slog.Logger) (*tls.Config, func(*config.Config) error, error) {
 	if cfg.TLSCert == "" {
 		return nil, nil, nil
 	}
@@ -29,7 +29,7 @@ func serverTLS(cfg *config.Config, a *authority.Authority, log *slog.Logger) (*t
 		return c.Reread(to.TLSCert, to.TLSKey)
 	}
 	base := &tls.Config{GetCertificate: c.Get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
-	return askingFor(a, cfg, base), reread, nil
+	return j.Listen(base), reread, nil
 }
 
 // Transport is the transport of this process for calls to servers and nodes: the default one, which also

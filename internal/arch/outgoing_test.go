@@ -16,7 +16,7 @@ var outgoing = map[string]string{
 	"internal/peer":                  "the nodes of the cluster",
 	"internal/remote":                "the nodes of the cluster",
 	"internal/app/tls.go":            "the nodes of the cluster, servers",
-	"internal/app/joined.go":         "the nodes of the cluster",
+	"internal/joining":               "the nodes of the cluster",
 	"internal/store/postgres":        "the database",
 	"internal/worker/spawn.go":       "the keeper, by its socket",
 	"internal/notify/smtp.go":        "the SMTP server of the settings",

@@ -1,21 +1,17 @@
-package app
+package joining
 
 import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"skein.dev/skein/internal/authority"
-	"skein.dev/skein/internal/certificate/certtest"
-	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/sealed"
 	"skein.dev/skein/internal/store/memory"
 )
@@ -26,32 +22,29 @@ import (
 func TestBetween(t *testing.T) {
 	now := time.Now()
 	a := authority.New(authority.Config{Vault: &sealed.Book{Store: memory.New(memory.Options{}), File: filepath.Join(t.TempDir(), "key"), Own: true}, Now: func() time.Time { return now }})
-	cert, key := certtest.Files(t)
-	cfg := &config.Config{Name: "n2", TLSCert: cert, TLSKey: key, CACert: cert}
-	asks, _, err := serverTLS(cfg, a, slog.New(slog.DiscardHandler))
+	called, own := NewNode(Config{Name: "n2", Authority: a}), operators(t)
+	operator, nodes := x509.NewCertPool(), x509.NewCertPool()
+	certificate, err := x509.ParseCertificate(own.Certificates[0].Certificate[0])
 	if err != nil {
 		t.Fatal(err)
 	}
+	operator.AddCert(certificate)
 	serial := ""
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TLS.PeerCertificates) == 0 {
 			return
 		}
 		serial = r.TLS.PeerCertificates[0].SerialNumber.String()
-		is, refused, err := (checker{a}).Verify(r.Context(), r.TLS.PeerCertificates)
+		is, refused, err := called.Verify(r.Context(), r.TLS.PeerCertificates)
 		if refused != "" || err != nil {
 			t.Errorf("%s, %v", refused, err)
 		}
 		_, _ = io.WriteString(w, is.Node)
 	}))
-	other.TLS = asks
+	other.TLS = called.Listen(own)
 	other.StartTLS()
 	t.Cleanup(other.Close)
-	base, err := Transport(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := newBetween(&Node{cfg: &config.Config{Name: "n1"}, authority: a}, base)
+	b := NewNodeTransport(NewNode(Config{Name: "n1", Authority: a}), &http.Transport{TLSClientConfig: &tls.Config{RootCAs: operator}})
 	t.Cleanup(b.CloseIdleConnections)
 	call := func() string {
 		t.Helper()
@@ -76,12 +69,6 @@ func TestBetween(t *testing.T) {
 		t.Errorf("the node proves %q", got)
 	}
 	// The operator's certificate stays what clients see, but for the name of the authority.
-	text, err := os.ReadFile(cert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	operator, nodes := x509.NewCertPool(), x509.NewCertPool()
-	operator.AppendCertsFromPEM(text)
 	roots, err := authority.ParseAll(a.Trusted())
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,58 @@
+package joining
+
+import (
+	"crypto/tls"
+	"net/http"
+	"sync"
+
+	"skein.dev/skein/internal/authority"
+)
+
+// NodeTransport is the transport of calls to other nodes. It shows the certificate of this node to nodes that
+// ask for one. A node of an earlier version does not ask, and a node without TLS cannot: these go by the
+// token, or by the key in the database. A renewed certificate begins new connections, because a connection
+// keeps the certificate with which it began.
+type NodeTransport struct {
+	base *http.Transport
+	a    *authority.Authority
+	name string // of this node
+
+	mu    sync.Mutex // protects following fields
+	shows *tls.Certificate
+	now   *http.Transport
+}
+
+// NewNodeTransport returns the transport of a node. Until there is an authority it is base.
+func NewNodeTransport(n *Node, base *http.Transport) *NodeTransport {
+	return &NodeTransport{base: base, a: n.cfg.Authority, name: n.cfg.Name, now: base}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b *NodeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return b.transport().RoundTrip(r)
+}
+
+// CloseIdleConnections ends the connections that no call uses.
+func (b *NodeTransport) CloseIdleConnections() { b.transport().CloseIdleConnections() }
+
+func (b *NodeTransport) transport() *http.Transport {
+	own, err := b.a.Node(b.name)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil || own == nil || own == b.shows {
+		return b.now
+	}
+	next := b.base.Clone()
+	if next.TLSClientConfig == nil {
+		next.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	next.TLSClientConfig.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if authority.Asks(asked, own) {
+			return own, nil
+		}
+		return &tls.Certificate{}, nil // a proxy that asks for certificates of others
+	}
+	b.now.CloseIdleConnections()
+	b.now, b.shows = next, own
+	return next
+}

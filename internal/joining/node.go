@@ -1,0 +1,110 @@
+package joining
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/authority"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/store"
+)
+
+// Tokens has the rows of invitations and certificates: see store.Tokens.
+type Tokens interface {
+	JoinToken(ctx context.Context, j store.Joining) (store.Token, error)
+	RenewToken(ctx context.Context, id int64, life dag.Micros) (store.Token, error)
+}
+
+// Config describes a node. All fields but Cluster are required.
+type Config struct {
+	Name      string
+	Authority *authority.Authority
+	Tokens    Tokens
+	Cluster   bool // it has other nodes
+	Log       *slog.Logger
+}
+
+// Node is a node's end: it issues certificates to workers, and verifies those of workers and nodes. What it
+// knows is in the authority and in the store.
+type Node struct{ cfg Config }
+
+var _ auth.Certificates = (*Node)(nil)
+
+// NewNode returns the end of a node. It reads nothing yet.
+func NewNode(cfg Config) *Node { return &Node{cfg} }
+
+// Run reads the roots again and again until ctx ends. Before that it makes the authority of a cluster, so
+// that its nodes know each other by certificates. A cluster without the key of the secrets continues with
+// tokens.
+func (n *Node) Run(ctx context.Context) {
+	if n.cfg.Cluster {
+		if err := n.cfg.Authority.Make(ctx, "node "+n.cfg.Name); err != nil {
+			n.cfg.Log.Info("nodes prove who they are by tokens, because the certificate authority cannot be made", "code", "authority_not_made", "err", err)
+		}
+	}
+	n.cfg.Authority.Run(ctx)
+}
+
+// Known implements auth.Certificates.
+func (n *Node) Known(is *x509.Certificate) bool { return n.cfg.Authority.Known(is) }
+
+// Verify implements auth.Certificates.
+func (n *Node) Verify(ctx context.Context, chain []*x509.Certificate) (auth.Proven, string, error) {
+	is, err := n.cfg.Authority.Verify(ctx, chain)
+	var why *authority.Refusal
+	if errors.As(err, &why) {
+		return auth.Proven{}, why.Error(), nil
+	}
+	return auth.Proven{Worker: is.Worker, Node: is.Node, Key: is.Key}, "", err
+}
+
+// ProvenNode returns the name of the node that the certificate of a call proves, or "".
+func ProvenNode(ctx context.Context) string {
+	is, _ := auth.ByCertificate(ctx)
+	return is.Node
+}
+
+// Proofs tells a home what its callers have proven. certified reports whether a worker has a certificate that
+// counts.
+func Proofs(certified func(ctx context.Context, worker string) (bool, error)) home.Proofs {
+	return home.Proofs{Needed: certified, Of: func(ctx context.Context) (home.Proof, bool) {
+		is, ok := auth.ByCertificate(ctx)
+		t, held := auth.Holder(ctx)
+		if !ok || !held || is.Worker == "" || t.Kind != store.TokenCertificate {
+			return home.Proof{}, false
+		}
+		return home.Proof{Worker: is.Worker, Groups: strings.Fields(t.Groups), Slots: t.Slots, Namespaces: t.Bound()}, true
+	}}
+}
+
+// Listen returns settings with which a listener asks callers for certificates of the internal authority, once
+// there is one. Under the name authority.ServerName the node shows a certificate of that authority itself, so
+// that workers know it without any other. Everywhere else it shows the operator's.
+func (n *Node) Listen(base *tls.Config) *tls.Config {
+	a, out := n.cfg.Authority, base.Clone()
+	out.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		pool := a.Pool(hello.Context(), hello.ServerName == authority.ServerName)
+		if pool == nil {
+			return nil, nil // no certificate of the authority exists
+		}
+		own := base.Clone()
+		own.ClientAuth, own.ClientCAs = tls.RequestClientCert, pool // the gate verifies it, and says what is wrong with it
+		if hello.ServerName == authority.ServerName {
+			is, err := a.Node(n.cfg.Name)
+			if err != nil {
+				return nil, err
+			}
+			if is != nil { // otherwise the authority is gone since the pool was read
+				own.GetCertificate, own.Certificates = nil, []tls.Certificate{*is}
+			}
+		}
+		return own, nil
+	}
+	return out
+}
