@@ -16,6 +16,7 @@ import (
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/dbadmin"
+	"skein.dev/skein/internal/localtoken"
 	skein "skein.dev/skein/sdk"
 	"skein.dev/skein/sdk/shared/local"
 )
@@ -38,8 +39,8 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 		opts = append(opts, skein.WithToken(c.cfg.APIToken))
 	} else if ok {
 		opts = append(opts, skein.WithSession(is.Header()))
-	} else if !app.RecordedToken(url) { // a recorded token is found by the client itself, also after a restart of the node
-		if token, err := app.LocalToken(c.cfg.Data, url); err == nil {
+	} else if !localtoken.Recorded(url) { // a recorded token is found by the client itself, also after a restart of the node
+		if token, err := localtoken.Of(c.cfg.Data, url); err == nil {
 			opts = append(opts, skein.WithToken(token))
 		}
 	}

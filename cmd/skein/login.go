@@ -16,6 +16,7 @@ import (
 
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/datadir"
+	"skein.dev/skein/internal/localtoken"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
 	"skein.dev/skein/sdk/shared/local"
@@ -344,7 +345,7 @@ func (s *session) shown(c *cli) string {
 	case ok:
 		return "the session of " + is.User + " (skein login), until " + is.Ends.Local().Format(time.DateTime) + " at the latest"
 	}
-	if _, err := app.LocalToken(c.cfg.Data, server); err == nil {
+	if _, err := localtoken.Of(c.cfg.Data, server); err == nil {
 		return "the token of your node on this machine"
 	}
 	return "nothing"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/datadir"
+	"skein.dev/skein/internal/localtoken"
 	"skein.dev/skein/internal/workflow"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -215,12 +215,12 @@ func localToken(ctx context.Context, c *cli) error {
 			return err
 		}
 		if h == nil || h.Address == "" {
-			return hint(&said{errNotFound, app.ErrNoLocalToken.Error()}, "start one: skein server; or name its data folder: --data DIR")
+			return hint(&said{errNotFound, localtoken.ErrNone.Error()}, "start one: skein server; or name its data folder: --data DIR")
 		}
 		urls = []string{h.Address}
 	}
-	token, err := app.LocalToken(c.cfg.Data, urls[0])
-	if errors.Is(err, app.ErrNoLocalToken) {
+	token, err := localtoken.Of(c.cfg.Data, urls[0])
+	if errors.Is(err, localtoken.ErrNone) {
 		return hint(&said{errNotFound, urls[0] + " has no local token for this user"},
 			"ask the user who runs the node for a token: skein token create --kind api --out FILE")
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/localtoken"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
@@ -38,10 +40,10 @@ func someToken(ctx context.Context, c *config.Config, st store.Tokens) error {
 // secure requires TLS if there is a certificate, and tokens of callers from other machines, and bounds the
 // cost of callers.
 func (n *Node) secure() (err error) {
-	if n.own, err = newOwnToken(n.cfg); err != nil {
+	if n.own, err = localtoken.New(n.cfg.Data, n.cfg.Exposed()); err != nil {
 		return err
 	}
-	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.hash, Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Certificates: n.joining, Rates: n.cfg.Rates, Refused: countRefusals(n.auditor), Log: n.log})
+	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.Hash(), Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Certificates: n.joining, Rates: n.cfg.Rates, Refused: countRefusals(n.auditor), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
 	n.http.ReadTimeout = auth.StrangerBodyMax // for requests that net/http answers itself; the gate sets the deadline of all others
@@ -50,6 +52,24 @@ func (n *Node) secure() (err error) {
 		n.upkeep.certificate = n.tls.GetCertificate
 	}
 	return nil
+}
+
+// announce publishes the node's address for other processes, and its token for those of the same user.
+// Commands find the node of a data folder by that folder, so a command that is a node needs no record of its
+// token.
+func announce(n *Node) error {
+	level := slog.LevelWarn
+	if n.cfg.LoopbackOpen {
+		level = slog.LevelInfo
+	}
+	if n.cfg.TokenFree() {
+		n.log.Warn("every user of this machine can run commands as the user of this node; the next version has no loopback: open",
+			"code", "loopback_open", "listen", n.cfg.Listen, "remedy", "remove the setting loopback: commands, workers and Go clients of your user find the token by themselves")
+	}
+	if !n.cfg.ByHand {
+		n.own.Record(n.URL(), level, n.log)
+	}
+	return n.lock.Announce(n.URL())
 }
 
 // neighbours returns the parts of the cluster and of this process that the server needs.

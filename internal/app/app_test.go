@@ -90,7 +90,7 @@ func startNode(t *testing.T, c *config.Config) (n *Node, k *skein.Client, stop f
 }
 
 // asUser shows the token that programs of the node's user find.
-func (n *Node) asUser(r *http.Request) { r.Header.Set("Authorization", "Bearer "+n.own.secret) }
+func (n *Node) asUser(r *http.Request) { r.Header.Set("Authorization", "Bearer "+n.own.Secret()) }
 
 func begin(t *testing.T, k *skein.Client, source string) string {
 	t.Helper()

@@ -312,3 +312,14 @@ func (m *membership) alone() bool {
 
 // leave gives the shards back at once: what still runs here reports to their next owners.
 func (m *membership) leave() { m.node.Cordon(true) }
+
+// sweeps reports whether this node looks after the recovery sweep.
+func (n *Node) sweeps() bool { return n.cfg.Recovery && !n.cfg.ByHand }
+
+// deposed starts a recovery sweep at once when another node was declared dead.
+func (n *Node) deposed(ctx context.Context, dead store.Member) {
+	n.upkeep.deposed.Add(1)
+	if n.sweeps() {
+		n.recovery.Sweep(ctx, dead)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/localtoken"
 	"skein.dev/skein/internal/store/postgres/pgtest"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
@@ -21,12 +22,12 @@ import (
 func TestLocalToken(t *testing.T) {
 	c := testConfig(t, nil)
 	n, _, stop := startNode(t, c)
-	file := localTokenFile(c.Data)
-	token, err := LocalToken(c.Data, n.URL())
+	file := localtoken.File(c.Data)
+	token, err := localtoken.Of(c.Data, n.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if elsewhere, err := LocalToken(t.TempDir(), n.URL()); err != nil || elsewhere != token {
+	if elsewhere, err := localtoken.Of(t.TempDir(), n.URL()); err != nil || elsewhere != token {
 		t.Errorf("by the address: %v", err)
 	}
 	records := filepath.Join(os.Getenv("XDG_STATE_HOME"), "skein", "local")
@@ -64,7 +65,7 @@ func TestLocalToken(t *testing.T) {
 			t.Errorf("%s is left: %v", path, err)
 		}
 	}
-	if _, err := LocalToken(c.Data, n.URL()); err == nil {
+	if _, err := localtoken.Of(c.Data, n.URL()); err == nil {
 		t.Error("a node that has ended has a token")
 	}
 }

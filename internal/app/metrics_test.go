@@ -204,7 +204,7 @@ func TestWorkerHealth(t *testing.T) {
 	if want := "127.0.0.1:" + port; c.HealthListen != want {
 		t.Errorf("it listens on %s, want %s", c.HealthListen, want)
 	}
-	if _, err := local.Write(door.URL, n.own.secret); err != nil {
+	if _, err := local.Write(door.URL, n.own.Secret()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -30,11 +30,13 @@ import (
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/joining"
+	"skein.dev/skein/internal/localtoken"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/monitor"
 	"skein.dev/skein/internal/notify"
 	"skein.dev/skein/internal/past"
 	"skein.dev/skein/internal/provider"
+	"skein.dev/skein/internal/recovery"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/tally"
@@ -96,12 +98,13 @@ type services struct {
 	engine    inside
 	watch     *trigger.Watch
 	auditor   *audit.Keeper
+	recovery  *recovery.Keeper
 	tls       *tls.Config  // nil: the node listens in plain text
 	settings  *config.Live // the settings in force, except for those in Node.newer
 	sessions  *auth.Sessions
 	server    *server.Server
-	handler   http.Handler // the server's, and what workers are answered, before the gate
-	own       *ownToken
+	handler   http.Handler      // the server's, and what workers are answered, before the gate
+	own       *localtoken.Token // of this start
 	gate      *auth.Gate
 	conns     *auth.Connections
 	http      *http.Server
@@ -188,6 +191,10 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.newEngine(ctx, is); err != nil {
 		return err
 	}
+	n.recovery = recovery.New(recovery.Config{Engine: &n.engine, Workflow: n.store.Workflow, Log: log,
+		Elsewhere: func(ctx context.Context, s dag.ShardID, sub engine.Submission) error {
+			return n.members.submit(ctx, s, sub)
+		}})
 	if n.auditor, err = newAuditor(n, info.Cluster); err != nil {
 		return err
 	}

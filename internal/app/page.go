@@ -1,6 +1,8 @@
 package app
 
 import (
+	"strings"
+
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/web/ui"
@@ -23,4 +25,19 @@ func webPage(cfg *config.Config) (*server.UI, error) {
 func PageState() (string, error) {
 	state, err := ui.Current()
 	return string(state), err
+}
+
+// SignInAddress is the address at which the page of a server takes a code and signs in. A browser sends the
+// part behind the # to no server.
+func SignInAddress(server, code string) string {
+	return strings.TrimRight(server, "/") + "/#code=" + code
+}
+
+// FirstAddress is the address at which the page of a node is signed in, once; "": the node has no page, or
+// its callers show tokens of the database.
+func FirstAddress(n *Node) string {
+	if n.cfg.NoUI || n.own.Secret() == "" {
+		return ""
+	}
+	return SignInAddress(n.URL(), n.sessions.FirstCode())
 }

@@ -142,7 +142,9 @@ func (n *Node) look(ctx context.Context) error {
 		n.members.started(ctx)
 		var wg sync.WaitGroup
 		defer wg.Wait()
-		wg.Go(func() { n.keepRecovery(ctx) })
+		if n.sweeps() && !n.cfg.Hold {
+			wg.Go(func() { n.recovery.Run(ctx) })
+		}
 		return n.watch.Run(ctx)
 	case <-ctx.Done():
 		return nil
@@ -266,7 +268,7 @@ func (n *Node) release() error {
 		_ = n.listener.Close() // the HTTP server has closed it already
 	}
 	if n.lock != nil {
-		errs = append(errs, n.own.remove(), n.lock.Release())
+		errs = append(errs, n.own.Remove(), n.lock.Release())
 	}
 	return errors.Join(errs...)
 }

@@ -54,6 +54,8 @@ var allowed = map[string][]string{
 	"internal/datadir":               {"internal/secret", "internal/worker"},
 	"internal/sealed":                {"internal/atomicfile", "internal/secret", "internal/store"},
 	"internal/authority":             {"internal/sealed"},
+	"internal/localtoken":            {"internal/auth", "internal/datadir", "internal/secret", "sdk/go/shared/local"},
+	"internal/recovery":              {"internal/dag", "internal/engine", "internal/errkind", "internal/store", "internal/workflow"},
 	"internal/joining":               {"internal/auth", "internal/authority", "internal/dag", "internal/home", "internal/secret", "internal/store", "sdk/go/api/v1", "sdk/go/shared/local"},
 	"internal/program":               {},
 	"internal/connection":            {"internal/mask", "internal/secret"},
@@ -79,7 +81,6 @@ var allowed = map[string][]string{
 	"tools/release":                  {}, // likewise: it packs what make release builds
 	"tools/cross":                    {},
 	"internal/server":                {"internal/monitor", "internal/home", "internal/authority", "internal/tally", "internal/alert", "internal/notify", "internal/connection", "internal/audit", "internal/sealed", "internal/access", "internal/people", "internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "sdk/go/shared/output", "internal/layout", "internal/logscan", "internal/lru", "internal/metric", "internal/identity", "sdk/go/api/v1"},
-	"internal/builtin":               {"internal/engine", "internal/workflow"},
 	"internal/bench":                 {"internal/alert", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/dispatch":              {"internal/artifact", "internal/connection", "internal/dag", "internal/egress", "internal/engine", "internal/errkind", "internal/home", "internal/inspect", "internal/logs", "internal/lru", "internal/mask", "sdk/go/shared/output", "internal/provider", "internal/remote", "internal/store", "internal/worker", "internal/workflow", "sdk/go/api/worker/v1"},
 	"internal/monitor":               {"internal/dag", "internal/metric", "internal/store"},
@@ -88,7 +89,7 @@ var allowed = map[string][]string{
 	"internal/config":                {"internal/access", "internal/auth", "internal/dag", "internal/egress", "internal/home", "internal/identity", "sdk/go/shared/local", "internal/notify", "internal/provider", "internal/retention", "internal/secret", "internal/suggest", "internal/worker", "internal/workflow"},
 	"internal/dbadmin":               {"internal/config", "internal/dag", "internal/datadir", "internal/engine", "internal/inspect", "internal/past", "internal/provider", "internal/sealed", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/transfer", "internal/trigger", "internal/workflow"},
 	"internal/doctor":                {"internal/audit", "internal/auth", "internal/config", "internal/dag", "internal/datadir", "internal/dbadmin", "internal/identity", "internal/past", "internal/sealed", "internal/secret", "internal/store", "internal/store/postgres", "internal/threads", "internal/trigger", "internal/worker", "internal/workflow"},
-	"internal/app": {"internal/builtin", "internal/monitor", "internal/authority", "internal/joining", "internal/tally", "internal/alert", "internal/notify", "internal/connection", "internal/provider", "internal/host", "internal/config", "internal/audit", "internal/datadir", "internal/dbadmin", "internal/dispatch", "internal/retention", "internal/sealed", "internal/access", "internal/people", "internal/metric", "internal/egress", "internal/home", "internal/remote", "sdk/go/api/worker/v1", "internal/dag", "internal/store", "internal/store/postgres", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/logs", "internal/artifact", "internal/artifact/nodes", "internal/certificate", "internal/remote/health",
+	"internal/app": {"internal/localtoken", "internal/recovery", "internal/monitor", "internal/authority", "internal/joining", "internal/tally", "internal/alert", "internal/notify", "internal/connection", "internal/provider", "internal/host", "internal/config", "internal/audit", "internal/datadir", "internal/dbadmin", "internal/dispatch", "internal/retention", "internal/sealed", "internal/access", "internal/people", "internal/metric", "internal/egress", "internal/home", "internal/remote", "sdk/go/api/worker/v1", "internal/dag", "internal/store", "internal/store/postgres", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/logs", "internal/artifact", "internal/artifact/nodes", "internal/certificate", "internal/remote/health",
 		"internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "sdk/go/shared/local", "sdk/go/api/v1", "web/ui"},
 	"internal/nodebench":        {"internal/app", "internal/bench", "internal/config", "sdk/go/api/v1", "sdk/go"},
 	"web/ui":                    {},
@@ -98,7 +99,7 @@ var allowed = map[string][]string{
 	"internal/importer/crontab": {"internal/cron", "internal/workflow", "internal/importer"},
 	"examples":                  {},
 	"examples/sdk":              {"sdk/go", "sdk/go/skeintest"},
-	"cmd/skein":                 {"internal/joining", "internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples"},
+	"cmd/skein":                 {"internal/joining", "internal/localtoken", "internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples"},
 	"internal/arch":             {"sdk/go/api/v1"},
 
 	// The SDK is a module of its own. It shares wire types and a few leaves with the server, never the domain.
