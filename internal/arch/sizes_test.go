@@ -21,7 +21,7 @@ const (
 	paramsMax        = 5 // besides ctx and t
 	// wiringLinesMax bounds internal/app, which only puts parts together. What decides, speaks a protocol or has a
 	// state of its own belongs into a package of its own.
-	wiringLinesMax = 2857
+	wiringLinesMax = 3000
 )
 
 // wider lists what may be larger, and why. Keys are file:name.
