@@ -4,14 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"skein.dev/skein/internal/atomicfile"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -87,18 +85,14 @@ func copyChecked(to io.Writer, a *skein.Artifact, name string) error {
 }
 
 // saveArtifact writes a file only after the artifact was received completely.
-func saveArtifact(path string, a *skein.Artifact, name string) (err error) {
-	temp, err := os.CreateTemp(filepath.Dir(path), ".skein-artifact-*")
+func saveArtifact(path string, a *skein.Artifact, name string) error {
+	file, err := atomicfile.Begin(path, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(temp.Name()))
-		}
-	}()
-	if err := errors.Join(copyChecked(temp, a, name), temp.Close()); err != nil {
+	defer file.Discard()
+	if err := copyChecked(file, a, name); err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), path)
+	return file.Put()
 }

@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"skein.dev/skein/internal/atomicfile"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
-	"skein.dev/skein/sdk/shared/local"
 )
 
 func tokenRotateCmd(c *cli) *cobra.Command {
@@ -48,13 +48,13 @@ func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out strin
 		return err
 	}
 	old := all[len(all)-1]
-	var file *os.File
+	var file *atomicfile.Draft
 	if out != "" { // before the token exists, so that none is lost
-		if file, out, err = local.Beside(out); err != nil {
+		if file, err = atomicfile.Replace(out, 0o600); err != nil {
 			return err
 		}
-		defer os.Remove(file.Name()) // the file is gone if it has replaced the old one
-		defer file.Close()
+		defer file.Discard()
+		out = file.Path()
 	}
 	t, err := skein.RotateToken(ctx, s.Client, old.ID, api.RotateRequest{Grace: grace})
 	if errors.Is(err, skein.ErrUnreachable) || errors.Is(err, skein.ErrUnavailable) || ctx.Err() != nil && err != nil {
@@ -65,7 +65,7 @@ func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out strin
 	}
 	var failed error
 	if file != nil {
-		if failed = put(file, out, t.Secret); failed == nil {
+		if failed = put(file, t.Secret); failed == nil {
 			t.Secret = ""
 		} else {
 			failed = hint(failed, "the token is replaced; the new one was printed instead")
@@ -89,14 +89,12 @@ func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out strin
 	}), failed)
 }
 
-// put writes a token to a new file and renames it to a path. So a reader of the path sees the old token or
-// the new one.
-func put(file *os.File, path, token string) error {
-	_, err := file.WriteString(token + "\n")
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+// put writes a token to a new file and puts it in its place.
+func put(file *atomicfile.Draft, token string) error {
+	if _, err := io.WriteString(file, token+"\n"); err != nil {
 		return err
 	}
-	return os.Rename(file.Name(), path)
+	return file.Put()
 }
 
 // madeWith counts the valid tokens that were made with another one, or with one of these.

@@ -1,4 +1,4 @@
-// Package atomicfile writes small files as a whole, so that they outlive a crash of the process or of the
+// Package atomicfile writes files as a whole, so that they outlive a crash of the process or of the
 // machine.
 //
 // A file is written under a temporary name in its own folder, and its bytes are forced to the disk. Then
@@ -13,18 +13,20 @@
 //     to the disk: a power failure may then bring the old file back.
 //
 // A crash may leave the file of the temporary name, which has the mode of the new one or a narrower one.
-// A later call for the same name removes it once it is older than an hour.
+// A later call for the same name removes it once nothing was written to it for an hour.
+//
+// [Write] and [Create] take the bytes. A [Draft] takes them one after the other, and can be made before they
+// are known.
 package atomicfile
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 )
 
-// leftMin is the age from which a temporary file is one that a crash has left: a write takes seconds.
+// leftMin is the time since the last write from which a temporary file is one that a crash has left.
 const leftMin = time.Hour
 
 // Write puts a file in the place of another one, or makes it. The file has exactly the given mode, and
@@ -35,32 +37,27 @@ func Write(path string, data []byte, mode os.FileMode) error { return put(path, 
 // meanwhile.
 func Create(path string, data []byte, mode os.FileMode) error { return put(path, data, mode, os.Link) }
 
-// put writes a file under a temporary name and gives it its name by name.
+// put writes a file as a whole and gives it its name by name.
 func put(path string, data []byte, mode os.FileMode, name func(from, to string) error) error {
-	removeLeft(path)
-	file, err := os.CreateTemp(filepath.Dir(path), prefix(path)+"*") // of the mode 0600
+	d, err := Begin(path, mode)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Chmod(mode)
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = name(file.Name(), path)
-	}
-	_ = os.Remove(file.Name()) // after a rename, it is not there
-	if err != nil {
+	defer d.Discard()
+	if _, err := d.Write(data); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return d.finish(name)
 }
 
+// nameMax bounds the part of a file's name that is in its temporary names: a file system bounds these, too.
+const nameMax = 100
+
 // prefix begins the temporary names of a file.
-func prefix(path string) string { return "." + filepath.Base(path) + ".new-" }
+func prefix(path string) string {
+	base := filepath.Base(path)
+	return "." + base[:min(len(base), nameMax)] + ".new-"
+}
 
 // removeLeft removes what crashes have left. An error means that the next call tries again.
 func removeLeft(path string) {
@@ -74,12 +71,4 @@ func removeLeft(path string) {
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
-}
-
-func syncFolder(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -105,5 +106,75 @@ func TestLeft(t *testing.T) {
 	}
 	if is := names(t, dir); len(is) != 4 || is[0] != ".f.new-2" {
 		t.Errorf("the folder has %q", is)
+	}
+}
+
+// TestDraft: a draft is not seen before it is put, and leaves nothing if it is discarded. Names of any length
+// have one.
+func TestDraft(t *testing.T) {
+	for _, path := range []string{filepath.Join(t.TempDir(), "f"), filepath.Join(t.TempDir(), strings.Repeat("long", 60))} {
+		d, err := Begin(path, 0o640)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Write([]byte("one")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("before it is put: %v", err)
+		}
+		if _, err := d.Write([]byte(" two")); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Put(); err != nil {
+			t.Fatal(err)
+		}
+		d.Discard()
+		text, err := os.ReadFile(path)
+		if info, statErr := os.Stat(path); err != nil || statErr != nil || string(text) != "one two" || info.Mode().Perm() != 0o640 {
+			t.Errorf("%q %v %v", text, err, statErr)
+		}
+		if d, err = Begin(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.Discard()
+		if left := names(t, filepath.Dir(path)); len(left) != 1 {
+			t.Errorf("the folder has %q", left)
+		}
+	}
+}
+
+// TestReplace: the successor takes the place of the file behind a link, and only that of a regular file.
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "f"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o644), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Replace(link, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Write([]byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Put(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "new" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if to, err := os.Readlink(link); err != nil || to != file {
+		t.Errorf("the link: %q, %v", to, err)
+	}
+	if _, err := Replace(dir, 0o600); err == nil {
+		t.Error("a folder has a successor")
+	}
+	d, err = Replace(filepath.Join(dir, "missing"), 0o600)
+	if err != nil || d.Put() != nil {
+		t.Errorf("a first file: %v", err)
+	}
+	if left := names(t, dir); len(left) != 3 {
+		t.Errorf("the folder has %q", left)
 	}
 }

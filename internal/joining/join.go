@@ -96,17 +96,14 @@ func (m *Membership) join(ctx context.Context, via http.RoundTripper, by Invitat
 	if by.Fingerprint != "" && !authority.HasRoot(m.Roots, by.Fingerprint) {
 		return fmt.Errorf("the node has another certificate authority than %s: the certificate is not used", by.Fingerprint)
 	}
-	if err := m.save(); err != nil {
+	was := m.file
+	m.file = strings.TrimSuffix(was, nextSuffix)
+	if err := m.save(); err != nil || m.file == was {
 		return err
 	}
-	at, pending := strings.CutSuffix(m.file, nextSuffix)
-	if !pending {
-		return nil
+	if err := os.Remove(was); err != nil {
+		return fmt.Errorf("remove the key that waited for the certificate: %w", err)
 	}
-	if err := os.Rename(m.file, at); err != nil {
-		return fmt.Errorf("write the certificate of the worker: %w", err)
-	}
-	m.file = at
 	return nil
 }
 

@@ -15,9 +15,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"skein.dev/skein/internal/atomicfile"
 	"skein.dev/skein/internal/authority"
 	"skein.dev/skein/internal/secret"
-	"skein.dev/skein/sdk/shared/local"
 )
 
 // Membership is what a worker keeps of its joining: its key, its certificate and its bounds. It is one file,
@@ -89,14 +89,14 @@ func (m *Membership) save() error {
 	if err := os.MkdirAll(filepath.Dir(m.file), 0o700); err != nil {
 		return err
 	}
-	temp, path, err := local.Beside(m.file)
+	file, err := atomicfile.Replace(m.file, 0o600) // another user may run the worker
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(text)
-	if err = errors.Join(err, temp.Sync(), temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), path)
+	defer file.Discard()
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Put()
 	}
 	if err != nil {
 		return fmt.Errorf("write the certificate of the worker: %w", err)

@@ -151,7 +151,9 @@ func (j *journal) add(e *entry) error {
 	return nil
 }
 
-// compact writes a file without the taken ends, and replaces the old one.
+// compact writes a file without the taken ends, and replaces the old one. It does not use package atomicfile,
+// whose files are forced to the disk before they get their name, and are closed then: the journal is not
+// synced, and records are added to the file that was renamed.
 func (j *journal) compact() error {
 	data, err := encodeEntry(nil, &entry{Tag: &j.tag})
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -82,33 +81,6 @@ func WriteFile(path string, text []byte) error {
 		_ = os.Remove(file.Name())
 	}
 	return err
-}
-
-// Beside opens a new file of the mode 0600 that can replace another one. It is in the same folder and has the
-// same owner. to is the path of the other file behind links.
-func Beside(path string) (file *os.File, to string, err error) {
-	to, err = filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		file, err = os.CreateTemp(filepath.Dir(path), ".new-*")
-		return file, path, err
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	info, err := os.Stat(to)
-	if err != nil {
-		return nil, "", err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, "", fmt.Errorf("%s is not a regular file", path)
-	}
-	if file, err = os.CreateTemp(filepath.Dir(to), ".new-*"); err != nil {
-		return nil, "", err
-	}
-	if err := secretfile.KeepOwner(file, info); err != nil {
-		return nil, "", errors.Join(fmt.Errorf("%s belongs to another user: %w", path, err), file.Close(), os.Remove(file.Name()))
-	}
-	return file, to, nil
 }
 
 // read returns the record of a file. It ignores a record that another user can read or replace, because such

@@ -22,11 +22,3 @@ func ownGroup(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Gid == st.Uid
 }
-
-// KeepOwner gives a new file the user that another one belongs to.
-func KeepOwner(file *os.File, like fs.FileInfo) error {
-	if owner, self, known := ownerOf(like); known && owner != self {
-		return file.Chown(owner, -1)
-	}
-	return nil
-}
