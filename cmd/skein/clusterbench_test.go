@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -40,13 +41,21 @@ func measured(t *testing.T, variable, format string, nodes int, want ...any) *fl
 	return f
 }
 
-// gophers are workers in this process with handlers of one kind; the function ends them.
+// callsOnly is a transport over which a worker makes no lines: it reports by calls.
+type callsOnly struct{ http.RoundTripper }
+
+// gophers are workers in this process with handlers of one kind; the function ends them. SKEIN_LINES=off makes
+// them report by calls only.
 func (f *flight) gophers(n, slots int, kind string, handle func()) (stop func()) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	var all sync.WaitGroup
 	for i := range n {
-		w := skein.NewWorker(f.members[0].client.URL(), skein.WorkerOptions{Name: fmt.Sprint("gopher", i), Slots: slots, Token: f.members[0].home.token(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		o := skein.WorkerOptions{Name: fmt.Sprint("gopher", i), Slots: slots, Token: f.members[0].home.token(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		if os.Getenv("SKEIN_LINES") == "off" {
+			o.Transport = callsOnly{&http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute}}
+		}
+		w := skein.NewWorker(f.members[0].client.URL(), o)
 		skein.Handle(w, kind, func(context.Context, *skein.Task, struct{}) (struct{}, error) { handle(); return struct{}{}, nil })
 		all.Go(func() {
 			if err := w.Run(ctx); err != nil {
