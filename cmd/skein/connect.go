@@ -161,6 +161,9 @@ func (c *cli) holder(ctx context.Context) (*session, error) {
 		if errors.Is(err, skein.ErrNotAllowed) {
 			return nil, refused(c, err, h.Address)
 		}
+		if errors.Is(err, skein.ErrBusy) { // its calls are used up
+			return nil, err
+		}
 		return nil, hint(&said{skein.ErrUnreachable, h.Error() + ", but it does not answer"}, "is it stopped? look: ps "+fmt.Sprint(h.PID))
 	}
 	return &session{Client: k, close: k.Close}, nil

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,6 +46,11 @@ func namespaceTable(c *cli, all []api.Namespace) error {
 		{head: "RUNS THIS HOUR", get: func(n api.Namespace) string { return bound(n.RunsInHour, n.Quotas.RunsPerHour) }},
 		{head: "TASKS", get: func(n api.Namespace) string { return bound(nil, n.Quotas.Tasks) }},
 		{head: "PARAMS BYTES", get: func(n api.Namespace) string { return bound(nil, n.Quotas.ParamsBytes) }},
+		{head: "STORED BYTES", get: func(n api.Namespace) string { return bound(n.StoredBytes, n.Quotas.StoredBytes) }},
+		{head: "VERSIONS", get: func(n api.Namespace) string { return bound(n.Versions, n.Quotas.Versions) }},
+		{head: "TRIGGERS", get: func(n api.Namespace) string { return bound(n.Triggers, n.Quotas.Triggers) }},
+		{head: "TOKENS", get: func(n api.Namespace) string { return bound(n.Tokens, n.Quotas.Tokens) }},
+		{head: "CALLS A MINUTE", get: func(n api.Namespace) string { return bound(nil, n.Quotas.RequestsPerMinute) }},
 		{head: "BY", get: func(n api.Namespace) string { return orDash(text(n.User)) }},
 		{head: "CHANGED", get: func(n api.Namespace) string { return c.when(n.ModifiedAt) }},
 	})
@@ -89,6 +96,11 @@ func quotaRows(n *api.Namespace) []quotaRow {
 		{"runs_per_hour", n.RunsInHour, n.Quotas.RunsPerHour},
 		{"tasks", nil, n.Quotas.Tasks},
 		{"params_bytes", nil, n.Quotas.ParamsBytes},
+		{"stored_bytes", n.StoredBytes, n.Quotas.StoredBytes},
+		{"versions", n.Versions, n.Quotas.Versions},
+		{"triggers", n.Triggers, n.Quotas.Triggers},
+		{"tokens", n.Tokens, n.Quotas.Tokens},
+		{"requests_per_minute", nil, n.Quotas.RequestsPerMinute},
 	}
 }
 
@@ -96,7 +108,7 @@ func namespaceShowCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NS", Short: "Show each quota of a namespace, and what is used of it",
 		Long: `Shows each quota with its limit and what the namespace uses of it now. tasks and params_bytes bound one workflow and one run, so nothing
-of them is used up. You need the verb namespace.read.`,
+of them is used up. Each node counts requests_per_minute by itself. You need the verb namespace.read.`,
 		Example: "  skein namespace show shop",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -133,6 +145,12 @@ func namespaceSetCmd(c *cli) *cobra.Command {
   runs_per_hour  runs that begin in an hour of the clock (UTC)
   tasks          tasks of a workflow
   params_bytes   the parameters of one run; a size such as 64Ki, too
+  stored_bytes   the files of kept versions, and the parameters of kept runs (from 1 KiB on); a size such as 2Gi, too
+  versions       kept versions of all workflows
+  triggers       triggers of all workflows
+  tokens         valid tokens and invitations that are limited to namespaces, this one among them
+  requests_per_minute
+                 calls, on each node, of callers that have rights in this namespace only
 
 A start beyond a quota is refused (quota_exceeded), a call fails, and a backfill waits. What runs already goes on.`,
 		Example: "  skein namespace set shop --quota runs=500 --quota params_bytes=64Ki\n  skein namespace set shop --quota runs=none",
@@ -170,21 +188,24 @@ A start beyond a quota is refused (quota_exceeded), a call fails, and a backfill
 // setQuota reads QUOTA=NUMBER.
 func setQuota(to *api.Quotas, given string) error {
 	name, value, _ := strings.Cut(given, "=")
-	of := map[string]**int64{"runs": &to.Runs, "runs_per_hour": &to.RunsPerHour, "tasks": &to.Tasks, "params_bytes": &to.ParamsBytes}[name]
-	if of == nil {
-		return usage("--quota %s: there is no quota %q: want runs, runs_per_hour, tasks or params_bytes", given, name)
+	of := map[string]**int64{"runs": &to.Runs, "runs_per_hour": &to.RunsPerHour, "tasks": &to.Tasks, "params_bytes": &to.ParamsBytes,
+		"stored_bytes": &to.StoredBytes, "versions": &to.Versions, "triggers": &to.Triggers, "tokens": &to.Tokens,
+		"requests_per_minute": &to.RequestsPerMinute}
+	quota := of[name]
+	if quota == nil {
+		return usage("--quota %s: there is no quota %q: want one of %s", given, name, strings.Join(slices.Sorted(maps.Keys(of)), ", "))
 	}
 	if value == "none" {
-		*of = nil
+		*quota = nil
 		return nil
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil && name == "params_bytes" {
+	if err != nil && strings.HasSuffix(name, "_bytes") {
 		n, err = workflow.ParseSize(value)
 	}
 	if err != nil || n < 1 {
 		return usage("--quota %s: want a number of at least 1, or none", given)
 	}
-	*of = &n
+	*quota = &n
 	return nil
 }

@@ -127,6 +127,17 @@ func NewPrincipal(kind Kind, name string, bindings []Binding, scope Scope) (*Pri
 	return p, nil
 }
 
+// Only returns the namespace in which all rights of a principal are. It returns false if the principal has
+// rights in several namespaces or in none, or has a role in all of them.
+func (p *Principal) Only() (namespace string, ok bool) {
+	if p == nil || len(p.all) > 0 || len(p.in) != 1 {
+		return "", false
+	}
+	for namespace = range p.in {
+	}
+	return namespace, true
+}
+
 // add joins grants that expire at the same instant.
 func add(to []grant, g grant) []grant {
 	for i := range to {

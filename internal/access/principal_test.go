@@ -61,3 +61,34 @@ func TestLost(t *testing.T) {
 		}
 	}
 }
+
+// TestOnly: a principal belongs to a namespace if all of its rights are there.
+func TestOnly(t *testing.T) {
+	role, _ := BuiltinRole("viewer")
+	in := func(namespaces ...string) (all []Binding) {
+		for _, ns := range namespaces {
+			all = append(all, Binding{Role: role, Namespace: ns})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		bindings []Binding
+		scope    Scope
+		want     string
+	}{
+		{in("shop"), Whole(), "shop"}, {in("shop", "shop"), Whole(), "shop"}, {in("shop", "web"), Whole(), ""}, {in(Everywhere), Whole(), ""},
+		{in("shop", Everywhere), Whole(), ""}, {nil, Whole(), ""}, {in(Everywhere), Scope{Verbs: assignable, Namespaces: []string{"web"}}, "web"},
+		{in("shop", "web"), Scope{Verbs: assignable, Namespaces: []string{"web"}}, "web"},
+	} {
+		p, err := NewPrincipal(User, "ann", c.bindings, c.scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := p.Only(); got != c.want || ok != (c.want != "") {
+			t.Errorf("%v: %q, %v; want %q", c.bindings, got, ok, c.want)
+		}
+	}
+	if _, ok := (*Principal)(nil).Only(); ok {
+		t.Error("no principal belongs to a namespace")
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/localtoken"
 	"skein.dev/skein/internal/metric"
@@ -37,13 +38,12 @@ func someToken(ctx context.Context, c *config.Config, st store.Tokens) error {
 		config.ErrNotAllowed, c.Listen)
 }
 
-// secure requires TLS if there is a certificate, and tokens of callers from other machines, and bounds the
-// cost of callers.
+// secure requires TLS if there is a certificate, and tokens of callers elsewhere, and bounds their cost.
 func (n *Node) secure() (err error) {
 	if n.own, err = localtoken.New(n.cfg.Data, n.cfg.Exposed()); err != nil {
 		return err
 	}
-	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.Hash(), Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Certificates: n.joining, Rates: n.cfg.Rates, Refused: countRefusals(n.auditor), Log: n.log})
+	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.Hash(), Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Certificates: n.joining, Rates: n.cfg.Rates, PerMinute: engine.NamespacesOf(n.engine.Engine).RequestsPerMinute, Refused: countRefusals(n.auditor), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
 	n.http.ReadTimeout = auth.StrangerBodyMax // for requests that net/http answers itself; the gate sets the deadline of all others

@@ -58,6 +58,9 @@ type Config struct {
 	Refusals int
 	// Rates bound the calls of one caller that has shown a credential.
 	Rates Rates
+	// PerMinute returns the calls a minute that callers with rights in one namespace only may make, together.
+	// 0 is any number. If it is nil, no namespace has a bound.
+	PerMinute func(namespace string) int64
 	// StrangerBody bounds the time of a body whose caller has shown no credential, CallerBody that of all
 	// other bodies. 0 means the default.
 	StrangerBody, CallerBody time.Duration
@@ -83,7 +86,7 @@ func New(cfg Config) *Gate {
 	g := &Gate{cfg: cfg, book: &book{store: cfg.Store, log: cfg.Log}}
 	g.strange.max, g.strange.each, g.known.max = strangerBytesMax, addressBytesMax, callerBytesMax
 	g.refusals.from = newCounts()
-	g.rates = rates{Rates: cfg.Rates, now: time.Now, of: map[rated]*bucket{}}
+	g.rates = rates{Rates: cfg.Rates, now: time.Now, of: map[rated]*bucket{}, spaces: map[string]*bucket{}}
 	g.refusals.max = cmp.Or(cfg.Refusals, refusalsMax)
 	g.cfg.StrangerBody = cmp.Or(cfg.StrangerBody, StrangerBodyMax)
 	if cfg.Sessions != nil {
@@ -147,6 +150,12 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		return
 	}
 	t := c.token
+	if held && passed == nil {
+		if over := g.spaceFull(&t); over != nil {
+			a.refuse(http.StatusTooManyRequests, api.ProblemQuota, over.Error())
+			return
+		}
+	}
 	if route.Verb != access.Public || passed != nil {
 		a.admitted = true
 		a.conn.trust()

@@ -34,8 +34,9 @@ type rates struct {
 	Rates
 	now func() time.Time
 
-	mu sync.Mutex // protects following fields
-	of map[rated]*bucket
+	mu     sync.Mutex // protects following fields
+	of     map[rated]*bucket
+	spaces map[string]*bucket // by namespace, of those with a quota
 }
 
 type bucket struct {
@@ -55,23 +56,55 @@ func (r *rates) over(c *credential) bool {
 	if rate == 0 {
 		return false
 	}
-	now, most := r.now(), float64(rate*rateBurst)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := r.of[who]
+	return takes(r.of, who, r.now(), float64(rate), float64(rate*rateBurst))
+}
+
+// spaceOver counts a call of a caller that has rights in one namespace only, and reports whether these
+// callers have used up the calls of a minute.
+func (r *rates) spaceOver(namespace string, perMinute int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return takes(r.spaces, namespace, r.now(), float64(perMinute)/60, float64(perMinute))
+}
+
+// takes takes a call out of a bucket that gets rate calls a second and holds most. It reports whether the
+// bucket was empty.
+func takes[K comparable](of map[K]*bucket, who K, now time.Time, rate, most float64) bool {
+	b := of[who]
 	if b == nil {
-		if len(r.of) >= ratedMax {
-			clear(r.of)
+		if len(of) >= ratedMax {
+			clear(of)
 		}
 		b = &bucket{most, now}
-		r.of[who] = b
+		of[who] = b
 	}
+	b.room = min(b.room, most)
 	if passed := now.Sub(b.at).Seconds(); passed > 0 {
-		b.room, b.at = min(most, b.room+passed*float64(rate)), now
+		b.room, b.at = min(most, b.room+passed*rate), now
 	}
 	if b.room < 1 {
 		return true
 	}
 	b.room--
 	return false
+}
+
+// spaceFull returns the quota of calls that the callers of a namespace have used up, or nil. A caller with
+// rights in several namespaces counts for none of them, so the people who run the cluster are never refused.
+func (g *Gate) spaceFull(t *store.Token) *store.QuotaError {
+	if g.cfg.PerMinute == nil {
+		return nil
+	}
+	p, _ := g.book.rightsOf(t)
+	only, ok := p.Only()
+	if !ok {
+		return nil
+	}
+	bound := g.cfg.PerMinute(only)
+	if bound == 0 || !g.rates.spaceOver(only, bound) {
+		return nil
+	}
+	return &store.QuotaError{Namespace: only, Quota: store.QuotaRequests, Bound: bound, Used: bound}
 }

@@ -11,7 +11,7 @@ import (
 // token of the start, workers and nodes are not bounded.
 func TestRates(t *testing.T) {
 	now := time.Unix(1000, 0)
-	r := &rates{Rates: Rates{Sessions: 10, Tokens: 5}, now: func() time.Time { return now }, of: map[rated]*bucket{}}
+	r := &rates{Rates: Rates{Sessions: 10, Tokens: 5}, now: func() time.Time { return now }, of: map[rated]*bucket{}, spaces: map[string]*bucket{}}
 	calls := func(c credential, n int) (passed int) {
 		for range n {
 			if !r.over(&c) {
@@ -55,5 +55,29 @@ func TestRates(t *testing.T) {
 	}
 	if len(r.of) > ratedMax {
 		t.Errorf("%d callers are counted", len(r.of))
+	}
+}
+
+// TestSpaceRates: callers of one namespace share the calls of a minute, and a smaller quota counts at once.
+func TestSpaceRates(t *testing.T) {
+	now := time.Unix(1000, 0)
+	r := &rates{now: func() time.Time { return now }, spaces: map[string]*bucket{}}
+	for _, c := range []struct {
+		namespace string
+		perMinute int64
+		wait      time.Duration
+		want      int
+	}{{"shop", 60, 0, 60}, {"shop", 60, 0, 0}, {"web", 30, 0, 30}, {"shop", 60, 10 * time.Second, 10}, {"shop", 60, time.Hour, 60},
+		{"shop", 600, time.Hour, 600}, {"shop", 600, 30 * time.Second, 300}, {"shop", 6, 30 * time.Second, 3}} {
+		now = now.Add(c.wait)
+		got := 0
+		for range 1000 {
+			if !r.spaceOver(c.namespace, c.perMinute) {
+				got++
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s at %d a minute after %s: %d calls pass, want %d", c.namespace, c.perMinute, c.wait, got, c.want)
+		}
 	}
 }

@@ -107,7 +107,7 @@ func checkStore(ctx context.Context, cfg *config.Config) []Check {
 			more = append(more, checkTokens(ctx, db)...)
 			more = append(more, checkSecretKey(ctx, cfg, db))
 			more = append(more, checkPast(ctx, cfg, db), checkAudit(ctx, cfg, db), checkAlerts(ctx, db))
-			more = append(more, checkHooks(ctx, db)...)
+			more = append(append(more, checkHooks(ctx, db)...), checkQuotas(ctx, db)...)
 			if shared := store.Can(db).Cluster; shared != nil {
 				more = append(more, checkPeers(ctx, cfg, shared))
 			}

@@ -271,7 +271,7 @@ func (d *definitions) define(ch *definition) answer {
 	if wf.ID != 0 && next == wf {
 		return a // nothing to change
 	}
-	decl, err := d.declaration(&next, &wf, ch)
+	decl, err := d.room(&next, &wf, ch, a.existing)
 	if err != nil {
 		return answer{err: err}
 	}
@@ -308,6 +308,36 @@ func (d *definitions) define(ch *definition) answer {
 	}
 	a.workflow = next
 	return a
+}
+
+// room does what declaration does. It returns a QuotaError if the namespace has no room for what the change
+// adds.
+func (d *definitions) room(next, was *store.Workflow, ch *definition, existing bool) (*Declaration, error) {
+	decl, err := d.declaration(next, was, ch)
+	if err == nil {
+		err = d.mayKeep(next, decl, ch, existing)
+	}
+	return decl, err
+}
+
+// mayKeep returns a QuotaError if the namespace of a changed workflow may not keep what the change adds.
+func (d *definitions) mayKeep(next *store.Workflow, decl *Declaration, ch *definition, existing bool) error {
+	bounds := d.limits.quotas.known.quotasOf(next.Namespace)
+	if !bounds.Stocked() {
+		return nil
+	}
+	var more store.NamespaceStock
+	if ch.version != nil && !existing {
+		more.Versions, more.Bytes = 1, versionBytes(ch.version)
+	}
+	if decl != nil && len(decl.Triggers) > 0 && bounds.Triggers > 0 {
+		is, err := d.schedule.triggersOf(next.ID)
+		if err != nil {
+			return err
+		}
+		more.Triggers = int64(len(decl.Triggers) - len(is))
+	}
+	return d.limits.quotas.mayKeep(next, &bounds, more)
 }
 
 // declared applies a change of a workflow to its alerts and triggers.

@@ -35,15 +35,19 @@ func (q *quotas) roomAbout(wf *store.Workflow) error { return q.roomWith(wf, beg
 func (q *quotas) room(wf *store.Workflow, n newcomer) error { return q.roomWith(wf, n, false) }
 
 func (q *quotas) roomWith(wf *store.Workflow, n newcomer, about bool) error {
-	if !q.loaded || !q.set.counts {
+	if !q.loaded {
 		return nil
 	}
 	bounds := q.set.of[wf.Namespace]
-	if !bounds.Counted() {
-		return nil
-	}
-	if over := q.full[wf.Namespace]; over != nil {
+	if over := q.full[wf.Namespace]; over != nil && over.Quota != store.QuotaVersions && over.Quota != store.QuotaTriggers {
 		return over
+	}
+	is := q.set.stocks[wf.Namespace]
+	if over := bounds.Overstocked(&is, store.CheckStoredBytes); over != nil && n == begins {
+		return over
+	}
+	if !q.set.counts || !bounds.Counted() {
+		return nil
 	}
 	hour := store.QuotaHour(q.txn().now.Wall)
 	var all []store.NamespaceUse
@@ -68,6 +72,7 @@ func (q *quotas) roomWith(wf *store.Workflow, n newcomer, about bool) error {
 // checked makes the store compare the use of a namespace with its quotas, because a run begins that can be
 // refused.
 func (q *quotas) checked(r *dag.Run) {
+	q.checkParams(r)
 	if u := q.of(&r.Header, false); u != nil {
 		u.check = true
 	}
@@ -91,7 +96,7 @@ func (q *quotas) refused(cause error) bool {
 // beyondQuota returns the event that ends a new run because its namespace has no room, or nil. Otherwise the
 // caller lets the run enter, and calls checked afterwards.
 func (q *quotas) beyondQuota(r *dag.Run) (*dag.Event, error) {
-	if !q.loaded || !q.set.counts {
+	if !q.loaded {
 		return nil, nil
 	}
 	wf, err := q.defs.workflow(r.Workflow)
@@ -103,6 +108,7 @@ func (q *quotas) beyondQuota(r *dag.Run) (*dag.Event, error) {
 		return nil, nil
 	}
 	r.Gate = beyond
+	q.keepParams(r)
 	return &dag.Event{Kind: dag.EvDeny, Cause: dag.CauseQuota, Reason: over.Error()}, nil
 }
 

@@ -51,6 +51,7 @@ type quotaSet struct {
 	of     map[string]store.Quotas
 	rows   []store.Namespace
 	uses   map[string][]store.NamespaceUse // by namespace, of all shards
+	stocks map[string]store.NamespaceStock // by namespace
 	counts bool                            // runs of a namespace are counted
 	order  uint64                          // numbers the readings in the order in which they began
 }
@@ -93,6 +94,11 @@ func (b *quotaBook) read(ctx context.Context, st store.Store) (changed bool, err
 		}
 		next.uses = byNamespace(uses)
 	}
+	if slices.ContainsFunc(rows, func(n store.Namespace) bool { return n.StoredBytes > 0 }) {
+		if next.stocks, err = stocksOf(ctx, st, ""); err != nil {
+			return false, err
+		}
+	}
 	for {
 		was := b.is.Load()
 		if was != nil && was.order > order {
@@ -120,12 +126,13 @@ func (q *quotas) forget() {
 type recount struct {
 	before  map[*use]store.NamespaceUse // of those that it changed
 	flushed []*use                      // in its batch
+	stocks  []store.StockUpdate         // what it adds to the stocks of namespaces
 }
 
 func (r *recount) reset() {
 	clear(r.before)
 	clear(r.flushed)
-	r.flushed = r.flushed[:0]
+	r.flushed, r.stocks = r.flushed[:0], r.stocks[:0]
 }
 
 // undo takes the counts back to what they were before the transaction being made.
@@ -300,6 +307,7 @@ func (q *quotas) of(r *dag.Header, begins bool) *use {
 
 // began counts a new run.
 func (q *quotas) began(r *dag.Run) {
+	q.keepParams(r)
 	if u := q.of(&r.Header, true); u != nil {
 		if hour := store.QuotaHour(q.txn().now.Wall); u.Since != hour {
 			u.Since, u.Started = hour, 0
@@ -329,6 +337,10 @@ func (q *quotas) ended(r *dag.Run) {
 
 // flush adds the changed counts to the transaction.
 func (q *quotas) flush(b *store.Batch) {
+	b.Stocks = append(b.Stocks, q.txn().recount.stocks...)
+	slices.SortFunc(b.Stocks, func(a, b store.StockUpdate) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Shard, b.Shard))
+	})
 	if !q.loaded {
 		return
 	}
@@ -372,6 +384,9 @@ func admitQuotas(ctx context.Context, e *Engine, s *Submission) error {
 	}
 	if n := bounds.ParamsBytes; n > 0 && int64(len(s.Params)) > n {
 		return &store.QuotaError{Namespace: ns, Quota: store.QuotaParamsBytes, Bound: n, Used: int64(len(s.Params))}
+	}
+	if err := roomToKeep(ctx, e, s, &bounds); err != nil {
+		return err
 	}
 	if e.cluster == nil || s.Key != "" || s.named || !bounds.Counted() {
 		return nil

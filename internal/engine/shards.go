@@ -101,6 +101,9 @@ func (w *writer) fenced(b *store.Batch) []store.Fence {
 	for i := range b.Uses {
 		use[b.Uses[i].Shard] = true
 	}
+	for i := range b.Stocks {
+		use[b.Stocks[i].Shard] = true
+	}
 	for i := range b.Incidents {
 		use[b.Incidents[i].Shard] = true
 	}

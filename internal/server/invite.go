@@ -78,6 +78,8 @@ func inviteWorker(ctx context.Context, s *Server, req *api.TokenRequest) (*jsonO
 	noteAudit(ctx, "", fmt.Sprintf("invitation of the worker %s, groups %s, namespaces %s, slots %d, uses %d", req.Name, cmp.Or(t.Groups, "none"), t.Namespaces, t.Slots, t.Uses))
 	t, err = s.cfg.Tokens.AddToken(ctx, t)
 	switch {
+	case errors.As(err, new(*store.QuotaError)):
+		return nil, err
 	case errors.Is(err, store.ErrRefused):
 		return nil, fmt.Errorf("%w: there are %d tokens, invitations and certificates, the most that there may be; those that ended some time ago are deleted by themselves",
 			errkind.ErrConflict, store.TokensMax)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
 	api "skein.dev/skein/sdk/api/v1"
@@ -39,7 +40,7 @@ func (n spaces) list(ctx context.Context, in *listNamespacesIn) (*jsonOut[api.Li
 	if err != nil {
 		return nil, unread(err)
 	}
-	uses, err := engine.NamespacesOf(n.s.engine).Uses(ctx)
+	use, err := n.used(ctx, rows)
 	if err != nil {
 		return nil, unread(err)
 	}
@@ -54,7 +55,7 @@ func (n spaces) list(ctx context.Context, in *listNamespacesIn) (*jsonOut[api.Li
 		if len(items) == in.Limit {
 			return list(items, last), nil
 		}
-		items = append(items, namespaceShown(name, rows, uses))
+		items = append(items, use.shown(name, rows))
 	}
 }
 
@@ -83,8 +84,34 @@ func (n spaces) next(ctx context.Context, after, only string, rows []store.Names
 	return name, nil
 }
 
-func namespaceShown(name string, rows []store.Namespace, uses map[string]store.NamespaceUse) api.Namespace {
-	out := api.Namespace{Name: name}
+// namespaceUse is what all namespaces use of their quotas, by namespace.
+type namespaceUse struct {
+	runs   map[string]store.NamespaceUse
+	stocks map[string]store.NamespaceStock
+	tokens []store.Token // nil: no namespace has a quota of tokens
+	now    dag.Micros
+}
+
+// used reads what namespaces use.
+func (n spaces) used(ctx context.Context, rows []store.Namespace) (use namespaceUse, err error) {
+	of := engine.NamespacesOf(n.s.engine)
+	if use.runs, err = of.Uses(ctx); err != nil {
+		return use, err
+	}
+	if use.stocks, err = of.Stocks(ctx); err != nil {
+		return use, err
+	}
+	if !slices.ContainsFunc(rows, func(r store.Namespace) bool { return r.Tokens > 0 }) {
+		return use, nil
+	}
+	use.now = dag.Micros(time.Now().UnixMicro())
+	use.tokens, err = n.s.cfg.Tokens.TokenList(ctx)
+	return use, err
+}
+
+func (u *namespaceUse) shown(name string, rows []store.Namespace) api.Namespace {
+	stock := u.stocks[name]
+	out := api.Namespace{Name: name, StoredBytes: &stock.Bytes, Versions: &stock.Versions, Triggers: &stock.Triggers}
 	i, there := slices.BinarySearchFunc(rows, name, func(r store.Namespace, name string) int { return cmp.Compare(r.Name, name) })
 	if !there {
 		return out
@@ -92,20 +119,36 @@ func namespaceShown(name string, rows []store.Namespace, uses map[string]store.N
 	row := rows[i]
 	out.Quotas, out.User, out.ModifiedAt = quotasShown(&row.Quotas), &row.By, &api.Time{Time: row.Modified.Time()}
 	if row.Counted() {
-		use := uses[name]
+		use := u.runs[name]
 		out.Runs, out.RunsInHour = &use.Runs, &use.Started
+	}
+	if row.Tokens > 0 {
+		tokens := store.TokensOf(u.tokens, name, u.now)
+		out.Tokens = &tokens
 	}
 	return out
 }
 
-func quotasShown(q *store.Quotas) api.Quotas {
-	some := func(n int64) *int64 {
-		if n == 0 {
-			return nil
+// quotaPair is a quota in the interface and in the store.
+type quotaPair struct {
+	shown **int64
+	kept  *int64
+}
+
+// pairs are all quotas.
+func pairs(shown *api.Quotas, kept *store.Quotas) []quotaPair {
+	return []quotaPair{{&shown.Runs, &kept.Runs}, {&shown.RunsPerHour, &kept.RunsPerHour}, {&shown.Tasks, &kept.Tasks},
+		{&shown.ParamsBytes, &kept.ParamsBytes}, {&shown.StoredBytes, &kept.StoredBytes}, {&shown.Versions, &kept.Versions},
+		{&shown.Triggers, &kept.Triggers}, {&shown.Tokens, &kept.Tokens}, {&shown.RequestsPerMinute, &kept.RequestsPerMinute}}
+}
+
+func quotasShown(q *store.Quotas) (out api.Quotas) {
+	for _, p := range pairs(&out, q) {
+		if *p.kept != 0 {
+			*p.shown = p.kept
 		}
-		return &n
 	}
-	return api.Quotas{Runs: some(q.Runs), RunsPerHour: some(q.RunsPerHour), Tasks: some(q.Tasks), ParamsBytes: some(q.ParamsBytes)}
+	return out
 }
 
 type NamespacePath struct {
@@ -122,14 +165,11 @@ func (n spaces) set(ctx context.Context, in *setNamespaceIn) (*jsonOut[api.Names
 		return nil, invalid("%.63q cannot be the name of a namespace", in.Namespace)
 	}
 	var quotas store.Quotas
-	some := func(n *int64) int64 {
-		if n == nil {
-			return 0
+	for _, p := range pairs(&in.Body.Quotas, &quotas) {
+		if *p.shown != nil {
+			*p.kept = **p.shown
 		}
-		return *n
 	}
-	quotas.Runs, quotas.RunsPerHour = some(in.Body.Quotas.Runs), some(in.Body.Quotas.RunsPerHour)
-	quotas.Tasks, quotas.ParamsBytes = some(in.Body.Quotas.Tasks), some(in.Body.Quotas.ParamsBytes)
 	detail := ""
 	for name, bound := range quotas.Each {
 		if *bound > 0 {
@@ -141,17 +181,18 @@ func (n spaces) set(ctx context.Context, in *setNamespaceIn) (*jsonOut[api.Names
 	if err != nil {
 		return nil, unread(err)
 	}
-	uses, err := engine.NamespacesOf(n.s.engine).Uses(ctx)
+	use, err := n.used(ctx, []store.Namespace{is})
 	if err != nil {
 		return nil, unread(err)
 	}
-	return &jsonOut[api.Namespace]{Body: namespaceShown(is.Name, []store.Namespace{is}, uses)}, nil
+	return &jsonOut[api.Namespace]{Body: use.shown(is.Name, []store.Namespace{is})}, nil
 }
 
 // overQuota returns the problem of a call that would use more than a quota. now is the time of the node.
 func overQuota(over *store.QuotaError, cause error, now time.Time) *failure {
 	status := http.StatusTooManyRequests
-	if over.Quota == store.QuotaTasks || over.Quota == store.QuotaParamsBytes { // the same request will be refused again
+	switch over.Quota {
+	case store.QuotaTasks, store.QuotaParamsBytes: // the same request will be refused again
 		status = http.StatusUnprocessableEntity
 	}
 	f := fail(status, api.ProblemQuota, "%s", over.Error())

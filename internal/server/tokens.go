@@ -138,6 +138,8 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	noteAudit(ctx, "", fmt.Sprintf("token %s of the kind %s for %d, verbs %s, namespaces %s", t.Name, t.Kind, t.Principal, t.Verbs, t.Namespaces))
 	t, err = s.cfg.Tokens.AddToken(ctx, t)
 	switch {
+	case errors.As(err, new(*store.QuotaError)):
+		return nil, err
 	case errors.Is(err, store.ErrRefused):
 		return nil, fmt.Errorf("%w: there is a token %q already, or there are %d; revoke it, or choose another name", errkind.ErrConflict, req.Name, store.TokensMax)
 	case err != nil:

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -14,6 +16,12 @@ type Quotas struct {
 	RunsPerHour int64 // runs that begin in an hour of the clock
 	Tasks       int64 // tasks of a workflow
 	ParamsBytes int64 // parameters of one run
+
+	StoredBytes       int64 // workflow files and parameters in the database, see NamespaceStock.Bytes
+	Versions          int64 // kept versions of all workflows
+	Triggers          int64 // triggers of all workflows
+	Tokens            int64 // valid tokens and invitations that are limited to namespaces, this one among them
+	RequestsPerMinute int64 // calls of callers that have rights in this namespace only
 }
 
 // The names of quotas.
@@ -22,11 +30,18 @@ const (
 	QuotaRunsPerHour = "runs_per_hour"
 	QuotaTasks       = "tasks"
 	QuotaParamsBytes = "params_bytes"
+	QuotaStoredBytes = "stored_bytes"
+	QuotaVersions    = "versions"
+	QuotaTriggers    = "triggers"
+	QuotaTokens      = "tokens"
+	QuotaRequests    = "requests_per_minute"
 )
 
 // Each yields the quotas by name, in a fixed order.
 func (q *Quotas) Each(yield func(name string, bound *int64) bool) {
-	_ = yield(QuotaRuns, &q.Runs) && yield(QuotaRunsPerHour, &q.RunsPerHour) && yield(QuotaTasks, &q.Tasks) && yield(QuotaParamsBytes, &q.ParamsBytes)
+	_ = yield(QuotaRuns, &q.Runs) && yield(QuotaRunsPerHour, &q.RunsPerHour) && yield(QuotaTasks, &q.Tasks) && yield(QuotaParamsBytes, &q.ParamsBytes) &&
+		yield(QuotaStoredBytes, &q.StoredBytes) && yield(QuotaVersions, &q.Versions) && yield(QuotaTriggers, &q.Triggers) &&
+		yield(QuotaTokens, &q.Tokens) && yield(QuotaRequests, &q.RequestsPerMinute)
 }
 
 // Counted reports whether runs of the namespace have to be counted.
@@ -64,6 +79,48 @@ type UseUpdate struct {
 	Check bool
 }
 
+// NamespaceStock is what a namespace keeps in the database.
+type NamespaceStock struct {
+	Namespace string
+	Versions  int64
+	Triggers  int64
+	// Bytes are those of the files of kept versions, and of the parameters of kept runs from StockParams on.
+	// Runs that are only submitted do not count yet.
+	Bytes int64
+}
+
+// StockParams is the smallest size of parameters that counts as stored bytes. Smaller ones would cost a start
+// more than they say.
+const StockParams = 1 << 10
+
+// StockBytes returns the stored bytes of parameters.
+func StockBytes(params []byte) int64 {
+	if len(params) < StockParams {
+		return 0
+	}
+	return int64(len(params))
+}
+
+// StockUpdate adds the parameters of runs that begin to what a namespace keeps. The store counts versions,
+// triggers and deleted runs itself. It returns a QuotaError if all shards together keep more than a quota of
+// Check.
+type StockUpdate struct {
+	Namespace string
+	Shard     dag.ShardID
+	Bytes     int64
+	Check     StockCheck
+}
+
+// StockCheck is the set of quotas that a transaction has to be within.
+type StockCheck uint8
+
+// The quotas of a StockCheck.
+const (
+	CheckStoredBytes StockCheck = 1 << iota
+	CheckVersions
+	CheckTriggers
+)
+
 // WorkflowRuns is the number of unfinished runs of a workflow in a shard.
 type WorkflowRuns struct {
 	Workflow dag.WorkflowID
@@ -81,6 +138,8 @@ type Namespaces interface {
 	NamespaceList(ctx context.Context) ([]Namespace, error)
 	// NamespaceUses lists the use of a namespace, or of all ("") by namespace and shard.
 	NamespaceUses(ctx context.Context, namespace string) ([]NamespaceUse, error)
+	// NamespaceStocks lists what a namespace, or each one (""), keeps, by name.
+	NamespaceStocks(ctx context.Context, namespace string) ([]NamespaceStock, error)
 	// UnfinishedOf counts the unfinished runs of shards by workflow, those that are only submitted not counted.
 	// It reads each of them.
 	UnfinishedOf(ctx context.Context, shards []dag.ShardID) ([]WorkflowRuns, error)
@@ -91,20 +150,25 @@ type QuotaError struct {
 	Namespace string
 	Quota     string
 	Bound     int64
-	Used      int64      // what is used already, or what the refused call asks for (tasks, params_bytes)
+	Used      int64      // what is used already, or would be with the refused call (tasks, params_bytes and all that is kept)
 	Until     dag.Micros // when there will be room; 0: not known
 }
 
+// quotaSentences say what is used of a quota, and the bound.
+var quotaSentences = map[string]string{
+	QuotaRuns:        "%d runs have not ended, and at most %d may be",
+	QuotaRunsPerHour: "%d runs have begun in this hour, and at most %d may",
+	QuotaTasks:       "the workflow has %d tasks, and at most %d are allowed",
+	QuotaParamsBytes: "the parameters have %d bytes, and at most %d are allowed",
+	QuotaStoredBytes: "%d bytes of workflow files and parameters are stored, and at most %d may be",
+	QuotaVersions:    "%d versions of workflows are kept, and at most %d may be",
+	QuotaTriggers:    "the workflows have %d triggers, and at most %d are allowed",
+	QuotaTokens:      "%d tokens are limited to it and valid, and at most %d may be",
+	QuotaRequests:    "%d calls came within a minute, and at most %d may",
+}
+
 func (e *QuotaError) Error() string {
-	switch e.Quota {
-	case QuotaRuns:
-		return fmt.Sprintf("quota %s of namespace %s: %d runs have not ended, and at most %d may be", e.Quota, e.Namespace, e.Used, e.Bound)
-	case QuotaRunsPerHour:
-		return fmt.Sprintf("quota %s of namespace %s: %d runs have begun in this hour, and at most %d may", e.Quota, e.Namespace, e.Used, e.Bound)
-	case QuotaTasks:
-		return fmt.Sprintf("quota %s of namespace %s: the workflow has %d tasks, and at most %d are allowed", e.Quota, e.Namespace, e.Used, e.Bound)
-	}
-	return fmt.Sprintf("quota %s of namespace %s: the parameters have %d bytes, and at most %d are allowed", e.Quota, e.Namespace, e.Used, e.Bound)
+	return fmt.Sprintf("quota %s of namespace %s: "+quotaSentences[e.Quota], e.Quota, e.Namespace, e.Used, e.Bound)
 }
 
 // Unwrap makes it an ErrRefused.
@@ -130,4 +194,53 @@ func Sum(uses []NamespaceUse, hour dag.Micros) (runs, started int64) {
 		}
 	}
 	return runs, started
+}
+
+// Stocked reports whether what the namespace keeps is bounded.
+func (q *Quotas) Stocked() bool { return q.StoredBytes > 0 || q.Versions > 0 || q.Triggers > 0 }
+
+// Overstocked returns the error of a namespace that keeps more than a quota of a check, or nil.
+func (q *Quotas) Overstocked(is *NamespaceStock, check StockCheck) *QuotaError {
+	for _, one := range [...]struct {
+		quota       string
+		check       StockCheck
+		used, bound int64
+	}{{QuotaStoredBytes, CheckStoredBytes, is.Bytes, q.StoredBytes}, {QuotaVersions, CheckVersions, is.Versions, q.Versions},
+		{QuotaTriggers, CheckTriggers, is.Triggers, q.Triggers}} {
+		if check&one.check != 0 && one.bound > 0 && one.used > one.bound {
+			return &QuotaError{Namespace: is.Namespace, Quota: one.quota, Bound: one.bound, Used: one.used}
+		}
+	}
+	return nil
+}
+
+// limitedTo reports whether a token counts for the quota of a namespace now.
+func (t *Token) limitedTo(namespace string, now dag.Micros) bool {
+	counts := t.Kind == TokenAPI || t.Kind == TokenInvite
+	return counts && t.Replaced == 0 && t.Valid(now) && slices.Contains(strings.Fields(t.Namespaces), namespace)
+}
+
+// TokensOf counts the tokens that a namespace has of its quota.
+func TokensOf(all []Token, namespace string, now dag.Micros) (n int64) {
+	for i := range all {
+		if all[i].limitedTo(namespace, now) {
+			n++
+		}
+	}
+	return n
+}
+
+// TokenOver returns a QuotaError if one of the namespaces of a new token has no room for it. all are the
+// tokens that exist.
+func TokenOver(rows []Namespace, all []Token, t *Token, now dag.Micros) error {
+	for i := range rows {
+		n := &rows[i]
+		if n.Tokens == 0 || !t.limitedTo(n.Name, now) {
+			continue
+		}
+		if used := TokensOf(all, n.Name, now); used >= n.Tokens {
+			return &QuotaError{Namespace: n.Name, Quota: QuotaTokens, Bound: n.Tokens, Used: used}
+		}
+	}
+	return nil
 }

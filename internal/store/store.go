@@ -83,6 +83,8 @@ type Batch struct {
 	AlertChanges
 	// Uses is what namespaces use after the transaction, by namespace and shard.
 	Uses []UseUpdate
+	// Stocks is what the transaction adds to the stocks of namespaces, by namespace and shard.
+	Stocks []StockUpdate
 }
 
 // Reset empties the batch and keeps its fences.
@@ -95,13 +97,13 @@ func (b *Batch) Reset() {
 	b.WorkflowInserts, b.WorkflowUpdates, b.Versions = b.WorkflowInserts[:0], b.WorkflowUpdates[:0], b.Versions[:0]
 	b.Requests, b.Messages, b.Consumed = b.Requests[:0], b.Messages[:0], b.Consumed[:0]
 	clear(b.Audit)
-	b.Audit, b.Uses = b.Audit[:0], b.Uses[:0]
+	b.Audit, b.Uses, b.Stocks = b.Audit[:0], b.Uses[:0], b.Stocks[:0]
 }
 
 // Rows is the number of rows that the batch writes, its fences not counted.
 func (b *Batch) Rows() int {
 	return b.Changes.Rows() + len(b.WorkflowInserts) + len(b.WorkflowUpdates) + len(b.Versions) +
-		len(b.Requests) + len(b.Messages) + len(b.Consumed) + len(b.Audit) + len(b.Uses) + b.ScheduleChanges.Rows() + b.QueueChanges.Rows() + b.AlertChanges.Rows()
+		len(b.Requests) + len(b.Messages) + len(b.Consumed) + len(b.Audit) + len(b.Uses) + len(b.Stocks) + b.ScheduleChanges.Rows() + b.QueueChanges.Rows() + b.AlertChanges.Rows()
 }
 
 // Workflow states.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -96,6 +97,64 @@ func (e *namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) (al
 		})
 		return nil
 	})
+}
+
+// NamespaceStocks implements store.Namespaces.
+func (e *namespaces) NamespaceStocks(ctx context.Context, namespace string) (all []store.NamespaceStock, err error) {
+	return all, e.s.read(ctx, Read, func() error {
+		all = e.stocks(namespace)
+		return nil
+	})
+}
+
+// stocks counts what namespaces keep.
+func (e *namespaces) stocks(namespace string) (all []store.NamespaceStock) {
+	is := map[string]store.NamespaceStock{}
+	count := func(id dag.WorkflowID, versions, triggers, size int64) {
+		wf, there := e.s.workflows[id]
+		if there && (namespace == "" || wf.Namespace == namespace) {
+			was := is[wf.Namespace]
+			is[wf.Namespace] = store.NamespaceStock{Namespace: wf.Namespace, Versions: was.Versions + versions, Triggers: was.Triggers + triggers, Bytes: was.Bytes + size}
+		}
+	}
+	for id, versions := range e.s.versions {
+		for i := range versions {
+			v := &versions[i]
+			size := len(v.Source) + len(v.Def) + len(v.Graph)
+			for k := range v.Files {
+				size += len(v.Files[k].Data)
+			}
+			count(id, 1, 0, int64(size))
+		}
+	}
+	for k := range e.s.triggers {
+		count(k.Workflow, 0, 1, 0)
+	}
+	for _, r := range e.s.runs {
+		if n := store.StockBytes(r.row.Params); n > 0 && r.row.State != dag.RunSubmitted {
+			count(r.row.Workflow, 0, 0, n)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		all = append(all, is[name])
+	}
+	return all
+}
+
+// stock compares what a namespace keeps with its quotas.
+func (x *tx) stock(u *store.StockUpdate) error {
+	if err := x.fenced(u.Shard, "the stock of namespace "+u.Namespace); err != nil || u.Check == 0 {
+		return err
+	}
+	e := &x.s.namespaces
+	for k := range e.rows {
+		for _, is := range e.stocks(e.rows[k].Name) {
+			if over := e.rows[k].Overstocked(&is, u.Check); is.Namespace == u.Namespace && over != nil {
+				return over
+			}
+		}
+	}
+	return nil
 }
 
 // use writes the use of a namespace, and compares it with its quotas.

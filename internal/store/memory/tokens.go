@@ -20,6 +20,9 @@ func (s *Store) AddToken(ctx context.Context, t store.Token) (store.Token, error
 		if len(s.tokens) >= store.TokensMax || slices.ContainsFunc(s.tokens, taken) {
 			return fmt.Errorf("token %q: it exists, or there are too many: %w", t.Name, store.ErrRefused)
 		}
+		if err := store.TokenOver(s.namespaces.rows, s.tokens, &t, s.clock()); err != nil {
+			return err
+		}
 		t.ID, t.Created, t.Hash = int64(len(s.tokens)+1), s.clock(), bytes.Clone(t.Hash)
 		s.tokens = append(s.tokens, t)
 		return nil

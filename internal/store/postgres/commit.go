@@ -83,7 +83,7 @@ var writeNames = []string{"fence", "hold", "insertRun", "updateRun", "fillRun", 
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
 	"insertBackfill", "updateBackfill", "insertBackfillRun",
-	"putInLine", "leaveLine", "insertQueue", "updateQueue", "deleteQueue", "paceQueue", "insertAudit", "insertIncident", "updateIncident", "insertNotice", "putUse", "withinQuotas", "clock"}
+	"putInLine", "leaveLine", "insertQueue", "updateQueue", "deleteQueue", "paceQueue", "insertAudit", "insertIncident", "updateIncident", "insertNotice", "putUse", "withinQuotas", "putStock", "withinStock", "clock"}
 
 // prepareWrites prepares all statements of transactions before the first commit of a connection.
 func (c *conn) prepareWrites(ctx context.Context) error {
@@ -214,7 +214,7 @@ func (x *tx) outcome(doing string, err error, answered int) error {
 			return fmt.Errorf("an attempt is not as its owner believes: it has a row: %w", store.ErrFenced)
 		}
 		if answer.Code == codeQuota {
-			if over := overQuota(answer.Message, x.batch.Uses[0].Since); over != nil {
+			if over := overQuota(answer.Message, hourOf(x.batch)); over != nil {
 				return over
 			}
 		}

@@ -70,6 +70,9 @@ func translate(doing string, err error) error {
 	if !errors.As(err, &answer) {
 		return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, err)
 	}
+	if over := overQuota(answer.Message, 0); answer.Code == codeQuota && over != nil {
+		return fmt.Errorf("%s: %w", doing, over)
+	}
 	return fmt.Errorf("%s: %w: %w", doing, kindOf(answer.Code), &answered{answer.Code, sentence(answer)})
 }
 

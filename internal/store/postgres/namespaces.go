@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,7 +27,8 @@ func (e namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.
 		return n, err
 	}
 	var found []store.Namespace
-	a := args{}.text(n.Name).int8(n.Revision).int8(n.Runs).int8(n.RunsPerHour).int8(n.Tasks).int8(n.ParamsBytes).text(n.By).int8(store.NamespacesMax)
+	a := args{}.text(n.Name).int8(n.Revision).int8(n.Runs).int8(n.RunsPerHour).int8(n.Tasks).int8(n.ParamsBytes).text(n.By).int8(store.NamespacesMax).
+		int8(n.StoredBytes).int8(n.Versions).int8(n.Triggers).int8(n.Tokens).int8(n.RequestsPerMinute)
 	err := e.d.change(ctx, nil, notedQuery(ctx, query{"putNamespace", a, into(&found, scanNamespace)}))
 	if err == nil && len(found) == 0 {
 		err = store.ErrFenced
@@ -45,7 +48,9 @@ func (e namespaces) NamespaceList(ctx context.Context) ([]store.Namespace, error
 }
 
 func scanNamespace(r *row, n *store.Namespace) error {
-	n.Name, n.Revision, n.Runs, n.RunsPerHour, n.Tasks, n.ParamsBytes, n.Modified, n.By = r.text(), r.int(), r.int(), r.int(), r.int(), r.int(), r.micros(), r.text()
+	n.Name, n.Revision, n.Runs, n.RunsPerHour, n.Tasks, n.ParamsBytes = r.text(), r.int(), r.int(), r.int(), r.int(), r.int()
+	n.StoredBytes, n.Versions, n.Triggers, n.Tokens, n.RequestsPerMinute = r.int(), r.int(), r.int(), r.int(), r.int()
+	n.Modified, n.By = r.micros(), r.text()
 	return r.damaged("namespace %s", n.Name)
 }
 
@@ -54,6 +59,14 @@ func (e namespaces) NamespaceUses(ctx context.Context, namespace string) ([]stor
 	return list(ctx, e.d, query{name: "namespaceUses", args: args{}.text(namespace)}, func(r *row, u *store.NamespaceUse) error {
 		u.Namespace, u.Shard, u.Runs, u.Started, u.Since = r.text(), dag.ShardID(r.int()), r.int(), r.int(), r.micros()
 		return r.damaged("the use of namespace %s", u.Namespace)
+	})
+}
+
+// NamespaceStocks implements store.Namespaces.
+func (e namespaces) NamespaceStocks(ctx context.Context, namespace string) ([]store.NamespaceStock, error) {
+	return list(ctx, e.d, query{name: "namespaceStocks", args: args{}.text(namespace)}, func(r *row, s *store.NamespaceStock) error {
+		s.Namespace, s.Versions, s.Triggers, s.Bytes = r.text(), r.int(), r.int(), r.int()
+		return r.damaged("the stock of namespace %s", s.Namespace)
 	})
 }
 
@@ -69,41 +82,82 @@ func (e namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) ([]s
 	})
 }
 
-// uses sends what namespaces use after the transaction. The checks come last, in the order of the names:
-// each of them holds the transactions of other shards up that start runs of the namespace, until this one
-// has ended.
+// uses sends what namespaces use and keep after the transaction. The checks come last, in the order of the
+// names: each of them holds up the transactions of other shards that change the same namespace, until this
+// one has ended.
 func (x *tx) uses(b *store.Batch) {
+	checks := map[string]func(){}
 	for i := range b.Uses {
 		u := &b.Uses[i]
-		if _, fenced := x.seq(u.Shard); !fenced {
-			x.fail = fmt.Errorf("the use of namespace %s is of shard %d, which has no fence: %w", u.Namespace, u.Shard, store.ErrFenced)
+		if !x.counts(u.Namespace, u.Shard) {
 			return
 		}
 		x.send("putUse", args{}.text(u.Namespace).int4(int32(u.Shard)).int8(u.Runs).int8(u.Started).int8(int64(u.Since)))
-	}
-	for i := range b.Uses {
-		if u := &b.Uses[i]; u.Check {
-			x.send("withinQuotas", args{}.text(u.Namespace).int8(int64(u.Since)))
+		if u.Check {
+			checks[u.Namespace] = func() { x.send("withinQuotas", args{}.text(u.Namespace).int8(int64(u.Since))) }
 		}
 	}
+	kept := map[string]store.StockCheck{}
+	for i := range b.Stocks {
+		u := &b.Stocks[i]
+		if !x.counts(u.Namespace, u.Shard) {
+			return
+		}
+		if u.Bytes != 0 {
+			x.send("putStock", args{}.text(u.Namespace).int4(int32(u.Shard)).int8(u.Bytes))
+		}
+		if kept[u.Namespace] |= u.Check; kept[u.Namespace] != 0 && checks[u.Namespace] == nil {
+			checks[u.Namespace] = func() {}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(checks)) {
+		if checks[name](); kept[name] != 0 {
+			x.send("withinStock", args{}.text(name).int4(int32(kept[name])))
+		}
+	}
+}
+
+// counts refuses to count what a namespace has in a shard without a fence.
+func (x *tx) counts(namespace string, shard dag.ShardID) bool {
+	if _, fenced := x.seq(shard); !fenced {
+		x.fail = fmt.Errorf("the use of namespace %s is of shard %d, which has no fence: %w", namespace, shard, store.ErrFenced)
+		return false
+	}
+	return true
 }
 
 // codeQuota is the code that the function within_quotas of the database raises.
 const codeQuota = "SK002"
 
-// overQuota reads the message of within_quotas. hour is that of the transaction.
+// overQuota reads the message of a function that compares quotas: the quota, its bound, the namespace, and
+// what is used of it unless the quota is one of runs. hour is that of the transaction.
 func overQuota(message string, hour dag.Micros) *store.QuotaError {
-	parts := strings.SplitN(message, " ", 3)
-	if len(parts) != 3 {
+	parts := strings.Fields(message)
+	if len(parts) < 3 {
 		return nil
 	}
 	n, err := strconv.ParseInt(parts[1], 10, 64)
 	if err != nil {
 		return nil
 	}
+	if len(parts) > 3 {
+		used, err := strconv.ParseInt(parts[3], 10, 64)
+		if err != nil {
+			return nil
+		}
+		return &store.QuotaError{Namespace: parts[2], Quota: parts[0], Bound: n, Used: used}
+	}
 	q := store.Quotas{Runs: n}
 	if parts[0] == store.QuotaRunsPerHour {
 		q = store.Quotas{RunsPerHour: n}
 	}
 	return q.Exceeded(parts[2], n+1, n+1, hour)
+}
+
+// hourOf is the hour of the use of namespaces in a batch.
+func hourOf(b *store.Batch) dag.Micros {
+	if len(b.Uses) == 0 {
+		return 0
+	}
+	return b.Uses[0].Since
 }

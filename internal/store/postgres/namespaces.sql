@@ -1,17 +1,18 @@
 -- The statements of namespaces and their quotas.
 
 -- name: putNamespace
-INSERT INTO namespace AS n (name, revision, runs, runs_per_hour, tasks, params_bytes, actor, modified)
-SELECT $1, $2, $3, $4, $5, $6, $7, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+INSERT INTO namespace AS n (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, actor, modified)
+SELECT $1, $2, $3, $4, $5, $6, $9, $10, $11, $12, $13, $7, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 WHERE $2::bigint = 1 + coalesce((SELECT o.revision FROM namespace o WHERE o.name = $1), 0)
   AND ($2::bigint > 1 OR (SELECT count(*) FROM namespace) < $8::bigint)
 ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, runs = excluded.runs, runs_per_hour = excluded.runs_per_hour,
-  tasks = excluded.tasks, params_bytes = excluded.params_bytes, actor = excluded.actor, modified = excluded.modified
+  tasks = excluded.tasks, params_bytes = excluded.params_bytes, stored_bytes = excluded.stored_bytes, versions = excluded.versions,
+  triggers = excluded.triggers, tokens = excluded.tokens, requests_per_minute = excluded.requests_per_minute, actor = excluded.actor, modified = excluded.modified
 WHERE n.revision = excluded.revision - 1
-RETURNING name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor;
+RETURNING name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor;
 
 -- name: namespaces
-SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor FROM namespace ORDER BY name;
+SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor FROM namespace ORDER BY name;
 
 -- name: namespaceUses
 SELECT namespace, shard, runs, started, since FROM namespace_use WHERE $1::text = '' OR namespace = $1 ORDER BY namespace, shard;
@@ -26,3 +27,14 @@ ON CONFLICT (namespace, shard) DO UPDATE SET runs = excluded.runs, started = exc
 
 -- name: withinQuotas
 SELECT within_quotas($1, $2);
+
+-- name: namespaceStocks
+SELECT namespace, sum(versions)::bigint, sum(triggers)::bigint, sum(bytes)::bigint FROM namespace_stock
+WHERE $1::text = '' OR namespace = $1 GROUP BY namespace ORDER BY namespace;
+
+-- name: putStock
+INSERT INTO namespace_stock AS s (namespace, shard, part, versions, triggers, bytes) VALUES ($1, $2, 0, 0, 0, $3)
+ON CONFLICT (namespace, shard, part) DO UPDATE SET bytes = s.bytes + excluded.bytes;
+
+-- name: withinStock
+SELECT within_stock($1, $2);

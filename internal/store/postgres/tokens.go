@@ -15,8 +15,13 @@ var _ store.Tokens = (*DB)(nil)
 
 // AddToken implements store.Tokens.
 func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
-	found, err := d.changeToken(ctx, "insertToken", args{}.text(t.Kind).text(t.Name).blob(t.Hash).int8(int64(t.Expires)).text(t.By).int8(store.TokensMax).
-		int8(t.Principal).text(t.Verbs).text(t.Namespaces).int8(t.Maker).int8(t.Parent).text(t.Groups).int4(t.Slots).int4(t.Uses))
+	if err := ended(ctx, "insertToken"); err != nil {
+		return t, err
+	}
+	var found []store.Token
+	insert := args{}.text(t.Kind).text(t.Name).blob(t.Hash).int8(int64(t.Expires)).text(t.By).int8(store.TokensMax).
+		int8(t.Principal).text(t.Verbs).text(t.Namespaces).int8(t.Maker).int8(t.Parent).text(t.Groups).int4(t.Slots).int4(t.Uses)
+	err := d.change(ctx, nil, notedQuery(ctx, query{"insertToken", insert, into(&found, scanToken)}), query{name: "withinTokens", args: args{}.text(t.Namespaces)})
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("there are already %d tokens, the limit: %w", store.TokensMax, store.ErrRefused)
 	}

@@ -6,6 +6,9 @@ SELECT $1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $4
 WHERE (SELECT count(*) FROM token) < $6::bigint
 RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced, worker_groups, worker_slots, uses, used, invite;
 
+-- name: withinTokens
+SELECT within_tokens($1);
+
 -- name: revokeToken
 UPDATE token SET revoked = CASE revoked WHEN 0 THEN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint ELSE revoked END
 WHERE id = $1 RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced, worker_groups, worker_slots, uses, used, invite;

@@ -35,6 +35,7 @@ DELETE FROM era;
 INSERT INTO active (run, shard) SELECT id, shard FROM run WHERE finished = 0;
 INSERT INTO submitted (run, shard) SELECT id, shard FROM run WHERE finished = 0 AND state = 'submitted';
 INSERT INTO unsuccessful (run, workflow, state) SELECT id, workflow, state FROM run WHERE state IN ('failed', 'stopped', 'skipped');
+SELECT restock();
 UPDATE meta SET listed = NULL WHERE format >= 16; -- no program is left that does not write the list
 SELECT setval(pg_get_serial_sequence('handler', 'id'), greatest(max(id), 1), max(id) IS NOT NULL) FROM handler;
 SELECT setval(pg_get_serial_sequence('audit', 'id'), greatest(max(id), 1), max(id) IS NOT NULL) FROM audit;
@@ -191,10 +192,10 @@ SELECT one, size, first, head, edge, era, base FROM audit_tree;
 COPY audit_tree (one, size, first, head, edge, era, base) FROM STDIN (FORMAT binary);
 
 -- name: export namespace
-SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor FROM namespace ORDER BY name;
+SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor FROM namespace ORDER BY name;
 
 -- name: import namespace
-COPY namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor) FROM STDIN (FORMAT binary);
+COPY namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor) FROM STDIN (FORMAT binary);
 
 -- name: export tally
 SELECT workflow, span, at, task, n, data FROM tally ORDER BY workflow, span, task, at;

@@ -9,7 +9,8 @@ import (
 )
 
 // noRights undoes the migrations from format 12 on.
-const noRights = "DROP TABLE tally; DROP TABLE tally_mark; DROP TABLE namespace; DROP TABLE namespace_use; DROP TABLE member; DROP TABLE connection; DROP TABLE alert_silence; DROP TABLE alert_channel; DROP TABLE incident; DROP TABLE notice; DROP TABLE audit; DROP TABLE audit_tree; DROP TABLE secret; DROP TABLE secret_key; DROP TABLE identity; DROP TABLE session; DROP TABLE password; DROP TABLE rights; DROP TABLE principal; DROP TABLE role; DROP TABLE binding; " +
+const noRights = "DROP TRIGGER version_stocked; DROP TRIGGER version_unstocked; DROP TRIGGER file_stocked; DROP TRIGGER file_unstocked; DROP TRIGGER trigger_stocked; DROP TRIGGER trigger_unstocked; DROP TRIGGER run_filled; DROP TRIGGER run_unstocked; DROP TABLE namespace_stock; " +
+	"DROP TABLE tally; DROP TABLE tally_mark; DROP TABLE namespace; DROP TABLE namespace_use; DROP TABLE member; DROP TABLE connection; DROP TABLE alert_silence; DROP TABLE alert_channel; DROP TABLE incident; DROP TABLE notice; DROP TABLE audit; DROP TABLE audit_tree; DROP TABLE secret; DROP TABLE secret_key; DROP TABLE identity; DROP TABLE session; DROP TABLE password; DROP TABLE rights; DROP TABLE principal; DROP TABLE role; DROP TABLE binding; " +
 	"DROP INDEX token_name; CREATE UNIQUE INDEX token_name ON token (name) WHERE revoked = 0; " +
 	"ALTER TABLE token DROP worker_groups; ALTER TABLE token DROP worker_slots; ALTER TABLE token DROP uses; ALTER TABLE token DROP used; ALTER TABLE token DROP invite; ALTER TABLE token DROP parent; ALTER TABLE token DROP replaces; ALTER TABLE token DROP replaced; ALTER TABLE token DROP principal; ALTER TABLE token DROP verbs; ALTER TABLE token DROP namespaces; ALTER TABLE token DROP maker; "
 

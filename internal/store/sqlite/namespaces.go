@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -20,7 +21,7 @@ func (e namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.
 	n.Modified = wall()
 	err := changeNoted(ctx, e.d, "change of namespaces", func() error {
 		changed, err := e.d.stmts.putNamespace.row().text(n.Name).int(n.Revision).int(n.Runs).int(n.RunsPerHour).int(n.Tasks).int(n.ParamsBytes).
-			int(int64(n.Modified)).text(n.By).int(store.NamespacesMax).exec(e.d.conn)
+			int(n.StoredBytes).int(n.Versions).int(n.Triggers).int(n.Tokens).int(n.RequestsPerMinute).int(int64(n.Modified)).text(n.By).int(store.NamespacesMax).exec(e.d.conn)
 		if err == nil && changed == 0 {
 			err = store.ErrFenced
 		}
@@ -42,11 +43,15 @@ func namespaceRefused(ctx context.Context, e namespaces, n *store.Namespace, err
 
 // NamespaceList implements store.Namespaces.
 func (e namespaces) NamespaceList(ctx context.Context) ([]store.Namespace, error) {
-	return list(e.d, ctx, "namespaces", nil, func(s *sqlite.Stmt, n *store.Namespace) error {
-		r := row{s: s}
-		n.Name, n.Revision, n.Runs, n.RunsPerHour, n.Tasks, n.ParamsBytes, n.Modified, n.By = r.text(), r.int(), r.int(), r.int(), r.int(), r.int(), r.micros(), r.text()
-		return nil
-	})
+	return list(e.d, ctx, "namespaces", nil, scanNamespace)
+}
+
+func scanNamespace(s *sqlite.Stmt, n *store.Namespace) error {
+	r := row{s: s}
+	n.Name, n.Revision, n.Runs, n.RunsPerHour, n.Tasks, n.ParamsBytes = r.text(), r.int(), r.int(), r.int(), r.int(), r.int()
+	n.StoredBytes, n.Versions, n.Triggers, n.Tokens, n.RequestsPerMinute = r.int(), r.int(), r.int(), r.int(), r.int()
+	n.Modified, n.By = r.micros(), r.text()
+	return nil
 }
 
 // NamespaceUses implements store.Namespaces.
@@ -54,6 +59,15 @@ func (e namespaces) NamespaceUses(ctx context.Context, namespace string) ([]stor
 	return list(e.d, ctx, "namespaceUses", []any{namespace}, func(s *sqlite.Stmt, u *store.NamespaceUse) error {
 		r := row{s: s}
 		u.Namespace, u.Shard, u.Runs, u.Started, u.Since = r.text(), dag.ShardID(r.int()), r.int(), r.int(), r.micros()
+		return nil
+	})
+}
+
+// NamespaceStocks implements store.Namespaces.
+func (e namespaces) NamespaceStocks(ctx context.Context, namespace string) ([]store.NamespaceStock, error) {
+	return list(e.d, ctx, "namespaceStocks", []any{namespace}, func(s *sqlite.Stmt, is *store.NamespaceStock) error {
+		r := row{s: s}
+		is.Namespace, is.Versions, is.Triggers, is.Bytes = r.text(), r.int(), r.int(), r.int()
 		return nil
 	})
 }
@@ -108,5 +122,48 @@ func writeUses(d *DB, b *store.Batch) error {
 			return err
 		}
 	}
+	return writeStocks(d, b)
+}
+
+// writeStocks adds the parameters of new runs to what namespaces keep, and compares that with their quotas.
+func writeStocks(d *DB, b *store.Batch) error {
+	for i := range b.Stocks {
+		u := &b.Stocks[i]
+		if err := checkShard(u.Shard); err != nil {
+			return fmt.Errorf("the stock of namespace %s: %w", u.Namespace, err)
+		}
+		if u.Bytes != 0 {
+			if _, err := d.stmts.putStock.row().text(u.Namespace).int(u.Bytes).exec(d.conn); err != nil {
+				return err
+			}
+		}
+		if u.Check == 0 {
+			continue
+		}
+		err := d.stmts.stockOf.row().text(u.Namespace).each(func(r row) error {
+			q := store.Quotas{StoredBytes: r.int(), Versions: r.int(), Triggers: r.int()}
+			is := store.NamespaceStock{Namespace: u.Namespace, Versions: r.int(), Triggers: r.int(), Bytes: r.int()}
+			if over := q.Overstocked(&is, u.Check); over != nil {
+				return over
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// tokenFits returns a QuotaError if a namespace of a new token has no room for it.
+func tokenFits(d *DB, t *store.Token) error {
+	rows, err := listOn(d, d.conn, "namespaces", nil, scanNamespace)
+	if err != nil || !slices.ContainsFunc(rows, func(n store.Namespace) bool { return n.Tokens > 0 }) {
+		return err
+	}
+	all, err := listOn(d, d.conn, "tokens", nil, scanToken)
+	if err != nil {
+		return err
+	}
+	return store.TokenOver(rows, all, t, t.Created)
 }

@@ -58,10 +58,13 @@ SELECT state FROM run WHERE n = ?1;
 SELECT workflow FROM run WHERE n = ?1 AND state <> 'submitted';
 
 -- name: namespaces
-SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor FROM namespace ORDER BY name;
+SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor FROM namespace ORDER BY name;
 
 -- name: namespaceUses
 SELECT namespace, shard, runs, started, since FROM namespace_use WHERE ?1 = '' OR namespace = ?1 ORDER BY namespace, shard;
+
+-- name: namespaceStocks
+SELECT namespace, versions, triggers, bytes FROM namespace_stock WHERE ?1 = '' OR namespace = ?1 ORDER BY namespace;
 
 -- name: allRuns
 SELECT * FROM run ORDER BY n;

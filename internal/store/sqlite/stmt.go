@@ -201,6 +201,7 @@ type writeStmts struct {
 	identify, dropIdentities       *stmt
 	putClass, dropClass            *stmt
 	putNamespace, putUse, quotasOf *stmt
+	putStock, stockOf              *stmt
 	expireFiles, expireVersions    *stmt
 	comeToLine, lineUpTo           *stmt
 	thinLine, dropLine             *stmt
@@ -268,7 +269,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"identify", &w.identify}, {"dropIdentities", &w.dropIdentities},
 		{"expireFiles", &w.expireFiles}, {"expireVersions", &w.expireVersions},
 		{"putClass", &w.putClass}, {"dropClass", &w.dropClass},
-		{"putNamespace", &w.putNamespace}, {"putUse", &w.putUse}, {"quotasOf", &w.quotasOf},
+		{"putNamespace", &w.putNamespace}, {"putUse", &w.putUse}, {"quotasOf", &w.quotasOf}, {"putStock", &w.putStock}, {"stockOf", &w.stockOf},
 		{"comeToLine", &w.comeToLine}, {"lineUpTo", &w.lineUpTo}, {"thinLine", &w.thinLine}, {"dropLine", &w.dropLine},
 		{"insertQueue", &w.insertQueue}, {"updateQueue", &w.updateQueue},
 		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},

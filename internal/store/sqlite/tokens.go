@@ -15,6 +15,9 @@ var _ store.Tokens = (*DB)(nil)
 func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 	t.Created = wall()
 	err := changeNoted(ctx, d, "change of tokens", func() error {
+		if err := tokenFits(d, &t); err != nil {
+			return err
+		}
 		n, err := d.stmts.insertToken.row().text(t.Kind).text(t.Name).blob(t.Hash).int(int64(t.Created)).int(int64(t.Expires)).
 			text(t.By).int(store.TokensMax).int(t.Principal).text(t.Verbs).text(t.Namespaces).int(t.Maker).int(t.Parent).
 			text(t.Groups).int(int64(t.Slots)).int(int64(t.Uses)).exec(d.conn)

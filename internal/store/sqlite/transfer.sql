@@ -177,11 +177,11 @@ SELECT one, size, first, head, edge, era, base FROM audit_tree;
 INSERT INTO audit_tree (one, size, first, head, edge, era, base) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
 
 -- name: export namespace
-SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor FROM namespace ORDER BY name;
+SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor FROM namespace ORDER BY name;
 
 -- name: import namespace
-INSERT INTO namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+INSERT INTO namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
 
 -- name: export tally
 SELECT workflow, span, at, task, n, data FROM tally ORDER BY workflow, span, task, at;

@@ -264,11 +264,13 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?5 WHERE (SELECT count(*) FROM class WHERE name <> ?1
 ON CONFLICT (name) DO UPDATE SET cpu = excluded.cpu, memory = excluded.memory, actor = excluded.actor, modified = excluded.modified;
 
 -- name: putNamespace
-INSERT INTO namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, modified, actor)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE ?2 = 1 + ifnull((SELECT revision FROM namespace WHERE name = ?1), 0)
-  AND (?2 > 1 OR (SELECT count(*) FROM namespace) < ?9)
+INSERT INTO namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13 WHERE ?2 = 1 + ifnull((SELECT revision FROM namespace WHERE name = ?1), 0)
+  AND (?2 > 1 OR (SELECT count(*) FROM namespace) < ?14)
 ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, runs = excluded.runs, runs_per_hour = excluded.runs_per_hour,
-  tasks = excluded.tasks, params_bytes = excluded.params_bytes, modified = excluded.modified, actor = excluded.actor;
+  tasks = excluded.tasks, params_bytes = excluded.params_bytes, stored_bytes = excluded.stored_bytes,
+  versions = excluded.versions, triggers = excluded.triggers, tokens = excluded.tokens,
+  requests_per_minute = excluded.requests_per_minute, modified = excluded.modified, actor = excluded.actor;
 
 -- name: putUse
 INSERT INTO namespace_use (namespace, shard, runs, started, since) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -276,6 +278,14 @@ ON CONFLICT (namespace, shard) DO UPDATE SET runs = excluded.runs, started = exc
 
 -- name: quotasOf
 SELECT runs, runs_per_hour FROM namespace WHERE name = ?1;
+
+-- name: putStock
+INSERT INTO namespace_stock (namespace, versions, triggers, bytes) VALUES (?1, 0, 0, ?2)
+ON CONFLICT (namespace) DO UPDATE SET bytes = bytes + excluded.bytes;
+
+-- name: stockOf
+SELECT n.stored_bytes, n.versions, n.triggers, s.versions, s.triggers, s.bytes
+FROM namespace n JOIN namespace_stock s ON s.namespace = n.name WHERE n.name = ?1;
 
 -- name: dropClass
 DELETE FROM class WHERE name = ?1;

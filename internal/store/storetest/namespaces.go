@@ -17,11 +17,16 @@ func namespaces() []check {
 		{"a batch beyond a quota is refused", quotaRefuses},
 		{"shards that start runs at once stay within a quota", clustered(quotaAtOnce)},
 		{"unfinished runs are counted by workflow", unfinishedCounted},
+		{"what a namespace keeps is counted as it comes and goes", stockCounted},
+		{"a batch by which a namespace keeps more than a quota is refused", stockRefused},
+		{"shards that make versions at once stay within a quota", clustered(stockAtOnce)},
+		{"tokens beyond the quota of a namespace are refused", tokensWithin},
 	}
 }
 
 func namespaceRevisions(b *bed) {
-	n := store.Namespace{Name: "shop", Revision: 2, Quotas: store.Quotas{Runs: 5, RunsPerHour: 6, Tasks: 7, ParamsBytes: 8}, By: "ann·"}
+	n := store.Namespace{Name: "shop", Revision: 2, Quotas: store.Quotas{Runs: 5, RunsPerHour: 6, Tasks: 7, ParamsBytes: 8,
+		StoredBytes: 9, Versions: 10, Triggers: 11, Tokens: 12, RequestsPerMinute: 13}, By: "ann·"}
 	_, err := b.s.PutNamespace(b.ctx, n)
 	b.is(err, store.ErrFenced)
 	n.Revision = 1

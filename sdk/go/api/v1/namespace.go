@@ -1,11 +1,17 @@
 package api
 
-// Namespace holds the quotas of a namespace, and what its runs use of them.
+// Namespace holds the quotas of a namespace, and what it uses of them.
 type Namespace struct {
-	Name       string  `json:"name"`
-	Quotas     Quotas  `json:"quotas"`
-	Runs       *int64  `json:"runs,omitempty" doc:"Runs that have not ended, waiting ones too. It is missing if they are not counted, because there is no quota of runs."`
-	RunsInHour *int64  `json:"runs_in_hour,omitempty" doc:"Runs that have begun in this hour of the clock (UTC). It is missing if they are not counted."`
+	Name       string `json:"name"`
+	Quotas     Quotas `json:"quotas"`
+	Runs       *int64 `json:"runs,omitempty" doc:"Runs that have not ended, waiting ones too. It is missing if they are not counted, because there is no quota of runs."`
+	RunsInHour *int64 `json:"runs_in_hour,omitempty" doc:"Runs that have begun in this hour of the clock (UTC). It is missing if they are not counted."`
+	// The following say what the namespace keeps, in the whole cluster.
+	StoredBytes *int64 `json:"stored_bytes,omitempty" doc:"Bytes of the files of kept workflow versions, and of parameters of kept runs from 1 KiB on."`
+	Versions    *int64 `json:"versions,omitempty" doc:"Kept versions of workflows."`
+	Triggers    *int64 `json:"triggers,omitempty" doc:"Triggers of workflows: schedules, sensors, webhooks."`
+	Tokens      *int64 `json:"tokens,omitempty" doc:"Valid tokens and invitations that are limited to namespaces, this one among them. It is missing if there is no quota of tokens."`
+
 	User       *string `json:"user,omitempty" doc:"Who changed the quotas last."`
 	ModifiedAt *Time   `json:"modified_at,omitempty" format:"date-time"`
 }
@@ -16,6 +22,12 @@ type Quotas struct {
 	RunsPerHour *int64 `json:"runs_per_hour,omitempty" minimum:"1" doc:"Runs that begin in an hour of the clock (UTC)."`
 	Tasks       *int64 `json:"tasks,omitempty" minimum:"1" doc:"Tasks of a workflow."`
 	ParamsBytes *int64 `json:"params_bytes,omitempty" minimum:"1" doc:"Bytes of the parameters of one run."`
+
+	StoredBytes       *int64 `json:"stored_bytes,omitempty" minimum:"1" doc:"Bytes of the files of kept workflow versions, and of parameters of kept runs from 1 KiB on."`
+	Versions          *int64 `json:"versions,omitempty" minimum:"1" doc:"Kept versions of workflows."`
+	Triggers          *int64 `json:"triggers,omitempty" minimum:"1" doc:"Triggers of workflows: schedules, sensors, webhooks."`
+	Tokens            *int64 `json:"tokens,omitempty" minimum:"1" doc:"Valid tokens and invitations that are limited to namespaces, this one among them."`
+	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty" minimum:"1" doc:"Calls, on each node, of callers that have rights in this namespace only."`
 }
 
 // NamespaceRequest sets the quotas of a namespace, all of them.

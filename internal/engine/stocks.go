@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// The store counts versions and triggers of namespaces, and takes deleted runs away. The writer adds the
+// parameters of runs that begin: another node, or a caller of skein_enqueue in a long transaction, may have
+// inserted such a run, and must not lock the count of the shard.
+
+// stocksOf reads what a namespace, or each one (""), keeps.
+func stocksOf(ctx context.Context, st store.Store, namespace string) (map[string]store.NamespaceStock, error) {
+	all, err := st.NamespaceStocks(ctx, namespace)
+	if err != nil {
+		return nil, errkind.FromStore("read what namespaces keep", err)
+	}
+	of := map[string]store.NamespaceStock{}
+	for _, is := range all {
+		of[is.Namespace] = is
+	}
+	return of, nil
+}
+
+// keep adds to the stock of a namespace in a shard, in the transaction being made.
+func (q *quotas) keep(u store.StockUpdate) {
+	all := &q.txn().recount.stocks
+	i := slices.IndexFunc(*all, func(o store.StockUpdate) bool { return o.Namespace == u.Namespace && o.Shard == u.Shard })
+	if i < 0 {
+		*all = append(*all, u)
+		return
+	}
+	(*all)[i].Bytes += u.Bytes
+	(*all)[i].Check |= u.Check
+}
+
+// keepParams counts the parameters of a run that begins.
+func (q *quotas) keepParams(r *dag.Run) {
+	n := store.StockBytes(r.Params)
+	if n == 0 || !q.known.on {
+		return
+	}
+	if wf, err := q.defs.workflow(r.Workflow); err == nil {
+		q.keep(store.StockUpdate{Namespace: wf.Namespace, Shard: r.Shard, Bytes: n})
+	}
+}
+
+// checkParams makes the store compare the stored bytes of a namespace with the quota, because a run begins
+// that can be refused and adds to them.
+func (q *quotas) checkParams(r *dag.Run) {
+	if !q.loaded || store.StockBytes(r.Params) == 0 {
+		return
+	}
+	wf, err := q.defs.workflow(r.Workflow)
+	if bounds := q.set.of[wf.Namespace]; err == nil && bounds.StoredBytes > 0 {
+		q.keep(store.StockUpdate{Namespace: wf.Namespace, Shard: r.Shard, Check: store.CheckStoredBytes})
+	}
+}
+
+// mayKeep returns a QuotaError if a namespace may not keep more. It compares only quotas of which more holds
+// something. If it returns nil, the store compares again in the transaction, with all shards.
+func (q *quotas) mayKeep(wf *store.Workflow, bounds *store.Quotas, more store.NamespaceStock) error {
+	check := store.StockCheck(0)
+	for _, one := range [...]struct {
+		grows bool
+		check store.StockCheck
+	}{{more.Bytes > 0, store.CheckStoredBytes}, {more.Versions > 0, store.CheckVersions}, {more.Triggers > 0, store.CheckTriggers}} {
+		if one.grows {
+			check |= one.check
+		}
+	}
+	if check == 0 {
+		return nil
+	}
+	if over := q.full[wf.Namespace]; over != nil {
+		return over
+	}
+	all, err := stocksOf(context.Background(), q.store, wf.Namespace)
+	if err != nil {
+		return err
+	}
+	is := all[wf.Namespace]
+	is.Namespace, is.Bytes, is.Versions, is.Triggers = wf.Namespace, is.Bytes+more.Bytes, is.Versions+more.Versions, is.Triggers+more.Triggers
+	if over := bounds.Overstocked(&is, check); over != nil {
+		return over
+	}
+	q.keep(store.StockUpdate{Namespace: wf.Namespace, Shard: wf.Shard, Check: check})
+	return nil
+}
+
+// versionBytes is the size of a version in the stock of its namespace.
+func versionBytes(v *store.Version) int64 {
+	n := len(v.Source) + len(v.Def) + len(v.Graph)
+	for i := range v.Files {
+		n += len(v.Files[i].Data)
+	}
+	return int64(n)
+}
+
+// roomToKeep refuses a submission whose parameters do not fit, so that it does not reach the writer. A
+// submission that an earlier one with its key may have made is decided by the writer.
+func roomToKeep(ctx context.Context, e *Engine, s *Submission, bounds *store.Quotas) error {
+	n := store.StockBytes(s.Params)
+	if bounds.StoredBytes == 0 || n == 0 || s.Key != "" || s.named {
+		return nil
+	}
+	all, err := stocksOf(ctx, e.store, s.Workflow.Namespace)
+	if err != nil {
+		return err
+	}
+	is := all[s.Workflow.Namespace]
+	is.Namespace = s.Workflow.Namespace
+	is.Bytes += n
+	if over := bounds.Overstocked(&is, store.CheckStoredBytes); over != nil {
+		return over
+	}
+	return nil
+}
+
+// Stocks returns what namespaces keep, by name.
+func (n Namespaces) Stocks(ctx context.Context) (map[string]store.NamespaceStock, error) {
+	return stocksOf(ctx, n.e.store, "")
+}
+
+// RequestsPerMinute returns the quota of calls of a namespace, as it was read last. 0 is no bound.
+func (n Namespaces) RequestsPerMinute(namespace string) int64 {
+	bounds := n.e.quotas.quotasOf(namespace)
+	return bounds.RequestsPerMinute
+}

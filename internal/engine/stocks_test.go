@@ -1,0 +1,137 @@
+package engine_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+func (n *node) stock() store.NamespaceStock {
+	n.t.Helper()
+	all, err := engine.NamespacesOf(n.Engine).Stocks(n.t.Context())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return all["test"]
+}
+
+// over fails unless an error is that of a quota. It reports whether there is one.
+func (n *node) over(err error, quota string) bool {
+	n.t.Helper()
+	var over *store.QuotaError
+	if err != nil && (!errors.As(err, &over) || over.Quota != quota || over.Namespace != "test") {
+		n.t.Errorf("refused by %v, want quota %s", err, quota)
+	}
+	return err != nil
+}
+
+// TestQuotaOfVersions: versions beyond the quota are refused, those of other workflows of the namespace and
+// those that come at once too, and what changes nothing is accepted.
+func TestQuotaOfVersions(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			n := start(t, open(t), newHands(t), bounded)
+			apply := func(name string, source int) error {
+				g := graph(t, "a").Pack()
+				_, _, err := n.Apply(t.Context(), engine.Definition{Namespace: "test", Name: name, Graph: g, Digest: fmt.Append(nil, source), User: "ada"})
+				return err
+			}
+			if err := apply("w", 1); err != nil {
+				t.Fatal(err)
+			}
+			n.quotas(store.Quotas{Versions: 5})
+			var made atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 12 {
+				wg.Go(func() {
+					if !n.over(apply(fmt.Sprint("w", i), 1), store.QuotaVersions) {
+						made.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			if got := made.Load(); got != 4 || n.stock().Versions != 5 {
+				t.Fatalf("%d versions were made, %+v is kept; want 4 and 5", got, n.stock())
+			}
+			if !n.over(apply("w", 2), store.QuotaVersions) {
+				t.Error("a new version beyond the quota is accepted")
+			}
+			if err := apply("w", 1); err != nil {
+				t.Error("the version that is there:", err)
+			}
+			n.submit(n.workflow("w"))
+			n.quotas(store.Quotas{Versions: 6})
+			if err := apply("w", 2); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func (n *node) workflow(name string) store.Workflow {
+	n.t.Helper()
+	all, err := n.Workflows(n.t.Context(), store.WorkflowQuery{Namespace: "test", Limit: 100})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return all[slices.IndexFunc(all, func(w store.Workflow) bool { return w.Name == name })]
+}
+
+// TestQuotaOfStoredBytes: starts whose parameters do not fit are refused, and all starts are while more is
+// kept than the quota allows. Retried transactions count once.
+func TestQuotaOfStoredBytes(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			h := newHands(t)
+			h.held = true
+			n := start(t, open(t), h, bounded)
+			w := n.apply("w", graph(t, "a"))
+			kept := n.stock().Bytes
+			params := func(size int) func(*engine.Submission) {
+				return func(s *engine.Submission) {
+					s.Params = append(append([]byte(`{"x":"`), bytes.Repeat([]byte("x"), size-8)...), `"}`...)
+				}
+			}
+			n.submit(w, params(2000))
+			n.quotas(store.Quotas{StoredBytes: kept + 10_000, Runs: 1000})
+			var accepted atomic.Int64
+			var wg sync.WaitGroup
+			for range 12 {
+				wg.Go(func() {
+					if _, ok := n.tries(w, store.QuotaStoredBytes, params(2000)); ok {
+						accepted.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			if got := accepted.Load(); got != 4 || n.stock().Bytes != kept+10_000 {
+				t.Fatalf("%d runs were accepted, %+v is kept; want 4 and %d bytes", got, n.stock(), kept+10_000)
+			}
+			key := func(s *engine.Submission) { s.Key = "k" }
+			if _, ok := n.tries(w, store.QuotaStoredBytes, params(2000), key); ok {
+				t.Error("a run with a key is accepted beyond the quota")
+			}
+			id, ok := n.tries(w, store.QuotaStoredBytes)
+			if !ok {
+				t.Error("a run without parameters is refused at the quota")
+			}
+			if err := n.Do(t.Context(), engine.Command{Run: id, Intent: dag.IntentStop}); err != nil {
+				t.Fatal(err)
+			}
+			n.ends(id, dag.RunStopped)
+			n.quotas(store.Quotas{StoredBytes: kept + 9_000})
+			if _, ok := n.tries(w, store.QuotaStoredBytes); ok {
+				t.Error("a run is accepted while the namespace keeps more than its quota")
+			}
+			n.sound()
+		})
+	}
+}
