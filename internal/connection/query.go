@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"skein.dev/skein/internal/mask"
+	"skein.dev/skein/sdk/shared/mask"
 )
 
 // Uses of the rows that a statement returns.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"skein.dev/skein/internal/mask"
 	"skein.dev/skein/internal/store/postgres/pgtest"
+	"skein.dev/skein/sdk/shared/mask"
 )
 
 // server is a real PostgreSQL.

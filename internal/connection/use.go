@@ -19,8 +19,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"skein.dev/skein/internal/mask"
 	"skein.dev/skein/internal/secret"
+	"skein.dev/skein/sdk/shared/mask"
 )
 
 // Header is a header of a request.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"skein.dev/skein/internal/mask"
 	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/sdk/shared/mask"
 )
 
 // Secrets gives the values of secrets, as provider.Chain does.

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"skein.dev/skein/internal/mask"
+	"skein.dev/skein/sdk/shared/mask"
 )
 
 // Webhook posts messages as Standard Webhooks (standardwebhooks.com) describe it.

@@ -15,8 +15,8 @@ import (
 
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/fence"
-	"skein.dev/skein/internal/mask"
 	"skein.dev/skein/internal/threads"
+	"skein.dev/skein/sdk/shared/mask"
 )
 
 const (

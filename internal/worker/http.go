@@ -22,7 +22,7 @@ import (
 
 	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/egress"
-	"skein.dev/skein/internal/mask"
+	"skein.dev/skein/sdk/shared/mask"
 	"skein.dev/skein/sdk/shared/output"
 )
 

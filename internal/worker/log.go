@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"skein.dev/skein/internal/mask"
+	"skein.dev/skein/sdk/shared/mask"
 )
 
 // logFile receives the raw bytes of one attempt. It never fails and never blocks the task. It counts the

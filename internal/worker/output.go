@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"skein.dev/skein/internal/mask"
+	"skein.dev/skein/sdk/shared/mask"
 	"skein.dev/skein/sdk/shared/output"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/connection"
-	"skein.dev/skein/internal/mask"
+	"skein.dev/skein/sdk/shared/mask"
 )
 
 // TestSQLCommitCounts: a confirmed commit is a success, whatever ended the attempt meanwhile, because a

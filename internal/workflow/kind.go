@@ -40,7 +40,7 @@ func (c *readCheck) checkInput(n *node, at string, in scope, read func(n *node, 
 		return
 	}
 	if with := n.get("with"); with != nil {
-		c.checkTexts(with, join(at, "with"), in, read)
+		c.checkTexts(with, join(at, "with"), in|secretsToo, read)
 	}
 }
 
@@ -62,7 +62,7 @@ func (c *readCheck) checkTexts(v *node, at string, in scope, read func(n *node, 
 
 // input evaluates the input of the task function of a kind.
 func (w *Workflow) input(t *Task, from *values) (json.RawMessage, error) {
-	return w.object("with", t.With, "pass large values by reference", t.foreachScope(), from)
+	return w.object("with", t.With, "pass large values by reference", t.foreachScope()|secretsToo, from)
 }
 
 // object evaluates the values of a key of a task, and returns them as one JSON object. remedy says what to

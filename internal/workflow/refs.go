@@ -27,8 +27,8 @@ const (
 	inWait                 // condition of a wait: as inTask, and now
 )
 
-// secretsToo is added to a scope whose expressions may read secrets: env, and the headers and the body of a
-// request. The values of such expressions are not stored in rows.
+// secretsToo is added to a scope whose expressions may read secrets: env, the input of a kind, and the
+// headers and the body of a request. The values of such expressions are not stored in rows.
 const secretsToo scope = 1 << 7
 
 type refKind uint8
@@ -202,7 +202,7 @@ func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *compla
 func resolveSecret(path []string, in scope) (ref, *cel.Type, *complaint) {
 	switch {
 	case in&secretsToo == 0:
-		return ref{}, nil, &complaint{message: "a secret cannot be read here: the value would be stored or shown", hint: "use secrets in env, and in the headers and the body of http"}
+		return ref{}, nil, &complaint{message: "a secret cannot be read here: the value would be stored or shown", hint: "use secrets in env, in the headers and the body of http, and in the with of a kind"}
 	case len(path) != 2 || !secretName.MatchString(path[1]) || path[1] == paramsKey:
 		return ref{}, nil, &complaint{message: "that is no secret", hint: "write secrets.NAME, with letters, digits and _"}
 	}

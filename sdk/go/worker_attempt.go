@@ -9,12 +9,14 @@ import (
 	"time"
 
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/mask"
 	"skein.dev/skein/sdk/shared/output"
 )
 
 // attempt is what the worker keeps for an attempt, until its result is acknowledged.
 type attempt struct {
 	job    *workerv1.Job
+	masks  *mask.Set // of its secrets; nil: it has none
 	log    *attemptLog
 	began  time.Time
 	ctx    context.Context
@@ -40,6 +42,9 @@ func (a *attempt) judge(ctx context.Context, raw []byte, err error) *workerv1.Re
 			err = &failure{"output", err}
 		}
 	}
+	if err == nil && a.masks.HoldsJSON(r.Outputs) {
+		err = &failure{"secret", errors.New("the outputs hold a secret of the task, and outputs are stored and shown: return something else")}
+	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, ErrTimedOut):
 		r.State, r.Cause, r.Message = stateFailed, "timeout", fmt.Sprintf("ran longer than its timeout of %v", time.Duration(a.job.TimeoutMillis)*time.Millisecond)
@@ -53,7 +58,7 @@ func (a *attempt) judge(ctx context.Context, raw []byte, err error) *workerv1.Re
 	case errors.Is(cause, ErrStopped):
 		r.State, r.Cause, r.Message = stateStopped, "stopped", "stopped"
 	default:
-		r.State, r.Cause, r.Message = stateFailed, causeOf(err), plain(err.Error())
+		r.State, r.Cause, r.Message = stateFailed, causeOf(err), plain(a.masks.String(err.Error()))
 	}
 	if r.State != stateSucceeded {
 		r.Outputs = nil

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/mask"
 	"skein.dev/skein/sdk/shared/session"
 )
 
 // Prepare implements session.Owner.
 func (s *attached) Prepare(j *workerv1.Job, _ session.Caller) *attempt {
-	a := &attempt{job: j, log: &attemptLog{to: s.logs, of: j}, began: time.Now()}
+	masks := mask.NewSet(j.Secrets)
+	a := &attempt{job: j, masks: masks, log: &attemptLog{to: s.logs, of: j, mask: masks.NewWriter()}, began: time.Now()}
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
 	return a
 }

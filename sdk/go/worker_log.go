@@ -6,6 +6,7 @@ import (
 	"time"
 
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/shared/mask"
 	"skein.dev/skein/sdk/shared/session"
 )
 
@@ -22,8 +23,9 @@ const (
 
 // attemptLog is the output of an attempt that no node has yet.
 type attemptLog struct {
-	to *logs
-	of *workerv1.Job
+	to   *logs
+	of   *workerv1.Job
+	mask *mask.Writer // of the secrets of the attempt; nil: it has none
 
 	mu       sync.Mutex // protects following fields
 	buf      []byte
@@ -37,7 +39,11 @@ type attemptLog struct {
 // Write never fails.
 func (l *attemptLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
-	l.buf = append(l.buf, p...)
+	shown := p
+	if l.mask != nil {
+		shown = l.mask.Mask(p)
+	}
+	l.buf = append(l.buf, shown...)
 	if more := len(l.buf) - logKeep; more > 0 {
 		more = max(more, logKeep/4) // so that not every line drops a little
 		l.buf = append([]byte(nil), l.buf[more:]...)
@@ -67,6 +73,9 @@ func (l *attemptLog) due(now time.Time, last bool) bool {
 // end says that nothing is added any more.
 func (l *attemptLog) end() {
 	l.mu.Lock()
+	if l.mask != nil && !l.over {
+		l.buf = append(l.buf, l.mask.End()...)
+	}
 	l.over = true
 	listed := l.listed
 	l.mu.Unlock()
@@ -101,6 +110,13 @@ func (l *attemptLog) took(end int64) bool {
 	return l.over && len(l.buf) == 0
 }
 
+// done reports whether the log has ended and was sent.
+func (l *attemptLog) done() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over && len(l.buf) == 0
+}
+
 // logs are those of a worker that have something to send.
 type logs struct {
 	wake chan struct{} // cap 1: an attempt with a log has ended
@@ -117,6 +133,12 @@ func (s *logs) list(l *attemptLog) {
 	if len(s.open) < logsOpenMax { // otherwise no node has accepted any for a long time
 		s.open[l] = true
 	}
+}
+
+func (s *logs) drop(l *attemptLog) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, l)
 }
 
 func (s *logs) nudge() {
@@ -159,9 +181,12 @@ func (s *attached) flushLogs(ctx context.Context) error {
 		for len(all) > 0 && size < logsMax {
 			l := all[0]
 			all = all[1:]
-			if c := l.chunk(); c != nil {
+			c := l.chunk()
+			if c != nil {
 				in.Chunks, of = append(in.Chunks, c), append(of, l)
 				size += len(c.Data)
+			} else if l.done() { // everything was sent before it ended
+				s.logs.drop(l)
 			}
 		}
 		if len(of) == 0 {
@@ -173,9 +198,7 @@ func (s *attached) flushLogs(ctx context.Context) error {
 		}
 		for i, l := range of {
 			if l.took(ends[i]) {
-				s.logs.mu.Lock()
-				delete(s.logs.open, l)
-				s.logs.mu.Unlock()
+				s.logs.drop(l)
 			}
 		}
 	}

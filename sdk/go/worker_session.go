@@ -77,6 +77,7 @@ func (s *attached) run(ctx context.Context) error {
 // Describe implements session.Owner.
 func (s *attached) Describe(in *workerv1.RegisterRequest) {
 	in.Groups, in.Labels, in.Version, in.Kinds = s.w.o.Groups, s.w.o.Labels, "go-sdk", slices.Sorted(maps.Keys(s.w.handlers))
+	in.Masks = true
 }
 
 // Attached implements session.Owner.

@@ -373,3 +373,39 @@ type alone struct {
 func (alone) Register(context.Context, *workerv1.RegisterRequest) (*workerv1.RegisterResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("ALONE: not one of a cluster"))
 }
+
+// TestSecretsAreMasked: log and message show no secret of an attempt, also one that comes in parts. Outputs
+// that hold one fail the attempt.
+func TestSecretsAreMasked(t *testing.T) {
+	d := newDesk(t)
+	end := d.begin(func(w *skein.Worker) {
+		skein.Handle(w, "k", func(_ context.Context, task *skein.Task, in struct{ Key, How string }) (any, error) {
+			_, _ = task.Write([]byte("it is hunter"))
+			_, _ = task.Write([]byte("2-long and hunter"))
+			switch in.How {
+			case "fail":
+				return nil, errors.New("refused: " + in.Key)
+			case "panic":
+				panic(in.Key)
+			}
+			return map[string]string{"it": "a " + in.Key}, nil
+		})
+	})
+	for i, c := range []struct{ how, cause, says string }{{"leak", "secret", ""}, {"fail", "error", "refused: ***"}, {"panic", "panic", "panic: ***"}} {
+		j := job(int64(i+1), `{"key": "hunter2-long", "how": "`+c.how+`"}`)
+		j.Secrets = []string{"hunter2-long"}
+		d.jobs <- j
+		if r := <-d.told; r.State != "failed" || r.Cause != c.cause || c.says != "" && r.Message != c.says || r.Outputs != nil {
+			t.Errorf("%s: %v", c.how, r)
+		}
+	}
+	end()
+	if !d.registered[0].Masks {
+		t.Error("the worker does not say that it masks")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if text := d.log.String(); strings.Count(text, "it is *** and hunter") < 3 || strings.Contains(text, "hunter2") {
+		t.Errorf("the log is %q", text)
+	}
+}
