@@ -6,7 +6,7 @@ BIN     := bin/skein
 ALL     := ./... ./sdk/go/...
 # Concurrent packages are tested with the race detector; the others are pure or covered by these.
 # In store/postgres the database is what is concurrent, so its suite runs without; the engine's is with.
-RACED   := ./internal/store ./internal/store/memory ./internal/engine/... ./internal/cluster/... ./internal/peer/... \
+RACED   := ./internal/store ./internal/store/memory ./internal/engine/... ./internal/cluster/... ./internal/registry/... ./internal/peer/... \
            ./internal/dispatch ./internal/config ./internal/trigger/... ./internal/worker/... ./internal/server/... ./internal/app/... ./internal/auth ./internal/inspect ./sdk/go/...
 # SQLite is C translated to Go, and its memory is outside of Go's, where the race detector sees nothing: it only makes
 # it thirty times as slow. So it is compiled without; the code around it is watched.
@@ -20,9 +20,11 @@ LARGE   := ^TestLargeRun$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
 # What the tests call, as command:package of Debian.
-NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus
+NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus etcd:etcd-server java:default-jre-headless
 # Where PostgreSQL's own programs lie: initdb and postgres are not in the PATH.
 PGBIN   := /usr/lib/postgresql/*/bin/postgres
+# ZooKeeper's library, of which the tests start the server.
+ZOOKEEPER := /usr/share/java/zookeeper.jar
 
 .DEFAULT_GOAL := help
 
@@ -105,7 +107,7 @@ cross: ## check the types for other systems: the command line, the SDK and their
 		bin/cross linux/arm64 $(ALL) || exit 1; for p in $$all; do wait $$p || exit 1; done
 
 .PHONY: tools
-tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, promtool
+tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, promtool, etcd, ZooKeeper
 	@$(GO) mod download
 	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \
@@ -114,6 +116,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	ls $(PGBIN) >/dev/null 2>&1 && command -v psql >/dev/null || missing="$$missing postgresql"; \
 	PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing="$$missing pgbouncer"; \
 	PATH="$$PATH:/usr/sbin" command -v slapd >/dev/null || missing="$$missing slapd"; \
+	[ -e $(ZOOKEEPER) ] || missing="$$missing libzookeeper-java"; \
 	if [ -z "$$missing" ]; then $(MAKE) -s provider; exit 0; fi; \
 	give_up() { echo "make tools: the tests need$$missing, and $$1." >&2; \
 		echo "Install them by hand (PostgreSQL 14 or newer, its programs in $(PGBIN)); a server need not run." >&2; exit 1; }; \

@@ -208,6 +208,7 @@ var logRemedies = map[string]string{
 	"loopback_open":              "remove the setting `loopback`: programs of your user find the token by themselves; give others one by `skein token create`",
 	"token_in_plaintext":         "use an address with `https://`",
 	"tokens_unreadable":          "look at the database; calls with tokens are refused until it answers",
+	"registry_away":              "start the registry, or correct the setting `registry`; `skein doctor` names the fault; until then the lag counts alone, and nothing stops",
 	"directory_away":             "check the network, the certificate of the directory and `bind_password_file`; `skein doctor` names the fault; local accounts go on",
 	"identity_provider_away":     "check the network and the certificate of the provider; `skein doctor` names the fault; local accounts go on",
 	"sign_in_refused":            "`err` has the reason: check the settings of the provider, the clocks, and the groups of the person",

@@ -47,6 +47,8 @@ var allowed = map[string][]string{
 	"internal/certificate":           {},
 	"internal/certificate/certtest":  {},
 	"internal/cluster":               {"internal/dag", "internal/store", "internal/host", "internal/metric"},
+	"internal/registry":              {"internal/host", "internal/metric", "sdk/go/shared/secretfile"},
+	"internal/registry/registrytest": {},
 	"internal/transfer":              {"internal/dag", "internal/store"},
 	"internal/past":                  {"internal/dag", "internal/store", "internal/atomicfile"},
 	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "sdk/go/api/v1"},

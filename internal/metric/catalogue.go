@@ -143,6 +143,8 @@ var catalogue = []Family{
 	{secCluster, "peers_clock_difference_seconds", Gauge, unitSeconds, nil, Nodes,
 		"The greatest difference between the clock of this node and that of a node that it reaches."},
 	{secCluster, "peers_cut_off_by", Gauge, "nodes", nil, Nodes, "Other nodes that say that they cannot reach this one."},
+	{secCluster, "registry_up", Gauge, unitBool, nil, Some, "1 if the registry answers and lists the node. Without a registry there is no such line."},
+	{secCluster, "registry_sessions_total", Counter, "sessions", nil, Some, "Sessions that the node began in the registry. One more means that the registry lost the one before."},
 	{secCluster, "certificate_expires_seconds", Gauge, unitSeconds, nil, Some, "Time until the certificate of the node expires."},
 	{secCluster, "turn_stuck_seconds", Gauge, unitSeconds, []string{"part"}, Nodes,
 		"Time for which a part of the node has completed no turn although work waits."},

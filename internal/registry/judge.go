@@ -1,0 +1,257 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/host"
+	"skein.dev/skein/internal/metric"
+)
+
+// Parts of the time to live of a session: see the comment of the package.
+const (
+	looksPerTTL    = 8
+	renewalsPerTTL = 4
+	callsPerTTL    = 4
+	gracesPerTTL   = 4
+	gapsPerTTL     = 2
+	quickNum       = 3
+	quickDen       = 2
+)
+
+// QuickOf is the silence after which a member counts as dead if a registry with this time to live does not
+// list it any more.
+func QuickOf(ttl time.Duration) time.Duration { return ttl * quickNum / quickDen }
+
+// knownFor bounds how long the judge remembers a life that is no longer listed. By then the lag of the
+// database has decided about the member.
+const knownFor = 10 * time.Minute
+
+// Config holds what a judge needs. Registry and TTL are required.
+type Config struct {
+	Registry Registry
+	Where    string        // the address, for log lines, without secrets
+	TTL      time.Duration // of sessions
+	Host     host.Host     // the machine; nil: the real one
+	Log      *slog.Logger  // nil: none
+}
+
+// Judge keeps the session of a node in a registry, and says which lives have lost theirs. A nil *Judge judges
+// no member.
+type Judge struct {
+	cfg  Config
+	host host.Host
+	log  *slog.Logger
+
+	mu     sync.Mutex // protects following fields
+	viewed time.Time  // when the last list came that this node believes
+	// known are the lives that were listed in this session of the node.
+	known map[string]bool
+	// since is when a known life was first missing. Invariant: no entry is earlier than the end of the last gap.
+	since    map[string]time.Time
+	sessions int64 // sessions that began
+	away     time.Time
+	isAway   bool
+}
+
+// NewJudge returns a judge. It makes no call before Run.
+func NewJudge(cfg Config) *Judge {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Judge{cfg: cfg, host: host.Or(cfg.Host), log: cfg.Log}
+}
+
+// Quick is the silence after which a member counts as dead if the registry has lost it. It is 0 if there is
+// no registry.
+func (j *Judge) Quick() time.Duration {
+	if j == nil {
+		return 0
+	}
+	return QuickOf(j.cfg.TTL)
+}
+
+// Gone reports whether the registry has ended the session of a life that it listed before. It is false if the
+// registry does not answer.
+func (j *Judge) Gone(uuid string) bool {
+	if j == nil {
+		return false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := j.host.Now()
+	since, missing := j.since[uuid]
+	return missing && now.Sub(j.viewed) <= j.cfg.TTL/gapsPerTTL && now.Sub(since) >= j.cfg.TTL/gracesPerTTL
+}
+
+// Run keeps a session for the life that self returns, and looks at the list, until ctx ends.
+func (j *Judge) Run(ctx context.Context, self func() (uuid, name string)) {
+	if j == nil {
+		return
+	}
+	for ctx.Err() == nil {
+		err := j.session(ctx, self)
+		j.forget()
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && !errors.Is(err, ErrEnded) {
+			j.told(err)
+		}
+		// The jitter keeps nodes that lost the registry together from coming back in step.
+		pause := j.cfg.TTL / looksPerTTL
+		j.host.Await(ctx, nil, pause/2+j.host.Jitter(pause))
+	}
+}
+
+// session is one session: it ends with ctx, with the life that it was made for, or with an error.
+func (j *Judge) session(ctx context.Context, self func() (uuid, name string)) error {
+	uuid, name := self()
+	calling, over := j.bound(ctx)
+	s, err := j.cfg.Registry.Announce(calling, Life{UUID: uuid, Name: name})
+	over()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		leaving, left := j.bound(context.WithoutCancel(ctx))
+		defer left()
+		_ = s.Leave(leaving) // an error means that the session ends by itself
+	}()
+	j.mu.Lock()
+	j.sessions++
+	j.mu.Unlock()
+	renewed := j.host.Now()
+	for ctx.Err() == nil {
+		if is, _ := self(); is != uuid {
+			return nil
+		}
+		began := j.host.Now()
+		if err := j.step(ctx, s, uuid, &renewed); err != nil {
+			return err
+		}
+		j.host.Await(ctx, nil, max(j.cfg.TTL/looksPerTTL-j.host.Now().Sub(began), 0))
+	}
+	return nil
+}
+
+// step renews the session if it is time, and looks at the list. A failed call is tried again until the
+// session must have ended.
+func (j *Judge) step(ctx context.Context, s Session, uuid string, renewed *time.Time) error {
+	var err error
+	if now := j.host.Now(); now.Sub(*renewed) >= j.cfg.TTL/renewalsPerTTL {
+		calling, over := j.bound(ctx)
+		err = s.Renew(calling)
+		over()
+		if err == nil {
+			*renewed = now
+		}
+	}
+	if err == nil {
+		var list []string
+		calling, over := j.bound(ctx)
+		list, err = s.List(calling)
+		over()
+		if err == nil {
+			err = j.see(list, uuid)
+		}
+	}
+	switch {
+	case err == nil:
+		j.told(nil)
+		return nil
+	case errors.Is(err, ErrEnded):
+		j.log.Info("the registry has ended the session of this node; a new one begins", "code", "registry_session_ended", "registry", j.cfg.Where)
+		return err
+	case j.host.Now().Sub(*renewed) > j.cfg.TTL:
+		return err
+	}
+	j.mu.Lock()
+	late := j.host.Now().Sub(j.viewed) > j.cfg.TTL/gapsPerTTL
+	j.mu.Unlock()
+	if late { // one call that failed is no outage
+		j.told(err)
+	}
+	return nil
+}
+
+func (j *Judge) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, j.cfg.TTL/callsPerTTL)
+}
+
+// see takes a list. It returns ErrEnded if the list lacks this node itself.
+func (j *Judge) see(list []string, self string) error {
+	if len(list) > livesMax {
+		return fmt.Errorf("the registry lists %d lives, more than %d: give each cluster a path of its own in the setting registry", len(list), livesMax)
+	}
+	if !slices.Contains(list, self) {
+		return ErrEnded
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := j.host.Now()
+	if j.known == nil {
+		j.known = map[string]bool{}
+	}
+	if j.since == nil || now.Sub(j.viewed) > j.cfg.TTL/gapsPerTTL {
+		j.since = map[string]time.Time{}
+	}
+	j.viewed = now
+	listed := make(map[string]bool, len(list))
+	for _, uuid := range list {
+		listed[uuid], j.known[uuid] = true, true
+	}
+	for uuid := range j.known {
+		since, missing := j.since[uuid]
+		switch {
+		case listed[uuid]:
+			delete(j.since, uuid)
+		case !missing:
+			j.since[uuid] = now
+		case now.Sub(since) > knownFor:
+			delete(j.since, uuid)
+			delete(j.known, uuid)
+		}
+	}
+	return nil
+}
+
+// forget drops all that was seen in a session.
+func (j *Judge) forget() {
+	j.mu.Lock()
+	j.known, j.since = nil, nil
+	j.mu.Unlock()
+}
+
+// told logs a registry that ceases to answer, and one that answers again.
+func (j *Judge) told(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := j.host.Now()
+	switch {
+	case err != nil && !j.isAway:
+		j.isAway, j.away = true, now
+		j.log.Warn("the registry does not answer; until it does, only the database tells which members are dead, after the lag",
+			"code", "registry_away", "registry", j.cfg.Where, "err", err)
+	case err == nil && j.isAway:
+		j.isAway = false
+		j.log.Info("the registry answers again", "code", "registry_back", "registry", j.cfg.Where, "after", now.Sub(j.away).Round(time.Millisecond))
+	}
+}
+
+// Show shows the registry on a page of metrics.
+func (j *Judge) Show(p *metric.Page) {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	fresh := !j.viewed.IsZero() && j.host.Now().Sub(j.viewed) <= j.cfg.TTL/gapsPerTTL
+	p.Set("registry_up", metric.Bool(fresh && !j.isAway))
+	p.Set("registry_sessions_total", float64(j.sessions))
+}
