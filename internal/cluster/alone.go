@@ -141,7 +141,7 @@ func (a *Alone) deposeAll(ctx context.Context, workers []store.Member) {
 	}
 	for i := range workers {
 		m := &workers[i]
-		if !a.watch.silent(m.Handler, now) {
+		if !a.watch.silent(m.Handler, a.cfg.Lag, now) {
 			continue
 		}
 		done, err := a.remove(ctx, m.Handler, func(is *store.Member) bool { return is.Beat == m.Beat })

@@ -64,6 +64,8 @@ type Config struct {
 	// ExitOnLoss makes Run end with ErrDeposed when the node was declared dead. Otherwise the node joins again
 	// under a new handler.
 	ExitOnLoss bool
+	// Judge is a registry that also knows which members live; nil: there is none. See package registry.
+	Judge Judge
 	// Boot returns the time since the machine started, including the time in which it slept. If Boot is nil,
 	// the time since the start of this process is used, and Sure is meaningless to other processes.
 	Boot func() time.Duration
@@ -123,13 +125,17 @@ func New(cfg Config) *Node {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Self.State = store.MemberActive
+	if quick := quickOf(&cfg); quick > 0 {
+		cfg.Beat = min(cfg.Beat, quick/beatsPerQuick)
+		cfg.Self.Traits.Quick = quick.Milliseconds()
+	}
 	cfg.Host = host.Or(cfg.Host)
 	if cfg.Boot == nil {
 		began := cfg.Host.Now()
 		cfg.Boot = func() time.Duration { return cfg.Host.Now().Sub(began) + 1 } // 0 is never
 	}
 	return &Node{cfg: cfg, host: cfg.Host, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), state: make(chan struct{}, 1),
-		watch: newWatch(cfg.Lag), fails: newTroubles()}
+		watch: newWatch(promised(&cfg.Self, cfg.Lag)), fails: newTroubles()}
 }
 
 // Run is a member until ctx ends. Then it gives its shards back and leaves.
@@ -145,6 +151,9 @@ func (n *Node) Run(ctx context.Context) error {
 	beating, stop := context.WithCancel(ctx)
 	n.host.Go(&beats, func() { n.renewals(beating) })
 	n.host.Go(&beats, func() { n.vouch(beating) })
+	if n.cfg.Judge != nil {
+		n.host.Go(&beats, func() { n.cfg.Judge.Run(beating, n.entry) })
+	}
 	err := n.turns(ctx)
 	stop()
 	n.host.Wait(&beats)
@@ -404,7 +413,8 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 	self := n.Self().Handler
 	for i := range members {
 		m := &members[i]
-		if m.Handler == self || !n.watch.silent(m.Handler, n.host.Now()) {
+		lag := n.lagOf(m)
+		if m.Handler == self || !n.watch.silent(m.Handler, lag, n.host.Now()) {
 			continue
 		}
 		done, err := n.decides(func() (bool, error) { return n.cfg.Store.Depose(ctx, m.Handler, m.Beat) })
@@ -412,7 +422,7 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 		case err != nil:
 			n.log.Warn("a silent member cannot be deposed", "code", "member_not_deposed", "name", m.Name, "err", err)
 		case done:
-			n.log.Warn("a silent member was deposed; other members take what it had", "code", "member_deposed", "name", m.Name, "worker", m.Worker, "silent_for", n.cfg.Lag)
+			n.log.Warn("a silent member was deposed; other members take what it had", "code", "member_deposed", "name", m.Name, "worker", m.Worker, "silent_for", lag)
 			n.Wake()
 			if dead := *m; n.cfg.Deposed != nil {
 				n.host.Go(&n.before.wg, func() { n.cfg.Deposed(ctx, dead) })

@@ -10,6 +10,10 @@
 //	look   500 ms  a node reads all members and shards this often (lookEvery; turn)
 //	lag    20 s    a member whose counter has not moved for this long is dead (Config.Lag; watch.silent)
 //
+// With a registry (judge.go, package registry) a member whose session the registry has lost counts as dead
+// after a shorter silence, if its row has promised that its leases fit: read quick for lag below, in the
+// lease of a node. The registry alone decides nothing.
+//
 // A node judges silence with its own monotonic clock, over reads that succeeded (watch.go). A gap between two
 // reads, or a store that takes no renewals of this node, starts the count again. So neither an outage of the
 // database nor a clock that was set declares a member dead.
@@ -76,5 +80,6 @@
 // lease ends, and the new process takes them over if it is there in time.
 //
 // Reading order: watch.go (silence), assign.go (the spread of shards), cluster.go (the turn, the row),
-// sure.go (the lease), retry.go (pauses while the database is away), started.go, heed.go, past.go, alone.go.
+// sure.go (the lease), judge.go (the registry), retry.go (pauses while the database is away), started.go,
+// heed.go, past.go, alone.go.
 package cluster

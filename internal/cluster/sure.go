@@ -8,9 +8,9 @@ import (
 )
 
 // Sure returns an instant on the boot clock. No node can declare this one dead until a lag after this
-// instant. It is the later of two instants: the time at which this node sent the last confirmed renewal, and
-// the last time at which it began to ask the other nodes and all of them were blind, too. It is 0 if there is
-// none.
+// instant, or with a registry until the silence that its row promises (Traits.Quick). It is the later of two
+// instants: the time at which this node sent the last confirmed renewal, and the last time at which it began
+// to ask the other nodes and all of them were blind, too. It is 0 if there is none.
 func (n *Node) Sure() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -73,7 +73,7 @@ func (n *Node) vouch(ctx context.Context) {
 		return
 	}
 	for {
-		n.host.Await(ctx, nil, max(vouchMin, n.cfg.Lag/vouchesPerLag))
+		n.host.Await(ctx, nil, max(vouchMin, promised(&n.cfg.Self, n.cfg.Lag)/vouchesPerLag))
 		if ctx.Err() != nil {
 			return
 		}

@@ -10,7 +10,6 @@ import (
 // watch measures silence: the time since the counter of a member last moved, by this process's monotonic
 // clock.
 type watch struct {
-	lag   time.Duration
 	gap   time.Duration // bound of the time between two successful reads; after a longer one, earlier silence does not count
 	last  time.Time     // of the last successful read
 	beats map[dag.HandlerID]int64
@@ -24,8 +23,9 @@ type watch struct {
 // gapMax bounds the gap, which must be short compared with the lag, and long compared with a look.
 const gapMax = 3 * time.Second
 
-func newWatch(lag time.Duration) watch {
-	return watch{lag: lag, gap: min(gapMax, max(lag/4, 2*lookEvery))}
+// newWatch returns a watch for members that may be deposed after the lag shortest at the earliest.
+func newWatch(shortest time.Duration) watch {
+	return watch{gap: min(gapMax, max(shortest/4, 2*lookEvery))}
 }
 
 // restart counts the silence of all members from the next read.
@@ -54,8 +54,8 @@ func (w *watch) see(members []store.Member, now time.Time) {
 	}
 }
 
-// silent reports whether a member counts as dead.
-func (w *watch) silent(h dag.HandlerID, now time.Time) bool {
+// silent reports whether the counter of a member has not moved for longer than lag.
+func (w *watch) silent(h dag.HandlerID, lag time.Duration, now time.Time) bool {
 	since, known := w.since[h]
-	return known && now.Sub(since) > w.lag
+	return known && now.Sub(since) > lag
 }

@@ -39,6 +39,10 @@ type Traits struct {
 	Used Need `json:"used,omitzero"`
 	// Full reports whether the worker's disk has no room for attempts. The worker takes none until there is room.
 	Full bool `json:"full,omitzero"`
+	// Quick is a promise of a node with a registry, in milliseconds. Its attempts end within three quarters of
+	// this time after its last renewal. So it counts as dead after this silence if the registry has lost it, too.
+	// 0: the lag counts alone.
+	Quick int64 `json:"quick,omitzero"`
 }
 
 // NewPlace makes a place. An empty text requires nothing.

@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"skein.dev/skein/internal/metric"
+	"skein.dev/skein/internal/store"
+)
+
+// Judge asks a registry which members live. Its answers can only shorten a silence that is seen in the
+// database, and only for members that have promised to end their attempts in time (Traits.Quick). So a
+// registry that is wrong costs time, and never fences or frees anything by itself.
+type Judge interface {
+	// Run keeps this node listed in the registry until ctx ends. self returns its present life.
+	Run(ctx context.Context, self func() (uuid, name string))
+	// Gone reports whether the registry has lost a life that it knew. It is false if the registry is away.
+	Gone(uuid string) bool
+	// Quick is the silence after which a member that is gone counts as dead; 0: there is no registry.
+	Quick() time.Duration
+	// Show shows the registry on a page of metrics.
+	Show(p *metric.Page)
+}
+
+// beatsPerQuick is the number of renewals within the silence after which a gone member counts as dead.
+const beatsPerQuick = 4
+
+// quickOf is the promise of a node: 0 without a registry, and if the lag is as short as that.
+func quickOf(cfg *Config) time.Duration {
+	if cfg.Judge == nil {
+		return 0
+	}
+	if quick := cfg.Judge.Quick().Truncate(time.Millisecond); quick < cfg.Lag {
+		return quick
+	}
+	return 0
+}
+
+// promised is the shortest silence after which a member may be deposed.
+func promised(m *store.Member, lag time.Duration) time.Duration {
+	if quick := time.Duration(m.Traits.Quick) * time.Millisecond; quick > 0 && quick < lag {
+		return quick
+	}
+	return lag
+}
+
+// lagOf is the silence after which a member counts as dead. The database decides alone unless the registry
+// has lost the member.
+func (n *Node) lagOf(m *store.Member) time.Duration {
+	if n.cfg.Judge != nil && !m.Worker && n.cfg.Judge.Gone(m.UUID) {
+		return promised(m, n.cfg.Lag)
+	}
+	return n.cfg.Lag
+}
+
+// entry is the present life of this node, as the registry lists it.
+func (n *Node) entry() (uuid, name string) {
+	self := n.Self()
+	return self.UUID, self.Name
+}
+
+// ShowJudge shows the registry on a page of metrics.
+func (n *Node) ShowJudge(p *metric.Page) {
+	if n.cfg.Judge != nil {
+		n.cfg.Judge.Show(p)
+	}
+}
