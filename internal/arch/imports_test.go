@@ -122,7 +122,7 @@ var allowed = map[string][]string{
 	"skeintest": {"sdk/go", "sdk/go/skeintest"},
 
 	// Tests only: nothing imports it.
-	"internal/sim": {"internal/alert", "internal/audit", "internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},
+	"internal/sim": {"internal/alert", "internal/registry", "internal/audit", "internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},
 }
 
 // pure packages decide; they do not look or wait. time is allowed for durations, but no

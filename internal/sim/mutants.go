@@ -42,6 +42,8 @@ type Mutant struct {
 	noSweep   bool                // no node sweeps
 	halfStep  bool                // a step of the audit log is not one transaction
 	recalls   bool                // a report counts as on its way after it was taken
+	registry  bool                // the bug shows in worlds with a registry
+	hasty     bool                // a member that the registry has lost is deposed whatever its counter does
 }
 
 // view is the store as seen by one life.
@@ -69,6 +71,12 @@ func (v *view) Members(ctx context.Context) ([]store.Member, []store.ShardRow, e
 	if v.engine && v.m.alive != nil && !v.m.alive(true) {
 		self := v.l.eng.Handler().ID
 		members = slices.DeleteFunc(members, func(m store.Member) bool { return m.Handler != self })
+	}
+	if v.m.hasty && !v.engine {
+		members = slices.Clone(members)
+		for i := range members {
+			members[i].Traits.Quick = 1
+		}
 	}
 	return members, shards, err
 }
@@ -414,5 +422,13 @@ var Mutants = []*Mutant{
 	{Name: "loss-not-told", Like: "a failover lost commits, and attempts that have ended in the lost time are waited for", eraless: true},
 	{Name: "connections-not-looked-at", Like: "an owner of an earlier state writes before any node has compared", unsettled: true},
 	{Name: "lost-end-remembered", Like: "a node remembers a report that the database has lost, and waits for its effect", recalls: true},
+	{Name: "registry-is-the-fence", Like: "a node writes as long as the registry lists it (etcd #10811: two clients hold one lock)", registry: true, unfenced: true, first: 1100,
+		commit: func(v *view, b *store.Batch) (dag.Micros, error) {
+			if v.l.member == nil || !v.l.w.shelf.lists(v.l.member.Self().UUID) {
+				return 0, store.ErrFenced
+			}
+			return apart(v, b)
+		}},
+	{Name: "registry-alone-deposes", Like: "a session that the registry lost is a death (DolphinScheduler #2601)", registry: true, hasty: true},
 	{Name: "limit-not-looked-at", Like: "more runs of a workflow are active than may be (Airflow #45388)", boundless: true},
 }

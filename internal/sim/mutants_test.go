@@ -25,7 +25,7 @@ func mutantNamed(t *testing.T, name string) *Mutant {
 
 // caught plays seeds until one finds the bug.
 func caught(stage *Stage, m *Mutant) (seed uint64, rule string) {
-	stage.Back = m.eraless || m.recalls || m.unsettled
+	stage.Back, stage.Registry = m.eraless || m.recalls || m.unsettled, m.registry
 	for seed := m.first; seed < m.first+caughtWithin; seed++ {
 		if w := Run(stage, seed, m, nil); len(w.Found) > 0 {
 			rule, _, _ := strings.Cut(w.Found[0], ":")

@@ -38,6 +38,7 @@ type pulse struct {
 	beat  int64
 	since int64
 	name  string
+	uuid  string
 }
 
 // shadow is a run after its last commit.
@@ -117,7 +118,7 @@ func (v *witness) look(l *life, op memory.Op) {
 		m := &members[i]
 		listed[m.Handler], names[m.Name] = true, true
 		if was, ok := v.members[m.Handler]; !ok || was.beat != m.Beat {
-			v.members[m.Handler] = pulse{m.Beat, w.now, m.Name}
+			v.members[m.Handler] = pulse{m.Beat, w.now, m.Name, m.UUID}
 		}
 	}
 	for _, h := range slices.Sorted(maps.Keys(v.members)) {
@@ -132,8 +133,10 @@ func (v *witness) look(l *life, op memory.Op) {
 		}
 		w.count("deposed")
 		w.tell("%s deposes %s (handler %d)", l, gone, h)
-		if silent := w.now - p.since; w.backs == 0 && float64(silent) < 0.95*float64(lag) {
+		if silent := w.now - p.since; w.backs == 0 && float64(silent) < 0.95*float64(w.lagOf(l, p.uuid)) {
 			w.violate("false death", "%s was declared dead after %.3f s of silence", gone, float64(silent)/1e9)
+		} else if float64(silent) < 0.95*float64(lag) {
+			w.count("deposed sooner")
 		}
 	}
 }

@@ -73,6 +73,9 @@ func (w *World) draw() {
 		return 1 + r.IntN(most)
 	}
 	s.nodes = [...]int{1, 1, 1, 1, 2, 2, 2, 3}[r.IntN(8)]
+	if w.stage.Registry && s.nodes == 1 {
+		s.nodes = 2 + r.IntN(2)
+	}
 	s.shards, s.slots, s.flows = 1, 1+r.IntN(4), 1+r.IntN(3)
 	if s.nodes > 1 {
 		s.shards = 2 + r.IntN(2)
@@ -155,6 +158,7 @@ type World struct {
 	backs     int          // count of the times the store went back
 	pasts     []*past.Past // what each node remembers of confirmed states; nil: nothing
 
+	shelf   shelf
 	flows   []flow
 	client  client
 	audits  audits
@@ -182,6 +186,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	}
 	w.lives, w.born, w.pasts = make([]*life, s.nodes), make([]int, s.nodes), make([]*past.Past, s.nodes)
 	w.witness.open(w)
+	w.shelf.open(w)
 	w.audits.acked, w.audits.leaves = map[string]order{}, map[int64]store.AuditLeaf{}
 	w.setUp()
 	w.tell("seed %d: %+v %+v", seed, *s, w.rich)
@@ -308,6 +313,7 @@ func (w *World) script() {
 		w.tell("the clock of the database jumps: it is %d s off", w.ahead/1e6)
 	})
 	w.goBack()
+	w.shelf.script()
 	w.client.script(w)
 	w.client.operate(w)
 	w.sweepUp()
@@ -350,6 +356,7 @@ func (w *World) heal() {
 	}
 	s.stall = 0
 	s.crash, s.unknown, s.failing, s.blind, s.lose, s.double, s.fail, s.stray, s.poison, s.vanish = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+	w.shelf.heal()
 	s.latency = min(s.latency, 50*time.Millisecond)
 	for _, l := range w.lives {
 		if l != nil {

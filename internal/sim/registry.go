@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/cluster"
+	"skein.dev/skein/internal/registry"
+)
+
+// sessionTTL is the time to live of sessions in the registry of a world. The silence after which a gone
+// member counts as dead must be shorter than the lag.
+const sessionTTL = 1600 * time.Millisecond
+
+// shelf is the registry of a world. It can be away, lose all sessions, and lie: it hides living members,
+// lists dead ones, or gives an old list.
+type shelf struct {
+	w       *World
+	expires map[string]int64 // by UUID
+	away    bool
+	failing int              // percent of the calls
+	hidden  map[string]bool  // living members that only they themselves see
+	undead  bool             // ended sessions are listed
+	ended   map[string]bool  // sessions that have ended, for undead
+	old     map[string]int64 // what every reader gets; nil: the truth
+	// missing is since when answers to a life have lacked a member that they had before.
+	missing map[*life]map[string]int64
+	seen    map[*life]map[string]bool
+}
+
+func (s *shelf) open(w *World) {
+	s.w = w
+	s.expires, s.hidden, s.ended = map[string]int64{}, map[string]bool{}, map[string]bool{}
+	s.missing, s.seen = map[*life]map[string]int64{}, map[*life]map[string]bool{}
+}
+
+// judge returns the judge of a life, or nil if the world has no registry.
+func (s *shelf) judge(l *life) cluster.Judge {
+	if !s.w.stage.Registry {
+		return nil
+	}
+	return registry.NewJudge(registry.Config{Registry: desk{l}, TTL: sessionTTL, Host: l})
+}
+
+// script plans the faults.
+func (s *shelf) script() {
+	w := s.w
+	if !w.stage.Registry {
+		return
+	}
+	s.failing = w.rng.IntN(15)
+	fault := func(name string, begin, end func()) {
+		for range w.rng.IntN(3) {
+			w.after(time.Duration(w.rng.Int64N(int64(w.swarm.active))), func() {
+				w.count(name)
+				w.tell("%s", name)
+				begin()
+				w.after(w.delay(2*lag), end)
+			})
+		}
+	}
+	fault("registry away", func() { s.away = true }, func() { s.away = false })
+	fault("registry emptied", func() { clear(s.expires) }, func() {})
+	fault("registry lists the dead", func() { s.undead = true }, func() { s.undead = false })
+	fault("registry gives an old list", func() { s.old = maps.Clone(s.expires) }, func() { s.old = nil })
+	fault("registry hides a living member", func() {
+		if l := w.anyLife(); l != nil && l.member != nil {
+			s.hidden[l.member.Self().UUID] = true
+		}
+	}, func() { clear(s.hidden) })
+}
+
+// heal makes the registry answer, and tell the truth.
+func (s *shelf) heal() {
+	s.away, s.failing, s.undead, s.old = false, 0, false, nil
+	clear(s.hidden)
+}
+
+// lists reports whether the registry lists a member to others.
+func (s *shelf) lists(uuid string) bool {
+	listed := s.expires
+	if s.old != nil {
+		listed = s.old
+	}
+	until, is := listed[uuid]
+	switch {
+	case s.hidden[uuid]:
+		return false
+	case s.undead && (is || s.ended[uuid]):
+		return true
+	}
+	return is && (s.old != nil || until > s.w.now)
+}
+
+// lagOf is the least silence after which a life may declare a member dead: the lag, or less if the registry
+// has told it that the member is gone.
+func (w *World) lagOf(l *life, uuid string) time.Duration {
+	since, missing := w.shelf.missing[l][uuid]
+	if missing && float64(w.now-since) >= 0.95*float64(sessionTTL)/4 {
+		return registry.QuickOf(sessionTTL)
+	}
+	return lag
+}
+
+// desk is the registry as a life reaches it.
+type desk struct{ l *life }
+
+var errDesk = errors.New("the registry is away")
+
+// reach plays the way of a call to the registry.
+func (d desk) reach() error {
+	s := &d.l.w.shelf
+	if d.l.dead {
+		return errDesk
+	}
+	s.w.pause(s.w.delay(50 * time.Millisecond))
+	if d.l.dead || s.away || s.w.chance(s.failing) {
+		return errDesk
+	}
+	return nil
+}
+
+// Announce implements registry.Registry.
+func (d desk) Announce(_ context.Context, of registry.Life) (registry.Session, error) {
+	if err := d.reach(); err != nil {
+		return nil, err
+	}
+	s := &d.l.w.shelf
+	s.expires[of.UUID] = s.w.now + int64(sessionTTL)
+	s.missing[d.l], s.seen[d.l] = map[string]int64{}, map[string]bool{}
+	return &seat{d, of.UUID}, nil
+}
+
+// Probe implements registry.Registry.
+func (d desk) Probe(context.Context) (int, error) { return len(d.l.w.shelf.expires), d.reach() }
+
+// seat is a session.
+type seat struct {
+	desk
+	uuid string
+}
+
+// Renew implements registry.Session.
+func (t *seat) Renew(context.Context) error {
+	if err := t.reach(); err != nil {
+		return err
+	}
+	s := &t.l.w.shelf
+	if s.expires[t.uuid] <= s.w.now {
+		delete(s.expires, t.uuid)
+		s.ended[t.uuid] = true
+		return registry.ErrEnded
+	}
+	s.expires[t.uuid] = s.w.now + int64(sessionTTL)
+	return nil
+}
+
+// List implements registry.Session.
+func (t *seat) List(context.Context) ([]string, error) {
+	if err := t.reach(); err != nil {
+		return nil, err
+	}
+	s := &t.l.w.shelf
+	all := map[string]bool{}
+	for _, known := range []map[string]int64{s.expires, s.old} {
+		for uuid := range known {
+			all[uuid] = true
+		}
+	}
+	for uuid := range s.ended {
+		all[uuid] = true
+	}
+	var list []string
+	for uuid := range all {
+		if s.lists(uuid) || uuid == t.uuid && s.hidden[uuid] && s.expires[uuid] > s.w.now {
+			list = append(list, uuid)
+		}
+	}
+	slices.Sort(list)
+	seen, missing := s.seen[t.l], s.missing[t.l]
+	for _, uuid := range list {
+		seen[uuid] = true
+		delete(missing, uuid)
+	}
+	for uuid := range seen {
+		if _, is := missing[uuid]; !is && !slices.Contains(list, uuid) {
+			missing[uuid] = s.w.now
+		}
+	}
+	return list, nil
+}
+
+// Leave implements registry.Session.
+func (t *seat) Leave(context.Context) error {
+	if err := t.reach(); err != nil {
+		return err
+	}
+	delete(t.l.w.shelf.expires, t.uuid)
+	t.l.w.shelf.ended[t.uuid] = true
+	return nil
+}

@@ -1,0 +1,26 @@
+package sim
+
+import "testing"
+
+// TestRegistry gives the nodes a registry that is away, loses all sessions, and lies: it hides living members
+// and lists dead ones. No member is declared dead while its counter moves, a shard has one owner, and
+// everything ends.
+func TestRegistry(t *testing.T) {
+	all := soak(0, 400, nil, Stage{Registry: true})
+	for _, seed := range all.bad {
+		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -registry -v", seed, all.what[seed], seed)
+	}
+	for _, kind := range []string{"deposed sooner", "registry away", "registry emptied", "registry lists the dead", "registry gives an old list", "registry hides a living member"} {
+		if all.kinds[kind] < 10 {
+			t.Errorf("%d × %s", all.kinds[kind], kind)
+		}
+	}
+}
+
+// TestRegistryGoesBack does so with a store that goes back to an earlier state.
+func TestRegistryGoesBack(t *testing.T) {
+	all := soak(0, 150, nil, Stage{Registry: true, Back: true})
+	for _, seed := range all.bad {
+		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -registry -back -v", seed, all.what[seed], seed)
+	}
+}
