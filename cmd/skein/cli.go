@@ -227,6 +227,8 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("advertise", "", "in a cluster: URL by which the other nodes reach this one (default where it listens; port 0: the port that it listens on)")
 	f.String("heartbeat", "", "in a cluster: time between two signs of life (default 5s)")
 	f.String("lag", "", "in a cluster: silence after which a node counts as dead (default 20s)")
+	f.String("registry", "", "in a cluster: etcd or ZooKeeper that tells sooner which nodes died: etcd://HOST:PORT,…/PATH, zookeeper://… (with TLS etcds, zookeepers) (default none)")
+	f.String("registry-password-file", "", "file with the password of the registry's user, which others must not be able to read")
 	f.String("on-lease-loss", "", "in a cluster, taken for dead by the others: rejoin | exit (default rejoin)")
 	f.String("log-level", "", "debug | info | warn | error")
 	f.String("log-format", "", "text | json")

@@ -65,7 +65,7 @@ func newMembership(ctx context.Context, n *Node, shared store.Cluster, self stor
 	calls := peer.NewCaller(rt, cfg.APIToken, func(r *http.Request, body []byte) error { return channel.Vouch(auth.AsNode(r), body) })
 	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
 		Store: shared, Owner: reborn{&n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: calls.Blind,
-		Look: func() cluster.Compare { return n.past.Look() }, Beat: cfg.Heartbeat, Lag: cfg.Lag, ExitOnLoss: cfg.ExitOnLoss, Log: n.log,
+		Look: func() cluster.Compare { return n.past.Look() }, Beat: cfg.Heartbeat, Lag: cfg.Lag, ExitOnLoss: cfg.ExitOnLoss, Judge: cfg.Judge(n.log), Log: n.log,
 		Self: self,
 		Used: func() dag.Need { _, used := n.engine.Room(); return used },
 		Full: func() bool { return n.engine.IsShut() != "" },
@@ -190,7 +190,7 @@ func neighboursOf(st store.Store, shared logs.Store) neighbours {
 func (m *membership) forServer(near *neighbours) {
 	st, finder := m.n.store, nodes.NewFinder(artifactsHere(m.n.cfg), others{m.peers.Caller, m.node})
 	near.cluster = &town{m.shared, st.Clock, m}
-	near.metrics, near.stuck, near.others = []metric.Source{homeMetrics(m.home)}, m.home.StuckFor, streets{m}
+	near.metrics, near.stuck, near.others = []metric.Source{homeMetrics(m.home), m.node.ShowJudge}, m.home.StuckFor, streets{m}
 	near.holder = func(ctx context.Context, ref server.LogRef) (dag.HandlerID, bool) {
 		return finder.Holder(ctx, artifactRef(&ref))
 	}

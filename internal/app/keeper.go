@@ -119,7 +119,7 @@ func leaseOf(cfg *config.Config) time.Duration {
 	if cfg.Postgres == "" {
 		return cfg.Lease
 	}
-	return min(cfg.Lease, cfg.Lag*leasePerLagNum/leasePerLagDen)
+	return min(cfg.Lease, cfg.Failover()*leasePerLagNum/leasePerLagDen)
 }
 
 // reborn tells the keeper the new handler of a node that the other nodes had declared dead.

@@ -44,8 +44,8 @@ func (v *verdicts) Quick() time.Duration { return v.quick }
 
 func (v *verdicts) Show(*metric.Page) {}
 
-// TestRegistryJudges: a registry makes a dead node known sooner, and never a living one dead. Without its word
-// the lag counts, and so it does for a node that has made no promise.
+// TestRegistryJudges: a registry makes a dead node known sooner, and never a living one dead. Without its
+// word the lag counts, and so it does for a node that has made no promise.
 func TestRegistryJudges(t *testing.T) {
 	scenario(t, func(b *bed) {
 		v := &verdicts{quick: b.lag / 2, gone: map[string]bool{}}
@@ -99,8 +99,8 @@ func TestLateRegistry(t *testing.T) {
 	})
 }
 
-// TestStoreAwayWithRegistry: the promise of a node with a registry leaves enough time to notice that the store is
-// away for all nodes, so that their attempts continue, even if the registry has lost all of them.
+// TestStoreAwayWithRegistry: the promise of a node with a registry leaves enough time to notice that the
+// store is away for all nodes, so that their attempts continue, even if the registry has lost all of them.
 func TestStoreAwayWithRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{T: t, store: memory.New(memory.Options{Shards: shardsMade}), beat: cluster.BeatDefault, lag: cluster.LagDefault}

@@ -18,6 +18,7 @@ import (
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/identity"
 	"skein.dev/skein/internal/provider"
+	"skein.dev/skein/internal/registry"
 	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
@@ -85,6 +86,8 @@ type Config struct {
 	Heartbeat  time.Duration
 	Lag        time.Duration
 	ExitOnLoss bool
+	// Registry also tells which nodes live; without a kind there is none.
+	Registry registry.Settings
 
 	// Bounds of the finished runs that are kept, for workflows without a retention of their own: those that
 	// finished in the last RetentionAge (0: of any age), and of them the newest RetentionRuns.
@@ -221,7 +224,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(append(append(egressSettings(), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), certificateSetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
+	}, append(append(append(append(registrySettings(), egressSettings()...), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), certificateSetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {

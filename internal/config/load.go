@@ -117,7 +117,10 @@ func load(flags map[string]string, path string, text *configText) (*Config, erro
 		}
 		c.Values = append(c.Values, v)
 	}
-	return c, c.checkSpans()
+	if err := c.checkSpans(); err != nil {
+		return c, err
+	}
+	return c, c.checkRegistry()
 }
 
 // origin tells where a setting came from.

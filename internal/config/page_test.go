@@ -37,6 +37,8 @@ var descriptions = map[string]described{
 	"advertise":                {def: "the address of `listen`", meaning: "URL by which the other nodes of the cluster reach the node"},
 	"heartbeat":                {meaning: "time between two renewals of a node's row in a cluster"},
 	"lag":                      {meaning: "silence after which the other nodes declare a node or worker dead; while workers are attached, lower it by at most a quarter at a restart"},
+	"registry":                 {meaning: "etcd or ZooKeeper that tells sooner which nodes of a cluster died: `etcd://HOST:PORT,…/PATH` or `zookeeper://…`, with TLS `etcds://` or `zookeepers://`; behind it `?ttl=4s`, `user=`, `ca=`, `cert=`, `key=`: see [registry](cluster.md#registry)"},
+	"registry_password_file":   {meaning: "file with the password of the registry's user; others must not be able to read it; it is read at each sign-in"},
 	"recovery":                 {meaning: "`off`: the node starts no sweep of recovery"},
 	"unclaimed":                {meaning: "time after which an assigned attempt that is not known to run is lost"},
 	"on_lease_loss":            {meaning: "`rejoin` or `exit`: what a node does when the other nodes declared it dead"},

@@ -40,6 +40,8 @@ func (c *Config) Protected() (paths []string) {
 	if l := c.Auth.LDAP; l != nil {
 		add(l.BindPasswordFile)
 	}
+	add(c.Registry.PasswordFile)
+	add(c.Registry.Key)
 	add(c.Logs)
 	add(c.Artifacts)
 	if c.DB != "" {

@@ -47,6 +47,7 @@ func Run(ctx context.Context, cfg *config.Config) []Check {
 	}
 	checks = append(checks, checkIdentity(ctx, cfg)...)
 	checks = append(checks, checkProviders(ctx, cfg)...)
+	checks = append(checks, checkRegistry(ctx, cfg)...)
 	return append(checks, checkPort(ctx, cfg), checkLoopback(cfg), checkLimits(cfg), checkThreads(), checkClock())
 }
 

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"skein.dev/skein/internal/registry"
+)
+
+// registrySettings say where the registry of a cluster is.
+func registrySettings() []setting {
+	return []setting{
+		{name: "registry", def: text(""), set: func(c *Config, v string) error { return setRegistry(c, v) }},
+		{name: "registry_password_file", def: text(""), credential: "registry-password", set: func(c *Config, v string) error {
+			return setPath(&c.Registry.PasswordFile, v)
+		}},
+	}
+}
+
+func setRegistry(c *Config, v string) (err error) {
+	c.Registry, err = registry.Parse(v)
+	return err
+}
+
+// Judge returns what asks the registry of the settings. It is nil if there is none.
+func (c *Config) Judge(log *slog.Logger) *registry.Judge { return c.Registry.Judge(log) }
+
+// Failover is the shortest silence after which the other nodes may declare this one dead: the lag, or less
+// with a registry.
+func (c *Config) Failover() time.Duration {
+	if c.Registry.Kind == "" {
+		return c.Lag
+	}
+	return min(c.Lag, registry.QuickOf(c.Registry.TTL))
+}
+
+// checkRegistry refuses a registry that would never be asked.
+func (c *Config) checkRegistry() error {
+	quick := registry.QuickOf(c.Registry.TTL)
+	switch {
+	case c.Registry.Kind == "":
+		return nil
+	case c.Postgres == "":
+		return c.Wrong("registry", errors.New("a registry is for the nodes of a cluster on PostgreSQL: set db to the URL of one, or take the registry away"))
+	case quick >= c.Lag:
+		return c.Wrong("registry", fmt.Errorf("with ttl=%v a node counts as dead after %v, and after lag, %v, without the registry: set a shorter ttl, or a longer lag", c.Registry.TTL, quick, c.Lag))
+	}
+	return nil
+}
