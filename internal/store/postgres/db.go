@@ -141,6 +141,7 @@ type DB struct {
 	alerts
 	connections
 	config   *pgconn.Config
+	hosts    *hosts
 	schema   string
 	cluster  string
 	shards   int
@@ -178,6 +179,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
 	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections, d.namespaces, d.tallies = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}, namespaces{d}, tallies{d}
 	config.DialFunc = dialer(silenceMax)
+	d.hosts = newHosts(config)
 	sql := statements(readSQL)
 	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, namespacesSQL, tallySQL} {
 		maps.Copy(sql, statements(more))
@@ -252,7 +254,7 @@ func (o Options) complete() (Options, error) {
 // connect makes a connection and sets up its session: the schema, and bounds on everything that holds
 // locks.
 func (d *DB) connect(ctx context.Context, sql map[string]string) (*conn, error) {
-	c, err := dial(ctx, d.config, sql)
+	c, err := d.hosts.dial(ctx, sql)
 	if err != nil {
 		return nil, err
 	}

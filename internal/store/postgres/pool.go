@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// connectMax bounds how long making a connection may take.
+	// connectMax bounds how long making a connection may take, if the address names one server. See hostMax.
 	connectMax = 5 * time.Second
 	// trustMax is the time for which an idle connection is assumed to work.
 	trustMax = time.Second
@@ -179,12 +179,10 @@ func (p *pool) close() {
 }
 
 // dial makes one connection.
-func dial(ctx context.Context, config *pgconn.Config, sql map[string]string) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectMax)
-	defer cancel()
-	made, err := pgconn.ConnectConfig(ctx, config)
+func (h *hosts) dial(ctx context.Context, sql map[string]string) (*conn, error) {
+	made, err := h.connect(ctx)
 	if err != nil {
-		return nil, connectError(config, err)
+		return nil, connectError(h.all[0], err)
 	}
 	return &conn{PgConn: made, sql: sql, prepared: map[string]*pgconn.StatementDescription{}, rows: map[string]*rows{}, made: time.Now()}, nil
 }

@@ -75,7 +75,7 @@ func (d *DB) checkPooler(ctx context.Context) error {
 func (d *DB) sharesSessions(ctx context.Context) (bool, error) {
 	var clients [2]*pgconn.PgConn
 	for i := range clients {
-		c, err := dial(ctx, d.config, nil)
+		c, err := d.hosts.dial(ctx, nil)
 		if err != nil {
 			return false, err
 		}

@@ -278,7 +278,7 @@ func Inspect(ctx context.Context, o Options) (store.Seen, error) {
 	if err != nil {
 		return seen, fmt.Errorf("the address of the database: %w: %w", store.ErrUnavailable, err)
 	}
-	c, err := dial(ctx, config, statements(readSQL))
+	c, err := newHosts(config).dial(ctx, statements(readSQL))
 	if err != nil {
 		return seen, err
 	}
