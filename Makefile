@@ -107,7 +107,7 @@ cross: ## check the types for other systems: the command line, the SDK and their
 		bin/cross linux/arm64 $(ALL) || exit 1; for p in $$all; do wait $$p || exit 1; done
 
 .PHONY: tools
-tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, promtool, etcd, ZooKeeper
+tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, promtool, etcd, ZooKeeper, iproute2
 	@$(GO) mod download
 	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \
@@ -117,6 +117,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing="$$missing pgbouncer"; \
 	PATH="$$PATH:/usr/sbin" command -v slapd >/dev/null || missing="$$missing slapd"; \
 	[ -e $(ZOOKEEPER) ] || missing="$$missing libzookeeper-java"; \
+	PATH="$$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || missing="$$missing iproute2"; \
 	if [ -z "$$missing" ]; then $(MAKE) -s provider; exit 0; fi; \
 	give_up() { echo "make tools: the tests need$$missing, and $$1." >&2; \
 		echo "Install them by hand (PostgreSQL 14 or newer, its programs in $(PGBIN)); a server need not run." >&2; exit 1; }; \
@@ -156,6 +157,10 @@ SEED ?=
 .PHONY: chaos
 chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN (default 10m; SEED repeats the order), check and print a table
 	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
+
+.PHONY: networks
+networks: tools ## have nodes, workers and PostgreSQL on machines of their own cut off, delayed, lossy for SPAN (default 10m), check and print a table
+	SKEIN_NETWORKS=$(SPAN) $(GO) test ./cmd/skein -run 'TestNetworksThatFail$$' -timeout 0 -v -count 1
 
 KILLS ?= 1000
 .PHONY: kills

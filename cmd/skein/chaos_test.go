@@ -211,6 +211,15 @@ func (c *chaos) bereave(m *member) {
 
 // orphans counts processes of tasks that run although no node does.
 func (c *chaos) orphans() (n int) {
+	for _, h := range c.homes() {
+		n += len(c.tasksOf(h))
+	}
+	return n
+}
+
+// tasksOf returns the processes of tasks that a home has started.
+func (c *chaos) tasksOf(h *home) (pids []string) {
+	c.t.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		c.t.Fatal(err)
@@ -220,13 +229,11 @@ func (c *chaos) orphans() (n int) {
 		if err != nil {
 			continue // it has ended, or belongs to another test
 		}
-		for _, h := range c.homes() {
-			if strings.Contains(string(env), "SKEIN_TOKEN=") && strings.Contains(string(env), h.dir) {
-				n++
-			}
+		if strings.Contains(string(env), "SKEIN_TOKEN=") && strings.Contains(string(env), h.dir) {
+			pids = append(pids, filepath.Base(filepath.Dir(e)))
 		}
 	}
-	return n
+	return pids
 }
 
 // homes are those of the nodes and of the workers.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/cluster/nettest"
 	"skein.dev/skein/internal/store/postgres/pgtest"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
@@ -39,6 +41,11 @@ type flight struct {
 	// doors is how nodes, workers and commands reach each other; nil: in plain text on loopback.
 	doors *secured
 	plain bool // that is meant
+	// lan is the network that connects the machines of nodes and workers; nil: all run on this one.
+	lan  *nettest.Network
+	base *nettest.Machine // that of the database, or of its registry
+	// direct is the address of the database for this process, if the machines use another one.
+	direct string
 }
 
 func newFlight(t *testing.T, nodes int, env ...string) *flight {
@@ -81,6 +88,9 @@ func (f *flight) newHome() *home {
 		f.secure(nil)
 	}
 	h.doors = f.doors
+	if f.lan != nil {
+		h.on = f.lan.Add(f.t)
+	}
 	if f.disk > 0 {
 		if err := mountSmall(f.t, h.data(), f.disk); err != nil {
 			f.t.Fatal(err)
@@ -150,8 +160,11 @@ func (f *flight) owners() map[string]int {
 	return owners
 }
 
+// near is the address of the database for this process. No fault of a network reaches it.
+func (f *flight) near() string { return cmp.Or(f.direct, f.db) }
+
 func (f *flight) query(sql string) (string, error) {
-	out, err := exec.CommandContext(f.t.Context(), "psql", "-At", f.db, "-c", sql).Output()
+	out, err := exec.CommandContext(f.t.Context(), "psql", "-At", f.near(), "-c", sql).Output()
 	return strings.TrimSpace(string(out)), err
 }
 

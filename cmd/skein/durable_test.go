@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/cluster/nettest"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/store"
 	skein "skein.dev/skein/sdk"
@@ -30,6 +31,8 @@ type home struct {
 	env []string // besides the usual
 	// doors is how it is reached; nil: in plain text on loopback.
 	doors *secured
+	// on is the machine on which all of its processes run; nil: this one.
+	on *nettest.Machine
 	// said is what the server that was started last wrote into its log.
 	said *transcript
 }
@@ -56,7 +59,12 @@ func (h *home) cmd(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(h.t.Context(), h.bin, args...)
 	cmd.Dir = h.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "SKEIN_DATA=" + h.data(), "SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off"}
-	cmd.Env = append(append(cmd.Env, h.doors.env()...), h.env...)
+	cmd.Env = append(cmd.Env, h.doors.env()...)
+	if h.on != nil {
+		cmd.Env = append(cmd.Env, "SKEIN_LISTEN="+h.on.Addr+":8443", "SKEIN_ADVERTISE=https://"+h.on.Addr+":8443")
+		h.on.Enter(cmd)
+	}
+	cmd.Env = append(cmd.Env, h.env...)
 	return cmd
 }
 

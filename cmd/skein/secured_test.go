@@ -4,6 +4,7 @@ package main
 
 import (
 	"crypto/tls"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/certificate/certtest"
+	"skein.dev/skein/internal/cluster/nettest"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
 )
@@ -24,12 +26,13 @@ type secured struct {
 	http   *http.Client
 }
 
-// newSecured makes what a cluster needs. create makes a token in its database.
-func newSecured(t *testing.T, create func(kind string) string) *secured {
+// newSecured makes what a cluster needs. create makes a token in its database. addresses are those of its
+// machines.
+func newSecured(t *testing.T, create func(kind string) string, addresses ...net.IP) *secured {
 	t.Helper()
 	s := &secured{dir: t.TempDir(), tokens: map[string]string{}}
 	files := map[string]string{}
-	files["cert.pem"], files["key.pem"] = certtest.SelfSigned(t)
+	files["cert.pem"], files["key.pem"] = certtest.SelfSigned(t, addresses...)
 	for _, kind := range []string{store.TokenAPI, store.TokenNode, store.TokenWorker} {
 		s.tokens[kind] = create(kind)
 		files[kind] = s.tokens[kind] + "\n"
@@ -82,7 +85,7 @@ func (m *member) get(path string) (*http.Response, error) {
 func (f *flight) secure(create func(kind string) string) {
 	f.t.Helper()
 	if create == nil {
-		db, err := postgres.Open(f.t.Context(), postgres.Options{URL: f.db})
+		db, err := postgres.Open(f.t.Context(), postgres.Options{URL: f.near()})
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -99,7 +102,12 @@ func (f *flight) secure(create func(kind string) string) {
 			return secret
 		}
 	}
-	f.doors = newSecured(f.t, create)
+	if f.lan == nil {
+		f.doors = newSecured(f.t, create)
+		return
+	}
+	f.doors = newSecured(f.t, create, nettest.Addresses()...)
+	f.doors.http.Transport.(*http.Transport).DialContext = f.lan.Add(f.t).Dial // this process is at a machine of its own
 }
 
 // byProgram makes tokens with the program of a home.

@@ -49,6 +49,7 @@ var allowed = map[string][]string{
 	"internal/cluster":               {"internal/dag", "internal/store", "internal/host", "internal/metric"},
 	"internal/registry":              {"internal/host", "internal/metric", "sdk/go/shared/secretfile"},
 	"internal/registry/registrytest": {},
+	"internal/cluster/nettest":       {},
 	"internal/transfer":              {"internal/dag", "internal/store"},
 	"internal/past":                  {"internal/dag", "internal/store", "internal/atomicfile"},
 	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "sdk/go/api/v1"},

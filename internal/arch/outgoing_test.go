@@ -34,6 +34,7 @@ var outgoing = map[string]string{
 	"sdk/go/worker.go":               "the nodes of the cluster",
 	"sdk/go/worker_session.go":       "the nodes of the cluster",
 	"internal/store/postgres/pgtest": "a database of a test",
+	"internal/cluster/nettest":       "the machines of a test",
 }
 
 var connects = regexp.MustCompile(`http\.(Client\{|Transport\{|DefaultClient|DefaultTransport|ProxyFromEnvironment|Get\(|Post\(|Head\(|PostForm\()|net\.(Dial\w*\(|Dialer\b)`)

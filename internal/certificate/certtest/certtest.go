@@ -17,8 +17,9 @@ import (
 )
 
 // SelfSigned returns a new certificate of this machine that is its own authority, and its key, as PEM texts.
-// It is valid for an hour, under the names localhost and 127.0.0.1. No two have the same serial number.
-func SelfSigned(t testing.TB) (cert, key string) {
+// It is valid for an hour, under the names localhost and 127.0.0.1 and the given addresses. No two have the
+// same serial number.
+func SelfSigned(t testing.TB, addresses ...net.IP) (cert, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -26,7 +27,7 @@ func SelfSigned(t testing.TB) (cert, key string) {
 	}
 	now := time.Now()
 	template := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+		IPAddresses: append(addresses, net.IPv4(127, 0, 0, 1)), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
 	if err != nil {
 		t.Fatal(err)

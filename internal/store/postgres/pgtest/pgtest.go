@@ -15,6 +15,7 @@ package pgtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ const (
 	poll = 5 * time.Millisecond
 	// Superuser is the user that the server was made for. It needs no password.
 	Superuser = "skein"
+	// loopback is the address of a server that has no machine of its own.
+	loopback = "127.0.0.1"
 	// Locked is a user with the password "right". The server asks for it on the loopback port only.
 	Locked = "locked"
 )
@@ -50,12 +53,33 @@ type Options struct {
 	NoSync bool
 	// Settings are further lines of postgresql.conf.
 	Settings map[string]string
+	// On is where the server runs.
+	On Place
 }
+
+// Place is where a process of a test runs. The zero value is this machine.
+type Place struct {
+	Address string                         // IP address at which the process listens; "": 127.0.0.1
+	Within  func(start func() error) error // calls start on the machine that has the address; nil: on this one
+}
+
+// start starts a process in the place.
+func (p *Place) start(cmd *exec.Cmd) error { return p.within(cmd.Start) }
+
+func (p *Place) within(do func() error) error {
+	if p.Within == nil {
+		return do()
+	}
+	return p.Within(do)
+}
+
+func (p *Place) host() string { return cmp.Or(p.Address, loopback) }
 
 // Server is a PostgreSQL server. Its methods are for one goroutine at a time.
 type Server struct {
 	bin     string // folder of the programs
 	dir     string // folder of everything
+	on      Place
 	port    int
 	user    *account
 	process *exec.Cmd
@@ -74,13 +98,13 @@ func Start(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin, dir: dir}
+	s := &Server{bin: bin, dir: dir, on: o.On}
 	return s, s.guarded(func() error { return s.make(o) })
 }
 
 // guarded fills the server's folder. If that fails, the server leaves nothing.
 func (s *Server) guarded(fill func() error) error {
-	if err := s.guard(); err != nil {
+	if err := s.guard(janitor); err != nil {
 		return errors.Join(err, os.RemoveAll(s.dir))
 	}
 	if err := fill(); err != nil {
@@ -119,7 +143,7 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *Server) configure(o Options) error {
 	settings := map[string]string{
-		"listen_addresses": "127.0.0.1", "port": strconv.Itoa(s.port), "unix_socket_directories": s.dir,
+		"listen_addresses": s.on.host(), "port": strconv.Itoa(s.port), "unix_socket_directories": s.dir,
 		"max_connections": "60", "shared_buffers": "128MB", "max_wal_size": "4GB", "log_min_messages": "warning",
 		"logging_collector": "off", "timezone": "UTC",
 	}
@@ -134,6 +158,9 @@ func (s *Server) configure(o Options) error {
 	}
 	hba := "local all all trust\nhost all " + Locked + " 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n" +
 		"local replication all trust\n"
+	if s.on.host() != loopback {
+		hba += "host all all samenet trust\n"
+	}
 	return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(hba), 0o600)
 }
 
@@ -204,8 +231,8 @@ func (s *Server) URL(database string) string {
 	return fmt.Sprintf("postgres://%s@/%s?host=%s&port=%d&sslmode=disable", Superuser, database, s.dir, s.port)
 }
 
-// Addr is the loopback address of the server.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+// Addr is the TCP address of the server.
+func (s *Server) Addr() string { return net.JoinHostPort(s.on.host(), strconv.Itoa(s.port)) }
 
 // Log is the log of the server.
 func (s *Server) Log() string {

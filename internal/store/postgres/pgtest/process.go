@@ -22,9 +22,9 @@ pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/de
 while [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
 rm -rf -- "$1"`
 
-// guard starts the janitor.
-func (s *Server) guard() error {
-	s.janitor = exec.Command("sh", "-c", janitor, "janitor", s.dir)
+// guard starts the janitor with its script.
+func (s *Server) guard(script string) error {
+	s.janitor = exec.Command("sh", "-c", script, "janitor", s.dir)
 	// A group of its own: a Ctrl-C for the test must not end it first.
 	s.janitor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	leash, err := s.janitor.StdinPipe()
@@ -98,7 +98,7 @@ func (s *Server) start(deadline time.Time) error {
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data())
 	s.user.run(cmd, s.dir)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	if err := s.on.start(cmd); err != nil {
 		return err
 	}
 	s.process, s.exited = cmd, make(chan struct{})

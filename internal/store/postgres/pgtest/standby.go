@@ -42,7 +42,7 @@ func (s *Server) copied(fill func(*Server) error) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Server{bin: s.bin, dir: dir, user: s.user}
+	c := &Server{bin: s.bin, dir: dir, on: s.on, user: s.user}
 	return c, c.guarded(func() error {
 		if err := c.user.give(c.dir); err != nil {
 			return err
