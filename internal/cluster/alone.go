@@ -144,7 +144,7 @@ func (a *Alone) deposeAll(ctx context.Context, workers []store.Member) {
 		if !a.watch.silent(m.Handler, a.cfg.Lag, now) {
 			continue
 		}
-		done, err := a.remove(ctx, m.Handler, func(is *store.Member) bool { return is.Beat == m.Beat })
+		done, err := a.remove(ctx, m.Handler, a.cfg.Store.Lose, func(is *store.Member) bool { return is.Beat == m.Beat })
 		switch {
 		case err != nil && ctx.Err() == nil:
 			a.later = now.Add(aloneAgain)
@@ -296,17 +296,23 @@ func (a *Alone) Renew(_ context.Context, m store.Member) (bool, error) {
 
 // Leave removes a worker.
 func (a *Alone) Leave(ctx context.Context, handler dag.HandlerID) error {
-	_, err := a.remove(ctx, handler, func(*store.Member) bool { return true })
+	_, err := a.remove(ctx, handler, a.cfg.Store.Leave, func(*store.Member) bool { return true })
 	return err
 }
 
-// remove removes a worker if its row is as expected at that time.
-func (a *Alone) remove(ctx context.Context, handler dag.HandlerID, is func(*store.Member) bool) (bool, error) {
+// Lose removes a worker that was silent for too long.
+func (a *Alone) Lose(ctx context.Context, handler dag.HandlerID) error {
+	_, err := a.remove(ctx, handler, a.cfg.Store.Lose, func(*store.Member) bool { return true })
+	return err
+}
+
+// remove removes a worker by a call of the store, if its row is as expected at that time.
+func (a *Alone) remove(ctx context.Context, handler dag.HandlerID, by func(context.Context, dag.HandlerID) error, is func(*store.Member) bool) (bool, error) {
 	return a.write(func() (bool, error) {
 		if m, listed := a.Member(handler); !listed || !is(&m) {
 			return false, nil
 		}
-		return true, a.cfg.Store.Leave(ctx, handler)
+		return true, by(ctx, handler)
 	}, func() { delete(a.rows, handler) })
 }
 

@@ -19,7 +19,7 @@ import (
 // SystemNamespace is the namespace of built-in workflows. RecoveryName is the name of the workflow that
 // sweeps.
 const (
-	SystemNamespace = "system"
+	SystemNamespace = store.SystemNamespace
 	RecoveryName    = "recovery"
 	// RecoveryQueue lets one sweep through at a time.
 	RecoveryQueue = "system.recovery"

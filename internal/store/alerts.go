@@ -182,6 +182,18 @@ type Alerts interface {
 	// Silences lists all, the newest first.
 	Silences(ctx context.Context) ([]Silence, error)
 
+	// PutAlertRules adds or replaces the rules of a namespace. The store sets the times. It returns ErrFenced
+	// unless the version follows the present one.
+	PutAlertRules(ctx context.Context, r AlertRules) (AlertRules, error)
+	// AlertRules lists the rules that belong to no workflow, by namespace.
+	AlertRules(ctx context.Context) ([]AlertRules, error)
+	// LostMembers lists the members that were declared dead and have not joined again, by name.
+	LostMembers(ctx context.Context) ([]LostMember, error)
+	// Watched lists the workflows of the shards, without deleted ones, whose current version has alert rules. A
+	// version whose definition holds the text of the key elsewhere may be listed as well. It reads no row of
+	// other versions.
+	Watched(ctx context.Context, shards []dag.ShardID) ([]Watched, error)
+
 	// OpenIncidents lists the incidents of a shard that are not over by ID, those after the given ID.
 	OpenIncidents(ctx context.Context, shard dag.ShardID, after uuid.UUID, limit int) ([]Incident, error)
 	// Incident returns an incident, or ErrNotFound.

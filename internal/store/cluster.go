@@ -97,6 +97,9 @@ type Workers interface {
 	Members(ctx context.Context) ([]Member, []ShardRow, error)
 	// Leave removes a member and frees the shards that it still owns. Orders about the member stay.
 	Leave(ctx context.Context, handler dag.HandlerID) error
+	// Lose is Leave for a member that was silent for too long. The same transaction notes it as lost (see
+	// LostMember), as Depose does.
+	Lose(ctx context.Context, handler dag.HandlerID) error
 }
 
 // Cluster is the part of a store that several nodes share. A store for one node has only Workers.

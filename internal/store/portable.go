@@ -84,6 +84,7 @@ func Tables() []*Table {
 		table("notice", "incident id, seq i4, channel t, namespace t, shard i4, workflow i8, state t, tries i4, due i8, created i8, ended i8, error t, data b"),
 		table("connection", "namespace t, name t, version i8, data b, actor t, created i8, modified i8"),
 		table("alert_silence", "id id, namespace t, workflow t, rule t, until i8, created i8, actor t, reason t"),
+		table("alert_rules", "namespace t, version i8, data b, actor t, created i8, modified i8"),
 		table("line", "line t, level i4, asked i8, run id, kept i4"),
 	}
 }

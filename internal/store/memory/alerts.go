@@ -23,6 +23,8 @@ type alerts struct {
 	incidents []store.Incident     // by ID
 	notices   []store.Notice       // by incident, seq and channel
 	silences  []store.Silence
+	rules     []store.AlertRules // by namespace
+	lost      []store.LostMember // by name
 }
 
 func compareAlertChannels(a, b store.AlertChannel) int {

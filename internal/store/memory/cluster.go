@@ -53,6 +53,7 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 		m.Cordoned, m.Stopped = false, false
 		m.Traits = cloneTraits(m.Traits)
 		s.members[m.Handler] = m
+		s.find(m.Name)
 		for i := range s.shards {
 			if n := int(s.shards[i].wanted); n >= 1 && n <= len(s.handlers) && s.handlers[n-1].Node == m.Name {
 				s.shards[i].wanted = m.Handler
@@ -181,6 +182,7 @@ func (s *Store) Depose(ctx context.Context, handler dag.HandlerID, beat int64) (
 	err := s.member(ctx, func() error {
 		if m, listed := s.members[handler]; listed && m.Beat == beat {
 			won = true
+			s.lose(&m)
 			delete(s.members, handler)
 			s.free(handler)
 		}

@@ -129,7 +129,7 @@ func GoBack(s *Store, to *Saved) {
 	s.schedules, s.rights.is, s.sessions.all = is.schedules, is.rights.is, is.sessions.all
 	s.secrets.key, s.secrets.all = is.secrets.key, is.secrets.all
 	s.audits.all, s.audits.tree = is.audits.all, is.audits.tree
-	s.channels, s.incidents, s.notices, s.silences = is.channels, is.incidents, is.notices, is.silences
+	s.channels, s.incidents, s.notices, s.silences, s.alerts.rules = is.channels, is.incidents, is.notices, is.silences, is.alerts.rules
 	s.namespaces.rows, s.namespaces.uses = is.namespaces.rows, is.namespaces.uses
 	s.tallies.counts, s.tallies.marks = is.tallies.counts, is.tallies.marks
 }
@@ -144,7 +144,7 @@ func copied(s *Store) *Store {
 		classes: maps.Clone(s.classes), schedules: schedules{triggers: maps.Clone(s.triggers), ledger: eachCloned(s.ledger),
 			backfills: maps.Clone(s.backfills), backfillRuns: eachCloned(s.backfillRuns)}, rights: rights{is: s.rights.is}, sessions: sessions{all: slices.Clone(s.sessions.all)},
 		secrets: secrets{key: s.secrets.key, all: slices.Clone(s.secrets.all)}, audits: audits{all: slices.Clone(s.audits.all), tree: s.audits.tree},
-		alerts:      alerts{channels: slices.Clone(s.channels), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices), silences: slices.Clone(s.silences)},
+		alerts:      alerts{channels: slices.Clone(s.channels), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices), silences: slices.Clone(s.silences), rules: slices.Clone(s.alerts.rules)},
 		connections: connections{all: slices.Clone(s.connections.all)},
 		namespaces:  namespaces{rows: s.namespaces.rows, uses: s.namespaces.uses},
 		tallies:     tallies{counts: maps.Clone(s.tallies.counts), marks: maps.Clone(s.tallies.marks)}}

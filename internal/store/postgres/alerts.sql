@@ -16,6 +16,26 @@ RETURNING namespace, name, version, data, actor, created, modified;
 -- name: alertChannels
 SELECT namespace, name, version, data, actor, created, modified FROM alert_channel ORDER BY namespace, name;
 
+-- name: putAlertRules
+INSERT INTO alert_rules AS c (namespace, version, data, actor, created, modified)
+SELECT $1, $2, $3, $4, now, now FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+WHERE $2 = 1 + coalesce((SELECT o.version FROM alert_rules o WHERE o.namespace = $1), 0)
+ON CONFLICT (namespace) DO UPDATE SET version = excluded.version, data = excluded.data, actor = excluded.actor, modified = excluded.modified
+WHERE c.version = excluded.version - 1
+RETURNING namespace, version, data, actor, created, modified;
+
+-- name: alertRules
+SELECT namespace, version, data, actor, created, modified FROM alert_rules ORDER BY namespace;
+
+-- name: lostMembers
+SELECT name, worker, handler, at FROM member_lost ORDER BY name;
+
+-- name: watched
+-- The condition is that of the index version_watched. The text is "alerts":[ in the JSON of a definition: a quote in a
+-- text has a backslash there.
+SELECT w.id, w.version, v.def FROM version v JOIN workflow w ON w.id = v.workflow AND w.version = v.version
+WHERE position('\x22616c65727473223a5b'::bytea IN v.def) > 0 AND w.shard = ANY ($1::int[]) AND w.state <> 'deleted' ORDER BY w.id;
+
 -- name: expireSilences
 DELETE FROM alert_silence d USING (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
 WHERE d.until <= clock.now AND (d.until <= clock.now - $1::bigint OR (SELECT count(*) FROM alert_silence) >= $2::bigint);

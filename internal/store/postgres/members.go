@@ -19,14 +19,14 @@ func (d *DB) Join(ctx context.Context, m store.Member) error {
 		text(m.State).int4(m.Slots).int4(m.Busy).flag(m.Worker).int8(int64(m.Home)).int8(m.Lease).text(traits(m.Traits))
 	if m.Worker { // a worker owns no shards, and no shard moves to it
 		joined := false
-		err := d.alter(ctx, "join the cluster", d.endBlockers, query{"joinWorker", row, mark(&joined)})
+		err := d.alter(ctx, "join the cluster", d.endBlockers, query{"joinWorker", row, mark(&joined)}, query{"find", named, nil})
 		if err == nil && !joined {
 			err = fmt.Errorf("join the cluster as %s: %w", m.Name, store.ErrNameHeld)
 		}
 		return err
 	}
 	return d.alter(ctx, "join the cluster", d.endBlockers, query{"lockNamed", named, nil}, query{"freeNamed", own, nil}, query{"join", row, nil},
-		query{"rewant", args{}.text(m.Name).int8(int64(m.Handler)), nil})
+		query{"rewant", args{}.text(m.Name).int8(int64(m.Handler)), nil}, query{"find", named, nil})
 }
 
 // Renew implements store.Cluster.
@@ -129,7 +129,7 @@ func (d *DB) Depose(ctx context.Context, handler dag.HandlerID, beat int64) (boo
 	won := false
 	who := args{}.int8(int64(handler))
 	err := d.alter(ctx, "depose a member", d.endBlockers,
-		query{"depose", args{}.int8(int64(handler)).int8(beat), mark(&won)}, query{"freeGone", who, nil})
+		query{"depose", lostArgs(handler, beat), mark(&won)}, query{"freeGone", who, nil})
 	return won && err == nil, err
 }
 

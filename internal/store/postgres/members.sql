@@ -80,7 +80,22 @@ SELECT s.id, s.epoch, coalesce(m.handler, 0), s.wanted, s.workflows, s.seq
 FROM shard s LEFT JOIN member m ON m.handler = s.owner ORDER BY s.id;
 
 -- name: depose
-DELETE FROM member WHERE handler = $1 AND beat = $2 RETURNING handler;
+-- The member is noted as lost in the same transaction. Notes are bounded in age ($3) and number ($4).
+WITH gone AS (
+  DELETE FROM member WHERE handler = $1 AND ($2::bigint < 0 OR beat = $2::bigint) RETURNING handler, name, worker
+), clock AS MATERIALIZED (
+  SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now
+), old AS (
+  DELETE FROM member_lost l USING clock WHERE l.at < clock.now - $3::bigint AND l.name <> ALL (SELECT name FROM gone)
+), noted AS (
+  INSERT INTO member_lost (handler, at, worker, name) SELECT gone.handler, clock.now, gone.worker, gone.name FROM gone, clock
+  WHERE (SELECT count(*) FROM member_lost) < $4::bigint OR EXISTS (SELECT FROM member_lost o WHERE o.name = gone.name)
+  ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, at = excluded.at, worker = excluded.worker
+)
+SELECT handler FROM gone;
+
+-- name: find
+DELETE FROM member_lost WHERE name = $1;
 
 -- name: leave
 DELETE FROM member WHERE handler = $1;

@@ -13,7 +13,7 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire), (SELECT count(*) FROM fire_day),
   (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
   (SELECT count(*) FROM secret), (SELECT count(*) FROM secret_key), (SELECT count(*) FROM audit), (SELECT count(*) FROM audit_tree),
-  (SELECT count(*) FROM namespace), (SELECT count(*) FROM tally), (SELECT count(*) FROM tally_mark), (SELECT count(*) FROM alert_channel), (SELECT count(*) FROM incident), (SELECT count(*) FROM notice), (SELECT count(*) FROM connection), (SELECT count(*) FROM alert_silence),
+  (SELECT count(*) FROM namespace), (SELECT count(*) FROM tally), (SELECT count(*) FROM tally_mark), (SELECT count(*) FROM alert_channel), (SELECT count(*) FROM incident), (SELECT count(*) FROM notice), (SELECT count(*) FROM connection), (SELECT count(*) FROM alert_silence), (SELECT count(*) FROM alert_rules),
   (SELECT count(*) FROM line);
 
 -- name: runStates
@@ -238,6 +238,12 @@ SELECT id, namespace, workflow, rule, until, created, actor, reason FROM alert_s
 
 -- name: import alert_silence
 COPY alert_silence (id, namespace, workflow, rule, until, created, actor, reason) FROM STDIN (FORMAT binary);
+
+-- name: export alert_rules
+SELECT namespace, version, data, actor, created, modified FROM alert_rules ORDER BY namespace;
+
+-- name: import alert_rules
+COPY alert_rules (namespace, version, data, actor, created, modified) FROM STDIN (FORMAT binary);
 
 -- name: export line
 SELECT line, level, asked, run, kept FROM line ORDER BY line, level, asked, run;

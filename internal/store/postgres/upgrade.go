@@ -112,13 +112,14 @@ const (
 )
 
 // The indexes that Upgrade builds, because a table of an earlier version may be large: requests and audit
-// rows by their time.
+// rows by their time, and the versions with alert rules.
 const (
 	requestIndex = "request_created"
 	auditIndex   = "audit_at"
+	watchedIndex = "version_watched"
 )
 
-var builtIndexes = [...]string{requestIndex, auditIndex}
+var builtIndexes = [...]string{requestIndex, auditIndex, watchedIndex}
 
 // indexState returns the state of an index.
 func indexState(ctx context.Context, d *DB, name string) (state IndexState, err error) {

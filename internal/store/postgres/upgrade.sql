@@ -25,3 +25,6 @@ CREATE INDEX CONCURRENTLY request_created ON request (created);
 
 -- name: audit_at
 CREATE INDEX CONCURRENTLY audit_at ON audit (at, id);
+
+-- name: version_watched
+CREATE INDEX CONCURRENTLY version_watched ON version (workflow) WHERE position('\x22616c65727473223a5b'::bytea IN def) > 0;

@@ -3,6 +3,17 @@
 -- name: alertChannels
 SELECT namespace, name, version, data, actor, created, modified FROM alert_channel ORDER BY namespace, name;
 
+-- name: alertRules
+SELECT namespace, version, data, actor, created, modified FROM alert_rules ORDER BY namespace;
+
+-- name: lostMembers
+SELECT name, worker, handler, at FROM member_lost ORDER BY name;
+
+-- name: watched
+-- The condition is that of the index.
+SELECT w.id, w.version, v.def FROM version v INDEXED BY version_watched JOIN workflow w ON w.id = v.workflow AND w.version = v.version
+WHERE instr(v.def, X'22616C65727473223A5B') > 0 AND w.shard IN (SELECT value FROM json_each(?1)) AND w.state <> 'deleted' ORDER BY w.id;
+
 -- name: silences
 SELECT id, namespace, workflow, rule, until, created, actor, reason FROM alert_silence ORDER BY created DESC, id DESC;
 

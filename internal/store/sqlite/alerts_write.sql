@@ -9,6 +9,23 @@ ON CONFLICT (namespace, name) DO UPDATE SET version = excluded.version, data = e
 -- name: dropAlertChannel
 DELETE FROM alert_channel WHERE namespace = ?1 AND name = ?2;
 
+-- name: putAlertRules
+INSERT INTO alert_rules (namespace, version, data, actor, created, modified)
+SELECT ?1, ?2, ?3, ?4, ?5, ?5 WHERE ?2 = 1 + ifnull((SELECT version FROM alert_rules WHERE namespace = ?1), 0)
+ON CONFLICT (namespace) DO UPDATE SET version = excluded.version, data = excluded.data, actor = excluded.actor, modified = excluded.modified;
+
+-- name: forgetLost
+DELETE FROM member_lost WHERE at < ?1;
+
+-- name: noteLost
+INSERT INTO member_lost (name, worker, handler, at)
+SELECT m.name, 1, m.handler, ?2 FROM member m WHERE m.handler = ?1 AND ((SELECT count(*) FROM member_lost) < ?3
+  OR EXISTS (SELECT 1 FROM member_lost o WHERE o.name = m.name))
+ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, at = excluded.at;
+
+-- name: findMember
+DELETE FROM member_lost WHERE name = ?1;
+
 -- name: expireSilences
 DELETE FROM alert_silence WHERE until <= ?1 AND (until <= ?1 - ?2 OR (SELECT count(*) FROM alert_silence) >= ?3);
 

@@ -31,6 +31,9 @@ func (e members) Join(ctx context.Context, m store.Member) error {
 		if err == nil && n == 0 {
 			err = fmt.Errorf("join as %s: %w", m.Name, store.ErrNameHeld)
 		}
+		if err == nil {
+			_, err = d.stmts.findMember.row().text(m.Name).exec(d.conn)
+		}
 		return err
 	})
 }

@@ -211,6 +211,9 @@ type writeStmts struct {
 	moveAuditTree, dropAudit       *stmt
 	putAlertChannel                *stmt
 	dropAlertChannel               *stmt
+	putAlertRules                  *stmt
+	forgetLost, noteLost           *stmt
+	findMember                     *stmt
 	putConnection, dropConnection  *stmt
 	expireSilences                 *stmt
 	putSilence                     *stmt
@@ -275,7 +278,8 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},
 		{"insertAudit", &w.insertAudit}, {"indexAudit", &w.indexAudit}, {"moveAuditTree", &w.moveAuditTree}, {"dropAudit", &w.dropAudit},
 		{"putConnection", &w.putConnection}, {"dropConnection", &w.dropConnection},
-		{"putAlertChannel", &w.putAlertChannel}, {"dropAlertChannel", &w.dropAlertChannel},
+		{"putAlertChannel", &w.putAlertChannel}, {"dropAlertChannel", &w.dropAlertChannel}, {"putAlertRules", &w.putAlertRules},
+		{"forgetLost", &w.forgetLost}, {"noteLost", &w.noteLost}, {"findMember", &w.findMember},
 		{"expireSilences", &w.expireSilences}, {"putSilence", &w.putSilence}, {"endSilence", &w.endSilence},
 		{"insertIncident", &w.insertIncident}, {"updateIncident", &w.updateIncident}, {"insertNotice", &w.insertNotice}, {"noteNotice", &w.noteNotice},
 		{"endedIncidents", &w.endedIncidents}, {"expireNotices", &w.expireNotices}, {"expireIncident", &w.expireIncident},

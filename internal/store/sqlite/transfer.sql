@@ -13,7 +13,7 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire), (SELECT count(*) FROM fire_day),
   (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
   (SELECT count(*) FROM secret), (SELECT count(*) FROM secret_key), (SELECT count(*) FROM audit), (SELECT count(*) FROM audit_tree),
-  (SELECT count(*) FROM namespace), (SELECT count(*) FROM tally), (SELECT count(*) FROM tally_mark), (SELECT count(*) FROM alert_channel), (SELECT count(*) FROM incident), (SELECT count(*) FROM notice), (SELECT count(*) FROM connection), (SELECT count(*) FROM alert_silence),
+  (SELECT count(*) FROM namespace), (SELECT count(*) FROM tally), (SELECT count(*) FROM tally_mark), (SELECT count(*) FROM alert_channel), (SELECT count(*) FROM incident), (SELECT count(*) FROM notice), (SELECT count(*) FROM connection), (SELECT count(*) FROM alert_silence), (SELECT count(*) FROM alert_rules),
   (SELECT ifnull(sum(count), 0) FROM line);
 
 -- name: runStates
@@ -229,6 +229,13 @@ SELECT id, namespace, workflow, rule, until, created, actor, reason FROM alert_s
 -- name: import alert_silence
 INSERT INTO alert_silence (id, namespace, workflow, rule, until, created, actor, reason)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- name: export alert_rules
+SELECT namespace, version, data, actor, created, modified FROM alert_rules ORDER BY namespace;
+
+-- name: import alert_rules
+INSERT INTO alert_rules (namespace, version, data, actor, created, modified)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6);
 
 -- name: export line
 SELECT s.line, s.level, s.asked, r.id, s.kept FROM stander s LEFT JOIN run r ON r.n = s.run ORDER BY s.line, s.level, s.asked, s.run;

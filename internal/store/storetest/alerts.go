@@ -24,6 +24,8 @@ func alerts() []check {
 		{"incidents that are over are deleted with their notices", incidentsExpire},
 		{"the newest incident of a rule is found", lastIncident},
 		{"a silence ends once", silenceEnds},
+		{"alert rules are replaced by their next version only", alertRulesReplaced},
+		{"a workflow is found by the rules of its current version", watchedFound},
 		{"silences are bounded, and old ones go first", silencesBounded},
 	}
 }

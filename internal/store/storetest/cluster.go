@@ -28,6 +28,7 @@ func clusters() []check {
 		{"renew moves the counter, and says who is gone", clustered(renewed)},
 		{"a worker is attached to one home", clustered(attached)},
 		{"depose looks at the counter", clustered(deposed)},
+		{"a deposed node is lost until it joins again", clustered(nodeLost)},
 		{"leave frees", clustered(left)},
 		{"claim takes what is free or its own", clustered(claimed)},
 		{"claim of an unknown shard takes nothing", clustered(claimUnknown)},

@@ -22,6 +22,7 @@ func workers() []check {
 		{"a name belongs to one worker", listing(workerNames)},
 		{"a worker attaches again", listing(workerAttached)},
 		{"a worker leaves", listing(workerLeft)},
+		{"a dead worker is lost until it joins again", listing(memberLost)},
 		{"what is not text is refused", listing(workerRefused)},
 		{"reopened: workers are there", listing(workersReopened)},
 	}
