@@ -24,12 +24,23 @@ Slack, mail, a program or the log.`,
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(alertListCmd(c), alertGetCmd(c), alertChangeCmd(c, false), alertChangeCmd(c, true),
-		alertSilenceCmd(c), alertSilencesCmd(c), alertUnsilenceCmd(c),
+		alertClusterCmd(c), alertSilenceCmd(c), alertSilencesCmd(c), alertUnsilenceCmd(c),
 		alertApplyCmd(c), alertChannelsCmd(c), alertDeleteChannelCmd(c), alertTestCmd(c))
 	return cmd
 }
 
 func alertID(a api.Alert) string { return a.ID }
+
+// alertOf is what an alert is about.
+func alertOf(a api.Alert) string {
+	switch {
+	case a.Workflow != "":
+		return a.Namespace + "/" + a.Workflow
+	case a.Subject != nil:
+		return "cluster: " + *a.Subject
+	}
+	return "cluster"
+}
 
 // alertWhat says what happened last.
 func alertWhat(a api.Alert) string {
@@ -48,7 +59,7 @@ func alertTable(c *cli, all []api.Alert) error {
 		{head: "ALERT", get: alertID},
 		{head: "STATE", get: func(a api.Alert) string { return a.State }},
 		{head: "SEVERITY", get: func(a api.Alert) string { return a.Severity }},
-		{head: "WORKFLOW", get: func(a api.Alert) string { return a.Namespace + "/" + a.Workflow }},
+		{head: "ABOUT", get: alertOf},
 		{head: "RULE", get: func(a api.Alert) string { return a.Rule }},
 		{head: "SINCE", get: func(a api.Alert) string { return c.when(a.OpenedAt) }},
 		{head: "WHAT", get: alertWhat},
@@ -139,10 +150,12 @@ func alertChangeCmd(c *cli, resolve bool) *cobra.Command {
 type channelFile struct {
 	Namespace string                    `yaml:"namespace"`
 	Channels  map[string]map[string]any `yaml:"channels"`
+	Cluster   []clusterRule             `yaml:"cluster"`
+	cluster   bool                      // the file has the key
 }
 
 // channelKeysLater are the keys of the file that are known but not supported yet.
-var channelKeysLater = []string{"defaults", "cluster", "group", "limits", "watchdog"}
+var channelKeysLater = []string{"defaults", "group", "limits"}
 
 func readChannels(path string) (f channelFile, err error) {
 	src, err := readSource(path)
@@ -160,17 +173,24 @@ func readChannels(path string) (f channelFile, err error) {
 		switch {
 		case slices.Contains(channelKeysLater, name):
 			return bad("%s is not supported yet; remove it for now", name)
-		case name != "namespace" && name != "channels":
-			return bad("unknown key %q; known keys: namespace, channels", name)
+		case name == "watchdog":
+			return bad("the watchdog is the setting watchdog_file of the nodes; remove the key")
+		case name != "namespace" && name != "channels" && name != "cluster":
+			return bad("unknown key %q; known keys: namespace, channels, cluster", name)
 		}
 	}
 	if err := yaml.UnmarshalWithOptions(src, &f, yaml.Strict()); err != nil {
 		return bad("channels must be a mapping such as channels: {ops: {log: {}}}: %v", err)
 	}
-	if f.Namespace == "" {
+	if _, f.cluster = keys["cluster"]; f.cluster && f.Namespace != "" && f.Namespace != "system" {
+		return bad("cluster is of the namespace system; write namespace: system, or give it a file of its own")
+	}
+	if f.Namespace == "" && f.cluster {
+		f.Namespace = "system"
+	} else if f.Namespace == "" {
 		f.Namespace = "default"
 	}
-	if len(f.Channels) == 0 {
+	if len(f.Channels) == 0 && !f.cluster {
 		return bad("it has no channels; add some, such as channels: {ops: {log: {}}}")
 	}
 	return f, nil
@@ -181,7 +201,8 @@ func alertApplyCmd(c *cli) *cobra.Command {
 		Use: "apply FILE", Short: "Make channels of a file, or change them",
 		Long: `Makes the channels of a YAML file, or changes them. Channels that the file does not name stay as they are. The file has a namespace
 (default: default) and channels by name, each with one kind: webhook, slack, email, teams, pagerduty, alertmanager,
-discord, telegram, googlechat, command or log. Addresses and keys that must stay secret are {secret: NAME}, a secret of the namespace (skein secret set).`,
+discord, telegram, googlechat, command or log. The key cluster replaces the alert rules about the cluster, whose channels are in the
+namespace system. Addresses and keys that must stay secret are {secret: NAME}, a secret of the namespace (skein secret set).`,
 		Example: "  skein alert apply channels.yaml\n  skein alert apply - < channels.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -195,6 +216,9 @@ discord, telegram, googlechat, command or log. Addresses and keys that must stay
 					return err
 				}
 				c.say("channel %s (%s) is set, its version is %d", channelFullName(is), is.Kind, is.Version)
+			}
+			if f.cluster {
+				return applyClusterAlerts(ctx, c, s, args[0], f.Cluster)
 			}
 			return nil
 		})),

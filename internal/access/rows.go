@@ -117,6 +117,8 @@ var rows = []Row{
 	{"GET", "/api/v1/alerts/{id}", AlertRead, OfAlert, ""},
 	{"POST", "/api/v1/alerts/{id}:ack", AlertOperate, OfAlert, ""},
 	{"POST", "/api/v1/alerts/{id}:resolve", AlertOperate, OfAlert, ""},
+	{"GET", "/api/v1/cluster-alerts", NodeRead, OfCluster, ""},
+	{"PUT", "/api/v1/cluster-alerts", NodeControl, OfCluster, ""},
 	{"GET", "/api/v1/silences", AlertRead, OfList, ""},
 	{"POST", "/api/v1/silences/{ns}", AlertOperate, OfNamespace, ""},
 	{"POST", "/api/v1/silences/{ns}/{id}:end", AlertOperate, OfNamespace, ""},

@@ -47,11 +47,19 @@ func (c *Change) Silence(all []store.Silence, now dag.Micros) {
 // silencing is the silence about an incident that lasts longest, or nil.
 func silencing(all []store.Silence, n *Incident, now dag.Micros) (longest *store.Silence) {
 	for i := range all {
-		if s := &all[i]; s.Until > now && s.Matches(n.Namespace, n.Detail.Name, n.Rule) && (longest == nil || s.Until > longest.Until) {
+		if s := &all[i]; s.Until > now && s.Matches(n.Namespace, n.Detail.Name, n.ruleName()) && (longest == nil || s.Until > longest.Until) {
 			longest = s
 		}
 	}
 	return longest
+}
+
+// ruleName is the name of the rule, as people write it.
+func (n *Incident) ruleName() string {
+	if n.Detail.Of != "" {
+		return n.Detail.Of
+	}
+	return n.Rule
 }
 
 // Silent reports whether an open incident is kept back by a silence.

@@ -26,6 +26,7 @@ type Happening struct {
 	Over     bool       `json:"-"`                  // the run has ended
 	Course   Course     `json:"-"`                  // of the run, or of the instant that has none
 	ID       uuid.UUID  `json:"-"`                  // for an incident that it opens
+	Subject  string     `json:"subject,omitempty"`  // of an event of the cluster: a node, a worker, a queue
 	Of       Subject    `json:"-"`
 }
 
@@ -47,7 +48,10 @@ type Incident struct {
 
 // Detail is the content of an incident.
 type Detail struct {
-	Name         string     `json:"name"` // of the workflow
+	Name string `json:"name"` // of the workflow; "": the incident is about the cluster
+	// Of is the rule of an incident about the cluster. The rule of its row names the event and the subject as
+	// well.
+	Of           string     `json:"of,omitempty"`
 	Severity     string     `json:"severity"`
 	To           []string   `json:"to"` // the channels that were notified, or will be
 	Message      string     `json:"message,omitempty"`

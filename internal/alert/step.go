@@ -80,7 +80,7 @@ func (n *Incident) told(kind, state string, at dag.Micros) Change {
 		d.EscalateAt = 0
 	}
 	n.put(state, at)
-	body := Notice{Kind: kind, Incident: n.ID.String(), Seq: d.Seq, Namespace: n.Namespace, Workflow: d.Name, Rule: n.Rule, Severity: d.Severity,
+	body := Notice{Kind: kind, Incident: n.ID.String(), Seq: d.Seq, Namespace: n.Namespace, Workflow: d.Name, Rule: n.ruleName(), Severity: d.Severity,
 		Message: d.Message, Event: d.Last, Count: d.Count, At: at, OpenedAt: d.OpenedAt, ResolvedBy: d.Resolved}
 	body.Text = body.line()
 	data, _ := json.Marshal(&body) // texts and numbers have a form
@@ -99,6 +99,12 @@ func (n *Incident) told(kind, state string, at dag.Micros) Change {
 // line says in one line what a notice is about.
 func (b *Notice) line() string {
 	name := b.Namespace + "/" + b.Workflow
+	if b.Workflow == "" {
+		name = "cluster"
+		if b.Kind == KindResolved {
+			name += ": " + b.Event.condition()
+		}
+	}
 	if b.Kind == KindResolved {
 		switch w := b.ResolvedBy; {
 		case w.Run != "":
@@ -111,6 +117,8 @@ func (b *Notice) line() string {
 	}
 	text := ""
 	switch h := &b.Event; {
+	case b.Workflow == "":
+		text = name + ": " + h.condition()
 	case h.Event == Late && h.Run == "":
 		text = fmt.Sprintf("%s: trigger %s is late", name, h.Trigger)
 	case h.Event == Late:

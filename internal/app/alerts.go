@@ -48,8 +48,9 @@ func sendNotices(n *Node) (stop func()) {
 	if n.cfg.ByHand {
 		return func() {}
 	}
-	stopSender, stopWatchdog, stopMonitor := n.beside(n.sender.Run), watch(n), n.beside(n.monitor.Run)
+	stopSender, stopWatchdog, stopMonitor, stopOverseer := n.beside(n.sender.Run), watch(n), n.beside(n.monitor.Run), n.beside(newOverseer(n).Run)
 	return func() {
+		stopOverseer()
 		stopMonitor()
 		stopWatchdog()
 		stopSender()

@@ -223,6 +223,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 		t.Fatalf("silences %+v, %v", quiet, err)
 	}
 	check("POST /silences/{ns}/{id}:end", "/silences/default/"+quiet.Items[0].ID+":end", "")
+	check("PUT /cluster-alerts", "/cluster-alerts", `{"rules":[{"on":["node_lost"],"to":["ops"]}]}`)
 	check("PUT /channels/{ns}/{name}", "/channels/default/ops", `{"config":{"log":{}}}`)
 	check("POST /channels/{ns}/{name}:test", "/channels/default/ops:test", "")
 	check("DELETE /channels/{ns}/{name}", "/channels/default/ops", "")
@@ -250,8 +251,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 	}
 	check("POST /tokens/{id}:rotate", fmt.Sprintf("/tokens/%d:rotate", token.ID), "")
 	check("POST /tokens/{id}:revoke", fmt.Sprintf("/tokens/%d:revoke", token.ID), "")
-	level := "/nodes/" + n.cfg.Name + ":log-level"
-	if code, text := b.call("POST", level, `{"level":"debug"}`); code == http.StatusOK && b.rows()[0].Action != "set-log-level" {
+	if code, text := b.call("POST", "/nodes/"+n.cfg.Name+":log-level", `{"level":"debug"}`); code == http.StatusOK && b.rows()[0].Action != "set-log-level" {
 		t.Errorf("the level of the log was changed without a row: %s", text)
 	}
 	called["POST /nodes/{name}:log-level"] = true

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dbadmin"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/monitor"
+	"skein.dev/skein/internal/oversee"
 	"skein.dev/skein/internal/store"
 )
 
@@ -33,4 +35,18 @@ func describe(n *Node, r *monitor.Report) {
 			r.Expires = pair.Leaf.NotAfter
 		}
 	}
+}
+
+// newOverseer makes the part that looks at the cluster for its alert rules.
+func newOverseer(n *Node) *oversee.Overseer {
+	return oversee.New(oversee.Config{Store: n.store, Owns: n.engine.Owns, Peers: n.monitor, Log: n.log,
+		Members: func(context.Context) ([]store.Member, []store.ShardRow, error) {
+			members, shards := n.members.list()
+			return members, shards, nil
+		},
+		Queues: func(ctx context.Context) (map[string]time.Duration, error) {
+			return engine.QueueAges(ctx, n.engine.Engine)
+		},
+		Observe: engine.NewIncidents(n.engine.Engine).Observe,
+	})
 }

@@ -161,6 +161,7 @@ var logRemedies = map[string]string{
 	"pass_unproved":              "look at the database: the key of the nodes cannot be read",
 	"peer_address_invalid":       "correct `advertise` of the node that the line names",
 	"peer_not_reached":           "repair the network between the two nodes, or the setting --advertise of the other one; skein node list shows what the nodes see",
+	"cluster_unjudged":           "repair what the line names; the owner of the first shard looks again after 10 seconds",
 	"peer_cut_off":               "repair the network between the two nodes, or the setting --advertise of this one; skein node list shows what the nodes see",
 	"peer_calls_full":            "look at the other node; its attempts end by their lease",
 	"peer_unreachable":           "look at the other node and the network",

@@ -27,6 +27,8 @@ type alerts struct {
 	loaded bool
 	rules  map[versionOf][]alert.Rule
 	times  lateness
+	// overseen is the last observation of the cluster.
+	overseen overseen
 	// quiet are the silences of a moment ago.
 	quiet     []store.Silence
 	quietRead time.Time
@@ -67,6 +69,7 @@ func newAlerts(e *Engine, w *writer) alerts {
 // forget drops the cache. The next transaction loads it.
 func (a *alerts) forget() {
 	a.open, a.rules, a.loaded = nil, nil, false
+	a.overseen = overseen{}
 	a.times.forget()
 }
 

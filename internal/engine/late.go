@@ -343,6 +343,10 @@ func (a *alerts) refused(m moment, err error) {
 // struck applies a rule to its run or incident when a moment has come.
 func (a *alerts) struck(m *moment) error {
 	of := m.what.of
+	if of.workflow == clusterWide {
+		a.wokenCluster(of.rule)
+		return nil
+	}
 	wf, err := a.defs.workflow(of.workflow)
 	if errors.Is(err, errkind.ErrNotFound) {
 		return nil

@@ -31,6 +31,7 @@ type MessageData struct {
 	Text       string     `json:"text"`
 	Message    string     `json:"message"` // of the rule
 	Event      string     `json:"event"`   // the newest one: failed, stopped, skipped, missed, succeeded, late, slow
+	Subject    string     `json:"subject"` // of an alert about the cluster: a node, a worker, a queue
 	Run        string     `json:"run"`
 	Trigger    string     `json:"trigger"`
 	Instant    *time.Time `json:"instant"`
@@ -51,7 +52,7 @@ func messageOf(n *store.Notice) (*Message, error) {
 	}
 	m := &Message{Type: "incident." + body.Kind, Timestamp: body.At.Time().UTC(), Data: MessageData{
 		ID: noticeID(body.Incident, body.Seq), Incident: body.Incident, Seq: body.Seq, Namespace: body.Namespace, Workflow: body.Workflow, Rule: body.Rule,
-		Severity: body.Severity, Text: body.Text, Message: body.Message, Event: string(body.Event.Event), Run: body.Event.Run, Trigger: body.Event.Trigger,
+		Severity: body.Severity, Text: body.Text, Message: body.Message, Event: string(body.Event.Event), Subject: body.Event.Subject, Run: body.Event.Run, Trigger: body.Event.Trigger,
 		Instant: timeOf(body.Event.Instant), Cause: body.Event.Cause, Reason: body.Event.Message, DueAt: timeOf(body.Event.Due), Count: body.Count, OpenedAt: timeOf(body.OpenedAt)}}
 	if w := body.ResolvedBy; w != nil {
 		m.Data.ResolvedBy, m.Data.ResolvedAt = w.By, timeOf(w.At)
@@ -133,8 +134,12 @@ func (m *Message) lines() []string {
 		add("Incident", d.Incident)
 		add("Rule", d.Rule)
 	}
-	if d.Run != "" && m.Type == "incident."+alert.KindOpened {
+	switch {
+	case m.Type != "incident."+alert.KindOpened:
+	case d.Run != "":
 		all = append(all, "To see why: skein explain "+d.Run, "To take care of it: skein alert ack "+d.Incident)
+	case d.Workflow == "":
+		all = append(all, "To see the nodes: skein node list", "To take care of it: skein alert ack "+d.Incident)
 	}
 	return all
 }

@@ -37,6 +37,8 @@ func alertRoutes(s *Server, alerts tag) {
 	route(s, alerts.get("/alerts/{id}", "get-alert", "Read an alert and its messages"), a.get)
 	route(s, alerts.verb("/alerts/{id}:ack", "ack-alert", "Say that you take care of an alert"), a.changes(false))
 	route(s, alerts.verb("/alerts/{id}:resolve", "resolve-alert", "End an alert by hand; its channels are notified"), a.changes(true))
+	route(s, alerts.get("/cluster-alerts", "get-cluster-alerts", "Read the alert rules about the cluster"), a.clusterAlerts)
+	route(s, alerts.put("/cluster-alerts", "set-cluster-alerts", "Replace the alert rules about the cluster"), a.setClusterAlerts)
 	route(s, alerts.get("/silences", "list-silences", "List the silences that are not over, newest first"), a.silences)
 	route(s, alerts.verb("/silences/{ns}", "add-silence", "Keep new alerts of a namespace back for a time; * stands for all namespaces"), a.addSilence)
 	route(s, alerts.verb("/silences/{ns}/{id}:end", "end-silence", "End a silence early; what is still open is told within a minute"), a.endSilence)
@@ -117,6 +119,9 @@ func alertOf(row *store.Incident) api.Alert {
 		return out
 	}
 	d := &n.Detail
+	if d.Of != "" {
+		out.Rule, out.Subject = d.Of, textOrNull(d.Last.Subject)
+	}
 	out.Workflow, out.Severity, out.Count, out.Event = d.Name, d.Severity, d.Count, string(d.Last.Event)
 	out.Channels = append(out.Channels, d.To...)
 	out.Run, out.Trigger, out.Reason, out.Message = textOrNull(d.Last.Run), textOrNull(d.Last.Trigger), textOrNull(d.Last.Message), textOrNull(d.Message)

@@ -64,6 +64,20 @@ func (a Alerts) change(ctx context.Context, id, verb, reason string) (is api.Ale
 	return is, err
 }
 
+// Cluster reads the alert rules about the cluster.
+func (a Alerts) Cluster(ctx context.Context) (is api.ClusterAlerts, err error) {
+	_, err = a.c.do(ctx, newCall(http.MethodGet, nil, "cluster-alerts"), &is)
+	return is, err
+}
+
+// SetCluster replaces the alert rules about the cluster.
+func (a Alerts) SetCluster(ctx context.Context, r api.ClusterAlertsRequest) (is api.ClusterAlerts, err error) {
+	k := newCall(http.MethodPut, nil, "cluster-alerts")
+	k.body = r
+	_, err = a.c.do(ctx, k, &is)
+	return is, err
+}
+
 // Channels lists a page of channels, by namespace and name.
 func (a Alerts) Channels(ctx context.Context, namespace, cursor string, limit int) (page api.List[api.Channel], err error) {
 	k := newCall(http.MethodGet, nil, "channels")

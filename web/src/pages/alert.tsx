@@ -8,11 +8,11 @@ import type { AlertDetail, AlertWord } from '../api/types'
 import { useQuestion } from '../app/ask'
 import { count, duration } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Clock, Command, Field, RunLink, State, WorkflowLink } from '../kit/parts'
+import { Ago, Clock, Command, Field, RunLink, State } from '../kit/parts'
 import { Confirm, VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
-import { isOver, messageOf, stepsOf, workflowOf } from './alertdata'
-import { acknowledgeOf, resolveOf, Severity, Silent } from './alertparts'
+import { aboutAlert, isOver, messageOf, stepsOf, workflowOf } from './alertdata'
+import { About, acknowledgeOf, resolveOf, Severity, Silent } from './alertparts'
 import { Head } from './head'
 import { NewSilence } from './silenceform'
 
@@ -41,10 +41,10 @@ function One({ a }: { a: AlertDetail }) {
       <Head
         title={
           <>
-            <Link to="/alerts">Alert</Link> of <WorkflowLink name={workflowOf(a)} />
+            <Link to="/alerts">Alert</Link> of <About a={a} />
           </>
         }
-        label={`Alert of ${workflowOf(a)}`}
+        label={`Alert of ${aboutAlert(a)}`}
         actions={
           isOver(a) ? null : (
             <>
@@ -119,7 +119,7 @@ function One({ a }: { a: AlertDetail }) {
           ) : null}
         </dl>
       </Panel>
-      <Escalation a={a} />
+      {a.workflow ? <Escalation a={a} /> : null}
       <Notices a={a} />
       <Command text={`skein alert get ${a.id}`} />
       <Confirm question={question} onClose={asked.close} />

@@ -7,6 +7,10 @@ import type { Tone } from '../kit/states'
 export const workflowOf = (a: Pick<Alert, 'namespace' | 'workflow'>): string =>
   a.namespace === 'default' ? a.workflow : `${a.namespace}/${a.workflow}`
 
+/** Names what an alert is about: a workflow, or the cluster and a part of it. */
+export const aboutAlert = (a: Pick<Alert, 'namespace' | 'workflow' | 'subject'>): string =>
+  a.workflow ? workflowOf(a) : `the cluster${a.subject ? `: ${a.subject}` : ''}`
+
 /** Reports whether an alert is over. */
 export const isOver = (a: Pick<Alert, 'state'>): boolean => a.state === 'resolved' || a.state === 'passed'
 

@@ -5,9 +5,9 @@ import { path, post } from '../api/client'
 import { useOpenAlerts } from '../api/queries'
 import type { Alert, AlertDetail } from '../api/types'
 import { plural } from '../kit/format'
-import { State } from '../kit/parts'
+import { State, WorkflowLink } from '../kit/parts'
 import type { Question } from '../kit/verbs'
-import { isOver, severityTone, workflowOf } from './alertdata'
+import { aboutAlert, isOver, severityTone, workflowOf } from './alertdata'
 import { Head } from './head'
 
 const tabs = [
@@ -46,22 +46,24 @@ export const act = (id: string, verb: 'ack' | 'resolve', reason: string) =>
   post<AlertDetail>(`${path('alerts', id)}:${verb}`, reason ? { reason } : {})
 
 export const acknowledgeOf = (a: Alert): Question => ({
-  title: `Acknowledge the alert of ${workflowOf(a)}`,
-  text: 'The others see that you take care of it. No message is sent. The next success of the workflow resolves the alert.',
+  title: `Acknowledge the alert of ${aboutAlert(a)}`,
+  text: a.workflow
+    ? 'The others see that you take care of it. No message is sent. The next success of the workflow resolves the alert.'
+    : 'The others see that you take care of it. No message is sent. The end of the condition resolves the alert.',
   answer: 'Acknowledge',
   reason: 'optional',
   act: (reason) => act(a.id, 'ack', reason),
-  done: `You take care of the alert of ${workflowOf(a)}.`,
+  done: `You take care of the alert of ${aboutAlert(a)}.`,
 })
 
 export const resolveOf = (a: Alert): Question => ({
-  title: `Resolve the alert of ${workflowOf(a)}`,
+  title: `Resolve the alert of ${aboutAlert(a)}`,
   text: 'Its channels are notified of the end. The next failure opens a new alert.',
   answer: 'Resolve the alert',
   danger: true,
   reason: 'optional',
   act: (reason) => act(a.id, 'resolve', reason),
-  done: `The alert of ${workflowOf(a)} is resolved.`,
+  done: `The alert of ${aboutAlert(a)} is resolved.`,
 })
 
 /** Says that an alert was kept back by a silence. */
@@ -106,4 +108,9 @@ export function AlertMark({ alerts }: { alerts: Alert[] | undefined }) {
 /** The mark of a workflow's open alerts. */
 export function AlertsOf({ workflow }: { workflow: string }) {
   return <AlertMark alerts={useOpenAlerts(workflow).data?.items} />
+}
+
+/** What an alert is about, as a link if it is a workflow. */
+export function About({ a }: { a: Alert }) {
+  return a.workflow ? <WorkflowLink name={workflowOf(a)} /> : <span>{aboutAlert(a)}</span>
 }

@@ -10,11 +10,11 @@ import { useNamespace, within } from '../app/namespace'
 import { TextFilter } from '../kit/filter'
 import { count } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Button, RunLink, State, WorkflowLink } from '../kit/parts'
+import { Ago, Button, RunLink, State } from '../kit/parts'
 import { Confirm, VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
-import { isOver, partOf, workflowOf } from './alertdata'
-import { AlertsTop, acknowledgeOf, Severity, Silent } from './alertparts'
+import { isOver, partOf } from './alertdata'
+import { About, AlertsTop, acknowledgeOf, Severity, Silent } from './alertparts'
 import { useRowKeys } from './rowkeys'
 import { SavedViews } from './savedviews'
 import { aboutOf } from './silencedata'
@@ -163,7 +163,7 @@ function Table({
                 <Severity of={a.severity} />
               </td>
               <td className="nowrap">
-                <WorkflowLink name={workflowOf(a)} />
+                <About a={a} />
                 <div className="sub">{a.rule}</div>
               </td>
               <td className="what">

@@ -2,11 +2,12 @@ package api
 
 import "encoding/json"
 
-// Alert is an incident of an alert rule of a workflow.
+// Alert is an incident of an alert rule of a workflow or of the cluster.
 type Alert struct {
 	ID           string        `json:"id"`
 	Namespace    string        `json:"namespace"`
-	Workflow     string        `json:"workflow"`
+	Workflow     string        `json:"workflow" doc:"Empty: it is about the cluster, and its namespace is system."`
+	Subject      *string       `json:"subject" doc:"Of an alert about the cluster: the node, worker, queue or channel that it is about."`
 	Rule         string        `json:"rule" doc:"The name of the rule in the workflow file."`
 	State        string        `json:"state" enum:"counting,open,acknowledged,resolved,passed" doc:"counting: fewer failures in a row than the rule asks for. passed: a success came before there were enough."`
 	Severity     string        `json:"severity"`

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/alert"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// Alerts about the cluster belong to no workflow. Their incidents are rows of the first shard with workflow
+// 0. Package oversee measures, the rules of a row judge, and the owner of the first shard writes.
+
+// clusterWide is the workflow of incidents about the cluster.
+const clusterWide dag.WorkflowID = 0
+
+// overseen is what the owner of the first shard remembers of its last observation.
+type overseen struct {
+	seen  bool
+	rules *alert.ClusterRules
+	// stood has the conditions that stood, by key, with their causes. It is nil if there was no observation since
+	// the incidents were loaded.
+	stood map[string]string
+}
+
+const (
+	// dismissedFor is the time for which a new owner respects that a person has resolved an alert whose condition
+	// still stands.
+	dismissedFor = dag.Micros(24 * 3600 * 1_000_000)
+	// overseeAgain is the time after which an escalation is looked at again that came before the first
+	// observation of this owner.
+	overseeAgain = dag.Micros(5_000_000)
+	// conditionOver is the reason for which an alert about the cluster ends.
+	conditionOver = "the condition has ended"
+	ruleGone      = "its rule no longer exists"
+)
+
+// Observe opens incidents for the conditions that stand, and ends those whose condition has ended, in one
+// transaction of the owner of the first shard. It returns Elsewhere on other nodes. rules may be nil: then
+// all incidents of the cluster end.
+func (n Incidents) Observe(ctx context.Context, rules *alert.ClusterRules, f *alert.Findings) error {
+	return n.e.operate(ctx, nil, func(w *writer) answer { return answer{err: w.alerts.observe(rules, f)} })
+}
+
+func (a *alerts) observe(rules *alert.ClusterRules, f *alert.Findings) error {
+	if err := a.here(store.GateShard); err != nil {
+		return err
+	}
+	now, stood := a.now(), map[string]string{}
+	standing, stays := rules.Standing(f)
+	for i := range standing {
+		stood[standing[i].Key] = standing[i].Finding.Cause
+	}
+	for _, key := range slices.Sorted(maps.Keys(a.open[clusterWide])) { // first, because it makes room
+		is := a.open[clusterWide][key]
+		switch {
+		case rules.Named(is.Detail.Of) == nil:
+			a.write(alert.Close(is, alert.Word{Reason: ruleGone, At: now}))
+		case stands(stood, key):
+		case stays[key] || f.Kept(is):
+			stood[key] = is.Detail.Last.Cause
+		default:
+			a.write(alert.Close(is, alert.Word{Reason: conditionOver, At: now}))
+		}
+	}
+	for i := range standing {
+		s := &standing[i]
+		if a.open[clusterWide][s.Key] != nil {
+			continue
+		}
+		opens, err := a.opens(s, now)
+		switch {
+		case err != nil:
+			return err
+		case opens && alert.Room(a.open[clusterWide], s.Rule.Name, s.Finding.Event):
+			a.write(s.Opens(a.newID(), now))
+		case opens:
+			delete(stood, s.Key) // it opens when there is room
+		}
+	}
+	a.overseen = overseen{seen: true, rules: rules, stood: stood}
+	return nil
+}
+
+// opens reports whether a condition that stands opens an incident. If a person has resolved the incident, it
+// opens again only after the condition has ended once.
+func (a *alerts) opens(s *alert.ClusterIncident, now dag.Micros) (bool, error) {
+	if cause, stood := a.overseen.stood[s.Key]; stood && cause == s.Finding.Cause {
+		return false, nil
+	}
+	row, err := a.store.LastIncident(context.Background(), clusterWide, s.Key)
+	if errors.Is(err, store.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, errkind.FromStore("look for incidents", err)
+	}
+	last, err := alert.Read(row)
+	if err != nil { // its content is damaged: it says nothing
+		return true, nil
+	}
+	by := last.Detail.Resolved
+	dismissed := a.overseen.stood == nil && s.Finding.Cause == "" && by != nil && by.By != "" && now-by.At < dismissedFor
+	return !s.Told(last) && !dismissed, nil
+}
+
+func stands(stood map[string]string, key string) bool {
+	_, is := stood[key]
+	return is
+}
+
+// wokenCluster does what is due for an incident about the cluster: an escalation, or the end of a silence.
+func (a *alerts) wokenCluster(key string) {
+	is := a.open[clusterWide][key]
+	switch {
+	case is == nil || a.held(store.GateShard) == nil:
+	case !a.overseen.seen:
+		a.push(moment{a.now() + overseeAgain, sighting{of: ruleOf{clusterWide, key}}})
+	default:
+		a.woken([]alert.Rule{*a.overseen.rules.AsRule(is)}, is, nil)
+	}
+}
+
+// QueueAges returns for how long the first run of each queue has waited. A node that does not grant queue
+// slots returns none.
+func QueueAges(ctx context.Context, e *Engine) (map[string]time.Duration, error) {
+	b, err := lookAtBacklog(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]time.Duration{}
+	for name, at := range b.oldest {
+		if at != 0 {
+			all[name] = max(0, time.Duration(b.now-at)*time.Microsecond)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,169 @@
+package oversee_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/alert"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/monitor"
+	"skein.dev/skein/internal/oversee"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// station is the surroundings of an overseer.
+type station struct {
+	*memory.Store
+	o       *oversee.Overseer
+	peers   *monitor.Monitor
+	owns    bool
+	members []store.Member
+	shards  []store.ShardRow
+	fresh   []store.Audit
+	away    error // of the list of members
+	reports map[string]monitor.Report
+	seen    []string // the findings of the last observation that stand, with their subjects
+	unknown map[alert.Event]bool
+	looks   int
+}
+
+func (s *station) AuditFresh(context.Context, int) ([]store.Audit, error) { return s.fresh, nil }
+
+func newStation(t *testing.T) *station {
+	s := &station{Store: memory.New(memory.Options{Shards: 2}), owns: true, reports: map[string]monitor.Report{}}
+	t.Cleanup(func() { _ = s.Close() })
+	for i, name := range []string{"a", "b", "c"} {
+		s.members = append(s.members, store.Member{Handler: dag.HandlerID(i + 1), Name: name})
+		s.reports[name] = monitor.Report{Node: name, Ready: true, DiskFree: 50, DiskTotal: 100, Skewed: true, Backup: time.Now()}
+	}
+	s.shards = []store.ShardRow{{ID: 0, Owner: 1}, {ID: 1, Owner: 2}}
+	s.peers = monitor.New(monitor.Config{Self: func() store.Member { return s.members[0] }, View: func() []store.Member { return s.members },
+		Call: func(_ context.Context, to store.Member, _ string, _, answer any) error {
+			r, answers := s.reports[to.Name]
+			if !answers {
+				return errors.New("no route")
+			}
+			*answer.(*monitor.Report) = r
+			return nil
+		},
+		Clock: s.Clock, Log: slog.New(slog.DiscardHandler),
+		Look: func(r *monitor.Report) {
+			is := s.reports["a"]
+			r.Stuck, r.DiskFree, r.DiskTotal, r.Expires, r.Backup, r.Unserved = is.Stuck, is.DiskFree, is.DiskTotal, is.Expires, is.Backup, is.Unserved
+		}})
+	s.o = oversee.New(oversee.Config{Store: s, Owns: func(dag.ShardID) bool { return s.owns }, Peers: s.peers, Log: slog.New(slog.DiscardHandler),
+		Members: func(context.Context) ([]store.Member, []store.ShardRow, error) { return s.members, s.shards, s.away },
+		Queues: func(context.Context) (map[string]time.Duration, error) {
+			return map[string]time.Duration{"slow": time.Hour, "quick": time.Second}, nil
+		},
+		Observe: func(_ context.Context, rules *alert.ClusterRules, f *alert.Findings) error {
+			s.looks++
+			s.seen, s.unknown = nil, f.Unknown
+			all, stays := rules.Standing(f)
+			for _, n := range all {
+				s.seen = append(s.seen, strings.TrimSpace(string(n.Finding.Event)+" "+n.Finding.Subject))
+			}
+			for key := range stays {
+				s.seen = append(s.seen, "stays "+strings.TrimSpace(key))
+			}
+			slices.Sort(s.seen)
+			return nil
+		}})
+	return s
+}
+
+func (s *station) rules(t *testing.T, version int64, on ...alert.Event) {
+	t.Helper()
+	data := `{"rules":[]}`
+	if len(on) > 0 {
+		data = fmt.Sprintf(`{"rules":[{"name":"r","on":["%s"],"to":["ops"],"severity":"error"}]}`, strings.Join(texts(on), `","`))
+	}
+	if _, err := s.PutAlertRules(t.Context(), store.AlertRules{Namespace: store.SystemNamespace, Version: version, Data: []byte(data)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func texts(on []alert.Event) (all []string) {
+	for _, e := range on {
+		all = append(all, string(e))
+	}
+	return all
+}
+
+func (s *station) look(t *testing.T, want ...string) {
+	t.Helper()
+	s.peers.Round(t.Context())
+	if err := s.o.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.seen, want) {
+		t.Errorf("found %q, want %q", s.seen, want)
+	}
+}
+
+// TestOversee: what each condition is measured by.
+func TestOversee(t *testing.T) {
+	s := newStation(t)
+	s.look(t)
+	if s.look(t); s.looks != 1 {
+		t.Errorf("without rules the overseer observed %d times, want 1", s.looks)
+	}
+	var all []alert.Event
+	for _, e := range alert.ClusterEvents() {
+		all = append(all, alert.Event(e))
+	}
+	s.rules(t, 1, all...)
+	s.look(t, "queue_old slow")
+
+	for i, name := range []string{"gone", "w", "b"} { // b has come back
+		h, err := s.Register(t.Context(), "01900000-0000-7000-8000-00000000000"+fmt.Sprint(i), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Worker: name == "w", State: store.MemberActive}
+		if err := errors.Join(s.Join(t.Context(), m), s.Lose(t.Context(), h.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.look(t, "node_lost gone", "queue_old slow", "worker_lost w")
+
+	s.away = errors.New("the database is away")
+	s.look(t, "queue_old slow")
+	if !s.unknown[alert.NodeLost] || !s.unknown[alert.ShardUnowned] || s.unknown[alert.DiskLow] {
+		t.Errorf("unknown: %v", s.unknown)
+	}
+	s.away = nil
+	s.rules(t, 2, alert.ShardUnowned, alert.DiskLow, alert.CertificateEnds, alert.ClockSkew, alert.NodeStuck, alert.BackupOld, alert.NodeUnreachable, alert.NoWorker, alert.AuditBehind)
+	s.shards[1].Owner = 77
+	b := s.reports["b"]
+	b.DiskFree, b.Expires, b.Skew, b.Stuck, b.Unserved = 5, time.Now().Add(time.Hour), -time.Minute, time.Minute, 3
+	s.reports["b"] = b
+	s.fresh = []store.Audit{{At: 1}}
+	for name, r := range s.reports {
+		r.Backup = time.Now().Add(-100 * time.Hour)
+		s.reports[name] = r
+	}
+	s.look(t, "audit_behind", "backup_old", "certificate_expiring b", "clock_skew b", "disk_low b", "node_stuck b", "stays r no_worker", "stays r shard_unowned")
+
+	delete(s.reports, "c")
+	s.look(t, "audit_behind", "backup_old", "certificate_expiring b", "clock_skew b", "disk_low b", "node_stuck b", "stays r no_worker", "stays r shard_unowned")
+	s.look(t, "audit_behind", "backup_old", "certificate_expiring b", "clock_skew b", "disk_low b", "node_stuck b", "node_unreachable c", "stays r no_worker", "stays r shard_unowned")
+	if !s.unknown[alert.BackupOld] || !s.unknown[alert.NoWorker] {
+		t.Errorf("c does not answer, and unknown are %v", s.unknown)
+	}
+	s.owns = false
+	looks := s.looks
+	if err := s.o.Look(t.Context()); err != nil || s.looks != looks {
+		t.Errorf("a node that does not own the first shard observed: %v", err)
+	}
+	s.owns = true
+	s.rules(t, 3)
+	s.look(t)
+}
