@@ -162,6 +162,7 @@ var logRemedies = map[string]string{
 	"peer_address_invalid":       "correct `advertise` of the node that the line names",
 	"peer_not_reached":           "repair the network between the two nodes, or the setting --advertise of the other one; skein node list shows what the nodes see",
 	"cluster_unjudged":           "repair what the line names; the owner of the first shard looks again after 10 seconds",
+	"alerts_unlisted":            "run skein verify; it names the damaged row",
 	"peer_cut_off":               "repair the network between the two nodes, or the setting --advertise of this one; skein node list shows what the nodes see",
 	"peer_calls_full":            "look at the other node; its attempts end by their lease",
 	"peer_unreachable":           "look at the other node and the network",

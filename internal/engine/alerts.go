@@ -26,7 +26,15 @@ type alerts struct {
 	open   map[dag.WorkflowID]map[string]*alert.Incident // by rule
 	loaded bool
 	rules  map[versionOf][]alert.Rule
-	times  lateness
+	// watching has the workflows of the owned shards with rules, as the transaction being made leaves them. It
+	// is nil if it is not loaded. changed: a transaction that has not committed has changed it. undo holds the
+	// changes of open by such transactions, in their order.
+	watching  map[dag.WorkflowID]*current
+	unlisted  bool // watching says nothing, because its rows cannot be read
+	changed   bool
+	undo      []noted
+	expecting bool // times are loaded
+	times     lateness
 	// overseen is the last observation of the cluster.
 	overseen overseen
 	// quiet are the silences of a moment ago.
@@ -68,15 +76,24 @@ func newAlerts(e *Engine, w *writer) alerts {
 
 // forget drops the cache. The next transaction loads it.
 func (a *alerts) forget() {
-	a.open, a.rules, a.loaded = nil, nil, false
+	a.open, a.rules, a.loaded, a.watching, a.expecting = nil, nil, false, nil, false
+	a.settled()
 	a.overseen = overseen{}
 	a.times.forget()
 }
 
 // load reads the incidents that are not over, unless it has.
 func (a *alerts) load(ctx context.Context) error {
-	if a.loaded || a.read == nil {
+	switch {
+	case a.read == nil:
 		return nil
+	case a.loaded && a.expecting:
+		return nil
+	case a.loaded:
+		return a.loadTimes()
+	}
+	if _, err := a.current(0); err != nil {
+		return err
 	}
 	a.open = map[dag.WorkflowID]map[string]*alert.Incident{}
 	for _, s := range a.shards() {
@@ -100,11 +117,7 @@ func (a *alerts) load(ctx context.Context) error {
 		}
 	}
 	a.loaded = true
-	if err := a.loadTimes(); err != nil {
-		a.loaded = false
-		return err
-	}
-	return nil
+	return a.loadTimes()
 }
 
 // note takes an incident into the cache, or out of it if it is over.
@@ -134,12 +147,24 @@ func (a *alerts) write(c alert.Change) {
 		to.Incidents = append(to.Incidents, c.Incident.Incident)
 	}
 	to.Notices = append(to.Notices, c.Notices...)
+	a.remember(c.Incident)
 	a.note(c.Incident)
 	a.await(c.Incident)
 }
 
 // of returns the rules of the version that new runs of a workflow get.
 func (a *alerts) of(wf *store.Workflow) ([]alert.Rule, error) {
+	switch c, err := a.current(wf.ID); {
+	case err != nil || c == nil:
+		return nil, err
+	case c.version == wf.Version:
+		return c.rules, nil
+	}
+	return a.ofVersion(wf)
+}
+
+// ofVersion reads the rules of the version of a workflow.
+func (a *alerts) ofVersion(wf *store.Workflow) ([]alert.Rule, error) {
 	k := versionOf{wf.ID, wf.Version}
 	if rules, known := a.rules[k]; known {
 		return rules, nil
@@ -230,6 +255,9 @@ func (a *alerts) happened(id dag.WorkflowID, h *alert.Happening) error {
 
 // happenedTo is happened for some rules.
 func (a *alerts) happenedTo(id dag.WorkflowID, h *alert.Happening, about func(*alert.Rule) bool) error {
+	if unwatched, err := a.unwatched(id); unwatched || err != nil {
+		return err
+	}
 	wf, err := a.defs.workflow(id)
 	if err != nil {
 		return err
@@ -260,12 +288,8 @@ func (a *alerts) unwatched(id dag.WorkflowID) (bool, error) {
 	if len(a.open[id]) > 0 {
 		return false, nil
 	}
-	wf, err := a.defs.workflow(id)
-	if err != nil || wf.State == store.WorkflowDeleted {
-		return err == nil, err
-	}
-	rules, err := a.of(&wf)
-	return len(rules) == 0, err
+	c, err := a.current(id)
+	return c == nil, err
 }
 
 // ending is the end of a run as an event.
@@ -314,9 +338,12 @@ func (a *alerts) declare(wf *store.Workflow, def []byte, other bool) error {
 	if def != nil {
 		rules = a.learn(versionOf{wf.ID, wf.Version}, def)
 	} else if other { // a rollback
-		if rules, err = a.of(wf); err != nil {
+		if rules, err = a.ofVersion(wf); err != nil {
 			return err
 		}
+	}
+	if other || wf.State == store.WorkflowDeleted {
+		a.changes(wf, rules)
 	}
 	if other {
 		a.expectAll(wf, rules)

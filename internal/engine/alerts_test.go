@@ -220,6 +220,11 @@ func (u *unreadVersions) Commit(ctx context.Context, b *store.Batch) (dag.Micros
 	return u.Store.Commit(ctx, b)
 }
 
+// Watched implements store.Alerts: the list of all rules cannot be read either.
+func (u *unreadVersions) Watched(context.Context, []dag.ShardID) ([]store.Watched, error) {
+	return nil, fmt.Errorf("%w: a version is cut off", store.ErrCorrupt)
+}
+
 func (u *unreadVersions) Version(ctx context.Context, id dag.WorkflowID, version int32) (store.Version, error) {
 	if err := u.err.Load(); err != nil {
 		u.reads.Add(1)

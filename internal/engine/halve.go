@@ -129,7 +129,7 @@ func (w *writer) putBack(ctx context.Context) error {
 	w.defs.forget()
 	w.schedule.triggers.forget()
 	w.limits.forgetAdmission()
-	w.alerts.forget()
+	w.alerts.back()
 	w.schedule.due.looked = time.Time{}
 	w.limits.gates.reopen()
 	if w.unsure != nil {

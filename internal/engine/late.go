@@ -90,7 +90,7 @@ func (l *lateness) forget() {
 // expect begins to watch the time of a run that is in memory. If the store is away, everything
 // is loaded again.
 func (a *alerts) expect(r *dag.Run) {
-	if a.read == nil || !a.loaded {
+	if a.read == nil || !a.expecting {
 		return // load does it
 	}
 	if err := a.expectOf(r, nil); errors.Is(err, errkind.ErrUnavailable) {
@@ -101,13 +101,11 @@ func (a *alerts) expect(r *dag.Run) {
 // expectOf is expect for the rules of a workflow, or for some of them. With rules nil, they are looked up.
 func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule, only ...ruleOf) error {
 	if rules == nil {
-		wf, err := a.defs.workflow(r.Workflow)
-		if err == nil {
-			rules, err = a.of(&wf)
-		}
-		if err != nil {
+		c, err := a.current(r.Workflow)
+		if err != nil || c == nil {
 			return err
 		}
+		rules = c.rules
 	}
 	for i := range rules {
 		rule := &rules[i]
@@ -127,12 +125,11 @@ func (a *alerts) timedFor(r *dag.Run) (bool, error) {
 	if a.read == nil {
 		return false, nil
 	}
-	wf, err := a.defs.workflow(r.Workflow)
-	if err != nil {
+	c, err := a.current(r.Workflow)
+	if err != nil || c == nil {
 		return false, err
 	}
-	rules, err := a.of(&wf)
-	return slices.ContainsFunc(rules, func(rule alert.Rule) bool { return rule.Timed() && rule.Covers(r.Origin) }), err
+	return slices.ContainsFunc(c.rules, func(rule alert.Rule) bool { return rule.Timed() && rule.Covers(r.Origin) }), nil
 }
 
 // expectAll begins to watch the time of the unfinished runs of a workflow that has new rules.
@@ -260,6 +257,7 @@ func (a *alerts) loadTimes() error {
 			a.await(n)
 		}
 	}
+	a.expecting = true
 	return nil
 }
 

@@ -321,6 +321,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 		return 0, err
 	}
 	if w.flying == nil { // the store does not have the runs of a transaction under way
+		w.alerts.settled()
 		if err := w.quotas.load(ctx); err != nil {
 			return 0, err
 		}

@@ -60,7 +60,8 @@ func (d *timed) lines(i int) string {
 
 // flowText returns a whole workflow file. Its one task stands for the graph of the simulated workflow.
 func flowText(i int, lines string) string {
-	return fmt.Sprintf("name: w%d\nnamespace: sim\n%stasks:\n  a: {run: \"true\"}\n", i, lines)
+	// The rules of a world with alerts are those of alertRules, whatever this one says.
+	return fmt.Sprintf("name: w%d\nnamespace: sim\nalerts: [{on: failed, to: a}]\n%stasks:\n  a: {run: \"true\"}\n", i, lines)
 }
 
 // people plays a person who changes due triggers, mostly at the due instant itself.

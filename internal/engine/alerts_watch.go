@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"skein.dev/skein/internal/alert"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// Most workflows have no alert rules. The owner of a shard reads those that have some in one query, and it
+// reads nothing of the others. After a transaction that the store refused, it undoes its changes in memory
+// and reads no incident again.
+
+// current has the rules of the current version of a workflow.
+type current struct {
+	version int32
+	rules   []alert.Rule
+}
+
+// noted is a change of the cache by a transaction that has not committed.
+type noted struct {
+	of  ruleOf
+	was *alert.Incident // nil: there was none
+}
+
+// notedMax bounds the changes that can be undone. With more of them, the incidents are read again.
+const notedMax = 20_000
+
+// current returns the rules of the current version of a workflow. It returns nil if the workflow has none or
+// is deleted.
+func (a *alerts) current(id dag.WorkflowID) (*current, error) {
+	if a.watching == nil {
+		if err := a.loadWatching(); err != nil {
+			return nil, err
+		}
+	}
+	if a.unlisted && id != clusterWide {
+		return a.alone(id)
+	}
+	return a.watching[id], nil
+}
+
+// alone reads the rules of one workflow, because they cannot be listed.
+func (a *alerts) alone(id dag.WorkflowID) (*current, error) {
+	wf, err := a.defs.workflow(id)
+	if err != nil || wf.State == store.WorkflowDeleted {
+		return nil, err
+	}
+	rules, err := a.ofVersion(&wf)
+	if err != nil || len(rules) == 0 {
+		return nil, err
+	}
+	return &current{wf.Version, rules}, nil
+}
+
+// loadWatching reads the workflows of the owned shards that have rules. If a row is damaged, the rules of
+// each workflow are read by themselves.
+func (a *alerts) loadWatching() error {
+	rows, err := a.store.Watched(context.Background(), a.shards())
+	if err = errkind.FromStore("read the alert rules", err); errors.Is(err, errkind.ErrUnavailable) {
+		return err
+	}
+	if a.unlisted = err != nil; a.unlisted {
+		a.log.Error("the alert rules of all workflows cannot be listed; each workflow is read by itself", "code", "alerts_unlisted", "err", err)
+	}
+	a.watching = make(map[dag.WorkflowID]*current, len(rows))
+	for i := range rows {
+		w := &rows[i]
+		k := versionOf{w.Workflow, w.Version}
+		rules, err := a.read(w.Def)
+		if err != nil {
+			a.unread(k, err)
+			continue
+		}
+		a.hold(k, rules)
+	}
+	return nil
+}
+
+// hold notes the rules of the current version of a workflow.
+func (a *alerts) hold(k versionOf, rules []alert.Rule) {
+	switch {
+	case a.watching == nil:
+	case len(rules) == 0:
+		delete(a.watching, k.workflow)
+	default:
+		a.watching[k.workflow] = &current{k.version, rules}
+	}
+}
+
+// changes notes the rules of a workflow whose version or state the transaction being made changes.
+func (a *alerts) changes(wf *store.Workflow, rules []alert.Rule) {
+	a.changed = true
+	if wf.State == store.WorkflowDeleted {
+		rules = nil
+	}
+	a.hold(versionOf{wf.ID, wf.Version}, rules)
+}
+
+// remember notes how the cache was before the transaction being made changes an incident.
+func (a *alerts) remember(n *alert.Incident) {
+	if len(a.undo) <= notedMax {
+		a.undo = append(a.undo, noted{ruleOf{n.Workflow, n.Rule}, a.open[n.Workflow][n.Rule]})
+	}
+}
+
+// settled is called when no transaction is under way: all changes of the cache are committed.
+func (a *alerts) settled() {
+	clear(a.undo)
+	a.undo, a.changed = a.undo[:0], false
+}
+
+// back undoes the changes of transactions that the store has refused. Deadlines are computed again from
+// memory.
+func (a *alerts) back() {
+	if !a.loaded || len(a.undo) > notedMax {
+		a.forget()
+		return
+	}
+	for i := len(a.undo) - 1; i >= 0; i-- {
+		of, was := a.undo[i].of, a.undo[i].was
+		if was != nil {
+			if a.open[of.workflow] == nil {
+				a.open[of.workflow] = map[string]*alert.Incident{}
+			}
+			a.open[of.workflow][of.rule] = was
+		} else if delete(a.open[of.workflow], of.rule); len(a.open[of.workflow]) == 0 {
+			delete(a.open, of.workflow)
+		}
+	}
+	if a.changed { // the versions that it has noted may not exist
+		a.watching = nil
+	}
+	a.settled()
+	a.rules, a.expecting, a.overseen = nil, false, overseen{}
+	a.times.forget()
+}
