@@ -232,6 +232,15 @@ func TestThereAndBack(t *testing.T) {
 			t.Errorf("%v, %v", bad, err)
 		}
 	}
+	kept, err := first.NamespaceStocks(t.Context(), "")
+	if err != nil || len(kept) == 0 {
+		t.Fatal(kept, err)
+	}
+	for _, db := range []store.Namespaces{there, second} {
+		if is, err := db.NamespaceStocks(t.Context(), ""); err != nil || !slices.Equal(is, kept) {
+			t.Errorf("what namespaces keep: %v, %v; want %v", is, err, kept)
+		}
+	}
 	h, err := there.Register(t.Context(), uuid.NewString(), "next")
 	if err != nil || h.ID <= perTable*100 {
 		t.Errorf("the next handler is %d, %v", h.ID, err)

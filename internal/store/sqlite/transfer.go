@@ -202,6 +202,9 @@ func (d *DB) Import(ctx context.Context, fill func(store.Rows) error) error {
 		if err := fill(&in); err != nil {
 			return err
 		}
+		if _, err := in.stmts["importStock"].row().exec(d.conn); err != nil { // the database counts the other rows
+			return err
+		}
 		return d.writeRolls()
 	})
 }
@@ -215,7 +218,7 @@ type importer struct {
 
 func (in *importer) prepare() error {
 	sql := statements(transferSQL)
-	names := []string{"importHead", "importShard"}
+	names := []string{"importHead", "importShard", "importStock"}
 	for _, t := range store.Tables() {
 		names = append(names, "import "+t.Name)
 	}

@@ -176,6 +176,12 @@ SELECT one, size, first, head, edge, era, base FROM audit_tree;
 -- name: import audit_tree
 INSERT INTO audit_tree (one, size, first, head, edge, era, base) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
 
+-- name: importStock
+INSERT INTO namespace_stock (namespace, versions, triggers, bytes)
+SELECT w.namespace, 0, 0, sum(length(r.params)) FROM run r JOIN workflow w ON w.id = r.workflow
+WHERE length(r.params) >= 1024 AND r.state <> 'submitted' GROUP BY w.namespace
+ON CONFLICT (namespace) DO UPDATE SET bytes = bytes + excluded.bytes;
+
 -- name: export namespace
 SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor FROM namespace ORDER BY name;
 
