@@ -46,7 +46,7 @@ func (q *quotas) roomWith(wf *store.Workflow, n newcomer, about bool) error {
 	if over := bounds.Overstocked(&is, store.CheckStoredBytes); over != nil && n == begins {
 		return over
 	}
-	if !q.set.counts || !bounds.Counted() {
+	if !q.set.counts || !bounds.Counted() || q.pending[wf.Namespace] {
 		return nil
 	}
 	hour := store.QuotaHour(q.txn().now.Wall)

@@ -267,3 +267,56 @@ func TestQuotaChangesCountNothing(t *testing.T) {
 	}
 	n.sound()
 }
+
+// TestFirstQuotaCountsBeside: while the unfinished runs of a namespace are counted for its first quota, the
+// writer starts and ends runs, and the count knows each of them.
+func TestFirstQuotaCountsBeside(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			st := &slowCount{Store: open(t), begun: make(chan struct{}), goOn: make(chan struct{})}
+			h := newHands(t)
+			h.held = true
+			n := start(t, st, h, bounded)
+			w := n.apply("w", graph(t, "a"))
+			first := n.submit(w)
+			n.submit(w)
+			set := make(chan error, 1)
+			go func() {
+				_, err := engine.NamespacesOf(n.Engine).Set(context.Background(), "test", store.Quotas{Runs: 4}, "ann")
+				set <- err
+			}()
+			<-st.begun // it has not read yet
+			h.end(h.holding(2)[0], done)
+			n.ends(first, dag.RunSucceeded)
+			for range 2 {
+				n.submit(w)
+			}
+			close(st.goOn)
+			if err := <-set; err != nil {
+				t.Fatal(err)
+			}
+			if got := n.uses().Runs; got != 3 {
+				t.Errorf("%d runs are counted, want 3", got)
+			}
+			for _, want := range []bool{true, false} {
+				if _, ok := n.tries(w, store.QuotaRuns); ok != want {
+					t.Errorf("a start is accepted: %v", ok)
+				}
+			}
+			n.sound()
+		})
+	}
+}
+
+// slowCount is a store whose count of all unfinished runs waits, before and after it has read them.
+type slowCount struct {
+	store.Store
+	begun, goOn chan struct{}
+}
+
+func (s *slowCount) UnfinishedOf(ctx context.Context, shards []dag.ShardID) ([]store.WorkflowRuns, error) {
+	all, err := s.Store.UnfinishedOf(ctx, shards)
+	close(s.begun)
+	<-s.goOn
+	return all, err
+}

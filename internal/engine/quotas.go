@@ -32,12 +32,19 @@ type quotas struct {
 	// full holds the refusals of the store for the transaction that is made again, by namespace. Until it has
 	// committed, nothing begins in these namespaces.
 	full map[string]*store.QuotaError
+	// counting is the count of namespaces that have got their first quota of runs, concurrently with the
+	// writer. Until it has ended, their runs are pending: neither counted nor refused. slow: it cannot be had
+	// in this way.
+	counting *counting
+	pending  map[string]bool
+	slow     bool
 	// waiting are the backfills that wait for room.
 	waiting heldBackfills
 
 	store store.Store
 	defs  *definitions
 	all   []dag.ShardID // all shards
+	poke  func()        // wakes the writer
 	core
 }
 
@@ -63,6 +70,8 @@ type quotaBook struct {
 	// awaited is set if a backfill waits for room: then the writer looks after each reading.
 	awaited atomic.Bool
 	on      bool
+	// held is what the writer holds runs to, by the order of its reading.
+	held atomic.Uint64
 }
 
 func (b *quotaBook) quotasOf(namespace string) store.Quotas {
@@ -120,6 +129,7 @@ func byNamespace(uses []store.NamespaceUse) map[string][]store.NamespaceUse {
 
 func (q *quotas) forget() {
 	q.loaded, q.uses, q.changed, q.names = false, nil, nil, map[dag.WorkflowID]string{}
+	q.counting, q.pending = nil, nil
 }
 
 // recount is what a transaction has changed of the counts.
@@ -127,17 +137,20 @@ type recount struct {
 	before  map[*use]store.NamespaceUse // of those that it changed
 	flushed []*use                      // in its batch
 	stocks  []store.StockUpdate         // what it adds to the stocks of namespaces
+	moves   []move                      // for a count that is under way
+	kept    int                         // the moves of that count before this transaction
 }
 
 func (r *recount) reset() {
 	clear(r.before)
 	clear(r.flushed)
-	r.flushed, r.stocks = r.flushed[:0], r.stocks[:0]
+	r.flushed, r.stocks, r.moves, r.kept = r.flushed[:0], r.stocks[:0], r.moves[:0], -1
 }
 
 // undo takes the counts back to what they were before the transaction being made.
 func (q *quotas) undo() {
 	r := &q.txn().recount
+	q.unmove(r)
 	if !q.loaded {
 		r.reset()
 		return
@@ -164,11 +177,15 @@ func (q *quotas) fresh() bool {
 		return true
 	}
 	set := q.known.is.Load()
-	if !q.loaded || set == nil || q.set != set && !q.counted(set) {
+	if !q.loaded || set == nil || q.set != set && !q.counted(set) || set.counts && !q.sameShards() {
 		return false
 	}
 	q.set = set // perhaps other bounds, and a newer reading of what others use
-	return !set.counts || q.sameShards()
+	if q.counting != nil {
+		return !q.counting.over()
+	}
+	q.known.held.Store(set.order)
+	return true
 }
 
 // counted reports whether the counts of the present quotas suffice for others: each namespace that these
@@ -197,6 +214,9 @@ func (q *quotas) load(ctx context.Context) error {
 	if q.fresh() {
 		return nil
 	}
+	if q.countsBeside() {
+		return nil
+	}
 	q.forget()
 	if q.known.is.Load() == nil {
 		if _, err := q.known.read(ctx, q.store); err != nil {
@@ -204,6 +224,7 @@ func (q *quotas) load(ctx context.Context) error {
 		}
 	}
 	set, shards := q.known.is.Load(), q.ownedShards()
+	q.slow = false
 	q.uses = map[string][]*use{}
 	if set.counts {
 		if err := q.count(ctx, set, shards); err != nil {
@@ -234,6 +255,9 @@ func (q *quotas) count(ctx context.Context, set *quotaSet, shards []dag.ShardID)
 		}
 	}
 	for i := range runs {
+		if runs[i].Workflow == 0 {
+			continue
+		}
 		wf, err := q.defs.workflow(runs[i].Workflow)
 		if err != nil {
 			return err
@@ -291,7 +315,7 @@ func (q *quotas) of(r *dag.Header, begins bool) *use {
 			q.loaded = false
 			return nil
 		}
-		if bounds := q.set.of[wf.Namespace]; !bounds.Counted() {
+		if bounds := q.set.of[wf.Namespace]; !bounds.Counted() || q.pending[wf.Namespace] {
 			return nil
 		}
 		namespace, q.names[r.Workflow] = wf.Namespace, wf.Namespace
@@ -308,6 +332,7 @@ func (q *quotas) of(r *dag.Header, begins bool) *use {
 // began counts a new run.
 func (q *quotas) began(r *dag.Run) {
 	q.keepParams(r)
+	q.moved(r, 1)
 	if u := q.of(&r.Header, true); u != nil {
 		if hour := store.QuotaHour(q.txn().now.Wall); u.Since != hour {
 			u.Since, u.Started = hour, 0
@@ -319,6 +344,7 @@ func (q *quotas) began(r *dag.Run) {
 
 // revived counts a run that continues after its end.
 func (q *quotas) revived(r *dag.Run) {
+	q.moved(r, 1)
 	if u := q.of(&r.Header, true); u != nil {
 		u.Runs++
 	}
@@ -329,6 +355,7 @@ func (q *quotas) ended(r *dag.Run) {
 	if r.Gate == beyond { // it was not counted
 		return
 	}
+	q.moved(r, -1)
 	if u := q.of(&r.Header, false); u != nil {
 		u.Runs--
 		q.waiting.freed(u.Namespace)
@@ -341,6 +368,7 @@ func (q *quotas) flush(b *store.Batch) {
 	slices.SortFunc(b.Stocks, func(a, b store.StockUpdate) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Shard, b.Shard))
 	})
+	q.moveOn()
 	if !q.loaded {
 		return
 	}
@@ -362,6 +390,9 @@ func (q *quotas) flush(b *store.Batch) {
 func (q *quotas) buried(row *dag.RunRow, b *store.Batch) {
 	if row.State == dag.RunSubmitted {
 		return // the run was not counted
+	}
+	if q.counting != nil {
+		q.forget()
 	}
 	if u := q.of(&row.Header, false); u != nil {
 		u.Runs--
@@ -457,7 +488,11 @@ func (n Namespaces) Set(ctx context.Context, namespace string, q store.Quotas, b
 		if err != nil {
 			return is, errkind.FromStore("set the quotas", err)
 		}
-		return is, n.Changed(ctx)
+		if err := n.Changed(ctx); err != nil {
+			return is, err
+		}
+		n.held(ctx)
+		return is, nil
 	}
 	return is, fmt.Errorf("%w: namespace %s: others change it at the same time; try again", errkind.ErrConflict, namespace)
 }

@@ -200,7 +200,7 @@ func TestQuotaOfSeveralOwners(t *testing.T) {
 }
 
 // TestQuotaWhileUnderWay sets a quota while the store writes the start of a run. That run counts, too, and so
-// does one that is submitted after the quota.
+// does one that is submitted once the quota is set.
 func TestQuotaWhileUnderWay(t *testing.T) {
 	st, armed, under, goOn := underWay(t, memory.OK)
 	defer goOn()
@@ -212,7 +212,17 @@ func TestQuotaWhileUnderWay(t *testing.T) {
 	armed.Store(true)
 	wg.Go(func() { n.submit(w) })
 	<-under
-	n.quotas(store.Quotas{Runs: 2})
+	set := make(chan struct{})
+	go func() {
+		defer close(set)
+		n.quotas(store.Quotas{Runs: 2}) // it waits until the writer holds runs to it
+	}()
+	eventually(t, "the quota is set", func() bool {
+		rows, err := engine.NamespacesOf(n.Engine).List(context.Background())
+		return err == nil && len(rows) == 1
+	})
+	goOn()
+	<-set
 	var accepted atomic.Int64
 	for range 3 {
 		wg.Go(func() {
@@ -221,8 +231,6 @@ func TestQuotaWhileUnderWay(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "the submissions wait", func() bool { return n.Waiting() == 3 })
-	goOn()
 	wg.Wait()
 	if use := n.uses(); accepted.Load() != 1 || use.Runs != 2 {
 		t.Errorf("%d runs were accepted after the quota, %+v; want 1 and 2", accepted.Load(), use)

@@ -138,7 +138,7 @@ type tally struct {
 func newTransaction(side int) *transaction {
 	return &transaction{
 		side: side, serial: 1, keys: map[keyOf]*dag.Run{}, written: map[store.TriggerKey]bool{}, lines: map[store.TriggerKey]lineAt{},
-		filled: map[int64]bool{}, incidents: map[uuid.UUID]int{}, letters: map[dag.ShardID][]letter{}, draft: newDraft(), recount: recount{before: map[*use]store.NamespaceUse{}},
+		filled: map[int64]bool{}, incidents: map[uuid.UUID]int{}, letters: map[dag.ShardID][]letter{}, draft: newDraft(), recount: recount{before: map[*use]store.NamespaceUse{}, kept: -1},
 	}
 }
 
@@ -184,7 +184,7 @@ func newWriter(e *Engine) *writer {
 	w.tx.fx.Evaluate, w.spare.fx.Evaluate = w.evaluating.evaluate, w.evaluating.evaluate
 	w.queue.Ageing = e.cfg.Ageing
 	w.defs.set(e, w)
-	w.quotas = quotas{known: &e.quotas, store: e.store, defs: &w.defs, all: e.shards, core: w}
+	w.quotas = quotas{known: &e.quotas, store: e.store, defs: &w.defs, all: e.shards, poke: w.inbox.poke, core: w}
 	w.limits, w.schedule, w.calls, w.alerts = newLimits(e, w), newSchedule(e, w), newCalls(e, w), newAlerts(e, w)
 	w.evaluating.set(e, w)
 	w.clock.read, w.schedule.due.read = e.host.Now, e.host.Now

@@ -121,11 +121,13 @@ const (
 	CheckTriggers
 )
 
-// WorkflowRuns is the number of unfinished runs of a workflow in a shard.
+// WorkflowRuns is the number of unfinished runs of a workflow in a shard, as transaction Seq of the shard has
+// left it.
 type WorkflowRuns struct {
-	Workflow dag.WorkflowID
+	Workflow dag.WorkflowID // 0: no workflow; each shard has such a row, which gives its Seq
 	Shard    dag.ShardID
 	Runs     int64
+	Seq      int64
 }
 
 // Namespaces is the part of a store that keeps the settings of namespaces, and what they use. Batch.Uses
@@ -141,7 +143,7 @@ type Namespaces interface {
 	// NamespaceStocks lists what a namespace, or each one (""), keeps, by name.
 	NamespaceStocks(ctx context.Context, namespace string) ([]NamespaceStock, error)
 	// UnfinishedOf counts the unfinished runs of shards by workflow, those that are only submitted not counted.
-	// It reads each of them.
+	// It reads each of them, all at one instant.
 	UnfinishedOf(ctx context.Context, shards []dag.ShardID) ([]WorkflowRuns, error)
 }
 

@@ -83,6 +83,7 @@ func (e *namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) (al
 		}
 		n := map[key]int64{}
 		for _, shard := range shards {
+			n[key{shard, 0}] = 0
 			for _, id := range e.s.active[shard] {
 				if r := &e.s.runs[id].row; r.State != dag.RunSubmitted {
 					n[key{shard, r.Workflow}]++
@@ -90,7 +91,7 @@ func (e *namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) (al
 			}
 		}
 		for k, runs := range n {
-			all = append(all, store.WorkflowRuns{Workflow: k.workflow, Shard: k.shard, Runs: runs})
+			all = append(all, store.WorkflowRuns{Workflow: k.workflow, Shard: k.shard, Runs: runs, Seq: e.s.shards[k.shard].seq})
 		}
 		slices.SortFunc(all, func(a, b store.WorkflowRuns) int {
 			return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Workflow, b.Workflow))

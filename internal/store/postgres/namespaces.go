@@ -77,7 +77,7 @@ func (e namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) ([]s
 		numbers[i] = int32(s)
 	}
 	return list(ctx, e.d, query{name: "unfinishedOf", args: args{}.array(int4s(numbers))}, func(r *row, n *store.WorkflowRuns) error {
-		n.Workflow, n.Shard, n.Runs = dag.WorkflowID(r.int()), dag.ShardID(r.int()), r.int()
+		n.Workflow, n.Shard, n.Runs, n.Seq = dag.WorkflowID(r.int()), dag.ShardID(r.int()), r.int(), r.int()
 		return r.damaged("the unfinished runs of a workflow")
 	})
 }

@@ -18,8 +18,11 @@ SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, v
 SELECT namespace, shard, runs, started, since FROM namespace_use WHERE $1::text = '' OR namespace = $1 ORDER BY namespace, shard;
 
 -- name: unfinishedOf
-SELECT r.workflow, r.shard, count(*) FROM unfinished a JOIN run r ON r.id = a.run
-WHERE r.shard = ANY ($1::int[]) AND r.state <> 'submitted' GROUP BY r.workflow, r.shard ORDER BY r.shard, r.workflow;
+SELECT x.workflow, x.shard, x.runs, s.seq FROM (
+  SELECT r.workflow, r.shard, count(*) AS runs FROM unfinished a JOIN run r ON r.id = a.run
+    WHERE r.shard = ANY ($1::int[]) AND r.state <> 'submitted' GROUP BY r.workflow, r.shard
+  UNION ALL SELECT 0, id, 0 FROM shard WHERE id = ANY ($1::int[])
+) x JOIN shard s ON s.id = x.shard ORDER BY x.shard, x.workflow;
 
 -- name: putUse
 INSERT INTO namespace_use (namespace, shard, runs, started, since) VALUES ($1, $2, $3, $4, $5)

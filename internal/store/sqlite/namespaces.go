@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -82,14 +83,23 @@ func (e namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) (all
 		return nil, err
 	}
 	defer e.d.give(ctx, conn, &err)
-	at := map[dag.WorkflowID]int{}
+	defer sqlitex.Transaction(conn)(&err) // one instant for all pages
+	at := map[dag.WorkflowID]int{0: 0}
+	all = []store.WorkflowRuns{{Shard: theShard}}
+	err = e.d.on(conn, "seqOfShard", nil, func(s *sqlite.Stmt) error {
+		all[0].Seq = s.ColumnInt64(0)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	err = e.d.walkUp(conn, activeList, 0, func(n int64) (bool, error) {
 		return true, e.d.on(conn, "begunByNumber", []any{n}, func(s *sqlite.Stmt) error {
 			w := dag.WorkflowID(s.ColumnInt64(0))
 			i, there := at[w]
 			if !there {
 				i, at[w] = len(all), len(all)
-				all = append(all, store.WorkflowRuns{Workflow: w, Shard: theShard})
+				all = append(all, store.WorkflowRuns{Workflow: w, Shard: theShard, Seq: all[0].Seq})
 			}
 			all[i].Runs++
 			return nil

@@ -63,6 +63,9 @@ SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, v
 -- name: namespaceUses
 SELECT namespace, shard, runs, started, since FROM namespace_use WHERE ?1 = '' OR namespace = ?1 ORDER BY namespace, shard;
 
+-- name: seqOfShard
+SELECT seq FROM shard WHERE id = 0;
+
 -- name: namespaceStocks
 SELECT namespace, versions, triggers, bytes FROM namespace_stock WHERE ?1 = '' OR namespace = ?1 ORDER BY namespace;
 

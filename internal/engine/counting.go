@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// The first quota of runs of a namespace needs a count of its unfinished runs, which reads all of them. The
+// writer goes on meanwhile: a helper reads them at one instant, and the writer notes each run that begins or
+// ends. Then it adds what the transactions after that instant have changed.
+
+// counting is a count that is under way.
+type counting struct {
+	since []move // of transactions since the count began
+	done  atomic.Pointer[countResult]
+}
+
+// move is a change of the number of unfinished runs of a workflow.
+type move struct {
+	workflow dag.WorkflowID
+	shard    dag.ShardID
+	seq      int64 // of the transaction
+	n        int64
+}
+
+// movesMax bounds the moves of one count. A count with more is made on the writer.
+const movesMax = 1 << 20
+
+// countResult is the result of a count.
+type countResult struct {
+	runs []store.WorkflowRuns
+	uses []store.NamespaceUse
+	err  error
+}
+
+func (c *counting) over() bool { return c.done.Load() != nil || len(c.since) > movesMax }
+
+// countsBeside begins a count or takes the result of one. It returns false if all runs have to be counted on
+// the writer: shards have come or gone, or the count has failed.
+func (q *quotas) countsBeside() bool {
+	set := q.known.is.Load()
+	if !q.loaded || q.slow || set == nil || (set.counts || q.set.counts) && !q.sameShards() {
+		return false
+	}
+	if c := q.counting; c != nil && c.over() {
+		is := c.done.Load()
+		if is == nil || is.err != nil || q.take(c, is) != nil {
+			q.slow = true
+			return false
+		}
+		if q.counted(set) {
+			return true
+		}
+	}
+	fresh := map[string]bool{}
+	for name, bounds := range set.of {
+		was := q.set.of[name]
+		if bounds.Counted() && (!was.Counted() || q.pending[name]) {
+			fresh[name] = true
+		}
+	}
+	shards := q.ownedShards()
+	c := &counting{}
+	q.counting, q.pending, q.set, q.shards = c, fresh, set, shards
+	if q.uses == nil {
+		q.uses = map[string][]*use{}
+	}
+	st, poke := q.store, q.poke
+	q.helper(func(ctx context.Context) {
+		is := &countResult{}
+		is.uses, is.err = st.NamespaceUses(ctx, "")
+		if is.err == nil {
+			is.runs, is.err = st.UnfinishedOf(ctx, shards)
+		}
+		c.done.Store(is)
+		poke()
+	})
+	return true
+}
+
+// take adds the result of a count to the counts. Everything that the writer knows is in the store.
+func (q *quotas) take(c *counting, is *countResult) error {
+	pending := q.pending
+	q.counting, q.pending = nil, nil
+	was := map[*use]int64{}
+	for i := range is.uses {
+		if u := &is.uses[i]; pending[u.Namespace] && q.held(u.Shard) != nil {
+			of := q.useOf(u.Namespace, u.Shard)
+			of.NamespaceUse, was[of] = *u, u.Runs
+			of.Runs = 0
+		}
+	}
+	seqs := map[dag.ShardID]int64{}
+	add := func(w dag.WorkflowID, shard dag.ShardID, n int64) error {
+		wf, err := q.defs.workflow(w)
+		if err == nil && pending[wf.Namespace] {
+			q.names[wf.ID] = wf.Namespace
+			q.useOf(wf.Namespace, shard).Runs += n
+		}
+		return err
+	}
+	for i := range is.runs {
+		r := &is.runs[i]
+		if seqs[r.Shard] = r.Seq; r.Workflow == 0 {
+			continue
+		}
+		if err := add(r.Workflow, r.Shard, r.Runs); err != nil {
+			return err
+		}
+	}
+	for _, m := range c.since {
+		seq, known := seqs[m.shard]
+		if !known {
+			return errors.New("a shard was not counted")
+		}
+		if m.seq <= seq {
+			continue
+		}
+		if err := add(m.workflow, m.shard, m.n); err != nil {
+			return err
+		}
+	}
+	for name := range pending {
+		for _, u := range q.uses[name] {
+			if u.Runs != was[u] {
+				q.differs(u)
+			}
+		}
+	}
+	return nil
+}
+
+// moved notes a change of the number of unfinished runs, if a count is under way.
+func (q *quotas) moved(r *dag.Run, n int64) {
+	if q.counting != nil {
+		q.txn().recount.moves = append(q.txn().recount.moves, move{workflow: r.Workflow, shard: r.Shard, n: n})
+	}
+}
+
+// moveOn gives the moves of the transaction to the count, with the numbers that the store will give it.
+func (q *quotas) moveOn() {
+	r := &q.txn().recount
+	if q.counting == nil {
+		r.moves = r.moves[:0]
+		return
+	}
+	r.kept = len(q.counting.since)
+	for _, m := range r.moves {
+		if f := q.held(m.shard); f != nil {
+			m.seq = f.Seq + 1
+			q.counting.since = append(q.counting.since, m)
+		}
+	}
+	r.moves = r.moves[:0]
+}
+
+// unmove takes the moves of a transaction back that was not committed.
+func (q *quotas) unmove(r *recount) {
+	if q.counting != nil && r.kept >= 0 {
+		q.counting.since = q.counting.since[:min(r.kept, len(q.counting.since))]
+	}
+}
+
+const (
+	// heldMax bounds the wait for a count, and heldEach is the time between two looks.
+	heldMax  = 10 * time.Second
+	heldEach = 20 * time.Millisecond
+)
+
+// held waits until this node holds runs to the quotas that were read last. If the count of a first quota
+// takes longer than heldMax, the node does so as soon as it has ended.
+func (n Namespaces) held(ctx context.Context) {
+	e := n.e
+	set := e.quotas.is.Load()
+	for waited := time.Duration(0); waited < heldMax && ctx.Err() == nil; waited += heldEach {
+		if !e.quotas.on || set == nil || len(e.owned()) == 0 || e.quotas.held.Load() >= set.order {
+			return
+		}
+		e.writer.inbox.poke()
+		e.host.Await(ctx, nil, heldEach)
+	}
+}
