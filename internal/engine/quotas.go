@@ -538,8 +538,11 @@ func (n Namespaces) Room(ctx context.Context, namespace string) (*store.QuotaErr
 		return nil, err
 	}
 	i := slices.IndexFunc(rows, func(r store.Namespace) bool { return r.Name == namespace })
-	if i < 0 || !rows[i].Counted() {
+	if i < 0 {
 		return nil, nil
+	}
+	if over, err := overstocked(ctx, n.e, &rows[i]); over != nil || err != nil || !rows[i].Counted() {
+		return over, err
 	}
 	all, err := n.Uses(ctx)
 	use := all[namespace]

@@ -121,6 +121,21 @@ func roomToKeep(ctx context.Context, e *Engine, s *Submission, bounds *store.Quo
 	return nil
 }
 
+// overstocked returns the quota of stored bytes if a namespace keeps more than that, or nil. Then no run of
+// it begins.
+func overstocked(ctx context.Context, e *Engine, n *store.Namespace) (*store.QuotaError, error) {
+	if n.StoredBytes == 0 {
+		return nil, nil
+	}
+	all, err := stocksOf(ctx, e.store, n.Name)
+	if err != nil {
+		return nil, err
+	}
+	is := all[n.Name]
+	is.Namespace = n.Name
+	return n.Overstocked(&is, store.CheckStoredBytes), nil
+}
+
 // Stocks returns what namespaces keep, by name.
 func (n Namespaces) Stocks(ctx context.Context) (map[string]store.NamespaceStock, error) {
 	return stocksOf(ctx, n.e.store, "")

@@ -131,6 +131,10 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 			if _, ok := n.tries(w, store.QuotaStoredBytes); ok {
 				t.Error("a run is accepted while the namespace keeps more than its quota")
 			}
+			over, err := engine.NamespacesOf(n.Engine).Room(t.Context(), "test")
+			if err != nil || over == nil || over.Quota != store.QuotaStoredBytes {
+				t.Errorf("no room because of %v, %v", over, err)
+			}
 			n.sound()
 		})
 	}
