@@ -141,6 +141,11 @@ func Outputs[T any](ctx context.Context, c *Client, run, task string) (out T, er
 // Permanent calls [sdk.Permanent].
 func Permanent(err error) error { return sdk.Permanent(err) }
 
+// ReplaceAuthority calls [sdk.ReplaceAuthority].
+func ReplaceAuthority(ctx context.Context, c *Client) (a api.Authority, err error) {
+	return sdk.ReplaceAuthority(ctx, c)
+}
+
 // RotateAuthority calls [sdk.RotateAuthority].
 func RotateAuthority(ctx context.Context, c *Client) (a api.Authority, err error) {
 	return sdk.RotateAuthority(ctx, c)

@@ -25,7 +25,7 @@ func (c *cli) nodeCmd() *cobra.Command {
 		c.nodeVerbCmd("cordon", "Give a node no shard, and take away those it has; what runs there finishes",
 			"The order holds until skein node uncordon, also when the node starts again.", (*skein.Client).Cordon),
 		c.nodeVerbCmd("uncordon", "Give a node shards again", "It undoes cordon and drain, also of a node that is away.", (*skein.Client).Uncordon),
-		c.nodeStopCmd(), c.nodeStartCmd(), c.nodeLogLevelCmd())
+		c.nodeStopCmd(), c.nodeStartCmd(), c.nodeLogLevelCmd(), nodeRevokeCmd(c))
 	return cmd
 }
 

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -163,7 +165,7 @@ func workerRevokeCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke NAME", Short: "End a worker's certificate, and invitations for its name", Args: cobra.ExactArgs(1),
 		Long: `Ends the certificate of a worker, the invitations for its name, and the invitation by which it joined if others may still join by it
-(such as rack-*): every node refuses the worker within five seconds, and its attempts run again elsewhere when its silence has lasted
+(such as rack-*), all in one step: every node refuses the worker within five seconds, and its attempts run again elsewhere when its silence has lasted
 for lag. Other workers that joined by the same invitation stay. The name is free for another invitation.`,
 		Example: "  skein worker revoke rack-7",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -171,6 +173,8 @@ for lag. Other workers that joined by the same invitation stay. The name is free
 			if err != nil {
 				return err
 			}
+			// The certificate comes first: its invitations end with it, in the same transaction.
+			slices.SortStableFunc(page.Items, func(a, b api.Token) int { return cmp.Compare(a.Kind, b.Kind) })
 			revoked := 0
 			for _, t := range page.Items {
 				if t.Worker != args[0] || t.State == "revoked" {

@@ -74,7 +74,7 @@ func TestMatrix(t *testing.T) {
 	local, localHash := auth.NewLocal()
 	own := auth.New(auth.Config{Store: st, Required: true, Local: localHash, Route: new(Node).route, Refusals: 1 << 30}).Wrap(reached)
 	invited, _ := token(store.TokenInvite, "invitation w9 x", 0)
-	issuer := authority.New(authority.Config{Vault: &sealed.Book{Store: st, File: filepath.Join(t.TempDir(), "key"), Own: true}})
+	issuer := authority.New(authority.Config{Rows: st, Vault: &sealed.Book{Store: st, File: filepath.Join(t.TempDir(), "key"), Own: true}})
 	if err := issuer.Make(t.Context(), "ann"); err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ type inside struct{ *engine.Engine }
 // newMembers makes the parts by which a node reaches others, and the executor, which reaches their
 // artifacts. self is the row of this node.
 func newMembers(ctx context.Context, n *Node, info store.Info, is store.Handler) (members, error) {
-	n.authority = authority.New(authority.Config{Vault: dbadmin.Secrets(n.cfg, n.store), Life: n.cfg.CertificateLife, Log: n.log})
+	n.authority = authority.New(authority.Config{Vault: dbadmin.Secrets(n.cfg, n.store), Rows: authority.RowsOf(n.store), Life: n.cfg.CertificateLife, Log: n.log})
 	n.joining = joining.NewNode(joining.Config{Name: n.cfg.Name, Authority: n.authority, Tokens: n.store, Cluster: store.Can(n.store).Cluster != nil, Log: n.log})
 	self := store.Member{Handler: is.ID, UUID: n.life, Name: n.cfg.Name, Address: n.cfg.Advertise, Version: Version(), Format: info.Known,
 		Slots: int32(n.cfg.Slots), Started: is.Started, Traits: traitsOf(n.cfg)}

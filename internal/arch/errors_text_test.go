@@ -91,6 +91,7 @@ var logRemedies = map[string]string{
 	"audit_behind":               "look at `err`; changes continue, and their rows get their places in the log when the database answers. If it names a row, run `skein audit verify`",
 	"audit_export_ended":         "export again; look at `err`",
 	"audit_cut":                  "run `skein audit verify`, and compare the log with a copy: the database was changed or taken back",
+	"node_certificate_replaced":  "nothing, if you revoked it; otherwise look whether two processes have the name of this node (`skein node list`)",
 	"authority_unreadable":       "give the node the key of the secrets (`secret_key_file`); look at the database",
 	"certificate_not_issued":     "look at the error: the node needs the database and the key of the secrets",
 	"certificate_not_renewed":    "look at the error and at the nodes; after the end of the certificate, invite the worker again: `skein worker invite NAME`",

@@ -56,7 +56,7 @@ var allowed = map[string][]string{
 	"internal/secret":                {"sdk/go/shared/secretfile"},
 	"internal/datadir":               {"internal/secret", "internal/worker"},
 	"internal/sealed":                {"internal/atomicfile", "internal/secret", "internal/store"},
-	"internal/authority":             {"internal/sealed"},
+	"internal/authority":             {"internal/dag", "internal/sealed", "internal/store"},
 	"internal/localtoken":            {"internal/auth", "internal/datadir", "internal/secret", "sdk/go/shared/local"},
 	"internal/recovery":              {"internal/dag", "internal/engine", "internal/errkind", "internal/store", "internal/workflow"},
 	"internal/joining":               {"internal/atomicfile", "internal/auth", "internal/authority", "internal/dag", "internal/home", "internal/secret", "internal/store", "sdk/go/api/v1"},

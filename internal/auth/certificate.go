@@ -23,7 +23,7 @@ type Certificates interface {
 // Proven is what a certificate proves. One of Worker and Node is set.
 type Proven struct {
 	Worker, Node string
-	Key          []byte // SHA-256 of the public key of a worker
+	Key          []byte // SHA-256 of the public key
 }
 
 // certified reports whether a certificate counts for a verb. It counts for nothing that people call.
@@ -46,13 +46,40 @@ func (g *Gate) proven(ctx context.Context, chain []*x509.Certificate) (is Proven
 	case refused != "":
 		return is, t, fmt.Errorf("%w: %s", errRefused, refused)
 	case is.Node != "":
-		return is, store.Token{Kind: store.TokenNode, Name: is.Node}, nil
+		return is, store.Token{Kind: store.TokenNode, Name: is.Node}, g.enrolled(ctx, &is)
 	}
 	t, ok, err := g.book.find(ctx, is.Key)
 	if err == nil && (!ok || t.Kind != store.TokenCertificate || t.Name != WorkerName(is.Worker)) {
 		err = fmt.Errorf("%w: the certificate of the worker %s was revoked, or has expired; let it join again: skein worker invite %s", errRefused, is.Worker, is.Worker)
 	}
 	return is, t, err
+}
+
+// enrolled refuses the certificate of a node whose row does not count. A thief of the root can make
+// certificates, and no rows.
+func (g *Gate) enrolled(ctx context.Context, is *Proven) error {
+	t, ok, err := g.book.find(ctx, is.Key)
+	if err == nil && (!ok || t.Kind != store.TokenCertificate || t.Name != store.NodeTokenName(is.Node)) {
+		err = fmt.Errorf("%w: the certificate of the node %s was revoked or has no row; the node makes another one by itself", errRefused, is.Node)
+	}
+	return err
+}
+
+// errUncertified is the refusal of a node without a certificate.
+const errUncertified = "this node accepts other nodes by their certificates only (node_certificates_only): give each node a certificate " +
+	"for TLS and the key of the secrets, and look for authority_not_made in its log"
+
+// uncertified refuses a call of a node that shows no certificate, where that is required. passed is set if
+// the call is passed on for a caller.
+func (g *Gate) uncertified(r *http.Request, c *credential, v access.Verb, passed bool) bool {
+	switch {
+	case !g.cfg.NodesCertified || v != access.NodeCall && !passed, c.proven != nil && c.proven.Node != "":
+		return false
+	case g.cfg.Certificates == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0:
+		return true
+	}
+	is, _, err := g.proven(r.Context(), r.TLS.PeerCertificates)
+	return err != nil || is.Node == ""
 }
 
 // byCertificate is the credential of a call that shows certificates. It calls over before it verifies those

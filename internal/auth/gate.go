@@ -52,6 +52,9 @@ type Config struct {
 	Sessions *Sessions
 	// Certificates checks the certificates of workers and nodes. If it is nil, none counts.
 	Certificates Certificates
+	// NodesCertified: a call of another node counts only if it shows the certificate of a node. Tokens and the
+	// key in the database do not suffice.
+	NodesCertified bool
 	// Channel checks the proofs of calls that other nodes pass on. If it is nil, there are no other nodes.
 	Channel Channel
 	// Refusals is the number of refusals that an address gets in a second. 0 means the default.
@@ -143,6 +146,10 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	}
 	c, held, ok := g.admit(a, route, passed)
 	if !ok {
+		return
+	}
+	if g.uncertified(a.r, &c, route.Verb, passed != nil) {
+		a.refuse(http.StatusForbidden, api.ProblemForbidden, errUncertified)
 		return
 	}
 	if held && passed == nil && g.rates.over(&c) { // the first node counts

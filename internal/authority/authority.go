@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/sealed"
+	"skein.dev/skein/internal/store"
 )
 
 const (
@@ -59,9 +60,24 @@ type Vault interface {
 // Config holds the settings of an authority.
 type Config struct {
 	Vault Vault
+	Rows  Rows             // of the certificates of nodes; nil: they have none
 	Life  time.Duration    // of a certificate; 0: LifeDefault
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger
+}
+
+// Rows keeps the rows of the certificates of nodes. A certificate of a node counts as long as its row does.
+type Rows interface {
+	EnrollNode(ctx context.Context, n store.Enrolling) (store.Token, error)
+	TokenByHash(ctx context.Context, hash []byte) (store.Token, error)
+}
+
+// RowsOf returns the rows of the nodes of a cluster. The node of any other database calls no other one.
+func RowsOf(st store.Store) Rows {
+	if store.Can(st).Cluster == nil {
+		return nil
+	}
+	return st
 }
 
 // Authority issues and verifies certificates.
@@ -77,8 +93,11 @@ type Authority struct {
 	verified map[*x509.Certificate]verified
 	own      *tls.Certificate // of this node
 	node     string
-	renew    time.Time // when own is renewed
+	key      *ecdsa.PrivateKey // of own
+	renew    time.Time         // when own is renewed
+	pause    time.Time         // no certificate is made before this time, after a failure
 	reading  sync.Mutex
+	making   sync.Mutex // held while own is made
 }
 
 // state is the stored form.
@@ -145,6 +164,31 @@ func (a *Authority) Make(ctx context.Context, by string) error {
 			return nil, err
 		}
 		is.Roots = []root{first}
+		return json.Marshal(is)
+	})
+	if err != nil {
+		return err
+	}
+	return a.Load(ctx)
+}
+
+// Replace ends all roots at once and makes a new one. It is for a root whose key was stolen: nothing of the
+// old roots counts any more, also not for those that do not know the new root yet. So every worker has to
+// join again.
+func (a *Authority) Replace(ctx context.Context, by string) error {
+	_, err := a.cfg.Vault.Change(ctx, sealed.Name{Namespace: namespace, Name: name}, by, func(text []byte) ([]byte, error) {
+		if text == nil {
+			return nil, ErrNone
+		}
+		is, err := parse(text)
+		if err != nil {
+			return nil, err
+		}
+		next, err := newRoot(a.cfg.Now())
+		if err != nil {
+			return nil, err
+		}
+		is.Roots = []root{next}
 		return json.Marshal(is)
 	})
 	if err != nil {
@@ -278,6 +322,7 @@ func (a *Authority) Run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		_ = a.Load(ctx) // it is logged
+		a.checkOwn(ctx)
 		select {
 		case <-ctx.Done():
 			return

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/sealed"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 )
 
@@ -282,4 +284,101 @@ func TestUnreadable(t *testing.T) {
 	if _, err := blind.Worker(&b.key().PublicKey, "w1"); !errors.Is(err, sealed.ErrKey) {
 		t.Error(err)
 	}
+}
+
+// TestReplace: a root that is ended at once counts nowhere, also during a change and at nodes that have not
+// read the new one.
+func TestReplace(t *testing.T) {
+	b := newBed(t)
+	one, none := b.node(), newBed(t).node()
+	if err := none.Replace(t.Context(), "ann"); !errors.Is(err, ErrNone) {
+		t.Error(err)
+	}
+	if err := one.Make(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	late := b.node()
+	first := b.worker(one, "w1")
+	if err := one.Rotate(t.Context(), "ann", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	second := b.worker(one, "w2")
+	b.now = b.now.Add(lookAgain)
+	if err := one.Replace(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	third := b.worker(one, "w3")
+	if err := late.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []*Authority{one, late} {
+		b.refused(a, first, "none of the internal certificate authority")
+		b.refused(a, second, "none of the internal certificate authority")
+		b.accepted(a, third, "w3")
+		if len(a.Trusted()) != 1 || len(a.Roots()) != 1 {
+			t.Errorf("%+v", a.Roots())
+		}
+	}
+	if err := one.Rotate(t.Context(), "ann", time.Time{}); err != nil {
+		t.Errorf("a change after the end of a change: %v", err)
+	}
+}
+
+// TestNodeRows: the certificate of a node has a row before it is used. A node whose row was revoked makes
+// another key, and one that cannot write its row goes on with the certificate that it has.
+func TestNodeRows(t *testing.T) {
+	b := newBed(t)
+	st := b.vault.Store.(*memory.Store)
+	a := New(Config{Vault: b.vault, Rows: st, Now: func() time.Time { return b.now }})
+	if err := a.Make(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	row := func(is *tls.Certificate) store.Token {
+		t.Helper()
+		found, err := a.Verify(t.Context(), b.parse(is.Certificate))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := st.TokenByHash(t.Context(), found.Key)
+		if err != nil || r.Name != store.NodeTokenName("n1") || r.Kind != store.TokenCertificate {
+			t.Fatal(r, err)
+		}
+		return r
+	}
+	made := func() *tls.Certificate {
+		t.Helper()
+		is, err := a.Node("n1")
+		if err != nil || is == nil {
+			t.Fatal(is, err)
+		}
+		return is
+	}
+	first := made()
+	was := row(first)
+	b.now = b.now.Add(LifeDefault * 2 / 3)
+	if next := made(); next == first || row(next).ID != was.ID || !next.PrivateKey.(*ecdsa.PrivateKey).Equal(first.PrivateKey) {
+		t.Error("a renewed certificate has another key or another row")
+	}
+	a.checkOwn(t.Context())
+	kept := made()
+	if err := st.RevokeToken(t.Context(), was.ID); err != nil {
+		t.Fatal(err)
+	}
+	a.checkOwn(t.Context())
+	if next := made(); next.PrivateKey.(*ecdsa.PrivateKey).Equal(kept.PrivateKey) || row(next).ID == was.ID {
+		t.Error("a revoked node goes on with its key")
+	}
+	last := made()
+	a.cfg.Rows = away{}
+	b.now = b.now.Add(LifeDefault * 2 / 3)
+	if made() != last {
+		t.Error("a node that cannot write its row has another certificate")
+	}
+}
+
+// away are rows that cannot be written.
+type away struct{ Rows }
+
+func (away) EnrollNode(context.Context, store.Enrolling) (store.Token, error) {
+	return store.Token{}, store.ErrUnavailable
 }

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"cmp"
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -14,6 +15,9 @@ import (
 	"fmt"
 	"net/url"
 	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // Issued is a certificate with those that lead to a root.
@@ -88,26 +92,128 @@ func (a *Authority) uri(kind, name string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: a.is.Cluster, Path: "/" + kind + "/" + name}
 }
 
-// Node returns the certificate of this node. It is made anew at two thirds of its life. It is nil if there is
-// no authority.
+const (
+	// enrollMax bounds the change of the row of a certificate. After a failure no other certificate is made for
+	// enrollPause.
+	enrollMax   = 2 * time.Second
+	enrollPause = 2 * time.Second
+)
+
+// Node returns the certificate of this node. Another one for the same key is made at two thirds of its
+// life. It is nil if there is no authority. The row of the certificate is written before the certificate is
+// used. While that fails, the one before goes on to count.
 func (a *Authority) Node(name string) (*tls.Certificate, error) {
+	if own, done, err := a.present(name); done {
+		return own, err
+	}
+	if own, _, _ := a.present(name); own == nil {
+		a.making.Lock()
+	} else if !a.making.TryLock() { // another caller makes the next one
+		return own, nil
+	}
+	defer a.making.Unlock()
+	own, done, err := a.present(name)
+	if done {
+		return own, err
+	}
+	next, err := a.makeOwn(name)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.pause = a.cfg.Now().Add(enrollPause)
+		if own != nil {
+			return own, nil
+		}
+		return nil, err
+	}
+	a.own, a.node, a.renew = next, name, a.cfg.Now().Add(a.cfg.Life*2/3)
+	return next, nil
+}
+
+// present returns the certificate of this node. done is false if another one is to be made.
+func (a *Authority) present(name string) (own *tls.Certificate, done bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.cfg.Now()
-	if a.own != nil && a.node == name && now.Before(a.renew) {
-		return a.own, nil
+	switch {
+	case a.own != nil && a.node == name && now.Before(a.renew):
+		return a.own, true, nil
+	case len(a.is.Roots) == 0:
+		return nil, true, a.err
+	case now.Before(a.pause):
+		return a.own, true, nil
 	}
-	if len(a.is.Roots) == 0 {
-		return nil, a.err
+	return a.own, false, nil
+}
+
+// makeOwn makes a certificate of this node and its row. If the row of the key was revoked, it makes another
+// key.
+func (a *Authority) makeOwn(name string) (*tls.Certificate, error) {
+	a.mu.Lock()
+	key := a.key
+	a.mu.Unlock()
+	for range 2 {
+		if key == nil {
+			made, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+			if err != nil {
+				return nil, err
+			}
+			key = made
+		}
+		is, err := a.issue(&key.PublicKey, "node", name)
+		if err != nil {
+			return nil, err
+		}
+		if err = a.enroll(name, key); errors.Is(err, store.ErrFenced) {
+			key = nil
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write the row of this node's certificate: %w", err)
+		}
+		a.mu.Lock()
+		a.key = key
+		a.mu.Unlock()
+		return &tls.Certificate{Certificate: is.Chain, PrivateKey: key}, nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	return nil, errors.New("the key that this node has just made is revoked")
+}
+
+func (a *Authority) enroll(name string, key *ecdsa.PrivateKey) error {
+	if a.cfg.Rows == nil {
+		return nil
+	}
+	hash, err := KeyHash(&key.PublicKey)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	is, err := a.sign(&key.PublicKey, "node", name)
+	ctx, cancel := context.WithTimeout(context.Background(), enrollMax)
+	defer cancel()
+	_, err = a.cfg.Rows.EnrollNode(ctx, store.Enrolling{Name: store.NodeTokenName(name), Hash: hash, Life: dag.Micros(a.cfg.Life.Microseconds())})
+	return err
+}
+
+// checkOwn gives up the key of this node if its row was revoked or has another key. The next call of Node
+// makes another key.
+func (a *Authority) checkOwn(ctx context.Context) {
+	a.mu.Lock()
+	key := a.key
+	a.mu.Unlock()
+	if key == nil || a.cfg.Rows == nil {
+		return
+	}
+	hash, err := KeyHash(&key.PublicKey)
 	if err != nil {
-		return nil, err
+		return
 	}
-	a.own, a.node, a.renew = &tls.Certificate{Certificate: is.Chain, PrivateKey: key}, name, now.Add(a.cfg.Life*2/3)
-	return a.own, nil
+	t, err := a.cfg.Rows.TokenByHash(ctx, hash)
+	if err != nil && !errors.Is(err, store.ErrNotFound) || err == nil && t.Revoked == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.key == key {
+		a.key, a.own = nil, nil
+		a.cfg.Log.Warn("the certificate of this node was revoked, or another process has its name; it makes another key", "code", "node_certificate_replaced", "node", a.node)
+	}
 }

@@ -63,7 +63,9 @@ type Config struct {
 	TLSCert, TLSKey, CACert string
 	// CertificateLife is the time for which a certificate of the internal authority is valid.
 	CertificateLife time.Duration
-	Plaintext       bool
+	// NodesCertified: other nodes are accepted by their certificates only.
+	NodesCertified bool
+	Plaintext      bool
 	// LoopbackOpen: callers on loopback need no token.
 	LoopbackOpen bool
 	// Auth are the identity providers. PublicURL is the address by which browsers reach the server, without
@@ -224,7 +226,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(append(append(append(registrySettings(), egressSettings()...), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), certificateSetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
+	}, append(append(append(append(registrySettings(), egressSettings()...), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), certificateSetting(), nodesSetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {

@@ -57,6 +57,7 @@ var descriptions = map[string]described{
 	"base_path":                {meaning: "path under which browsers reach the server, such as `/skein` behind a proxy; the proxy may strip it or not"},
 	"tls_cert":                 {meaning: "PEM file with the certificate of the node; a new file is used without a restart", reread: true},
 	"tls_key":                  {meaning: "PEM file with the key of the certificate; a new file is used without a restart", reread: true},
+	"node_certificates_only":   {meaning: "`true`: other nodes are accepted by certificates of the internal authority only, and not by tokens; every node needs TLS and the key of the secrets"},
 	"certificate_life":         {meaning: "time for which a certificate of the internal authority is valid, from 10s to 30d; workers and nodes renew theirs after two thirds of it"},
 	"ca_cert":                  {meaning: "PEM file with a further authority for certificates of other nodes"},
 	"insecure_plaintext":       {meaning: "`true`: send and take tokens without TLS; everything can be read on the way"},
@@ -121,7 +122,7 @@ func TestConfigPage(t *testing.T) {
 // unflagged are the settings without a flag: secrets, and those that few operators change.
 // TestFlagsOfSettings in cmd/skein compares the page with the commands.
 var unflagged = []string{
-	"recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "secret_providers", "audit_key_file", "audit_checkpoints", "retention_audit", "session_rate", "token_rate", "certificate_life",
+	"recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "secret_providers", "audit_key_file", "audit_checkpoints", "retention_audit", "session_rate", "token_rate", "certificate_life", "node_certificates_only",
 	"retention_keys_age", "retention_keys", "retention_calls_age", "retention_calls", "retention_fires_age", "retention_exceptions_age",
 	"retention_fires", "retention_days_age", "retention_tally_age", "retention_backfills_age", "retention_backfills", "retention_versions",
 	"retention_records_age", "retention_records",

@@ -110,6 +110,14 @@ func certificateSetting() setting {
 	return setting{name: "certificate_life", def: text("24h"), set: setCertificateLife}
 }
 
+// nodesSetting makes a node accept other nodes by certificates of the internal authority only.
+func nodesSetting() setting {
+	return setting{name: "node_certificates_only", def: text("false"), set: func(c *Config, v string) error {
+		c.NodesCertified = v == "true"
+		return oneOf(v, "true", "false")
+	}}
+}
+
 func setCertificateLife(c *Config, v string) error {
 	err := setSpan(&c.CertificateLife, v)
 	if err == nil && (c.CertificateLife < certificateLifeMin || c.CertificateLife > certificateLifeMax) {

@@ -2,6 +2,7 @@ package joining
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -87,6 +88,13 @@ func TestStolenCertificates(t *testing.T) {
 	b.refuses("an expired certificate", b.transport(m, old), http.StatusUnauthorized, "not valid at this time")
 	node, err := b.a.Node("n1")
 	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := b.a.Verify(t.Context(), parsed(t, node.Certificate))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.st.EnrollNode(t.Context(), store.Enrolling{Name: store.NodeTokenName("n1"), Hash: is.Key, Life: 3600e6}); err != nil {
 		t.Fatal(err)
 	}
 	shows := b.transport(m, nil)
@@ -252,4 +260,13 @@ func TestRenewals(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "skein worker invite w1") {
 		t.Errorf("a call after the end: %v", err)
 	}
+}
+
+func parsed(t *testing.T, chain [][]byte) []*x509.Certificate {
+	t.Helper()
+	all, err := authority.ParseAll(chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }

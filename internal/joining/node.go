@@ -44,7 +44,7 @@ func NewNode(cfg Config) *Node { return &Node{cfg} }
 // tokens.
 func (n *Node) Run(ctx context.Context) {
 	if n.cfg.Cluster {
-		if err := n.cfg.Authority.Make(ctx, "node "+n.cfg.Name); err != nil {
+		if err := n.cfg.Authority.Make(made(ctx, n.cfg.Name), "node "+n.cfg.Name); err != nil {
 			n.cfg.Log.Info("nodes prove who they are by tokens, because the certificate authority cannot be made", "code", "authority_not_made", "err", err)
 		}
 	}
@@ -107,4 +107,10 @@ func (n *Node) Listen(base *tls.Config) *tls.Config {
 		return own, nil
 	}
 	return out
+}
+
+// made gives the creation of the authority an audit row.
+func made(ctx context.Context, node string) context.Context {
+	return store.WithAudit(ctx, &store.Audit{Principal: node, Kind: "node", Verb: "key.rotate", Action: "make-authority", Object: "/authority",
+		Detail: "the internal certificate authority is made"})
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ const (
 
 // takenPrefix reports whether the name of a token is one of those that invitations and certificates have.
 func takenPrefix(name string) bool {
-	return strings.HasPrefix(name, invitePrefix) || strings.HasPrefix(name, auth.WorkerName(""))
+	return strings.HasPrefix(name, invitePrefix) || strings.HasPrefix(name, auth.WorkerName("")) || strings.HasPrefix(name, store.NodeTokenPrefix)
 }
 
 // inviteWorker makes an invitation. Its maker needs what it would need for a token of a worker.
@@ -147,27 +148,41 @@ func checkInvite(req *api.TokenRequest) error {
 	return nil
 }
 
-// closeInvitation revokes the invitation that a certificate came from, if more workers may join by it. Its
-// text may be on the machine of the worker. It is revoked before the certificate, so a call that was cut off
-// between them can be repeated.
-func closeInvitation(ctx context.Context, s *Server, certificate int64) error {
+// nodeOf returns the name of the node whose certificate a row is, or "".
+func nodeOf(t *store.Token) string {
+	if name, ok := strings.CutPrefix(t.Name, store.NodeTokenPrefix); ok && t.Kind == store.TokenCertificate {
+		return name
+	}
+	return ""
+}
+
+// endsWith returns the tokens that end with a token, in the same transaction. With the certificate of a
+// worker, all open invitations for its name end, and the invitation that it came from: its text may be on
+// the machine of the worker. A call that is cut off leaves all of them or none.
+func endsWith(ctx context.Context, s *Server, id int64) (with []int64, err error) {
 	all, err := s.cfg.Tokens.TokenList(ctx)
 	if err != nil {
-		return unread(err)
+		return nil, unread(err)
 	}
-	for i := range all {
-		if all[i].ID != certificate || all[i].Kind != store.TokenCertificate {
+	i := slices.IndexFunc(all, func(t store.Token) bool { return t.ID == id && t.Kind == store.TokenCertificate })
+	if i < 0 || nodeOf(&all[i]) != "" {
+		return nil, nil
+	}
+	var names []string
+	for k := range all {
+		inv := &all[k]
+		if inv.Kind != store.TokenInvite || inv.Revoked != 0 || inv.Used >= inv.Uses {
 			continue
 		}
-		for j := range all {
-			if inv := &all[j]; inv.ID == all[i].Invite && inv.Kind == store.TokenInvite && inv.Revoked == 0 && inv.Used < inv.Uses {
-				if err := s.cfg.Tokens.RevokeToken(withDetail(ctx, inv.Name+" is revoked with a certificate that came from it"), inv.ID); err != nil {
-					return unread(err)
-				}
-			}
+		words := strings.Fields(inv.Name)
+		if inv.ID == all[i].Invite || len(words) > 1 && auth.WorkerName(words[1]) == all[i].Name {
+			with, names = append(with, inv.ID), append(names, inv.Name)
 		}
 	}
-	return nil
+	if len(names) > 0 {
+		noteAudit(ctx, "", all[i].Name+", and with it "+strings.Join(names, ", "))
+	}
+	return with, nil
 }
 
 // withDetail gives a further change of a call an audit row with its own text.
@@ -213,10 +228,14 @@ func authorityRoutes(s *Server, tag tag) {
 		return authorityShown(s), nil
 	})
 	route(s, tag.verb("/authority:rotate", "rotate-authority", "Change the root of the internal certificate authority; certificates of the old one count until they end"),
-		func(ctx context.Context, _ *struct{}) (*jsonOut[api.Authority], error) {
+		func(ctx context.Context, in *rotateAuthorityIn) (*jsonOut[api.Authority], error) {
 			if s.cfg.Authority == nil {
 				return nil, refusedAuthority(authority.ErrNone)
 			}
+			if in.Now {
+				return replaceAuthority(ctx, s)
+			}
+			noteAudit(ctx, "", "a new root; the old one counts until its certificates have ended")
 			latest, err := latestEnd(ctx, s)
 			if err != nil {
 				return nil, err
@@ -226,6 +245,37 @@ func authorityRoutes(s *Server, tag tag) {
 			}
 			return authorityShown(s), nil
 		})
+}
+
+type rotateAuthorityIn struct {
+	Now bool `query:"now" doc:"The old root ends at once, because its key may be known to others. Every worker has to join again."`
+}
+
+// replaceAuthority ends the old roots at once, and then all certificates and invitations of workers. A call
+// that is cut off between them leaves rows without use: no certificate of an old root counts any more.
+func replaceAuthority(ctx context.Context, s *Server) (*jsonOut[api.Authority], error) {
+	all, err := s.cfg.Tokens.TokenList(ctx)
+	if err != nil {
+		return nil, unread(err)
+	}
+	noteAudit(ctx, "", "a new root; the old ones ended at once")
+	if err := s.cfg.Authority.Replace(ctx, userOf(ctx)); err != nil {
+		return nil, refusedAuthority(err)
+	}
+	var with []int64
+	for i := range all {
+		t := &all[i]
+		if of := t.Kind == store.TokenInvite || t.Kind == store.TokenCertificate && nodeOf(t) == ""; of && t.Revoked == 0 {
+			with = append(with, t.ID)
+		}
+	}
+	if len(with) > 0 {
+		ctx := withDetail(ctx, fmt.Sprintf("%d certificates and invitations of workers ended with the old root", len(with)))
+		if err := s.cfg.Tokens.RevokeToken(ctx, with[0], with[1:]...); err != nil {
+			return nil, unread(err)
+		}
+	}
+	return authorityShown(s), nil
 }
 
 // latestEnd returns the latest end of a certificate of a worker.

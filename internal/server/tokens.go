@@ -169,10 +169,11 @@ func (s *Server) revokeToken(ctx context.Context, in *tokenPath) (*jsonOut[api.T
 			return nil, refusedChange(err)
 		}
 	}
-	if err := closeInvitation(ctx, s, in.ID); err != nil {
+	with, err := endsWith(ctx, s, in.ID)
+	if err != nil {
 		return nil, err
 	}
-	err := s.cfg.Tokens.RevokeToken(ctx, in.ID)
+	err = s.cfg.Tokens.RevokeToken(ctx, in.ID, with...)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound("there is no token %d", in.ID)
 	}
@@ -345,7 +346,8 @@ func tokenOf(t *store.Token, all *store.Rights, now dag.Micros) api.Token {
 	if t.Kind == store.TokenAPI && t.Verbs != store.All {
 		out.Verbs = strings.Fields(t.Verbs)
 	}
-	if words := strings.Fields(t.Name); (t.Kind == store.TokenInvite || t.Kind == store.TokenCertificate) && len(words) > 1 {
+	out.Node = nodeOf(t)
+	if words := strings.Fields(t.Name); out.Node == "" && (t.Kind == store.TokenInvite || t.Kind == store.TokenCertificate) && len(words) > 1 {
 		out.Worker, out.Groups, out.Slots, out.Uses, out.Used = words[1], strings.Fields(t.Groups), t.Slots, t.Uses, t.Used
 	}
 	if t.Kind != store.TokenWorker && t.Kind != store.TokenNode && t.Namespaces != store.All {

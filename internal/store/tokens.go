@@ -16,8 +16,8 @@ const (
 	TokenNode   = "node"   // the token of calls between the nodes of a cluster
 	// TokenInvite is the kind of an invitation. Its holder joins a worker: it gets a certificate in exchange.
 	TokenInvite = "invite"
-	// TokenCertificate is the kind of the row of a worker's certificate. Its holder shows no secret: Hash is the
-	// SHA-256 of the public key in the certificate.
+	// TokenCertificate is the kind of the row of a certificate of a worker or a node. Its holder shows no
+	// secret: Hash is the SHA-256 of the public key in the certificate.
 	TokenCertificate = "certificate"
 )
 
@@ -79,6 +79,24 @@ type Joining struct {
 	Hash   []byte // of the worker's public key
 	// Life is the time for which the certificate is valid.
 	Life dag.Micros
+}
+
+// Enrolling is a certificate that a node has made for itself.
+type Enrolling struct {
+	Name string // of the row
+	Hash []byte // of the node's public key
+	Life dag.Micros
+}
+
+// NodeTokenName is the name of the row of a node's certificate. No token that people make has such a name.
+func NodeTokenName(node string) string { return NodeTokenPrefix + node }
+
+// NodeTokenPrefix begins the names of the rows of certificates of nodes.
+const NodeTokenPrefix = "node "
+
+// NodeToken is the row of the certificate of a node.
+func (n *Enrolling) NodeToken() Token {
+	return Token{Kind: TokenCertificate, Name: n.Name, Hash: n.Hash, By: n.Name}
 }
 
 // Joinable returns why an invitation cannot be used, or nil.
@@ -143,8 +161,9 @@ type Tokens interface {
 	TokenByHash(ctx context.Context, hash []byte) (Token, error)
 	// TokenList lists all by number.
 	TokenList(ctx context.Context) ([]Token, error)
-	// RevokeToken revokes a token. A revoked one does not change. It returns ErrNotFound if there is none.
-	RevokeToken(ctx context.Context, id int64) error
+	// RevokeToken revokes a token and those that have to end with it, in one transaction. A revoked one does not
+	// change. It returns ErrNotFound if one of them does not exist. Then nothing changes.
+	RevokeToken(ctx context.Context, id int64, more ...int64) error
 	// RotateToken adds the successor of a token and sets the end of the old one, in one transaction. It returns
 	// ErrNotFound if there is no such token, ErrFenced if that one, the parent of the successor or a token above
 	// this parent was revoked or replaced, or has expired, and ErrRefused if there are TokensMax tokens. Then
@@ -157,9 +176,25 @@ type Tokens interface {
 	// invitation is used, revoked or expired, and ErrRefused if a valid token has the name or the key, or if
 	// there are TokensMax tokens. Then nothing changes.
 	JoinToken(ctx context.Context, j Joining) (Token, error)
+	// EnrollNode gives the certificate of a node its row: it puts the key and the end into the row of that
+	// name, or adds one. It returns ErrFenced if a revoked row has the key, and ErrRefused if there are
+	// TokensMax tokens.
+	EnrollNode(ctx context.Context, n Enrolling) (Token, error)
 	// RenewToken moves the end of the row of a certificate to life from now. It returns ErrFenced if the row
 	// was revoked or has expired.
 	RenewToken(ctx context.Context, id int64, life dag.Micros) (Token, error)
+}
+
+// Enrolled returns the row of a certificate that a node has enrolled, or the reason why there is none. made
+// are the rows with its key.
+func Enrolled(made []Token, n *Enrolling, done bool) (Token, error) {
+	switch {
+	case done && len(made) == 1:
+		return made[0], nil
+	case len(made) > 0:
+		return Token{}, fmt.Errorf("the certificate of the %s is revoked: %w", n.Name, ErrFenced)
+	}
+	return Token{}, fmt.Errorf("there are already %d tokens, the limit: %w", TokensMax, ErrRefused)
 }
 
 // NotRotated returns why a token cannot be replaced.

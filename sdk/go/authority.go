@@ -13,6 +13,16 @@ func Authority(ctx context.Context, c *Client) (a api.Authority, err error) {
 	return a, err
 }
 
+// ReplaceAuthority changes the root of the internal certificate authority, and ends the old one at once.
+// Every worker has to join again.
+func ReplaceAuthority(ctx context.Context, c *Client) (a api.Authority, err error) {
+	k := newCall(http.MethodPost, nil, "authority")
+	k.verb = "rotate"
+	k.query.Set("now", "true")
+	_, err = c.do(ctx, k, &a)
+	return a, err
+}
+
 // RotateAuthority changes the root of the internal certificate authority.
 func RotateAuthority(ctx context.Context, c *Client) (a api.Authority, err error) {
 	k := newCall(http.MethodPost, nil, "authority")

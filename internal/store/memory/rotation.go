@@ -68,6 +68,32 @@ func (e rotations) JoinToken(ctx context.Context, j store.Joining) (t store.Toke
 	return t, err
 }
 
+// EnrollNode implements store.Tokens.
+func (e rotations) EnrollNode(ctx context.Context, n store.Enrolling) (t store.Token, err error) {
+	s := e.s
+	err = s.write(ctx, Op{Kind: TokensBefore}, TokensAfter, func() error {
+		now := s.clock()
+		if slices.ContainsFunc(s.tokens, func(o store.Token) bool { return bytes.Equal(o.Hash, n.Hash) && o.Revoked != 0 }) {
+			return fmt.Errorf("the certificate of the %s is revoked: %w", n.Name, store.ErrFenced)
+		}
+		i := slices.IndexFunc(s.tokens, func(o store.Token) bool {
+			return o.Kind == store.TokenCertificate && o.Name == n.Name && o.Revoked == 0
+		})
+		if i < 0 {
+			if len(s.tokens) >= store.TokensMax {
+				return fmt.Errorf("there are already %d tokens, the limit: %w", store.TokensMax, store.ErrRefused)
+			}
+			t, i = n.NodeToken(), len(s.tokens)
+			t.ID, t.Created = int64(i+1), now
+			s.tokens = append(s.tokens, t)
+		}
+		s.tokens[i].Hash, s.tokens[i].Expires = bytes.Clone(n.Hash), now+n.Life
+		t = s.tokens[i]
+		return nil
+	})
+	return t, err
+}
+
 // RenewToken implements store.Tokens.
 func (e rotations) RenewToken(ctx context.Context, id int64, life dag.Micros) (t store.Token, err error) {
 	s := e.s

@@ -52,14 +52,19 @@ func (s *Store) TokenList(ctx context.Context) (all []store.Token, err error) {
 	return all, err
 }
 
-// RevokeToken ends a token.
-func (s *Store) RevokeToken(ctx context.Context, id int64) error {
+// RevokeToken ends tokens.
+func (s *Store) RevokeToken(ctx context.Context, id int64, more ...int64) error {
 	return s.write(ctx, Op{Kind: TokensBefore}, TokensAfter, s.noted(ctx, func() error {
-		if id < 1 || id > int64(len(s.tokens)) {
-			return fmt.Errorf("token %d: %w", id, store.ErrNotFound)
+		all := append([]int64{id}, more...)
+		for _, id := range all {
+			if id < 1 || id > int64(len(s.tokens)) {
+				return fmt.Errorf("token %d: %w", id, store.ErrNotFound)
+			}
 		}
-		if t := &s.tokens[id-1]; t.Revoked == 0 {
-			t.Revoked = s.clock()
+		for _, id := range all {
+			if t := &s.tokens[id-1]; t.Revoked == 0 {
+				t.Revoked = s.clock()
+			}
 		}
 		return nil
 	}))

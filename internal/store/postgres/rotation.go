@@ -49,6 +49,30 @@ func (e rotations) JoinToken(ctx context.Context, j store.Joining) (store.Token,
 	return found[0], nil
 }
 
+// EnrollNode implements store.Tokens. Two processes of one name may add the row at once; then one of them is
+// refused, and finds the row when it tries again.
+func (e rotations) EnrollNode(ctx context.Context, n store.Enrolling) (t store.Token, err error) {
+	if err := ended(ctx, "enrollNode"); err != nil {
+		return t, err
+	}
+	a := args{}.text(n.Name).blob(n.Hash).int8(int64(n.Life))
+	var found []store.Token
+	err = e.d.change(ctx, nil, query{"moveNode", a, into(&found, scanToken)})
+	if err == nil && len(found) == 0 {
+		err = e.d.change(ctx, nil, query{"addNode", a.int8(store.TokensMax), into(&found, scanToken)})
+	}
+	if err != nil {
+		return t, fmt.Errorf("the certificate of the %s: %w", n.Name, err)
+	}
+	made := found
+	if len(found) == 0 {
+		if made, err = list(ctx, e.d, query{name: "tokenByHash", args: args{}.blob(n.Hash)}, scanToken); err != nil {
+			return t, err
+		}
+	}
+	return store.Enrolled(made, &n, len(found) > 0)
+}
+
 // RenewToken implements store.Tokens.
 func (e rotations) RenewToken(ctx context.Context, id int64, life dag.Micros) (store.Token, error) {
 	found, err := e.d.changeToken(ctx, "renewToken", args{}.int8(id).int8(int64(life)))

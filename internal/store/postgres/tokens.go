@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/store"
 )
@@ -42,8 +43,11 @@ func (d *DB) TokenList(ctx context.Context) ([]store.Token, error) {
 }
 
 // RevokeToken implements store.Tokens.
-func (d *DB) RevokeToken(ctx context.Context, id int64) error {
-	found, err := d.changeToken(ctx, "revokeToken", args{}.int8(id))
+func (d *DB) RevokeToken(ctx context.Context, id int64, more ...int64) error {
+	all := append([]int64{id}, more...)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	found, err := d.changeToken(ctx, "revokeToken", args{}.array(int8s(all)))
 	if err == nil && len(found) == 0 {
 		err = store.ErrNotFound
 	}

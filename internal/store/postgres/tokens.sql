@@ -11,7 +11,8 @@ SELECT within_tokens($1);
 
 -- name: revokeToken
 UPDATE token SET revoked = CASE revoked WHEN 0 THEN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint ELSE revoked END
-WHERE id = $1 RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced, worker_groups, worker_slots, uses, used, invite;
+WHERE id = ANY ($1::bigint[]) AND (SELECT count(*) FROM token WHERE id = ANY ($1::bigint[])) = cardinality($1::bigint[])
+RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced, worker_groups, worker_slots, uses, used, invite;
 
 -- name: lockTokens
 -- Rotations come one after the other: the next statement then sees whether a token above the successor was replaced. The order
@@ -62,6 +63,18 @@ INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal
 SELECT 'certificate', $2, $3, now, now + $4, 0, actor, principal, verbs, namespaces, maker, parent, worker_groups, worker_slots, id
 FROM usable WHERE (SELECT count(*) FROM old) + (SELECT count(*) FROM counted) >= 0
 ON CONFLICT (hash) DO UPDATE SET expires = excluded.expires
+RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced, worker_groups, worker_slots, uses, used, invite;
+
+-- name: moveNode
+UPDATE token SET hash = $2, expires = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $3
+WHERE kind = 'certificate' AND name = $1 AND revoked = 0 AND replaced = 0 AND NOT EXISTS (SELECT FROM token o WHERE o.hash = $2 AND o.revoked <> 0)
+RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced, worker_groups, worker_slots, uses, used, invite;
+
+-- name: addNode
+INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, worker_groups, worker_slots, uses)
+SELECT 'certificate', $1, $2, c.now, c.now + $3, 0, $1, 0, '', '', 0, 0, '', 0, 0
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) c
+WHERE NOT EXISTS (SELECT FROM token o WHERE o.hash = $2) AND (SELECT count(*) FROM token) < $4::bigint
 RETURNING id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced, worker_groups, worker_slots, uses, used, invite;
 
 -- name: renewToken

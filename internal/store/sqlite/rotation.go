@@ -99,6 +99,27 @@ func (e rotations) join(all []store.Token, j *store.Joining, now dag.Micros) err
 	return err
 }
 
+// EnrollNode implements store.Tokens.
+func (e rotations) EnrollNode(ctx context.Context, n store.Enrolling) (t store.Token, err error) {
+	d := e.d
+	err = d.changeBeside(ctx, "change of tokens", func() error {
+		now := wall()
+		changed, err := d.stmts.moveNode.row().text(n.Name).blob(n.Hash).int(int64(now + n.Life)).exec(d.conn)
+		if err == nil && changed == 0 {
+			changed, err = d.stmts.addNode.row().text(n.Name).blob(n.Hash).int(int64(now + n.Life)).int(int64(now)).int(store.TokensMax).exec(d.conn)
+		}
+		if err != nil {
+			return err
+		}
+		made, err := listOn(d, d.conn, "tokenByHash", []any{n.Hash}, scanToken)
+		if err == nil {
+			t, err = store.Enrolled(made, &n, changed > 0)
+		}
+		return err
+	})
+	return t, err
+}
+
 // RenewToken implements store.Tokens.
 func (e rotations) RenewToken(ctx context.Context, id int64, life dag.Micros) (t store.Token, err error) {
 	d := e.d

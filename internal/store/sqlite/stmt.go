@@ -202,6 +202,7 @@ type writeStmts struct {
 	putClass, dropClass            *stmt
 	putNamespace, putUse, quotasOf *stmt
 	putStock, stockOf              *stmt
+	moveNode, addNode              *stmt
 	expireFiles, expireVersions    *stmt
 	comeToLine, lineUpTo           *stmt
 	thinLine, dropLine             *stmt
@@ -259,7 +260,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"expireAttempts", &w.expireAttempts}, {"expireEvents", &w.expireEvents},
 		{"insertToken", &w.insertToken}, {"revokeToken", &w.revokeToken},
 		{"replaceToken", &w.replaceToken}, {"succeedToken", &w.succeedToken},
-		{"joinToken", &w.joinToken}, {"useInvite", &w.useInvite}, {"renewToken", &w.renewToken},
+		{"joinToken", &w.joinToken}, {"useInvite", &w.useInvite}, {"renewToken", &w.renewToken}, {"moveNode", &w.moveNode}, {"addNode", &w.addNode},
 		{"insertSession", &w.insertSession}, {"useSession", &w.useSession}, {"endSession", &w.endSession},
 		{"dropOverSessions", &w.dropOverSessions}, {"dropOldSessions", &w.dropOldSessions},
 		{"putSecret", &w.putSecret}, {"rewrapSecret", &w.rewrapSecret}, {"dropSecret", &w.dropSecret}, {"setSecretKey", &w.setSecretKey}, {"dropSessionsOf", &w.dropSessionsOf},

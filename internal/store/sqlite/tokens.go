@@ -41,13 +41,19 @@ func (d *DB) TokenList(ctx context.Context) ([]store.Token, error) {
 }
 
 // RevokeToken implements store.Tokens.
-func (d *DB) RevokeToken(ctx context.Context, id int64) error {
+func (d *DB) RevokeToken(ctx context.Context, id int64, more ...int64) error {
 	return changeNoted(ctx, d, "change of tokens", func() error {
-		n, err := d.stmts.revokeToken.row().int(id).int(int64(wall())).exec(d.conn)
-		if err == nil && n == 0 {
-			err = fmt.Errorf("token %d: %w", id, store.ErrNotFound)
+		now := int64(wall())
+		for _, id := range append([]int64{id}, more...) {
+			n, err := d.stmts.revokeToken.row().int(id).int(now).exec(d.conn)
+			if err == nil && n == 0 {
+				err = fmt.Errorf("token %d: %w", id, store.ErrNotFound)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 }
 

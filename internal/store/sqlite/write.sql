@@ -164,6 +164,15 @@ SELECT 'certificate', ?2, ?3, ?4, ?5, 0, actor, principal, verbs, namespaces, ma
 -- name: useInvite
 UPDATE token SET used = used + 1 WHERE id = ?1;
 
+-- name: moveNode
+UPDATE token SET hash = ?2, expires = ?3 WHERE kind = 'certificate' AND name = ?1 AND revoked = 0 AND replaced = 0
+  AND NOT EXISTS (SELECT 1 FROM token WHERE hash = ?2 AND revoked <> 0);
+
+-- name: addNode
+INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, worker_groups, worker_slots, uses)
+SELECT 'certificate', ?1, ?2, ?4, ?3, 0, ?1, 0, '', '', 0, 0, '', 0, 0
+WHERE NOT EXISTS (SELECT 1 FROM token WHERE hash = ?2) AND (SELECT count(*) FROM token) < ?5;
+
 -- name: renewToken
 UPDATE token SET expires = ?3 WHERE id = ?1 AND kind = 'certificate' AND revoked = 0 AND expires > ?2;
 

@@ -139,3 +139,42 @@ func tokenRenewed(b *bed, s store.Tokens) {
 	_, err = s.RenewToken(b.ctx, old.ID, anHour)
 	b.is(err, store.ErrFenced)
 }
+
+func nodeEnrolled(b *bed, s store.Tokens) {
+	enroll := func(hash int, life dag.Micros) (store.Token, error) {
+		return s.EnrollNode(b.ctx, store.Enrolling{Name: "node n1", Hash: hashOf(hash), Life: life})
+	}
+	one, err := enroll(1, anHour)
+	b.ok(err)
+	b.same(one, store.Token{ID: one.ID, Kind: store.TokenCertificate, Name: "node n1", Hash: hashOf(1), Created: one.Created, Expires: one.Created + anHour, By: "node n1"}, "the row")
+	again, err := enroll(1, 2*anHour)
+	b.ok(err)
+	b.same(again.ID == one.ID && again.Expires > one.Expires, true, "the same row with a later end")
+	next, err := enroll(2, -anHour) // it has expired, and the next key takes its row all the same
+	b.ok(err)
+	b.same(next.ID, one.ID, "the row after another key")
+	next, err = enroll(3, anHour)
+	b.ok(err)
+	b.same(next.ID, one.ID, "the row after a key that had expired")
+	_, err = s.TokenByHash(b.ctx, hashOf(2))
+	b.is(err, store.ErrNotFound)
+	b.ok(s.RevokeToken(b.ctx, one.ID))
+	_, err = enroll(3, anHour)
+	b.is(err, store.ErrFenced)
+	other, err := enroll(4, anHour)
+	b.ok(err)
+	b.same(other.ID != one.ID, true, "a revoked row stays")
+	b.same(tokenOf(b, s, one.ID).Revoked != 0, true, "it is revoked")
+}
+
+func tokensRevoked(b *bed, s store.Tokens) {
+	one, two, three := b.token(s, 1, "one"), b.token(s, 2, "two"), b.token(s, 3, "three")
+	b.is(s.RevokeToken(b.ctx, one.ID, 999), store.ErrNotFound)
+	b.same(tokenOf(b, s, one.ID).Revoked, dag.Micros(0), "a token that was to end with one that is not there")
+	b.ok(s.RevokeToken(auditing(b, "revoke-token"), one.ID, two.ID, two.ID))
+	for _, id := range []int64{one.ID, two.ID} {
+		b.same(tokenOf(b, s, id).Revoked != 0, true, "revoked")
+	}
+	b.same(tokenOf(b, s, three.ID).Revoked, dag.Micros(0), "another token")
+	b.same(len(freshAudits(b)), 1, "audit rows")
+}

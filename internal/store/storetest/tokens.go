@@ -36,6 +36,8 @@ func tokens() []check {
 		{"an invitation that cannot be used", tokened(tokenNotJoined)},
 		{"an invitation used at once by several", tokened(tokenJoinedAtOnce)},
 		{"a certificate is renewed until it ends", tokened(tokenRenewed)},
+		{"a node has one row until it is revoked", tokened(nodeEnrolled)},
+		{"tokens are revoked together or not at all", tokened(tokensRevoked)},
 		{"tokens of a closed store", tokened(tokensClosed)},
 	}
 }

@@ -4,7 +4,7 @@ package api
 type Token struct {
 	ID        int64   `json:"id"`
 	Name      string  `json:"name"`
-	Kind      string  `json:"kind" enum:"api,worker,node,invite,certificate" doc:"What it may call: api what people and programs call, worker what workers call, node what nodes of a cluster say to each other. invite is an invitation of a worker, certificate the certificate of one that has joined."`
+	Kind      string  `json:"kind" enum:"api,worker,node,invite,certificate" doc:"What it may call: api what people and programs call, worker what workers call, node what nodes of a cluster say to each other. invite is an invitation of a worker, certificate the certificate of one that has joined, or of a node."`
 	State     string  `json:"state" enum:"valid,expired,revoked,ended" doc:"ended: its user is disabled or gone, its maker has lost the rights that it needs, or a token above it has ended."`
 	CreatedAt Time    `json:"created_at" format:"date-time"`
 	CreatedBy string  `json:"created_by"`
@@ -18,6 +18,7 @@ type Token struct {
 	// Verbs and Namespaces are the ones to which a token of the kind api is narrowed.
 	Verbs      []string `json:"verbs,omitempty" doc:"Absent: all of its kind."`
 	Namespaces []string `json:"namespaces,omitempty" doc:"Absent: all, and the cluster."`
+	Node       string   `json:"node,omitempty" doc:"Of the certificate of a node: the name of the node."`
 	// Worker, Groups, Slots, Uses and Used are those of an invitation or a certificate.
 	Worker string   `json:"worker,omitempty" doc:"Of an invitation or a certificate: the name of the worker. In an invitation, * at the end stands for any text."`
 	Groups []string `json:"groups,omitempty" doc:"Of an invitation or a certificate: the groups that the worker may belong to."`
