@@ -191,7 +191,7 @@ func readChannels(path string) (f channelFile, err error) {
 		f.Namespace = "default"
 	}
 	if len(f.Channels) == 0 && !f.cluster {
-		return bad("it has no channels; add some, such as channels: {ops: {log: {}}}")
+		return bad("the file has no channels; add some, such as channels: {ops: {log: {}}}")
 	}
 	return f, nil
 }
@@ -304,7 +304,7 @@ func alertTestCmd(c *cli) *cobra.Command {
 				return err
 			}
 			if !is.OK {
-				return fmt.Errorf("channel %s/%s did not take the message: %s", namespace, name, text(is.Error))
+				return fmt.Errorf("channel %s/%s did not accept the message: %s", namespace, name, text(is.Error))
 			}
 			c.say("channel %s/%s took the message", namespace, name)
 			return nil

@@ -40,7 +40,7 @@ refuses the request, the command shows the reason and fails.`,
 					return err
 				}
 				if r.header.Get("Content-Type") == "" && !json.Valid(r.body) {
-					return hint(usage("--data: the body is not JSON"), "say what it is, such as -H 'Content-Type: application/yaml'")
+					return hint(usage("--data: the body is not JSON"), "give the type of the body, such as -H 'Content-Type: application/yaml'")
 				}
 			}
 			send := func(ctx context.Context, s *session, _ []string) error { return r.send(ctx, c, s) }
@@ -68,7 +68,7 @@ func headersOf(texts []string) (http.Header, error) {
 			return nil, usage("--header %q: want 'NAME: VALUE'", text)
 		}
 		if strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "Cookie") {
-			return nil, hint(usage("--header %s: the command line shows its own token", name), "name another one: --token-file FILE")
+			return nil, hint(usage("--header %s: the command line sends its own token", name), "give another token: --token-file FILE")
 		}
 		header.Add(name, strings.TrimSpace(value))
 	}

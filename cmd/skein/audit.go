@@ -196,7 +196,7 @@ func auditVerify(c *cli, f *auditFiles, export io.Reader) error {
 			}
 		}
 		if len(own) == 0 {
-			return nil, fmt.Errorf("nothing is proved: %d checkpoints of %s are valid, and none is of this log, %s",
+			return nil, fmt.Errorf("nothing is proved: %d checkpoints of %s are valid, but none of them belongs to this log, %s",
 				len(points), strings.Join(f.checkpoints, ", "), h.Origin)
 		}
 		return audit.NewVerifier(h.Tree, own, h.Keep, time.Now()), nil
@@ -235,7 +235,7 @@ func auditReport(c *cli, r *audit.Report, invalid int) error {
 		return fmt.Errorf("the audit log was tampered with: %s", count(len(r.Findings), "finding"))
 	}
 	if r.Checkpoints == 0 {
-		return errors.New("nothing is proved: no checkpoint covers the rows that are there")
+		return errors.New("nothing is proved: no checkpoint covers the existing rows")
 	}
 	c.say("rows %d to %d are as the checkpoints say (%s compared)", r.First, r.Covered-1, count(r.Checkpoints, "checkpoint"))
 	return nil

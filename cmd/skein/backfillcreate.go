@@ -92,11 +92,11 @@ func (f *backfillFlags) request(workflow string) (api.BackfillRequest, error) {
 	case f.parallel < 1:
 		return req, usage("--parallel %d: want 1 or more", f.parallel)
 	case ranged == listed:
-		return req, usage("which instants? --from T --to T is a range; --at T and --file LIST give them one by one")
+		return req, usage("no instants are given: give a range by --from T --to T, or single instants by --at T or --file LIST")
 	case ranged && (f.from == "" || f.to == ""):
-		return req, usage("a range has a --from and a --to")
+		return req, usage("a range needs both --from and --to")
 	case f.dryRun && f.wait:
-		return req, usage("--dry-run starts nothing that --wait could wait for")
+		return req, usage("--dry-run starts no run, so --wait cannot be combined with it")
 	}
 	return req, nil
 }

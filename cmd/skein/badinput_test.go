@@ -82,7 +82,7 @@ func TestBadFiles(t *testing.T) {
 		"great cycle":  {"name: x\ntasks:\n" + cycle.String(), []string{"t0 → t1", "more) →"}},
 		"unknown need": {"name: x\ntasks:\n  a: {run: x, needs: [nobody]}\n", []string{`"nobody"`}},
 		"unknown key":  {"name: x\ntasks:\n  a: {rum: 'true'}\n", []string{`unknown key "rum"`, "run"}},
-		"splitter":     {"name: x\nsplitter: mine\ntasks:\n  a: {run: x}\n", []string{":3:1:", "makes the tasks"}},
+		"splitter":     {"name: x\nsplitter: mine\ntasks:\n  a: {run: x}\n", []string{":3:1:", "makes its tasks"}},
 		"later":        {"name: x\nalerts: [{on: failed, to: ops, repeat: 4h}]\ntasks:\n  a: {run: x}\n", []string{"alerts", "not supported yet"}},
 		"types":        {"name: [x]\ntasks:\n  a: {run: 'true', timeout: {}, retry: many}\n", []string{":1:", ":3:", "timeout", "retry"}},
 		"name":         {"name: ../../etc/passwd\n" + valid, []string{":1:7:", "name"}},

@@ -158,7 +158,7 @@ func (c *cli) benchTable(results []bench.Result) error {
 
 func (c *cli) benchTriggers(ctx context.Context, f benchFlags) error {
 	if f.due < 1 || f.triggers < f.due {
-		return usage("--due must be 1 or more, --triggers no less than that")
+		return usage("--due must be 1 or more, and --triggers at least as many as --due")
 	}
 	if f.within < 0 || f.within > time.Hour {
 		return usage("--within %v: from 0 to 1h", f.within)

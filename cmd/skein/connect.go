@@ -117,9 +117,9 @@ func unreached(err error) error {
 	var unknown x509.UnknownAuthorityError
 	switch {
 	case errors.Is(err, skein.ErrSpeaksTLS):
-		return hint(err, "ask it by its address with https://, and --ca-cert FILE if no public authority signed its certificate")
+		return hint(err, "use its address with https://, and --ca-cert FILE if no public authority signed its certificate")
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return hint(err, "it speaks no TLS: ask it by its address with http://")
+		return hint(err, "the server does not use TLS: use its address with http://")
 	case errors.As(err, &unknown):
 		return hint(err, "name the authority that signed its certificate: --ca-cert FILE (or SKEIN_CA_CERT)")
 	}

@@ -91,7 +91,7 @@ func readDefinition(path string, tasksMax int) (*definition, error) {
 		return nil, err
 	}
 	if len(all) != 1 {
-		return nil, hint(usage("%s holds %d workflows; which one?", path, len(all)),
+		return nil, hint(usage("%s holds %d workflows: name one of them", path, len(all)),
 			fmt.Sprintf("skein workflow apply %s && skein run %s", path, all[0].Name))
 	}
 	return all[0], nil

@@ -54,7 +54,7 @@ func (w *waiter) late(ctx context.Context, err error) error {
 	case errors.As(err, &told) && told.kind == errTimedOut:
 		return err
 	case w.what == "":
-		return hint(&said{errTimedOut, "no server has taken it in the time given; stopped waiting"}, "whether it was taken all the same is not known: skein run list")
+		return hint(&said{errTimedOut, "no server has accepted the request in the given time; stopped waiting"}, "the request may have been accepted nevertheless: skein run list")
 	}
 	return hint(&said{errTimedOut, w.what + "; stopped waiting"}, "look again: "+w.again)
 }

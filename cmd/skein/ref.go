@@ -23,7 +23,7 @@ func findRun(ctx context.Context, s *session, ref string) (string, error) {
 	case isRunID(ref):
 		return ref, nil
 	case ref == "", name == "" && named: // the newest run of all may belong to another user
-		return "", usage("%q names no run: say an id, the beginning of one, or NAME@latest", ref)
+		return "", usage("%q names no run: give an id, the beginning of an id, or NAME@latest", ref)
 	case named:
 		return newestOf(ctx, s, name, which)
 	}
@@ -62,7 +62,7 @@ func placesBack(workflow, which string) (int, error) {
 	}
 	n, err := strconv.Atoi(which)
 	if err != nil || n > 0 || n < -999 {
-		return 0, usage("%s@%s: after the @ comes latest, or -1, -2, … for the ones before", workflow, which)
+		return 0, usage("%s@%s: want latest after the @, or -1, -2, … for earlier runs", workflow, which)
 	}
 	return -n, nil
 }

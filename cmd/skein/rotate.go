@@ -58,7 +58,7 @@ func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out strin
 	}
 	t, err := skein.RotateToken(ctx, s.Client, old.ID, api.RotateRequest{Grace: grace})
 	if errors.Is(err, skein.ErrUnreachable) || errors.Is(err, skein.ErrUnavailable) || ctx.Err() != nil && err != nil {
-		return hint(err, "the token may have been replaced all the same, and its new secret is lost then: skein token list; rotate the new one again")
+		return hint(err, "the token may have been replaced nevertheless; then its new secret is lost: skein token list; rotate the new token again")
 	}
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out strin
 		if failed = put(file, t.Secret); failed == nil {
 			t.Secret = ""
 		} else {
-			failed = hint(failed, "the token is replaced; the new one was printed instead")
+			failed = hint(failed, "the token is replaced, but the new one was not written to the file and was printed instead")
 		}
 	}
 	return errors.Join(one(c, t, t.Name, func() error {

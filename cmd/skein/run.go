@@ -59,7 +59,7 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 			named := isName(cmd, args[0])
 			switch {
 			case f.batch != "" && !named:
-				return usage("--batch wants the NAME of a workflow; apply the file first: skein workflow apply %s", args[0])
+				return usage("--batch needs the NAME of a workflow; apply the file first: skein workflow apply %s", args[0])
 			case f.batch != "":
 				return c.startBatch(ctx, args[0], f)
 			}
@@ -95,7 +95,7 @@ func (c *cli) runOpenCmd() *cobra.Command {
 		Use: "open RUN", Short: "Reserved for the web page of a run", Hidden: true, DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
 			c.entered = true
-			return hint(usage("skein run open opens nothing yet: the word is reserved for the web page of a run"),
+			return hint(usage("skein run open does nothing yet: the word is reserved for the web page of a run"),
 				"open the page: skein open; look at a run here: skein run watch RUN; start a workflow that is called open: skein run -- open; or a file: skein run ./open")
 		},
 	}
@@ -139,7 +139,7 @@ func noSuchName(err error, arg string) error {
 	case isFile(arg) && absent(arg):
 		return hint(&said{errNotFound, fmt.Sprintf("%v; there is no file %s either", err, arg)}, "list workflows: skein workflow list")
 	case isFile(arg):
-		return hint(err, "list workflows: skein workflow list; the file of that name: skein run "+arg)
+		return hint(err, "list workflows: skein workflow list; to run the file of that name: skein run "+arg)
 	}
 	return hint(err, "list workflows: skein workflow list; a file is named with its folder or its .yaml: ./"+arg+".yaml")
 }

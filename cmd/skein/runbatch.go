@@ -130,7 +130,7 @@ func (b *batchRun) read() (more bool, err error) {
 			return false, usage(`--batch: line %d: %v; want an object such as {"params": {"day": "2026-11-20"}, "idempotency_key": "day-20"}`, b.line, err)
 		}
 		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			return false, usage("--batch: line %d: there is something after the object; want one object a line", b.line)
+			return false, usage("--batch: line %d: there is text after the object; want one object on each line", b.line)
 		}
 		b.starts, b.at, b.size = append(b.starts, b.request(&l)), append(b.at, b.line), b.size+len(text)
 	}

@@ -190,7 +190,7 @@ func findTrigger(ctx context.Context, s *session, arg string) (triggerRef, error
 	case len(all) == 0:
 		return r, &said{errNotFound, "workflow " + r.workflow + " has no triggers"}
 	case len(all) > 1:
-		return r, hint(usage("%s has %d triggers; which one?", r.workflow, len(all)), triggerNames(all))
+		return r, hint(usage("%s has %d triggers: name one of them", r.workflow, len(all)), triggerNames(all))
 	}
 	return triggerRef{r.workflow, all[0].Name}, nil
 }

@@ -62,7 +62,7 @@ func (c *cli) taskMarkCmd() *cobra.Command {
 				return usage("mark %s: want succeeded or failed", req.State)
 			}
 			if reason == "" {
-				return usage("mark needs a --reason: it stays in the history")
+				return usage("mark needs a --reason, which is kept in the history")
 			}
 			var err error
 			if req.Texts, err = splitPairs("--output", outputs); err != nil {

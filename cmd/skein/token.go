@@ -88,7 +88,7 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 	if f.out != "" { // before the token exists, so that none is lost
 		file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return hint(err, "it must not exist yet")
+			return hint(err, "the file must not exist yet")
 		}
 		defer file.Close()
 	}

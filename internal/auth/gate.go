@@ -153,7 +153,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		return
 	}
 	if held && passed == nil && g.rates.over(&c) { // the first node counts
-		a.refuse(http.StatusTooManyRequests, api.ProblemBusy, "you make more calls a second than this node takes from one caller; try again in 1 s")
+		a.refuse(http.StatusTooManyRequests, api.ProblemBusy, "you make more calls per second than this node accepts from one caller; try again in 1 s")
 		return
 	}
 	t := c.token
@@ -312,7 +312,7 @@ func (g *Gate) turnAway(a *answer, from addressPrefix, err error) bool {
 var (
 	errRefused = errors.New("the token is refused")
 	errMissing = errors.New("no token")
-	errKind    = errors.New("the token is of another kind")
+	errKind    = errors.New("the token has the wrong kind for this call")
 	errOften   = errors.New("too many refusals")
 )
 
@@ -362,7 +362,7 @@ func (g *Gate) watch(ctx context.Context, cancel context.CancelCauseFunc, again 
 		}
 		t, err := again(ctx)
 		if err == nil && access.Lost(had, access.Can(g.book.rightsOf(&t))) {
-			err = fmt.Errorf("%w: it has lost a right since the call began; call again", errRefused)
+			err = fmt.Errorf("%w: the token has lost a right since the call began; call again", errRefused)
 		}
 		if errors.Is(err, errRefused) {
 			cancel(err)
@@ -403,7 +403,7 @@ func (g *Gate) check(ctx context.Context, shown string, over func() bool) (store
 	}
 	t, ok, err := g.book.find(ctx, hash)
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: it is unknown, revoked or expired", errRefused)
+		err = fmt.Errorf("%w: the token is unknown, revoked or expired", errRefused)
 	}
 	return t, err
 }

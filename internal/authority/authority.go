@@ -48,7 +48,7 @@ var (
 	// ErrNone says that there is no authority yet.
 	ErrNone = errors.New("there is no internal certificate authority yet: the first invitation makes it: skein worker invite NAME")
 	// ErrChanging says that a change of roots has not ended.
-	ErrChanging = errors.New("a change of roots is under way")
+	ErrChanging = errors.New("the root is already being changed")
 )
 
 // Vault keeps the roots.
@@ -213,7 +213,7 @@ func (a *Authority) Rotate(ctx context.Context, by string, latest time.Time) err
 		kept := is.Roots[:0:0]
 		for _, r := range is.Roots {
 			if !r.Until.IsZero() && r.Until.After(now) {
-				return nil, fmt.Errorf("%w: certificates of the old root are valid until %s; change it again after that", ErrChanging, r.Until.UTC().Format(time.DateTime))
+				return nil, fmt.Errorf("%w: certificates of the old root are valid until %s; rotate the root again after that", ErrChanging, r.Until.UTC().Format(time.DateTime))
 			}
 			if r.Until.IsZero() {
 				kept = append(kept, r)

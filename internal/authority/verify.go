@@ -147,7 +147,7 @@ func (s *state) until(chains [][]*x509.Certificate) (end time.Time) {
 // read returns what the name in a certificate says.
 func (s *state) read(c *x509.Certificate) (is Proven, err error) {
 	if len(c.URIs) != 1 || c.URIs[0].Scheme != "spiffe" || c.URIs[0].Host != s.Cluster {
-		return is, refused("the certificate has no name of this cluster")
+		return is, refused("the certificate has no name that belongs to this cluster")
 	}
 	kind, name, ok := strings.Cut(strings.TrimPrefix(c.URIs[0].Path, "/"), "/")
 	switch {
@@ -158,7 +158,7 @@ func (s *state) read(c *x509.Certificate) (is Proven, err error) {
 	case kind == "node":
 		is.Node = name
 	default:
-		return is, refused("the certificate is for a %.20q, which this node does not know", kind)
+		return is, refused("the certificate is for a %.20q, a kind that this node does not know", kind)
 	}
 	is.Key, err = KeyHash(c.PublicKey)
 	return is, err

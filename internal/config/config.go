@@ -237,7 +237,7 @@ func setRetentionAge(c *Config, v string) error {
 
 func setData(c *Config, v string) (err error) {
 	if v == "" { // an unset shell variable must not mean the current folder
-		return errors.New("it names no folder")
+		return errors.New("it has no path of a folder")
 	}
 	c.Data, err = filepath.Abs(v)
 	return err
@@ -286,7 +286,7 @@ func setAdvertise(c *Config, v string) error {
 
 func oneOf(v string, allowed ...string) error {
 	if !slices.Contains(allowed, v) {
-		return fmt.Errorf("%q is none of %s", v, strings.Join(allowed, ", "))
+		return fmt.Errorf("%q is not one of %s", v, strings.Join(allowed, ", "))
 	}
 	return nil
 }
@@ -403,7 +403,7 @@ func setPassEnv(c *Config, v string) error {
 			return fmt.Errorf("%q is not the name of a variable", name)
 		}
 		if strings.HasPrefix(name, "SKEIN_") {
-			return fmt.Errorf("%s cannot be passed: names that begin with SKEIN_ are Skein's", name)
+			return fmt.Errorf("%s cannot be passed to tasks: names that begin with SKEIN_ are reserved", name)
 		}
 	}
 	return nil

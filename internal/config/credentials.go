@@ -194,7 +194,7 @@ func overwrite(environ, args []span) error {
 	}{{statEnviron, 0, environ}, {statArgs, 'x', args}} {
 		begin, err := strconv.ParseInt(fields[region.field], 10, 64)
 		if err != nil || begin <= 0 && len(region.spans) > 0 {
-			return errors.New("/proc/self/stat does not say where they are")
+			return errors.New("/proc/self/stat does not contain their addresses")
 		}
 		for _, s := range region.spans {
 			if _, err := mem.WriteAt(bytes.Repeat([]byte{region.with}, s.to-s.from), begin+int64(s.from)); err != nil {

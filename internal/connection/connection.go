@@ -90,7 +90,7 @@ func Parse(data []byte) (Config, error) {
 		return c, fmt.Errorf("the connection cannot be read: %s; the types are %s", strings.TrimPrefix(err.Error(), "json: "), strings.Join(Types, " and "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return c, errors.New("the connection has something behind its end")
+		return c, errors.New("the connection has text after its end")
 	}
 	switch {
 	case c.HTTP != nil && c.Postgres != nil:
@@ -198,7 +198,7 @@ func (p *Postgres) check() error {
 	case p.TLS != "" && p.TLS != TLSVerify && p.TLS != TLSEncrypt && p.TLS != TLSDisable:
 		return fmt.Errorf("tls: %.40q is none of %s, %s, %s", p.TLS, TLSVerify, TLSEncrypt, TLSDisable)
 	case p.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(p.CA)):
-		return errors.New("ca holds no certificate in PEM")
+		return errors.New("ca contains no certificate in PEM")
 	}
 	return isSecret("password", p.Password)
 }

@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 		`{"postgres":{"host":"::1","user":"e'\\tl"}}`: "",
 		`{}`:                               "a connection has a type",
 		`{"mysql":{}}`:                     "unknown field",
-		`{"http":{"url":"x"}} {}`:          "behind its end",
+		`{"http":{"url":"x"}} {}`:          "after its end",
 		`{"http":{"url":"ftp://x"}}`:       "not an http or https address",
 		`{"http":{"url":"https://a:b@x"}}`: "user or a password",
 		`{"http":{"url":"https://x?a=1"}}`: "query",
@@ -146,7 +146,7 @@ func TestHTTPTest(t *testing.T) {
 		}
 	}
 	c := parsed(t, fmt.Sprintf(`{"http":{"url":%q,"token":{"secret":"T"},"test":"/good"}}`, server.URL))
-	if _, err := c.Test(t.Context(), means(values{"T": "another-token"})); err == nil || !strings.Contains(err.Error(), "does not take the credentials") {
+	if _, err := c.Test(t.Context(), means(values{"T": "another-token"})); err == nil || !strings.Contains(err.Error(), "refuses the credentials") {
 		t.Error(err)
 	}
 	if _, err := c.Test(t.Context(), means(values{})); err == nil || !strings.Contains(err.Error(), "no such secret shop/T") {

@@ -80,7 +80,7 @@ var (
 )
 
 // ErrUnknown says that the session broke during the commit.
-var ErrUnknown = errors.New("it is not known whether the transaction was committed")
+var ErrUnknown = errors.New("it is unknown whether the transaction was committed")
 
 // sessionSettings are set one by one, as far as the server knows them. The server ends a statement whose
 // client is gone, and a session whose network is gone.
@@ -230,7 +230,7 @@ func (s *Statement) args() (pgx.StrictNamedArgs, error) {
 const onceTable = "CREATE TABLE skein_done (key text PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), result json)"
 
 // errEnds refuses a statement such as COMMIT.
-var errEnds = errors.New("the statement ends the transaction, which the task has for itself: remove COMMIT or ROLLBACK")
+var errEnds = errors.New("the statement ends the transaction that the task has begun for it: remove COMMIT or ROLLBACK")
 
 // endsTransaction reports whether a statement begins with a word that may end a transaction.
 func endsTransaction(text string) bool {
@@ -285,10 +285,10 @@ func (s *Statement) once(ctx context.Context, conn *pgx.Conn, args pgx.StrictNam
 		tag, err := tx.Exec(ctx, "INSERT INTO skein_done (key) VALUES ($1) ON CONFLICT DO NOTHING", s.Once)
 		var of *pgconn.PgError
 		if errors.As(err, &of) && of.Code == "42P01" {
-			return done, fmt.Errorf("the database has no table skein_done, which once needs: make it with: %s", onceTable)
+			return done, fmt.Errorf("the database has no table skein_done, which `once: true` needs: make it with: %s", onceTable)
 		}
 		if err != nil {
-			return done, fmt.Errorf("the row of once: %w", err)
+			return done, fmt.Errorf("the row in skein_done for `once: true`: %w", err)
 		}
 		if tag.RowsAffected() == 0 {
 			if done, err = s.earlier(ctx, tx); err == nil && s.Keep != nil {
@@ -314,7 +314,7 @@ func (s *Statement) once(ctx context.Context, conn *pgx.Conn, args pgx.StrictNam
 			return done, err
 		}
 		if _, err := tx.Exec(ctx, "UPDATE skein_done SET result = $2::text::json WHERE key = $1", s.Once, string(raw)); err != nil {
-			return done, fmt.Errorf("the row of once: %w", err)
+			return done, fmt.Errorf("the row in skein_done for `once: true`: %w", err)
 		}
 	}
 	if ctx.Err() != nil {
@@ -359,7 +359,7 @@ type kept struct {
 func (s *Statement) earlier(ctx context.Context, tx pgx.Tx) (Done, error) {
 	var raw *string
 	if err := tx.QueryRow(ctx, "SELECT result::text FROM skein_done WHERE key = $1", s.Once).Scan(&raw); err != nil {
-		return Done{}, fmt.Errorf("the row of once: %w", err)
+		return Done{}, fmt.Errorf("the row in skein_done for `once: true`: %w", err)
 	}
 	var is kept
 	if raw == nil || json.Unmarshal([]byte(*raw), &is) != nil {
@@ -422,7 +422,7 @@ func object(fields []pgconn.FieldDescription, values [][]byte) ([]byte, error) {
 	for i := range fields {
 		name := fields[i].Name
 		if seen[name] {
-			return nil, fmt.Errorf("two columns of the result are called %.100q: name them apart with AS", name)
+			return nil, fmt.Errorf("two columns of the result have the name %.100q: rename one with AS", name)
 		}
 		seen[name] = true
 		key, err := json.Marshal(name)

@@ -160,7 +160,7 @@ func (h *HTTP) test(ctx context.Context, m *Means) (string, error) {
 	said := fmt.Sprintf("GET %s: the server answered %d %s", path, resp.StatusCode, http.StatusText(resp.StatusCode))
 	switch code := resp.StatusCode; {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
-		return "", errors.New(said + ": it does not take the credentials, or wants some")
+		return "", errors.New(said + ": the server refuses the credentials, or needs some")
 	case code == http.StatusNotFound, code == http.StatusMethodNotAllowed, code < 400:
 		return said, nil
 	}

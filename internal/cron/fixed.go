@@ -155,7 +155,7 @@ func At(ts ...time.Time) (*Schedule, error) {
 			return nil, bad("at", shown, "has a part of a second", "give whole seconds")
 		}
 		if t.Unix() < 0 || t.Unix() >= secondMax {
-			return nil, bad("at", shown, "is outside the years 1970 to 2199", "give an instant within them")
+			return nil, bad("at", shown, "is outside the years 1970 to 2199", "give an instant within these years")
 		}
 		l.at = append(l.at, t.Unix())
 	}

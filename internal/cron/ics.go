@@ -90,7 +90,7 @@ func (r *icsReader) line(s string) error {
 	case name == "END":
 		return r.endOf(strings.ToUpper(value))
 	case len(r.stack) == 0:
-		return bad("calendar", "", name+" stands outside a VCALENDAR", "begin with BEGIN:VCALENDAR")
+		return bad("calendar", "", name+" is outside of a VCALENDAR", "begin with BEGIN:VCALENDAR")
 	case r.event != nil && r.stack[len(r.stack)-1] == "VEVENT":
 		return r.event.property(name, params, value)
 	}
@@ -99,7 +99,7 @@ func (r *icsReader) line(s string) error {
 
 func (r *icsReader) begin(component string) error {
 	if len(r.stack) == 0 && component != "VCALENDAR" {
-		return bad("calendar", "", "BEGIN:"+clip(component)+" stands outside a VCALENDAR", "begin with BEGIN:VCALENDAR")
+		return bad("calendar", "", "BEGIN:"+clip(component)+" is outside of a VCALENDAR", "begin with BEGIN:VCALENDAR")
 	}
 	if r.event != nil && component == "VEVENT" {
 		return bad("calendar", "", "an event is inside another event", "close the first with END:VEVENT")
@@ -122,7 +122,7 @@ func (r *icsReader) begin(component string) error {
 func (r *icsReader) endOf(component string) error {
 	top := len(r.stack) - 1
 	if top < 0 || r.stack[top] != component {
-		return bad("calendar", "", "END:"+clip(component)+" closes what is not open", "close components in reverse order")
+		return bad("calendar", "", "END:"+clip(component)+" closes a component that is not open", "close components in reverse order")
 	}
 	r.stack = r.stack[:top]
 	if component == "VEVENT" && r.event != nil {
@@ -136,7 +136,7 @@ func (r *icsReader) endOf(component string) error {
 // put adds the days of a complete event.
 func (r *icsReader) put(e *event) error {
 	if !e.hasStart {
-		return bad("DTSTART", "", "the event has none", "say when the event begins")
+		return bad("DTSTART", "", "the event has none", "give the event a DTSTART")
 	}
 	if e.cancelled {
 		return nil
@@ -167,7 +167,7 @@ func (r *icsReader) put(e *event) error {
 }
 
 func tooMany() error {
-	return bad("RRULE", "", "the recurrences of the file come to too many days", "end them with UNTIL or COUNT, or split the calendar")
+	return bad("RRULE", "", "the recurrences of the file give too many days", "end them with UNTIL or COUNT, or split the calendar")
 }
 
 // length is the number of days that one occurrence touches.
@@ -179,7 +179,7 @@ func (e *event) length() (int, error) {
 		return 1, nil
 	}
 	if e.end.timed != e.start.timed {
-		return 0, bad("DTEND", "", "has another form than DTSTART: only one of them has a time of day", "write both as dates or both with a time")
+		return 0, bad("DTEND", "", "has another form than DTSTART: only one of the two has a time of day", "write both as dates or both with a time")
 	}
 	last := e.end.day
 	if e.end.second == 0 { // DTEND is exclusive: at midnight, the event ends on the day before

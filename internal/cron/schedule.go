@@ -224,7 +224,7 @@ const UnionMax = 1_000
 // zone is that of the first.
 func Union(ss ...*Schedule) (*Schedule, error) {
 	if len(ss) == 0 {
-		return nil, bad("union", "", "there is no schedule to join", "give at least one")
+		return nil, bad("union", "", "there is no schedule to combine", "give at least one")
 	}
 	if len(ss) == 1 {
 		return ss[0], nil
@@ -236,7 +236,7 @@ func Union(ss ...*Schedule) (*Schedule, error) {
 		texts, words = append(texts, s.text), append(words, s.words)
 	}
 	if len(u.parts) > UnionMax {
-		return nil, bad("union", "", "too many schedules are joined", "join at most 1,000")
+		return nil, bad("union", "", "too many schedules are combined", "combine at most 1,000")
 	}
 	u.text, u.words = strings.Join(texts, " | "), strings.Join(words, "; and ")
 	return u, nil

@@ -53,7 +53,7 @@ func (it *Items) check() error {
 		size += len(v)
 	}
 	if size > ItemBytesMax {
-		return fmt.Errorf("the items of foreach have %d bytes, the limit is %d: let the items be names of data that the task reads by itself", size, ItemBytesMax)
+		return fmt.Errorf("the items of foreach have %d bytes, the limit is %d: use short names as items, and let the task read the data", size, ItemBytesMax)
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (g *Graph) grow(of TaskID, items *Items) (*Graph, error) {
 	for i, t := range f.order {
 		nth := out.grown[int(t)-g.fixed()].nth
 		if f.place[nth] >= 0 {
-			return nil, fmt.Errorf("foreach names the instance %s twice", f.names[nth])
+			return nil, fmt.Errorf("foreach gives two instances the name %s", f.names[nth])
 		}
 		f.place[nth] = int32(i)
 	}

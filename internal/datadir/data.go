@@ -19,21 +19,21 @@ func Prepare(dir string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("%w %s cannot be made: %w; choose another one with --data DIR", ErrUnusable, dir, Reason(err))
+			return fmt.Errorf("%w %s cannot be made: %w; choose another data folder with --data DIR", ErrUnusable, dir, Reason(err))
 		}
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%w %s: a part of that path is not a folder; choose another one with --data DIR", ErrUnusable, dir)
+		return fmt.Errorf("%w %s: a part of that path is not a folder; choose another data folder with --data DIR", ErrUnusable, dir)
 	case err != nil:
-		return fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrUnusable, dir, Reason(err))
+		return fmt.Errorf("%w %s: %w; choose another data folder with --data DIR", ErrUnusable, dir, Reason(err))
 	case !info.IsDir():
-		return fmt.Errorf("%w %s is a file, not a folder; choose another one with --data DIR", ErrUnusable, dir)
+		return fmt.Errorf("%w %s is a file, not a folder; choose another data folder with --data DIR", ErrUnusable, dir)
 	default: // a user who can write into it could plant secrets, or replace the database
 		if err := secret.Closed(info, dir); err != nil {
-			return fmt.Errorf("%w: %w; or choose another one with --data DIR, such as a new folder inside of it", ErrUnusable, err)
+			return fmt.Errorf("%w: %w; or choose another data folder with --data DIR, such as a new folder in it", ErrUnusable, err)
 		}
 	}
 	if err := writable(dir); err != nil {
-		return fmt.Errorf("%w %s is not writable for this user (%w); run `chmod u+rwx %s` or choose another one with --data DIR",
+		return fmt.Errorf("%w %s is not writable for this user (%w); run `chmod u+rwx %s` or choose another data folder with --data DIR",
 			ErrUnusable, dir, err, dir)
 	}
 	return nil

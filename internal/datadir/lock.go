@@ -170,7 +170,7 @@ func Look(data string) (*LockedError, error) {
 		return nil, nil // a process that needs the folder names the fault, see Prepare
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrUnusable, data, Reason(err))
+		return nil, fmt.Errorf("%w %s: %w; choose another data folder with --data DIR", ErrUnusable, data, Reason(err))
 	}
 	defer file.Close() // gives a shared lock back
 	switch err := flock(file, false); {
@@ -179,6 +179,6 @@ func Look(data string) (*LockedError, error) {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return readHolder(file).error(data), nil
 	default:
-		return nil, fmt.Errorf("%w %s: look at its lock: %w", ErrUnusable, data, err)
+		return nil, fmt.Errorf("%w %s: read its lock: %w", ErrUnusable, data, err)
 	}
 }

@@ -223,7 +223,7 @@ func (r *RestoreResult) intoFolder(ctx context.Context, cfg *config.Config, forc
 		return err
 	}
 	if len(r.Violations) > 0 && !force {
-		return fmt.Errorf("%s is not right (%d violations); nothing was restored", r.File, len(r.Violations))
+		return fmt.Errorf("%s is not valid (%d violations); nothing was restored", r.File, len(r.Violations))
 	}
 	if there {
 		r.Replaced = fmt.Sprintf("%s.replaced-%s", to, time.Now().UTC().Format("20060102-150405"))

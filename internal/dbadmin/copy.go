@@ -19,7 +19,7 @@ import (
 // The reasons to refuse a copy.
 var (
 	ErrNotEmpty   = errors.New("the target must be empty")
-	ErrIncomplete = errors.New("not everything can be copied")
+	ErrIncomplete = errors.New("some rows cannot be copied")
 )
 
 // CopyOptions of `skein db copy`.

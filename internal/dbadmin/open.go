@@ -104,4 +104,4 @@ func openPostgres(ctx context.Context, cfg *config.Config, how func(*postgres.Op
 }
 
 // ErrNoData says that a data folder holds no database yet.
-var ErrNoData = errors.New("there is nothing yet")
+var ErrNoData = errors.New("the database does not exist yet")

@@ -183,7 +183,7 @@ func nobodyWorks(ctx context.Context, cfg *config.Config, st store.Store) error 
 	}
 	for _, m := range members {
 		if silent := time.Duration(now-m.Seen) * time.Microsecond; silent < cfg.Lag {
-			return fmt.Errorf("%w: node %s (%s) works on %s and was heard of %s ago; stop it first (one that was killed counts as gone after %s)",
+			return fmt.Errorf("%w: node %s (%s) works on %s and was last active %s ago; stop it first (a node that was killed counts as gone after %s)",
 				ErrInUse, m.Name, m.Address, cfg.DBName(), silent.Round(100*time.Millisecond), cfg.Lag)
 		}
 	}

@@ -140,7 +140,7 @@ func evaluateInto(d *inspect.Definition, w *workflow.Workflow, task int, in work
 		job.HTTP = requestOf(res.Request)
 	}
 	if size := job.Size() + len(res.Input); size > worker.SizeMax {
-		return &notStarted{causeStart, fmt.Errorf("command, environment and request take %d bytes, more than can be shown", size)}
+		return &notStarted{causeStart, fmt.Errorf("command, environment and request have %d bytes, more than can be shown", size)}
 	}
 	d.Dir, d.Input = res.Dir, res.Input
 	for _, kv := range res.Env {

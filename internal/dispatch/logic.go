@@ -114,7 +114,7 @@ func (l logic) made(ctx context.Context, v *version, t int, q *engine.PrepareQue
 	case err != nil:
 		return engine.Prepared{}, ofStore(err)
 	case row.State != store.WorkflowActive:
-		return engine.Prepared{}, fmt.Errorf("workflow %s/%s, which it makes, is %s and starts nothing; resume it, then recover this run", def.Namespace, def.Name, row.State)
+		return engine.Prepared{}, fmt.Errorf("workflow %s/%s, which this task makes, is %s, so it starts no runs; resume it, then recover this run", def.Namespace, def.Name, row.State)
 	}
 	return engine.Prepared{Workflow: row.ID, Version: row.Version, Exact: true, Name: def.Namespace + "/" + def.Name, Priority: q.Row.Priority, Params: q.Row.Params}, nil
 }
@@ -138,7 +138,7 @@ func (l logic) call(ctx context.Context, v *version, t int, in workflow.Inputs) 
 		return engine.Prepared{}, err
 	}
 	if row.State != store.WorkflowActive {
-		return engine.Prepared{}, fmt.Errorf("workflow %s is %s and starts nothing; resume it, then recover this run", name, row.State)
+		return engine.Prepared{}, fmt.Errorf("workflow %s is %s, so it starts no runs; resume it, then recover this run", name, row.State)
 	}
 	child, err := l.versions.Get(versionID{row.ID, row.Version})
 	if err != nil {

@@ -306,7 +306,7 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 		job.HTTP.Egress = r.cfg.Here(job.HTTP.Egress)
 	}
 	if is.kind != "" { // tasks of a kind go only to workers that have registered the kind
-		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which a node has no handler", a.Name, is.kind)}
+		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which a node has no task function", a.Name, is.kind)}
 	}
 	if job.Dir, err = remote.Folder(is.version.Origin, is.dir); err != nil {
 		return job, &notStarted{causeStart, err}
@@ -390,7 +390,7 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, quick bool
 		return nil, err
 	}
 	if size := job.Size() + len(res.Input); size > worker.SizeMax {
-		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task take %d bytes, and may take %d: "+
+		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task have %d bytes, the limit is %d: "+
 			"pass large values in files (files, inputs, artifacts)", size, worker.SizeMax)}
 	}
 	return &resolved{job, v, res.Dir, v.Tasks[t].Kind, res.Input, row.Instant().Time()}, nil

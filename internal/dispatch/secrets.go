@@ -86,7 +86,7 @@ func (s *secretsOf) hide(err error) error {
 	case len(s.values) > 0:
 		place, _, _ := strings.Cut(err.Error(), ": ")
 		place = mask.NewSet(s.values).String(place)
-		err = fmt.Errorf("%s: this cannot be computed; the reason is not shown, because it may quote a secret", place)
+		err = fmt.Errorf("%s: the expression cannot be evaluated; the reason is not shown, because it may quote a secret", place)
 	}
 	return &notStarted{causeExpression, err}
 }

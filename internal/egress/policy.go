@@ -27,7 +27,7 @@ func ParsePolicy(text string) (Policy, error) {
 	var p Policy
 	parts := strings.Split(text, ",")
 	if len(parts) > policyMax {
-		return Policy{}, fmt.Errorf("it has %d parts, more than %d", len(parts), policyMax)
+		return Policy{}, fmt.Errorf("the policy has %d parts, the limit is %d", len(parts), policyMax)
 	}
 	for _, part := range parts {
 		switch part = strings.TrimSpace(part); part {
@@ -41,7 +41,7 @@ func ParsePolicy(text string) (Policy, error) {
 				return Policy{}, fmt.Errorf("%q is not an address policy; write any, public, or a network such as 10.0.0.0/8", part)
 			}
 			if n != n.Masked() {
-				return Policy{}, fmt.Errorf("the network %s has bits behind its mask; write %s", part, n.Masked())
+				return Policy{}, fmt.Errorf("the network %s has bits after its mask; write %s", part, n.Masked())
 			}
 			if n.Addr().Is4In6() {
 				return Policy{}, fmt.Errorf("write the network %s with an IPv4 address", part)

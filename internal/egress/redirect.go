@@ -22,7 +22,7 @@ func Redirect(req *http.Request, via []*http.Request, named []string) error {
 	case req.URL.Scheme == first.Scheme && req.URL.Host == first.Host:
 		return nil
 	case req.Body != nil && req.Body != http.NoBody:
-		return fmt.Errorf("it is redirected to %s, another host, which would get its body", PlainURL(req.URL))
+		return fmt.Errorf("it is redirected to another host, %s, which would get the body of the request", PlainURL(req.URL))
 	}
 	for _, name := range named {
 		req.Header.Del(name)

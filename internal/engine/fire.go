@@ -395,7 +395,7 @@ func firedBy(k store.TriggerKey) []byte { return fmt.Appendf(nil, "%d/%s", k.Wor
 func filteredBy(k store.TriggerKey) []byte { return append([]byte("filtered "), firedBy(k)...) }
 
 // errFiltered: the occurrence came before, and the trigger refused it.
-var errFiltered = errors.New("it came before, and the trigger refused it then")
+var errFiltered = errors.New("the same call came before, and the trigger refused it")
 
 // remember keeps the result of an occurrence, so that the occurrence has no effect if it comes again.
 func (s *schedule) remember(o *Occurrence, became []byte) {
@@ -421,13 +421,13 @@ func (s *schedule) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	case bytes.Equal(was.Answer, filteredBy(k)):
 		return false, errFiltered
 	case !bytes.Equal(was.Answer, firedBy(k)):
-		return false, fmt.Errorf("%w: to another trigger, or to a trigger of this name in a deleted workflow", errkind.ErrReplayed)
+		return false, fmt.Errorf("%w: it was sent to another trigger, or to a trigger of this name in a deleted workflow", errkind.ErrReplayed)
 	case o.Filtered != "":
 		return true, nil
 	}
 	line, err := s.firedBefore(k, o.Key)
 	if err == nil && line == nil {
-		err = fmt.Errorf("%w: this trigger has fired for it, and its line in the ledger was deleted", errkind.ErrReplayed)
+		err = fmt.Errorf("%w: this trigger has fired for the call, and the ledger line of that fire was deleted", errkind.ErrReplayed)
 	}
 	return err == nil, err
 }

@@ -66,7 +66,7 @@ func (w *writer) punish(cause error) error {
 		err = over
 	}
 	if bug {
-		err = fmt.Errorf("%w: a bug; see the node's log", errkind.ErrUnavailable)
+		err = fmt.Errorf("%w: an error in Skein; see the node's log", errkind.ErrUnavailable)
 	}
 	switch {
 	case !bug && it.ev.Kind == dag.EvReport && !it.stripped:

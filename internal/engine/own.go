@@ -310,7 +310,7 @@ func (w *writer) takeOver(ctx context.Context, f *found) error {
 	}
 	if len(f.lost) > 0 && w.e.cfg.Reap != nil {
 		if err := w.e.cfg.Reap(ctx, f.lost); err != nil {
-			return fmt.Errorf("end what an earlier life of this node left running: %w", err)
+			return fmt.Errorf("end the processes that an earlier process of this node left running: %w", err)
 		}
 	}
 	for i := range f.lost {

@@ -82,7 +82,7 @@ func (w *writer) takeIn(p *posted) (bool, error) {
 		}
 		a := w.event(&it)
 		if err = a.err; err == nil && a.verdict > dag.Duplicate {
-			err = fmt.Errorf("%w: the run has ended, or has another order", errkind.ErrConflict)
+			err = fmt.Errorf("%w: the run has ended, or another order for it is stored", errkind.ErrConflict)
 		}
 	}
 	if errors.Is(err, errkind.ErrUnavailable) {

@@ -90,7 +90,7 @@ func (e *Engine) SetQueueState(ctx context.Context, name string, s QueueState) (
 			return nil, fmt.Errorf("queue %s: %w", name, errkind.ErrNotFound)
 		}
 		if s.Until != 0 && s.Until <= w.tx.now.Wall {
-			return nil, fmt.Errorf("%w: until %s is past", errkind.ErrInvalid, s.Until.Time().Format("2006-01-02T15:04:05Z07:00"))
+			return nil, fmt.Errorf("%w: until %s is in the past", errkind.ErrInvalid, s.Until.Time().Format("2006-01-02T15:04:05Z07:00"))
 		}
 		next := *is
 		next.State, next.Actor, next.Reason, next.Until = s.State, s.Actor, s.Reason, s.Until

@@ -494,7 +494,7 @@ func (n Namespaces) Set(ctx context.Context, namespace string, q store.Quotas, b
 		n.held(ctx)
 		return is, nil
 	}
-	return is, fmt.Errorf("%w: namespace %s: others change it at the same time; try again", errkind.ErrConflict, namespace)
+	return is, fmt.Errorf("%w: namespace %s: other callers change it at the same time; try again", errkind.ErrConflict, namespace)
 }
 
 // watchQuotas reads the quotas again and again, because other nodes may have changed them.

@@ -369,7 +369,7 @@ func (s *sweep) circles(ctx context.Context) error {
 	}
 	g, err := s.e.Waits(ctx, s.now, s.waits)
 	if err != nil {
-		return fmt.Errorf("sweep: look at a circle of waits: %w", err)
+		return fmt.Errorf("sweep: check a circle of waits: %w", err)
 	}
 	var errs []error
 	for _, c := range g.Circles() {
@@ -390,7 +390,7 @@ func (s *sweep) askOwner(ctx context.Context, shard dag.ShardID) error {
 		fixed, err := s.e.checkAt(ctx, shard, list[:n])
 		if err != nil {
 			s.done.Left += len(list)
-			return fmt.Errorf("sweep: have runs of shard %d checked: %w", shard, err)
+			return fmt.Errorf("sweep: check runs of shard %d: %w", shard, err)
 		}
 		s.done.Checked += n
 		s.done.Repaired += fixed

@@ -263,7 +263,7 @@ func lostItem(id dag.RunID, a *dag.AttemptRow) item {
 func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 	h, err := e.store.Register(ctx, e.host.ID().String(), e.cfg.Node)
 	if err != nil {
-		return h, errkind.FromStore("register a new life of this process", err)
+		return h, errkind.FromStore("register this process under a new handler", err)
 	}
 	_, err = e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
 		w.want, w.fences = nil, nil

@@ -175,7 +175,7 @@ func (l *limits) shareNow(id dag.RunID, was *dag.Share) (*dag.Share, error) {
 		case errors.Is(err, store.ErrNotFound):
 			return nil, nil
 		case err != nil:
-			return nil, errkind.FromStore("look what tasks of run "+id.String()+" want", err)
+			return nil, errkind.FromStore("read which tasks of run "+id.String()+" want", err)
 		case !row.State.Terminal():
 			all = row.Shares
 		}

@@ -276,7 +276,7 @@ func TestCallsAtOnce(t *testing.T) {
 		if err != nil || first.Outcome != store.OutcomeFired {
 			t.Fatalf("%+v %v", first, err)
 		}
-		for _, filtered := range []string{"", "its filter does not hold"} {
+		for _, filtered := range []string{"", "the filter of the trigger is false for this call"} {
 			x.st.race.Store(true)
 			if o, err := call("i", filtered); !errors.Is(err, errkind.ErrReplayed) {
 				t.Errorf("by another trigger, filtered %q: %+v %v", filtered, o, err)

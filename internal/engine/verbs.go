@@ -78,7 +78,7 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 		return errkind.FromStore("run "+c.Run.String(), err)
 	}
 	if a.verdict != dag.RunEnded {
-		return fmt.Errorf("%w: a run whose intent is %s cannot be told to %s", errkind.ErrConflict, row.Intent, verbs[c.Intent])
+		return fmt.Errorf("%w: a run whose intent is %s does not accept %s", errkind.ErrConflict, row.Intent, verbs[c.Intent])
 	}
 	if row.Intent == c.Intent && c.Intent >= dag.IntentStop {
 		return nil // this verb has ended the run
@@ -87,7 +87,7 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 	if row.SplitAt == 0 {
 		can = "rerun"
 	}
-	return fmt.Errorf("%w: run %s has ended: it is %s; it can be told: %s", errkind.ErrConflict, c.Run, row.State, can)
+	return fmt.Errorf("%w: run %s has ended: it is %s; possible verbs: %s", errkind.ErrConflict, c.Run, row.State, can)
 }
 
 var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}

@@ -84,7 +84,7 @@ var ABI = sync.OnceValue(func() int {
 })
 
 // ErrNone is the error of New on a kernel without Landlock.
-var ErrNone = errors.New("this machine has no Landlock: it needs Linux 5.13 or later on amd64 or arm64, with landlock among the security modules of the kernel")
+var ErrNone = errors.New("this machine has no Landlock: isolation needs Linux 5.13 or later on amd64 or arm64, with landlock among the security modules of the kernel")
 
 // handled returns the rights that the kernel can refuse. A kernel of version 1 always refuses to move files
 // between folders.

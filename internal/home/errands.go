@@ -259,7 +259,7 @@ func (h *Home) still(w *worker, x *holding) bool {
 func (w *worker) cannot(task string, job *workerv1.Job) error {
 	switch {
 	case !w.spaces(job.Namespace):
-		return fmt.Errorf("task %s is of the namespace %s, and worker %s was invited for %s only: name another group, or invite a worker for this namespace",
+		return fmt.Errorf("task %s belongs to the namespace %s, but worker %s was invited for %s only: name another group, or invite a worker for this namespace",
 			task, job.Namespace, w.member.Name, strings.Join(w.member.Traits.Namespaces, ", "))
 	case len(job.Artifacts) > 0 && !w.deposits:
 		return fmt.Errorf("task %s keeps artifacts, and worker %s has a version that cannot send them: use a newer one", task, w.member.Name)

@@ -152,7 +152,7 @@ func (h *Home) granted(l *lent) (all bool) {
 	return all
 }
 
-var errUnlisted = errors.New("the worker is not listed here yet")
+var errUnlisted = errors.New("this node has not read the row of the worker yet")
 
 // Granted notes the slots that another home has lent to this node. Slots that were lent to an earlier life
 // of this node are void.

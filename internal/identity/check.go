@@ -32,7 +32,7 @@ func (p *Provider) Check(ctx context.Context, redirect string) error {
 	defer resp.Body.Close()
 	switch at, err := resp.Location(); {
 	case resp.StatusCode >= http.StatusInternalServerError:
-		return fmt.Errorf("its sign-in answers %s", resp.Status)
+		return fmt.Errorf("its sign-in page answers %s", resp.Status)
 	case resp.StatusCode >= http.StatusBadRequest:
 		return fmt.Errorf("its sign-in answers %s; so do providers that do not know the client %s or the redirect address %s", resp.Status, p.of.ClientID, redirect)
 	case err == nil && at.Query().Has("error"):

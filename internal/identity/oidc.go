@@ -246,7 +246,7 @@ func (p *Provider) Begin(ctx context.Context, redirect, back string) (address, c
 func (p *Provider) Finish(ctx context.Context, cookie, redirect string, answer url.Values) (who Person, back string, err error) {
 	f, ok := flowOf(cookie, time.Now())
 	if !ok || !hmac.Equal([]byte(single(answer, "state")), []byte(f.value("state", p.of.Name, redirect))) {
-		return who, "", refuse(Stale, "this browser has begun no such sign-in, or more than %d minutes ago; sign in again", int(FlowLife.Minutes()))
+		return who, "", refuse(Stale, "this browser has not begun this sign-in, or began it more than %d minutes ago; sign in again", int(FlowLife.Minutes()))
 	}
 	d, err := p.describe(ctx)
 	if err != nil {
@@ -316,7 +316,7 @@ func (p *Provider) person(ctx context.Context, d *described, id *oidc.IDToken, t
 	if (said[p.of.GroupsClaim] == nil || said["preferred_username"] == nil) && d.UserInfoEndpoint() != "" {
 		info, err := d.UserInfo(p.with(ctx), oauth2.StaticTokenSource(token))
 		if err != nil {
-			return who, p.away(fmt.Errorf("its data about the person: %w", err))
+			return who, p.away(fmt.Errorf("the provider's data about the person: %w", err))
 		}
 		more := map[string]json.RawMessage{}
 		if err := info.Claims(&more); err != nil || info.Subject != id.Subject {

@@ -64,7 +64,7 @@ func Parse(text string, checkNamespace func(string) error) (s Settings, err erro
 		return s, fmt.Errorf("want the keys of an identity provider, as in docs/access.md: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return s, errors.New("there is text behind the value")
+		return s, errors.New("there is text after the value")
 	}
 	if len(s.OIDC) > providersMax {
 		return s, fmt.Errorf("oidc lists %d providers; at most %d are allowed", len(s.OIDC), providersMax)
@@ -173,7 +173,7 @@ func grantOf(text string) Grant {
 // required group.
 func (m *Mapping) grants(groups []string) ([]Grant, error) {
 	if m.RequireGroup != "" && !slices.Contains(groups, m.RequireGroup) {
-		return nil, refuse(OutsideGroup, "the account is not in the group %s, which this server asks for; ask the administrators of the identity provider", m.RequireGroup)
+		return nil, refuse(OutsideGroup, "the account is not in the group %s, which this server requires; ask the administrators of the identity provider", m.RequireGroup)
 	}
 	var all []Grant
 	for _, group := range slices.Sorted(maps.Keys(m.Roles)) {

@@ -61,7 +61,7 @@ func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, vouch Vouch
 				if strings.HasPrefix(catch.elsewhere, "handler ") {
 					passStream(w, r, d)
 				} else if !pass(w, r, d) {
-					post(w, r, body, next, fmt.Errorf("node %s, which has it, does not answer; once it counts as dead another one takes over: try again then", to.Name))
+					post(w, r, body, next, fmt.Errorf("the owner, node %s, does not answer; when it counts as dead, another node takes over: try again then", to.Name))
 				}
 				return
 			}
@@ -142,7 +142,7 @@ func destination(dir Directory, elsewhere string) (store.Member, error) {
 	case !ok:
 		return m, fmt.Errorf("no node has %s %d now", kind, n)
 	case m.Handler == dir.Self().Handler:
-		return m, fmt.Errorf("%s %d is on its way to this node", kind, n)
+		return m, fmt.Errorf("%s %d is being moved to this node", kind, n)
 	}
 	return m, nil
 }

@@ -104,7 +104,7 @@ func (c *Client) submitTo(ctx context.Context, m store.Member, sub *engine.Submi
 			return a.Accepted, &refusal{r.err, a.Text}
 		}
 	}
-	return a.Accepted, fmt.Errorf("node %s refuses with a reason that this node does not know: %s", m.Name, a.Kind)
+	return a.Accepted, fmt.Errorf("node %s refuses for a reason that this node does not know: %s", m.Name, a.Kind)
 }
 
 // takeSubmission handles a submission at the owner.

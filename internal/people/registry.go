@@ -346,7 +346,7 @@ func (r *Registry) SetState(ctx context.Context, c Caller, name, state string) e
 func (r *Registry) Delete(ctx context.Context, c Caller, name string) error {
 	return r.of(ctx, c, name, func(p store.Principal) (store.RightsChange, error) {
 		if p.ID == store.FirstService {
-			return store.RightsChange{}, refuse(ErrConflict, "the service %s stays: tokens without another owner belong to it; disable it instead", p.Name)
+			return store.RightsChange{}, refuse(ErrConflict, "the service %s cannot be deleted, because tokens without another owner belong to it; disable it instead", p.Name)
 		}
 		return store.RightsChange{Drop: p.ID}, nil
 	})
@@ -404,7 +404,7 @@ func (r *Registry) CreateRole(ctx context.Context, c Caller, name string, verbs 
 	}
 	return r.change(ctx, c, anywhere(access.RoleWrite), func(c *Caller, all *store.Rights) (store.RightsChange, error) {
 		if slices.ContainsFunc(all.Roles, func(o store.Role) bool { return o.Name == role.Name }) {
-			return store.RightsChange{}, refuse(ErrConflict, "there is a role %s already; give the new one another name, so that nobody's rights change with it", role.Name)
+			return store.RightsChange{}, refuse(ErrConflict, "there is a role %s already; give the new role another name, so that no existing right changes", role.Name)
 		}
 		return store.RightsChange{PutRoles: []store.Role{{Name: role.Name, Verbs: role.Verbs.String(), By: c.Name}}}, nil
 	})
@@ -418,7 +418,7 @@ func (r *Registry) DeleteRole(ctx context.Context, c Caller, name string) error 
 			return store.RightsChange{}, err
 		}
 		if _, builtin := access.BuiltinRole(role.Name); builtin {
-			return store.RightsChange{}, refuse(ErrConflict, "the role %s comes with the program and stays", role.Name)
+			return store.RightsChange{}, refuse(ErrConflict, "the role %s is built in and cannot be deleted", role.Name)
 		}
 		n := 0
 		for _, b := range all.Bindings {
@@ -427,7 +427,7 @@ func (r *Registry) DeleteRole(ctx context.Context, c Caller, name string) error 
 			}
 		}
 		if n > 0 {
-			return store.RightsChange{}, refuse(ErrConflict, "the role %s is given %d times; revoke it first: skein role revoke %s NAME", role.Name, n, role.Name)
+			return store.RightsChange{}, refuse(ErrConflict, "the role %s is granted %d times; revoke it first: skein role revoke %s NAME", role.Name, n, role.Name)
 		}
 		return store.RightsChange{DropRoles: []string{role.Name}}, nil
 	})

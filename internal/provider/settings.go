@@ -99,7 +99,7 @@ func Parse(text string, checkNamespace func(string) error) (s Settings, err erro
 		return nil, fmt.Errorf("want a list of providers, as in docs/secrets.md: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is text behind the value")
+		return nil, errors.New("there is text after the value")
 	}
 	if len(s) > sourcesMax {
 		return nil, fmt.Errorf("it lists %d providers; at most %d are allowed", len(s), sourcesMax)
@@ -141,7 +141,7 @@ func (p *Source) check(checkNamespace func(string) error) (err error) {
 		}
 	}
 	if kinds != 1 {
-		return fmt.Errorf("it has %d of the keys file, env, command and vault: a provider has one", kinds)
+		return fmt.Errorf("it has %d of the keys file, env, command and vault: a provider has exactly one", kinds)
 	}
 	if p.Name == "" {
 		p.Name = p.Kind()
@@ -189,7 +189,7 @@ func (p *Source) cached() (time.Duration, error) {
 	case p.Cache == "":
 		return 0, nil
 	case !outside:
-		return 0, fmt.Errorf("a provider of kind %s is read at each use: remove the key", p.Kind())
+		return 0, fmt.Errorf("a provider of kind %s is read at each use: remove the key cache", p.Kind())
 	}
 	d, err := time.ParseDuration(p.Cache)
 	if err != nil || d < 0 || d > ageMax {
@@ -206,7 +206,7 @@ func (p *Source) checkFile() error {
 		return err
 	}
 	if dir := fixed(p.File); strings.Count(dir, "/") < 2 || filepath.Clean(p.File) != p.File {
-		return fmt.Errorf("file: %.200q is not in a folder of its own, which no task may read: use one such as /etc/skein/secrets/{namespace}/{name}", p.File)
+		return fmt.Errorf("file: %.200q is not in a folder of its own, from which tasks can be kept away: use one such as /etc/skein/secrets/{namespace}/{name}", p.File)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func checkPattern(key, text, all string) error {
 	case !strings.Contains(all, nameMark):
 		return fmt.Errorf("%s: %.200q does not say where the name of the secret goes: write %s into it", key, text, nameMark)
 	case strings.Contains(text, namespaceMark+nameMark), strings.Contains(text, nameMark+namespaceMark):
-		return fmt.Errorf("%s: %.200q lets secrets of two namespaces meet: write a / between %s and %s", key, text, namespaceMark, nameMark)
+		return fmt.Errorf("%s: %.200q can give two namespaces the same secret: write a / between %s and %s", key, text, namespaceMark, nameMark)
 	}
 	return nil
 }
@@ -271,7 +271,7 @@ func (v *Vault) checkSignIn() error {
 	}
 	switch a := v.AppRole; {
 	case ways != 1:
-		return fmt.Errorf("it has %d of the keys token_file, approle, kubernetes and jwt: a node signs in by one", ways)
+		return fmt.Errorf("it has %d of the keys token_file, approle, kubernetes and jwt: a node signs in by exactly one of them", ways)
 	case a != nil && (a.RoleID == "" || a.SecretIDFile == ""):
 		return errors.New("approle: role_id or secret_id_file is missing")
 	case v.Kubernetes != nil && v.Kubernetes.Role == "":

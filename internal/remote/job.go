@@ -26,7 +26,7 @@ func Folder(origin, dir string) (string, error) {
 		}
 	}
 	if clean := filepath.Clean(dir); dir != "" && clean != "." {
-		return "", fmt.Errorf("dir %q is below the folder of the workflow file, which this node does not see; "+
+		return "", fmt.Errorf("dir %q is below the folder of the workflow file, which does not exist on this machine; "+
 			"leave dir out and let `files` bring what the task needs", dir)
 	}
 	return "", nil

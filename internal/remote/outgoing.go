@@ -36,7 +36,7 @@ const (
 )
 
 // errEnded says that an attempt was stopped while its artifacts were sent to its home.
-var errEnded = errors.New("it was stopped while its artifacts were brought to its home")
+var errEnded = errors.New("the attempt was stopped while its artifacts were sent to its home node")
 
 // artifactsOf identifies the artifacts of an attempt.
 func artifactsOf(k *worker.Key) artifact.Ref {
@@ -89,10 +89,10 @@ func (r *Worker) deliver(ctx context.Context, a *entry) error {
 			return err
 		case why == session.Corrupt || why == session.Incomplete:
 			if again++; again == againMax {
-				return fmt.Errorf("its home has got other artifacts than were sent: %w", err)
+				return fmt.Errorf("its home node received other artifacts than were sent: %w", err)
 			}
 		case time.Since(began) > bringMax:
-			return fmt.Errorf("no home takes its artifacts: %w", err)
+			return fmt.Errorf("no home node accepts its artifacts: %w", err)
 		}
 		r.log.Debug("artifacts are not with the home yet", "run", a.Wire.Run, "task", a.Task, "err", err)
 		limit := session.PauseMax

@@ -216,7 +216,7 @@ const pollsPerLease = 3
 // Attached implements session.Owner.
 func (r *Worker) Attached(out *workerv1.RegisterResponse, url string) error {
 	if least := pollsPerLease * time.Duration(out.PollMillis) * time.Millisecond; r.work.Lease() < least {
-		return fmt.Errorf("%w: it is %v, and %s answers every %v: give it --lease %dms or more", errLease, r.work.Lease(), url, least/pollsPerLease, least.Milliseconds())
+		return fmt.Errorf("%w: it is %v, and node %s answers only every %v: give the worker --lease %dms or more", errLease, r.work.Lease(), url, least/pollsPerLease, least.Milliseconds())
 	}
 	r.mu.Lock()
 	r.logs, r.logsKeep = out.Logs, out.LogsKeep

@@ -405,7 +405,7 @@ func TestStrangeOrders(t *testing.T) {
 		"there is no program":     with(shell("a", ""), func(j *workerv1.Job) { j.Argv = nil }),
 		"both a command":          with(shell("b", ""), func(j *workerv1.Job) { j.Script = &workerv1.Script{Code: "true"} }),
 		"was not found in PATH":   with(shell("c", ""), func(j *workerv1.Job) { j.Argv = []string{"no-such-program"} }),
-		"which this node does":    with(shell("d", ""), func(j *workerv1.Job) { j.Origin, j.Dir = "/nowhere", "below" }),
+		"which does not exist on": with(shell("d", ""), func(j *workerv1.Job) { j.Origin, j.Dir = "/nowhere", "below" }),
 		"working directory":       with(shell("e", ""), func(j *workerv1.Job) { j.Dir = "/nowhere" }),
 		"must begin with a #! li": with(shell("f", ""), func(j *workerv1.Job) { j.Argv, j.Script = nil, &workerv1.Script{Code: "true"} }),
 		"namespace":               with(shell("g", "touch "+dir+"/never"), func(j *workerv1.Job) { j.Namespace = "../../etc" }),

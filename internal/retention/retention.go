@@ -366,7 +366,7 @@ func (c *Cleaner) files(ctx context.Context, root string) error {
 		}
 		if err := c.cfg.Exists(ctx, id); errors.Is(err, errkind.ErrNotFound) {
 			if err := os.RemoveAll(path); err != nil {
-				return fmt.Errorf("delete the files of a run that is gone: %w", err)
+				return fmt.Errorf("delete the files of a deleted run: %w", err)
 			}
 		} else if err != nil {
 			return err

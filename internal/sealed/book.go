@@ -28,7 +28,7 @@ var (
 	// ErrFull says that there are as many secrets as there may be.
 	ErrFull = errors.New("there are too many secrets")
 	// ErrBusy: other callers changed the same secret, or the key, at the same time.
-	ErrBusy = errors.New("it was changed at the same time")
+	ErrBusy = errors.New("it is being changed by another caller")
 )
 
 // Bounds of values, in bytes.
@@ -80,7 +80,7 @@ func (b *Book) Set(ctx context.Context, namespace, name string, value []byte, by
 		case errors.Is(err, store.ErrFenced):
 			continue
 		case errors.Is(err, store.ErrRefused):
-			return next, fmt.Errorf("%w: a database holds %d: delete one", ErrFull, store.SecretsMax)
+			return next, fmt.Errorf("%w: a database has at most %d: delete one", ErrFull, store.SecretsMax)
 		}
 		return next, err
 	}
@@ -207,12 +207,12 @@ func (b *Book) Check(ctx context.Context) (store.SecretKey, error) {
 // keys reads the file of keys.
 func (b *Book) keys() ([]secret.Key, error) {
 	if b.File == "" {
-		return nil, fmt.Errorf("%w: the nodes of a cluster share one: make it once with: openssl rand -base64 32 > FILE; "+
+		return nil, fmt.Errorf("%w: all nodes of a cluster need the same key file: make it once with: openssl rand -base64 32 > FILE; "+
 			"chmod 600 FILE; and give the same file to every node: --secret-key-file FILE", ErrKey)
 	}
 	text, err := secret.File(b.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: there is no file %s: restore it from where you keep keys; a backup of the database does not hold it: %w", ErrKey, b.File, err)
+		return nil, fmt.Errorf("%w: there is no file %s: restore it from your copy of the key; a backup of the database does not contain it: %w", ErrKey, b.File, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrKey, b.File, err)

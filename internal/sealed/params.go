@@ -62,7 +62,7 @@ func (b *Book) OpenParam(ctx context.Context, namespace, workflow, name, text st
 	}
 	key, err := b.paramKey(ctx, namespace)
 	if errors.Is(err, ErrNotFound) {
-		return nil, fmt.Errorf("parameter %s: the key of namespace %s is gone: start a new run with the value", name, namespace)
+		return nil, fmt.Errorf("parameter %s: the key of namespace %s no longer exists: start a new run with the value", name, namespace)
 	}
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (b *Book) makeParamKey(ctx context.Context, namespace string) error {
 			}
 		}
 		if errors.Is(err, store.ErrRefused) {
-			return fmt.Errorf("%w: a database holds %d: delete one", ErrFull, store.SecretsMax)
+			return fmt.Errorf("%w: a database has at most %d: delete one", ErrFull, store.SecretsMax)
 		}
 		return err
 	}

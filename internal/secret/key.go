@@ -58,7 +58,7 @@ func ParseKeys(text []byte) (keys []Key, err error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("there is no key in it")
+		return nil, errors.New("it contains no key")
 	}
 	return keys, nil
 }

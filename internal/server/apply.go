@@ -79,7 +79,7 @@ func checkFiles(req *api.ApplyRequest) error {
 		case len(f.Data) > fileBytesMax:
 			return invalid("files: %s has %d bytes, the limit is %d", f.Name, len(f.Data), fileBytesMax)
 		case total > filesBytesMax:
-			return invalid("files: together they have more than %d bytes", filesBytesMax)
+			return invalid("files: all files together have more than %d bytes", filesBytesMax)
 		}
 	}
 	return nil

@@ -238,7 +238,7 @@ func (s *Server) backfilled(ctx context.Context, w *store.Workflow, req *api.Bac
 	case len(schedules) == 0:
 		return nil, invalid("workflow %s has no schedule with instants in a range; give instants", fullName(w.Namespace, w.Name))
 	}
-	return nil, invalid("workflow %s has several schedules, name one of them as trigger: %s", fullName(w.Namespace, w.Name),
+	return nil, invalid("workflow %s has several schedules; name one of them as trigger: %s", fullName(w.Namespace, w.Name),
 		triggerNames(schedules[:min(len(schedules), namedMax)]))
 }
 
@@ -318,7 +318,7 @@ func backfillOf(w *store.Workflow, b *store.Backfill) (api.Backfill, error) {
 	}
 	at, err := dag.UnpackInstants(b.Instants, 0, 0)
 	if err != nil || int64(len(at)) < b.Total || len(at) == 0 {
-		return out, fmt.Errorf("backfill %d has %d instants that can be read, its row says %d: %w", b.ID, len(at), b.Total, err)
+		return out, fmt.Errorf("backfill %d has %d readable instants, but its row says %d: %w", b.ID, len(at), b.Total, err)
 	}
 	out.First, out.Last = instant(at[0]), instant(at[len(at)-1])
 	if over := b.State == store.BackfillDone || b.State == store.BackfillCancelled; b.Started < b.Total && !over {

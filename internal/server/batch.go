@@ -36,7 +36,7 @@ func startBatch(ctx context.Context, s *Server, in *startBatchIn) (*jsonOut[api.
 			continue
 		}
 		if in.Key == "" {
-			return nil, invalid("runs[%d] has no idempotency_key: without one, the batch could not be sent again. "+
+			return nil, invalid("runs[%d] has no idempotency_key, so the batch could not be sent again safely. "+
 				"Give each start a key, or the request the header Idempotency-Key", i)
 		}
 		if r.IdempotencyKey = in.Key + "/" + strconv.Itoa(i); len(r.IdempotencyKey) > keyMax {

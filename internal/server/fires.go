@@ -23,7 +23,7 @@ func (f *FireFilter) query() (q store.FireQuery, err error) {
 	q.Outcome, q.Limit = f.Outcome, f.Limit+1
 	if f.Unfired {
 		if f.Outcome != "" {
-			return q, invalid("unfired and outcome exclude each other: give one of them")
+			return q, invalid("unfired and outcome cannot be combined: give one of them")
 		}
 		q.Outcome = store.FireUnfired
 	}
@@ -64,7 +64,7 @@ func (s *Server) listFires(ctx context.Context, in *listFiresIn) (*jsonOut[api.L
 		return nil, err
 	}
 	if in.Trigger != "" && in.Workflow == "" {
-		return nil, invalid("trigger: give its workflow, too; a trigger's name is unique only in it")
+		return nil, invalid("trigger: give the workflow, too, because a trigger's name is unique only within its workflow")
 	}
 	if in.Workflow != "" {
 		w, err := s.findWorkflow(ctx, in.Workflow)

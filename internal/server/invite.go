@@ -41,7 +41,7 @@ func inviteWorker(ctx context.Context, s *Server, req *api.TokenRequest) (*jsonO
 		return nil, invalid("groups, slots and uses are those of an invitation; a token of the kind %s has none", req.Kind)
 	}
 	if s.cfg.Authority == nil {
-		return nil, fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "this process makes no invitations; ask a node that runs")
+		return nil, fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "this process makes no invitations; ask a running node")
 	}
 	info, err := s.engine.Info(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func checkInvite(req *api.TokenRequest) error {
 	case name == "" || strings.ContainsAny(name, "*/") || !home.Plain(name):
 		return invalid("name: %.100q cannot be the name of a worker: want 1 to 100 printable characters without spaces, / and *; one * at the end stands for any text", req.Name)
 	case req.NeverExpires || req.For != "" || len(req.Verbs) > 0:
-		return invalid("an invitation has an end, and neither verbs nor a user")
+		return invalid("an invitation cannot have verbs or a user, and must have an end")
 	case req.Uses < 0 || req.Uses > store.TokensMax:
 		return invalid("uses: want 1 to %d", store.TokensMax)
 	case req.Uses > 1 && name == req.Name:

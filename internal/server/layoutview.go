@@ -32,7 +32,7 @@ type drawn struct {
 func (d drawings) viewOf(ctx context.Context, g *drawn, v *View, in *Form) (*streamOut, error) {
 	switch {
 	case v.Fold && v.Against != 0:
-		return nil, invalid("a drawing is folded, or compared with a version: leave out fold or against")
+		return nil, invalid("a drawing cannot be folded and compared with a version at the same time: leave out fold or against")
 	case v.Fold:
 		return d.foldedOf(ctx, g.graph, v, in)
 	case v.Against != 0:

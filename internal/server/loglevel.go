@@ -52,7 +52,7 @@ func (s logLevels) isNode(ctx context.Context, name string) error {
 		case name != s.cfg.Node.Name:
 			return noNode(name)
 		case s.cfg.LogLevel == nil:
-			return fail(http.StatusConflict, api.ProblemConflict, "node %s does not run now, so it has no log", name)
+			return fail(http.StatusConflict, api.ProblemConflict, "node %s does not run now, so its log level cannot be changed", name)
 		}
 		return nil
 	}

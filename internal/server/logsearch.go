@@ -41,7 +41,7 @@ type logSearch struct{ s *Server }
 // find reports each line with a text when it finds it.
 func (f logSearch) find(ctx context.Context, in *searchIn) (*streamOut, error) {
 	if strings.ContainsAny(in.Text, "\r\n") || !utf8.ValidString(in.Text) {
-		return nil, fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "q is a text within one line: it has no line break")
+		return nil, fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "q contains a line break, but a text is searched within single lines: remove it")
 	}
 	s := f.s
 	l, err := s.findLog(ctx, &logIn{TaskPath: in.TaskPath, Attempt: in.Attempt, Here: in.Here})

@@ -24,7 +24,7 @@ func (s *Server) markTask(ctx context.Context, in *markTaskIn) (*taskOut, error)
 	c := engine.Command{Mark: dag.MarkSucceeded, Reason: in.Body.Reason}
 	switch {
 	case in.Body.State == "failed" && len(in.Body.Outputs)+len(in.Body.Texts) > 0:
-		return nil, invalid("outputs: a task that failed has none")
+		return nil, invalid("outputs: a task that is marked failed has no outputs")
 	case in.Body.State == "failed":
 		c.Mark = dag.MarkFailed
 	default:

@@ -202,7 +202,7 @@ func (s *Server) soonestOf(ctx context.Context, in *allNextIn, from dag.Micros) 
 	case err != nil:
 		return nil, err
 	case more != nil:
-		return nil, invalid("there are more than %d triggers: name a workflow or a namespace with fewer, or leave out from", triggersLookedAt)
+		return nil, invalid("there are more than %d triggers: name a workflow, or a namespace with fewer triggers, or leave out from", triggersLookedAt)
 	case from == 0:
 		rows = soonest(rows, in.N)
 	}

@@ -80,7 +80,7 @@ func refusedChange(err error) error {
 		f.header.Set("Retry-After", "5")
 		return f
 	case errors.Is(err, people.ErrWrong):
-		return fail(http.StatusForbidden, api.ProblemForbidden, "old: this is not your present password")
+		return fail(http.StatusForbidden, api.ProblemForbidden, "old: this is not your current password")
 	case errors.Is(err, people.ErrWeak), errors.Is(err, people.ErrInvalid):
 		return invalid("%s", err)
 	case errors.Is(err, people.ErrNotFound):

@@ -112,7 +112,7 @@ func replaceable(all []store.Token, rights *store.Rights, id int64, now dag.Micr
 	}
 	t, ended := &all[i], auth.Ended(all, rights, now)
 	if t.Kind == store.TokenInvite || t.Kind == store.TokenCertificate {
-		return nil, fail(http.StatusConflict, api.ProblemConflict, "%s is renewed by its worker, or made again: skein worker invite", t.Name)
+		return nil, fail(http.StatusConflict, api.ProblemConflict, "%s is an invitation or a certificate, which cannot be rotated: a worker renews its certificate itself; for another invitation: skein worker invite", t.Name)
 	}
 	stateOf := func(id int64) string {
 		j := slices.IndexFunc(all, func(o store.Token) bool { return o.ID == id })
@@ -180,7 +180,7 @@ func succeeds(ctx context.Context, old *store.Token, all []store.Token, rights *
 	}
 	is.Parent, is.Expires = r.Parent, r.Expires
 	if old.Kind == store.TokenAPI && auth.Widens(all, rights, &is, old, now) {
-		return r, fail(http.StatusForbidden, api.ProblemForbidden, "%s made the token %s and has fewer rights than you, so a token that you make would have more than it; "+
+		return r, fail(http.StatusForbidden, api.ProblemForbidden, "%s made the token %s and has fewer rights than you, so a token that you make would have more rights; "+
 			"make a new one: skein token create", old.By, old.Name)
 	}
 	return r, nil
@@ -199,7 +199,7 @@ func made(ctx context.Context, like, by *store.Token, rights *store.Rights) (sto
 		}
 		i := slices.IndexFunc(rights.Principals, func(p store.Principal) bool { return p.ID == like.Principal })
 		if i < 0 {
-			return is, fail(http.StatusConflict, api.ProblemConflict, "the user or service of the token %s is gone", like.Name)
+			return is, fail(http.StatusConflict, api.ProblemConflict, "the user or service of the token %s was deleted", like.Name)
 		}
 		req.For = rights.Principals[i].Name
 	}
@@ -218,23 +218,23 @@ func made(ctx context.Context, like, by *store.Token, rights *store.Rights) (sto
 func above(f store.Family, old, by *store.Token, now dag.Micros) (parent int64, err error) {
 	switch {
 	case !f.Stays(by.ID, now):
-		return 0, fail(http.StatusConflict, api.ProblemConflict, "your token, or one above it, was replaced or has ended, and the new token would end with it; "+
+		return 0, fail(http.StatusConflict, api.ProblemConflict, "your token, or a token with which it was made, was replaced or has ended, so the new token would be invalid; "+
 			"call with its successor, or sign in")
 	case by.ID == old.ID || f.IsAbove(old.ID, by):
-		return 0, fail(http.StatusForbidden, api.ProblemForbidden, "the token %s would end with the one that it replaces, because that one makes it; "+
+		return 0, fail(http.StatusForbidden, api.ProblemForbidden, "the new token would end together with the token %s that it replaces, because it is made with that token; "+
 			"sign in, or call with another token", old.Name)
 	case f.IsAbove(by.ID, old):
 		return old.Parent, nil
 	case old.Parent == 0 || f.IsAbove(old.Parent, by):
 		return by.ID, shallow(f, by)
 	}
-	return 0, fail(http.StatusForbidden, api.ProblemForbidden, "the token %d made the token %s, and not yours; rotate it with that one, or sign in", old.Parent, old.Name)
+	return 0, fail(http.StatusForbidden, api.ProblemForbidden, "the token %[2]s was made with the token %[1]d and not with yours; rotate it with that token, or sign in", old.Parent, old.Name)
 }
 
 // shallow refuses to make another token if the caller's token already has the largest number of ancestors.
 func shallow(f store.Family, by *store.Token) error {
 	if line, _ := f.Line(by); len(line) > store.ParentsMax {
-		return fail(http.StatusForbidden, api.ProblemForbidden, "your token already has %d tokens above it, the most that a token may have; sign in, or call with one of those", store.ParentsMax)
+		return fail(http.StatusForbidden, api.ProblemForbidden, "your token is at the end of a chain of %d tokens that made each other, the longest that is allowed; sign in, or use an earlier token of the chain", store.ParentsMax)
 	}
 	return nil
 }

@@ -122,8 +122,8 @@ func TestRotateGivesNothing(t *testing.T) {
 	b.rotate("narrow", nobodys, "", 403, "has only the verbs")
 	b.rotate("narrow", bound, "", 403, "run.start")
 	b.rotate("reader", reader, "", 403, "token.all")
-	b.rotate("root", bound, "", 403, "would have more than it")
-	b.rotate("root", child, "", 403, "rotate it with that one")
+	b.rotate("root", bound, "", 403, "would have more rights")
+	b.rotate("root", child, "", 403, "rotate it with that token")
 	b.rotate("child", anns, "", 403, "sign in")
 
 	// The successor ends with the token that made it, which has an end.

@@ -231,7 +231,7 @@ func (s sealing) params(ctx context.Context, def *workflow.Workflow, given api.P
 			continue
 		}
 		if strings.HasPrefix(text, workflow.SealedPrefix) {
-			return nil, invalidParams(workflow.ValueErrors{{Name: p.Name, Message: "parameter " + p.Name + " is a sealed text: give the value itself, or rerun the run that has it"}})
+			return nil, invalidParams(workflow.ValueErrors{{Name: p.Name, Message: "parameter " + p.Name + " is a sealed text: give the value itself, or rerun the run that used the value"}})
 		}
 		if s.book == nil {
 			return nil, invalid("parameter %s is a secret, and this server cannot seal it", p.Name)

@@ -56,7 +56,7 @@ func (in *statsIn) bounds(now time.Time) (span store.TallySpan, first, last int3
 	first, last = int32(from.Unix()/int64(length/time.Second)), int32((to.Unix()-1)/int64(length/time.Second))
 	switch {
 	case from.Unix() < 0 || to.Year() > 9999 || !from.Before(to):
-		err = invalid("from %s to %s is no time; give a from before to", from.Format(time.RFC3339), to.Format(time.RFC3339))
+		err = invalid("%s to %s is not a span within the years 1970 to 9999; give a from before to", from.Format(time.RFC3339), to.Format(time.RFC3339))
 	case int(last-first) >= most:
 		err = invalid("%d periods are too many for one answer; ask for at most %d", last-first+1, most)
 	case in.Task != "" && in.By != "day":

@@ -83,10 +83,10 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 		return inviteWorker(ctx, s, req)
 	}
 	if strings.TrimSpace(req.Name) != req.Name || strings.ContainsFunc(req.Name, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		return nil, invalid("the name of a token is printable text without spaces around it")
+		return nil, invalid("the name of a token must be printable text without spaces at its ends")
 	}
 	if strings.Trim(req.Name, "0123456789") == "" {
-		return nil, invalid("the name of a token is not a number: commands take a number for an ID")
+		return nil, invalid("the name of a token must not be a number, because commands read a number as an id")
 	}
 	if reserved(req.Name) || takenPrefix(req.Name) {
 		return nil, invalid("the name %s is reserved; choose another one", req.Name)
@@ -120,7 +120,7 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	}
 	switch {
 	case req.Expires != nil && req.NeverExpires:
-		return nil, invalid("never_expires: there is expires_at too; send one of them")
+		return nil, invalid("never_expires and expires_at cannot be combined: send one of them")
 	case req.Expires == nil && !req.NeverExpires && t.Kind == store.TokenAPI:
 		t.Expires = dag.Micro(now.Time().Add(tokenLife))
 	case req.Expires != nil:
@@ -203,7 +203,7 @@ func ownerOf(ctx context.Context, t *store.Token, req *api.TokenRequest, all *st
 			return refusedChange(err)
 		}
 		if t.Kind != store.TokenAPI {
-			return invalid("for: a token of the kind %s belongs to no user", t.Kind)
+			return invalid("for: a token of the kind %s cannot belong to a user", t.Kind)
 		}
 	}
 	by, _ := auth.Holder(ctx)

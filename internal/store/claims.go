@@ -97,7 +97,7 @@ func (c *QueueChanges) Check(fences []Fence) error {
 		fenced = fenced || f.Shard == GateShard
 	}
 	if !fenced {
-		return fmt.Errorf("queues change without the fence of shard %d: %w", GateShard, ErrFenced)
+		return fmt.Errorf("a change of queues has no fence of shard %d: %w", GateShard, ErrFenced)
 	}
 	for _, list := range [][]Queue{c.QueueInserts, c.QueueUpdates} {
 		for i := range list {

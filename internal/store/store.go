@@ -39,7 +39,7 @@ var (
 	ErrFormat = errors.New("unknown database format")
 	// ErrLost: the last writes may never reach the disk. The store cannot be used any more and must be opened
 	// again, if possible by another process.
-	ErrLost = errors.New("the last writes may be lost; start again")
+	ErrLost = errors.New("the last writes may be lost; start the program again")
 )
 
 // RunError is an ErrRefused about one run of a batch. Without that run, the rest may pass.

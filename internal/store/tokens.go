@@ -123,7 +123,7 @@ func NotJoined(all []Token, j *Joining, now dag.Micros) error {
 	if err := Joinable(all, j, now); err != nil {
 		return err
 	}
-	return fmt.Errorf("the key has joined by another invitation, or its certificate was revoked; join with a new key: %w", ErrRefused)
+	return fmt.Errorf("the key was used with another invitation, or its certificate was revoked; join with a new key: %w", ErrRefused)
 }
 
 // Rotation replaces a token. The new one has the kind, the name, the principal, the verbs and the namespaces
@@ -206,7 +206,7 @@ func NotRotated(all []Token, r *Rotation) error {
 	case all[i].Revoked == 0 && all[i].Replaced == 0 && len(all) >= TokensMax:
 		return fmt.Errorf("there are already %d tokens, the limit: %w", TokensMax, ErrRefused)
 	case r.Parent != 0:
-		return fmt.Errorf("token %d, the token %d or one above that was revoked or replaced, or has expired: %w", r.Token, r.Parent, ErrFenced)
+		return fmt.Errorf("token %d, its parent token %d, or an ancestor of that one was revoked or replaced, or has expired: %w", r.Token, r.Parent, ErrFenced)
 	}
 	return fmt.Errorf("token %d was revoked or replaced, or has expired: %w", r.Token, ErrFenced)
 }

@@ -81,7 +81,7 @@ func Expand(ctx context.Context, spec BackfillSpec, decl *workflow.Trigger, now 
 		return none, fmt.Errorf("%w%s", errkind.ErrNothing, why(spec, decl))
 	}
 	if len(list) == 0 {
-		return none, invalid("no instant is left to start%s", why(spec, decl))
+		return none, invalid("no instant is left for which a run could start%s", why(spec, decl))
 	}
 	if spec.Descending {
 		slices.Reverse(list)
@@ -127,15 +127,15 @@ func (spec *BackfillSpec) check(decl *workflow.Trigger) error {
 	case ranged && decl == nil:
 		return invalid("a range needs a trigger with instants in it")
 	case ranged && (spec.From.IsZero() || spec.To.IsZero()):
-		return invalid("a range has a from and a to")
+		return invalid("a range needs both from and to")
 	case ranged && spec.To.Before(spec.From):
 		return invalid("the range ends (%s) before it begins (%s)", stamp(spec.To), stamp(spec.From))
 	case len(spec.Instants) > dag.InstantsMax:
-		return invalid("%d instants are given, a backfill has at most %d", len(spec.Instants), dag.InstantsMax)
+		return invalid("%d instants are given; a backfill has at most %d", len(spec.Instants), dag.InstantsMax)
 	case spec.Parallel < 1 || spec.Parallel > parallelMax:
-		return invalid("parallel is %d, it is 1 to %d", spec.Parallel, parallelMax)
+		return invalid("parallel is %d; it must be 1 to %d", spec.Parallel, parallelMax)
 	case spec.Only != "" && !slices.Contains([]string{OnlyFailed, OnlyMissing, OnlyFailedOrMissing}, spec.Only):
-		return invalid("only is %q, it is %s, %s or %s", spec.Only, OnlyFailed, OnlyMissing, OnlyFailedOrMissing)
+		return invalid("only is %q; it must be %s, %s or %s", spec.Only, OnlyFailed, OnlyMissing, OnlyFailedOrMissing)
 	case !known:
 		return invalid("there is no priority %q", spec.Priority)
 	}
@@ -174,7 +174,7 @@ func (spec *BackfillSpec) list(decl *workflow.Trigger, now dag.Micros) ([]dag.Mi
 	after, until := dag.Micros(spec.From.UnixMicro())-1, dag.Micros(spec.To.UnixMicro())
 	n := d.count(after, until)
 	if n > dag.InstantsMax {
-		return nil, invalid("the range has %d instants, a backfill has at most %d: make several", n, dag.InstantsMax)
+		return nil, invalid("the range has %d instants; a backfill has at most %d: make several backfills", n, dag.InstantsMax)
 	}
 	list := make([]dag.Micros, 0, n)
 	for at := d.next(after); at != 0 && at <= until; at = d.next(at) {

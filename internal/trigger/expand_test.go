@@ -103,12 +103,12 @@ func TestExpandRefuses(t *testing.T) {
 		lookup Lookup
 		want   string
 	}{
-		{BackfillSpec{Trigger: "t", From: yearBefore, To: now.Time()}, minutes, nil, "the range has 525601 instants, a backfill has at most 100000"},
+		{BackfillSpec{Trigger: "t", From: yearBefore, To: now.Time()}, minutes, nil, "the range has 525601 instants; a backfill has at most 100000"},
 		{BackfillSpec{Instants: make([]dag.Micros, dag.InstantsMax+1)}, nil, nil, "100001 instants are given"},
 		{BackfillSpec{}, nil, nil, "a range, from and to, or a list"},
 		{BackfillSpec{Instants: []dag.Micros{1}, From: yearBefore, To: yearBefore}, minutes, nil, "a range, from and to, or a list"},
 		{BackfillSpec{From: yearBefore, To: yearBefore}, nil, nil, "needs a trigger"},
-		{BackfillSpec{From: yearBefore}, minutes, nil, "a from and a to"},
+		{BackfillSpec{From: yearBefore}, minutes, nil, "both from and to"},
 		{BackfillSpec{From: now.Time(), To: yearBefore}, minutes, nil, "ends (2025-02-01T00:00:00Z) before it begins"},
 		{BackfillSpec{From: yearBefore, To: now.Time()}, hook, nil, "follows from events"},
 		{BackfillSpec{Instants: []dag.Micros{now + 1}}, nil, nil, "in the future"},

@@ -91,7 +91,7 @@ func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (
 	if out, _, err := d.outside(now); err != nil {
 		return none, err
 	} else if out {
-		return none, fmt.Errorf("%w: it is outside of the trigger's start and end", ErrFiltered)
+		return none, fmt.Errorf("%w: the call is before the trigger's start or after its end", ErrFiltered)
 	}
 	event := call.event(p.form == FormV3, t.Webhook.Unsigned)
 	passes, err := t.Webhook.Passes(event)
@@ -99,7 +99,7 @@ func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (
 	case err != nil:
 		return none, fmt.Errorf("%w: %w; it sees only signed parts (the query, with v3), and the headers and parameters that the trigger lists in unsigned", ErrFilter, err)
 	case !passes:
-		return none, fmt.Errorf("%w: its filter does not hold", ErrFiltered)
+		return none, fmt.Errorf("%w: the filter of the trigger is false for this call", ErrFiltered)
 	}
 	none.Key, none.Event, none.Reason = p.key, event, "a signed call"
 	return none, nil

@@ -88,7 +88,7 @@ func readSkein(text string) (s skeinSignature, ok bool) {
 func proveSkein(secret []byte, text string, call *Call, now dag.Micros) (proof, error) {
 	s, ok := readSkein(text)
 	if !ok {
-		return proof{}, fmt.Errorf("%w: X-Skein-Signature reads t=UNIX,id=ID,v3=HEX", ErrSignature)
+		return proof{}, fmt.Errorf("%w: X-Skein-Signature must have the form t=UNIX,id=ID,v3=HEX", ErrSignature)
 	}
 	p := proof{form: FormV1, signed: append([]byte(s.stamp+"."), call.Body...)}
 	if s.id != "" || len(s.given[FormV2])+len(s.given[FormV3]) > 0 {
@@ -154,7 +154,7 @@ func proveStandard(secret []byte, text string, call *Call, now dag.Micros) (proo
 // fresh refuses a signature from too long ago, or from the future.
 func fresh(at int64, now dag.Micros) error {
 	if age := now/second - dag.Micros(at); age > dag.Micros(hookAge/time.Second) || -age > dag.Micros(hookAge/time.Second) {
-		return fmt.Errorf("%w: it was signed at %s, and it is %s", ErrStale, time.Unix(at, 0).UTC().Format(time.RFC3339), clock(now))
+		return fmt.Errorf("%w: the call was signed at %s, and now it is %s", ErrStale, time.Unix(at, 0).UTC().Format(time.RFC3339), clock(now))
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (v *audit) next() {
 	t := v.row
 	switch {
 	case t.Decided < t.Since:
-		v.fail(ruleNext, "decided up to %s, before %s, since when it is declared", clock(t.Decided), clock(t.Since))
+		v.fail(ruleNext, "it is decided up to %s, which is before its declaration at %s", clock(t.Decided), clock(t.Since))
 	case t.State != store.TriggerActive && t.Next != 0:
 		v.fail(ruleNext, "it is %s, and its next instant is %s", t.State, clock(t.Next))
 	case v.when != nil && t.State == store.TriggerActive && t.Next != v.declared.next(t.Decided):

@@ -151,7 +151,7 @@ func (c *cgroups) probe() error {
 		}
 	}
 	c.close()
-	return fmt.Errorf("start a process in %s: it is killed at its birth", c.life)
+	return fmt.Errorf("start a process in %s: the kernel kills it at once", c.life)
 }
 
 // probeBirth forks into a new cgroup without a program to execute. ENOENT comes from the exec, so the fork

@@ -32,7 +32,7 @@ const (
 )
 
 // errStranger means that the other side of a connection does not hold the data folder.
-var errStranger = errors.New("it does not hold the data folder")
+var errStranger = errors.New("the caller does not hold the data folder")
 
 // wire is a connection that can carry an open file with its first bytes.
 type wire struct {
@@ -120,7 +120,7 @@ func deedOf(file *os.File) (d deed) {
 func (d deed) proves(file *os.File) error {
 	switch {
 	case file == nil:
-		return fmt.Errorf("%w: it has sent no proof", errStranger)
+		return fmt.Errorf("%w: it has sent no lock file as proof", errStranger)
 	case d == deed{} || deedOf(file) != d:
 		return fmt.Errorf("%w: the file that it has sent is not the lock file of its data folder", errStranger)
 	}

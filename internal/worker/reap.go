@@ -65,7 +65,7 @@ func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int,
 			for _, o := range doomed {
 				left = append(left, o.PIDs...)
 			}
-			return len(r.killed), fmt.Errorf("reap attempts of earlier lives, left are %d processes %v: %w", len(left), left[:min(len(left), 10)], ctx.Err())
+			return len(r.killed), fmt.Errorf("end attempts of earlier processes of this node: %d processes are left %v: %w", len(left), left[:min(len(left), 10)], ctx.Err())
 		}
 	}
 }
@@ -255,7 +255,7 @@ func (r *reaper) clean(spared map[string]bool) error {
 		errs = append(errs, removeAll(dir), removeAll(dir+cgroupSuffix))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove the folders of earlier lives: %w", err)
+		return fmt.Errorf("remove the folders of earlier processes of this node: %w", err)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (l *Link) find(ctx context.Context) (*peer, *welcome, error) {
 }
 
 // errNobody: no keeper is running.
-var errNobody = errors.New("no keeper is there")
+var errNobody = errors.New("no keeper is running")
 
 // call connects to a running keeper. If the keeper has another version or does not answer, call kills it.
 func (l *Link) call(ctx context.Context) (*peer, *welcome, error) {

@@ -25,12 +25,12 @@ func TestSQLCommitCounts(t *testing.T) {
 		}
 		got := fault(CauseSQL, "%w: the session broke", connection.ErrUnknown)
 		a.judgeAnswer(&got)
-		if r := a.result; r.State == Succeeded || r.Cause != cause || !strings.Contains(r.Message, "it is not known whether") {
+		if r := a.result; r.State == Succeeded || r.Cause != cause || !strings.Contains(r.Message, "it is unknown whether") {
 			t.Errorf("%s, unknown: %+v", cause, r)
 		}
 		got = fault(CauseSQL, "canceled")
 		a.judgeAnswer(&got)
-		if r := a.result; r.State == Succeeded || r.Cause != cause || strings.Contains(r.Message, "not known") {
+		if r := a.result; r.State == Succeeded || r.Cause != cause || strings.Contains(r.Message, "unknown") {
 			t.Errorf("%s, cancelled: %+v", cause, r)
 		}
 	}

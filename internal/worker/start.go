@@ -264,16 +264,16 @@ func (c *command) explain(err error) error {
 			return fmt.Errorf("program %s does not exist: correct the path, or install it", path)
 		}
 		if line := head(path); line != nil {
-			return fmt.Errorf("the #! line of %s names %q, which is not there: install it or correct the line%s", path, line[0], crlfHint(path))
+			return fmt.Errorf("the #! line of %s names %q, which does not exist: install it or correct the line%s", path, line[0], crlfHint(path))
 		}
-		return fmt.Errorf("program %s needs a loader that is not there: it was built for another system", path)
+		return fmt.Errorf("program %s needs a loader that does not exist here: it was built for another system", path)
 	case errors.Is(err, unix.EACCES):
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			return fmt.Errorf("%s is a folder, not a program", path)
 		}
 		return fmt.Errorf("program %s is not executable: chmod +x it, or name an interpreter", path)
 	case errors.Is(err, unix.ENOEXEC):
-		return fmt.Errorf("%s is neither a program for this machine nor does it begin with a #! line: add one, or name an interpreter", path)
+		return fmt.Errorf("%s is not a program for this machine and has no #! line: add one, or name an interpreter", path)
 	case errors.Is(err, unix.E2BIG):
 		return errors.New("arguments and environment are too large for the kernel: pass large data in a file")
 	case errors.Is(err, unix.EINVAL) && strings.ContainsRune(strings.Join(c.argv, "")+strings.Join(c.env, ""), 0):

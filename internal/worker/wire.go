@@ -15,7 +15,7 @@ import (
 const greeting = "skein keeper 4\n"
 
 // errVersion says that the other side speaks another version of the protocol.
-var errVersion = errors.New("another version of the keeper's protocol")
+var errVersion = errors.New("the keeper has another version of the protocol")
 
 // The limits of one message, in bytes. The largest part of a message of the worker is the files of a
 // workflow version. The largest message of the keeper has all ends that wait to be taken: a worker that

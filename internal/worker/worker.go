@@ -84,7 +84,7 @@ func New(cfg Config) (*Worker, error) {
 		if err := os.WriteFile(w.lifeDir+cgroupSuffix, []byte(at), 0o600); err != nil {
 			w.contain.close()
 			_ = null.Close()
-			return nil, fmt.Errorf("note where the cgroups are: %w", err)
+			return nil, fmt.Errorf("record the place of the cgroups: %w", err)
 		}
 	}
 	return w, nil

@@ -93,7 +93,7 @@ func (r *reader) alerts(w *Workflow, n *node) {
 			continue
 		}
 		if line, dup := lines[a.Name]; dup {
-			r.failNode(v, "alerts["+strconv.Itoa(i)+"].name", fmt.Sprintf("the alert %s is there twice, first in line %d", a.Name, line), "give one of them a name of its own")
+			r.failNode(v, "alerts["+strconv.Itoa(i)+"].name", fmt.Sprintf("there are two alerts %s, the first in line %d", a.Name, line), "give one of them a name of its own")
 			continue
 		}
 		lines[a.Name] = v.line
@@ -127,7 +127,7 @@ func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 	r.alertTimes(n, &a, fail)
 	a.Escalate = r.alertRungs(n.get("escalate"), fail)
 	if len(a.Escalate) > 0 && (a.Each || len(a.On) == 1 && a.On[0] == "succeeded") {
-		fail("escalate", "escalate does nothing here: nothing stays open", "remove it")
+		fail("escalate", "the key escalate has no effect here, because no incident stays open", "remove it")
 	}
 	for _, e := range a.On {
 		if slices.Contains(alertEventsLater, e) {
@@ -137,15 +137,15 @@ func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 	quiet := len(a.On) == 1 && a.On[0] == "succeeded"
 	switch {
 	case a.After > 1 && a.Each:
-		fail("after", "after does nothing with each: every event is told", "remove one of them")
+		fail("after", "the key after has no effect together with the key each, which notifies of every event", "remove one of them")
 	case a.After > 1 && quiet:
-		fail("after", "after counts failures in a row, and this alert watches none", "remove it, or add failed to on")
+		fail("after", "the key after counts failures in a row, but this alert does not watch failures", "remove it, or add failed to on")
 	case len(a.To) > alertToMax:
 		fail("to", fmt.Sprintf("the alert has %d channels, the limit is %d", len(a.To), alertToMax), "a channel can reach many people")
 	case len(a.Message) > alertMessageMax:
 		fail("message", fmt.Sprintf("the message has %d bytes, the limit is %d", len(a.Message), alertMessageMax), "shorten it")
 	case strings.Contains(a.Message, "${{"):
-		fail("message", "${{ }} in the message of an alert is not supported yet", "write a plain text; the run, its state and the reason are told anyway")
+		fail("message", "${{ }} in the message of an alert is not supported yet", "write a plain text; the message always contains the run, its state and the reason")
 	}
 	if quiet && n.get("severity") == nil {
 		a.Severity = "info"

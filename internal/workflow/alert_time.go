@@ -57,26 +57,26 @@ func (r *reader) alertTimes(n *node, a *Alert, fail func(key, message, hint stri
 	late, slow := slices.Contains(a.On, "late"), slices.Contains(a.On, "slow")
 	switch {
 	case deadline != nil && than != nil:
-		fail("than", "an alert has a deadline, or says how slow is slow", "write two alerts")
+		fail("than", "an alert has either a deadline or the key than", "write two alerts")
 		return
 	case deadline != nil && len(a.On) > 0 && (!late || len(a.On) > 1):
 		fail("on", "an alert with a deadline watches late, and nothing else", "remove on, and write another alert for the other events")
 		return
 	case than != nil && len(a.On) > 0 && (!slow || len(a.On) > 1):
-		fail("on", "an alert with than watches slow, and nothing else", "remove on, and write another alert for the other events")
+		fail("on", "an alert with the key than watches slow, and nothing else", "remove on, and write another alert for the other events")
 		return
 	case deadline == nil && late:
 		fail("on", "an alert on late needs a deadline", "add one, such as deadline: {after: 2h}")
 		return
 	case than == nil && slow:
-		fail("on", "an alert on slow needs to know how slow is slow", "add than, such as than: 45m or than: 2x p95")
+		fail("on", "an alert on slow needs the key than, which says how long a run may take", "add than, such as than: 45m or than: 2x p95")
 		return
 	case deadline == nil && than == nil:
 		return
 	case a.After > 1:
-		fail("after", "after counts failures in a row, and this alert watches the time", "remove it")
+		fail("after", "the key after counts failures in a row, but this alert watches the time", "remove it")
 	case a.Each:
-		fail("each", "each does nothing here: an alert about the time is open while a run is late", "remove it")
+		fail("each", "the key each has no effect here: an alert about the time is open while a run is late", "remove it")
 	}
 	if than != nil {
 		a.On, a.Than = []string{"slow"}, thanOf(than.str())

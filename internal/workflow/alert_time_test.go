@@ -18,7 +18,7 @@ func TestAlertTimes(t *testing.T) {
 		"on: failed, to: a, escalate: [{after: 1m, to: b}, {after: 2m, to: [c, d]}]": `"escalate":[{"after":60000000,"to":["b"]},{"after":120000000,"to":["c","d"]}]}`,
 
 		"on: late, to: a": "an alert on late needs a deadline",
-		"on: slow, to: a": "an alert on slow needs to know how slow is slow",
+		"on: slow, to: a": "an alert on slow needs the key than, which says how long a run may take",
 		"on: [late, failed], deadline: {after: 2h}, to: a":                      "watches late, and nothing else",
 		"on: [slow, failed], than: 5m, to: a":                                   "watches slow, and nothing else",
 		"than: 5m, to: a":                                                       `"name":"slow","on":["slow"]`,
@@ -40,7 +40,7 @@ func TestAlertTimes(t *testing.T) {
 		"deadline: {after: 2h}, after: 2, to: a":                                "this alert watches the time",
 		"deadline: {after: 2h}, each: true, to: a":                              "open while a run is late",
 		"on: failed, to: a, escalate: [{after: 2m, to: b}, {after: 1m, to: c}]": "must be later than the step before it",
-		"on: succeeded, to: a, escalate: {after: 2m, to: b}":                    "nothing stays open",
+		"on: succeeded, to: a, escalate: {after: 2m, to: b}":                    "no incident stays open",
 		"on: failed, to: a, escalate: {after: 2m}":                              "alerts[0].escalate has no to",
 	} {
 		ws, errs := Parse([]byte("name: x\nalerts:\n  - {"+rule+"}\ntasks: {a: {run: x}}\n"), Options{File: "f.yaml"})

@@ -179,13 +179,13 @@ func (r *triggerReader) calendarFile(n *node, at string) (string, bool) {
 		if r.opt.Dir != nil {
 			hint = r.nearFile(name)
 		}
-		r.failNode(n, at, "there is no calendar file "+quoteShort(n.text)+" beside the workflow file", hint)
+		r.failNode(n, at, "there is no calendar file "+quoteShort(n.text)+" next to the workflow file", hint)
 		return "", false
 	case err != nil:
 		r.failNode(n, at, fmt.Sprintf("the calendar file %s cannot be read: %v", quoteShort(n.text), err), "")
 		return "", false
 	case len(data) > calendarBytesMax:
-		r.failNode(n, at, fmt.Sprintf("the calendar file %s is larger than %s", quoteShort(n.text), sizeText(calendarBytesMax)), "keep the years that matter")
+		r.failNode(n, at, fmt.Sprintf("the calendar file %s is larger than %s", quoteShort(n.text), sizeText(calendarBytesMax)), "keep only the years that you need")
 		return "", false
 	}
 	if _, err := parseCalendar(name, data); err != nil {

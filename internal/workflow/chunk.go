@@ -196,7 +196,7 @@ func (s *source) cutTasks(d *document, from, to int) bool {
 		next := s.entryEnd(n, to, base)
 		if next < to && indentOf(s.lineText(next)) < base {
 			in := indentOf(s.lineText(next))
-			s.fail(next, in+1, "tasks", "this line is indented less than the tasks above it, and more than tasks: itself",
+			s.fail(next, in+1, "tasks", "this line is indented less than the tasks above it, but more than the key tasks",
 				"indent all tasks the same")
 			d.tasks = append(d.tasks, s.cut(begin, next))
 			d.partial = true

@@ -76,7 +76,7 @@ func (r *reader) waitCondition(t *Task, n *node, at string) {
 	}
 	t.Wait.Every = durationOf(every)
 	if every != nil && time.Duration(t.Wait.Every) < lookEveryMin {
-		r.failNode(every, join(at, "every"), "a condition is checked at most once a second", "write every: 1s, or more")
+		r.failNode(every, join(at, "every"), "the condition would be checked more often than once a second", "write every: 1s, or more")
 	}
 	if t.Wait.Condition = conditionText(cond.str()); t.Wait.Condition == "" {
 		t.Wait = nil

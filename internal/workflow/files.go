@@ -112,7 +112,7 @@ type matcher struct {
 	hit    bool // some file matched, even if another glob has named it before
 }
 
-var errTooManyFiles = errors.New("the patterns under files look at too many files; name smaller folders")
+var errTooManyFiles = errors.New("the patterns under files match too many files; name smaller folders")
 
 // match follows the parts of a glob below a folder.
 func (m *matcher) match(folder string, parts []string) error {

@@ -79,7 +79,7 @@ func TestCollectFiles(t *testing.T) {
 	said := errs.Error()
 	for _, want := range []string{
 		`2:17: the pattern "nope/*" names no file`, `2:25: the file out/big is larger than 1.0 MiB`,
-		`5:19: there is no file "ab.sh" beside the workflow file`, "did you mean a.sh?", `6:19: "lib" is not a file`, `7:19: the file "links/leak" cannot be read`,
+		`5:19: there is no file "ab.sh" next to the workflow file`, "did you mean a.sh?", `6:19: "lib" is not a file`, `7:19: the file "links/leak" cannot be read`,
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not said: %s\n%s", want, said)

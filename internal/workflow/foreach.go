@@ -144,7 +144,7 @@ func foreachText(text string) string {
 func numbersOf(span map[string]int64) ([]json.RawMessage, error) {
 	for k := range span {
 		if !slices.Contains(rangeKeys, k) {
-			return nil, errors.New("a range has from, to and step")
+			return nil, errors.New("a range may only have the keys from, to and step")
 		}
 	}
 	from, step := span["from"], int64(1)
@@ -155,7 +155,7 @@ func numbersOf(span map[string]int64) ([]json.RawMessage, error) {
 	const far = 1 << 52
 	switch {
 	case !ok:
-		return nil, errors.New("a range needs to, its last number")
+		return nil, errors.New("a range needs the key to, its last number")
 	case step == 0 || step > far || step < -far || from > far || from < -far || to > far || to < -far:
 		return nil, errors.New("a range needs a step other than 0, and numbers within 2^52")
 	}
@@ -193,7 +193,7 @@ func (r *reader) foreach(t *Task, n *node, at string) {
 	}
 	here := join(at, "foreach")
 	if !slices.ContainsFunc(repeatable, func(k string) bool { return n.get(k) != nil }) {
-		r.failNode(v, here, "foreach belongs to a task with run, http, kind or workflow", "let the instances do the work, and such a task need this one")
+		r.failNode(v, here, "foreach belongs to a task with run, http, kind or workflow", "repeat a task that does the work, and let this task need it")
 		return
 	}
 	if v.kind != mapNode || isRange(v) {

@@ -81,7 +81,7 @@ func (r *reader) http(t *Task, n *node, at string) {
 			if slices.Contains(ownHeaders, strings.ToLower(k.text)) {
 				r.failNode(k, join(join(here, "headers"), k.text), "the header "+k.text+" is set by the worker that sends the request", "remove it")
 			} else if strings.ContainsAny(hs.vals[i].text, "\r\n") {
-				r.failNode(hs.vals[i], join(join(here, "headers"), k.text), "a header has one line", "remove the line break")
+				r.failNode(hs.vals[i], join(join(here, "headers"), k.text), "a header must be a single line", "remove the line break")
 			}
 		}
 	}

@@ -26,11 +26,11 @@ func (r *reader) kind(t *Task, n *node, at string) {
 	t.Kind, t.With = k.str(), given(n.get("with"))
 	for _, key := range n.keys {
 		if slices.Contains(notOfKinds, key.text) {
-			r.failNode(key, join(at, key.text), key.text+" does not belong to a task of a kind, which is no process", "put what the handler needs into with")
+			r.failNode(key, join(at, key.text), key.text+" does not belong to a task of a kind, which runs no process", "put the values for the task function into the key with")
 		}
 	}
 	if codes := n.get("retry").get("on_exit"); codes != nil {
-		r.failNode(codes, join(at, "retry.on_exit"), "a task of a kind has no exit code", "remove on_exit: the handler says which errors are not tried again")
+		r.failNode(codes, join(at, "retry.on_exit"), "a task of a kind has no exit code", "remove on_exit; the task function decides which errors are not retried")
 	}
 }
 

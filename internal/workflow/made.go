@@ -119,7 +119,7 @@ func (w *Workflow) MadeSource(task int, in Inputs, name string) ([]byte, error) 
 	var head map[string]json.RawMessage
 	if len(t.Made.Head) > 0 {
 		if err := json.Unmarshal(t.Made.Head, &head); err != nil {
-			return nil, fmt.Errorf("what holds for all tasks: %w", err)
+			return nil, fmt.Errorf("the keys for all tasks: %w", err)
 		}
 	}
 	for _, key := range headKeys {

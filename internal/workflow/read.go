@@ -54,7 +54,7 @@ func (r *reader) workflow(n *node) *Workflow {
 	w.Queue, w.LockPolicy = n.get("queue").str(), n.get("lock_policy").str()
 	w.Locks = r.locks(n.get("locks"))
 	if p := n.get("lock_policy"); p != nil && len(w.Locks) == 0 {
-		r.failNode(p, "lock_policy", "lock_policy does nothing without locks", "add locks, or remove it")
+		r.failNode(p, "lock_policy", "lock_policy has no effect without locks", "add locks, or remove it")
 	}
 	r.triggers(w, n.get("triggers"))
 	r.alerts(w, n.get("alerts"))
@@ -182,7 +182,7 @@ func (r *reader) param(k, n *node) Param {
 	at := join("params", k.text)
 	p.Format, p.Description = n.get("format").str(), n.get("description").str()
 	if p.Format != "" && p.Type != String {
-		r.failNode(n.get("format"), join(at, "format"), "format is for texts, this parameter is "+string(p.Type), "remove format, or type")
+		r.failNode(n.get("format"), join(at, "format"), "format applies to texts only, but this parameter is "+string(p.Type), "remove format, or type")
 		p.Format = ""
 	}
 	if p.Type == Secret {
@@ -305,7 +305,7 @@ func (r *reader) files(n *node) {
 				continue // the file was removed in the meantime; collecting the files reports that
 			}
 			if total += info.Size(); info.Size() > FileMax {
-				r.failNode(g, "files", fmt.Sprintf("the file %s is larger than %s", name, sizeText(FileMax)), "leave it where it is and give its path as a parameter")
+				r.failNode(g, "files", fmt.Sprintf("the file %s is larger than %s", name, sizeText(FileMax)), "do not list it; give its path as a parameter")
 			}
 		}
 	}
@@ -326,7 +326,7 @@ func (r *reader) script(n *node, at string) {
 	case err == nil:
 		r.failNode(n, at, quoteShort(n.text)+" is not a file", "")
 	case errors.Is(err, fs.ErrNotExist):
-		r.failNode(n, at, "there is no file "+quoteShort(n.text)+" beside the workflow file", r.nearFile(name))
+		r.failNode(n, at, "there is no file "+quoteShort(n.text)+" next to the workflow file", r.nearFile(name))
 	default:
 		r.failNode(n, at, fmt.Sprintf("the file %s cannot be read: %v", quoteShort(n.text), err), "")
 	}

@@ -256,12 +256,12 @@ func (c *readCheck) refs(i int, n *node, at string, refs []ref, handles bool) {
 		name := c.graph.Name(t)
 		switch {
 		case id == t:
-			c.fail(line, col, at, fmt.Sprintf("task %q looks at itself", name), "it has no outputs and no end before it ran")
+			c.fail(line, col, at, fmt.Sprintf("the condition of task %q reads the task itself", name), "a task has no outputs and no state before it has run")
 		case handles && c.ancestor(t, id):
-			c.fail(line, col, at, fmt.Sprintf("task %q looks at %q but does not need it directly, and its if lets it run before %q has surely ended", name, r.task, r.task),
+			c.fail(line, col, at, fmt.Sprintf("task %q reads %q but does not need it directly, and because of its if it may run before %q has ended", name, r.task, r.task),
 				fmt.Sprintf("add %s to its needs", r.task))
 		case handles || !c.ancestor(t, id):
-			c.fail(line, col, at, fmt.Sprintf("task %q looks at %q but does not need it, so it may run first", name, r.task),
+			c.fail(line, col, at, fmt.Sprintf("task %q reads %q but does not need it, so it may run first", name, r.task),
 				fmt.Sprintf("add %s to its needs", r.task))
 		}
 	}

@@ -38,7 +38,7 @@ func (r *reader) logic(t *Task, n *node, at string) {
 		wrong := slices.Contains(notLogical, k.text) || k.text == "outputs" && t.Call == nil && t.Made == nil ||
 			(k.text == "timeout" || k.text == "on_timeout") && (t.Wait != nil && t.Wait.Condition == "" || len(t.Switch) > 0)
 		if wrong {
-			r.failNode(k, join(at, k.text), k.text+" does not belong to a task that no worker runs", "remove it, or put it to a task with run")
+			r.failNode(k, join(at, k.text), k.text+" does not belong to a task that runs on no worker", "remove it, or put it to a task with run")
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (r *reader) wait(t *Task, n *node, at string) {
 		return
 	}
 	if every := n.get("every"); every != nil {
-		r.failNode(every, join(at, "every"), "every belongs to condition", "remove it: an instant comes by itself")
+		r.failNode(every, join(at, "every"), "the key every belongs to the key condition", "remove it: an instant needs no checks")
 	}
 	if t.Wait.Until = until.str(); t.Wait.Until == "" {
 		t.Wait = nil

@@ -77,9 +77,9 @@ func (r *reader) action(k, n *node, at string) {
 		r.failNode(second, at, fmt.Sprintf("task %s has several actions: %s", k.text, strings.Join(found, " and ")),
 			"make a task of each, and let one need the other")
 	case len(found) == 0:
-		r.failNode(k, at, "task "+k.text+" does nothing: it has no run", "add run, such as run: echo hello")
+		r.failNode(k, at, "task "+k.text+" has no action: it has no run", "add run, such as run: echo hello")
 	case with:
-		r.failNode(n.get("with"), join(at, "with"), "with belongs to workflow and kind only", "pass values to run through env")
+		r.failNode(n.get("with"), join(at, "with"), "the key with belongs to tasks with workflow or kind only", "pass values to run through env")
 	}
 }
 
@@ -127,7 +127,7 @@ func (r *reader) run(n *node, at string) Run {
 	}
 	if args := n.get("args"); args != nil {
 		if out.Args = texts(args); n.get("file") == nil {
-			r.failNode(args, join(at, "args"), "args belong to file only", "pass values to inline code through env")
+			r.failNode(args, join(at, "args"), "the key args belongs to the key file only", "pass values to inline code through env")
 		}
 	}
 	return out

@@ -36,7 +36,7 @@ func (r *reader) triggers(w *Workflow, n *node) {
 	lines := map[string]int32{}
 	for i, v := range n.vals {
 		if i == triggersMax {
-			r.failNode(v, "triggers", fmt.Sprintf("the workflow has %d triggers, the limit is %d", len(n.vals), triggersMax), "one cron expression can name many times; or split the workflow")
+			r.failNode(v, "triggers", fmt.Sprintf("the workflow has %d triggers, the limit is %d", len(n.vals), triggersMax), "one cron expression can stand for many times; or split the workflow")
 			return
 		}
 		if r.full() {
@@ -53,7 +53,7 @@ func (r *reader) triggers(w *Workflow, n *node) {
 			if where == nil {
 				where, hint = tr.key, "give one of them a name"
 			}
-			r.failNode(where, join(at, "name"), fmt.Sprintf("the trigger %s is there twice, first in line %d", tr.t.Name, line), hint)
+			r.failNode(where, join(at, "name"), fmt.Sprintf("there are two triggers %s, the first in line %d", tr.t.Name, line), hint)
 			continue
 		}
 		lines[tr.t.Name] = v.line
@@ -110,7 +110,7 @@ func (r *triggerReader) read() bool {
 		r.t.Name = r.t.defaultName()
 	case ".", "..": // such a path means another folder
 		n := r.n.get("name")
-		r.failNode(n, join(r.at, "name"), "the trigger cannot be named "+quoteShort(n.text)+": no URL can address it", "use a letter or a digit, too")
+		r.failNode(n, join(r.at, "name"), "the name of the trigger cannot be "+quoteShort(n.text)+", because no URL can contain it", "use a letter or a digit, too")
 	}
 	if hashSign.MatchString(r.t.Cron) {
 		r.t.Seed = r.w.Namespace + "/" + r.w.Name + "/" + r.t.Name
@@ -211,7 +211,7 @@ func (r *triggerReader) cron(v *node, at string) {
 
 func (r *triggerReader) every(v *node, at string) {
 	if r.t.Every = durationOf(v); r.t.Every%Duration(time.Second) != 0 || r.t.Every <= 0 {
-		r.failNode(v, at, "every must be whole seconds, at least 1s, not "+quoteShort(v.text), "for less, let a task loop")
+		r.failNode(v, at, "every must be whole seconds, at least 1s, not "+quoteShort(v.text), "for shorter intervals, let a task loop")
 		return
 	}
 	if n := r.n.get("count"); n != nil {
@@ -328,14 +328,14 @@ func (r *triggerReader) file(n *node, at string) *FileWatch {
 		f.Path, f.Pattern = path.Dir(f.Path), literalGlob(path.Base(f.Path))
 	}
 	if strings.Contains(place.text, "${{") {
-		r.failNode(place, at, "the path of a trigger cannot hold ${{ }}", "watch the folder, and look at trigger.event in params")
+		r.failNode(place, at, "the path of a trigger cannot hold ${{ }}", "watch the folder, and read trigger.event in params")
 	}
 	if p := n.get("pattern"); p != nil {
 		f.Pattern = p.text
 		_, err := path.Match(p.text, "")
 		switch {
 		case err != nil:
-			r.failNode(p, join(at, "pattern"), quoteShort(p.text)+" is not a pattern: "+err.Error(), `write names such as *.csv; a [ that is meant itself is \[`)
+			r.failNode(p, join(at, "pattern"), quoteShort(p.text)+" is not a pattern: "+err.Error(), `write names such as *.csv; for a literal [ write \[`)
 		case strings.Contains(p.text, "/"):
 			r.failNode(p, join(at, "pattern"), "a pattern matches names, which have no /", "put the folder into path")
 		}

@@ -43,7 +43,7 @@ func (r *reader) split(n *node) *node {
 	s := n.get("splitter")
 	if tasks := n.get("tasks"); tasks != nil {
 		i := slices.Index(n.vals, tasks)
-		r.failNode(n.keys[i], "tasks", fmt.Sprintf("the splitter %s makes the tasks, and there are tasks, too", quoteShort(kindOf(s))), "remove the splitter or the tasks; a task can also list further tasks in its outputs: tasks: ${{ tasks.NAME.outputs.tasks }}")
+		r.failNode(n.keys[i], "tasks", fmt.Sprintf("the workflow has both the splitter %s, which makes its tasks, and the key tasks", quoteShort(kindOf(s))), "remove the splitter or the tasks; a task can also list further tasks in its outputs: tasks: ${{ tasks.NAME.outputs.tasks }}")
 		return tasks
 	}
 	at := func(text string) *node { return &node{kind: scalarNode, text: text, line: s.line, col: s.col} }

@@ -148,7 +148,7 @@ func (s *source) parseYAML(c chunk) (n *node) {
 		}
 		if n != nil {
 			line, col := v.position(d.Body.GetToken())
-			s.fail(line, col, "", "this does not belong to the value before it", "check the indentation")
+			s.fail(line, col, "", "this text does not belong to the value before it", "check the indentation")
 			return nil
 		}
 		n = v.node(d.Body)

@@ -180,7 +180,7 @@ func (w *Workflow) SetOrigin(dir string) error {
 			continue
 		}
 		if dir == "" {
-			return fmt.Errorf("trigger %s watches the relative folder %s, and the workflow came without a folder: give an absolute one", t.Name, quoteShort(f.Path))
+			return fmt.Errorf("trigger %s watches the relative folder %s, but the workflow was sent without its folder: give an absolute path", t.Name, quoteShort(f.Path))
 		}
 		f.Path = filepath.Join(dir, f.Path)
 	}

@@ -298,7 +298,7 @@ func (t *Trigger) days(items []string) (cron.Calendar, error) {
 		}
 		data, ok := t.Calendars[item]
 		if !ok {
-			return nil, fmt.Errorf("the calendar %s did not come with the workflow", quoteShort(item))
+			return nil, fmt.Errorf("the calendar file %s was not sent together with the workflow", quoteShort(item))
 		}
 		c, err := parseCalendar(item, []byte(data))
 		if err != nil {

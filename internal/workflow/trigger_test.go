@@ -285,11 +285,11 @@ func TestCalendars(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs.Error())
 	}
-	if _, err := unread[0].Triggers[0].Schedule(); err == nil || !strings.Contains(err.Error(), `"cal/holidays.ics" did not come with the workflow`) {
+	if _, err := unread[0].Triggers[0].Schedule(); err == nil || !strings.Contains(err.Error(), `"cal/holidays.ics" was not sent together with the workflow`) {
 		t.Errorf("said %v", err)
 	}
 	for want, opt := range map[string]Options{
-		`5:26: there is no calendar file "cal/holidays.ics" beside the workflow file`: {ReadFile: ReadFrom(nil)},
+		`5:26: there is no calendar file "cal/holidays.ics" next to the workflow file`: {ReadFile: ReadFrom(nil)},
 		"did you mean day.txt?":                                                               {Dir: fstest.MapFS{"cal/holidays.ics": {Data: []byte(holidays)}, "day.txt": {}}},
 		`5:26: the calendar file "cal/holidays.ics" is damaged: `:                             {ReadFile: func(string) ([]byte, error) { return []byte("rubbish"), nil }},
 		`5:44: the calendar file "./days.txt" is damaged: "2027-02-30", line 2: is not a day`: {Dir: fstest.MapFS{"cal/holidays.ics": {Data: []byte(holidays)}, "days.txt": {Data: []byte("12-24\n2027-02-30\n")}}},
@@ -461,7 +461,7 @@ func TestScheduleLoadsOnce(t *testing.T) {
 func TestNamesOfPaths(t *testing.T) {
 	for name, bad := range map[string]bool{".": true, "..": true, "...": false, "a.": false} {
 		_, errs := Parse([]byte("name: w\ntriggers: [{name: "+name+", every: 1h}]\ntasks: {a: {run: x}}\n"), Options{File: "f.yaml"})
-		if bad != (len(errs) == 1 && strings.Contains(errs.Error(), "no URL can address it")) || !bad && len(errs) > 0 {
+		if bad != (len(errs) == 1 && strings.Contains(errs.Error(), "no URL can contain it")) || !bad && len(errs) > 0 {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}

@@ -60,7 +60,7 @@ func (w *pipeWriter) serve(h http.Handler, req *http.Request) {
 		p := recover()
 		w.WriteHeader(http.StatusInternalServerError) // too late for a handler that wrote
 		if p != nil {
-			w.pipe.CloseWithError(fmt.Errorf("the handler panicked: %v", p))
+			w.pipe.CloseWithError(fmt.Errorf("the task function panicked: %v", p))
 			return
 		}
 		w.pipe.Close()

@@ -97,16 +97,16 @@ func Handle[In, Out any](w *Worker, kind string, h func(ctx context.Context, t *
 	case !kindName.MatchString(kind):
 		w.err = errors.Join(w.err, fmt.Errorf("kind %q: want 1 to 100 letters, digits, _, . and -", kind))
 	case w.handlers[kind] != nil:
-		w.err = errors.Join(w.err, fmt.Errorf("kind %s has two handlers", kind))
+		w.err = errors.Join(w.err, fmt.Errorf("kind %s has two task functions", kind))
 	case !slices.Contains([]reflect.Kind{reflect.Struct, reflect.Map, reflect.Pointer, reflect.Interface}, out.Kind()) && out != reflect.TypeFor[json.RawMessage]():
-		w.err = errors.Join(w.err, fmt.Errorf("the handler of kind %s returns a %s: outputs have names, so it must be a struct or a map", kind, out))
+		w.err = errors.Join(w.err, fmt.Errorf("the task function of kind %s returns a %s, but outputs have names: return a struct or a map", kind, out))
 	}
 	w.handlers[kind] = func(ctx context.Context, t *Task, input []byte) ([]byte, error) {
 		var in In
 		dec := json.NewDecoder(bytes.NewReader(input))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&in); err != nil {
-			return nil, Permanent(fmt.Errorf("the input does not fit the handler of kind %s: %w", kind, err))
+			return nil, Permanent(fmt.Errorf("the input does not fit the type of the task function of kind %s: %w", kind, err))
 		}
 		out, err := h(ctx, t, in)
 		if err != nil {
@@ -135,11 +135,11 @@ func Permanent(err error) error {
 // The reasons why the context of a task function has ended: context.Cause of it.
 var (
 	ErrStopped  = errors.New("the attempt was ordered to stop")
-	ErrTimedOut = errors.New("the attempt has run for as long as its timeout")
+	ErrTimedOut = errors.New("the attempt has reached its timeout")
 	// ErrFenced: the attempt is another worker's by now. Whatever the handler returns is discarded.
-	ErrFenced = errors.New("the attempt was taken from this worker")
+	ErrFenced = errors.New("another worker has the task now, or the attempt counts as lost")
 	// ErrCutOff: no node has answered for the length of the worker's lease.
-	ErrCutOff = errors.New("the worker has lost the cluster")
+	ErrCutOff = errors.New("no node of the cluster answers this worker")
 	// ErrDraining: the worker ends, and its time to drain has passed. The attempt will be repeated.
 	ErrDraining = errors.New("the worker ends")
 )
@@ -200,7 +200,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	case w.err != nil:
 		return fmt.Errorf("worker %s: %w", w.o.Name, w.err)
 	case len(w.handlers) == 0:
-		return fmt.Errorf("worker %s: %w: it has no handlers: register some with skein.Handle", w.o.Name, ErrInvalid)
+		return fmt.Errorf("worker %s: %w: it has no task functions: register some with skein.Handle", w.o.Name, ErrInvalid)
 	}
 	return newAttached(w).run(ctx)
 }

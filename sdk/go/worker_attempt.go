@@ -101,7 +101,7 @@ func (a *attempt) call(ctx context.Context, h handler) (raw []byte, err error) {
 
 // errGoexit is the error of a task function that called runtime.Goexit, or a function of package testing that
 // does.
-var errGoexit = &failure{"panic", errors.New("the handler has ended its goroutine")}
+var errGoexit = &failure{"panic", errors.New("the task function has ended its goroutine")}
 
 // messageMax bounds the sentence of a result, in bytes.
 const messageMax = 2000

@@ -331,13 +331,13 @@ func TestEndsOfHandlers(t *testing.T) {
 func TestWorkersThatCannotBe(t *testing.T) {
 	none := func(context.Context, *skein.Task, struct{}) (struct{}, error) { return struct{}{}, nil }
 	for want, make := range map[string]func() *skein.Worker{
-		"has no handlers": func() *skein.Worker { return skein.NewWorker("localhost", skein.WorkerOptions{}) },
+		"has no task functions": func() *skein.Worker { return skein.NewWorker("localhost", skein.WorkerOptions{}) },
 		"ftp://x": func() *skein.Worker {
 			w := skein.NewWorker("localhost,ftp://x", skein.WorkerOptions{})
 			skein.Handle(w, "k", none)
 			return w
 		},
-		"two handlers": func() *skein.Worker {
+		"two task functions": func() *skein.Worker {
 			w := skein.NewWorker("localhost", skein.WorkerOptions{})
 			skein.Handle(w, "k", none)
 			skein.Handle(w, "k", none)

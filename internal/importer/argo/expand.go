@@ -42,11 +42,11 @@ func (d *sheet) call(c call) *node {
 	d.calls++
 	switch {
 	case c.template == nil:
-		return d.failed(c, "the template it calls is not in this file", "put both into one file, or write the task by hand")
+		return d.failed(c, "the template that it calls is not in this file", "put both into one file, or write the task by hand")
 	case len(c.stack) > depthMax || name != "" && slices.Contains(c.stack, name):
 		return d.failed(c, "the template "+importer.Clip(name, 60)+" calls itself, which a graph cannot", "loop in a script, or start another run")
 	case len(d.Tasks) > importer.TasksMax || d.calls > 4*importer.TasksMax:
-		return d.failed(c, "the templates come to too many tasks", "split the workflow")
+		return d.failed(c, "the templates expand to too many tasks", "split the workflow")
 	}
 	c.stack = append(slices.Clone(c.stack), name)
 	inner := &scope{sheet: d, nodes: map[string]*node{}}
@@ -295,7 +295,7 @@ func (d *sheet) task(outer call, inner *scope, f *importer.Fields, c call, fault
 		n = d.repeated(c, inner, when, items)
 	case ref != nil && c.template == nil:
 		name := ref.Get("name").Str()
-		return d.failed(c, "the template it calls is not in this file", "put both into one file; or, if it is the entrypoint of "+importer.Clip(name, 60)+", write workflow: "+importer.WorkflowName(name))
+		return d.failed(c, "the template that it calls is not in this file", "put both into one file; or, if it is the entrypoint of "+importer.Clip(name, 60)+", write workflow: "+importer.WorkflowName(name))
 	default:
 		n = d.conditional(c, inner, when)
 	}

@@ -42,11 +42,11 @@ func (d *sheet) repeated(c call, inner *scope, when *workflow.Value, l *loop) *n
 		return d.conditional(c, inner, when)
 	}
 	if l.list != "" {
-		return d.failed(c, "its items are known only when it runs, and "+why, "write one task that does the whole for an item, and foreach")
+		return d.failed(c, "its items are known only at run time, and "+why, "write one task that does all the work for an item, with foreach")
 	}
 	n := &node{params: map[string]importer.Text{}, maySkip: c.cond != "" || when != nil}
 	if len(l.items) == 0 || len(l.items) > itemsMax {
-		return d.failed(c, fmt.Sprintf("it has no items, or more than %d, and %s", itemsMax, why), "write one task that does the whole for an item, and foreach")
+		return d.failed(c, fmt.Sprintf("it has no items, or more than %d, and %s", itemsMax, why), "write one task that does all the work for an item, with foreach")
 	}
 	for i, item := range l.items {
 		s := *inner

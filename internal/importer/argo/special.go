@@ -186,7 +186,7 @@ func (d *sheet) resource(c call, s *scope, f *importer.Fields) *node {
 	case ref == "":
 		return d.failed(c, "it makes a workflow whose templates are in the manifest", "make that a file of its own, import it, and write workflow: NAME")
 	case !strings.Contains(b.Get("successCondition").Str(), "Succeeded"):
-		return d.failed(c, "it makes a workflow and does not wait for its end", "have it run skein run NAME --detach, or write workflow: NAME, which waits")
+		return d.failed(c, "it makes a workflow and does not wait for its end", "let the task run skein run NAME --detach, or write workflow: NAME, which waits")
 	}
 	t, n := d.begin(c)
 	t.Call = &importer.Call{Workflow: importer.WorkflowName(ref)}

@@ -115,13 +115,13 @@ func (c *converter) check(src []byte) (string, error) {
 	}
 	text := strings.TrimPrefix(string(src), "\ufeff")
 	if i := strings.IndexByte(text, 0); i >= 0 {
-		return "", c.fail(strings.Count(text[:i], "\n")+1, "this is not a crontab: it holds bytes that are not text", "is it the right file? crontab -l prints yours")
+		return "", c.fail(strings.Count(text[:i], "\n")+1, "this is not a crontab: it holds bytes that are not text", "check that it is the right file; crontab -l prints your own crontab")
 	}
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		return "", c.fail(1, "the file is UTF-16", "convert it: iconv -f utf-16 -t utf-8")
 	}
 	if bad := invalidBytes(text); bad > 16 && bad*10 > len(text) {
-		return "", c.fail(1, "this is not a crontab: it holds bytes that are not text", "is it the right file? crontab -l prints yours")
+		return "", c.fail(1, "this is not a crontab: it holds bytes that are not text", "check that it is the right file; crontab -l prints your own crontab")
 	}
 	return text, nil
 }

@@ -113,7 +113,7 @@ func (d *draft) same(source string) error {
 		return errors.New(faults[0].Message)
 	}
 	if len(all) != 1 || len(all[0].Tasks) != 1 {
-		return errors.New("the written file reads back as another workflow")
+		return errors.New("the written file is read back as another workflow")
 	}
 	w := all[0]
 	t := &w.Tasks[0]
@@ -123,13 +123,13 @@ func (d *draft) same(source string) error {
 	}
 	switch {
 	case w.Name != d.name || t.Name != d.name:
-		return errors.New("its name is read as another")
+		return errors.New("its name is read back as another one")
 	case t.Run.Shell != d.run.text || !slices.Equal(t.Run.Argv, d.run.argv):
-		return errors.New("its command is read as another")
+		return errors.New("its command is read back as another one")
 	case t.Dir != importer.Literal(d.dir) || !slices.Equal(w.Env, env):
-		return errors.New("its variables are read as others")
+		return errors.New("its variables are read back as others")
 	case len(w.Triggers) != 1 || !d.when.is(&w.Triggers[0]):
-		return errors.New("its trigger is read as another")
+		return errors.New("its trigger is read back as another one")
 	}
 	return nil
 }

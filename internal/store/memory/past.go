@@ -16,7 +16,7 @@ import (
 func expireAs(ctx context.Context, s *Store, shard dag.ShardID, owner dag.HandlerID, change func()) error {
 	return s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
 		if !hasShard(s, shard) || s.shards[shard].owner != owner {
-			return fmt.Errorf("shard %d is another's: %w", shard, store.ErrFenced)
+			return fmt.Errorf("shard %d belongs to another owner: %w", shard, store.ErrFenced)
 		}
 		change()
 		return nil

@@ -27,7 +27,7 @@ func (s *Store) FinishedBut(ctx context.Context, w dag.WorkflowID, keep int) (po
 func (s *Store) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (did store.Expired, err error) {
 	err = s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
 		if !hasShard(s, x.Shard) || s.shards[x.Shard].owner != owner {
-			return fmt.Errorf("shard %d is another's: %w", x.Shard, store.ErrFenced)
+			return fmt.Errorf("shard %d belongs to another owner: %w", x.Shard, store.ErrFenced)
 		}
 		did = expiredLocked(s, &x)
 		for _, id := range did.Runs {
@@ -48,7 +48,7 @@ func (s *Store) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry)
 func (s *Store) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.VersionExpiry) (n int, err error) {
 	err = s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
 		if !hasShard(s, x.Shard) || s.shards[x.Shard].owner != owner {
-			return fmt.Errorf("shard %d is another's: %w", x.Shard, store.ErrFenced)
+			return fmt.Errorf("shard %d belongs to another owner: %w", x.Shard, store.ErrFenced)
 		}
 		w, all := s.workflows[x.Workflow], s.versions[x.Workflow]
 		least := min(w.Version, w.Latest-int32(max(x.Keep, 1))+1)

@@ -285,7 +285,7 @@ func (h *Handed) update(b *store.Batch, i int, with *HandPacker, p *HandPlan) (k
 	case !known:
 		return false, nil
 	case is.handler != u.Handler:
-		return true, fmt.Errorf("attempt %d of task %d of run %s is not as its owner believes: %w", u.Token, u.Task, u.Run, store.ErrFenced)
+		return true, fmt.Errorf("attempt %d of task %d of run %s is not in the state that its owner has in memory: %w", u.Token, u.Task, u.Run, store.ErrFenced)
 	case is.plan == p.number && !is.row: // inserted and changed in one batch
 		is.row, p.Own[is.at] = true, true
 	}

@@ -101,7 +101,7 @@ func packHand(b []byte, is [handFields]int64, last *[handFields]int64) []byte {
 	return b
 }
 
-var errHands = errors.New("attempts that do not unpack")
+var errHands = errors.New("packed attempts cannot be unpacked")
 
 // UnpackHands shows the attempts in b to see: those that a transaction has assigned, in their state at
 // that time, and those that plainly ended in it. An attempt is valid until see returns.

@@ -57,13 +57,13 @@ func UnpackLine(first int64, text string) ([]int64, error) {
 	list, opens := strings.CutPrefix(text, "[")
 	list, ends := strings.CutSuffix(list, "]")
 	if !opens || !ends {
-		return nil, fmt.Errorf("a row of a line that is no list: %.40q: %w", text, store.ErrCorrupt)
+		return nil, fmt.Errorf("a row of a line is not a list: %.40q: %w", text, store.ErrCorrupt)
 	}
 	runs := make([]int64, 0, strings.Count(list, ",")+1)
 	for part := range strings.SplitSeq(list, ",") {
 		n, err := strconv.ParseInt(part, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("a row of a line with the distance %.40q: %w", part, store.ErrCorrupt)
+			return nil, fmt.Errorf("a row of a line has the invalid distance %.40q: %w", part, store.ErrCorrupt)
 		}
 		runs = append(runs, first+n)
 	}

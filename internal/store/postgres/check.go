@@ -23,9 +23,9 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 		query{"missingActive", most, report("run %s is not on the list of unfinished runs")},
 		query{"straySubmitted", most, report("run %s is on the list of submitted runs and does not belong there")},
 		query{"missingSubmitted", most, report("run %s is not on the list of submitted runs")},
-		query{"strayUnsuccessful", most, report("run %s is on the list of runs that ended otherwise than well and does not belong there")},
-		query{"missingUnsuccessful", most, report("run %s is not on the list of runs that ended otherwise than well")},
-		query{"strayLine", most, report("run %s stands in a line and does not belong there")},
+		query{"strayUnsuccessful", most, report("run %s is on the list of unsuccessful runs and does not belong there")},
+		query{"missingUnsuccessful", most, report("run %s is not on the list of unsuccessful runs")},
+		query{"strayLine", most, report("run %s is in a line and does not belong there")},
 		query{"miscounted", nil, func(r *row) error {
 			bad = append(bad, fmt.Sprintf("shard %d says that it has %d workflows, and it has %d", r.int(), r.int(), r.int()))
 			return r.damaged("a shard")

@@ -109,7 +109,7 @@ func (s *settling) settle(ctx context.Context) (err error) {
 	case errors.Is(err, store.ErrUnknown): // the caller's transaction was not sent, so its outcome is known
 		err = fmt.Errorf("%w: %s", store.ErrUnavailable, err)
 	}
-	return fmt.Errorf("look for the history of the server: %w", err)
+	return fmt.Errorf("read the history of the server: %w", err)
 }
 
 // name adds the identifier of the server to an era whose beginner could not read it.

@@ -74,7 +74,7 @@ func (p *pool) try(ctx context.Context) (*conn, error) {
 	case p.places <- struct{}{}:
 		return p.enter(ctx)
 	default:
-		return nil, fmt.Errorf("all %d connections are at work: %w", cap(p.places), store.ErrUnavailable)
+		return nil, fmt.Errorf("all %d connections are in use: %w", cap(p.places), store.ErrUnavailable)
 	}
 }
 

@@ -62,7 +62,7 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	})
 	if err == nil {
 		err = d.on(conn, "wrongKeys", nil, func(s *sqlite.Stmt) error {
-			bad = report(bad, "run number %d and what is listed by key %q do not agree", s.ColumnInt64(0), s.ColumnText(1))
+			bad = report(bad, "run number %d does not match the list of keys at key %q", s.ColumnInt64(0), s.ColumnText(1))
 			return nil
 		})
 	}
@@ -91,7 +91,7 @@ func (d *DB) checkLines(conn *sqlite.Conn, bad []string) ([]string, error) {
 		runs, err := packed.UnpackLine(first, s.ColumnText(5))
 		rising := slices.IsSortedFunc(runs, func(a, b int64) int { return cmp.Or(cmp.Compare(a, b), 1) })
 		if err != nil || int64(len(runs)) != s.ColumnInt64(4) || runs[0] != first || !rising {
-			bad = report(bad, "line %s, level %d, asked %d, from run number %d on: it counts others than it names", s.ColumnText(0), s.ColumnInt64(1),
+			bad = report(bad, "line %s, level %d, asked %d, from run number %d on: its count differs from the runs that it names", s.ColumnText(0), s.ColumnInt64(1),
 				s.ColumnInt64(2), first)
 		}
 		return nil
@@ -106,9 +106,9 @@ func (d *DB) checkLines(conn *sqlite.Conn, bad []string) ([]string, error) {
 		is := stander{s.ColumnText(1), dag.Priority(s.ColumnInt64(2)), dag.Micros(s.ColumnInt64(3)), s.ColumnInt64(4) != 0, n, dag.RunID{}}
 		switch {
 		case err != nil || !c.InLine() || is != standing(c, n):
-			bad = report(bad, "run number %d stands in a line, %s, level %d, asked %d, and does not claim that", n, is.line, is.level, is.asked)
+			bad = report(bad, "run number %d is in the line %s, level %d, asked %d, but has no such claim", n, is.line, is.level, is.asked)
 		case stand[n]:
-			bad = report(bad, "run number %d stands in a line, %s, twice", n, is.line)
+			bad = report(bad, "run number %d is in the line %s twice", n, is.line)
 		}
 		stand[n] = true
 		return nil
@@ -119,7 +119,7 @@ func (d *DB) checkLines(conn *sqlite.Conn, bad []string) ([]string, error) {
 	err = d.on(conn, "allClaims", nil, func(s *sqlite.Stmt) error {
 		n := s.ColumnInt64(0)
 		if c, _, err := dag.UnpackClaims((&row{s: s, col: 1}).blob()); err == nil && c.InLine() && !stand[n] {
-			bad = report(bad, "run number %d is to stand in a line, %s, and does not", n, c.Line())
+			bad = report(bad, "run number %d should be in the line %s, but is not", n, c.Line())
 		}
 		return nil
 	})
@@ -149,7 +149,7 @@ func (d *DB) checkListening(conn *sqlite.Conn, bad []string) ([]string, error) {
 		for _, name := range names {
 			expected[listing{name, k}] = true
 			if !listed[listing{name, k}] {
-				bad = report(bad, "trigger %s of workflow %d hears of %s and is not listed for it", k.Name, k.Workflow, name)
+				bad = report(bad, "trigger %s of workflow %d listens to %s, but is not listed for it", k.Name, k.Workflow, name)
 			}
 		}
 		return nil

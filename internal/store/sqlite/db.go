@@ -283,7 +283,7 @@ func checkReadable(conn *sqlite.Conn) error {
 	case version == 0:
 		return fmt.Errorf("%w: it holds no Skein database", store.ErrFormat)
 	case version < format:
-		return fmt.Errorf("%w: it has format %d and this program reads format %d; start a node on it once, that brings it up to date",
+		return fmt.Errorf("%w: it has format %d and this program reads format %d; start a node on it once to bring it up to date",
 			store.ErrFormat, version, format)
 	}
 	return nil

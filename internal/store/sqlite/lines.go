@@ -160,7 +160,7 @@ func (d *DB) leaveLine(leave []stander) error {
 		}
 	}
 	if at := slices.Index(left, false); err == nil && at >= 0 {
-		err = &store.RunError{Run: leave[at].id, Err: fmt.Errorf("it is not in line %s: %w", s.line, store.ErrRefused)}
+		err = &store.RunError{Run: leave[at].id, Err: fmt.Errorf("the run is not in the line %s: %w", s.line, store.ErrRefused)}
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func expireAs(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID
 func owns(ctx context.Context, d *DB, name string, args []any, owner dag.HandlerID) (may bool, err error) {
 	err = d.query(ctx, name, args, func(s *sqlite.Stmt) error {
 		if is := dag.HandlerID(s.ColumnInt64(0)); is != owner {
-			return fmt.Errorf("%s: the shard is another's: %w", name, store.ErrFenced)
+			return fmt.Errorf("%s: the shard belongs to another owner: %w", name, store.ErrFenced)
 		}
 		may = s.ColumnInt64(1) != 0
 		return nil

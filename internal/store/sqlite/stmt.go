@@ -146,7 +146,7 @@ func (s *stmt) each(see func(row) error) error {
 func (s *stmt) one(conn *sqlite.Conn) error {
 	n, err := s.exec(conn)
 	if err == nil && n != 1 {
-		err = fmt.Errorf("%s: the row is not what its owner believes: %w", s.name, store.ErrFenced)
+		err = fmt.Errorf("%s: the row is not in the state that its owner has in memory: %w", s.name, store.ErrFenced)
 	}
 	return err
 }

@@ -203,7 +203,7 @@ type Line struct {
 }
 
 // ErrNone: the server at this address serves no lines.
-var ErrNone = errors.New("this server serves no lines")
+var ErrNone = errors.New("this server does not support lines")
 
 // Open requests a line at a URL. The transport must speak HTTP/1.1. After ErrNone, another try is useless.
 func Open(ctx context.Context, t http.RoundTripper, url string, header http.Header) (*Line, error) {
