@@ -9,7 +9,7 @@ import (
 
 // Rows are the claims as the store has them, when no message between shards is under way.
 type Rows struct {
-	Claims map[dag.RunID]*dag.Claim // of the runs that hold something
+	Claims map[dag.RunID]*dag.Claim // the claims of the runs that hold locks or queue slots
 	Shares map[CrewKey]dag.Share
 	Lines  []store.Line
 }
@@ -98,11 +98,11 @@ func (s *State) unread(at stand) bool {
 type Backlog struct {
 	Names  []string // of all queues
 	Tasks  map[string]int64
-	Oldest map[string]dag.Micros // by queue: since when the first run or crew waits
+	Oldest map[string]dag.Micros // by queue: the time since which its first run or crew waits
 }
 
-// Backlog counts what waits. It looks at no more than most lines and wait lists, and in each only at the
-// first runs.
+// Backlog counts the waiting runs and crews. It reads at most `most` lines and wait lists, and in each only
+// the first runs.
 func (s *State) Backlog(most int) Backlog {
 	b := Backlog{Tasks: map[string]int64{}, Oldest: map[string]dag.Micros{}}
 	asked := func(queue string, at dag.Micros) {

@@ -84,8 +84,8 @@ func (s *State) Ask(c *Claimant, now dag.Micros, out Shell) (why string, d *Deni
 	return c.line.held(), nil, nil
 }
 
-// AskAgain takes in a claimant that has its locks and wants its queue slot back. It is granted when the line
-// is served.
+// AskAgain adds a claimant that still has its locks and wants its queue slot back. The slot is granted when
+// the line is served.
 func (s *State) AskAgain(c *Claimant) {
 	if was := s.of[c.Run]; was != nil {
 		if was.Claim.Asked == c.Claim.Asked {
@@ -99,8 +99,8 @@ func (s *State) AskAgain(c *Claimant) {
 	}
 }
 
-// Leave takes back everything that a run holds by this request or by an earlier one. The state may have found
-// that the run no longer asks before it received the last request.
+// Leave takes back all locks and the queue slot that a run got by this request or by an earlier one. The run
+// may have ended before the state received its last request.
 func (s *State) Leave(run dag.RunID, asked dag.Micros) {
 	if c := s.of[run]; c != nil && c.Claim.Asked <= asked {
 		s.leave(c)
@@ -279,7 +279,7 @@ func (s *State) inTurn(now dag.Micros) []*line {
 	return all
 }
 
-// serveLine admits the runs that can be admitted. more reports whether the line has to be looked at again.
+// serveLine admits the runs that can be admitted. more reports whether the line must be served again.
 func (s *State) serveLine(l *line, now dag.Micros, out Shell) (more bool, err error) {
 	for {
 		if out.Full() {

@@ -7,8 +7,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// How a state is filled from rows. The order matters: AddQueue for all queues, Promise for each grant that is
-// on its way, Enroll and Adopt for all runs that hold something, AddLine for all lines; then Loaded is set.
+// How a state is filled from rows. The order matters: AddQueue for all queues, Promise for each grant that
+// its run has not received yet, Enroll and Adopt for all runs that hold locks or queue slots, AddLine for all
+// lines; then Loaded is set.
 
 // AddQueue adds the definition of a queue.
 func (s *State) AddQueue(q *store.Queue) {
@@ -22,7 +23,7 @@ func (s *State) Promise(c *Claimant) {
 	}
 }
 
-// Adopt takes over a claimant as its row describes it, unless a grant to it is under way.
+// Adopt adds a claimant as its row describes it, unless a grant to it was promised.
 func (s *State) Adopt(c *Claimant) {
 	switch {
 	case s.of[c.Run] != nil:

@@ -10,20 +10,20 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// State is what the admission owner knows. Make one with New. A State that is not Loaded knows nothing.
+// State is the memory of the admission owner. Make a State with New. A State that is not Loaded is empty.
 type State struct {
-	Loaded bool       // filled from the rows: every run that holds something is known
+	Loaded bool       // filled from the rows: it contains every run that holds locks or queue slots
 	Ageing dag.Micros // the wait that raises a run in a queue by priority by one level; 0: none
 
 	queues map[string]*queue
-	of     map[dag.RunID]*Claimant // the runs that hold something, and the first of each queue
+	of     map[dag.RunID]*Claimant // the runs that hold locks or queue slots, and the first runs of each line
 	locks  map[string]*lock
 	lines  map[string]*line
 	open   map[string]bool      // lines in which a run may now get through that could not before
 	freed  map[string]bool      // locks that a run may now get that could not before
 	kin    int                  // claimants that wait for locks and may use the locks of ancestors: only these can be part of a deadlock
 	grants int64                // in the present transaction
-	crews  map[CrewKey]*crew    // tasks that have queue slots, want one, or had one
+	crews  map[CrewKey]*crew    // the crews (a run's tasks on one queue) that have, want or had queue slots
 	waits  map[string]*waitList // of crews, by queue and key
 	dirty  map[string]bool      // wait lists in which a task may now get a slot that could not before
 	// wake is the time at which a rate or a pause lets a run pass. It is 0 if no run waits for such a time.
@@ -58,8 +58,8 @@ type queue struct {
 type Claimant struct {
 	Run   dag.RunID
 	Shard dag.ShardID
-	Claim *dag.Claim // as in the row of its run, now or after this transaction: a change makes another one
-	locks bool       // its locks are reserved for it, or held by it
+	Claim *dag.Claim // the claim in the row of its run, now or after this transaction; a change replaces it by another Claim
+	locks bool       // its locks are reserved for it or held by it
 	slot  bool       // has a slot of its queue
 	line  *line
 }
@@ -118,7 +118,7 @@ func removeAsked(list []*Claimant, c *Claimant) []*Claimant {
 		case len(list) == 1: // the array is used again
 			list[0] = nil
 			return list[:0]
-		case i == 0: // removes the head without moving the others
+		case i == 0: // remove the head without moving the other claimants
 			list[0] = nil
 			return list[1:]
 		}
@@ -216,8 +216,8 @@ func (s *State) hold(k *lock, c *Claimant) {
 	k.has[c.Run] = c
 }
 
-// leave removes a claimant from all lines and locks. It does nothing if the claimant has left: a run that
-// closes a deadlock may be its youngest run, and is then denied at once.
+// leave removes a claimant from all lines and locks. It does nothing if the claimant has left already: a run
+// that closes a deadlock may be the youngest one in it, and is then denied at once.
 func (s *State) leave(c *Claimant) {
 	if s.of[c.Run] != c {
 		return
@@ -310,7 +310,7 @@ func (s *State) lockAll(c *Claimant) bool {
 	return true
 }
 
-// state is the present state of the queue: a state that was set for a time ends by itself.
+// state returns the present state of the queue: a state with an end is over after that time.
 func (q *queue) state(now dag.Micros) string { return QueueState(&q.Queue, now) }
 
 // room reports whether the line lets another run pass now. later is the time at which it may, if only time is

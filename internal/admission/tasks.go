@@ -93,14 +93,14 @@ func (t *waitList) room(q *queue, now dag.Micros) (ok bool, later dag.Micros) {
 	return true, 0
 }
 
-// Enroll takes over the newest totals of a crew, as its run reports them. If the crew was granted more than
-// its run knows, the granted number stays.
+// Enroll sets the totals of a crew to those that its run reports. If more slots were granted than the run has
+// received, the number of granted slots stays.
 func (s *State) Enroll(is Crew) {
 	run := &crew{Crew: is}
 	k := run.key()
 	c := s.crews[k]
 	if c != nil && c.Share.Life < run.Share.Life {
-		s.dismiss(c) // its run has begun again in the meantime
+		s.dismiss(c) // the run has begun again since then
 		c = nil
 	}
 	switch {
@@ -128,7 +128,7 @@ func (s *State) Enroll(is Crew) {
 	s.dirty[c.wait.name] = true
 }
 
-// Dismiss takes off the crew of a run that has ended, if the run has not begun again since.
+// Dismiss removes the crew of a run that has ended, unless the run has begun again since.
 func (s *State) Dismiss(run dag.RunID, share *dag.Share) {
 	if c := s.crews[CrewKey{run, share.Queue}]; c != nil && c.Share.Life <= share.Life {
 		s.dismiss(c)
@@ -180,7 +180,7 @@ func (s *State) look(which func(*queue) bool) {
 // TasksMayPass reports whether ServeTasks has something to look at.
 func (s *State) TasksMayPass() bool { return len(s.dirty) > 0 }
 
-// ServeTasks gives slots to the crews that are due. Each run hears once of the slots that it got.
+// ServeTasks gives slots to the crews whose turn it is. Each run gets one message about all its new slots.
 func (s *State) ServeTasks(now dag.Micros, out Shell) {
 	for s.TasksMayPass() && !out.FullForTasks() {
 		var given []*crew
@@ -219,7 +219,7 @@ func (s *State) listsInTurn(now dag.Micros) []*waitList {
 	return all
 }
 
-// serveList gives the slots of one wait list; more reports whether it has to be looked at again.
+// serveList gives slots to the crews of one wait list; more reports whether the list must be served again.
 func (s *State) serveList(t *waitList, now dag.Micros, given *[]*crew, out Shell) (more bool) {
 	q := s.queues[t.queue]
 	for {

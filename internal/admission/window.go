@@ -10,7 +10,7 @@ type window struct {
 	list []*Claimant // runs that have their locks, or need none, in the order of Asked
 	more bool        // the store may have more runs, which asked at from or later
 	from dag.Micros
-	page int // how many are read next; 0: windowFill
+	page int // the number of runs to read next; 0: windowFill
 	// far is the point that reading had reached before it began again for the locks in again.
 	far   dag.Micros
 	again map[string]bool

@@ -65,7 +65,8 @@ func WhyHeld(q *store.Queue, s *dag.Share, has int64, now dag.Micros) (what, unb
 	return "it is queued in " + s.What(), "its turn", 0
 }
 
-// NoQueue says that there is no queue of a name. by says what names it; "" means the run.
+// NoQueue returns the message that there is no queue of a name. by is the part that names the queue; "" means
+// the run.
 func NoQueue(name, by string) string {
 	if by == "" {
 		by = "the run"

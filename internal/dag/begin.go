@@ -47,7 +47,7 @@ func (r *Run) tooLate(now Now) Verdict {
 	return Accepted
 }
 
-// unbegun is the state that a task gets if it had not begun, or would not be retried, when the run ended.
+// unbegun is the state of a task that had not begun, or would not be retried, when the run ended.
 func (r *RunRow) unbegun() TaskState {
 	switch {
 	case r.State == RunSkipped:

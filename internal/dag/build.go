@@ -43,16 +43,16 @@ func NewGraph(spec GraphSpec) (*Graph, error) {
 // errorsMax bounds the errors that an invalid graph can cause.
 const errorsMax = 100
 
-// walkMax bounds the steps of the check of what conditions read. Without it, 100,000 conditions that look far
-// back would cost the product of tasks and edges.
+// walkMax bounds the steps of the check which tasks conditions read. Without it, 100,000 conditions that read
+// tasks far above them would cost the product of tasks and edges.
 const walkMax = 20_000_000
 
 type builder struct {
 	spec GraphSpec
 	g    *Graph
 	errs GraphErrors
-	// The walks of ancestor: the number of needs that were looked at, the number of this walk, and, by task, the
-	// last walk that saw it.
+	// The state of the walks of ancestor: the number of needs that were visited, the number of this walk, and, by
+	// task, the last walk that visited it.
 	walk  int
 	round int32
 	seen  []int32

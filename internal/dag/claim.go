@@ -10,12 +10,12 @@ type ClaimStage uint8
 
 // The stages. Their numbers are stored: only append.
 const (
-	ClaimNone    ClaimStage = iota // asks for nothing now, and has nothing
+	ClaimNone    ClaimStage = iota // the run asks for nothing now, and holds nothing
 	ClaimAsked                     // it is queued
 	ClaimGranted                   // it has everything
-	ClaimLent                      // suspended: it has its locks, and has given back its queue slot
+	ClaimLent                      // the run is suspended: it has its locks, and has given back its queue slot
 	ClaimAgain                     // has its locks, and asks for a queue slot again
-	ClaimOver                      // has ended, and has nothing
+	ClaimOver                      // the run has ended, and holds nothing
 	claimStages
 )
 
@@ -29,7 +29,7 @@ const (
 	ClaimNameMax  = 200 // bytes of the name of a lock, and of a key
 )
 
-// Claim holds the claims of a run, open or granted, on the things that all shards share: a slot of a named
+// Claim holds the claims of a run, open or granted, on objects that all shards share: a slot of a named
 // queue, and named locks. It is never changed in place.
 type Claim struct {
 	Queue string   `json:"queue,omitempty"`
@@ -54,7 +54,7 @@ type Claim struct {
 // InLine reports whether the run is queued. A nil claim is not.
 func (c *Claim) InLine() bool { return c != nil && c.Stage == ClaimAsked }
 
-// place returns the claim if it is queued, else nil.
+// place returns the claim if it is queued, and nil otherwise.
 func (c *Claim) place() *Claim {
 	if c.InLine() {
 		return c
@@ -62,7 +62,7 @@ func (c *Claim) place() *Claim {
 	return nil
 }
 
-// Holds reports whether it has anything for which others may wait.
+// Holds reports whether the run holds locks or a queue slot for which other runs may wait.
 func (c *Claim) Holds() bool {
 	return c != nil && (c.Stage == ClaimGranted || c.Stage == ClaimLent || c.Stage == ClaimAgain)
 }
@@ -97,7 +97,7 @@ func (c *Claim) What() string {
 	return strings.Join(parts, " and ")
 }
 
-// Aside reports whether it waits in a line and need not be in its owner's memory until it is granted.
+// Aside reports whether the run waits in a line and need not be in its owner's memory until the grant.
 func (c *Claim) Aside() bool { return c.InLine() && !c.Kept }
 
 const (

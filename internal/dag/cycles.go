@@ -82,7 +82,8 @@ func (k *knots) walk(from TaskID) {
 	}
 }
 
-// close makes a knot of a task and the tasks that were visited after it.
+// close makes a knot (a set of tasks that need each other) of a task and the tasks that were visited after
+// it.
 func (k *knots) close(t TaskID) {
 	if k.size == nil {
 		k.size = map[TaskID]int{}

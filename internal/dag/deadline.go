@@ -51,7 +51,7 @@ func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// watchLoaded sets the start deadlines of ready tasks again, with the time that is left.
+// watchLoaded sets the start deadlines of ready tasks again, with the remaining time.
 func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *Effects) {
 	w := readiness{g: r.Graph, begun: r.StartedAt, views: views, attempts: attempts}
 	for t := range r.tasks {

@@ -10,11 +10,11 @@ import (
 // TaskView is the state of a task that follows from the rows alone.
 type TaskView struct {
 	Token   Token // newest attempt; 0: none
-	Retries int32 // tries in this generation that have, or had, to be followed by another
+	Retries int32 // attempts in this generation after which the task is, or was, to be retried
 	Losses  int32 // in this generation
 	State   TaskState
 	Own     bool // State is the state of the newest attempt, or was when an earlier generation kept it
-	Halted  bool // stopped by itself, not with its run
+	Halted  bool // a verb stopped this task alone, not its run
 }
 
 // Derive computes the state of every task from the graph and the rows of a run: the attempts of any
@@ -84,7 +84,7 @@ func (d *deriver) holds(t TaskID, branch int32, c Condition, v View) (bool, erro
 
 func (d *deriver) derive() error {
 	if d.run.SplitAt == 0 && !d.run.State.Terminal() {
-		return nil // not split: there are no tasks yet, so all are pending
+		return nil // the run is not split: it has no tasks yet
 	}
 	if err := d.keep(); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (d *deriver) derive() error {
 	for _, f := range d.g.fans {
 		d.spreadOut(f)
 	}
-	if d.run.State.Terminal() { // ended before it was split to the end
+	if d.run.State.Terminal() { // the run ended before its split was complete
 		for t := range d.views {
 			if !d.views[t].State.Terminal() {
 				d.views[t].State = d.run.unbegun()
@@ -372,12 +372,13 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 	}
 }
 
-// clamp turns a distance between two wall instants into the rest of a duration: from 0 to its whole length.
+// clamp returns the remaining part of a duration, given the distance of two wall-clock instants: at least 0
+// and at most the whole duration.
 func clamp(left Micros, length time.Duration) time.Duration {
 	return min(max(micros(left), 0), length)
 }
 
-// micros is the duration between two instants that are so far apart, at most 292 years.
+// micros converts a number of microseconds into a duration of at most 292 years.
 func micros(m Micros) time.Duration {
 	const most = Micros(1<<63-1) / 1000
 	return time.Duration(min(max(m, -most), most)) * time.Microsecond

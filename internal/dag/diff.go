@@ -63,7 +63,7 @@ func headOf(r *Run) runHead {
 	return h
 }
 
-// canonical is a task without its place in memory, and the attempt that is held.
+// canonical is a task without its position in memory, together with its open attempt.
 func (r *Run) canonical(t TaskID) (task, *AttemptRow) {
 	p := r.tasks[t]
 	var held *AttemptRow

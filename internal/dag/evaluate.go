@@ -7,9 +7,9 @@ import "errors"
 // itself: the same condition and view cost the same everywhere.
 const StepCostMax = 10_000
 
-// ErrCostly is the answer of a condition that costs more than StepCostMax, if its view is Light; and of an
-// owner that does not want to evaluate a condition inside of this step. It says where a condition is
-// evaluated, never the result.
+// ErrCostly is returned by a condition that costs more than StepCostMax, if its view is Light, and by an
+// owner that does not want to evaluate a condition within this step. The condition is then evaluated
+// elsewhere; its result does not change.
 var ErrCostly = errors.New("the condition costs more than a step may take")
 
 // Evaluation is a condition that a step did not evaluate. Its owner evaluates it and answers with
@@ -18,7 +18,7 @@ type Evaluation struct {
 	Run        RunID
 	Generation int32
 	Task       TaskID
-	Branch     int32 // of a switch; OwnIf: the task's own if
+	Branch     int32 // the branch of a switch; OwnIf: the task's own if
 	Condition  Condition
 	View       View // a copy: it may be read on any goroutine
 }
@@ -74,8 +74,8 @@ type question struct {
 	answer   Evaluated
 }
 
-// holds evaluates a condition of a task, or takes the result that came from outside. It returns ErrCostly
-// if there is none yet.
+// holds evaluates a condition of a task, or takes the result that was computed outside. It returns ErrCostly
+// if there is no result yet.
 func (r *Run) holds(t TaskID, branch int32, c Condition, v View) (bool, error) {
 	for _, q := range r.questions[t] {
 		switch {
@@ -134,8 +134,8 @@ func (r *Run) Stirs() bool {
 // Evaluating reports whether a condition of the run is being evaluated outside of its steps.
 func (r *Run) Evaluating() bool { return r.asking > 0 }
 
-// evaluated takes the results of conditions and decides the tasks that waited for them. A condition sees only
-// what has ended, so within a generation its result cannot change any more.
+// evaluated takes the results of conditions and decides the tasks that waited for them. A condition reads
+// only ended tasks, so its result cannot change within a generation.
 func (r *Run) evaluated(ev *Event, now Now, fx *Effects) Verdict {
 	if ev.Generation != r.Generation {
 		return Stale

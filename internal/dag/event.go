@@ -10,13 +10,13 @@ const (
 	EvSubmit    EventKind = iota + 1 // the first: the run is accepted
 	EvSplit                          // Leader work ended: Graph or Err
 	EvAssign                         // a slot was booked: Task goes to Handler
-	EvStarted                        // the attempt is known to run, since At
+	EvStarted                        // the attempt has been running since At
 	EvReport                         // the attempt ended: Result
 	EvLost                           // the handler of the attempt is gone, or does not have the attempt (Here)
 	EvTimer                          // a timer that Step asked for is due
 	EvIntent                         // an operator wants Intent
 	EvRecover                        // an operator wants a retry of the failed tasks
-	EvCheck                          // the run is checked again; a run that stands still is repaired
+	EvCheck                          // the run is checked again, and repaired if no event would move it
 	EvAdmit                          // the condition of a waiting run is met: like EvSubmit
 	EvMark                           // an operator decides about one task: Mark
 	EvArm                            // a deferred task is prepared: Due, Child
@@ -41,24 +41,24 @@ type Event struct {
 	Timer   TimerKind
 	Intent  Intent
 	Graph   *Graph // EvSubmit, EvAdmit (nil: Leader work splits), EvSplit
-	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: why the run must wait; "": it need not
+	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: why the run must wait; "": it need not wait
 	Cause   Cause  // EvDeny
 	Queue   string // EvRefuse
 	Skip    bool   // EvDeny: the run ends skipped, not failed
 	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run
 	Err     string // EvSplit: the reason for which it cannot be split
-	Params  []byte // EvSplit of a run with raw parameters: the completed ones, or, with Err, those that the row may keep
-	Scope   Scope  // EvRecover: the part of the run; other parts than the failed tasks begin at Task
+	Params  []byte // EvSplit with raw parameters: the completed parameters or, with Err, those that the row may keep
+	Scope   Scope  // EvRecover: the part of the run to repeat; each scope except ScopeFailed begins at Task
 	Mark    Mark
 	Outputs []byte // EvMark with MarkSucceeded: a JSON object, or nil
 	Actor   string // EvIntent, EvRecover, EvMark, EvSettle: the person or service
 	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvDeny, EvRefuse, EvCheck with Fault: the reason
-	Here    bool   // EvLost: the handler is alive and does not have the attempt: no node is gone
+	Here    bool   // EvLost: the handler is alive and does not have the attempt, so no node is gone
 	Of      Kind   // EvArm, EvSettle: the required kind of the task
-	Due     Micros // EvArm: the instant that it waits for; 0: none
-	Child   Child  // EvArm, EvSettle of a call: the run that it started; EvSettle of a foreach: the generation that was read
+	Due     Micros // EvArm: the instant for which the task waits; 0: none
+	Child   Child  // EvArm, EvSettle of a call: the started run; EvSettle of a foreach: the generation that was read
 	Items   *Items // EvArm of a foreach
-	Fault   string // EvCheck: the fault that recovery found and wants repaired; "": only a check
+	Fault   string // EvCheck: the fault that recovery found and that is to be repaired; "": only check
 
 	Generation int32       // EvEvaluated
 	Evaluated  []Evaluated // EvEvaluated
@@ -73,7 +73,7 @@ type Result struct {
 	Signal   string // the signal's name, if one ended it
 	Message  string // one sentence for a person
 	Outputs  []byte // a JSON object, or nil
-	TimedOut bool   // ran past its timeout, and continued (on_timeout: warn)
+	TimedOut bool   // the attempt exceeded its timeout and continued (on_timeout: warn)
 	Started  Micros // 0: never started
 	Finished Micros
 }
@@ -100,11 +100,11 @@ const (
 	CauseAsk       Cause = "ask"       // lost, and the task has on_lost: ask
 	CauseDeadline  Cause = "start_deadline"
 	CauseMarked    Cause = "marked"       // an operator decided how it ended
-	CauseSkip      Cause = "skipped"      // an operator decided that it does not run
+	CauseSkip      Cause = "skipped"      // an operator decided that the task does not run
 	CauseRetry     Cause = "retry"        // an operator decided that it runs now
 	CauseFrom      Cause = "start_from"   // the run begins at this task
 	CauseHalted    Cause = "task_stopped" // an operator stopped it, not its run
-	CauseMissed    Cause = "missed"       // of a run: it did not begin in time
+	CauseMissed    Cause = "missed"       // the run did not begin in time
 	CauseStopped   Cause = "stopped"
 	CauseKilled    Cause = "killed"
 	CauseTask      Cause = "task_failed" // of a run: some task failed
@@ -141,9 +141,9 @@ const (
 	TimerTimeout                         // the timeout of an attempt has passed (on_timeout: warn)
 	TimerOverdue                         // the holder should have reported long ago
 	TimerRunTimeout                      // the timeout of the run has passed
-	TimerStartBy                         // the run should have begun
+	TimerStartBy                         // the run is ended if it has not begun by now
 	TimerStart                           // a ready task should have been assigned
-	TimerDeferred                        // a deferred task is due, or has waited for its longest time
+	TimerDeferred                        // a deferred task is due, or has reached its timeout
 	TimerLook                            // of the owner: it checks the condition of a deferred task again
 )
 
@@ -194,7 +194,7 @@ type Effects struct {
 // Poisoned is a task that is suspected to end every worker that runs it.
 type Poisoned struct {
 	Run  RunID
-	Task string // the name of the task; "": the splitting
+	Task string // the name of the task; "": the split of the run
 }
 
 // Reset empties it for the next transaction.

@@ -10,12 +10,12 @@ import (
 )
 
 // A foreach task is one node of its version's graph, and one attempt that is deferred while its
-// instances run. The instances are tasks of the run alone: they stand behind the tasks of the
-// version, need nothing, and have the policy of the task that they are of. A worker runs them, or
-// each is a call, with a child run of its own. A run's graph is
-// its version's, which runs share, and what its row adds: segments, in their order.
+// instances run. The instances belong only to this run: they come after the tasks of the version, need no
+// tasks, and have the policy of their foreach task. Either workers run them, or each is a call with a child
+// run of its own. The graph of a run consists of the graph of its version, which runs share, and of the
+// segments in the run's row, in their order.
 //
-// An instance keeps its place and its name for ever. If a new generation finds other items, it finds the
+// An instance keeps its position and its name for ever. If a new generation gets other items, it finds the
 // existing instances by their names and adds the missing ones. Instances without an item are retired: they
 // stay skipped.
 
@@ -58,7 +58,7 @@ func (it *Items) check() error {
 	return nil
 }
 
-// fan holds the instances of one foreach task of one run. It is never changed: a new fan replaces it.
+// fan holds the instances of one foreach task of one run. A fan is never changed: a new one replaces it.
 type fan struct {
 	of    TaskID
 	all   []TaskID          // every instance that has ever existed, in the order in which they were made
@@ -67,7 +67,7 @@ type fan struct {
 	order []TaskID          // the instances that have an item, in the order of the items
 	place []int32           // for all: the index in order; -1: retired
 	items [][]byte          // of order
-	stale bool              // its items must be computed again before they are used again
+	stale bool              // the items must be computed again before the next use
 }
 
 // instance describes a task that comes after the tasks of the version.
@@ -242,7 +242,7 @@ func unpackSplit(b []byte) (of TaskID, items Items, ok bool) {
 	return of, items, !u.bad && len(u.b) == 0
 }
 
-// bytes reads a text without a copy of it.
+// bytes reads a text without copying it.
 func (u *unpacker) bytes() []byte {
 	n := u.count(1)
 	b := u.b[:n:n]

@@ -7,10 +7,10 @@ type Fire struct {
 	Trigger  string // its name in the workflow
 	Instant  Micros // the logical instant: trigger.time
 	StartBy  Micros // if the run has not begun by then, it ends as skipped; 0: no limit
-	Backfill int64  // the backfill that it is part of; 0: none
+	Backfill int64  // the backfill to which the run belongs; 0: none
 	Key      string // of an event: its id
-	Of       RunID  // the run that it repeats; zero: none
-	From     string // the task that it begins at; "": the first
+	Of       RunID  // the run that this run repeats; zero: none
+	From     string // the task at which the run begins; "": at the beginning
 	// FailLost: if one task loses its handler, the run fails, and no task is assigned again.
 	FailLost bool
 	Parent   *Parent // the call that started it
@@ -57,7 +57,7 @@ const (
 	fireFlags
 )
 
-// Trace returns the trace context of the caller that started the run; "": it gave none.
+// Trace returns the trace context of the caller that started the run, or "" if the caller gave none.
 func (h *Header) Trace() string {
 	if h.Fire == nil || len(h.Fire.Trace) != traceBytes {
 		return ""

@@ -88,7 +88,7 @@ func (t Token) Is(n int64) bool { return int64(t) == n || n < TokensOfEra && int
 // a token never falls: if the task already has a later era, Next keeps it.
 func (t Token) Next(in Era) Token { return Token(max(in, t.Era()))*TokensOfEra + t%TokensOfEra + 1 }
 
-// Name is the form for people: the number, and the era if it is not the first.
+// Name returns the form for people: the number of the attempt, and the era unless it is the first one.
 func (t Token) Name() string {
 	if t.Era() == 0 {
 		return strconv.Itoa(int(t.Number()))

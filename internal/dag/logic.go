@@ -11,8 +11,8 @@ import (
 )
 
 // A logical task runs on no worker: it waits for something outside the run, or decides something about it.
-// When it becomes ready it gets an attempt like any task, in the same step, but that attempt is deferred: it
-// has no holder, takes no slot, and no end of a node loses it. Its rows hold its whole state, so a reload
+// In the step in which it becomes ready it gets an attempt like any task. But this attempt is deferred: it
+// has no holder, takes no slot, and is not lost when a node ends. Its rows hold its whole state, so a reload
 // continues the wait.
 
 // Kind says how a task is carried out. The numbers are stored: only append.
@@ -67,9 +67,9 @@ func (l *Logic) prepared() bool {
 	return l.Kind == Call || l.Kind == Dependent || l.Kind == Foreach || l.Kind == Wait && l.For == 0
 }
 
-// Prepare asks the owner of a deferred task to find out what it waits for, outside the writer's goroutine:
-// which run, which instant. The owner answers with EvArm, or with EvSettle if there is nothing to wait for. A
-// load asks again, also for a call that has its child, because the child may have ended meanwhile.
+// Prepare asks the owner of a deferred task to find out, outside the writer's goroutine, for which run or
+// instant the task waits. The owner answers with EvArm, or with EvSettle if the wait is over. A load asks
+// again, also for a call that has a child, because the child may have ended meanwhile.
 type Prepare struct {
 	Run   RunID
 	Task  TaskID
@@ -151,7 +151,7 @@ func (g *Graph) Kind(t TaskID) Kind {
 // BranchOutputs returns the outputs of a switch: the task that it chose, "" if none.
 func BranchOutputs(then string) []byte { return []byte(`{"branch":` + strconv.Quote(then) + `}`) }
 
-// picked reports whether no switch has decided against t. A switch that did not succeed has decided nothing:
+// picked reports whether no switch has decided against t. A switch that did not succeed has made no decision:
 // it counts like any other ended need.
 func (g *Graph) picked(t TaskID, k known) bool {
 	for _, s := range g.switches[t] {
@@ -230,7 +230,7 @@ func (r *Run) nextLogical() (t TaskID, to choice, any bool) {
 				continue
 			}
 		}
-		if i == 0 { // nearly always: even if there are many, none has to be moved
+		if i == 0 { // this is nearly always so, and then no other task has to be moved, however many there are
 			r.logical = r.logical[1:]
 		} else {
 			r.logical = slices.Delete(r.logical, i, i+1)
@@ -343,7 +343,7 @@ func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 		return Stale
 	}
 	a := &r.slots[p.slot-1]
-	if ev.Of == Call && a.Started != 0 { // only the child run that it has
+	if ev.Of == Call && a.Started != 0 { // only its present child run counts
 		if is, ok := ChildOf(&a.AttemptRow); !ok || is.Run != ev.Child.Run || ev.Child.Generation < is.Generation {
 			return Stale
 		}
@@ -514,7 +514,7 @@ func (r *Run) Deferred(f func(a *AttemptRow)) {
 	}
 }
 
-// Attempt is the newest attempt of a deferred task; nil if it is not deferred.
+// Attempt returns the newest attempt of a deferred task, or nil if the task is not deferred.
 func (r *Run) Attempt(t TaskID) *AttemptRow {
 	if t < 0 || int(t) >= len(r.tasks) || r.tasks[t].state != Deferred {
 		return nil

@@ -111,7 +111,7 @@ func (r *Run) decree(ev *Event, p *task, now Now) {
 			return // its turn comes
 		}
 		if natural, _ := judge(r.Graph, r.Params, t, true, r); natural == Ready {
-			r.makeReady(t) // the task would be ready by itself: no row is needed
+			r.makeReady(t) // the task would be ready without the mark, so no row is needed
 			return
 		}
 	}
@@ -133,7 +133,7 @@ func (r *Run) decree(ev *Event, p *task, now Now) {
 	}
 	r.moveTask(t, state)
 	p.halted = state == Stopped
-	if f := r.Graph.fans[t]; f != nil { // its instances end with it, even in a run that waits
+	if f := r.Graph.fans[t]; f != nil { // the instances of the task end with it, even if the run waits
 		if of := ending(state, p.halted); of.Terminal() {
 			r.endInstances(f, r.recountSpread(t), of)
 		}

@@ -93,8 +93,8 @@ func TasksIn(packed []byte, state TaskState, most int) (tasks []TaskID) {
 }
 
 // The first byte of a packed graph: without and with logical tasks; graphPlaced is added if tasks have
-// places, graphQueued if they name queues, graphCalling if instances of a foreach are calls. A program that
-// does not know a byte does not read the graph.
+// placements, graphQueued if they name queues, and graphCalling if instances of a foreach are calls. A
+// program refuses a graph whose first byte it does not know.
 const (
 	graphFormat  = 1
 	graphLogic   = 2
@@ -283,7 +283,7 @@ func (u *unpacker) uint() uint64 {
 	return v
 }
 
-// count reads a number of items. The rest of the bytes must have room for them, each with at least size
+// count reads a number of items. The remaining bytes must be enough for that number of items of at least size
 // bytes.
 func (u *unpacker) count(size int) int {
 	n := u.uint()

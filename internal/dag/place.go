@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Place says which workers may run a task, and what the task takes there. It is Anywhere, or a canonical
-// text of a kind of task, a node's name, a group and labels, all of which the worker must match. NewPlace
-// and With make places.
+// Place is the placement of a task: which workers may run it, and which resources it takes there. It is
+// Anywhere, or a canonical text with a kind of task, the name of a node, a group and labels, all of which the
+// worker must match. NewPlace and With make places.
 type Place string
 
 // Anywhere: every worker that runs processes fits.
@@ -31,10 +31,10 @@ type Traits struct {
 	Groups []string          `json:"groups,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Kinds  []string          `json:"kinds,omitempty"`
-	// Namespaces are the only ones whose tasks the worker runs; none: all. Such a worker gets only tasks that
-	// name its group or its name.
+	// Namespaces are the only namespaces whose tasks the worker runs; empty: all. A worker with namespaces gets
+	// only tasks that name its group or its name.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Room is the cpu and memory that it has for tasks, Used what attempts take of that.
+	// Room is the cpu and memory of the worker for tasks. Used is the part of Room that attempts have taken.
 	Room Need `json:"room,omitzero"`
 	Used Need `json:"used,omitzero"`
 	// Full reports whether the worker's disk has no room for attempts. The worker takes none until there is room.
@@ -70,7 +70,7 @@ func NewPlace(node, group string, labels map[string]string) Place {
 	return Place(b.String())
 }
 
-// OfKind is the place for tasks of a kind that workers register; "": for processes.
+// OfKind returns the place of tasks of a kind that workers register; "" stands for processes.
 func (p Place) OfKind(kind string) Place {
 	if kind == "" {
 		return p
@@ -89,7 +89,7 @@ func (p Place) Kind() (kind string) {
 	return kind
 }
 
-// Group returns the group of workers that the place asks for; "": any.
+// Group returns the group of workers that the place requires; "": any.
 func (p Place) Group() (group string) {
 	p.each(func(part byte, text string) bool {
 		if part == placeGroup {
@@ -119,7 +119,7 @@ func (p Place) Parts() (parts []Place) {
 	return parts
 }
 
-// Node is the one worker that may run the task; "": several may.
+// Node returns the only worker that may run the task; "": no worker is named.
 func (p Place) Node() (name string) {
 	p.each(func(kind byte, text string) bool {
 		if kind == placeNode {
@@ -155,7 +155,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 	return fits && (handled || len(t.Kinds) == 0) && (named || len(t.Namespaces) == 0)
 }
 
-// String says for a person what the place asks for.
+// String returns the requirements of the place for people.
 func (p Place) String() string {
 	if p == Anywhere {
 		return "any worker"

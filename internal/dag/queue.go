@@ -40,7 +40,7 @@ func (r *Run) lineAt(p Place, make bool) *line {
 func (r *Run) listOf(pol *Policy) *readyList {
 	if pol.Queue != "" {
 		if pol.Place != Anywhere {
-			r.lineAt(pol.Place, true) // that is where the run waits for a slot
+			r.lineAt(pol.Place, true) // the list of this place now contains the run
 		}
 		return &r.shareOf(pol.Queue).at(pol.Place, true).list
 	}
@@ -165,7 +165,7 @@ func (r *Run) held() bool {
 // It is 0 while the run's intent allows no start, or while the run does not have its claim.
 func (r *Run) Ready() int { return r.ReadyAt(Anywhere) }
 
-// ReadyAt is the number of tasks of a place that wait for nothing but a slot there.
+// ReadyAt returns the number of tasks of a place that wait only for a slot there.
 func (r *Run) ReadyAt(p Place) int {
 	n := int64(r.ready.n)
 	switch {
@@ -207,7 +207,7 @@ func (r *Run) RankAt(p Place) Rank {
 	return k
 }
 
-// best is the task of a place whose turn it is. Only call it when there is one.
+// best returns the next task of a place. It may be called only if the place has ready tasks.
 func (r *Run) best(p Place) (first TaskID, best Rank) {
 	list := &r.ready
 	if p != Anywhere {
@@ -312,7 +312,7 @@ func (b *Board) Len() int {
 	return n
 }
 
-// Some reports whether there is a ready task at a place that is open.
+// Some reports whether any open place has a ready task.
 func (b *Board) Some(open func(Place) bool) bool {
 	if b.any.Len() > 0 && open(Anywhere) {
 		return true
@@ -325,8 +325,8 @@ func (b *Board) Some(open func(Place) bool) bool {
 	return false
 }
 
-// Head returns the run whose task is next among the open places, and its place. It returns nil if there is
-// none.
+// Head returns the run whose task is next among the open places, and the place of that task. It returns nil
+// if no open place has a ready task.
 func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	if b.any.Len() > 0 && open(Anywhere) {
 		best = b.any.Head(now)
@@ -345,8 +345,8 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	return best, at
 }
 
-// Ahead counts the ready tasks of the run that come before one of them, at places for which shared is true.
-// It counts up to most.
+// Ahead counts the ready tasks of the run that come before one of its tasks, at places for which shared is
+// true. It counts up to most.
 func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	than := r.rank(t)
 	count := func(p Place, l *readyList) {
@@ -441,7 +441,7 @@ type seat struct {
 	run   *Run
 	queue *Queue // nil: none
 	where int32
-	tasks int32 // of its run that are ready, as of its last Update
+	tasks int32 // the number of ready tasks of the run at its last Update
 }
 
 // Update moves a run to the position that follows from its ready tasks. Call it after steps that may have

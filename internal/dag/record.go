@@ -42,7 +42,7 @@ type Record struct {
 	Task     TaskID // LeaderTask: the run itself
 	Token    Token
 	Handler  HandlerID
-	State    TaskState // RecEnded: what the task is now
+	State    TaskState // RecEnded: the state of the task after the end
 	Exited   bool
 	ExitCode int32
 	Count    int32  // RecSplit, RecRecovered: tasks

@@ -5,7 +5,7 @@ import "fmt"
 // Scope is the part of a run that a recover runs again.
 type Scope uint8
 
-// The scopes. The first is the ordinary one; the others start from Event.Task.
+// The scopes. ScopeFailed is the usual one; the others start from Event.Task.
 const (
 	ScopeFailed Scope = iota // all tasks that did not succeed, and their dependents
 	ScopeFrom                // the tasks of ScopeFailed, the named task, and all its dependents
@@ -228,7 +228,7 @@ func (r *Run) recount() {
 			}
 		}
 	}
-	for _, t := range r.Graph.topo { // also tasks that follow from an end that was kept
+	for _, t := range r.Graph.topo { // this includes tasks whose state follows from an end that was kept
 		if r.tasks[t].state == Pending {
 			r.decide(t)
 		}

@@ -12,15 +12,15 @@ type RunRow struct {
 	Cause      Cause
 	Message    string
 	Graph      []byte // packed segments that this run adds to its version's graph; nil: none
-	Base       []byte // packed task states kept from the generation before; nil: none
+	Base       []byte // the packed task states that are kept from the previous generation; nil: none
 	Final      []byte // packed task states at the end; nil while the run lives
 	SplitAt    Micros
 	StartedAt  Micros
 	FinishedAt Micros
 	Leader     HandlerID
 	LeaderAt   Micros
-	Claim      *Claim  // on named things; nil: it names none
-	Shares     []Share // of queue slots for its tasks; nil: they name no queue, or have wanted no slot yet
+	Claim      *Claim  // the claim on a queue and locks; nil: the run names none
+	Shares     []Share // the shares of queue slots for its tasks; nil: its tasks name no queue, or have needed no slot yet
 }
 
 // AttemptRow is an attempt as readers of the store get it. It changes at its assignment, at its end, and in
@@ -39,15 +39,15 @@ type AttemptRow struct {
 	Message    string
 	Exited     bool // ExitCode counts
 	ExitCode   int32
-	Signal     string // the signal that ended it; for a call its child run, see ChildOf
+	Signal     string // the signal that ended the attempt; for a call the child run, see ChildOf
 	Outputs    []byte
 	Assigned   Micros
 	Started    Micros
 	Finished   Micros
 	// RetryAt is the time at which the task is due again after this failed or lost attempt, and RetryWait the
-	// length of that pause when it was decided; 0 means no retry. A reload waits for the time that is left
-	// until RetryAt, but at least 0 and at most RetryWait, so no jump of a clock holds it up. While the attempt
-	// is deferred, the two fields describe its wait in the same way.
+	// length of that pause when it was decided; 0 means no retry. A reload waits until RetryAt, but at least 0
+	// and at most RetryWait, so a jump of a clock cannot delay the task for long. While the attempt is deferred,
+	// the two fields describe its wait in the same way.
 	RetryAt   Micros
 	RetryWait time.Duration
 }
@@ -145,7 +145,7 @@ func (r *Run) Flush(c *Changes, now Micros) {
 		}
 	}
 	r.dirty = r.dirty[:0]
-	if len(r.free) == len(r.slots) { // a wide layer, or the whole run, has ended: release the memory
+	if len(r.free) == len(r.slots) { // many tasks, or the whole run, have ended: release the memory
 		r.slots, r.free, r.dirty = nil, nil, nil
 	}
 	if len(r.records) > 0 {
@@ -180,7 +180,7 @@ func (r *Run) row() RunRow {
 	return row
 }
 
-// Counts counts the tasks by their states; there are none before the run is split.
+// Counts counts the tasks by their states. Before the run is split there are no tasks.
 func (r *Run) Counts() map[TaskState]int {
 	n := map[TaskState]int{}
 	for i := range r.tasks {

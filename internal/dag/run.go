@@ -27,7 +27,7 @@ type Header struct {
 	Origin   Origin
 	User     string
 	Key      string // idempotency key; "": none
-	KeyHash  []byte // of the request that came with Key
+	KeyHash  []byte // the hash of the request that came with Key
 	Params   []byte // a JSON object, or nil
 	Fire     *Fire  // nil: a person or a program started it by hand
 	Created  Micros
@@ -42,9 +42,9 @@ type Run struct {
 	State      RunState
 	Intent     Intent
 	Generation int32
-	Cause      Cause  // the reason why it is being stopped, or did not succeed
+	Cause      Cause  // the reason why the run is being stopped, or did not succeed
 	Message    string // one sentence for a person
-	Claim      *Claim // on named things; nil: it names none. See PutClaim
+	Claim      *Claim // the claim on a queue and locks; nil: the run names none. See PutClaim
 	SplitAt    Micros
 	StartedAt  Micros
 	FinishedAt Micros
@@ -62,9 +62,9 @@ type Run struct {
 	own         []byte            // the packed graph, if the run does not use the version's graph
 	outputs     map[TaskID][]byte // of succeeded tasks that conditions read
 	outputsSize int               // the size of all outputs, in bytes
-	frozen      int32             // tasks that an earlier generation has left failed, upstream_failed or stopped
-	late        []TaskID          // pending tasks whose needs have ended, and whose condition reads a task that has not
-	limited     []TaskID          // became ready in this step, and have a start deadline
+	frozen      int32             // tasks that are failed, upstream_failed or stopped because of an earlier generation
+	late        []TaskID          // pending tasks whose needs have ended, and whose condition reads a task that has not ended
+	limited     []TaskID          // tasks that became ready in this step and have a start deadline
 	// The tasks that wait for a retry, that wait for something outside the run, and that wait for instances.
 	retrying, deferred, fanning int32
 	spreads                     map[TaskID]*spread // by foreach task that has instances
@@ -72,15 +72,15 @@ type Run struct {
 	logical                     []TaskID           // ready logical tasks: begun at the end of the step, unless the run is paused
 
 	questions map[TaskID][]question // conditions that are evaluated outside of the steps
-	asking    int32                 // the number of those without a result
-	fx        *Effects              // of the step or load that is under way
-	clock     Micros                // of the step or load that is under way
+	asking    int32                 // the number of questions without a result
+	fx        *Effects              // of the present step or load
+	clock     Micros                // of the present step or load
 
 	ready  readyList // ready tasks that any worker may run
 	placed []*line   // ready tasks for certain places
 	shares []*share  // ready tasks that name queues, whatever their place
 	turns  []int32   // by task: when it became ready last, if there was more than one list
-	turn   int32     // the last of these numbers
+	turn   int32     // the last number that was given
 	slots  []attempt // live attempts and those touched since the last flush
 	free   []int32
 
@@ -103,7 +103,7 @@ type Run struct {
 	running, approving age
 	approvalsSeen      int32
 	approvals          int32  // tasks that wait for one
-	approvalSince      Micros // since when one of them waits
+	approvalSince      Micros // the time since which an approval has been waiting
 }
 
 // task is a task in memory: 32 bytes.
@@ -113,9 +113,9 @@ type task struct {
 	revoked  bool   // the newest attempt was ended without its holder
 	listed   bool   // is in the ready list
 	own      bool   // its state is the state of its newest attempt, or was when an earlier generation kept it
-	halted   bool   // stopped by itself, not with its run: its dependents cannot run
-	token    Token  // of the newest attempt; it only rises. Invariant: only its holder's report counts (fence)
-	blockers int32  // while pending: the needs that are not settled; while listed: the next of the list + 1
+	halted   bool   // a verb stopped this task alone, not its run: its dependents cannot run
+	token    Token  // of the newest attempt; it only rises. Invariant: only a report of its holder counts (fence)
+	blockers int32  // while pending: the number of needs that are not settled; while listed: the next task of the list + 1
 	slot     int32  // index in Run.slots + 1; 0: none
 	retries  int32  // in this generation
 	since    uint32 // while listed: when it became ready, in ms of the owner's clock, modulo 2^32
@@ -126,7 +126,7 @@ type attempt struct {
 	AttemptRow
 	isNew bool // the row does not exist yet
 	dirty bool // listed in Run.dirty
-	// was is the state that the row is known to have. It is the guard of the next update.
+	// was is the state in the row, which is the guard of the next update.
 	was AttemptState
 }
 
@@ -160,8 +160,8 @@ func (r *Run) Active() int { return int(r.active) }
 // Unsettled is the number of tasks that have not ended.
 func (r *Run) Unsettled() int { return int(r.left) }
 
-// Holder returns the handler that holds the task's newest attempt, and its token. It returns false if there
-// is none.
+// Holder returns the handler that holds the task's newest attempt, and its token. It returns false if no
+// handler holds an attempt.
 func (r *Run) Holder(t TaskID) (HandlerID, Token, bool) {
 	if !r.has(t) {
 		return 0, 0, false
@@ -200,7 +200,7 @@ func (r *Run) Views() []TaskView {
 }
 
 // Open copies the attempt that a task holds, including an attempt that waits for something outside the run.
-// It returns false if the task holds none.
+// It returns false if the task has no open attempt.
 func (r *Run) Open(t TaskID) (AttemptRow, bool) {
 	if !r.has(t) || r.at(t).slot == 0 {
 		return AttemptRow{}, false

@@ -73,7 +73,7 @@ func (r *Run) settled(t TaskID) {
 			if p.state != Pending {
 				continue
 			}
-			// A wide join checks all its needs once, not once for each of them.
+			// A task that needs many tasks checks all its needs once, and not once for each need.
 			p.blockers--
 			if p.blockers > 0 && (!fails || r.Graph.handles(d)) {
 				continue
@@ -240,7 +240,7 @@ func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	pol := r.Graph.Policy(t)
 	if r.Intent < IntentStop && p.retries < pol.Retry.Max && retryable(&pol.Retry, a) {
 		wait := pol.Retry.wait(p.retries+1, r.ID, t, a.Token)
-		if a.Generation == r.Generation { // an attempt of an earlier generation is no try of this one
+		if a.Generation == r.Generation { // an attempt of an earlier generation does not count for this one
 			p.retries++
 		}
 		r.recordEnd(a, RetryWait)
@@ -336,7 +336,7 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 	for again := true; again; {
 		if r.failedEnough() {
 			r.raise(&Event{Intent: IntentStop, Reason: "on_failure: end"}, CauseTask, now, fx)
-			r.revisit() // conditions that read the tasks that this has ended
+			r.revisit() // decide tasks whose conditions read the tasks that have just ended
 		}
 		// Foreach tasks may have ended the run. Then no further task begins.
 		if again = r.fanOut(now, fx) || r.beginLogical(now, fx) || len(r.stirred) > 0 || r.failedEnough(); again {
@@ -378,7 +378,7 @@ func (r *Run) failedEnough() bool {
 	return r.failed > r.frozen && r.Intent < IntentStop && r.Graph.EndOnFailure && !r.State.Terminal()
 }
 
-// stopRest ends the remaining tasks of a stopped run: no attempt runs any more, and nothing else will start.
+// stopRest ends the remaining tasks of a stopped run, when no attempt runs any more and no task will start.
 // If the run ends because it must not be resubmitted, tasks that have not begun count as failed, not as
 // stopped.
 func (r *Run) stopRest() {

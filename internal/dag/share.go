@@ -11,11 +11,11 @@ import "fmt"
 type Share struct {
 	Queue string `json:"queue"`
 	Key   string `json:"key,omitempty"` // of the queue's per_key
-	Life  int32  `json:"life"`          // the generation in which the run got it; a share of an earlier one does not count
+	Life  int32  `json:"life"`          // the generation in which the run got the share; a share of an earlier generation does not count
 	// Rev rises with every change that the gate must know.
 	Rev  int64 `json:"rev"`
-	Got  int64 `json:"got"`  // slots that were ever granted
-	Back int64 `json:"back"` // granted slots that were given back
+	Got  int64 `json:"got"`  // the number of slots that were granted so far
+	Back int64 `json:"back"` // the number of granted slots that were given back
 	Need int64 `json:"need"` // the total number of grants that are needed; at least Got after the run has been checked
 	// Asked is the time since which it waits for the next slot.
 	Asked Micros `json:"asked"`
@@ -42,14 +42,14 @@ func (s *Share) What() string {
 // share is a Share in memory.
 type share struct {
 	Share
-	keyed bool  // its Key is known; a stored one always has it
+	keyed bool  // Key is known; it always is for a stored share
 	used  int64 // tasks that a handler has
-	done  int64 // tasks that had a handler since the run was last checked: their slots are free for others
+	done  int64 // the number of tasks that gave up their handler since the last check: their slots are free for other tasks
 	ready int64 // tasks that wait for a queue slot, or have one and wait for a worker
 	lists []*spot
 }
 
-// spot is the ready tasks of a share that may run at one place.
+// spot holds the ready tasks of a share that have one place.
 type spot struct {
 	place Place
 	list  readyList
@@ -209,7 +209,7 @@ func (r *Run) denyTasks(ev *Event, now Now, fx *Effects) Verdict {
 	}
 	for _, t := range wait {
 		p := &r.tasks[t]
-		if p.state != Ready { // the failure of a task before has ended this one, too
+		if p.state != Ready { // the failure of an earlier task has ended this one, too
 			continue
 		}
 		r.unlist(t)
@@ -235,7 +235,7 @@ func (s *share) waiting(r *Run) (all []TaskID) {
 	return all
 }
 
-// PackClaims writes the claims of a run: its own, and those of its tasks.
+// PackClaims packs the claim of a run and the shares of its tasks.
 func PackClaims(c *Claim, shares []Share) []byte {
 	if len(shares) == 0 {
 		return c.Pack()

@@ -15,7 +15,7 @@ import (
 type spread struct {
 	left int32 // not ended
 	live int32 // ready, held, or waiting for a retry
-	next int32 // no instance before this one, in the order of the items, waits for its turn
+	next int32 // no instance before this one, in the order of the items, waits because of parallel
 }
 
 // goes reports whether an instance in this state counts for parallel.
@@ -29,8 +29,8 @@ func (l *Logic) cap() int32 {
 	return l.Parallel
 }
 
-// ending returns the state of an instance without an attempt for a state of its foreach task. Pending means
-// that the instance waits for its turn.
+// ending returns the state of an instance without an attempt, for a given state of its foreach task. Pending
+// means that the instance waits because of parallel.
 func ending(of TaskState, halted bool) TaskState {
 	switch {
 	case of.fails() || halted:
@@ -126,7 +126,7 @@ func (r *Run) respread(of TaskID) {
 			r.moveTask(t, Skipped)
 		}
 	}
-	for _, t := range f.order { // an older instance that is repeated takes the turn of another one
+	for _, t := range f.order { // an earlier instance that is repeated takes the place of another one within parallel
 		p := &r.tasks[t]
 		if p.own || p.state != Pending && p.state != Ready {
 			continue

@@ -11,7 +11,7 @@ const (
 	Pending        TaskState = iota // waits for its needs
 	Ready                           // may run, waits for a slot
 	Assigned                        // given to a handler under a token
-	Running                         // known to have started
+	Running                         // the attempt has reported that it runs
 	RetryWait                       // failed, and will be tried again
 	Succeeded                       // end
 	Failed                          // end
@@ -32,7 +32,7 @@ func TaskStates() []TaskState {
 	all := make([]TaskState, 0, taskStates)
 	for s := range taskStates {
 		switch s {
-		case Deferred: // its number is higher than its place in the order
+		case Deferred: // Deferred has a higher number than its place in the order of states
 		case RetryWait:
 			all = append(all, RetryWait, Deferred)
 		default:
@@ -102,7 +102,7 @@ const (
 	AttemptSucceeded
 	AttemptFailed
 	AttemptStopped
-	AttemptLost     // its handler is gone; its outcome is unknown
+	AttemptLost     // the handler is gone, so the outcome is unknown
 	AttemptDeferred // of a logical task: no handler has it, it waits for something outside
 	attemptStates
 )
@@ -188,8 +188,8 @@ func legal[S comparable](moves []S, to S) bool {
 	return false
 }
 
-// moveTask makes one legal move; an illegal one is a bug, and the owner quarantines the
-// run rather than write it.
+// moveTask makes one legal move. An illegal move is a bug; the owner then quarantines the run and does not
+// write it.
 func (r *Run) moveTask(t TaskID, to TaskState) {
 	s := &r.tasks[t]
 	if !legal(taskMoves[s.state], to) {

@@ -7,11 +7,11 @@ import "fmt"
 const lossesMax = 5
 
 // Step applies one event. It changes the run in memory and nothing else; what must be
-// written is collected until Flush. A verdict other than Accepted has changed nothing
-// but, for fenced reports, the run's history.
+// written is collected until Flush. If the verdict is not Accepted, nothing has changed, except the run's
+// history after a fenced report.
 //
-// A panic means a bug or a corrupt row: the owner forgets the run, reloads the others
-// and quarantines this one.
+// A panic means a bug or a corrupt row: the owner drops all runs, loads the others again and quarantines this
+// one.
 func (r *Run) Step(ev *Event, now Now, fx *Effects) Verdict {
 	r.fx, r.clock = fx, now.Wall
 	v := r.step(ev, now, fx)
@@ -54,7 +54,7 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 	case EvEvaluated:
 		return r.evaluated(ev, now, fx)
 	case EvCheck:
-		if ev.Fault != "" && !r.Evaluating() { // otherwise it has a good reason to stand still
+		if ev.Fault != "" && !r.Evaluating() { // otherwise the run waits for a good reason
 			r.record(Record{Kind: RecRepaired, Task: LeaderTask, Actor: ev.Actor, Text: ev.Fault, Reason: ev.Reason})
 		}
 		r.settleRun(now, fx)
@@ -221,7 +221,7 @@ const eraOver = "the database went back to an earlier state while it ran"
 
 // heard applies a report of a holder. The token and the holder must be the newest ones.
 func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
-	if !r.has(ev.Task) || ev.Task == LeaderTask && ev.Kind != EvLost { // the other report about Leader work is EvSplit
+	if !r.has(ev.Task) || ev.Task == LeaderTask && ev.Kind != EvLost { // a finished split is reported by EvSplit
 		return NoSuchTask
 	}
 	p := r.at(ev.Task)
@@ -324,7 +324,7 @@ func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 		r.moveTask(ev.Task, Stopped)
 	default:
 		a.State = AttemptFailed
-		if halted { // the attempt ended by itself in the meantime, and is not retried
+		if halted { // the attempt has ended before the stop reached it, and is not retried
 			r.failFinally(ev.Task, a)
 			return
 		}
@@ -414,7 +414,7 @@ func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
 // warn again.
 func (r *Run) warn(p *task) bool {
 	a := &r.slots[p.slot-1]
-	if a.Cause != "" { // the warning was given, or the attempt is being stopped
+	if a.Cause != "" { // the warning was recorded before, or the attempt is being stopped
 		return false
 	}
 	a.Cause = CauseTimeout

@@ -9,7 +9,7 @@ import (
 // traceBytes is the length of a trace context: 00, 32 digits of the trace, 16 of the span, and two of flags.
 const traceBytes = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 
-// noTrace is a trace context that means none.
+// noTrace is a trace context that stands for "no trace".
 const noTrace = "00-00000000000000000000000000000000-0000000000000000-00"
 
 // traceMark separates the key of an event from the trace context of its run in the stored form of a Fire. A
@@ -29,7 +29,8 @@ const (
 )
 
 // FollowTrace returns the trace context, in its stored form, of a run that starts because another one has
-// ended. It returns "" if that run has none, or if it is the last one that may follow in its trace.
+// ended. It returns "" if the ended run has no trace context, or if no further run may follow it in its
+// trace.
 func FollowTrace(h *Header) string {
 	if h.Fire == nil || len(h.Fire.Trace) != traceBytes {
 		return ""

@@ -37,7 +37,8 @@ func (b *abroad) add(id dag.RunID) {
 	b.runs[id] = true
 }
 
-// ask asks the other nodes if it is time. It drops the runs that have no attempts on other nodes.
+// ask asks the other nodes about attempts if the time for it has come. It drops the runs that have no
+// attempts on other nodes.
 func (b *abroad) ask(w *writer) {
 	pause := abroadEvery
 	if b.open {
@@ -81,9 +82,9 @@ func (b *abroad) ask(w *writer) {
 // before its report, the attempt may run again.
 const carriedMax = 100_000
 
-// carried holds the attempts of this process whose reports the peers have, or had. If the shard of such an
-// attempt comes back, the attempt has ended and must not be started again. When the report has been taken,
-// the rows say so.
+// carried holds the attempts of this process whose reports were given to the peers. If the shard of such an
+// attempt comes back to this node, the attempt has ended and must not be started again. After an owner has
+// accepted the report, the rows show the end.
 type carried struct {
 	peers Peers
 	all   map[dag.AttemptKey]bool

@@ -60,8 +60,8 @@ func (l *limits) loadAdmission(ctx context.Context) error {
 	return nil
 }
 
-// loadHolders adds the runs that hold something. A node that is alone finds them in memory, which has all of
-// them.
+// loadHolders adds the runs that hold queue slots or locks. A node on SQLite finds them in memory, because
+// all runs are there.
 func (l *limits) loadHolders(ctx context.Context, given map[admission.CrewKey]dag.Share) error {
 	g := &l.admission
 	enroll := func(c *store.Claimant) {

@@ -26,16 +26,17 @@ type word struct {
 
 type wordKind string
 
-// The first three, wordShare and wordOver go to the admission owner. The others come from it.
+// The first three kinds, wordShare and wordOver are sent to the admission owner. The other kinds are sent by
+// it.
 const (
 	wordAsk   wordKind = "ask"  // the run is queued, or wants its queue slot again
-	wordLeft  wordKind = "left" // wants nothing any more, and has nothing
-	wordLend  wordKind = "lend" // has given back its queue slot, and keeps its locks
+	wordLeft  wordKind = "left" // the run no longer asks for queue slot or locks, and holds none
+	wordLend  wordKind = "lend" // the run has given back its queue slot, and keeps its locks
 	wordGrant wordKind = "grant"
 	wordDeny  wordKind = "deny"
 
 	wordShare  wordKind = "share"  // the queue slots that its tasks want, and those given back
-	wordOver   wordKind = "over"   // has ended, and its tasks have nothing
+	wordOver   wordKind = "over"   // the run has ended, and its tasks hold no queue slots
 	wordGave   wordKind = "gave"   // the queue slots that its tasks have got
 	wordRefuse wordKind = "refuse" // its tasks get no slots
 )
@@ -67,7 +68,7 @@ func (l *limits) serve() error {
 	return g.Serve(l.txn().now.Wall, &l.shell)
 }
 
-// serveTasks gives queue slots to the tasks that are due.
+// serveTasks grants queue slots to the tasks whose turn it is.
 func (l *limits) serveTasks() {
 	g := &l.admission
 	if !g.Loaded {

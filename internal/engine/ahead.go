@@ -24,7 +24,7 @@ const aheadRowsDefault = 400
 // flight is a transaction that the store is writing.
 type flight struct {
 	tx   *transaction
-	n    int           // the number of its items: they are the first ones of kept
+	n    int           // the number of its items, which are the first ones of kept
 	done chan struct{} // receives a value when the flight has ended
 	over bool          // the value of done was received
 	took time.Duration
@@ -140,8 +140,8 @@ func (w *writer) fly(ctx context.Context, f *flight) error {
 	}
 }
 
-// ahead makes the next transaction while one is under way, as soon as there are enough items. It returns
-// the number of items that the transaction took: none if the one under way ended first.
+// ahead makes the next transaction while one is in flight, as soon as enough items wait. It returns the
+// number of items in the new transaction: 0 if the one in flight ended first.
 func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 	enough := max(w.e.cfg.AheadRows/rowsPerItem, 1)
 	for ctx.Err() == nil {
@@ -181,9 +181,9 @@ func (w *writer) onlyItems() bool {
 	return w.itemsMax == batchRowsMax && w.quotas.fresh() && !w.quotas.heldOpen() && len(w.schedule.backfills.open) == 0 && !w.limits.busy(w.clock.now().Wall)
 }
 
-// simple reports whether an item can be applied before the transaction under way has committed: it does not
-// look for a run in the store, or only for the run with its key. known also looks for the key in that
-// transaction.
+// simple reports whether an item can be applied before the transaction in flight has committed. Such an item
+// reads no run from the store, except the run with its key; known also looks for that key in the transaction
+// in flight.
 func (w *writer) simple(it *item) bool {
 	if it.define != nil || it.ask != nil || it.op != nil || it.req != nil || it.mail != 0 || it.again {
 		return false
@@ -212,7 +212,8 @@ func (w *writer) arrive(f *flight) {
 	}
 }
 
-// fold joins a flight that failed and the transactions that were made since: none of these was sent.
+// fold undoes a transaction whose flight failed, together with those that were made since. None of the latter
+// was sent.
 func (w *writer) fold(f *flight) {
 	if s := w.e.can.Stager; s != nil { // later transactions are made again, perhaps under the same number
 		s.Unstage()

@@ -63,8 +63,8 @@ func (w *writer) request(scope, key string) (store.Request, error) {
 	return w.e.store.Request(context.Background(), scope, key)
 }
 
-// submit makes a run of a submission, or finds the one that it has made before. accept, which begins the run,
-// is in fire.go.
+// submit makes a run from a submission, or finds the run that the same submission has made before. accept,
+// which begins the run, is in fire.go.
 func (w *writer) submit(it *item) answer {
 	s := it.submit
 	if a, known := w.known(it); known {
@@ -199,7 +199,7 @@ func (w *writer) event(it *item) answer {
 	ev := &it.ev
 	k := dag.KeyOf(it.run, ev.Task, ev.Token)
 	switch {
-	case ev.Kind == dag.EvReport || it.gone: // the attempt has ended where it ran: its slot is free for this transaction
+	case ev.Kind == dag.EvReport || it.gone: // the attempt has ended, so this transaction can use its slot
 		w.e.slots.unbook(k)
 		delete(w.leading, k)
 	case ev.Kind == dag.EvSplit:
@@ -237,7 +237,7 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 	}
 	v := r.Step(ev, w.tx.now, &w.tx.fx)
 	if gated && v == dag.Accepted && r.State == dag.RunWaiting && r.Claim != nil {
-		r.PutClaim(nil) // it asks when it has passed the gate, as a new run does
+		r.PutClaim(nil) // the run asks for its claim when it has passed the gate, like a new run
 	}
 	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // the run was revived, if only to end again
 		if w.limits.count(r); r.Gate != gateNone {

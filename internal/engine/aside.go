@@ -9,7 +9,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// fetch returns a run that is in memory or stands aside, or nil. It loads a run that stands aside.
+// fetch returns a run, or nil if this owner has no such run. It loads the run if it is set aside, that is,
+// unfinished but not in memory.
 func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
 	if r := w.runs[id]; r != nil || w.bad[id] != "" {
 		return r, nil

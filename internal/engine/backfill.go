@@ -18,9 +18,9 @@ import (
 // started twice.
 type backfills struct {
 	known    map[int64]*store.Backfill
-	instants map[int64][]dag.Micros // unpacked, of those that start some
+	instants map[int64][]dag.Micros // the unpacked instants of the backfills that are starting runs
 	open     map[int64]bool         // may start more
-	over     []int64                // ended: nothing more happens in them
+	over     []int64                // the backfills that have ended and start no more runs
 }
 
 func (b *backfills) forget() {
@@ -37,7 +37,7 @@ func (b *backfills) retire() {
 	b.over = b.over[:0]
 }
 
-// openBackfills looks again at the backfills of a workflow that may have been resumed. It ends those of a
+// openBackfills checks the backfills of a workflow that may have been resumed. It ends the backfills of a
 // deleted workflow.
 func (s *schedule) openBackfills(wf *store.Workflow) {
 	for _, id := range slices.Sorted(maps.Keys(s.backfills.known)) {
@@ -287,7 +287,7 @@ func (s *schedule) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Polic
 	}
 	s.txn().rows += 2 * rowsPerItem
 	params, err := s.expr.plannedParams(ParamsQuery{Workflow: wf.ID, Version: version, Given: pol.Params, Instant: at})
-	if errors.Is(err, errkind.ErrInvalid) { // the instant has no run, and counts as failed
+	if errors.Is(err, errkind.ErrInvalid) { // no run can be made for the instant, so it counts as failed
 		s.log.Warn("the parameters of an instant of a backfill cannot be evaluated", "code", "backfill_params_invalid", "backfill", b.ID, "instant", at.Time(), "err", err)
 		next := *b
 		next.Ended++

@@ -32,7 +32,7 @@ type backlog struct {
 	approvals int
 	now       dag.Micros
 	running, approving,
-	due dag.Micros // instants; 0: there is none
+	due dag.Micros // instants; 0: no task is waiting
 }
 
 // Backlog returns a source of the waiting work of this node. It asks the writer at most every five seconds.

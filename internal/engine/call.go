@@ -17,11 +17,11 @@ import (
 // so they send each other letters. If a transaction decides something about the other run, it contains that
 // decision: as a message row, or as a step of the other run if this node owns that run, too.
 //
-//   - The parent's attempt names its child before the child is there: both are one transaction of
-//     the parent's shard. The child's id is made of the attempt, so a start that is said twice is
-//     one run.
+//   - The parent's attempt names its child before the child exists: the transaction of the parent's shard
+//     that writes the name also sends the start. The child's id is derived from the attempt, so a start
+//     message that arrives twice makes one run.
 //   - The end of a child tells the parent's owner to look. It reads the child's rows and settles
-//     the call with them. A reload of the parent looks, too, so nothing depends on the telling.
+//     the call with them. A reload of the parent also looks, so the message may be lost.
 
 // childLetter is a message to the owner of a child run, or of a parent.
 type childLetter struct {
@@ -162,7 +162,7 @@ func (c *calls) sendChild(l letter) error {
 		c.txn().letters[wf.Shard] = append(c.txn().letters[wf.Shard], l)
 		return nil
 	}
-	if c.shardCount() > 1 { // the next owner of the shard may have a row that is missing here: its fence decides
+	if c.shardCount() > 1 { // the next owner may have a row that this process has not read; the fence decides
 		c.txn().addressed = append(c.txn().addressed, wf.Shard)
 	}
 	return c.hearChild(l.Child)

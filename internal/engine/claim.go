@@ -14,8 +14,8 @@ import (
 // work is done in the same transaction. Otherwise the owner sends a message, and the answer is another
 // message.
 
-// queueUp makes a run ask for its claim, after the limits of its trigger and its workflow. why says for
-// what it has to wait.
+// queueUp makes a run ask for its claim, after the limits of its trigger and its workflow. why names the
+// claim for which the run has to wait.
 func (l *limits) queueUp(r *dag.Run) (why string, d *admission.Denial, err error) {
 	var c *dag.Claim
 	if r.Claim == nil {
@@ -123,8 +123,7 @@ func (l *limits) claimed(r *dag.Run) {
 	}
 }
 
-// anew makes a run ask for its claim again if it was paused while it waited, or if it begins a new
-// generation.
+// anew makes a run ask for its claim again, if the run was paused while it waited or begins a new generation.
 func (l *limits) anew(r *dag.Run, ev *dag.Event) error {
 	resumed := ev.Kind == dag.EvIntent && r.Claim.Stage == dag.ClaimNone
 	recovered := ev.Kind == dag.EvRecover || ev.Kind == dag.EvMark && ev.Wait != ""
@@ -208,7 +207,7 @@ func (l *limits) listen(said *word) error {
 	}
 	switch said.Kind {
 	case wordGrant:
-		_, err := l.goOn(said.Run, said.Claim) // if the run has left, it has sent a message of its own
+		_, err := l.goOn(said.Run, said.Claim) // a run that has left has sent a message about that
 		return err
 	case wordDeny:
 		return l.sendAway(said.Run, said.Claim, &admission.Denial{Cause: said.Cause, Why: said.Why, Skip: said.Skip})

@@ -17,8 +17,8 @@ import (
 // Only the owner changes them, so the memory is exact.
 type triggers struct {
 	known map[store.TriggerKey]*store.Trigger
-	// touched are the triggers that were written, or given up, since the present look began. For any other
-	// trigger the row that the look has read is current.
+	// touched are the triggers that were written, or dropped, since the present read of due rows began. For any
+	// other trigger, the row from that read is current.
 	touched map[store.TriggerKey]bool
 	// heard holds, by workflow, whether a trigger listens to the ends of its runs.
 	heard      map[dag.WorkflowID]bool
@@ -201,8 +201,8 @@ func (s *schedule) declareOne(was *store.Trigger, t store.Trigger, now dag.Micro
 	return nil
 }
 
-// settled decides the instants that a trigger has reached, or passed while it was paused, and returns its row
-// after that.
+// settled decides the due instants of a trigger, and those that passed while it was paused. It returns the
+// trigger's row with these decisions.
 func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, error) {
 	for t.State != store.TriggerEnded {
 		var plan Plan
@@ -217,7 +217,7 @@ func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, er
 		default:
 			plan, err = s.planner.Plan(t, now)
 		}
-		if err != nil { // a damaged row: its due instants cannot be computed, and a person must be able to replace it
+		if err != nil { // the row is damaged: the due instants cannot be computed, but a person must be able to replace the trigger
 			return t, s.undecided(t, now, err)
 		}
 		was := *t
@@ -340,12 +340,12 @@ func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {
 	}
 	now := s.dueNow()
 	if t, err = s.settled(t, now); err != nil {
-		s.broken(err) // some of the due instants may have been decided in this transaction
+		s.broken(err) // this transaction may have decided some of the due instants
 		return err
 	}
 	next := *t
 	switch {
-	case t.State == store.TriggerEnded: // its last instant has just been due
+	case t.State == store.TriggerEnded: // the trigger's last instant was just decided
 		return nil
 	case !p.Resume:
 		next.State, next.Actor, next.Reason, next.Next = store.TriggerPaused, firstOf(p.Actor, "an operator"), p.Reason, 0

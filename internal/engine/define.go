@@ -28,10 +28,10 @@ type Definition struct {
 
 // definition is a change of a workflow that the writer applies.
 type definition struct {
-	id              dag.WorkflowID // 0: the one of that name, or a new one
+	id              dag.WorkflowID // 0: the workflow of that name, or a new one
 	namespace, name string
 	version         *store.Version // a new version
-	current         int32          // roll back to this version
+	current         int32          // the version to roll back to
 	state           string         // a new state
 	revision        int64          // If-Match; 0: any
 	clock           reading
@@ -57,7 +57,7 @@ type definitions struct {
 // definitionsCore is the part of the writer that definitions uses.
 type definitionsCore interface {
 	core
-	here(dag.ShardID) error // returns who owns the shard, if this writer does not
+	here(dag.ShardID) error // returns an error that names the owner, if this writer does not own the shard
 	firstShard() (dag.ShardID, bool)
 }
 
@@ -277,7 +277,7 @@ func (d *definitions) define(ch *definition) answer {
 	}
 	if decl != nil {
 		next.MaxRuns = decl.MaxRuns
-		if err := d.schedule.settleChanged(&wf, decl); err != nil { // by the version under which they were due
+		if err := d.schedule.settleChanged(&wf, decl); err != nil { // the due instants are decided by the version under which they were due
 			d.broken(err)
 			return answer{err: err}
 		}
@@ -357,7 +357,7 @@ func (d *definitions) declared(next, was *store.Workflow, decl *Declaration, ch 
 	return d.schedule.declare(next, decl)
 }
 
-// declaration returns the new triggers of a changed workflow. It returns nil if they stay as they are.
+// declaration returns the new triggers of a changed workflow. It returns nil if the triggers do not change.
 func (d *definitions) declaration(next, was *store.Workflow, ch *definition) (*Declaration, error) {
 	p := d.planner
 	switch {

@@ -63,7 +63,7 @@ func (w *writer) fill(most int) {
 		}
 		h, ok := w.e.slots.take(place)
 		if !ok {
-			break // another owner has just taken the slot; its return wakes the writer
+			break // another owner has just taken the slot; the writer wakes up when the slot is returned
 		}
 		w.tx.current = r
 		w.tx.tried++
@@ -147,7 +147,8 @@ func (w *writer) touch(r *dag.Run) {
 const leadPauseMax = time.Second
 
 // lead does Leader work in a goroutine of its own. The work reads the graph of a large version, or of one
-// that is not in memory yet. If the store does not answer, lead asks again, because the run is not at fault.
+// that is not in memory yet. If the store does not answer, lead reads again, because the run is not the cause
+// of the failure.
 func (w *writer) lead(a Assignment) {
 	if w.leading[a.key()] {
 		return

@@ -13,8 +13,8 @@ import (
 const (
 	// duePage bounds the due triggers of one read.
 	duePage = 1000
-	// dueLook is the interval at which the store's clock is read although no instant is known to be due. So a
-	// changed clock, or a machine that has slept, is noticed within this time.
+	// dueLook is the interval at which the store's clock is read even if no instant is due. So the engine notices
+	// a changed clock, or a machine that has slept, within this time.
 	dueLook = 15 * time.Second
 	// duePause is the time for which a trigger that cannot be decided delays the next look.
 	duePause = time.Second
@@ -29,7 +29,7 @@ const (
 // the plans; the writer only carries them out.
 type due struct {
 	read    func() time.Time // the clock of this machine
-	next    dag.Micros       // the earliest instant not decided; 0: none
+	next    dag.Micros       // the earliest undecided instant; 0: there is none
 	changed dag.Micros       // the earliest instant written since the last read of next began
 	looked  time.Time
 	looking bool
@@ -82,7 +82,7 @@ func (e *Engine) readClock(ctx context.Context) (reading, error) {
 func (s *schedule) goBy(r reading) {
 	d := &s.due
 	if d.read().Sub(r.asOf) > clockFresh {
-		if again, err := s.readClock(context.Background()); err == nil { // if this fails, nothing can be written either
+		if again, err := s.readClock(context.Background()); err == nil { // if the clock cannot be read, no transaction can be written either
 			r = again
 		}
 	}
@@ -100,7 +100,7 @@ func (s *schedule) goBy(r reading) {
 // transaction has decided.
 func (s *schedule) dueNow() dag.Micros { return s.txn().due }
 
-// wait returns how long the writer may sleep before it has to look.
+// wait returns how long the writer may sleep before the next instant is due.
 func (d *due) wait() time.Duration {
 	if d.looking {
 		return waitMax
@@ -205,9 +205,9 @@ func (l *look) fail(ctx context.Context, err error) {
 	l.failed++
 }
 
-// decide makes the writer carry out the due instants of a page of triggers, and waits for it. It reports
-// whether the next page is a different one: a former owner that does not know yet that its shards have moved
-// decides nothing.
+// decide makes the writer carry out the due instants of a page of triggers, and waits until it has. It
+// reports whether any instant was decided, so that the next read gives another page. A former owner that does
+// not know yet that its shards have moved decides nothing.
 func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micros) bool {
 	items := make([]item, 0, len(page))
 	told := make(chan struct{}, len(page))

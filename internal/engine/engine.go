@@ -29,8 +29,8 @@ type Config struct {
 	Ageing time.Duration
 	// SubmitMax bounds the submissions that wait for the writer; 0: 20,000.
 	SubmitMax int
-	// AheadRows is the number of rows of a transaction from which the next one is made while it is under way;
-	// 0: 400.
+	// AheadRows is the number of rows in a transaction from which on the next transaction is made while this one
+	// is in flight; 0: 400.
 	AheadRows int
 	// EvaluateMax bounds the time in which one transaction evaluates conditions and keys. The rest is evaluated
 	// in other goroutines, or by the next transactions. 0: 20 ms; negative: it evaluates no condition.
@@ -39,15 +39,16 @@ type Config struct {
 	// their tasks are assigned again, and again if the engine has to reload them. It is nil if no process can
 	// be left.
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
-	// Life, if not nil, continues an earlier life of this node, whose attempts have outlived its process. If it
-	// is nil, a new life begins, and the attempts of earlier ones are lost.
+	// Life, if not nil, is the handler of an earlier process of this node, under which this process continues
+	// because its attempts have outlived that process. If it is nil, this process gets a new handler, and the
+	// attempts of earlier ones are lost.
 	Life *Life
 	// Planner computes the instants of triggers. If it is nil, no trigger is declared and none fires.
 	Planner Planner
-	// Preparer finds out what logical tasks wait for. It is nil if there are none.
+	// Preparer finds out for which event a logical task waits. It is nil if there are no logical tasks.
 	Preparer Preparer
-	// Waits returns what an assigned attempt of this node waits for before it is started; "": nothing that is
-	// known. It is nil if that is never known.
+	// Waits returns the reason why an assigned attempt of this node has not been started yet; "": no reason is
+	// known. It is nil if no reason is ever known.
 	Waits func(run dag.RunID, task dag.TaskID, token dag.Token) string
 	// Namer finds the shared things that definitions name: queues and locks. If it is nil, no definition names
 	// any.
@@ -66,23 +67,24 @@ type Config struct {
 	// Ended, if not nil, is called after a transaction in which runs have ended; on the writer's goroutine. If
 	// the outcome of a transaction was unknown, the shards are taken again, and its ends are not told.
 	Ended func([]store.Ended)
-	// QuotasEach is the time between two readings of the quotas of namespaces; 0: there are no quotas.
+	// QuotasEach is the time between two reads of the quotas of namespaces; 0: there are no quotas.
 	QuotasEach time.Duration
-	// Past remembers what the store has confirmed. nil: the engine does not notice when the store goes back.
+	// Past remembers the commits that the store has confirmed. nil: the engine does not notice when the store
+	// goes back.
 	Past Past
 	// Peers makes this engine one of a cluster: it owns the shards that Own returns. The store must be a
 	// store.Cluster. If Peers is nil, the engine is alone and owns every shard.
 	Peers Peers
-	// Holders are the workers of an engine that is alone, and Roster lists them and this node. Both are nil
-	// if there are none, and with Peers.
+	// Holders are the workers of a node without other nodes, and Roster lists these workers and this node. Both
+	// are nil if there are no workers, or if Peers is set.
 	Holders Holders
 	Roster  inspect.Roster
 	// Helpers lets a sweep reach the other nodes and the workers. It is nil if there are none.
 	Helpers Helpers
-	// Unclaimed bounds the time for which an assigned attempt may not be known to run; 0: 5 minutes.
+	// Unclaimed bounds the time from an assignment to the report that the attempt runs; 0: 5 minutes.
 	Unclaimed time.Duration
-	// Market has slots of workers that are not in this process. It is nil if there are none. Slots may be 0
-	// with it.
+	// Market has slots of workers that are not in this process. It is nil if there are no such workers. With a
+	// Market, Slots may be 0.
 	Market Market
 	// Traits are the properties by which tasks choose this process, in addition to Node.
 	Traits store.Traits
@@ -94,8 +96,8 @@ type Config struct {
 // Life is an earlier life of a node that continues in another process.
 type Life struct {
 	Handler store.Handler
-	// Held are the attempts of that life that the Executor has, or whose ends it is about to report. Its other
-	// attempts are lost.
+	// Held are the attempts of Life's handler that the Executor still has, or whose ends it is about to report.
+	// All other attempts of that handler are lost.
 	Held []AttemptID
 }
 
@@ -134,7 +136,7 @@ type Engine struct {
 // Stats counts the events since the start. The counters only rise.
 type Stats struct {
 	Commits, Rows           atomic.Int64
-	Ahead                   atomic.Int64 // transactions that were made while the one before was under way
+	Ahead                   atomic.Int64 // transactions that were made while the previous one was in flight
 	RunsAccepted, RunsEnded atomic.Int64
 	AttemptsStarted         atomic.Int64
 	AttemptsEnded           atomic.Int64

@@ -29,8 +29,8 @@ func (w *writer) filling(a Assignment) *ParamsQuery {
 	return rawParams(r)
 }
 
-// split is Leader work: the graph of a run and, with fill, its completed parameters. If they are refused, it
-// returns those that the row may keep.
+// split is Leader work: the graph of a run and, with fill, its completed parameters. If the parameters are
+// refused, it returns the parameters that the row may keep.
 func (e *Engine) split(ctx context.Context, a *Assignment, fill *ParamsQuery) (*dag.Graph, []byte, error) {
 	g, err := e.graphs.Get(a.Workflow, a.Version)
 	if err != nil || fill == nil {

@@ -15,16 +15,16 @@ import (
 // Past remembers what the store has confirmed, and notices when the store has gone back to an
 // earlier state. Its methods may be called from any goroutine.
 type Past interface {
-	// Confirm remembers what a transaction that the store has confirmed left of its shards. It does
-	// not block.
+	// Confirm records the fences of its shards after a transaction that the store has confirmed. It does not
+	// block.
 	Confirm(fences []store.Fence)
-	// Look begins a reading of shards. The function that it returns is called with the fences that were read,
-	// and reports whether the store has gone back. In that case the era has been raised, and the rows that were
-	// read are worthless.
+	// Look begins a read of shards. The caller passes the fences that it has read to the returned function, which
+	// reports whether the store has gone back. In that case the function has raised the era, and the caller must
+	// discard the rows that it read.
 	Look() func(ctx context.Context, read []store.Fence) (back bool, err error)
 }
 
-// forgetful is the past of an engine that remembers none.
+// forgetful is the Past of an engine without one: it remembers nothing.
 type forgetful struct{}
 
 func (forgetful) Confirm([]store.Fence) {}
@@ -161,11 +161,12 @@ func askWorkers(w *writer, held map[dag.HandlerID][]Held) {
 	}
 }
 
-// tellMax is how many runs of a shard learn in one transaction that the database has gone back.
+// tellMax bounds the runs of a shard in whose history one transaction writes that the database has gone back.
 const tellMax = 200
 
 // tellBack writes into the history of the unfinished runs of a shard that the database has gone back. done
-// reports whether all of them have it. After a crash it begins again, and some runs have it twice.
+// reports whether all these runs have the entry. After a crash it begins again, so some runs have the entry
+// twice.
 func (w *writer) tellBack(m *store.Message, said *backWord) (done bool, err error) {
 	page, err := w.e.store.Load(context.Background(), store.LoadQuery{Shard: m.To, After: w.telling[m.ID], Limit: tellMax})
 	if err != nil {

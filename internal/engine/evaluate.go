@@ -126,7 +126,7 @@ func (q *evaluating) next(ctx context.Context) []dag.Evaluation {
 	return nil
 }
 
-// rest puts the unused part of a turn behind the other runs.
+// rest puts the conditions that were not evaluated in a turn behind those of the other runs.
 func (q *evaluating) rest(es []dag.Evaluation) {
 	if len(es) == 0 {
 		return
@@ -157,7 +157,7 @@ func (q *evaluating) drop(id dag.RunID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waits.Add(-int64(len(q.todo[id])))
-	delete(q.todo, id) // next finds nothing when the turn of the run comes
+	delete(q.todo, id) // when the turn of the run comes, next finds no condition of it
 }
 
 // dropAll forgets everything: a load asks again.

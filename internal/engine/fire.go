@@ -55,8 +55,8 @@ func (s *schedule) carryOut(t *store.Trigger, p *Plan) error {
 	}
 	s.putTrigger(next)
 	s.txn().batch.Watermark = max(s.txn().batch.Watermark, p.Decided)
-	// A reader of the store's clock may be ahead of this transaction. A trigger that is declared later in it
-	// begins after the instants that have been decided.
+	// A reader of the store's clock may be ahead of this transaction. So a trigger that is declared later in this
+	// transaction begins after the decided instants.
 	s.txn().due = max(s.txn().due, p.Decided)
 	return nil
 }
@@ -406,8 +406,8 @@ func (s *schedule) remember(o *Occurrence, became []byte) {
 }
 
 // seen reports whether an occurrence has fired this trigger before. It returns errFiltered if this trigger
-// has refused it. It returns errkind.ErrReplayed if it came to another trigger, or if this one has forgotten
-// it.
+// has refused the occurrence. It returns errkind.ErrReplayed if the occurrence was sent to another trigger,
+// or if the record of this trigger's fire was deleted.
 func (s *schedule) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	if o.Seen.Key == "" {
 		return false, nil

@@ -23,7 +23,7 @@ func (w *writer) follow() {
 				return
 			}
 		}
-		if w.flying == nil { // a transaction that is made ahead starts nothing that reads the store
+		if w.flying == nil { // a transaction that is made ahead must not read the store
 			w.schedule.retryHeld()
 		}
 		if err := w.schedule.refill(); err != nil {

@@ -20,7 +20,7 @@ const (
 	atWorkflow              // has passed the trigger's gate, and waits at its workflow's gate
 	atCommons               // has passed both gates, and waits for the queue or locks that it names: see claim.go
 	through
-	beyond // ends at once, because it is beyond a quota; not counted
+	beyond // the run ends at once, because a quota is used up; it is not counted
 )
 
 // gate counts the runs of a trigger, or with an empty name of a workflow.
@@ -146,8 +146,7 @@ func (l *limits) closed(k store.TriggerKey, g *gate) (why string, err error) {
 	return admission.Lets(what, limit), nil
 }
 
-// shut says at which of its gates a returning run has to wait. It returns "" if there is room at all of
-// them.
+// shut returns the first gate at which a returning run has to wait, or "" if the run can pass all its gates.
 func (l *limits) shut(r *dag.Run) (why string, err error) {
 	if k, ok := triggerGate(r); ok {
 		why, err = l.closed(k, l.gates.of[k])
@@ -231,7 +230,7 @@ func (g *gates) takeBack(at *gate) {
 		if r.Gate != atWorkflow {
 			continue
 		}
-		if of := g.of[workflowGate(r)]; of != nil { // a read that failed may have left r in no queue
+		if of := g.of[workflowGate(r)]; of != nil { // after a failed read, r may be in no queue
 			of.waiting.Remove(r)
 		}
 		at.past--

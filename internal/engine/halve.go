@@ -18,7 +18,7 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	if _, over := quotaRefusal(cause); !over { // a caller gets it as its answer
 		w.e.log.Warn("a transaction was refused", "code", "transaction_refused", "tried", tried, "err", cause)
 	}
-	var guilty dag.RunID // the run of an assignment that is alone
+	var guilty dag.RunID // the run of an assignment without an item
 	switch {
 	case w.tx.current != nil:
 		guilty = w.tx.current.ID
@@ -41,7 +41,7 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 		w.itemsMax = max(tried/2, 1)
 		return nil
 	}
-	if w.quotas.refused(cause) { // made again, it does what it does without room
+	if w.quotas.refused(cause) { // applied again, the item gets the answer for a used-up quota
 		return nil
 	}
 	err := error(nil)
@@ -72,7 +72,7 @@ func (w *writer) punish(cause error) error {
 	case !bug && it.ev.Kind == dag.EvReport && !it.stripped:
 		strip(it)
 		return nil
-	case !bug && it.submit != nil && !it.refused: // another node may have deposited it in the meantime: then it is found
+	case !bug && it.submit != nil && !it.refused: // another node may have stored the run meanwhile; then the next try finds it
 		it.again, it.refused = true, true
 		return nil
 	case !bug && it.op != nil && it.mail == 0 && !it.refused: // another owner may have stored the same call in the meantime

@@ -33,12 +33,12 @@ type item struct {
 	note   *store.Audit   // the audit row of the caller's change, or nil
 	done   func(answer)
 	behind bool // the item waits for all reports that came before it
-	// again: it was applied before, in a transaction whose outcome was unknown. Invariant: the second time
-	// changes nothing if the first time was committed.
+	// again: the item was applied before, in a transaction whose outcome was unknown. Invariant: if that
+	// transaction was committed, the second application changes nothing.
 	again    bool
 	stripped bool // a report without the content that the store refused
 	refused  bool // the store refused this submission or change once: the writer reads the present row again
-	gone     bool // a report of a loss: its holder says that the attempt does not run any more
+	gone     bool // this is a report of a loss: the holder says that the attempt no longer runs
 }
 
 // answer is the writer's answer to an item.
@@ -46,7 +46,7 @@ type answer struct {
 	verdict  dag.Verdict
 	run      dag.RunID
 	existing bool
-	view     *inspect.RunView // of the run that a submission made, as its transaction leaves it; nil: not asked for
+	view     *inspect.RunView // the run of a submission after its transaction; nil: the caller does not want it
 	workflow store.Workflow
 	occurred Occurred
 	backfill store.Backfill
@@ -204,7 +204,7 @@ func ask[T any](ctx context.Context, b *inbox, look func(w *writer) (T, error)) 
 	_, err := b.send(ctx, item{ask: func(w *writer) error {
 		seen, err := look(w)
 		select {
-		case <-said: // of an earlier transaction that failed; only the last look counts
+		case <-said: // the value is from an earlier transaction that failed; only the last look counts
 		default:
 		}
 		said <- seen

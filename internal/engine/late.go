@@ -31,7 +31,7 @@ type lateness struct {
 	aheadAt int
 	// usual has, by workflow, the durations of the last runs that succeeded.
 	usual map[dag.WorkflowID][]dag.Micros
-	// barred are moments that the store has refused. They are not tried again in the life of this process.
+	// barred are moments that the store has refused. This process does not try them again.
 	barred map[moment]bool
 }
 
@@ -157,7 +157,7 @@ func (a *alerts) watch(r *dag.Run, rule *alert.Rule) {
 		return
 	}
 	if is := a.open[of.workflow][of.rule]; due != 0 && is != nil && is.State != store.IncidentCounting && is.Counted(due) {
-		a.isLate(of, r, rule) // an owner before this one, or before a refusal, has counted it
+		a.isLate(of, r, rule) // an earlier owner, or this one before a refused transaction, has counted it
 		return
 	}
 	if due != 0 {
@@ -227,7 +227,7 @@ func (a *alerts) woken(rules []alert.Rule, is *alert.Incident, wf *store.Workflo
 		c = rule.Climb(is, now)
 	}
 	if c.Incident == nil {
-		a.await(is) // it is not due yet, or is silenced still
+		a.await(is) // the step is not due yet, or the incident is still silenced
 		return
 	}
 	a.write(c)
@@ -276,8 +276,8 @@ func (a *alerts) push(m moment) {
 func (a *alerts) prune() {
 	l, at, runs := &a.times, map[sighting]int{}, a.inMemory()
 	var kept []moment
-	// The order of the heap does not matter. Of two moments for one thing the earlier one stays, because a look
-	// that comes too early changes nothing.
+	// The order of the heap does not matter. Of two moments for the same incident or run the earlier one stays,
+	// because a check that comes too early changes nothing.
 	for _, m := range l.heap {
 		i, twice := at[m.what]
 		switch {
@@ -395,7 +395,7 @@ func (a *alerts) struck(m *moment) error {
 	return nil
 }
 
-// fell opens the incident of an instant that has ended without success. Its deadline is due.
+// fell opens the incident of an instant whose deadline is due and whose run has ended without success.
 func (a *alerts) fell(rule *alert.Rule, is *alert.Incident, wf *store.Workflow) alert.Change {
 	h := is.Detail.Last
 	h.Event, h.Due, h.At, h.ID = rule.Event(), is.Waits(), a.now(), a.newID()
@@ -508,7 +508,7 @@ func (a *alerts) usualOf(id dag.WorkflowID) alert.Usual {
 	}
 }
 
-// lasted notes the duration of a run that succeeded, if a rule asks for those of its workflow.
+// lasted records the duration of a succeeded run, if a rule needs the durations of its workflow.
 func (a *alerts) lasted(r *dag.Run) {
 	all, known := a.times.usual[r.Workflow]
 	if !known || r.State != dag.RunSucceeded || r.StartedAt == 0 {

@@ -12,9 +12,9 @@ import (
 // (gates.go), then at the queue and the locks that they name (claim.go). It also gets queue slots for tasks
 // (share.go).
 //
-// It owns what it counts and what it knows of names. Other parts say what changes (aside.go, declare.go,
-// define.go, fire.go). All of it is a cache of rows, so forget is allowed when the writer drops the runs in
-// memory and its transaction, too.
+// It owns its counts and the definitions of names. Other parts report changes to it (aside.go, declare.go,
+// define.go, fire.go). All its data is a cache of rows. So forget may be called when the writer also drops
+// the runs in memory and its transaction.
 type limits struct {
 	gates     gates
 	admission admission.State // the state of the admission owner; empty if another node is the owner

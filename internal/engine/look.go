@@ -121,8 +121,8 @@ func (e *Engine) Slots() (total, busy int) {
 	return e.cfg.Slots, e.cfg.Slots - int(max(e.slots.free.Load(), 0))
 }
 
-// SubmitRoom tells how many more submissions may wait for the writer now, and how many may
-// at most; past that they are refused with ErrBusy.
+// SubmitRoom returns how many more submissions can wait for the writer now, and the limit. Submissions above
+// the limit are refused with ErrBusy.
 func (e *Engine) SubmitRoom() (left, most int) {
 	b := e.writer.inbox
 	b.mu.Lock()

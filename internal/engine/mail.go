@@ -22,12 +22,12 @@ type letter struct {
 	// Ended tells a trigger of the end of a run.
 	Trigger store.TriggerKey `json:"trigger"`
 	Ended   Ended            `json:"ended"`
-	// Child, if not nil, is about a run and the run that called it; the rest does not count.
+	// Child, if not nil, is a message about a run and the run that called it; the other fields are then ignored.
 	Child *childLetter `json:"child,omitempty"`
 	Word  *word        `json:"word,omitempty"` // about the claim of a run; if it is set, the other fields are not used
-	// Back says that the database has gone back; it is alone in its message.
+	// Back says that the database has gone back; its message contains nothing else.
 	Back *backWord `json:"back,omitempty"`
-	// Posted is a verb on a run; it is alone in its message.
+	// Posted is a verb on a run; its message contains nothing else.
 	Posted *posted `json:"posted,omitempty"`
 }
 
@@ -57,7 +57,7 @@ func envelope(letters []letter) []byte {
 	return payload
 }
 
-// announceMail tells the owners of shards that were written to.
+// announceMail notifies the owners of the shards to which messages were written.
 func (w *writer) announceMail() {
 	for _, to := range slices.Sorted(maps.Keys(w.tx.letters)) {
 		w.e.cfg.Peers.Nudge(to)
@@ -105,7 +105,7 @@ func (w *writer) receive(m *store.Message) answer {
 			return answer{err: err}
 		}
 		if !done {
-			delete(w.reading, m.ID) // it will be read again
+			delete(w.reading, m.ID) // so that the message is read again
 			return answer{}
 		}
 		letters = nil
@@ -158,7 +158,7 @@ func (s *schedule) hear(t *store.Trigger, ended *Ended) error {
 		return nil
 	}
 	plan, err := s.planner.Heard(t, ended, s.dueNow())
-	if err != nil { // its own fault: the run's end must not wait for it
+	if err != nil { // the message itself is invalid: the end of the run must not depend on it
 		s.log.Error("a trigger cannot process the end of a run", "code", "run_end_not_taken", "trigger", t.Name, "run", ended.Run.String(), "err", err)
 		return nil
 	}

@@ -22,8 +22,8 @@ type Market interface {
 	// Engine.Wake when slots have arrived. spare is the number of slots of this process that the engine does not
 	// need.
 	Want(ds []Demand, spare int)
-	// Send sends durable attempts, and repeats that until their handler has them or is gone. Attempts that the
-	// handler has already stay as they are. The engine owns the slice.
+	// Send sends durable attempts, and repeats this until their handler has them or is gone. Attempts that the
+	// handler already has do not change. The engine owns the slice.
 	Send(as []Assignment)
 	// Handed is Send for the attempts that a transaction has assigned, before its reports are answered. Settled
 	// follows when they are answered. So a worker can get the answer and new attempts together.
@@ -31,7 +31,7 @@ type Market interface {
 	Settled()
 	// Worker reports whether a handler is a worker and no node.
 	Worker(h dag.HandlerID) bool
-	// Reset forgets every slot: this process has begun a new life.
+	// Reset drops all slots, because this process continues under a new handler.
 	Reset()
 }
 

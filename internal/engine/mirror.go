@@ -42,8 +42,8 @@ func (e *Engine) MirrorShard(ctx context.Context, s dag.ShardID) (string, error)
 	return diff, err
 }
 
-// MirrorGate compares what the owner of the gate knows of queues and locks with the rows of all shards. No
-// message may be on its way. It reads the store's clock, because the writer's clock may be set meanwhile.
+// MirrorGate compares the admission owner's memory of queues and locks with the rows of all shards. No
+// message may be in flight. It reads the store's clock, because the writer's clock may change meanwhile.
 func (e *Engine) MirrorGate(ctx context.Context) (string, error) {
 	now, err := e.store.Clock(ctx)
 	if err != nil {

@@ -26,8 +26,8 @@ type Namer interface {
 
 // Names holds the claims of the runs of one version.
 type Names interface {
-	// Of returns the claims of a run that a trigger has started; "" means that no trigger has. Expressions see
-	// its parameters and its instant.
+	// Of returns the claims of a run that the named trigger has started; "" means that no trigger has started it.
+	// Expressions see the run's parameters and instant.
 	Of(trigger string, params []byte, instant dag.Micros) (Named, error)
 }
 
@@ -206,7 +206,7 @@ func wrongLocks(locks []string) string {
 // mustKeep reports whether the run must stay in memory while it waits in a line: another limit
 // counts it, or a timer or a rule of an alert waits for it.
 func (l *limits) mustKeep(r *dag.Run) (bool, error) {
-	if r.AwaitsStart() || l.defs.system == r.Workflow { // a further sweep joins this one: see coalesced
+	if r.AwaitsStart() || l.defs.system == r.Workflow { // a further request gets this sweep: see coalesced
 		return true, nil
 	}
 	if timed, err := l.defs.alerts.timedFor(r); timed || err != nil {

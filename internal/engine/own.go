@@ -95,7 +95,7 @@ func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
 	return got, nil
 }
 
-// claim takes the wanted shards of a cluster, as far as they are free. It may get none.
+// claim takes those of the wanted shards that are free. There may be none.
 func (w *writer) claim(ctx context.Context) ([]store.Acquired, error) {
 	now, err := w.e.store.Clock(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (e *Engine) alive(h dag.HandlerID) bool { return e.holders != nil && e.hold
 // found holds the findings of a load other than the runs themselves.
 type found struct {
 	fx   dag.Effects
-	lost []dag.AttemptRow // held by earlier lives of this node, or by this handler in an earlier process
+	lost []dag.AttemptRow // held by earlier handlers of this node, or by this handler in an earlier process
 	mine []Assignment     // held by this handler, according to the rows; this process does not have them
 	away []Assignment     // held by other listed handlers, which may not have received them
 }
@@ -127,7 +127,7 @@ func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	if err := w.defs.findSystem(ctx); err != nil {
 		return err
 	}
-	if w.clock.floor > 0 { // runs hear that the database has gone back before they come to their ends
+	if w.clock.floor > 0 { // the runs must learn that the database has gone back before they end
 		if err := w.collect(ctx); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	return w.takeOver(ctx, &f)
 }
 
-// reload loads these runs from their rows. None of them may be in memory.
+// reload loads the given runs from their rows. None of these runs may be in memory.
 func (w *writer) reload(ctx context.Context, ids []dag.RunID) error {
 	if len(ids) == 0 {
 		return nil
@@ -195,7 +195,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 		return nil, err
 	}
 	if err != nil {
-		for _, a := range rec.Attempts { // its processes of earlier lives are killed, too
+		for _, a := range rec.Attempts { // processes of earlier handlers are killed, too
 			if !a.State.Ended() && a.Handler != 0 && a.Handler != w.e.me().ID && !w.e.alive(a.Handler) {
 				f.lost = append(f.lost, a)
 			}
@@ -212,7 +212,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 			endOld(w, r, a, f)
 		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler): // it reports
 			w.others(r, a, w.e.slots.isWorker(a.Handler), f)
-		case a.Handler != w.e.me().ID: // only the owner does Leader work, so that of another handler is lost
+		case a.Handler != w.e.me().ID: // only the owner does Leader work, so Leader work of another handler is lost
 			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask:
 			f.mine = append(f.mine, assignment(r, a))
@@ -302,8 +302,8 @@ func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err
 	return r, err
 }
 
-// takeOver settles the findings of a load. Attempts of this process that its executor does not have are
-// sent again under their token. Those of earlier lives are lost.
+// takeOver handles the findings of a load. It sends attempts of this process that the executor does not have
+// again, under the same token. Attempts of earlier handlers are lost.
 func (w *writer) takeOver(ctx context.Context, f *found) error {
 	if err := w.certain(ctx, f); err != nil {
 		return err
@@ -381,8 +381,8 @@ func (w *writer) told() map[dag.AttemptKey]bool {
 
 // doubt holds the parts of a transaction that may not have committed, until the shards are taken again.
 //
-// Invariant: the transaction happened as a whole or not at all. If the seq of each of its fences has moved by
-// one and no other owner came between, it happened (see happened).
+// Invariant: the transaction happened as a whole or not at all. It happened if the seq of each of its fences
+// has moved by one and no other owner had the shards meanwhile (see happened).
 type doubt struct {
 	n       int  // of its items, which are the first of kept
 	unknown bool // whether it happened

@@ -48,7 +48,7 @@ type ParamsQuery struct {
 	Given    []byte // a JSON object, or nil; its texts may hold ${{ }}
 	Instant  dag.Micros
 	Event    []byte // a JSON value, or nil
-	Literal  bool   // the texts of Given are data: nothing in them is evaluated
+	Literal  bool   // the texts of Given are data, in which no expression is evaluated
 }
 
 // Plan is the decisions that a trigger has to make now. Starts and Lines are in the order of their instants.
@@ -70,7 +70,7 @@ type Start struct {
 	Reason  string     // the reason of the lateness, or a description of the event
 	StartBy dag.Micros // 0: no limit
 	Event   []byte     // a JSON value for trigger.event, or nil
-	Trace   string     // the trace context of what started it; "": none
+	Trace   string     // the trace context of the caller or event that started the run; "": none
 }
 
 // Occurrence is an event that a sensor saw, or a person's wish that a trigger fires now.
@@ -87,7 +87,8 @@ type Occurrence struct {
 	Filtered string
 }
 
-// OutcomeFiltered is the outcome of an event that the trigger refuses. The ledger has no line of it.
+// OutcomeFiltered is the outcome of an event that the trigger refuses. The ledger has no line for such an
+// event.
 const OutcomeFiltered = "filtered"
 
 // Occurred is the result of an occurrence.
@@ -118,8 +119,8 @@ type Policy struct {
 
 // Ended is a run that has just ended, in the form that sensors get.
 type Ended struct {
-	// Start, if not empty, says that this is no run: the scheduler has started. Start is the id of that event. Of
-	// the other fields, only Finished counts.
+	// Start, if not empty, is the id of the event that the scheduler has started. Then this is no run, and of the
+	// other fields only Finished is used.
 	Start     string
 	Run       dag.RunID
 	Workflow  string // namespace/name

@@ -15,8 +15,8 @@ import (
 // Preparer finds out what a logical task waits for. It reads definitions and outputs, so it works outside the
 // writer's goroutine. All its methods may be called from any goroutine.
 type Preparer interface {
-	// Prepare looks at one deferred task of a run. After errkind.ErrUnavailable it is called again. Any other
-	// error fails the task.
+	// Prepare finds out for which event a deferred task waits. After errkind.ErrUnavailable it is called again.
+	// Any other error fails the task.
 	Prepare(ctx context.Context, q PrepareQuery) (Prepared, error)
 	// Outputs makes the outputs of a call from the outputs of the last tasks of its run, which come in the
 	// order of the graph. The result is a JSON object, or nil. After errkind.ErrUnavailable it is called again;
@@ -41,14 +41,14 @@ type Prepared struct {
 	// For a call: the present version of the workflow, and the parameters of its run. Without a workflow there
 	// is nothing to do, and the call has succeeded.
 	Workflow dag.WorkflowID
-	// Exact says that a child of an earlier attempt continues only if it is of that version, or of one with the
+	// Exact says that a child of an earlier attempt continues only if its version is the given one, or has the
 	// same content.
 	Exact    bool
 	Version  int32
 	Name     string // NAMESPACE/NAME
 	Priority dag.Priority
 	Params   []byte
-	Given    []string // names of those Params that the call gives
+	Given    []string // the names of the Params that the call gives
 	// For a condition that is checked repeatedly: Later is the pause until the next check, or 0 if the
 	// condition holds. If it holds, Leaves are the outputs of the task, a JSON object or nil. Otherwise Why
 	// says what is missing.
@@ -68,7 +68,7 @@ const (
 type preparing struct {
 	mu      sync.Mutex // protects following fields
 	todo    []dag.Prepare
-	pending map[dag.AttemptKey]bool // attempts that wait or are being prepared; true: prepare the attempt again afterwards
+	pending map[dag.AttemptKey]bool // the attempts that wait for preparation or are being prepared; true: prepare the attempt again afterwards
 	helpers int
 }
 
@@ -134,7 +134,7 @@ func (c *calls) prepareOne(ctx context.Context, p *dag.Prepare) {
 	defer q.mu.Unlock()
 	if q.pending[k] {
 		q.pending[k] = false
-		q.todo = append(q.todo, *p) // this helper takes it, if no other does
+		q.todo = append(q.todo, *p) // this helper takes it, unless another helper is faster
 		return
 	}
 	delete(q.pending, k)

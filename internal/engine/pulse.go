@@ -11,7 +11,7 @@ import (
 // so that a stuck writer can be seen.
 type pulse struct {
 	host host.Host
-	born time.Time // of this engine: instants are counted from here
+	born time.Time // the start of this engine, from which instants are counted
 	// turned is the time at which the writer completed a turn, or woke up. It is 0 if the writer has not begun,
 	// or has ended.
 	turned atomic.Int64

@@ -151,7 +151,7 @@ func (h *heldBackfills) put(id int64, namespace string, at *quotaSet) {
 	h.of[id], h.at = namespace, at
 }
 
-// freed lets the backfills of a namespace try again: a run of it has ended.
+// freed lets the backfills of a namespace try again, because a run of the namespace has ended.
 func (h *heldBackfills) freed(namespace string) {
 	for id, of := range h.of {
 		if of == namespace {

@@ -29,8 +29,8 @@ type quotas struct {
 	changed []*use            // counts that differ from their rows
 	// names are the namespaces of the workflows of counted runs.
 	names map[dag.WorkflowID]string
-	// full holds the refusals of the store for the transaction that is made again, by namespace. Until it has
-	// committed, nothing begins in these namespaces.
+	// full holds the refusals of the store, by namespace, for the transaction that is being made again. Until
+	// that transaction has committed, no run begins in these namespaces.
 	full map[string]*store.QuotaError
 	// counting is the count of namespaces that have got their first quota of runs, concurrently with the
 	// writer. Until it has ended, their runs are pending: neither counted nor refused. slow: it cannot be had
@@ -63,7 +63,7 @@ type quotaSet struct {
 	order  uint64                          // numbers the readings in the order in which they began
 }
 
-// quotaBook is what this process knows of the quotas.
+// quotaBook holds the quotas as this process has last read them.
 type quotaBook struct {
 	is    atomic.Pointer[quotaSet]
 	order atomic.Uint64
@@ -81,8 +81,8 @@ func (b *quotaBook) quotasOf(namespace string) store.Quotas {
 	return store.Quotas{}
 }
 
-// read reads the quotas. changed reports whether they differ from those before. If a reading that began later
-// has ended first, it is kept: it knows what a caller has just set.
+// read reads the quotas. changed reports whether they differ from those before. If a read that began later
+// has ended first, its result is kept, because it contains quotas that a caller has just set.
 func (b *quotaBook) read(ctx context.Context, st store.Store) (changed bool, err error) {
 	order := b.order.Add(1)
 	rows, err := st.NamespaceList(ctx)
@@ -132,9 +132,9 @@ func (q *quotas) forget() {
 	q.counting, q.pending = nil, nil
 }
 
-// recount is what a transaction has changed of the counts.
+// recount holds the changes that a transaction has made to the counts.
 type recount struct {
-	before  map[*use]store.NamespaceUse // of those that it changed
+	before  map[*use]store.NamespaceUse // the earlier values of the changed counts
 	flushed []*use                      // in its batch
 	stocks  []store.StockUpdate         // what it adds to the stocks of namespaces
 	moves   []move                      // for a count that is under way
@@ -180,7 +180,7 @@ func (q *quotas) fresh() bool {
 	if !q.loaded || set == nil || q.set != set && !q.counted(set) || set.counts && !q.sameShards() {
 		return false
 	}
-	q.set = set // perhaps other bounds, and a newer reading of what others use
+	q.set = set // the bounds may have changed, and the use of other shards was read again
 	if q.counting != nil {
 		return !q.counting.over()
 	}

@@ -18,7 +18,7 @@ import (
 const (
 	FaultHandlerGone = "handler_gone"  // the holder of an attempt is gone
 	FaultReportLost  = "report_lost"   // the holder of an attempt is present, but does not know the attempt
-	FaultUnclaimed   = "not_picked_up" // an attempt was handed over long ago and does not run
+	FaultUnclaimed   = "not_picked_up" // an attempt was assigned long ago and does not run
 	FaultUnfinalised = "not_finalised" // nothing is left to do, and the run has not ended
 	FaultUnsubmitted = "not_submitted" // something is to do, and no component does it
 	FaultCircle      = "wait_circle"   // runs wait for each other in a cycle: a deadlock
@@ -37,7 +37,7 @@ const (
 	// further.
 	suspectsMax = 1000
 	// lookMax bounds the runs that one sweep reads completely: runs that do not move and have no open attempt.
-	// If there are more, each sweep takes others.
+	// If there are more, each sweep takes other ones.
 	lookMax = 2000
 	// askMax bounds the attempts in one question to a holder.
 	askMax = 1000
@@ -86,7 +86,7 @@ func (s Swept) String() string {
 
 // Sweep looks at every unfinished run of the cluster, in the store and never in memory. It makes the owners
 // of runs that seem to be stuck check them. It writes nothing itself, so two sweeps may overlap. Its error
-// lists the parts that it could not look at; the rest is done.
+// lists the shards that it could not check; all others are checked.
 func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 	e.stats.Sweeps.Add(1)
 	now, err := e.store.Clock(ctx)
@@ -103,7 +103,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 	}
 	s.limits, s.waits = limits, inspect.NewWaits(now, limits)
 	var errs []error
-	first := s.minute() % len(e.shards) // another shard each minute, so that none is always last
+	first := s.minute() % len(e.shards) // each minute begins with another shard, so that no shard is always the last
 	s.unread = len(e.shards)
 	for i := range e.shards {
 		if ctx.Err() != nil {
@@ -137,7 +137,7 @@ type sweep struct {
 	// The fields below belong to the present shard.
 	found   []Suspect
 	held    map[dag.HandlerID][]Held     // attempts whose holders are asked
-	begun   map[dag.WorkflowID]bool      // whether the workflow has an unfinished run that does not wait to start
+	begun   map[dag.WorkflowID]bool      // true: the workflow has an unfinished run that has started
 	waiting map[dag.WorkflowID]dag.RunID // the run that has waited longest
 	idle    [2][]dag.RunID               // runs that stand still without an open attempt; the second list has those that may wait for a good reason
 }

@@ -14,8 +14,9 @@ import (
 // schedule starts runs: at the instants of triggers (due.go), for events (fire.go) and ends of other runs
 // (mail.go, follow.go), and for backfills (backfill.go). It writes the ledger of what fired and what did not.
 //
-// It owns the rows of triggers and backfills as this owner knows them, and the next instant. All of it is a
-// cache of rows, so forget is allowed when the writer drops the runs in memory and its transaction, too.
+// It holds the rows of triggers and backfills as this owner has last written or read them, and the next
+// instant. All its data is a cache of rows. So forget may be called when the writer also drops the runs in
+// memory and its transaction.
 type schedule struct {
 	triggers  triggers
 	backfills backfills
@@ -40,7 +41,7 @@ type schedule struct {
 // scheduleCore is the part of the writer that schedule uses.
 type scheduleCore interface {
 	core
-	here(dag.ShardID) error // says who owns the shard, if not this writer
+	here(dag.ShardID) error // returns an error that names the owner, if this writer does not own the shard
 	addRun(r *dag.Run, inline bool) error
 	coalesced(dag.WorkflowID) *dag.Run
 	request(scope, key string) (store.Request, error)

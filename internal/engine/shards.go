@@ -14,7 +14,7 @@ import (
 // Holders are the other members, which may hold attempts: the nodes and workers of a cluster, or the workers
 // of a node that is alone. The methods do not block and may be called from any goroutine.
 type Holders interface {
-	// Alive reports whether a handler is listed: what it holds is not lost.
+	// Alive reports whether a handler is listed. If it is, its attempts are not lost.
 	Alive(h dag.HandlerID) bool
 	// Cancel asks another handler to end attempts. It may be lost: a reload asks again.
 	Cancel(h dag.HandlerID, cs []dag.Cancel)
@@ -29,8 +29,8 @@ type Peers interface {
 	Report(r Report)
 	// Pending reports whether a report of the attempt that was passed to Report has not been applied yet.
 	Pending(id AttemptID) bool
-	// Confirm asks another handler which of these attempts it does not hold. It reports those as lost. The
-	// question may be lost: it is asked again.
+	// Confirm asks another handler which of these attempts it does not hold, and reports these as lost. If the
+	// question is lost, it is asked again.
 	Confirm(h dag.HandlerID, ids []AttemptID)
 	// Nudge makes the owner of a shard look into the store at once. A nudge may be lost: owners look by
 	// themselves every second.
@@ -186,10 +186,10 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	}
 	w.hold(got)
 	if err := w.loadShards(ctx, got); err != nil {
-		w.unsure = errors.Join(w.unsure, err) // half loaded: all of them are loaded again
+		w.unsure = errors.Join(w.unsure, err) // the runs are loaded only partly, so all of them are loaded again
 		return errkind.FromStore("load shards", err)
 	}
-	w.schedule.due.looked = w.schedule.due.looked.AddDate(-1, 0, 0) // there may be something due in them
+	w.schedule.due.looked = w.schedule.due.looked.AddDate(-1, 0, 0) // triggers of the new shards may be due
 	return nil
 }
 
@@ -258,8 +258,8 @@ func lostItem(id dag.RunID, a *dag.AttemptRow) item {
 	return item{run: id, ev: dag.Event{Kind: dag.EvLost, Task: a.Task, Token: a.Token, Handler: a.Handler, Reason: "its node ended"}}
 }
 
-// Reborn begins a new life within this process, because the other nodes declared it dead. It owns nothing
-// any more. All attempts here are killed, and the fence refuses their reports.
+// Reborn continues this process under a new handler, because the other nodes declared the old one dead. The
+// process owns no shard afterwards. Its attempts are killed, and the fence refuses their reports.
 func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 	h, err := e.store.Register(ctx, e.host.ID().String(), e.cfg.Node)
 	if err != nil {
@@ -334,8 +334,8 @@ func (w *writer) moved(it *item) error {
 	return &errkind.Elsewhere{Shard: row.Shard}
 }
 
-// Hear takes a report of an attempt of another handler and waits until it is durable. A
-// verdict other than Accepted and Duplicate tells the holder that it holds nothing.
+// Hear takes a report about an attempt of another handler and waits until it is durable. A verdict other than
+// Accepted and Duplicate tells the holder that it no longer holds the attempt.
 func (e *Engine) Hear(ctx context.Context, from dag.HandlerID, r Report) (dag.Verdict, error) {
 	a, err := e.writer.inbox.send(ctx, e.reported(from, r))
 	return a.verdict, err

@@ -153,8 +153,9 @@ func (l *limits) listenShare(said *word) (done bool, err error) {
 		l.admission.Dismiss(said.Run, s)
 	case said.Kind == wordShare:
 		if !l.admission.Knows(said.Run, s) {
-			// The message may have waited here while the admission owner loaded the rows. If the run has ended in
-			// that time, granted slots would never come back. So the row of the run says what it wants.
+			// The message may have waited here while the admission owner loaded the rows. If the run has ended
+			// meanwhile, slots that are granted by the message would never be returned. So the row of the run, and
+			// not the message, decides how many slots it wants.
 			if s, err = l.shareNow(said.Run, s); s == nil {
 				return true, err
 			}

@@ -32,7 +32,7 @@ type slots struct {
 	ageing   time.Duration
 
 	free    atomic.Int64
-	drained atomic.Bool            // no slot is booked any more
+	drained atomic.Bool            // slots can no longer be booked
 	shut    atomic.Pointer[string] // the reason why no slot is booked for now; nil: slots are booked
 	booked  map[dag.AttemptKey]int // the number of slots that an attempt has
 	room    room
@@ -215,8 +215,8 @@ func (h *slots) cancel(cs []dag.Cancel) {
 	}
 }
 
-// Drain stops the assignment of tasks to this process. Running attempts end, and the rest waits for the
-// next life of a node. A process that is about to end calls it, so that no task is assigned to it only to
+// Drain stops the assignment of tasks to this process. Running attempts end, and all other tasks wait for the
+// next process of a node. A process that is about to end calls it, so that no task is assigned to it only to
 // be declared lost.
 func (e *Engine) Drain() { e.slots.drained.Store(true) }
 

@@ -30,7 +30,7 @@ type Submission struct {
 	Instant  dag.Micros // the logical instant of the repeated run; 0: now
 	From     string     // the task at which it begins; "": the first
 	Trace    string     `json:",omitempty"` // the trace context of the caller, as dag.ParseTrace returns it; "": none
-	View     bool       `json:"-"`          // the caller wants to see the run as it was accepted
+	View     bool       `json:"-"`          // the answer is to contain the run as it was accepted
 
 	named bool // the caller chose the ID: a run with this ID may exist
 }
@@ -38,7 +38,7 @@ type Submission struct {
 // Accepted is a run that is durable.
 type Accepted struct {
 	Run      dag.RunID
-	Existing bool // an earlier submission with this key made it
+	Existing bool // an earlier submission with this key made the run
 	// View shows the run after the transaction that made it. It is nil if it was not asked for, or if it has to
 	// be read.
 	View *inspect.RunView `json:"-"`
@@ -79,7 +79,7 @@ func (e *Engine) accepted(ctx context.Context, a *answer) Accepted {
 // SubmitAll starts runs together, in as few transactions as possible, and waits for all of them. The error
 // is the first one; the other runs may have been accepted.
 func (e *Engine) SubmitAll(ctx context.Context, all []Submission) ([]Accepted, error) {
-	all = slices.Clone(all) // the writer may still have them when the caller has gone
+	all = slices.Clone(all) // the writer may still use the slice after the caller has given up
 	for i := range all {
 		if err := e.admit(&all[i]); err != nil {
 			return nil, err
@@ -182,8 +182,8 @@ type Report struct {
 	Task    dag.TaskID
 	Token   dag.Token
 	Result  dag.Result
-	Started dag.Micros // the attempt runs since then; Result is not used
-	Lost    string     // if not "", the attempt does not run any more and its end is unknown, for this reason; Result does not count
+	Started dag.Micros // the time since which the attempt runs; Result is ignored
+	Lost    string     // if not "", the reason why the attempt no longer runs and its end is unknown; Result is ignored
 }
 
 // Report takes the ends of attempts from the executor of this process. While the process lives, no report is
@@ -195,7 +195,7 @@ func (e *Engine) Report(rs ...Report) {
 	for i := range rs {
 		items = append(items, e.reported(e.me().ID, rs[i]))
 	}
-	// Refused only when the process ends; the next life declares the attempts lost.
+	// The report is refused only when the process ends; the next process declares the attempts lost.
 	_ = e.writer.inbox.put(items...)
 }
 

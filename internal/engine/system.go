@@ -45,7 +45,7 @@ func (d *definitions) noteSystem(wf *store.Workflow) {
 	}
 }
 
-// coalesced returns a sweep that already waits: another one would find nothing more.
+// coalesced returns a sweep that already waits, because another one would find the same faults.
 func (w *writer) coalesced(id dag.WorkflowID) (waits *dag.Run) {
 	if id != w.defs.system {
 		return nil

@@ -16,7 +16,7 @@ type Command struct {
 	Run     dag.RunID
 	Intent  dag.Intent // run (resume), pause, stop, kill
 	Recover bool
-	Scope   dag.Scope // of Recover; all but the first need Task
+	Scope   dag.Scope // the scope of a Recover; all scopes except the first need Task
 	Mark    dag.Mark
 	Task    string // its name
 	Outputs []byte // of MarkSucceeded: a JSON object, or nil

@@ -17,7 +17,7 @@ import (
 const (
 	// batchRowsMax bounds the rows of a transaction. An item is never split.
 	batchRowsMax = 4000
-	// rowsPerItem is the assumed number of rows of an item, before it is known.
+	// rowsPerItem is the assumed number of rows that an item writes, until the real number is known.
 	rowsPerItem = 2
 	// takeMax bounds the items of a transaction. A quarter of the transaction is left for the filling of free
 	// slots, so that a flood of items does not delay ready tasks.
@@ -36,8 +36,8 @@ type writer struct {
 	e     *Engine
 	inbox *inbox
 	todo  fifo // the work that a load has found
-	// kept holds the items that were taken and are not yet in a committed transaction.
-	// Invariant: an item is answered without an error only after its commit.
+	// kept holds the items that were taken from the inbox and are not in a committed transaction yet. Invariant:
+	// an item is answered without an error only after its commit.
 	kept []item
 	base []item // the array behind kept
 
@@ -62,7 +62,7 @@ type writer struct {
 	reading  map[int64]dag.ShardID // messages that wait for a transaction, and messages that cannot be processed
 	abroad   abroad
 	marks    []store.Fence       // room for confirmed
-	telling  map[int64]dag.RunID // by message: the last run that was informed; see tellBack
+	telling  map[int64]dag.RunID // by message id: the last run whose history has the entry; see tellBack
 
 	leading map[dag.AttemptKey]bool // Leader work under way in other goroutines
 	carried carried
@@ -71,7 +71,7 @@ type writer struct {
 	evaluating evaluating
 
 	tx    *transaction
-	spare *transaction // empty; nil while one is under way: see ahead.go
+	spare *transaction // an empty transaction for reuse; nil while one is in flight: see ahead.go
 	// flying is the transaction that is being written while the next one is made. It is nil if there is none.
 	// Invariant: tx is sent to the store only after flying has committed. If flying fails, fold drops tx.
 	flying *transaction
@@ -95,7 +95,7 @@ type transaction struct {
 	batch   store.Batch
 	fx      dag.Effects
 	now     dag.Now
-	due     dag.Micros // the instants up to here are due
+	due     dag.Micros // instants up to this time are due
 	touched []*dag.Run
 	ended   []*dag.Run   // the runs of touched that ended in this transaction
 	current *dag.Run     // the run being stepped: a panic leaves it half changed
@@ -103,7 +103,7 @@ type transaction struct {
 	splits  []Assignment // Leader work to dispatch
 	answers []answer     // by item
 	keys    map[keyOf]*dag.Run
-	looked  map[keyOf]*dag.Header       // runs that the store has under the keys of the items; nil: no run
+	looked  map[keyOf]*dag.Header       // by key: the run that the store has; nil: the store has none
 	written map[store.TriggerKey]bool   // triggers with a row in the batch
 	lines   map[store.TriggerKey]lineAt // the newest ledger line, if it is in the batch
 	filled  map[int64]bool              // backfills with a row in the batch
@@ -125,7 +125,7 @@ type transaction struct {
 	draft       draft        // of the metrics
 	recount     recount      // of the quotas of namespaces
 	staged      bool         // the store has its batch. Invariant: a staged batch does not change
-	next        *transaction // the transaction made on top of it while it was under way, and not written yet; nil: none
+	next        *transaction // the transaction that was made while this one was in flight, and is not written yet; nil: none
 }
 
 // tally holds the amounts by which the counters rise when the transaction commits.
@@ -244,7 +244,7 @@ func (w *writer) wait() time.Duration {
 	switch {
 	case w.e.cfg.Planner == nil:
 	case w.schedule.byHand():
-		wait = min(wait, dueLook) // the answer may be different by then
+		wait = min(wait, dueLook) // the next instant may have changed by then
 	default:
 		wait = min(wait, w.schedule.due.wait())
 	}
@@ -342,7 +342,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 			if items[n-1].ask == nil {
 				continue
 			}
-			if err := errors.Join(w.limits.loadAdmission(ctx), w.alerts.load(ctx)); err != nil { // the item may have taken or given up shards
+			if err := errors.Join(w.limits.loadAdmission(ctx), w.alerts.load(ctx)); err != nil { // the item may have changed which shards are owned
 				w.unsure = errors.Join(w.unsure, err)
 				return
 			}
@@ -441,7 +441,7 @@ func (w *writer) committed(wall dag.Micros) {
 }
 
 // settle releases the effects of a committed transaction of n items. It sends assignments before it answers
-// callers, because they take longer. It has nothing to do with settling tasks, as dag/settle.go has.
+// callers, because assignments take longer. It is not related to dag/settle.go, which ends tasks.
 func (w *writer) settle(n int) {
 	w.retire()
 	w.standAside()

@@ -21,18 +21,19 @@ import (
 //   - at its workflow's max_concurrent_runs, for one of the runs that were let through;
 //   - for a lock, for each run that holds it; if the lock is free, for the runs that asked earlier.
 //
-// Nothing else closes a circle. A run with a queue slot runs, and lends the slot while it only waits. An
-// attempt's end returns its slot. A run that waits at a trigger's limit holds nothing that others wait for.
-// Any other run may bring what a dependent task waits for. The admission owner finds circles of locks at once
-// (package admission). Only the sweep reads the limits of several shards together, so only it can find a
-// circle through them. In each circle the run that began to wait last fails. A circle is stable, because its
-// runs cannot leave it: if two successive readings agree, the circle existed in between.
+// No other wait can be part of a circle. A run with a queue slot runs, and gives the slot back while it only
+// waits. The end of an attempt returns its slot. A run that waits at a trigger's limit holds nothing for
+// which other runs wait. A dependent task can be satisfied by any run of the other workflow. The admission
+// owner finds circles of locks at once (package admission). Only the sweep reads the limits of several shards
+// together, so only it can find a circle through them. In each circle the run that began to wait last fails.
+// A circle is stable, because its runs cannot leave it: if two successive readings agree, the circle existed
+// in between.
 
 // waiter is a run that others may wait for.
 type waiter struct {
 	store.Standing
 	calls []*waiter // runs that it has called, and that have not ended
-	moves bool      // it may end without the others
+	moves bool      // it may end without an event of another waiting run
 	past  bool      // has passed the gate of its workflow
 }
 
@@ -40,9 +41,9 @@ type waiter struct {
 type Waits struct {
 	now    dag.Micros
 	limits map[dag.WorkflowID]int32
-	before *Waits // an earlier reading: a run counts as stuck only if it also waited there, for the same; nil: there is none
+	before *Waits // an earlier read, or nil: a run is stuck only if it also waited then, by the same request
 
-	all     []*waiter // as they were read
+	all     []*waiter // in the order in which they were read
 	of      map[dag.RunID]*waiter
 	through map[dag.WorkflowID]*queueOf
 	has     map[string][]*waiter // locks
@@ -55,7 +56,7 @@ type Waits struct {
 type queueOf struct {
 	list  []*waiter
 	moved int // the number of runs at the head that can continue
-	stuck int // the runs that cannot continue; kept for gates
+	stuck int // the number of admitted runs that cannot continue
 }
 
 // rest returns the part of the list from the first run that does not move.
@@ -76,8 +77,7 @@ func add[K comparable](to map[K]*queueOf, key K, w *waiter) {
 	to[key].list = append(to[key].list, w)
 }
 
-// NewWaits makes a reading without runs. limits are the limits on concurrent runs of workflows; 0 means no
-// limit.
+// NewWaits makes an empty Waits. limits are the limits on concurrent runs of workflows; 0 means no limit.
 func NewWaits(now dag.Micros, limits map[dag.WorkflowID]int32) *Waits {
 	return &Waits{now: now, limits: limits, of: map[dag.RunID]*waiter{}, through: map[dag.WorkflowID]*queueOf{},
 		has: map[string][]*waiter{}, wants: map[string]*queueOf{}}
@@ -100,7 +100,7 @@ func WaitsSince(s *store.Standing) dag.Micros {
 	return 0
 }
 
-// See adds a run if others may wait for it: it has a lock, a place at a gate, or was called.
+// See adds a run if other runs may wait for it, because it has a lock, was admitted at a gate, or was called.
 func (g *Waits) See(s *store.Standing) {
 	past := g.limits[s.Workflow] > 0 && !atGate(s) && s.State != dag.RunSubmitted
 	locks := s.Claim != nil && (s.Claim.Holds() && len(s.Claim.Locks) > 0 || s.Claim.InLine() && len(s.Claim.Locks) > 1)

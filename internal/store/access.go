@@ -112,7 +112,7 @@ type RightsChange struct {
 	SamePassword bool
 }
 
-// The bounds of rights: they are read as a whole.
+// The bounds of rights. There are bounds because a node reads all rights at once.
 const (
 	PrincipalsMax = 10_000
 	RolesMax      = 200
@@ -193,10 +193,10 @@ type Access interface {
 	RightsRevision(ctx context.Context) (int64, error)
 	// Rights reads everything in one snapshot.
 	Rights(ctx context.Context) (Rights, error)
-	// ChangeRights makes a change in one transaction and returns the revision that it makes. The change is
-	// decided on the rights of the revision expect: if the rights have another one, or what is set or dropped
-	// is not there, ChangeRights returns ErrFenced. It returns ErrRefused if a name is taken. Then nothing is
-	// written.
+	// ChangeRights makes a change in one transaction and returns the revision that it makes. The change was
+	// decided on the rights of the revision expect. ChangeRights returns ErrFenced if the rights have another
+	// revision, or if an object that is set or dropped does not exist. It returns ErrRefused if a name is taken.
+	// After an error nothing is written.
 	ChangeRights(ctx context.Context, expect int64, c RightsChange) (revision int64, err error)
 	// PasswordOf reads the password of a principal. It returns ErrNotFound if the principal has none. Hashes are
 	// not part of Rights, so only a sign-in reads one.

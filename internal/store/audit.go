@@ -13,7 +13,7 @@ import (
 // The outcomes of audited calls.
 const (
 	AuditDone    = "done"    // the change is in the transaction of the row
-	AuditRefused = "refused" // calls that were turned away; Count says how many
+	AuditRefused = "refused" // refused calls; Count is their number
 )
 
 const (
@@ -34,12 +34,12 @@ type Audit struct {
 
 	// At is the time of the change, or of the first refused call. If it is 0, the store sets At and Last.
 	At        dag.Micros
-	Last      dag.Micros // of the last refused call; At for a change
-	Count     int64      // of refused calls; 1 for a change
+	Last      dag.Micros // the time of the last refused call; for a change the same as At
+	Count     int64      // the number of refused calls; 1 for a change
 	Principal string     // the user or service in whose name the call was made
 	Kind      string     // user, service, local, …; "" if the caller is unknown
-	Token     int64      // by which it was made; 0: by none
-	Session   int64      // by which it was made; 0: by none
+	Token     int64      // the id of the credential of the call; 0: there was none
+	Session   int64      // the id of the credential of the call; 0: there was none
 	Address   string     // where the call came from
 	Verb      string     // the right that it needs
 	Action    string     // the action: the operation of the API

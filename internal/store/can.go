@@ -2,8 +2,8 @@ package store
 
 import "context"
 
-// Checker is a store that can compare its own structures (lists, counts, indexes) with the rows that they are
-// made of.
+// Checker is a store that can compare its own structures (lists, counts, indexes) with the rows from which
+// they are derived.
 type Checker interface {
 	// Check returns the differences, in words. It reads everything.
 	Check(ctx context.Context) ([]string, error)
@@ -24,8 +24,8 @@ type Capabilities struct {
 	Checker   Checker
 }
 
-// Can returns the capabilities of a store. This is the only place that looks for them by type, so a wrapper
-// that embeds only Store has none of them.
+// Can returns the capabilities of a store. It is the only function that finds them by type, so a wrapper that
+// embeds only Store has no capabilities.
 func Can(s any) (c Capabilities) {
 	c.Workers, _ = s.(Workers)
 	c.Cluster, _ = s.(Cluster)

@@ -45,7 +45,7 @@ type Queue struct {
 	PerKey   string // CEL over params and trigger.time; "": the queue has one line
 	Order    string
 	Overflow string
-	Rate     int32      // most runs that get a queue slot within Each, of all keys; 0: any number
+	Rate     int32      // the largest number of runs, of all keys together, that get a queue slot within Each; 0: any number
 	Each     dag.Micros // one second, minute or hour
 	State    string
 	Actor    string // the person who paused or drains it
@@ -66,7 +66,7 @@ type QueuePace struct {
 // QueueChanges are the writes of a transaction to queues. They need the fence of GateShard.
 type QueueChanges struct {
 	QueueInserts []Queue
-	QueueUpdates []Queue // guarded by Revision; they change all fields but Name, Paced and Created
+	QueueUpdates []Queue // guarded by Revision; they change all fields except Name, Paced and Created
 	QueueDeletes []Queue // Name and Revision of the row as it is
 	QueuePaces   []QueuePace
 }
@@ -165,8 +165,8 @@ func (q *HolderQuery) Of(c *dag.Claim) bool {
 	return c.Slot() && c.Queue == q.Queue && c.Key == q.Key
 }
 
-// About is a part of every packed claim that matches the query. An engine finds rows by this part without
-// unpacking all of them.
+// About is a sequence of bytes that is in every packed claim that matches the query. With it, an engine finds
+// rows without unpacking all claims.
 func (q *HolderQuery) About() []byte {
 	if q.Lock != "" {
 		return dag.PackNames(q.Lock)
@@ -220,7 +220,7 @@ type Claims interface {
 	// InLine reads the first runs of a line that have a level and asked at an instant or later, by Asked.
 	// Runs of one instant come in any order.
 	InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]Claimant, error)
-	// Places returns the positions of seats in their lines, in one reading. If a seat has left its line, its
+	// Places returns the positions of seats in their lines, all from one read. If a seat has left its line, its
 	// position has no meaning.
 	Places(ctx context.Context, q *SeatQuery) ([]Place, error)
 }

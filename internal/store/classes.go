@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Class is a named amount of resources that tasks can ask for. A version of a workflow holds the amounts
-// of the time when it was applied.
+// Class is a named amount of resources that tasks can ask for. A version of a workflow holds the amounts that
+// its classes had when it was applied.
 type Class struct {
 	Name     string
 	Need     dag.Need

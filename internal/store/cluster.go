@@ -37,14 +37,14 @@ type Member struct {
 	Worker  bool   // no node: it only runs attempts, and is attached to a node, its home
 	Address string // of a node: where its peers reach it, http://host:port
 	Version string // of the program
-	Format  int    // the newest database format that it knows; 0: it does not say
+	Format  int    // the newest database format that the node can use; 0: unknown
 	State   string
 	Slots   int32
 	Busy    int32 // slots taken at the last beat
 	// Beat is the renewal counter. Another member judges by its own monotonic clock whether the counter
-	// moves. Seen, on the store's clock, is for people. Each Join begins with another number, so a member
-	// that was deposed and joins again does not look silent.
-	// Invariant: a member is deposed only under the Beat that its judge has seen for the whole lag.
+	// moves. Seen, on the store's clock, is for people. Each Join begins with another number, so a member that
+	// was declared dead and joins again does not look silent. Invariant: a member is declared dead only if its
+	// Beat is still the one that the judging node has seen for the whole lag.
 	Beat    int64
 	Started dag.Micros
 	Seen    dag.Micros
@@ -76,18 +76,18 @@ type ShardRow struct {
 	Owner dag.HandlerID
 	// Wanted is the member to which the shard should move; 0 means any.
 	Wanted    dag.HandlerID
-	Workflows int // the number that are not deleted
+	Workflows int // the number of workflows that are not deleted
 }
 
 // Workers is the register of members in a store. The store of a single node lists only workers: no other
 // node needs to find that node.
 type Workers interface {
-	// Join writes the row of a member's new life. It returns ErrFormat if a node does not know the format of
-	// the database. For a node, the same transaction removes the row of an earlier life of that name and
-	// frees its shards; shards that were to move to the earlier life go to the new one. A worker replaces no
-	// member: Join returns ErrNameHeld and changes nothing while a member under another handler has the name.
-	// The store of a single node refuses nodes.
-	// Started is that of the handler if the handler is registered. Beat and the times are the store's.
+	// Join writes the row of a member under a new handler. It returns ErrFormat if a node cannot use the format
+	// of the database. For a node, the same transaction removes the row of an earlier handler of that name and
+	// frees its shards; shards that were to move to the earlier handler go to the new one. A worker replaces no
+	// member: Join returns ErrNameHeld and changes nothing while a member under another handler has the name. The
+	// store of a single node refuses nodes. If the handler is registered, the row gets its Started. The store
+	// sets Beat and the times.
 	Join(ctx context.Context, m Member) error
 	// Attach gives a worker that is listed under its handler and UUID another home. It writes Home, Slots,
 	// Busy and Traits, moves the counter, and returns the new lease, which is one more than before. It
@@ -112,9 +112,9 @@ type Cluster interface {
 	// returns false if the counter has moved or the row is gone.
 	Depose(ctx context.Context, handler dag.HandlerID, beat int64) (bool, error)
 	// Claim takes the shards that are free or belong to the owner already. It raises their epochs by one, as
-	// Acquire does, and waits for an open transaction of the previous owner. A shard whose owner is no member
-	// counts as free, so a cluster can take over a store that one node has used alone, and the shards that a
-	// node claimed in the instant in which it was deposed. A handler that is no member gets nothing.
+	// Acquire does, and waits for an open transaction of the previous owner. A shard whose owner is not a member
+	// counts as free. So a cluster can take over a store that one node has used alone, and shards that a node
+	// claimed at the moment at which it was declared dead. A handler that is no member gets nothing.
 	Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
 	// Release frees the shards that are still held under their epoch.
 	Release(ctx context.Context, fences []Fence) error

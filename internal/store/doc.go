@@ -5,9 +5,9 @@
 // # The three rules
 //
 //   - A writer's transaction raises seq of each shard that it writes for, where id, epoch and seq are what
-//     the writer holds (Fence). If this misses, or any guarded update misses, nothing of the transaction
-//     stays. The statement is the first of the transaction. In a transaction that is written ahead on
-//     PostgreSQL it is the last.
+//     the writer holds (Fence). If this update, or any other guarded update, matches no row, the whole
+//     transaction is rolled back. The update is the first statement of the transaction, except in a
+//     transaction that is written ahead on PostgreSQL, where it is the last.
 //   - Callers that do not own the shard only insert: runs in state submitted, messages, requests.
 //   - A commit whose outcome cannot be known is [ErrUnknown]. The writer then takes its shards again, and the
 //     seq that it gets tells whether the transaction happened.

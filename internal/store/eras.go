@@ -17,19 +17,20 @@ const (
 )
 
 // EpochOf returns the first epoch of an era with this floor. The floor is the latest era that began because
-// the database had gone back: attempts of eras before it end. A later era may have begun without a loss. The
-// bits of the floor are 0 if the floor is the era, and floor + 1 otherwise or if the floor rises within an
-// era. So the epochs of earlier versions keep their meaning, and a later epoch is greater.
+// the database had gone back: attempts of eras before it end. A later era may have begun without a loss. If
+// the floor is the era, its bits are 0; otherwise, and also if the floor rises to the era within that era,
+// they are floor + 1. So the epochs of earlier versions keep their meaning, and a later epoch is always
+// greater.
 func EpochOf(era, floor dag.Era) int64 { return int64(era)*EpochsOfEra + (int64(floor)+1)*TakesOfEra }
 
 // ErrLastEra is the ErrUnavailable of a database that has had all of its eras.
 var ErrLastEra = fmt.Errorf("era %d is the last that a database can have; apply the workflows to a new database: %w", dag.EraMax, ErrUnavailable)
 
-// ErasMany is the era from which on Skein warns that the eras of a database come to their end.
+// ErasMany is the era from which on Skein warns that few eras of the database are left.
 const ErasMany = 1900
 
-// ErrTakes is the ErrUnavailable of a shard that was taken as often as one era allows: a greater count would
-// be carried into the floor.
+// ErrTakes is an ErrUnavailable: the shard was taken as often as one era allows. A greater count would
+// overflow into the bits of the floor.
 var ErrTakes = fmt.Errorf("a shard was taken %d times in this era, which is the limit; run skein db recovered, which begins the next era: %w",
 	TakesOfEra-1, ErrUnavailable)
 
@@ -86,7 +87,7 @@ func FloorOf(marks []Fence) (is dag.Era) {
 // NextEra returns the era that begins quietly in a store of this era. The server was on the timeline was of
 // the same system when the present era began, and is on another one now. Two timelines of which neither
 // continues the other get different eras, because the era grows with the timeline. known is an era that the
-// caller knows of.
+// caller has read.
 func NextEra(era, known dag.Era, was, is int64) dag.Era {
 	next := max(era, known) + 1
 	if grown := int64(era) + is - was; grown > int64(next) && grown <= dag.EraMax {
@@ -97,7 +98,7 @@ func NextEra(era, known dag.Era, was, is int64) dag.Era {
 
 // Lineage identifies the server history that the rows belong to. A zero field is unknown.
 type Lineage struct {
-	System   string // the identifier that the server's data got when they were made
+	System   string // the system identifier of the server's data
 	Timeline int64  // rises with every promotion and every recovery to a point in time
 	// Position is the end of the server's log at the time of the reading.
 	Position int64

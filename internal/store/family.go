@@ -53,7 +53,7 @@ func (f Family) Stays(id int64, now dag.Micros) bool {
 }
 
 // End returns the time at which a token ends: its own end, or the end of one of its ancestors if that is
-// earlier. 0: it has no end.
+// earlier. 0: the token has no end.
 func (f Family) End(t *Token) (end dag.Micros) {
 	line, _ := f.Line(t)
 	for _, one := range line {

@@ -42,7 +42,7 @@ type Logs interface {
 	// LogSpan returns the kept part of a log. It returns ErrNotFound if nothing is kept.
 	LogSpan(ctx context.Context, id LogID) (LogSpan, error)
 	// LogBlock reads the stored part that holds the byte at an offset, or else the next part. It returns
-	// ErrNotFound if there is none.
+	// ErrNotFound if there is no such part.
 	LogBlock(ctx context.Context, id LogID, at int64) (LogPart, error)
 	// DeleteLogs deletes all logs of runs.
 	DeleteLogs(ctx context.Context, runs []dag.RunID) error

@@ -142,8 +142,8 @@ type Namespaces interface {
 	NamespaceUses(ctx context.Context, namespace string) ([]NamespaceUse, error)
 	// NamespaceStocks lists what a namespace, or each one (""), keeps, by name.
 	NamespaceStocks(ctx context.Context, namespace string) ([]NamespaceStock, error)
-	// UnfinishedOf counts the unfinished runs of shards by workflow, those that are only submitted not counted.
-	// It reads each of them, all at one instant.
+	// UnfinishedOf counts the unfinished runs of shards by workflow, except runs that are only submitted. It
+	// reads each run, and all of them at one instant.
 	UnfinishedOf(ctx context.Context, shards []dag.ShardID) ([]WorkflowRuns, error)
 }
 
@@ -152,8 +152,8 @@ type QuotaError struct {
 	Namespace string
 	Quota     string
 	Bound     int64
-	Used      int64      // what is used already, or would be with the refused call (tasks, params_bytes and all that is kept)
-	Until     dag.Micros // when there will be room; 0: not known
+	Used      int64      // the present use; for tasks, params_bytes and all that is kept, the use with the refused call
+	Until     dag.Micros // the time from which on the call can succeed; 0: unknown
 }
 
 // quotaSentences say what is used of a quota, and the bound.
@@ -176,8 +176,8 @@ func (e *QuotaError) Error() string {
 // Unwrap makes it an ErrRefused.
 func (e *QuotaError) Unwrap() error { return ErrRefused }
 
-// Exceeded returns the error of a namespace whose use would be over a quota with one more run, or nil. The
-// last of the given runs is the one that is refused.
+// Exceeded returns an error if the given runs exceed a quota of their namespace, or nil. The last of the
+// given runs is the refused one.
 func (q *Quotas) Exceeded(namespace string, runs, started int64, hour dag.Micros) *QuotaError {
 	switch {
 	case q.Runs > 0 && runs > q.Runs:

@@ -149,7 +149,7 @@ type Portable interface {
 // Seen describes a database of any format without opening it.
 type Seen struct {
 	Known   int      // the newest format that this program knows
-	Format  int      // the format of the database; 0: there is none yet
+	Format  int      // the format of the database; 0: the database has no tables yet
 	Applied []string // migrations
 	Pending []string
 }

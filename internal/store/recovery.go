@@ -17,11 +17,11 @@ type Standing struct {
 	// Moved is the latest instant in its rows: its creation, its split, its begin, or the assignment, begin
 	// or end of one of its attempts.
 	Moved dag.Micros
-	// Later is the latest instant at which an attempt is tried again or ends by itself. It is 0 if there is
-	// none.
+	// Later is the latest instant at which a task of the run is retried or ends without a report. It is 0 if
+	// there is no such instant.
 	Later  dag.Micros
 	Claim  *dag.Claim
-	Parent dag.RunID // the run that has called it; zero: none has
+	Parent dag.RunID // the run that has called this one; zero: no run has
 	Live   []Live    // attempts that workers hold, by task and token
 	// Bad is the reason why the rows could not be read. Then only Run and Shard are valid.
 	Bad error

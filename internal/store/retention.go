@@ -26,10 +26,10 @@ type Expiry struct {
 	Shard    dag.ShardID
 	Workflow dag.WorkflowID
 	Before   dag.Micros // 0: age does not matter
-	To       RunPos     // of FinishedBut; zero: number does not matter
+	To       RunPos     // the result of FinishedBut; zero: the number of runs is not bounded
 	Keyed    dag.Micros
 	Once     dag.Micros
-	KeyedTo  RunPos // of FinishedBut; zero: a key protects any number of runs
+	KeyedTo  RunPos // the result of FinishedBut for runs with keys; zero: keys protect any number of runs
 	After    RunPos // only later runs are looked at
 	Limit    int    // at most this number of runs is deleted
 	// Tallied: the runs are counted in the tally. Runs with an end after the transaction Counted of the shard
@@ -42,8 +42,8 @@ type Expiry struct {
 type Expired struct {
 	Runs []dag.RunID
 	Next RunPos // the next call's After; zero: all runs have been looked at
-	// Old reports whether a run that was looked at finished before Before, or has not finished. Then later runs
-	// may be old enough, too, also if nothing was deleted.
+	// Old reports whether one of the checked runs finished before Before, or has not finished. In this case later
+	// runs may be old enough, too, even if no run was deleted.
 	Old bool
 }
 
@@ -142,8 +142,8 @@ type BackfillExpiry struct {
 	Limit    int // most instants to delete at once
 }
 
-// WorkflowExpiry names a deleted workflow. Its rows may be deleted if it was deleted before Before and has no
-// run.
+// WorkflowExpiry names a deleted workflow. Its rows may be deleted if the workflow was deleted before Before
+// and has no run.
 type WorkflowExpiry struct {
 	Shard    dag.ShardID
 	Workflow dag.WorkflowID
@@ -171,7 +171,7 @@ type RecordExpiry struct {
 	Calls        dag.Micros
 	CallsKeep    int
 	Records      dag.Micros
-	RecordsMin   dag.Micros // runs that are kept name later processes
+	RecordsMin   dag.Micros // kept runs refer to later processes
 	RecordsKeep  int
 	Limit        int // at most this number of rows of a table is deleted
 }

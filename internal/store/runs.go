@@ -38,10 +38,9 @@ type RunQuery struct {
 // StateActive selects all runs that are unfinished.
 const StateActive = "active"
 
-// RunPage is one page of runs. Next is the cursor of the following page; it is zero on the last page. A
-// page can be short and still have a next one, because a query looks at a bounded number of rows. States
-// alone do not make a page short if all of them are unfinished states, or all of them are
-// UnsuccessfulStates.
+// RunPage is one page of runs. Next is the cursor of the following page; it is zero on the last page. A page
+// can be short and still have a next one, because a query reads a bounded number of rows. A query by States
+// alone gives full pages if all its states are unfinished, or all are in UnsuccessfulStates.
 type RunPage struct {
 	Runs  []dag.RunRow
 	Next  dag.RunID

@@ -43,8 +43,8 @@ type Trigger struct {
 	// outcome in the ledger. It never goes back.
 	Decided dag.Micros
 	Since   dag.Micros // the time from which Spec applies
-	Fired   int64      // runs it has started, for count
-	MaxRuns int32      // most runs of it that may be active; 0: any number
+	Fired   int64      // the number of runs that it has started, for the key count
+	MaxRuns int32      // the largest number of its runs that may be active; 0: any number
 	On      []string   // "namespace/name" of the workflows to whose ended runs it listens
 	Data    []byte     // the memory of a sensor
 	// Revision guards every update, which raises it by one.
@@ -72,7 +72,7 @@ func Outcomes() []string {
 type Fire struct {
 	Workflow dag.WorkflowID
 	Trigger  string
-	At       dag.Micros // the nominal instant; of an event, when it came
+	At       dag.Micros // the nominal instant; for an event, the time at which it came
 	Key      string     // "" for an instant of a schedule; else the event's id
 	Last     dag.Micros
 	Count    int64
@@ -104,7 +104,7 @@ type Backfill struct {
 	ID       int64 // made by its owner
 	Workflow dag.WorkflowID
 	Shard    dag.ShardID
-	Trigger  string // whose instants these are; "": a list was given
+	Trigger  string // the trigger whose instants these are; "": a list of instants was given
 	State    string
 	Spec     []byte // the request, in the canonical form of the trigger package
 	Instants []byte // the instants to start, packed in their order
@@ -114,7 +114,7 @@ type Backfill struct {
 	Started  int64
 	Ended    int64
 	Failed   int64 // the part of Ended that did not succeed
-	Parallel int32 // most of its runs that may be active
+	Parallel int32 // the largest number of its runs that may be active
 	User     string
 	Revision int64 // guards every update, which raises it by 1
 	Created  dag.Micros

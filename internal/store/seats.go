@@ -29,7 +29,7 @@ type SeatQuery struct {
 
 // Place is the position of a seat in its line.
 type Place struct {
-	Number int  // from 1; 0: more than Of runs are before it
+	Number int  // from 1; 0: more runs than Of are before it
 	Of     int  // the number of counted runs in the line
 	More   bool // there are more than Of
 }
@@ -128,8 +128,8 @@ func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []
 			if l < is {
 				return end
 			}
-			// These are the runs whose level equals this one now: they asked earlier, and have aged by that number
-			// of levels.
+			// These are the runs that have reached the same level by ageing: they asked earlier, and have risen by
+			// that number of levels.
 			if l > is {
 				if aged := begin(line, l, q.Now-dag.Micros(l-is)*q.Ageing+1); ordered(&aged, &cut) < 0 {
 					cut = aged

@@ -24,7 +24,7 @@ const SecretsMax = 10_000
 
 // SecretKey says which key new secrets are sealed with.
 type SecretKey struct {
-	ID    string // "": there is none yet
+	ID    string // "": there is no key yet
 	Since dag.Micros
 }
 
@@ -44,7 +44,6 @@ type Secrets interface {
 	SecretList(ctx context.Context, namespace, name string, limit int) ([]Secret, error)
 	// SecretKey returns the present key.
 	SecretKey(ctx context.Context) (SecretKey, error)
-	// SetSecretKey makes id the present key, in place of the key instead. It returns ErrFenced if another key is
-	// present.
+	// SetSecretKey makes id the present key, if instead is the present key. Otherwise it returns ErrFenced.
 	SetSecretKey(ctx context.Context, id, instead string) error
 }

@@ -33,7 +33,7 @@ const (
 
 // SessionBounds bound the number of sessions.
 type SessionBounds struct {
-	OfOne int // sessions of one principal and token; one more ends the oldest
+	OfOne int // the largest number of sessions of one principal and token; a further one ends the oldest
 	All   int // with codes
 }
 
@@ -56,7 +56,7 @@ type Sessions interface {
 	SessionList(ctx context.Context) ([]Session, error)
 	// UseSession notes that a session is used now. It does nothing if the session does not exist.
 	UseSession(ctx context.Context, id int64) error
-	// EndSession deletes a session or a code. It returns ErrNotFound if there is none. If several callers end
-	// the same one, exactly one of them succeeds.
+	// EndSession deletes a session or a code. It returns ErrNotFound if there is no such session or code. If
+	// several callers end the same one, exactly one of them succeeds.
 	EndSession(ctx context.Context, id int64) error
 }

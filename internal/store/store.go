@@ -16,8 +16,8 @@ import (
 var (
 	// ErrNotFound: no such row.
 	ErrNotFound = errors.New("not found")
-	// ErrFenced: the shard has another owner now, or a row is not in the state that the writer expects.
-	// Nothing was written. The writer must drop what it holds in memory.
+	// ErrFenced: the shard has another owner now, or a row is not in the state that the writer expects. Nothing
+	// was written. The writer must drop its memory of the shard.
 	ErrFenced = errors.New("fenced")
 	// ErrRefused: the store refused the content (a key that exists, a text with a NUL, a row too large). Nothing
 	// was written. A smaller batch may pass.
@@ -42,7 +42,7 @@ var (
 	ErrLost = errors.New("the last writes may be lost; start the program again")
 )
 
-// RunError is an ErrRefused about one run of a batch. Without that run, the rest may pass.
+// RunError is an ErrRefused because of one run of a batch. Without that run, the batch may be accepted.
 type RunError struct {
 	Run dag.RunID
 	Err error
@@ -58,7 +58,7 @@ func (e *RunError) Unwrap() error { return e.Err }
 // later one.
 //
 // Invariant: of two owners of a shard, the later one has the higher Epoch, and a transaction under the lower
-// one writes nothing.
+// Epoch writes nothing.
 type Fence struct {
 	Shard dag.ShardID
 	Epoch int64
@@ -69,14 +69,14 @@ type Fence struct {
 // nothing. A batch without fences does not come from the owner: it may hold only inserts of submitted runs,
 // messages, requests and audit rows.
 type Batch struct {
-	Fences []Fence // in rising order of shard; Seq is the value that the last commit has left
+	Fences []Fence // in rising order of shard; Seq is the value after the last commit
 	dag.Changes
 	WorkflowInserts []Workflow
 	WorkflowUpdates []Workflow // guarded by Revision, which the update raises by 1
 	Versions        []Version
 	Requests        []Request
 	Messages        []Message // inserts; ID is ignored
-	Consumed        []int64   // messages to delete; if one does not exist, the batch misses
+	Consumed        []int64   // messages to delete; if one does not exist, Commit returns ErrFenced
 	Audit           []Audit   // inserts; a row whose Key exists is not written again
 	ScheduleChanges
 	QueueChanges
@@ -121,8 +121,8 @@ type Workflow struct {
 	Name      string
 	State     string
 	Version   int32 // the version that new runs get
-	Latest    int32 // the newest; Version differs from it after a rollback
-	MaxRuns   int32 // most active runs, from Version; 0: any number
+	Latest    int32 // the newest version; Version differs from it after a rollback
+	MaxRuns   int32 // the largest number of active runs, taken from Version; 0: any number
 	Revision  int64 // +1 at every change: the ETag
 	Created   dag.Micros
 	Modified  dag.Micros
@@ -132,7 +132,7 @@ type Workflow struct {
 type Version struct {
 	Workflow dag.WorkflowID
 	Version  int32
-	Source   []byte // the file as it was given
+	Source   []byte // the file as it was applied
 	Def      []byte // its canonical form
 	Graph    []byte // packed dag.Graph
 	Digest   []byte // of source and files: the same source and files make no new version
@@ -183,8 +183,9 @@ type Handler struct {
 	Started dag.Micros
 }
 
-// PublicID is the name of a handler for people and programs. It is made of the uuid by SHA-256, and has the
-// form of a UUID. The uuid itself is never shown: a worker proves by it that a call is its own (record 046).
+// PublicID is the name of a handler for people and programs. It is derived from the uuid by SHA-256, and has
+// the form of a UUID. The uuid itself is never shown, because it proves that a call comes from the worker
+// (record 046).
 func PublicID(handler string) string {
 	if handler == "" {
 		return ""
@@ -196,7 +197,7 @@ func PublicID(handler string) string {
 type Acquired struct {
 	Fence
 	Now dag.Micros // the store's clock
-	// The owner before this one; 0 means none.
+	// The previous owner; 0 means that there was none.
 	Previous  dag.HandlerID
 	Watermark dag.Micros // see ScheduleChanges
 }
@@ -245,7 +246,7 @@ func ByTask(a, b dag.AttemptRow) int {
 // that Next gives.
 type WorkflowQuery struct {
 	Namespace string // "": all
-	Not       string // a namespace that is left out; "": none is
+	Not       string // a namespace that the list leaves out; "": no namespace
 	After     string // "namespace/name"
 	Limit     int
 }
@@ -294,18 +295,18 @@ type Writer interface {
 	// transaction of the previous owner that is under way.
 	Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
 	// Commit writes a batch durably, as a whole or not at all, and returns the store's clock. It returns
-	// ErrFenced if a fence or a guard misses, and ErrRefused if the store refuses the content. If both hold, it
-	// returns either. After a commit, the fences of the next batch have Seq + 1. Commit changes nothing of the
-	// batch: its fences keep their Seq, and its events get none. After ErrUnavailable it may be called again with
-	// the same batch.
+	// ErrFenced if a fence or a guard misses, and ErrRefused if the store refuses the content. If both are the
+	// case, it returns one of the two. After a commit, the fences of the next batch have Seq + 1. Commit does not
+	// change the batch: its fences keep their Seq, and its events get no Seq. After ErrUnavailable it may be
+	// called again with the same batch.
 	//
-	// An update writes the state of a row and leaves the rest: of a run its header, of an attempt its
-	// generation and assignment, of a workflow its shard, name and creation. A run without FinishedAt is
-	// unfinished.
+	// An update writes the state of a row. It does not change the header of a run, the generation and assignment
+	// of an attempt, and the shard, name and creation of a workflow. A run without FinishedAt is unfinished.
 	//
-	// Commit need not detect what no caller does: attempts and events of runs that do not exist; a second end of
-	// a run within one generation; lines of one trigger that overlap, or the same name twice in what it hears
-	// of; triggers of a deleted workflow; triggers and backfills of a shard without a fence in the batch.
+	// Commit need not detect faults that no caller makes: attempts and events of runs that do not exist; a second
+	// end of a run within one generation; overlapping lines of one trigger, or a workflow that is twice among
+	// those to which it listens; triggers of a deleted workflow; triggers and backfills of a shard without a
+	// fence in the batch.
 	Commit(ctx context.Context, b *Batch) (dag.Micros, error)
 	// Load reads runs for their owner. It leaves out unknown ids. With IDs it ignores Shard and the states of
 	// the runs. Outputs of attempts are included only if they are small enough to be kept (64 KiB).
@@ -336,7 +337,7 @@ type Reader interface {
 	Scan(ctx context.Context, see func(RunRecord, []dag.EventRow) error) error
 	// Info describes the store. Its cost does not grow with the number of rows.
 	Info(ctx context.Context) (Info, error)
-	// Unfinished counts the unfinished runs by state. It reads each of them.
+	// Unfinished counts the unfinished runs by state. It reads each run.
 	Unfinished(ctx context.Context) (map[string]int, error)
 }
 

@@ -14,8 +14,8 @@ var _ store.Eras = (*Store)(nil)
 // eras implements store.Eras for the store that embeds it.
 type eras struct {
 	s *Store
-	// timeline is of the server that the store plays. It rises when the store goes back, and is not lost by
-	// that.
+	// timeline is the timeline of the database server that the store simulates. It rises when the store goes
+	// back, and does not go back itself.
 	timeline int64
 	began    int64   // the timeline of the server when the present era began
 	ends     []ended // the eras that ended quietly, in their order
@@ -86,7 +86,7 @@ func Timeline(s *Store) int64 {
 }
 
 // Settle begins an era quietly if the store has gone back since the present era began, as a connection does
-// before it writes. known is an era that the caller knows of.
+// before it writes. known is an era that the caller has read.
 func Settle(s *Store, known dag.Era) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

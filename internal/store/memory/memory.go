@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	pageMax    = 1_000    // of runs for people; of other lists if no limit is given
+	pageMax    = 1_000    // items on a page of runs for people, and on a page of other lists if no limit is given
 	lookMax    = 10_000   // rows that one query for people looks at
 	keptMax    = 64 << 10 // bytes of outputs that Load returns
 	rowMax     = 64 << 20 // bytes of text and blobs of one row

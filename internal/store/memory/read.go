@@ -147,7 +147,7 @@ func (s *Store) Events(ctx context.Context, run dag.RunID, after int64, limit in
 	return found, err
 }
 
-// Workflow finds one that is not deleted by its name.
+// Workflow finds a workflow by its name, unless the workflow is deleted.
 func (s *Store) Workflow(ctx context.Context, namespace, name string) (store.Workflow, error) {
 	var w store.Workflow
 	err := s.read(ctx, Read, func() error {

@@ -42,7 +42,7 @@ type hand struct {
 	assigned   dag.Micros
 	plan       uint64 // the plan that assigned it
 	generation int32
-	at         int32 // its place among the inserts of that plan
+	at         int32 // its index among the inserts of that plan
 	row        bool  // the attempt has a row
 }
 
@@ -179,7 +179,7 @@ func (h *Handed) takeStaged(b *store.Batch) *HandPlan {
 	}
 	delete(h.staged, b)
 	if !p.fits(b) {
-		h.open = nil // drop open: it contains attempts that will not be committed
+		h.open = nil // open contains attempts that will not be committed, so it is dropped
 		return nil
 	}
 	return p
@@ -298,7 +298,7 @@ func (h *Handed) update(b *store.Batch, i int, with *HandPacker, p *HandPlan) (k
 			}
 		}
 	}
-	if is.row = true; u.State == dag.AttemptAssigned { // only a note about it has changed
+	if is.row = true; u.State == dag.AttemptAssigned { // the update changes only a note of the attempt
 		h.open[k] = is
 	} else {
 		delete(h.open, k)

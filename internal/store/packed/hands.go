@@ -82,7 +82,7 @@ func (p *runHands) end(a *dag.AttemptRow, w *AttemptWrite) {
 	p.ends = binary.AppendVarint(p.ends, ran)
 }
 
-// bytes returns the packed form; nil if there is nothing.
+// bytes returns the packed form, or nil if there is nothing to pack.
 func (p *runHands) bytes() []byte {
 	if p.ends == nil {
 		return p.hands

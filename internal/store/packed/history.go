@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Past holds the events of a transaction by run until a row has taken them.
+// Past holds the events of a transaction by run until they are packed into a row.
 type Past struct {
 	rows  []dag.EventRow // the events of the batch
 	runs  RunIndex       // finds the number of a run's row in rows
@@ -45,7 +45,8 @@ func (p *Past) Of(id dag.RunID) dag.EventRow {
 	return dag.EventRow{}
 }
 
-// Take returns the events of a run that no row has taken, or nil; the row of the caller takes them.
+// Take returns and removes the events of a run, or returns nil if they are packed already. The caller packs
+// them into its row.
 func (p *Past) Take(id dag.RunID) *dag.EventRow {
 	i := p.runs.Find(id)
 	if i < 0 || p.taken[i] {

@@ -33,8 +33,8 @@ func ParseAddress(address string) (Options, error) {
 	return Options{URL: u.String(), Schema: schema}, nil
 }
 
-// Addresses are HOST:PORT of the servers that an address names. A server behind a socket of this machine
-// has none.
+// Addresses returns HOST:PORT of each server in an address of a database. Servers behind a Unix socket are
+// left out.
 func (o *Options) Addresses() ([]string, error) {
 	config, err := pgconn.ParseConfig(o.URL)
 	if err != nil { // its text may hold a password

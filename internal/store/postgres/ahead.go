@@ -27,7 +27,7 @@ type flight struct {
 	batch  *store.Batch
 	rows   int           // of batch as it was staged
 	fences []store.Fence // the fences of the batch when it was staged
-	taken  bool          // Commit has taken it; protected by flights
+	taken  bool          // Commit was called for it; protected by flights
 	ahead  bool          // may be written ahead
 	before []*flight
 	ctx    context.Context // the context of the part that is sent ahead
@@ -44,7 +44,7 @@ type flight struct {
 type flights struct {
 	mu     sync.Mutex
 	all    []*flight
-	closed bool // no transaction is written ahead any more
+	closed bool // true: no further transaction is written ahead
 }
 
 // stage adds a batch that will be committed after all others. was is the flight of the same batch in an
@@ -159,11 +159,11 @@ func (f *flight) tell(runs *packed.RunIndex, plan *wavePlan) {
 	})
 }
 
-// over ends the wait for tell, because no later transaction can be written ahead of this one.
+// over ends the wait for tell, because no later transaction can be written ahead after this one.
 func (f *flight) over() { f.once.Do(func() { close(f.known) }) }
 
-// apart waits until the runs of all earlier transactions are known. It reports whether none of them has one
-// of the given runs.
+// apart waits until the runs of all earlier transactions are known. It reports whether none of these
+// transactions changes one of the given runs.
 func (f *flight) apart(runs *packed.RunIndex) bool {
 	for _, o := range f.before {
 		select {
@@ -224,7 +224,7 @@ func (d *DB) warm(ctx context.Context) {
 	}
 }
 
-// hold is a fence that does not wait for the transaction before.
+// hold is a fence that does not wait for the previous transaction.
 func (x *tx) hold() {
 	epochs := make([]int64, 0, len(x.batch.Fences))
 	for _, f := range x.batch.Fences {

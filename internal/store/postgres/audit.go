@@ -45,8 +45,8 @@ func (x *tx) audit(b *store.Batch) {
 	}
 }
 
-// noted adds the audit row of a call to the statements of its change. Each of these fails if it changes
-// nothing.
+// noted adds the audit row of a call to the statements of its change. Each of these statements fails if it
+// changes no row.
 func noted(ctx context.Context, all []query) []query {
 	if row, ok := store.AuditOf(ctx); ok {
 		all = append(all, query{name: "insertAudit", args: auditArgs(&row)})
@@ -81,7 +81,7 @@ func notedSQL(sql, insert string) string {
 	})
 	insert = strings.Replace(insert, "ON CONFLICT", "WHERE EXISTS (SELECT FROM did) ON CONFLICT", 1)
 	before, change := "WITH ", sql
-	if at := changeAt(sql); at > 0 { // the statement has a WITH of its own: a part that changes rows must be at the top level
+	if at := changeAt(sql); at > 0 { // the statement has a WITH, and a part that changes rows must be at the top level
 		before, change = strings.TrimRight(sql[:at], " \n")+",\n", sql[at:]
 	}
 	return before + "did AS (" + change + "), noted AS (" + insert + ")\nSELECT * FROM did;"

@@ -110,14 +110,14 @@ type tx struct {
 	// flight is notified of the runs of this transaction when it is sent, unless the transaction lists runs that
 	// are not known. It is nil if the batch was not staged.
 	flight *flight
-	ahead  bool // it is written before its fence: see ahead.go
+	ahead  bool // the transaction is written before its fence: see ahead.go
 	p      *pgconn.Pipeline
 	past   packed.Past
 	hands  *packed.HandPlan
 	waves  wavePlan
 	owned  []int32 // shards
 	sent   []string
-	fail   error // nothing more may be sent
+	fail   error // set: no further statement may be sent
 	// small reports whether the statements are held until the transaction is complete; see fold.go.
 	small  bool
 	held   []held
@@ -205,8 +205,8 @@ func (x *tx) answers(now *dag.Micros) (answered int, err error) {
 }
 
 // outcome decides whether a transaction that was sent completely was committed. An error of the database
-// means that it was rolled back. If the database ends the connection before it has answered every statement,
-// the transaction was not committed either. After that point the outcome is unknown.
+// means that it was rolled back. If the connection ends before the database has answered every statement, the
+// transaction was not committed either. If it ends later, the outcome is unknown.
 func (x *tx) outcome(doing string, err error, answered int) error {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && (!fatal(answer) || answered < len(x.sent)) {

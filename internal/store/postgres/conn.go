@@ -23,7 +23,7 @@ type conn struct {
 	rows     map[string]*rows // buffers for parameters, kept from use to use
 	writes   bool             // all statements of a transaction are prepared
 	settled  bool             // the present era began in the history of the server that the connection belongs to
-	backend  uint32           // the server process that serves the session; PID() is a pooler's number if there is one
+	backend  uint32           // the server process that serves the session; behind a pooler, PID() is the pooler's number
 	made     time.Time
 	idle     time.Time // since when
 }
@@ -77,7 +77,7 @@ func (c *conn) query(ctx context.Context, name string, a args, see func(*row) er
 type query struct {
 	name string
 	args args
-	see  func(*row) error // nil: it gives none
+	see  func(*row) error // nil: the statement returns no rows
 }
 
 // queries runs statements in one round trip. Each sees a snapshot of its own, unless the first begins a

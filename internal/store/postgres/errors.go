@@ -55,8 +55,8 @@ func fatal(e *pgconn.PgError) bool {
 }
 
 // translate returns a driver's error with a kind, chosen by its code, and with the operation that failed.
-// An error that has a kind keeps it. An error that is no answer of the database means that the connection
-// failed: nothing was written if the operation does not write.
+// An error that has a kind keeps it. An error that is not an answer of the database means that the connection
+// failed.
 func translate(doing string, err error) error {
 	if err == nil {
 		return nil

@@ -16,7 +16,7 @@ type Facts struct {
 	Connections       int           // clients connected now
 	ConnectionsMax    int           // clients that may connect, without the connections for the superuser
 	Standbys          int           // standbys that stream now
-	Synchronous       int           // of those, how many confirm each commit
+	Synchronous       int           // the number of standbys that confirm each commit
 	OldestTransaction time.Duration // age of the oldest open transaction of other clients, 0 if none
 	Ahead             time.Duration // how far the server's clock is ahead of the clock of this machine, within the round trip
 	RoundTrip         time.Duration

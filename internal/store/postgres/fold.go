@@ -53,7 +53,7 @@ func (x *tx) fold() error {
 		bits |= 1 << at
 	}
 	if both := 1<<slices.Index(foldable, "insertAttempt") | 1<<slices.Index(foldable, "firstAttempt"); bits&both == both {
-		return nil // an existing row means something different to each of them
+		return nil // these statements handle an existing row in different ways
 	}
 	slices.SortFunc(x.held, func(a, b held) int {
 		return cmp.Compare(slices.Index(foldable, a.name), slices.Index(foldable, b.name))

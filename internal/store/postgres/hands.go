@@ -12,11 +12,11 @@ import (
 	"skein.dev/skein/internal/store/packed"
 )
 
-// plan decides how the attempts of a transaction are written, before anything of it is sent. Its knowledge
-// and its readings are as good as inside the transaction: if the fence holds, no other session has written
-// for the shard since its owner learned that the transaction before was written, or took the shard. A plan
-// that is made while another transaction of its shard is under way does no harm for the same reason: if
-// that one fails, the fence of this one misses.
+// plan decides how the attempts of a transaction are written, before anything of it is sent. It may read
+// outside of the transaction: if the fence matches, no other session has written for the shard since its
+// owner took the shard or learned that the previous transaction had committed. A plan that is made while
+// another transaction of the shard is in flight is safe for the same reason: if that one fails, the fence of
+// this one does not match.
 func (x *tx) plan(d *DB) error {
 	err := x.past.Begin(x.batch.Events)
 	if err == nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// dialer notices within silence that the other machine has gone. A machine that loses its power sends
-// nothing.
+// dialer returns a dialer whose connections fail within silence if the other machine is gone, because a
+// machine without power does not close its connections.
 func dialer(silence time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silence / 3, Interval: silence / 6, Count: 4},

@@ -68,7 +68,7 @@ func writerOf(ctx context.Context, d *DB, take func(context.Context) (*conn, err
 		return c, err
 	}
 	if err := (&settling{d: d, c: c}).settle(ctx); err != nil {
-		hangUp(c) // the next one may reach a server that takes writes
+		hangUp(c) // the next connection may reach a server that accepts writes
 		d.writers.give(c)
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func writerOf(ctx context.Context, d *DB, take func(context.Context) (*conn, err
 type settling struct {
 	d       *DB
 	c       *conn
-	is, was line    // of the connection, and of the present era
+	is, was line    // the history of the connection, and that of the present era
 	era     dag.Era // the present one
 }
 

@@ -37,7 +37,7 @@ func (d *DB) Renew(ctx context.Context, m store.Member) (bool, error) {
 	return listed && err == nil, err
 }
 
-// traits returns the form of traits in a row. It is "" if there are none. Marshalling plain texts cannot
+// traits returns the form of traits in a row. It is "" if there are no traits. Marshalling plain texts cannot
 // fail.
 func traits(t store.Traits) string {
 	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 {

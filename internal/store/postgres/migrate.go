@@ -134,7 +134,7 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 		err = run(fmt.Sprintf("UPDATE meta SET format = %d", max(is, format)))
 	}
 	if err == nil && applied < formatEra {
-		if is != 0 { // until the format rises, nodes write without a comparison; then one era begins
+		if is != 0 { // until the format rises, nodes write without comparing the history; when it rises, one era begins
 			first.timeline = 0
 		}
 		err = c.query(ctx, "firstEra", args{}.text(first.system).int8(first.timeline), nil)

@@ -82,9 +82,9 @@ func (e namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) ([]s
 	})
 }
 
-// uses sends what namespaces use and keep after the transaction. The checks come last, in the order of the
-// names: each of them holds up the transactions of other shards that change the same namespace, until this
-// one has ended.
+// uses sends what namespaces use and keep after the transaction. The checks are the last statements, in the
+// order of the names, because each check blocks the transactions of other shards that change the same
+// namespace until this transaction has ended.
 func (x *tx) uses(b *store.Batch) {
 	checks := map[string]func(){}
 	for i := range b.Uses {

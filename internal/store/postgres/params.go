@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Parameters go to the database in its binary form, which is written here. Each value takes a few appends,
-// and a row allocates nothing.
+// Parameters are sent to the database in its binary form, which this file encodes. A value needs a few
+// appends, and a row no allocation.
 
 // valueMax bounds one text or blob, in bytes.
 const valueMax = 64 << 20
@@ -159,7 +159,7 @@ func (c *column) added() {
 	}
 }
 
-// array is the whole column. It is valid until the column changes.
+// array returns the whole column. The result is valid until the column changes.
 func (c *column) array() []byte {
 	c.spread()
 	head := c.buf[:0]
@@ -192,7 +192,7 @@ func (c *column) one() []byte {
 // unpacking an array is the largest cost of a row in the database.
 type rows struct {
 	name   string
-	single string // the form for one row; "": it has none
+	single string // the form of the statement for one row; "": there is no such form
 	cols   []column
 	params [][]byte
 	pos, n int

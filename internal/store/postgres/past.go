@@ -90,7 +90,7 @@ func (d *DB) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit i
 }
 
 // ExpireRecords implements store.Retention. Until Upgrade has built the index of requests by their time, no
-// request is deleted: finding the old ones would read the whole table.
+// request is deleted, because the search for old requests would read the whole table.
 func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.RecordExpiry) (int, error) {
 	by := func(before dag.Micros, keep int) args {
 		return args{}.int8(int64(before)).int8(int64(max(keep, 1))).int8(int64(x.Limit))

@@ -29,13 +29,13 @@ const (
 // connection when the next one is asked for, so it works again as soon as the database answers.
 type pool struct {
 	open   func(ctx context.Context) (*conn, error)
-	places chan struct{} // one for each connection lent or being made
+	places chan struct{} // one for each connection that is lent or being opened
 	closed chan struct{}
 	load   load
 
 	mu   sync.Mutex // protects following fields
-	idle []*conn    // the one used last is at the end
-	lost time.Time  // the last failure of a connection: the others may have failed, too
+	idle []*conn    // the most recently used connection is at the end
+	lost time.Time  // the time of the last failure of a connection; older idle connections may have failed, too
 	done bool
 }
 

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// codePrepared is PostgreSQL's answer if a statement of that name is prepared already. A new session has no
-// statements, so the session is not new: a pooler has given this client the session of another one.
+// codePrepared is PostgreSQL's error if a statement of that name is already prepared. A new session has no
+// prepared statements. So with this error, a pooler has given this client the session of another client.
 const codePrepared = "42P05"
 
 // pooler remembers the result of checkPooler, which is needed once per DB.
@@ -70,8 +70,9 @@ func (d *DB) checkPooler(ctx context.Context) error {
 	return nil
 }
 
-// sharesSessions asks over two connections which process serves them. It asks over the first one before and
-// while the second one is in a transaction.
+// sharesSessions finds out whether a pooler gives one session to two clients. It asks over two connections
+// which server process serves them: over the first one before, and again while the second one is in a
+// transaction.
 func (d *DB) sharesSessions(ctx context.Context) (bool, error) {
 	var clients [2]*pgconn.PgConn
 	for i := range clients {

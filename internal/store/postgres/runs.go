@@ -63,13 +63,12 @@ type listing struct {
 	states []string
 	list   runList
 	names  store.Names
-	from   dag.RunID // the greatest id that is looked at
+	from   dag.RunID // the greatest id that the page reads
 	floor  dag.RunID // the least
 	cut    bool      // there may be more runs below the floor
 }
 
-// Runs implements store.Store. A page ends where it has enough runs, or where it has looked
-// at enough rows.
+// Runs implements store.Store. A page ends when it has enough runs, or when it has read lookMax rows.
 func (d *DB) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) {
 	if _, err := statesKnown(ctx, d); err != nil {
 		return store.RunPage{}, err
@@ -176,7 +175,7 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 			}
 			page.Runs = append(page.Runs, rows[i])
 		}
-		others = l.q.Not != 0 // many of them may follow one another
+		others = l.q.Not != 0 // many such rows may be next to each other
 		if looked += read; read < step {
 			if l.cut {
 				page.Next = l.floor

@@ -159,7 +159,7 @@ func (x *tx) backfills(c *store.ScheduleChanges) {
 		x.full(rows)
 	}
 	x.push(rows)
-	for i := range c.BackfillUpdates { // there are few, and one of them may occur twice
+	for i := range c.BackfillUpdates { // there are few updates, and a backfill may occur twice
 		update := x.conn.room("updateBackfill")
 		backfillState(update, &c.BackfillUpdates[i])
 		x.push(update)

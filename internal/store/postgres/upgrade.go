@@ -55,7 +55,7 @@ func upgradeStates(ctx context.Context, d *DB) (more bool, err error) {
 		_, err := c.Exec(ctx, statements(upgradeSQL)["clearStates"]).ReadAll()
 		return err == nil, translate("clearStates", err)
 	}
-	more = true // also if another node holds the row of meta: it does this work
+	more = true // the result is the same if another node holds the row of meta and does this work
 	err = c.change(ctx, []query{{"listStates", args{}.int8(statesStep), func(r *row) error {
 		more = r.bool()
 		return r.damaged("the list of states")
@@ -129,8 +129,8 @@ func indexState(ctx context.Context, d *DB, name string) (state IndexState, err 
 	})
 }
 
-// buildIndex builds an index without holding up writers, and reports whether it is valid. A connection of
-// its own does it, because it can take long. While another node builds the index, this one does nothing.
+// buildIndex builds an index without blocking writers, and reports whether the index is valid. It uses a
+// connection of its own, because it can take long. While another node builds the index, it does nothing.
 func buildIndex(ctx context.Context, d *DB, name string) (built bool, err error) {
 	if state, err := indexState(ctx, d, name); err != nil || state == IndexValid {
 		return err == nil, err

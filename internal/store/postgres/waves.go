@@ -46,9 +46,9 @@ type wave struct {
 type wavePlan struct {
 	unpack []int32               // shards
 	starts map[dag.ShardID]*wave // the wave of each shard
-	ended  []bool                // by the updates of runs, if any: the run was in a wave, so it is not on the list
+	ended  []bool                // for each update of a run that has ended: whether the run was in a wave, so that it is not on the list
 	gone   []waveKey
-	listed []listedRun // the runs that are left of those
+	listed []listedRun // the unfinished runs of the unpacked waves
 }
 
 type waveKey struct {

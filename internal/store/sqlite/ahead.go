@@ -8,10 +8,10 @@ import (
 	"skein.dev/skein/internal/store/packed"
 )
 
-// A staged transaction is written ahead: as soon as the transaction before it is in the log, and while
-// that is being synced to the disk, the engine runs all of it except its COMMIT, which waits for Commit.
-// So the core that writes waits neither for the disk nor for the engine. Any other write comes first: then
-// the transaction that was written ahead is rolled back, and written again.
+// A staged transaction is written ahead: as soon as the previous transaction is in the log, and while the log
+// is being synced to the disk, SQLite executes all of the staged one except its COMMIT, which waits for
+// Commit. So the thread that writes waits neither for the disk nor for the engine. Any other write comes
+// first: then the transaction that was written ahead is rolled back and written again.
 
 // ahead is a staged transaction.
 type ahead struct {
@@ -51,8 +51,8 @@ func (s *stages) first() *ahead {
 	return s.all[0]
 }
 
-// over removes a batch that is in the log or never will be, and the batches before it. They cannot be
-// committed any more.
+// over removes a batch that is in the log, or that will never be in it, together with the batches before it.
+// None of these can be committed any more.
 func (s *stages) over(b *store.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,8 +60,8 @@ func (c *checkpointer) run() {
 		if c.off.Load() {
 			continue
 		}
-		// After an error here (a full disk, say) the log only grows. If there is no room for that either, the
-		// writer returns the error.
+		// After an error here, for example because of a full disk, the log grows. If there is no space for the log
+		// either, the writer returns the error.
 		_ = sqlitex.ExecuteTransient(c.conn, "PRAGMA wal_checkpoint(PASSIVE)", &sqlitex.ExecOptions{
 			ResultFunc: func(s *sqlite.Stmt) error {
 				if s.ColumnInt64(1) > walPagesMax {

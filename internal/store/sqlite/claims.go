@@ -93,8 +93,8 @@ func (d *DB) Queues(ctx context.Context, after string, limit int) ([]store.Queue
 	return list(d, ctx, "queuesOf", []any{after, limitOf(limit)}, scanQueue)
 }
 
-// Holding implements store.Claims. Of the unfinished runs, it returns those that are in no line and hold
-// something.
+// Holding implements store.Claims. It returns the unfinished runs that are in no line and hold queue slots or
+// locks.
 func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store.Claimant, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -137,8 +137,8 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store
 	return found, err
 }
 
-// Holders implements store.Claims. Of a run that also holds other things, it reads only the part that is
-// asked for.
+// Holders implements store.Claims. If a run also holds other queue slots or locks, it reads only the part
+// that was asked for.
 func (d *DB) Holders(ctx context.Context, q store.HolderQuery) (_ []store.Claimant, _ int, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -152,7 +152,7 @@ func (d *DB) Holders(ctx context.Context, q store.HolderQuery) (_ []store.Claima
 		err := d.on(conn, "claimsAbout", []any{string(append(page, ']')), about}, func(s *sqlite.Stmt) error {
 			c := row{s: s}
 			n := c.int()
-			if claim, _, err := dag.UnpackClaims(c.blob()); err == nil && q.Of(claim) { // a damaged claim counts as none: its owner quarantines the run
+			if claim, _, err := dag.UnpackClaims(c.blob()); err == nil && q.Of(claim) { // a damaged claim counts as no claim: the owner quarantines the run
 				found.Add(claim.Grant, n)
 			}
 			return nil

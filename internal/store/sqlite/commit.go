@@ -81,7 +81,7 @@ func (d *DB) write(ctx context.Context, b *store.Batch) (w written, err error) {
 }
 
 // transact runs f in a transaction, and returns when the transaction is on the disk. It counts the changed
-// rows for the checkpointer: rows that are deleted lie far apart, and each of them changes a page or more.
+// rows for the checkpointer: deleted rows are far apart, and each changes at least one page.
 func (d *DB) transact(f func() error) error {
 	if err := d.begin(); err != nil {
 		return err
@@ -327,8 +327,8 @@ func (d *DB) relist(was, is dag.RunState, n int64) error {
 	return nil
 }
 
-// rowOf returns the statement for a change of a run. In its first generation a run begins once, after it
-// has waited, and ends once.
+// rowOf returns the statement for a change of a run. The histories of the begin after a wait and of the first
+// end have columns in the run's row, because each occurs only once in the first generation.
 func (d *DB) rowOf(r *dag.RunUpdate) *stmt {
 	waits := func(s dag.RunState) bool { return s == dag.RunSubmitted || s == dag.RunWaiting }
 	switch {

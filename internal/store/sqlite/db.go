@@ -86,7 +86,7 @@ type DB struct {
 	mu      sync.Mutex // protects following fields; held by a transaction
 	conn    *sqlite.Conn
 	log     *walFile
-	ahead   *ahead // written and not committed, if there is one
+	ahead   *ahead // the transaction that is written and not committed, or nil
 	stmts   writeStmts
 	numbers numbers
 	rolls   rolls

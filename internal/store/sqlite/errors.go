@@ -59,7 +59,7 @@ func opening(path string, err error) error {
 
 // These are the parts of SQLite's file format by which a file with a damaged beginning can be recognised.
 const (
-	pageBytes   = 4096 // of every database that is made here
+	pageBytes   = 4096 // the page size of every database that Skein makes
 	magic       = "SQLite format 3\x00"
 	idAt        = 68 // where the header has the application's id
 	pagesLooked = 16
@@ -90,7 +90,7 @@ func wasDatabase(path string) bool {
 			tables++
 		}
 	}
-	return pages > 0 && 2*tables > pages // others hold long values, or nothing
+	return pages > 0 && 2*tables > pages // other pages hold long values, or are free
 }
 
 // isTree reports whether a page can be a page of a table or an index, by its head.

@@ -64,7 +64,7 @@ func drops(d *DB, names []string, args ...any) (all int, err error) {
 	return all, nil
 }
 
-// ExpireFires implements store.Retention. A reader looks for lines that may be deleted.
+// ExpireFires implements store.Retention. A read-only connection finds the lines that may be deleted.
 func (d *DB) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireExpiry) (did store.FiresExpired, err error) {
 	old, next, err := oldFires(ctx, d, &x)
 	if err != nil {

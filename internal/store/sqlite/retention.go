@@ -23,7 +23,7 @@ type expired struct {
 	key, user string
 	state     string
 	day       int32 // of its end
-	again     bool  // it may have ended before
+	again     bool  // the run may have ended more than once
 }
 
 // posOf is the position of the run with a number.
@@ -48,8 +48,8 @@ func (d *DB) FinishedBut(ctx context.Context, w dag.WorkflowID, keep int) (_ sto
 	return posOf(n), err
 }
 
-// Expire implements store.Retention. A reader looks for runs that may be deleted; the deletion checks them
-// again.
+// Expire implements store.Retention. A read-only connection finds the runs that may be deleted; the deletion
+// checks them again.
 func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (store.Expired, error) {
 	if _, err := owns(ctx, d, "holderOfShard", []any{int64(x.Shard)}, owner); err != nil {
 		return store.Expired{}, err
@@ -116,7 +116,7 @@ func (d *DB) expire(r *expired, x *store.Expiry) error {
 	return err
 }
 
-// oldRuns finds runs that may be deleted, the oldest first. did says how far it has looked.
+// oldRuns finds runs that may be deleted, the oldest first. did is the position up to which it has searched.
 func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did store.Expired, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -161,7 +161,7 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did st
 }
 
 // newestBut returns the number of the newest finished run of a workflow that is not among the newest keep.
-// It returns 0 if there is none. It reads lists, which hold 2,048 runs on a page, and no rows.
+// It returns 0 if there is no such run. It reads only lists, which hold 2,048 runs on a page.
 func newestBut(d *DB, conn *sqlite.Conn, w dag.WorkflowID, keep int) (found int64, err error) {
 	err = d.on(conn, "rollFinished", []any{workflowList(w), activeList}, func(s *sqlite.Stmt) error {
 		words, err := finishedBits(s)

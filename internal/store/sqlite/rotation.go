@@ -82,7 +82,7 @@ func (e rotations) JoinToken(ctx context.Context, j store.Joining) (t store.Toke
 	return t, nil
 }
 
-// join adds the row of a certificate, in place of a row of the name that has expired.
+// join adds the row of a certificate. It replaces a row of the same name that has expired.
 func (e rotations) join(all []store.Token, j *store.Joining, now dag.Micros) error {
 	d := e.d
 	for i := range all {

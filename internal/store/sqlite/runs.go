@@ -16,7 +16,7 @@ import (
 const (
 	// lookMax bounds the number of rows that one page of runs looks at.
 	lookMax = 10_000
-	// rollLookMax bounds the number of pages of lists that one page of runs looks at. They hold 8,000,000
+	// rollLookMax bounds the number of pages of lists that one page of runs reads. These pages cover 8,000,000
 	// runs.
 	rollLookMax = 4096
 )
@@ -72,8 +72,8 @@ func choiceOf(q *store.RunQuery, states []string) (c choice) {
 // free reports whether no list limits the choice.
 func (c *choice) free() bool { return len(c.all)+len(c.some) == 0 }
 
-// pageBelow returns the greatest page, up to the given one, on which the choice can have runs. It returns
-// -1 if there is none.
+// pageBelow returns the greatest page, up to the given one, on which the choice can have runs. It returns -1
+// if there is no such page.
 func (d *DB) pageBelow(conn *sqlite.Conn, c *choice, page int64) (int64, error) {
 	below := func(list string, page int64) (at int64, err error) {
 		at = -1
@@ -157,7 +157,7 @@ func (d *DB) chosen(conn *sqlite.Conn, c *choice, page int64) (words packed.Page
 // end is the reason for which a walk over runs has ended.
 type end struct {
 	enough bool  // see said stop
-	page   int64 // the last page that was read, if there may be more below it; else 0
+	page   int64 // the last page that was read, if there may be further pages below it; else 0
 }
 
 // pages shows the pages of a choice that can have runs, in falling order.

@@ -21,8 +21,8 @@ var scheduleKinds = []string{"cron", "every", "at", "daily", "weekly", "monthly"
 // pageOf bounds lists for which the contract has a bound.
 func pageOf(limit int) int { return min(limitOf(limit), limitDefault) }
 
-// legible reads the rows of a statement that can be read. A damaged row neither hides the others nor keeps
-// them from firing; verify names it.
+// legible reads those rows of a statement that are not damaged. A damaged row must neither hide the other
+// rows nor prevent their fires; verify names it.
 func legible[T any](d *DB, ctx context.Context, name string, args []any, scan func(*sqlite.Stmt, *T) error) (_ []T, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ type stmt struct {
 	name string
 	last []bound // by position - 1
 	pos  int
-	fail error // the first refusal of this row
+	fail error // the error of the first value that was refused
 }
 
 // bound is the value of a position, unless comparing it would cost too much.

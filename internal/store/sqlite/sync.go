@@ -24,18 +24,18 @@ import (
 
 // syncs counts the commits, and the commits that are on the disk.
 type syncs struct {
-	written atomic.Uint64 // counts also the commits that are being written into the log
+	written atomic.Uint64 // the number of commits, including those that are being written into the log
 	mu      sync.Mutex    // protects following fields
 	done    uint64
 	lost    error         // a sync has failed
-	gone    chan struct{} // closed when a sync has failed; nil until it is needed
+	gone    chan struct{} // closed when a sync has failed; nil until a caller needs it
 	more    chan struct{} // closed when one of the fields above changes; nil: no call waits
 }
 
 // write gives a commit its number, before another connection can read it.
 func (s *syncs) write() uint64 { return s.written.Add(1) }
 
-// over records that a commit and those before it are on the disk.
+// over records that a commit and all commits before it are on the disk.
 func (s *syncs) over(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,11 +114,11 @@ func unsynced(lost error) error {
 // walFile is the log, opened to sync it.
 type walFile struct {
 	f  *os.File
-	mu sync.Mutex // one sync at a time: the kernel reports a lost write to one of them, and only once
+	mu sync.Mutex // one sync at a time, because the kernel reports a lost write only once, to one of several syncs
 }
 
-// restoreLog writes and syncs again the log that another process has left, before it is read: that process
-// may have been killed before it synced the log, or may have ended because it could not.
+// restoreLog writes and syncs the log of an earlier process again before the log is read. That process may
+// have been killed before it synced the log, or may have ended because a sync failed.
 func (d *DB) restoreLog() error {
 	f, err := os.OpenFile(d.path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {

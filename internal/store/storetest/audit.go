@@ -306,8 +306,8 @@ func auditListed(b *bed) {
 	b.same(ids(store.AuditQuery{Before: all[1].ID, BeforeAt: all[1].At, Limit: 2}), []byte{3, 2}, "a page in the middle")
 }
 
-// BenchAudited measures what an audit row costs: a change without one, a change with one, and the place
-// that a row gets in a step of 100 rows.
+// BenchAudited measures the cost of an audit row: a change without a row, a change with one, and adding a row
+// to the tree in steps of 100 rows.
 func BenchAudited(b *testing.B, s store.Store) {
 	change := func(b *testing.B, ctx context.Context) {
 		b.Helper()

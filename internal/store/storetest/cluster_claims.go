@@ -61,8 +61,8 @@ func claimTells(b *bed, c store.Cluster) {
 	}
 }
 
-// claimOrphans: an owner that is no member owns nothing. It may have used the store alone, or it was
-// deposed during its claim.
+// claimOrphans: an owner that is not a member owns no shard. It may have used the store alone, or it was
+// declared dead during its claim.
 func claimOrphans(b *bed, c store.Cluster) {
 	b.take()
 	other := b.member(c, 1, "b")

@@ -161,7 +161,7 @@ func scanWhileCommitting(b *bed) {
 		seen = append(seen, history{r, events})
 		next := b.run(dag.RunRunning)
 		b.put(func(x *store.Batch) {
-			for _, h := range want { // all of them change: those that were read, and those that follow
+			for _, h := range want { // all handlers change: those that were read, and those that follow
 				if len(seen) == 1 {
 					x.AttemptUpdates = append(x.AttemptUpdates, ended(h.Attempts[0]))
 				} else {

@@ -98,7 +98,8 @@ func marksOfMembers(b *bed, c store.Cluster) {
 	}
 }
 
-// floorRises: an era that has begun because of a loss has no higher floor, and has ended no era quietly.
+// floorRises: the floor of an era that began because of a loss cannot rise, and that era has ended no era
+// quietly.
 func floorRises(b *bed) {
 	b.same(b.raise(0, 2, ""), dag.Era(2), "the era")
 	b.take()

@@ -10,14 +10,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// wrong is a batch that is valid except for the part that spoil adds. Nothing of it may be written.
+// wrong is a batch that is valid except for the part that spoil adds. No part of the batch may be written.
 func wrong(kind error, spoil func(b *bed, w *world, x *store.Batch)) func(b *bed) {
 	return func(b *bed) {
 		w := b.world()
 		x := b.full(&w)
 		spoil(b, &w, x)
 		b.fails(x, kind)
-		b.ok(b.commit(b.full(&w))) // the refused batch leaves nothing that prevents the valid one
+		b.ok(b.commit(b.full(&w))) // the refused batch must not prevent the valid one
 	}
 }
 

@@ -13,7 +13,7 @@ func hands() []check {
 	guard := func(change func(u *dag.AttemptUpdate)) func(b *bed) {
 		return func(b *bed) {
 			_, all := b.handedOver(false)
-			for _, known := range []bool{true, false} { // by the owner that assigned it, and by an owner that has only read it
+			for _, known := range []bool{true, false} { // the report comes to the owner that assigned the attempt, and to an owner that has only read it
 				if !known {
 					b.take()
 				}

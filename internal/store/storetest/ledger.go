@@ -416,7 +416,7 @@ func fireQueries(b *bed) {
 		}
 		for _, limit := range []int{1, 3, 1000, 0} {
 			if limit == 1 && len(want) > 20 {
-				continue // this takes long, and shows no more than 3 do
+				continue // this takes long, and finds no more than 3 do
 			}
 			b.same(b.fires(q, limit), want, fmt.Sprintf("fires of %+v by %d", q, limit))
 		}

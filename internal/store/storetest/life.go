@@ -179,7 +179,7 @@ func reopened(b *bed) {
 		lives, err := b.s.Handlers(b.ctx, []dag.HandlerID{b.owner})
 		b.ok(err)
 		b.same(len(lives), 1, "handlers")
-		b.ok(b.commit(b.batch())) // opening a store takes nothing from the owner
+		b.ok(b.commit(b.batch())) // opening the store again does not take shards from their owner
 		for i, a := range b.take() {
 			b.same(a.Fence, store.Fence{Shard: held[i].Shard, Epoch: held[i].Epoch + 1, Seq: held[i].Seq + 1}, "the fence")
 			b.same(a.Previous, b.owner, "the previous owner")

@@ -31,7 +31,7 @@ type driven struct {
 	leader bool // Leader work splits it
 	run    *dag.Run
 	inbox  []heard // events since the last commit
-	fired  []heard // retry timers before that: they have no row, so a reload must repeat them
+	fired  []heard // earlier retry timers: they have no row, so a reload must set them again
 }
 
 type heard struct {

@@ -95,7 +95,7 @@ func (b *bed) plan(x *store.Batch) planned {
 	return p
 }
 
-// replan adds a valid change of each of them to x.
+// replan adds a valid change of each of the given rows to x.
 func (b *bed) replan(x *store.Batch, p *planned) {
 	next := trigger(2, "nightly", "cron")
 	next.Next = 500

@@ -5,7 +5,7 @@
 //		storetest.Run(t, storetest.Engine{Open: openTemp, Reopen: reopen})
 //	}
 //
-// The comments of package store say what holds; the groups of this suite show it by example.
+// The comments of package store state the contract; the groups of this suite show it by example.
 package storetest
 
 import (
@@ -18,7 +18,7 @@ import (
 type Engine struct {
 	// Open makes an empty store. The suite closes it. The engine cleans up its other resources with t.Cleanup.
 	Open func(t *testing.T) store.Store
-	// Reopen opens again the data that s kept. s is closed already. It is nil if the engine keeps none.
+	// Reopen opens the data of s again. s is closed already. Reopen is nil if the engine keeps no data.
 	Reopen func(t *testing.T, s store.Store) store.Store
 	// RunsOnly leaves out the groups that write no run: for a second way of writing runs.
 	RunsOnly bool

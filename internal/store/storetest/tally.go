@@ -50,7 +50,7 @@ func tallySteps(b *bed) {
 	b.is(put(tallyStep(b, 1, seq, one)), store.ErrFenced) // it has not begun
 	b.ok(put(tallyStep(b, 0, 0)))
 	b.is(put(tallyStep(b, 0, 0)), store.ErrFenced)
-	b.is(put(tallyStep(b, 1, seq+1, one)), store.ErrFenced) // the shard has not come so far
+	b.is(put(tallyStep(b, 1, seq+1, one)), store.ErrFenced) // the shard's seq is lower
 	other := tallyStep(b, 1, seq, one)
 	other.Epoch++
 	b.is(put(other), store.ErrFenced)

@@ -1,9 +1,8 @@
 //go:build linux
 
-// Package pgtest gives tests and benchmarks a PostgreSQL server of their own: made in a
-// temporary folder, reached over a unix socket and a loopback port, killed and started
-// again in place by tests of faults, and gone with the process that started it, however
-// that ends.
+// Package pgtest gives tests and benchmarks a PostgreSQL server of their own. The server is made in a
+// temporary folder, and listens on a Unix socket and a loopback port. Tests of faults can kill it and start
+// it again. It ends with the process that started it, however that process ends.
 //
 //	var server *pgtest.Server // of this test binary
 //

@@ -36,7 +36,7 @@ func (s *Server) Standby() (*Server, error) {
 	})
 }
 
-// copied makes a server of a base backup of this one, on a port of its own.
+// copied makes a server from a base backup of this one, on another port.
 func (s *Server) copied(fill func(*Server) error) (*Server, error) {
 	dir, err := os.MkdirTemp("", "skein-pg-")
 	if err != nil {
