@@ -19,9 +19,9 @@ import (
 // secretShown takes the place of the value of a secret, which is not read.
 const secretShown = "•••"
 
-// Definition returns what an attempt of a task is given. row is its run, and token the token of the attempt,
-// or 0 if there was none. The outputs of other tasks are the present ones: if one of them ran again after the
-// attempt, the attempt had an earlier output.
+// Definition returns the input of an attempt: command, request, environment, files and limits. row is its
+// run, and token the token of the attempt, or 0 if there was none. The outputs of other tasks are the present
+// ones: if one of them ran again after the attempt, the attempt had an earlier output.
 func (r *Resolver) Definition(ctx context.Context, row *dag.RunRow, task string, token dag.Token) (inspect.Definition, error) {
 	g, err := r.cfg.Engine().RunGraph(row)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	dependentRuns   = 20 // runs of which a task is read
 	lookSoon        = time.Second
 	lookLate        = 30 * time.Second
-	lookShareOfWait = 20 // the pause between two checks is this part of the wait so far
+	lookShareOfWait = 20 // the pause between two checks is the wait so far, divided by this number
 )
 
 // condition checks the condition of a wait.
@@ -110,7 +110,7 @@ func (l logic) inSpan(ctx context.Context, id dag.WorkflowID, from, until dag.Mi
 // other is a run that is checked for a dependent task.
 type other struct {
 	*dag.RunRow
-	state string // the state of the run, or of the wanted task; "": it does not exist yet
+	state string // the state of the run or of the named task; "": it does not exist yet
 	has   bool   // the run has that task, or will have it
 }
 

@@ -31,7 +31,7 @@ type ExecutorConfig struct {
 // turns an assignment into a Job and a Result into a report.
 //
 // The engine books a slot for every attempt until its report, so there are never more attempts here than
-// slots; that is what bounds the goroutines.
+// slots. This also bounds the number of goroutines.
 type Executor struct {
 	log      *slog.Logger
 	resolver *Resolver
@@ -48,10 +48,10 @@ type Executor struct {
 	taken   []reported // reports that the keeper does not know to be durable yet
 	told    ring
 	ending  map[engine.AttemptID]bool // of telling
-	telling int                       // ends that have left live and have not reached the engine
-	holding bool                      // no attempt is started any more: this process is about to end
+	telling int                       // the number of ends that were removed from live and have not reached the engine
+	holding bool                      // no further attempt is started, because this process is about to end
 	closed  bool
-	quiet   chan struct{} // closed when holding and nothing runs
+	quiet   chan struct{} // closed when holding is set and no attempt runs
 	fewer   chan struct{} // cap 1: an attempt was forgotten or reported
 }
 
@@ -65,12 +65,12 @@ type reported struct {
 type handed struct {
 	engine.Assignment
 	workflow string      // its name, once resolved
-	cancel   worker.Mode // requested before the worker had the attempt; 0: no
+	cancel   worker.Mode // the mode of a cancel that came before the worker had the attempt; 0: none
 	key      worker.Key
 	given    bool // to the worker
-	held     bool // never started by this process
+	held     bool // this process never started the attempt
 	adopted  bool // an earlier process has started it
-	// unwant ends the waiting for what the job needs; nil: the job is not being resolved.
+	// unwant cancels the resolution of the job; nil: the job is not being resolved.
 	unwant context.CancelFunc
 }
 
@@ -141,7 +141,7 @@ func (x *Executor) launch(h *handed) {
 		h.given = true
 		x.byKey[h.key.ID()] = h
 		x.shipper.Begin(h.logRef())
-		x.worker.Start(*job) // returns at once; its lock is taken after ours
+		x.worker.Start(*job) // returns at once; lock order: x.mu before the worker's lock
 	}
 	x.mu.Unlock()
 	if mode != 0 {
@@ -191,7 +191,7 @@ func (x *Executor) Ended(rs ...worker.Result) {
 		x.shipper.End(h.logRef(), r.LogBytes)
 		switch r.Cause {
 		case worker.CauseClosed:
-			// This process ends and knows nothing of the task. The next life declares the attempt lost.
+			// This process ends and has no result of the task. The next process declares the attempt lost.
 			x.forget(h, false)
 		case worker.CauseLease, worker.CauseLost, worker.CauseRoom:
 			x.log.Warn("an attempt was lost", append(h.attrs(), "code", "attempt_lost", "cause", r.Cause)...)
@@ -372,7 +372,7 @@ func (x *Executor) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	return x.live[id] != nil || x.ending[id]
 }
 
-// Hold stops new attempts. The next life starts later assignments.
+// Hold prevents further attempts. The next process starts later assignments.
 func (x *Executor) Hold() {
 	x.mu.Lock()
 	x.holding = true
@@ -383,7 +383,7 @@ func (x *Executor) Hold() {
 // Drained returns a channel that is closed when no attempt runs after Hold.
 func (x *Executor) Drained() <-chan struct{} { return x.quiet }
 
-// settle closes quiet when nothing runs any more.
+// settle closes quiet when no attempt runs any more.
 func (x *Executor) settle() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -49,8 +49,8 @@ func (r *Resolver) sources(ctx context.Context, v *version, t int, run dag.RunID
 	return all, nil
 }
 
-// attempts reads the attempts of a task whose outputs or artifacts others read. If they have rows, as most
-// of them do, that takes one query.
+// attempts reads the attempts of a task whose outputs or artifacts other tasks read. If these attempts have
+// rows, which is usual, that takes one query.
 func (r *Resolver) attempts(ctx context.Context, run dag.RunID, t dag.TaskID) ([]dag.AttemptRow, error) {
 	q := store.AttemptQuery{Run: run, Task: t, One: true, Outputs: true, Sparing: true}
 	rows, err := r.cfg.Store.Attempts(ctx, q)
@@ -68,7 +68,7 @@ type Kept interface {
 	List(ctx context.Context, ref artifact.Ref) ([]artifact.Info, error)
 	// Read returns a piece of a file. It is empty at the end of the file.
 	Read(ctx context.Context, ref artifact.Ref, name string, offset int64) ([]byte, error)
-	// Place returns the folder of this machine that holds the artifacts of an attempt, if there is one.
+	// Place returns the folder on this machine with the artifacts of an attempt, if there is one.
 	Place(ref artifact.Ref) (folder string, ok bool)
 }
 

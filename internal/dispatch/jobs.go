@@ -16,7 +16,8 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// jobs makes what workers elsewhere need of their assignments, as the executor does for its own.
+// jobs makes jobs from assignments for workers in other processes, like the executor for the worker of this
+// process.
 type jobs struct{ x *Executor }
 
 var _ home.Jobs = jobs{}
@@ -102,7 +103,7 @@ func (j jobs) Files(_ context.Context, w dag.WorkflowID, version int32) ([]*work
 	return out, nil
 }
 
-// logic finds out what logical tasks wait for. It is the engine's Preparer.
+// logic finds out for which events logical tasks wait. It is the engine's Preparer.
 func (j jobs) Left(run dag.RunID) { j.x.resolver.leave(run) }
 
 // Inputs implements home.Jobs.

@@ -16,7 +16,7 @@ import (
 	"skein.dev/skein/sdk/shared/output"
 )
 
-// logic finds out what logical tasks wait for: it is the engine's Preparer.
+// logic finds out for which events logical tasks wait. It is the engine's Preparer.
 type logic struct{ *Resolver }
 
 // Preparer returns the part of the Resolver that the engine asks.
@@ -109,7 +109,7 @@ func (l logic) made(ctx context.Context, v *version, t int, q *engine.PrepareQue
 	d.Digest = sum[:]
 	row, _, err := l.cfg.Engine().Apply(ctx, d)
 	switch {
-	case errors.Is(err, errkind.ErrConflict): // it has changed in the meantime: read it again
+	case errors.Is(err, errkind.ErrConflict): // the workflow has changed meanwhile: read it again
 		return engine.Prepared{}, fmt.Errorf("%w: %w", errkind.ErrUnavailable, err)
 	case err != nil:
 		return engine.Prepared{}, ofStore(err)

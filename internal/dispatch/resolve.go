@@ -72,8 +72,8 @@ type Resolver struct {
 
 	mu   sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
-	idle []idleRun // runs without attempts here, as they were left; a run may be in it several times, and in use again
-	left int64     // how often the run was left
+	idle []idleRun // runs without attempts here, by release; a run may occur several times, and be in use again
+	left int64     // how often the run was released
 	// waits says why attempts are not started yet. It has few entries.
 	waits map[engine.AttemptID]string
 }
@@ -233,7 +233,7 @@ func (r *Resolver) surely(ctx context.Context, a *engine.Assignment, resolve fun
 	}
 }
 
-// note records why an attempt is not started yet; nil: it is, or never will be.
+// note records why an attempt is not started yet; nil: the attempt is started, or never will be.
 func (r *Resolver) note(a *engine.Assignment, why error) {
 	id := engine.AttemptID{Run: a.Run, Task: a.Task, Token: a.Token}
 	r.mu.Lock()
@@ -248,8 +248,8 @@ func (r *Resolver) note(a *engine.Assignment, why error) {
 	}
 }
 
-// Waits returns what an attempt that is assigned to this node, or to a worker of it, waits for before it is
-// started; "": nothing that is known.
+// Waits returns the reason why an attempt that is assigned to this node, or to one of its workers, has not
+// been started yet; "": no reason is known.
 func (r *Resolver) Waits(run dag.RunID, task dag.TaskID, token dag.Token) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,7 +280,7 @@ func (r *Resolver) leave(id dag.RunID) {
 	r.idle = append(r.idle, idleRun{id, r.left})
 	if len(r.idle) > idleMax {
 		first := r.idle[0]
-		if old := r.runs[first.run]; old != nil && old.uses == 0 && old.left == first.left { // otherwise it was used in the meantime
+		if old := r.runs[first.run]; old != nil && old.uses == 0 && old.left == first.left { // otherwise the run was used meanwhile
 			delete(r.runs, first.run)
 		}
 		r.idle = slices.Delete(r.idle, 0, 1)

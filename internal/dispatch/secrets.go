@@ -35,7 +35,7 @@ type secretsOf struct {
 	workflow  string
 	quick     bool     // no call to a provider may be made
 	values    []string // each once
-	err       error    // the reason for which one of them cannot be read
+	err       error    // the reason why a secret or parameter cannot be read
 }
 
 func (s *secretsOf) value(name string) (string, error) {

@@ -21,8 +21,8 @@ const (
 	filesMax = 10_000
 )
 
-// upload holds the files of an attempt on their way to this node. It is in memory only. If a node loses it,
-// the node asks for the files again.
+// upload holds the state of the transfer of an attempt's files to this node. It is in memory only. After a
+// restart, the node asks for the files again.
 type upload struct {
 	mu   sync.Mutex // held while a piece is written; protects following fields
 	in   *artifact.Intake

@@ -21,18 +21,19 @@ type key struct {
 
 func keyOf(a *engine.Assignment) key { return key{a.Run, a.Task, a.Token} }
 
-// worker is a worker that is attached here, or this process. The type desk in rpc.go has its protocol.
+// worker is a worker that is attached to this node, or this process. The type desk in rpc.go implements the
+// protocol.
 type worker struct {
 	seat   seat[*worker] // its element in the list of lenders
 	turn   int           // value of Home.turn when it lent last
 	member store.Member
 	local  bool
-	since  time.Time // since when it is attached
+	since  time.Time // the time of its attachment
 	// sure is the time of the last renewal of its row that the store has confirmed, on the boot clock.
 	sure  time.Duration
-	heard bool // it has called since the last renewal
+	heard bool // true: the worker has called since the last renewal
 
-	used     int              // slots that are lent or have an attempt
+	used     int              // the number of slots that are lent or have an attempt
 	room     dag.Need         // resources that these take
 	running  map[key]*holding // attempts that have a slot
 	waiting  []*holding       // delivered attempts for which no slot is free
@@ -42,14 +43,14 @@ type worker struct {
 	// the rows still show such an attempt as running after that, it is lost.
 	echoes   map[key]*delivery
 	settled  ring     // the part of ended whose reports were taken: the rows have these ends, unless the database has lost them
-	names    register // names of attempts that it has or had
+	names    register // the names of attempts that the worker has or had
 	uploads  map[key]*upload
 	inputs   map[key][]artifact.Input  // inputs of attempts for which they were requested
 	deposits bool                      // it sends artifacts
 	fetches  bool                      // it fetches inputs
-	proven   bool                      // it has registered with a certificate
+	proven   bool                      // true: the worker has registered with a certificate
 	masks    bool                      // it masks secrets
-	reader   bool                      // it can send pieces of logs
+	reader   bool                      // true: the worker can send pieces of logs
 	reads    map[string]*reading       // requested pieces, by ticket
 	turns    chan struct{}             // cap readsMax
 	doubts   map[key]bool              // attempts that the worker claims to have, while the owners are asked about them
@@ -57,8 +58,8 @@ type worker struct {
 
 	fresh     []*holding      // attempts whose jobs must be made
 	preparing int             // the goroutines that make jobs for fresh attempts
-	out       map[key]*errand // attempts to start that it has not confirmed; nil: it is detached
-	ready     []key           // of out, the attempts that the worker has not been given yet
+	out       map[key]*errand // attempts to start that the worker has not confirmed; nil: the worker is detached
+	ready     []key           // the attempts of out that were not sent to the worker yet
 	takers    int             // reports whose answers take fresh or ready attempts now
 	stops     []stop
 	seq       int64 // of the newest answer
@@ -84,8 +85,8 @@ type holding struct {
 	over      bool      // its end was reported and accepted before the attempt was delivered again, so this delivery counts as lost
 	at        time.Time // latest start
 
-	// unwant ends the making of its job, while a goroutine of its own makes it. unwanted says that the job is
-	// not needed any more.
+	// unwant cancels the making of the job, while a separate goroutine makes it. unwanted says that the job is no
+	// longer needed.
 	unwant   context.CancelFunc
 	unwanted bool
 }
@@ -97,7 +98,8 @@ func (x *holding) unneeded() {
 	}
 }
 
-// stop is an attempt that must end. seq is the answer that told the worker so; 0: none yet.
+// stop is an attempt that must end. seq is the number of the answer that told the worker so; 0: no answer has
+// told it yet.
 type stop struct {
 	key   key
 	kill  bool
@@ -130,8 +132,8 @@ type loan struct {
 	need  dag.Need
 }
 
-// account counts the slots of a worker that were lent to an owner. Invariant: all counts only rise,
-// returned + used ≤ granted, and told ≤ granted.
+// account counts the slots of a worker that were lent to one owner. Invariant: all counts only rise, returned
+// + used ≤ granted, and told ≤ granted.
 type account struct{ granted, returned, used, told int64 }
 
 func (a *account) idle() int64 { return a.granted - a.returned - a.used }
@@ -247,11 +249,11 @@ func (h *Home) admitSelf(m store.Member) {
 	h.relist(h.local)
 }
 
-// thisProcess keeps this process apart from all workers in the order of lenders. Its
-// slots never go to its own shards.
+// thisProcess separates this process from all workers in the order of lenders, because its slots are never
+// lent to its own shards.
 const thisProcess = "this process"
 
-// detach forgets a worker that is gone or attached elsewhere. Owners learn it from its row.
+// detach drops a worker that is gone or attached to another node. Owners notice this by the worker's row.
 func (h *Home) detach(w *worker) {
 	if h.workers[w.member.Handler] == w {
 		delete(h.workers, w.member.Handler)
@@ -317,7 +319,7 @@ func (h *Home) accept(w *worker, d *delivery) {
 			h.begin(w, x)
 		case h.claim(w, n):
 			h.begin(w, x)
-		default: // another home lent its slot, or its owner is gone
+		default: // another home lent the slot of the attempt, or its owner is gone
 			h.Stats.Held.Add(1)
 			w.waiting = append(w.waiting, x)
 			h.relist(w)
@@ -393,7 +395,7 @@ func (o orders) add(c dag.Cancel) {
 	}
 }
 
-// give tells a worker that has attached what it was to end.
+// give repeats the pending stops to a worker that has attached.
 func (o orders) give(w *worker) {
 	for k, kill := range o[w.member.Handler] {
 		w.order(dag.Cancel{Run: k.run, Task: k.task, Token: k.token, Handler: w.member.Handler, Kill: kill})
@@ -445,8 +447,8 @@ type register struct {
 	names map[key]called
 }
 
-// called holds the names of an attempt. affirmed is when the rows confirmed that the worker has it. It is
-// zero if this home knows no confirmation. over is when the attempt ended.
+// called holds the names of an attempt. affirmed is the time at which the rows confirmed that the worker has
+// the attempt, or zero if they have not. over is the time at which the attempt ended.
 type called struct {
 	Names
 	affirmed, over time.Time

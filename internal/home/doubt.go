@@ -20,7 +20,7 @@ const doubtsMax = 64
 // It looks up unknown attempts in the rows, which decide. If the worker had confirmed an attempt and does
 // not list it any more, the attempt is lost.
 //
-// A poll that was overtaken by a newer one proves nothing: it acknowledges less.
+// A poll that arrives after a newer one proves nothing, because it acknowledges less.
 func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 	for k, a := range has { // nil: the attempt has ended at the worker
 		if a != nil && !w.has(k) && !w.doubts[k] && len(w.doubts) < doubtsMax {
@@ -30,7 +30,7 @@ func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 	}
 	for k, x := range w.running {
 		switch _, listed := has[k]; {
-		case listed && !x.confirmed: // only a poll that was sent after this answer arrived proves more
+		case listed && !x.confirmed: // only a poll that is sent after the arrival of this answer can prove more
 			x.confirmed, x.sent = true, w.seq+1
 		case listed:
 		case x.confirmed && ack >= x.sent && !x.missing:

@@ -19,7 +19,7 @@ type errand struct {
 	// beside says that the errand was given in an answer to a report. The next poll may have been sent before
 	// that answer arrived. So a poll that does not name the attempt proves nothing.
 	beside bool
-	ready  bool // it is in the list worker.ready
+	ready  bool // the errand is in the list worker.ready
 }
 
 const (
@@ -254,8 +254,8 @@ func (h *Home) still(w *worker, x *holding) bool {
 	return w.made(x, nil)
 }
 
-// cannot returns the reason for which the version of a worker cannot run a job. Such a job is refused by
-// name, and no part of it is ignored.
+// cannot returns the reason why the version of a worker cannot run a job. The refusal names the feature, so
+// that the worker does not silently ignore it.
 func (w *worker) cannot(task string, job *workerv1.Job) error {
 	switch {
 	case !w.spaces(job.Namespace):

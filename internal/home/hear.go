@@ -142,7 +142,7 @@ func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts 
 }
 
 // listen gives reports of a worker to this node's engine. The engine calls heard for each report, then over
-// once, while h.mu is held. After that it decides about slots that it does not need.
+// once, while h.mu is held. Afterwards the engine returns slots that it does not need.
 func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i int, v dag.Verdict, err error), over func()) {
 	h.mu.Lock()
 	h.purse.expect(id, len(reports))
@@ -210,8 +210,8 @@ func (h *Home) took(w *worker, x *spoken) {
 	}
 }
 
-// due returns the slots of a worker that were lent to an owner that does not know it yet. It returns nil if
-// there are none. The caller holds h.mu.
+// due returns the grant of a worker's slots about which their owner was not told yet. It returns nil if there
+// are no such slots. The caller holds h.mu.
 func (h *Home) due(w *worker, owner dag.HandlerID) (l *lent) {
 	for at, a := range w.accounts {
 		if at.owner != owner || a.granted == a.told {
@@ -225,7 +225,7 @@ func (h *Home) due(w *worker, owner dag.HandlerID) (l *lent) {
 	return l
 }
 
-// told notes that an owner knows about its slots. The caller holds h.mu.
+// told records that an owner knows about its slots. The caller holds h.mu.
 func (w *worker) told(l *lent) {
 	for i := range l.Granted {
 		if a := w.accounts[loan{l.Owner, l.Granted[i].Need}]; a != nil {

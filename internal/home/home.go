@@ -94,10 +94,10 @@ type Config struct {
 	Register  func(ctx context.Context, uuid, name string) (store.Handler, error)
 	Caller    Caller
 	Jobs      Jobs
-	Logs      logs.Sink // stores the output of attempts; nil: the output stays where they run
+	Logs      logs.Sink // stores the output of attempts; nil: the output stays on their machines
 	// Artifacts stores the artifacts of workers' attempts.
 	Artifacts *artifact.Keeper
-	Executor  engine.Executor // of this process; its slots are lent, too
+	Executor  engine.Executor // the executor of this process, whose slots are lent, too
 	Slots     int             // of this process
 	// Boot is the time since the machine started, including sleep.
 	Boot   func() time.Duration
@@ -128,7 +128,7 @@ type Home struct {
 	eng Engine
 
 	kick  chan struct{} // cap 1: a message is due
-	lines *line.Lines   // of workers; closed when Run ends
+	lines *line.Lines   // the lines of workers; closed when Run ends
 	Stats Stats
 
 	registering chan struct{} // cap registersMax
@@ -144,8 +144,8 @@ type Home struct {
 	lenders roster[*worker]
 	owed    map[*worker]struct{} // workers with grants of which the owners of shards do not know yet
 	wants   map[dag.HandlerID]*want
-	spare   int // slots of this process that its own shards do not need
-	turn    int // number of loans so far
+	spare   int // the number of slots of this process that its own shards do not need
+	turn    int // the number of loans so far
 	purse   purse
 	mail    mail
 	orders  orders
@@ -323,7 +323,7 @@ func (h *Home) all() []*worker {
 	return all
 }
 
-// renewals renews the rows of the workers that were heard since the last renewals.
+// renewals renews the rows of the workers that have called since the last renewals.
 func (h *Home) renewals(ctx context.Context) {
 	for {
 		select {
@@ -357,7 +357,7 @@ func (h *Home) renewals(ctx context.Context) {
 // last of many workers.
 const renewersMax = 8
 
-// renew renews the row of a worker. It forgets a worker that is no longer listed here.
+// renew renews the row of a worker. It drops a worker that is no longer listed here.
 func (h *Home) renew(ctx context.Context, m store.Member) {
 	sent := h.cfg.Boot()
 	listed, err := h.cfg.Store.Renew(ctx, m)
@@ -398,8 +398,8 @@ func (h *Home) behind(w *worker, at time.Duration) time.Duration {
 	return max(0, at-max(w.sure, h.dir.Vouched())-h.usual())
 }
 
-// Reset implements engine.Market. This node begins a new life: the workers attach again, and lent slots are
-// void.
+// Reset implements engine.Market. This node continues under a new handler: the workers attach again, and lent
+// slots are void.
 func (h *Home) Reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 )
 
 // purse holds the unused slots that were lent to the owner of this node's shards, and the owner's demand.
-// Home.mu protects it, except for total, which tells whether a look is useful.
+// Home.mu protects it, except for total, which shows without the lock whether there are slots.
 type purse struct {
 	total   atomic.Int64
 	credits map[lot]*credit
@@ -24,7 +24,7 @@ type purse struct {
 	demands []engine.Demand
 	changed bool
 	said    time.Time
-	turn    int // number of used slots so far
+	turn    int // the number of slots used so far
 	// expected is the number of a worker's reports that the engine has. The transaction that settles them may use
 	// the slots that they free.
 	expected map[dag.HandlerID]int
@@ -51,7 +51,7 @@ type credit struct {
 	lease    int64
 	granted  int64 // as last reported by its home
 	returned int64
-	told     int64 // returned slots that its home knows of
+	told     int64 // the number of returned slots about which the home was told
 	avail    int64
 }
 
@@ -109,7 +109,7 @@ func (p *purse) expect(id dag.HandlerID, n int) {
 	}
 }
 
-// grant is like granted, and wakes the engine, which would not look for slots by itself.
+// grant is like granted, and also wakes the engine, which would otherwise not notice the new slots.
 func (h *Home) grant(l *lent) (all bool) {
 	h.mu.Lock()
 	before := h.purse.total.Load()
@@ -122,8 +122,8 @@ func (h *Home) grant(l *lent) (all bool) {
 	return all
 }
 
-// granted notes the slots that a home has lent. It returns false if it cannot note all of them. It notes
-// none of a worker that is not listed here yet, because such a worker would count as gone. The caller holds
+// granted notes the slots that a home has lent. It returns false if it cannot note all of them. It notes no
+// slots of a worker that is not listed here yet, because such a worker would count as gone. The caller holds
 // h.mu.
 func (h *Home) granted(l *lent) (all bool) {
 	all = true
@@ -154,7 +154,7 @@ func (h *Home) granted(l *lent) (all bool) {
 
 var errUnlisted = errors.New("this node has not read the row of the worker yet")
 
-// Granted notes the slots that another home has lent to this node. Slots that were lent to an earlier life
+// Granted notes the slots that another home has lent to this node. Slots that were lent to an earlier handler
 // of this node are void.
 func (h *Home) Granted(l *lent) error {
 	if l.Owner == h.self() && !h.grant(l) {
@@ -163,7 +163,7 @@ func (h *Home) Granted(l *lent) error {
 	return nil
 }
 
-// look forgets the slots of workers that are gone or attached elsewhere.
+// look drops the slots of workers that are gone or attached to another node.
 func (p *purse) look(there map[dag.HandlerID]*store.Member) {
 	for id, c := range p.credits {
 		m := there[id.worker]
@@ -233,8 +233,8 @@ func (h *Home) Want(ds []engine.Demand, spare int) {
 	if more {
 		h.offer(h.local)
 	}
-	// A node without workers and neighbours could only tell itself. The round after a worker has attached, or
-	// after the next look, tells what has changed.
+	// A node without workers and other nodes would only tell itself. The next round after a worker has attached,
+	// or after the next look, tells the changes.
 	tell := back || p.changed && (len(h.workers) > 0 || len(h.there().nodes) > 1)
 	h.mu.Unlock()
 	if tell {

@@ -18,14 +18,14 @@ const (
 	readsMax = 4
 	// readDefault bounds the wait for a piece. After this time the reader learns which part is missing.
 	readDefault = 5 * time.Second
-	// readAgain is the time between two looks for a worker that has moved.
+	// readAgain is the time between two reads of the row of a worker that has moved.
 	readAgain = 100 * time.Millisecond
 )
 
 // reading is a requested piece of a log.
 type reading struct {
 	want *workerv1.LogRead
-	seq  int64       // of the answer that asked for it; 0: none yet
+	seq  int64       // the number of the answer that asked for the piece; 0: none yet
 	got  chan []byte // cap 1; closed: the worker is no longer attached here
 }
 
@@ -151,7 +151,8 @@ func (w *worker) reread(ack int64) {
 	}
 }
 
-// wanted returns the pieces that no answer has asked for. This answer asks for them. The caller holds h.mu.
+// wanted returns the pieces for which no answer has asked yet. The present answer asks for them. The caller
+// holds h.mu.
 func (w *worker) wanted() (all []*workerv1.LogRead) {
 	for _, x := range w.reads {
 		if x.seq == 0 {

@@ -68,8 +68,8 @@ const (
 	// registersMax bounds the concurrent registrations. Each writes rows and reads the members. More of them
 	// would only make each one slower, until their callers give up and register again.
 	registersMax = 16
-	// enterMax bounds how long a registration waits for its turn. It is less than its caller waits for the
-	// answer.
+	// enterMax bounds the time for which a registration waits for its turn. It is shorter than the time for which
+	// the caller waits for the answer.
 	enterMax = time.Second
 	// comeAgain is the time for which the answer asks a refused worker to wait. Workers wait half to one and a
 	// half times as long.

@@ -25,7 +25,7 @@ const (
 	Malformed                 // the call was parsed, and is invalid
 	NameTaken                 // a node or a younger worker has that name
 	NotAttached               // the worker must register
-	Fenced                    // the cluster has declared this life of the worker dead
+	Fenced                    // the cluster has declared this handler of the worker dead
 	Forged                    // another worker holds the attempt
 	Stale                     // the worker does not hold the attempt any more
 	RunEnded

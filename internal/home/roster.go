@@ -11,7 +11,7 @@ import (
 )
 
 // roster keeps lenders with free slots in the order in which they lend, so that the best one for a place is
-// found without a look at all of them. Lenders with equal traits fit the same places: they form one class,
+// found without reading all of them. Lenders with equal traits fit the same places. They form one class,
 // which is a heap. The caller of its methods holds the mutex of the roster's owner.
 type roster[T any] struct {
 	seat func(T) *seat[T]
@@ -29,7 +29,7 @@ type roster[T any] struct {
 type seat[T any] struct {
 	class *class[T] // nil: it is not listed
 	name  string
-	at    int // its index in class.free; none: it has no free slot
+	at    int // its index in class.free; none: the lender has no free slot
 }
 
 const none = -1
@@ -39,8 +39,8 @@ type class[T any] struct {
 	of     *roster[T]
 	key    string
 	traits dag.Traits
-	need   dag.Need         // the room that each slot has; nothing for workers, whose room is counted
-	listed int              // all lenders, including those that have nothing free
+	need   dag.Need         // the resources of each slot; zero for workers, whose resources are counted as a whole
+	listed int              // the number of all lenders, including those without a free slot
 	free   []T              // a heap
 	fits   map[*site[T]]int // its index in the heap of each site
 }
@@ -48,7 +48,7 @@ type class[T any] struct {
 // site is a requested place, and the classes that fit it.
 type site[T any] struct {
 	place   dag.Place
-	node    string // the one lender that fits; "": classes fit
+	node    string // the only lender that fits; "": the lenders of classes fit
 	need    dag.Need
 	classes []*class[T] // a heap, by the first lender of each class
 }
@@ -93,7 +93,7 @@ func classKey(t *dag.Traits, of string, n dag.Need) string {
 	return b.String()
 }
 
-// enter lists a lender, with nothing free yet. of separates lenders that must never be in one class.
+// enter lists a lender without free slots. Lenders with different values of of are never in one class.
 func (r *roster[T]) enter(x T, name, of string, t *dag.Traits, n dag.Need) {
 	key := classKey(t, of, n)
 	c := r.classes[key]
@@ -109,7 +109,7 @@ func (r *roster[T]) enter(x T, name, of string, t *dag.Traits, n dag.Need) {
 	*r.seat(x) = seat[T]{class: c, name: name, at: none}
 }
 
-// leave takes a lender off the list. One that is not listed is left alone.
+// leave removes a lender from the list. It does nothing if the lender is not listed.
 func (r *roster[T]) leave(x T) {
 	s := r.seat(x)
 	c := s.class
@@ -183,7 +183,7 @@ func (s *site[T]) meet(c *class[T]) {
 	}
 }
 
-// takes reports whether a slot of the class comes with the room that a place needs.
+// takes reports whether a slot of the class has the resources that a place needs.
 func (c *class[T]) takes(s *site[T]) bool { return !c.of.exact || c.need == s.need }
 
 // fits reports whether a lender that is listed fits a place.
@@ -201,7 +201,8 @@ func (c *class[T]) meets(s *site[T]) bool {
 	return fits
 }
 
-// pick finds the lender that lends next for a place, among those that suit. If suits is nil, all do.
+// pick finds the lender that lends next for a place, among those for which suits is true. If suits is nil,
+// all lenders qualify.
 func (r *roster[T]) pick(p dag.Place, suits func(T) bool) (best T, found bool) {
 	s := r.site(p)
 	if s.node != "" {

@@ -123,7 +123,7 @@ func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*worker
 		return nil, err
 	}
 	if w.polls != mine {
-		w.poke() // the newest poll takes over
+		w.poke() // the newest poll replaces the earlier one
 		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}, nil
 	}
 	if len(w.ready) == 0 && !w.unasked() && !slices.ContainsFunc(w.stops, func(s stop) bool { return s.seq == 0 }) {

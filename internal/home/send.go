@@ -38,8 +38,8 @@ func (h *Home) Handed(as []engine.Assignment) {
 	h.send(as)
 }
 
-// send delivers attempts to workers that are attached here, and leaves the others to the loop. The caller
-// holds h.mu.
+// send delivers attempts to workers that are attached to this node, and leaves all other attempts to the
+// loop. The caller holds h.mu.
 func (h *Home) send(as []engine.Assignment) {
 	for len(as) > 0 {
 		id, n := as[0].Handler, 1
@@ -100,8 +100,8 @@ func (m *mail) sent(d *delivery) {
 	}
 }
 
-// look drops the mail of members that are gone, because their attempts are lost and are assigned again. It
-// reports whether there are such members, and names the workers that attached again.
+// look drops the messages to members that are gone, because their attempts are lost and are assigned again.
+// It reports whether there are such members, and returns the workers that attached again.
 func (m *mail) look(there map[dag.HandlerID]*store.Member) (gone bool, anew []dag.HandlerID) {
 	for id := range m.open {
 		if there[id] == nil {
@@ -142,7 +142,7 @@ func (h *Home) deliverAll(ctx context.Context, wg *sync.WaitGroup) {
 		to := m
 		if m.Worker {
 			if to, ok = h.dir.Member(m.Home); !ok {
-				continue // until it is attached elsewhere
+				continue // the worker is detached: wait until it is attached to another node
 			}
 		}
 		h.mu.Lock()

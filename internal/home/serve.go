@@ -43,7 +43,7 @@ type total struct {
 	Worker dag.HandlerID
 	Lease  int64
 	N      int64
-	Need   dag.Need `json:",omitzero"` // resources that come with each
+	Need   dag.Need `json:",omitzero"` // the resources of each slot
 }
 
 // lent is a message of a home to an owner: the total of granted slots.
@@ -113,8 +113,8 @@ func (h *Home) relist(w *worker) {
 }
 
 // freed is called when an attempt of a worker has ended. owner owns the attempt's run; 0 means that the
-// slot must not be lent to it. The slot stays with the owner, because its next task may be ready in the
-// transaction that settles this end, unless another owner has a better claim.
+// slot must not be lent to it. Unless another owner has a more urgent task, the slot stays with the owner,
+// because its next task may be ready in the transaction that settles this end.
 func (h *Home) freed(w *worker, owner dag.HandlerID, n dag.Need) {
 	if owner != 0 && w.open() && !w.local && n.IsZero() {
 		best, at := h.best(w, time.Now(), h.aged())
@@ -127,7 +127,7 @@ func (h *Home) freed(w *worker, owner dag.HandlerID, n dag.Need) {
 	h.offer(w)
 }
 
-// lend grants an owner a slot that was claimed for it. The owner gets the message soon.
+// lend grants an owner a slot that was reserved for it. The owner gets the message soon.
 func (h *Home) lend(w *worker, owner dag.HandlerID, n dag.Need) {
 	w.account(owner, n).granted++
 	h.owed[w] = struct{}{}
@@ -192,8 +192,8 @@ func (h *Home) aged() (all []demand) {
 	return all
 }
 
-// kept returns the demand for which a worker's resources are kept: the best of those that have waited for
-// long and would fit an empty worker.
+// kept returns the demand for which a worker's resources are kept free: the most urgent demand that has
+// waited for long and would fit the worker if it were empty.
 func (h *Home) kept(w *worker, aged []demand) *demand {
 	for i := range aged {
 		if d := &aged[i]; h.wants[d.owner].served[d.at] < d.N && d.need.Within(w.member.Traits.Room) && h.lenders.fits(w, d.Place) {
@@ -318,7 +318,7 @@ func (h *Home) before(strategy string) func(a, b *worker) bool {
 	switch strategy {
 	case Random:
 		return nil
-	case RoundRobin: // the one that lent longest ago
+	case RoundRobin: // the lender that has not lent for the longest time
 		return func(a, b *worker) bool {
 			return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.member.Handler, b.member.Handler)) < 0
 		}

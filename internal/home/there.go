@@ -59,12 +59,12 @@ func (h *Home) wakeSoon() {
 type listing struct {
 	mu   sync.Mutex // protects following fields
 	on   bool       // a goroutine reads
-	next *listed    // the read that has not begun; nil: no caller waits for one
+	next *listed    // the read that has not begun; nil: no caller waits for a read
 }
 
 // listed is one read.
 type listed struct {
-	done    chan struct{} // closed when it has ended
+	done    chan struct{} // closed when the read has ended
 	members []store.Member
 	err     error
 }

@@ -18,11 +18,11 @@ type Definition struct {
 	File        string
 	Args        []string
 	Method, URL string // of http
-	Connection  string // over which the request goes; "": none
+	Connection  string // the connection that the request uses; "": none
 	Headers     []Pair
 	Body        string
 	Function    string          // the kind that workers register
-	Input       json.RawMessage // of Function; of sql: the parameters
+	Input       json.RawMessage // the input of Function; for sql, the parameters
 	Dir         string
 	Env         []Pair
 	Files       []Pair // the files that it gets: the task that keeps them, and their name

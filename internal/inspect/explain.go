@@ -20,13 +20,13 @@ type Reason struct {
 	Since    dag.Micros
 	Unblocks string // the event that ends the wait, or a remedy
 	Expected dag.Micros
-	Code     string         // the kind of the sentence What; it stays when the words change
+	Code     string         // the kind of the sentence What; it does not change when the words change
 	Args     map[string]any // the values that the sentence names
 	Actions  []Action       // the remedies that a person can apply
 }
 
-// Action is a verb that would help. It concerns the task, the queue or the run: the first of these that it
-// names.
+// Action is a verb that would help. Its object is the task, or else the queue, or else the run: the first of
+// these that is set.
 type Action struct {
 	Verb  string // as in the address of its route: retry
 	Run   dag.RunID
@@ -56,8 +56,8 @@ type Explanation struct {
 const (
 	// reasonsMax bounds an explanation.
 	reasonsMax = 50
-	// goingMax bounds the reasons for tasks that have started or wait outside the run, so that the others have
-	// room.
+	// goingMax bounds the reasons about tasks that have started or wait outside the run, so that other reasons
+	// fit, too.
 	goingMax = 40
 )
 
@@ -67,7 +67,7 @@ const holderPages = 10
 // explaining is an explanation under construction, with its sources.
 type explaining struct {
 	Explanation
-	*Sight // nil until the tasks of the run are looked at
+	*Sight // nil until the tasks of the run have been read
 	rd     *Reader
 	run    *RunView
 }
@@ -196,7 +196,7 @@ func (x *explaining) explainGoing(ctx context.Context) (waiting []dag.TaskID, er
 	return waiting, nil
 }
 
-// explainWaiting says which limit holds a run back, and which runs it has let through.
+// explainWaiting says which limit holds a run back, and which runs the limit has admitted.
 func (x *explaining) explainWaiting(ctx context.Context) error {
 	r := Reason{Kind: "limit", Code: "run_limit", What: "a limit on concurrent runs holds it back",
 		Since: x.run.Created, Unblocks: "the end of one of them"}
@@ -282,7 +282,7 @@ func (x *explaining) explainHeld(t *TaskView) {
 			r.Unblocks = "time, or skein task retry " + a.Run.String() + "/" + t.Name
 			r.Code, r.Actions = "lost_again", on(x.run.ID, t.Name, "retry")
 		}
-		if x.run.Intent == dag.IntentPause { // no time can be given for the end of a pause
+		if x.run.Intent == dag.IntentPause { // the end of a pause is unknown
 			r.What += ", once its run continues"
 			r.Unblocks, r.Expected = "skein run resume "+x.run.ID.String(), 0
 			r.Actions = on(x.run.ID, "", "resume")
@@ -386,7 +386,7 @@ func (x *explaining) explainNeeds(ctx context.Context, t *TaskView) error {
 			continue
 		}
 		needs = true
-		if s == dag.Ready && x.Views[n].Token != 0 { // perhaps its next attempt is due
+		if s == dag.Ready && x.Views[n].Token != 0 { // its next attempt may be due
 			need, err := x.viewOf(ctx, n)
 			if err != nil {
 				return err

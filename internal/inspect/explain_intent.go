@@ -117,7 +117,7 @@ func (x *explaining) lastIntent(ctx context.Context) (last told, err error) {
 	return last, nil
 }
 
-// declares reports whether a run that has no tasks yet will have one of that name.
+// declares reports whether a run that has no tasks yet will have a task of that name.
 func (x *explaining) declares(task string) bool {
 	g, err := x.rd.RunGraph(&x.run.RunRow)
 	if err != nil {

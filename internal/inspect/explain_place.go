@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// wanting describes the tasks of an explanation: one ready task of a run that some worker could run, or all
-// of them that have its place.
+// wanting describes the tasks of an explanation: one ready task that some worker could run, or all such tasks
+// of the run with the same place.
 type wanting struct {
 	task  dag.TaskID // or the first of the tasks
 	place dag.Place  // of the task
@@ -75,8 +75,8 @@ func (x *explaining) roomReason(ctx context.Context, q wanting) (Reason, error) 
 		Unblocks: "the end of attempts there that use cpu or memory, or more of both (--cpu, --memory)"}, err
 }
 
-// slotReason names the runs that hold the slots a ready task could have, and counts the runs that go before
-// its own.
+// slotReason names the runs that hold the slots for a ready task, and counts the runs that come before the
+// task's own run.
 func (x *explaining) slotReason(ctx context.Context, q wanting) (Reason, error) {
 	if x.rd.unserved() {
 		return Reason{Kind: "slot", Code: "no_server", What: q.what, Since: q.since,

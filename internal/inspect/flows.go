@@ -8,15 +8,15 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// flowCache keeps the properties of workflows that never change, by number. Lists of runs need only these,
-// and on PostgreSQL each look at a workflow is a round trip of its own. Other workflows can get the same
-// numbers only if the database goes back; then the cache is emptied. Until a node notices that, it may show a
-// run with the name of another workflow. So the cache is only for views without values, because the namespace
-// decides who may see values.
+// flowCache keeps the unchangeable properties of workflows by number. Lists of runs need only these, and on
+// PostgreSQL each read of a workflow is a round trip. Other workflows can get the same numbers only if the
+// database goes back; then the cache is emptied. Until a node notices that, it may show a run with the name
+// of another workflow. So the cache is only for views without values, because the namespace decides who may
+// see values.
 type flowCache struct {
 	mu      sync.Mutex // protects following fields
 	known   map[dag.WorkflowID]store.Workflow
-	forgets uint64 // counts the times that it was emptied: a row that was read before the last one is not kept
+	forgets uint64 // how often the cache was emptied; a row that was read before the last time is not kept
 }
 
 // flowsMax bounds the cache. A full one starts over.

@@ -13,8 +13,7 @@ import (
 // noRoom explains why tasks cannot run on workers whose disk is full.
 const noRoom = "has no room on its disk"
 
-// Misfit says what is missing for tasks of a place to run on one of the given members. It returns "" if one
-// of them may run them.
+// Misfit says why none of the given members can run tasks of a place. It returns "" if a member can.
 func Misfit(p dag.Place, there []store.Member) string {
 	var cordoned, full, bound []string
 	for i := range there {
@@ -91,7 +90,7 @@ func (rd *Reader) there(ctx context.Context) ([]store.Member, error) {
 // Unplaced describes tasks that no present member may run.
 type Unplaced struct {
 	Task string // the first
-	More int    // other tasks of that place
+	More int    // the number of other tasks with the same place
 	Why  string
 }
 

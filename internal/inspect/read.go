@@ -19,10 +19,10 @@ import (
 type RunView struct {
 	dag.RunRow
 	Workflow store.Workflow        // only the parts that never change: numbers, names and the time of creation
-	Counts   map[dag.TaskState]int // tasks by state; empty until it is split
+	Counts   map[dag.TaskState]int // tasks by state; empty until the run is split
 	Failed   []string              // the first tasks that failed, at most failedNamesMax
 	Modified dag.Micros            // of its newest event
-	Leader   store.Handler         // the handler that split it; zero: not split yet
+	Leader   store.Handler         // the handler that split the run; zero: not split yet
 	// ParentTask is the task of another run that called this one. It is "" if there is none.
 	ParentTask string
 	// Place is the run's position in its queue. It is nil if the run is not queued.
@@ -34,7 +34,7 @@ type TaskView struct {
 	ID       dag.TaskID
 	Name     string
 	State    dag.TaskState
-	Cause    string // why it failed, was skipped, or is upstream_failed; "": does not apply
+	Cause    string // why the task failed, was skipped, or is upstream_failed; "": none of these
 	Created  dag.Micros
 	Modified dag.Micros
 	Attempts []AttemptView
@@ -100,7 +100,7 @@ func complete(ctx context.Context, rd *Reader, v *RunView, flows *flowReads) err
 		return err
 	}
 	if p := v.Parent(); p != nil {
-		if v.ParentTask, err = rd.TaskName(ctx, p.Up().Run, p.Task); err != nil { // the name is not kept any more
+		if v.ParentTask, err = rd.TaskName(ctx, p.Up().Run, p.Task); err != nil { // the name is no longer stored
 			v.ParentTask = fmt.Sprintf("#%d", p.Task)
 		}
 	}
@@ -192,7 +192,7 @@ func (rd *Reader) Standing(ctx context.Context, row *dag.RunRow) (*dag.Graph, []
 // RunPage is one page of a list of runs.
 type RunPage struct {
 	Runs  []RunView
-	Next  dag.RunID // where the following page begins; zero: there is none
+	Next  dag.RunID // where the following page begins; zero: this is the last page
 	Total store.Total
 }
 
@@ -217,7 +217,7 @@ func (rd *Reader) Runs(ctx context.Context, q store.RunQuery) (RunPage, error) {
 		if errors.Is(err, errkind.ErrUnavailable) {
 			return RunPage{}, err
 		}
-		if err != nil { // one damaged run does not hide the others
+		if err != nil { // a damaged run must not hide the others
 			v.Counts = map[dag.TaskState]int{}
 		} else {
 			whole = v
@@ -361,7 +361,7 @@ func derivedCause(g *dag.Graph, states []dag.TaskView, t dag.TaskID) string {
 			return "switch " + g.Name(n) + " chose another"
 		}
 	}
-	if states[t].State == dag.UpstreamFailed { // a recover of certain tasks has left it unchanged
+	if states[t].State == dag.UpstreamFailed { // a recover of other tasks has left the task unchanged
 		return "one of its needs had failed, and it has not been repeated since"
 	}
 	return string(dag.CauseCondition)

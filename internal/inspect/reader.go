@@ -31,16 +31,16 @@ type Config struct {
 	// Outside finds the condition outside of its run that a task waits for. If it is nil, the condition is not
 	// known.
 	Outside Outside
-	// Waits returns what an assigned attempt of this node waits for before it is started; "": nothing that is
-	// known. It is nil if this process starts none.
+	// Waits returns the reason why an assigned attempt of this node has not been started yet; "": no reason is
+	// known. It is nil if this process starts no attempts.
 	Waits  func(run dag.RunID, task dag.TaskID, token dag.Token) string
 	Node   string // the name of this process
 	Slots  int    // attempts that this process runs at once
 	Traits store.Traits
 	// Ageing is the time for which a run waits until its level counts as one better.
 	Ageing time.Duration
-	// Onlooker is true if servers may work on the database of which this process knows nothing. Reasons then
-	// say only what the rows say.
+	// Onlooker is true if servers that are unknown to this process may work on the database. Reasons then come
+	// from the rows only.
 	Onlooker bool
 }
 
@@ -81,9 +81,9 @@ type Outside interface {
 
 // Missing describes the event that a deferred task waits for.
 type Missing struct {
-	By      []string      // of an approval: the principals that may decide; nil: all
+	By      []string      // for an approval: the principals that may decide; nil: all
 	Message string        // the question of an approval
-	Later   time.Duration // until the owner checks again; 0: nothing is missing any more
+	Later   time.Duration // the time until the owner checks again; 0: the wait is over
 	Why     Reason
 }
 

@@ -13,8 +13,8 @@ type Recovery struct {
 	Row     dag.RunRow
 	Graph   *dag.Graph      // nil if the recover is not allowed
 	States  []dag.TaskState // by task
-	Again   []bool          // by task: it would be repeated
-	Refused string          // the reason why the recover is not allowed; "": it is
+	Again   []bool          // by task: whether the recover would repeat it
+	Refused string          // the reason why the recover is not allowed; "": it is allowed
 }
 
 // PlanRecovery plans a recover of a run by the rule of the recover itself, on the rows as they are now. It

@@ -22,10 +22,10 @@ type Rows struct {
 	// Why holds the reasons for the state of the run that the rows alone give. The order of ready runs, for
 	// example, is only in the memory of a node.
 	Why      []StoredReason  `json:"why"`
-	Tasks    []StoredTask    `json:"tasks"`    // of its graph, with the instances that it has by now
+	Tasks    []StoredTask    `json:"tasks"`    // the tasks of its graph, with the present instances
 	Attempts []StoredAttempt `json:"attempts"` // by task, then token
 	History  []StoredEvent   `json:"history"`  // by transaction
-	// Damage names the values that could not be decoded. The others are shown nevertheless.
+	// Damage names the values that could not be decoded. All other values are shown.
 	Damage []string `json:"damage,omitempty"`
 }
 
@@ -115,7 +115,7 @@ type StoredShare struct {
 type StoredTask struct {
 	Number int    `json:"number"`
 	Name   string `json:"name"`
-	State  string `json:"state,omitempty"` // "": it has no tasks yet, or the state cannot be derived
+	State  string `json:"state,omitempty"` // "": the run has no tasks yet, or the state cannot be derived
 	Needs  []int  `json:"needs,omitempty"` // numbers of tasks
 	Place  string `json:"place,omitempty"`
 	Queue  string `json:"queue,omitempty"`
@@ -128,7 +128,7 @@ type StoredAttempt struct {
 	Token string `json:"token"`
 	State string `json:"state"`
 	// Kept is "row" if the attempt has a row of its own, and "history" if the engine packed it into the history
-	// of its run. It is "either" for plain attempts past the first 1,000: they are not looked up.
+	// of its run. It is "either" for plain attempts after the first 1,000, which are not looked up.
 	Kept       string    `json:"kept"`
 	Generation int32     `json:"generation"`
 	Handler    string    `json:"handler"`

@@ -30,7 +30,7 @@ type Sight struct {
 	ended    bool             // made of the row of an ended run
 	rows     bool             // made of all attempts of the run
 	attempts []dag.AttemptRow // those
-	at       []dag.Micros     // by task: when it came to its state; computed on first use
+	at       []dag.Micros     // by task: the time at which it got its state; computed on first use
 }
 
 // SightOpenMax bounds the open attempts in a Sight: an explanation names no more.
@@ -61,8 +61,8 @@ func (x *explaining) look(ctx context.Context, task dag.TaskID) (err error) {
 	return err
 }
 
-// look makes a sight of a run. It replaces a row that is out of date. task is the one that is asked about,
-// or LeaderTask.
+// look makes a sight of a run. It replaces a row that is out of date. task is the task to explain, or
+// LeaderTask.
 func (rd *Reader) look(ctx context.Context, row *dag.RunRow, task dag.TaskID) (*Sight, error) {
 	if row.Final != nil {
 		if s := rd.lookBack(row); s != nil {
@@ -91,7 +91,7 @@ func (rd *Reader) lookBack(row *dag.RunRow) *Sight {
 		return nil // tasks that this generation did not run again have their states in their attempts
 	}
 	for t := range views {
-		if views[t].State == dag.Stopped { // only the attempts say whether it was stopped by itself or with its run
+		if views[t].State == dag.Stopped { // only the attempts say whether the task was stopped alone or with its run
 			return nil
 		}
 	}
@@ -191,7 +191,7 @@ func (x *explaining) viewOf(ctx context.Context, t dag.TaskID) (TaskView, error)
 	}
 	n := len(attempts)
 	if n > 0 && task.State == dag.Ready && attempts[n-1].RetryAt != 0 && attempts[n-1].Generation == x.run.Generation {
-		task.State, x.Again[t] = dag.RetryWait, true // the owner shows it as ready once its next try is due
+		task.State, x.Again[t] = dag.RetryWait, true // the owner shows the task as ready when its next attempt is due
 	}
 	if n == 0 {
 		if task.Modified, err = x.momentOf(ctx, t); err != nil {

@@ -28,7 +28,7 @@ func (rd *Reader) Glance(ctx context.Context, id dag.RunID) (Glance, error) {
 	if err != nil {
 		return Glance{}, errkind.FromStore("run "+id.String(), err)
 	}
-	if row.SplitAt == 0 || row.Cause == dag.CauseCorrupt { // the run has no tasks yet, or none that can be read
+	if row.SplitAt == 0 || row.Cause == dag.CauseCorrupt { // the run has no tasks yet, or its tasks cannot be read
 		g, err := rd.graphs.Get(row.Workflow, row.Version)
 		if err != nil {
 			return Glance{}, err
@@ -61,9 +61,9 @@ func glanceOf(row *dag.RunRow, g *dag.Graph, views []dag.TaskView) Glance {
 type Course struct {
 	Row      dag.RunRow
 	Graph    *dag.Graph
-	Attempts []dag.AttemptRow         // by task; without the one of its leader
+	Attempts []dag.AttemptRow         // by task; without Leader work
 	Nodes    map[dag.HandlerID]string // their names, by the handlers of the attempts
-	Ready    []dag.Micros             // by task: when the last of its needs ended; 0: not yet
+	Ready    []dag.Micros             // by task: the time at which the last task that it needs ended; 0: not yet
 	Path     []dag.TaskID             // the critical path, first to last
 	Now      dag.Micros
 }

@@ -128,8 +128,9 @@ func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
 	v.order()
 }
 
-// attempts: numbers are 1, 2, 3… per task, and eras do not fall; only the newest may be unfinished; none is
-// in an ended run; at most one succeeded in a generation, and it is the last of it.
+// attempts: the numbers of a task's attempts are 1, 2, 3…, and eras do not decrease; only the newest attempt
+// may be unfinished, and in an ended run none may be; in a generation at most one attempt succeeded, and it
+// is the last one.
 func (v *verifier) attempts() {
 	all := v.rec.Attempts
 	for i := range all {
@@ -168,7 +169,7 @@ func (v *verifier) states() {
 		return
 	}
 	if !r.State.Terminal() {
-		if r.State != dag.RunWaiting { // a revived run may have nothing left to do; it says so when it gets a slot
+		if r.State != dag.RunWaiting { // a revived run may have no work left; it ends when it gets a slot
 			v.unsettled(views)
 		}
 		v.shares(views)
@@ -240,7 +241,7 @@ func (v *verifier) order() {
 }
 
 // redone reports whether an operator repeated or marked n, an instance of it or one of its needs after the
-// task had begun. The end of n may change by that, while a task that has begun continues.
+// task had begun. This may change the end of n, but a task that has begun continues.
 func (v *verifier) redone(n dag.TaskID, a *dag.AttemptRow) bool {
 	begun, known := v.given[attemptOf{a.Task, 1}]
 	until := v.given[attemptOf{a.Task, a.Token}]
@@ -272,7 +273,7 @@ func (v *verifier) redone(n dag.TaskID, a *dag.AttemptRow) bool {
 	return false
 }
 
-// attemptOf names an attempt of the run that is looked at.
+// attemptOf names an attempt of the run that is being checked.
 type attemptOf struct {
 	task  dag.TaskID
 	token dag.Token

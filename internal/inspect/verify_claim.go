@@ -16,13 +16,14 @@ type claimCount struct {
 
 type places struct {
 	taken int
-	limit int32 // the greatest limit under which one of them was granted; 0: any number
-	any   bool  // one was granted without a limit
+	limit int32 // the greatest limit at the grant of one of them; 0: any number
+	any   bool  // at least one was granted without a limit
 }
 
 type locked struct{ family, run dag.RunID }
 
-// claim checks that an ended run holds nothing, a moving run has what it claims, and a queued run waits.
+// claim checks that an ended run holds no slot and no lock, a running run has its claim, and a queued run
+// waits.
 func (v *verifier) claim(rec *store.RunRecord) {
 	r, c := &rec.Run, rec.Run.Claim
 	if r.State.Terminal() && len(r.Shares) > 0 {

@@ -20,7 +20,7 @@ const (
 	// sendersMax bounds the calls under way; reports beyond wait in memory, one per slot at
 	// most.
 	sendersMax = 16
-	checksMax  = 64   // the calls that may wait; dropped ones are made again
+	checksMax  = 64   // the largest number of waiting checks; a dropped check is made again
 	cancelsMax = 1024 // the cancels that may wait; a reload of the owner sends dropped ones again
 )
 
@@ -36,7 +36,7 @@ type Client struct {
 	nudges  chan dag.ShardID
 
 	wake chan struct{}
-	open sync.WaitGroup // reports that have not arrived
+	open sync.WaitGroup // counts the reports that have not arrived
 	left atomic.Int64   // how many
 
 	mu      sync.Mutex // protects following fields
@@ -101,7 +101,7 @@ func attemptOf(r *engine.Report) engine.AttemptID {
 func (c *Client) arrived(r *report, taken bool) {
 	id := attemptOf(&r.Report)
 	c.mu.Lock()
-	if taken { // otherwise it stays pending: the next process of this node has to report it again
+	if taken { // otherwise it stays pending, because the next process of this node must report it again
 		if c.pending[id]--; c.pending[id] == 0 {
 			delete(c.pending, id)
 		}

@@ -117,7 +117,7 @@ func (b *buffered) again(r *http.Request) {
 	}
 }
 
-// whole is the part of the body that was read before the request is passed on.
+// whole holds the bytes of the body that were read before the request is passed on.
 func (b *buffered) whole() []byte {
 	if b == nil {
 		return nil
@@ -169,7 +169,7 @@ func post(w http.ResponseWriter, r *http.Request, body *buffered, next http.Hand
 }
 
 // pass sends the request to another node. It returns false if that node does not answer, also because it is
-// frozen and then declared dead. In this case nothing has been answered yet.
+// frozen and then declared dead. In this case no part of an answer has been sent.
 func pass(w http.ResponseWriter, r *http.Request, d detour) (answered bool) {
 	target, err := url.Parse(d.to.Address)
 	if err != nil {

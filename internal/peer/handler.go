@@ -66,9 +66,9 @@ func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel), node fu
 	mux.HandleFunc("POST "+wakePath, func(http.ResponseWriter, *http.Request) { dir.Wake() })
 }
 
-// speaksFor reports whether a node that has proven its name may report for a handler: its own, or that of a
-// worker, which may have moved to it a moment ago. A handler that is not listed has no attempts: the engine
-// fences its reports.
+// speaksFor reports whether a node that has proven its name may report for a handler: its own handler, or
+// that of a worker, because a worker may have just moved to that node. A handler that is not listed has no
+// attempts: the engine fences its reports.
 func speaksFor(dir Directory, node string, h dag.HandlerID) bool {
 	m, listed := dir.Member(h)
 	return node == "" || !listed || m.Worker || m.Name == node

@@ -97,7 +97,7 @@ func passStream(w http.ResponseWriter, r *http.Request, d detour) {
 }
 
 // untilGone ends the stream from a node that is no longer a member, because a frozen or cut-off node does not
-// end it.
+// end the stream itself.
 func (d *detour) untilGone(ctx context.Context, cancel func()) {
 	tick := time.NewTicker(gonePoll)
 	defer tick.Stop()

@@ -138,7 +138,7 @@ func (r *Worker) ended(res worker.Result) {
 			defer halt(nil)
 			r.bring(ctx, a, res)
 		})
-	case res.Cause == worker.CauseClosed: // nothing is known of the task: it is lost with this process
+	case res.Cause == worker.CauseClosed: // the result of the task is unknown: the attempt is lost with this process
 		r.s.Drop(a)
 	default:
 		r.s.Settle(a, resultOf(a.Wire, &res))

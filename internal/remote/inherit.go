@@ -60,7 +60,7 @@ func (r *Worker) inherit(a *worker.Adopted) error {
 	return nil
 }
 
-// take takes over an attempt that its keeper has.
+// take takes over an attempt from the keeper.
 func (r *Worker) take(k worker.Key, cpu, memory int64) {
 	a := &entry{Task: k.Task, Of: &attempt{key: k, kept: true, files: true},
 		Wire: &workerv1.Attempt{Run: k.RunID, Task: int32(k.Ref), Token: int64(k.Attempt), CpuMillis: cpu, MemoryBytes: memory}}
@@ -150,7 +150,7 @@ const bequeathMax = 10 * time.Second
 // in this time are lost when the registration ends.
 func (r *Worker) stay(ctx context.Context) {
 	for ctx.Err() == nil {
-		if r.s.Attached() && r.s.Poll(ctx) != nil && ctx.Err() == nil { // a poll that was given up has lost nothing
+		if r.s.Attached() && r.s.Poll(ctx) != nil && ctx.Err() == nil { // a canceled poll loses no message
 			r.s.Detach()
 		}
 		session.Wait(ctx, session.PauseMin)

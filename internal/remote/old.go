@@ -44,7 +44,7 @@ func (r *Worker) tidy(ctx context.Context, before time.Time) (gone int, err erro
 	var folders []string
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // nothing was ever printed
+		case errors.Is(err, fs.ErrNotExist): // no attempt has printed anything
 			return nil
 		case err != nil:
 			return err

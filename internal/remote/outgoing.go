@@ -56,7 +56,7 @@ func (r *Worker) bring(ctx context.Context, a *entry, res worker.Result) {
 	case errors.Is(err, errEnded):
 		res.State, res.Cause, res.Message = worker.Stopped, r.stopCause(a), errEnded.Error()
 	case ctx.Err() != nil:
-		return // the keeper has its end, and the next process begins again
+		return // the keeper still has the end of the attempt, so the next process sends the files again
 	default:
 		res.State, res.Cause, res.Message = worker.Failed, worker.CauseArtifacts, err.Error()
 	}
@@ -83,7 +83,7 @@ func (r *Worker) deliver(ctx context.Context, a *entry) error {
 			return nil
 		case context.Cause(ctx) != nil:
 			return context.Cause(ctx)
-		case why == session.Malformed && len(list) == 0: // a home of an older version does not learn that there are no files
+		case why == session.Malformed && len(list) == 0: // a home of an earlier version is not told that there are no files
 			return nil
 		case errors.Is(err, errLocal), why == session.TooMuch, why == session.Final:
 			return err
@@ -121,8 +121,8 @@ func (r *Worker) offer(ctx context.Context, a *entry, list []artifact.Info) erro
 	in := &workerv1.PutArtifactRequest{Handler: c.Handler, Lease: c.Lease, Uuid: c.UUID, Attempt: a.Wire}
 	var file pieces
 	defer file.close()
-	// Each call makes progress, or the home has begun again. In that case the number of further calls is the
-	// number of pieces, once.
+	// Each call makes progress, unless the home has restarted. After a restart, at most all pieces are sent once
+	// more.
 	calls := 2
 	for i := range list {
 		calls += 2 * int(list[i].Size/pieceMax+1)

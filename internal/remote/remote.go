@@ -26,7 +26,7 @@ import (
 // Config describes a worker. Servers, Name, Data and Slots are required.
 type Config struct {
 	Servers []string // URLs of nodes, tried in turn; the home names further ones
-	Token   string   // sent as a bearer token; "": none
+	Token   string   // the bearer token of calls; "": none
 	// Renewed returns the token again after a node refused it. It is nil if there is no other token.
 	Renewed func() (string, error)
 	// Certified reports whether Transport shows a certificate, in place of a token.
@@ -43,7 +43,7 @@ type Config struct {
 	PassEnv   []string
 	Isolation string        // the isolation of its tasks: see worker.Config
 	Protected []string      // paths that its tasks cannot reach: see worker.Config
-	Lease     time.Duration // how long attempts outlive the last answer; 0: worker.LeaseDefault
+	Lease     time.Duration // the time for which attempts may run after the last answer; 0: worker.LeaseDefault
 	Drain     time.Duration
 	Version   string
 	Egress    egress.Rules // the rules for the requests of tasks, in addition to the rules of the home
@@ -57,9 +57,9 @@ type attempt struct {
 	err   error       // why it cannot start
 	kept  bool        // the keeper holds or held the attempt
 	ref   logs.Ref
-	files bool                    // it may leave files behind
-	halt  context.CancelCauseFunc // ends the sending of its artifacts; nil: the sending has not begun
-	mode  worker.Mode             // the mode in which it must end then
+	files bool                    // the attempt may produce artifacts
+	halt  context.CancelCauseFunc // cancels the transfer of its artifacts; nil: the transfer has not begun
+	mode  worker.Mode             // the mode in which the attempt must then end
 }
 
 // entry is an attempt in the table of the session.
@@ -78,14 +78,14 @@ type Worker struct {
 	brings   chan struct{}          // cap bringsMax
 	gives    chan struct{}          // cap givesMax
 	bringing sync.WaitGroup         // goroutines that send artifacts or pieces of logs
-	life     context.Context        // of the goroutines of this worker
-	token    atomic.Pointer[string] // the token that is sent
+	life     context.Context        // the context of this worker's goroutines
+	token    atomic.Pointer[string] // the token that calls send
 	why      refusal                // used by the goroutine that attaches
 
-	mu       sync.Mutex           // protects following fields, and those of attempts; the session is not called with it
+	mu       sync.Mutex           // protects following fields, and the fields of attempts; it is not held during calls of the session
 	byKey    map[worker.ID]*entry // the attempts that run
 	unsent   []*attempt           // acknowledged, but not all of their output is
-	former   *life                // of an earlier process that has left no attempts; nil: there is none, or it has ended
+	former   *life                // the handler of an earlier process without attempts; nil: there is none, or it was detached
 	branded  int64                // the handler that the keeper knows
 	logs     bool                 // the home keeps the output of attempts
 	logsKeep int64
@@ -124,8 +124,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	return r, nil
 }
 
-// Nodes returns the addresses of the nodes that the worker knows: those that it was given, and those that its
-// home named last.
+// Nodes returns the known addresses of nodes: those of the settings, and those that the home has named last.
 func (r *Worker) Nodes() []string { return r.s.Nodes() }
 
 func (r *Worker) closeWork() error {
@@ -152,7 +151,7 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	wg.Go(func() { r.tidies(life) })
 	err := r.s.Run(ctx, func() { r.drain(hurry) })
 	if session.Reason(err) == session.NameTaken {
-		r.killAll(ctx) // if it was registered before, other workers have its attempts now
+		r.killAll(ctx) // if the worker was registered before, its attempts belong to other workers now
 	}
 	r.leave()
 	end()
@@ -182,7 +181,7 @@ func (r *Worker) forget() {
 	}
 	clear(r.byKey)
 	r.mu.Unlock()
-	r.work.Taken(kept) // their results are not delivered any more
+	r.work.Taken(kept) // their results are no longer delivered
 }
 
 // Describe implements session.Owner.
@@ -229,8 +228,8 @@ func (r *Worker) Attached(out *workerv1.RegisterResponse, url string) error {
 	return nil
 }
 
-// Heard implements session.Owner. It extends the life of the running attempts to a lease after an instant of
-// the boot clock.
+// Heard implements session.Owner. It extends the lease of the running attempts, counted from the given
+// instant of the boot clock.
 func (r *Worker) Heard(at, lag time.Duration) {
 	r.work.Renew(at + min(r.work.Lease(), session.LeaseOf(lag)))
 }

@@ -16,12 +16,12 @@ import (
 // audits is the audit log of a world: what people have ordered, and what the tree has held.
 type audits struct {
 	calls  int
-	acked  map[string]order          // by the number of a call that was acknowledged
+	acked  map[string]order          // by the number of the acknowledged call
 	leaves map[int64]store.AuditLeaf // by index
-	grown  int                       // steps that have advanced the tree
+	grown  int                       // the number of steps that added rows to the tree
 }
 
-// order is what a person tells a run.
+// order is a verb of a person on a run.
 type order struct {
 	run    dag.RunID
 	intent dag.Intent
@@ -64,7 +64,7 @@ func growAudit(w *World, l *life) {
 	must(err)
 	w.spawn(l, "audit", func() {
 		for !l.dead && l.ctx.Err() == nil {
-			_ = k.Step(l.ctx, false) // the next look tries again
+			_ = k.Step(l.ctx, false) // the next step tries again
 			l.Await(l.ctx, nil, growEach)
 		}
 	})
@@ -93,7 +93,7 @@ func (v *witness) noted(b *store.Batch) {
 		v.w.violate("audit", "an order is posted, and no row says by whom")
 	}
 	if v.w.rich != nil || v.w.timed != nil || len(b.Consumed) > 0 {
-		return // a posted order has its row since it was posted
+		return // a posted order got its row when it was posted
 	}
 	ends := map[dag.RunID]bool{} // the failure of a task may stop its run
 	for i := range b.AttemptUpdates {

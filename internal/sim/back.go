@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// saved is the state of a world's store at an instant, and the witness's knowledge of it.
+// saved is a copy of a world's store at an instant, with the witness's records of that time.
 type saved struct {
 	st      *memory.Saved
 	witness witness
@@ -52,7 +52,7 @@ func (w *World) save() *saved {
 func (w *World) back(to *saved) {
 	v := &w.witness
 	if w.calm || to.witness.backs == w.backs && to.witness.Commits == v.Commits {
-		return // the end is too near, or nothing would be lost
+		return // the end is too close, or no commit would be lost
 	}
 	w.backs++
 	w.backAt = w.now
@@ -66,7 +66,7 @@ func (w *World) back(to *saved) {
 	v.epoch, v.seq, v.owner, v.taker = was.epoch, was.seq, was.owner, was.taker
 	v.members, v.order, v.keys, v.active, v.runs = was.members, was.order, was.keys, was.active, was.runs
 	v.backs, v.moved = w.backs, w.now
-	for h, p := range v.members { // members listed since then have been heard since then
+	for h, p := range v.members { // members that were listed after that time count as heard
 		if p.since = w.now; heard[h].since != 0 {
 			p.since = heard[h].since
 		}
@@ -79,8 +79,8 @@ func (w *World) back(to *saved) {
 	}
 }
 
-// remembers returns the past of a node. Its later lives know it from their file, which the simulator always
-// keeps.
+// remembers returns the Past of a node. A later process of the node reads it from a file, which the simulator
+// always keeps.
 func (w *World) remembers(node int) *past.Past {
 	if w.pasts[node] == nil {
 		w.pasts[node] = past.Open(past.Config{Store: nowStore{w}, Node: fmt.Sprintf("n%d", node),
@@ -94,8 +94,9 @@ func (w *World) remembers(node int) *past.Past {
 	return w.pasts[node]
 }
 
-// connect gives a life a connection to the present server, if it has none, before it writes: all connections
-// end when the store goes back. The connection begins an era if the present one began at another server.
+// connect gives a process a connection to the present server before it writes, if it has none, because all
+// connections end when the store goes back. The connection begins an era if the present era began at another
+// server.
 func (l *life) connect() {
 	w := l.w
 	line := memory.Timeline(w.st)
@@ -186,7 +187,7 @@ func (v *witness) begins(l *life, k attemptKey) {
 	v.given[k] = begun{l, v.w.backs}
 }
 
-// raised notes that an era has begun, and reports whether it has.
+// raised records whether an era has begun, and reports it.
 func (v *witness) raised(s *store.ShardRow) bool {
 	if s.Epoch <= v.epoch[s.ID] || s.Epoch%store.TakesOfEra != 0 {
 		return false

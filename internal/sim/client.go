@@ -144,7 +144,7 @@ func (w *World) declared(wf *store.Workflow, def []byte) []store.Trigger {
 type client struct {
 	asked []*asked
 	names map[dag.RunID]string
-	open  int // calls without an answer, which are repeated until they have one
+	open  int // the number of calls without an answer; they are repeated until they get one
 }
 
 // asked is a submission.

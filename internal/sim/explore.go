@@ -31,7 +31,7 @@ const (
 	failed                      // … its commit fails, and the owner loads its rows again
 	unknown                     // … its commit succeeds, and the owner does not learn it
 	dieBefore                   // … the owner dies before the commit
-	dieAfter                    // … the owner dies after it, before any answer
+	dieAfter                    // the commit succeeds, and the owner dies before any answer
 	perish                      // the worker dies, and its attempt with it
 	haunted                     // the report of a dead worker arrives
 )
@@ -44,7 +44,7 @@ func (a action) String() string { return fmt.Sprintf("worker %d %s", a.worker, a
 // bounds of an exploration.
 type bounds struct {
 	plan   *plan
-	fails  map[dag.TaskID]bool // attempts of these end failed
+	fails  map[dag.TaskID]bool // tasks whose attempts fail
 	faults int                 // of all kinds, in one history
 	// The next two are bugs, to show that the exploration finds them. wrong is a graph that runs instead of
 	// the right one. With anyToken a report counts for the newest attempt, whatever its token.
@@ -311,7 +311,7 @@ func (s *scene) ended(k actionKind, had *dag.AttemptRow) {
 	case dieBefore:
 		pending := s.fill()
 		s.load()
-		// The transaction that the dead owner had begun arrives now. It must change nothing.
+		// The transaction of the dead owner arrives only now. It must change nothing.
 		if _, err := s.st.Commit(context.Background(), pending); !errors.Is(err, store.ErrFenced) {
 			s.fail("a stale owner's commit: %v", err)
 		}

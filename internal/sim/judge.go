@@ -68,9 +68,8 @@ func (fs *findings) add(rule, format string, args ...any) {
 	*fs = append(*fs, finding{rule, fmt.Sprintf(format, args...)})
 }
 
-// judgeRun judges one change of a run, from the earlier state to the present one. said holds the reports
-// that the holders of attempts really sent. It is a pure function, so that a test can judge a history made
-// by hand.
+// judgeRun judges one change of a run, from the earlier state to the present one. said holds the reports that
+// the holders of attempts have sent. It is a pure function, so that a test can judge a history made by hand.
 func judgeRun(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptState) (fs findings) {
 	r := &is.Run
 	if r.Cause == dag.CauseCorrupt {

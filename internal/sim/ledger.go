@@ -15,8 +15,8 @@ import (
 )
 
 // Ledger records the declarations of triggers, from the batches that a store accepted. It compares the ledger
-// of fires with a walk over the seconds. It knows every, at, and cron expressions of the form "*/N * * * *
-// *", and uses nothing of package cron. Its user must hold a lock.
+// of fires with a walk over all seconds. It supports every, at, and cron expressions of the form "*/N * * * *
+// *", and does not use package cron. The caller must hold a lock.
 type Ledger struct {
 	Triggers map[store.TriggerKey]store.Trigger // the present ones
 	past     map[store.TriggerKey][]declaration // declarations that were replaced
@@ -43,7 +43,7 @@ func (l *Ledger) Commit(b *store.Batch) (changed []store.TriggerKey, wrong []str
 		k := keyOf(&t)
 		was := l.Triggers[k]
 		if string(was.Spec) != string(t.Spec) || was.Since != t.Since {
-			until := t.Since // the old declaration holds up to the beginning of the new one
+			until := t.Since // the old declaration applies until the new one begins
 			if was.State == store.TriggerEnded {
 				until = was.Decided
 			}

@@ -20,20 +20,20 @@ import (
 // life is one life of a process: a node of the cluster, or the only node.
 type life struct {
 	w       *World
-	node    int // index of the node, which keeps its name from life to life
+	node    int // index of the node, whose processes have the same name
 	number  int
-	root    context.Context // ends with the life
+	root    context.Context // ends with this process
 	kill    context.CancelFunc
 	ctx     context.Context // ends when the process is ordered to stop
 	cancel  context.CancelFunc
 	eng     *engine.Engine
 	member  *cluster.Node // nil: the node is alone
 	work    *worker
-	handler dag.HandlerID // this life in the store
+	handler dag.HandlerID // the handler of this process in the store
 
 	dead, frozen bool
 	frozenAt     int64
-	later        []func() // calls that arrived while it was frozen
+	later        []func() // calls that arrived while the process was frozen
 	asleep       int64    // nanoseconds for which its clock stood still
 	skew         int64    // offset of its clock, in nanoseconds
 	drift        float64  // its clock's speed
@@ -112,7 +112,8 @@ func (l *life) Jitter(d time.Duration) time.Duration {
 	return time.Duration(l.w.rng.Int64N(max(int64(d), 1)))
 }
 
-// do calls f in a life: at once, or after it thaws. It never calls f in a dead life.
+// do calls f in a simulated process (a life): at once, or after the process thaws. It never calls f in a dead
+// process.
 func (l *life) do(f func()) {
 	switch {
 	case l.dead:
@@ -255,7 +256,7 @@ func (l *life) crash(where string) {
 	}
 }
 
-// reap ends the attempts that earlier lives of this node left.
+// reap ends the attempts that earlier processes of this node left.
 func (l *life) reap(context.Context, []dag.AttemptRow) error {
 	for _, old := range l.w.workers {
 		if old.life.node == l.node && old.life != l && old.life.dead {

@@ -18,7 +18,7 @@ type Mutant struct {
 	Name string
 	Like string // description of the bug
 
-	first uint64 // the first seed to play: the bug shows rarely, and some seed soon after this one shows it
+	first uint64 // the first seed to play: the bug is rare, and a seed soon after this one shows it
 
 	commit    func(v *view, b *store.Batch) (dag.Micros, error)
 	claim     func(v *view, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error)
@@ -28,9 +28,9 @@ type Mutant struct {
 	ahead     dag.Micros          // offset of the clock that the engine reads
 	alive     func(bool) bool     // changes the answer about other handlers
 	anyBeat   bool                // a member is deposed even if its counter moves
-	deaf      bool                // a node never learns that it was deposed
+	deaf      bool                // a node never notices that it was declared dead
 	noKeys    bool                // idempotency keys are ignored
-	cursor    bool                // runs inserted by programs are searched only behind the last one that was seen
+	cursor    bool                // runs that programs insert are searched only after the last one that was found
 	unfenced  bool                // the store accepts writes of former owners
 	noneDue   bool                // no trigger is ever due
 	boundless bool                // workflows have no concurrency limit
@@ -41,7 +41,7 @@ type Mutant struct {
 	unsettled bool                // no connection begins an era
 	noSweep   bool                // no node sweeps
 	halfStep  bool                // a step of the audit log is not one transaction
-	recalls   bool                // a report counts as on its way after it was taken
+	recalls   bool                // a report counts as still being sent after an owner has accepted it
 	registry  bool                // the bug shows in worlds with a registry
 	hasty     bool                // a member that the registry has lost is deposed whatever its counter does
 }
@@ -57,7 +57,7 @@ type view struct {
 
 var _ database = (*view)(nil)
 
-// store returns the view of a life. Without a bug it is the store itself.
+// store returns the store as a process sees it. Without a bug it is the store itself.
 func (m *Mutant) store(l *life, engine bool) database {
 	if m.Name == "" {
 		return l.w.st
@@ -225,7 +225,7 @@ func unfence(w *World, b *store.Batch) {
 	}
 }
 
-// apart keeps the fences of the writer as they are.
+// apart copies a batch, so that a bug does not change the fences of the writer.
 func apart(v *view, b *store.Batch) (dag.Micros, error) {
 	c := *b
 	c.Fences = slices.Clone(b.Fences)

@@ -17,7 +17,7 @@ import (
 
 // A rich world has features that a plain world lacks: tasks that no worker runs (waits, approvals,
 // switches, foreach, calls), queues and locks, and operators who decide about tasks and runs. naive.go does
-// not know these. Rules of their own hold for them (rich_judge.go).
+// not cover these features; rich_judge.go has rules for them.
 
 // rich holds the random choices of a rich world. It is nil in a plain world. It has a random source of its
 // own, so that the histories of plain worlds do not change.
@@ -263,7 +263,7 @@ func (w *World) why() (text string) {
 		if w.rich == nil || sh.row.State.Terminal() || l == nil || l.eng == nil {
 			continue
 		}
-		x, err := l.eng.Explain(inspect.FromRows(context.Background()), id, "") // no process of the world asks, so none can wait for the writer
+		x, err := l.eng.Explain(inspect.FromRows(context.Background()), id, "") // this read is made outside of the world's processes, so it cannot wait for the writer
 		text += fmt.Sprintf("\n\t%s of w%d, claim %+v: %+v %v", w.runName(id), sh.row.Workflow-1, sh.row.Claim, x.Reasons, err)
 	}
 	return text

@@ -41,7 +41,7 @@ type Stage struct {
 	// Ahead lets the engine make a transaction while the previous one is being written, even if both are
 	// small.
 	Ahead bool
-	// Back makes the store go back to an earlier state, and lets nodes remember what it confirmed.
+	// Back makes the store go back to an earlier state, and lets nodes remember the confirmed commits.
 	Back bool
 	// Audit makes verbs on runs write audit rows, which the nodes give their index.
 	Audit bool
@@ -76,9 +76,9 @@ type proc struct {
 	life  *life // nil: of no process
 	name  string
 	wake  <-chan struct{}
-	until int64 // nanoseconds of the world; < 0: no limit
+	until int64 // in nanoseconds of virtual time; < 0: no limit
 	ctx   context.Context
-	group *sync.WaitGroup // waits until it counts nothing
+	group *sync.WaitGroup // the task waits until the count of group is zero
 	woken bool
 	done  bool
 }

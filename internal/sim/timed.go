@@ -64,7 +64,7 @@ func flowText(i int, lines string) string {
 	return fmt.Sprintf("name: w%d\nnamespace: sim\nalerts: [{on: failed, to: a}]\n%stasks:\n  a: {run: \"true\"}\n", i, lines)
 }
 
-// people plays a person who changes due triggers, mostly at the due instant itself.
+// people simulates a person who changes due triggers, mostly at the due instant itself.
 func (c *client) people(w *World) {
 	if w.timed == nil {
 		return

@@ -29,7 +29,7 @@ type witness struct {
 	moved   int64                           // time of the last change of a run or an attempt
 	active  map[dag.WorkflowID][2]int32     // active runs and their limit; a limit of 0 means none
 	Commits int
-	backs   int                  // count of the times the store went back
+	backs   int                  // how often the store went back
 	given   map[attemptKey]begun // attempts that have begun, in any history
 }
 
@@ -49,7 +49,7 @@ type shadow struct {
 	row      dag.RunRow
 	attempts []dag.AttemptRow
 	intent   dag.Intent // the acknowledged intent
-	ended    bool       // it has ended before, and was not skipped; it may have been recovered since
+	ended    bool       // the run has ended before and was not skipped; it may have been recovered since
 	beside   bool       // its conditions are evaluated outside the writer: memory may lag behind the rows
 }
 
@@ -91,7 +91,7 @@ func (v *witness) after(l *life, op memory.Op) {
 	}
 }
 
-// look follows the owners of shards, and the handlers that are declared dead.
+// look records the owners of shards, and the handlers that are declared dead.
 func (v *witness) look(l *life, op memory.Op) {
 	w := v.w
 	members, shards, err := w.st.Members(context.Background())
@@ -263,7 +263,7 @@ func (v *witness) promised(a *asked) {
 	w := v.w
 	row, ok := w.peekRun(a.acked)
 	switch {
-	case !ok && w.backs > 0: // its answer was under way when the store went back
+	case !ok && w.backs > 0: // the answer was being sent when the store went back
 		a.acked = dag.RunID{}
 		return
 	case !ok:

@@ -155,8 +155,8 @@ func (wk *worker) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	return wk.live[attemptKey{run, task, token}] != nil && !wk.life.w.mutant.again
 }
 
-// orphan leaves attempts without their process. Some of them still report their end, late and under their
-// old token.
+// orphan separates attempts from their dead process. Some of them still report their end, late and under
+// their old token.
 func (wk *worker) orphan() {
 	w := wk.life.w
 	for _, k := range sortedKeys(wk.live) {
@@ -214,7 +214,7 @@ const (
 	replyWait = 3 * time.Second
 )
 
-// Report repeats a report until an owner takes it, or answers that it is no longer wanted.
+// Report repeats a report until an owner accepts it, or answers that the report is no longer needed.
 func (p *peers) Report(r engine.Report) {
 	l := p.l
 	if l.dead {

@@ -27,7 +27,7 @@ type swarm struct {
 	commit                      time.Duration // longest duration of a call of the store
 
 	crash    float64 // percent, at a call of the store
-	freezes  int     // in the whole history
+	freezes  int     // the number in the whole history
 	stall    float64 // percent, at a call of the store that writes: longer than its peers wait
 	outages  int
 	cuts     int
@@ -156,7 +156,7 @@ type World struct {
 	calm      bool
 	backAt    int64        // when the store last went back
 	backs     int          // count of the times the store went back
-	pasts     []*past.Past // what each node remembers of confirmed states; nil: nothing
+	pasts     []*past.Past // what each node remembers of confirmed states; nil: nodes remember nothing
 
 	shelf   shelf
 	flows   []flow
@@ -216,7 +216,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 func (w *World) play(until int64, over func() bool) bool {
 	look := int64(0)
 	for len(w.Found) == 0 && w.now < until {
-		if w.now >= look { // over is costly, so it is not called at every step
+		if w.now >= look { // the method over is costly, so it is not called at every step
 			if over() {
 				return true
 			}
@@ -351,7 +351,7 @@ func (w *World) anyLife() *life {
 func (w *World) heal() {
 	s := &w.swarm
 	w.calm, w.outage = true, false
-	if w.ahead += max(w.witness.latest-w.clock(), 0); w.ahead < 0 { // due triggers must become due
+	if w.ahead += max(w.witness.latest-w.clock(), 0); w.ahead < 0 { // so that triggers become due
 		w.ahead = 0
 	}
 	s.stall = 0
@@ -389,7 +389,7 @@ func (w *World) settled() bool {
 	return w.pastSeen() && w.client.open == 0 && w.unarrived == 0 && w.left() == ""
 }
 
-// left returns the parts that have not ended.
+// left names the parts of the world that have not ended.
 func (w *World) left() string {
 	w.aside++
 	defer func() { w.aside-- }()

@@ -39,23 +39,23 @@ type attempt struct {
 	job  *Job
 	log  logFile
 	cmd  *command
-	// leaves is the folder of its artifacts. It is nil if the attempt has none or has not begun.
+	// leaves is the folder of its artifacts. It is nil if the attempt has no artifacts or has not begun.
 	leaves *artifact.WorkDir
 
 	pid, pidfd, pipe int // pipe is -1 after its end
 	status           syscall.WaitStatus
-	got, began       time.Time // when it got the slot; when it forked, with the monotonic clock
+	got, began       time.Time // the times at which it got the slot and forked, by the monotonic clock
 	told             bool      // Config.Started was called
 	timedOut         bool
-	cause            string    // the reason for which the worker ends it; "": the worker does not
+	cause            string    // the reason why the worker ends the attempt; "": the worker does not end it
 	killAt           time.Time // set while TERM was sent and KILL was not
 	cancel           func()    // ends a request, which has no process
 	result           Result
 	capped           bool        // its memory is limited
 	starved          bool        // failed after the kernel had ended one of its processes because of its memory
-	kills            int64       // memory kills of the tree before this attempt
-	masks            *mask.Set   // of its secrets; nil: it has none
-	spec             *fence.Spec // the files that it may reach; nil: no isolation
+	kills            int64       // the number of memory kills in the tree before this attempt
+	masks            *mask.Set   // the masks of its secrets; nil: it has no secrets
+	spec             *fence.Spec // the files that the attempt may reach; nil: no isolation
 }
 
 // demand raises the mode and wakes the attempt. Any goroutine may call it.

@@ -25,7 +25,7 @@ const cgroupMount = "/run/skein/cgroup"
 
 // cgroups holds each tree in a cgroup <parent>/skein/<data folder>/<life>/<tree>. No controller is needed.
 type cgroups struct {
-	life string // folder of this life
+	life string // the folder of this process
 	how  string
 	// bumps is the number of times that this process's own cgroup was killed before this process entered it.
 	// New cgroups must get the same number. Kernels from 6.14 (seen on 6.18) count the kills of a cgroup. At
@@ -138,7 +138,7 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// probe makes the folder of this life, and finds out how a process can be started in it.
+// probe makes the folder of this process, and finds out how an attempt can be started in it.
 func (c *cgroups) probe() error {
 	const bumpsMax = 8
 	for ; c.bumps < bumpsMax; c.bumps++ {
@@ -173,7 +173,7 @@ func (c *cgroups) probeBirth() error {
 	return nil
 }
 
-// divide makes the kernel count cpu and memory of the trees of this life, if that is possible: by version
+// divide makes the kernel count cpu and memory of the trees of this process, if that is possible: by version
 // 2, else by version 1.
 func (c *cgroups) divide(parent, dataDir, life string) {
 	if c.unlimited = c.divideDown(parent); c.unlimited == nil {
@@ -217,7 +217,7 @@ func (c *cgroups) describe() string {
 }
 func (c *cgroups) location() string { return c.life }
 
-// close removes the empty folders of this life and, if no other life uses them, those above it.
+// close removes the empty folders of this process and, if no other process uses them, the folders above.
 func (c *cgroups) close() {
 	if c.old != nil {
 		c.old.close()
@@ -232,7 +232,7 @@ func (c *cgroups) tree(name string) (tree, error) {
 	t := &cgroupTree{dir: filepath.Join(c.life, name), fd: -1, events: -1}
 	err := os.MkdirAll(t.dir, 0o755)
 	for try := 0; try < 3 && errors.Is(err, fs.ErrNotExist); try++ {
-		err = os.MkdirAll(t.dir, 0o755) // an instance that was closing has just removed a parent folder
+		err = os.MkdirAll(t.dir, 0o755) // another process that is closing may just have removed a parent folder
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make a cgroup: %w", err)
@@ -261,7 +261,7 @@ type cgroupTree struct {
 	killed bool
 	// cpu and memory are the limits of the tree; 0 means none.
 	cpu, memory int64
-	old         *legacyTree // limits the tree in place of the cgroup; nil: the cgroup itself does
+	old         *legacyTree // limits the tree by version 1; nil: the cgroup of version 2 limits it
 }
 
 func (t *cgroupTree) prepare(attr *syscall.SysProcAttr) {

@@ -11,7 +11,7 @@ import (
 
 // Config holds the settings of a Worker. Only DataDir and Report are required.
 type Config struct {
-	DataDir string   // holds logs and work folders; the caller must hold its lock during the life of the Worker
+	DataDir string   // the folder of logs and work folders; the caller must hold its lock as long as the Worker exists
 	Slots   int      // concurrent attempts; 0 = two per core
 	PassEnv []string // further names of the node's environment that tasks get
 	LogMax  int64    // bytes of log kept per attempt; 0 = 1 GiB
@@ -25,9 +25,9 @@ type Config struct {
 	// attempt is not watched during the call.
 	Started func(Key, time.Time)
 
-	// Room, if not nil, is called by a Link with the reason when the data folder has no room for attempts any
-	// more, and with "" when it has room again. A Link calls it before it reports an attempt that met a full disk
-	// with CauseRoom.
+	// Room, if not nil, is called by a Link with the reason when the data folder is too full for attempts, and
+	// with "" when it has space again. A Link calls it before it reports an attempt that met a full disk with
+	// CauseRoom.
 	Room func(why string)
 
 	// Store returns the store for the artifacts of a folder. If it is nil, they are stored as files in that
@@ -45,7 +45,7 @@ type Config struct {
 
 // Levels of isolation, of Config.Isolation.
 const (
-	IsolationNone  = "none"  // a task may do what the worker's user may
+	IsolationNone  = "none"  // a task has all rights of the worker's user
 	IsolationFence = "fence" // a task reaches only the files that package fence allows
 )
 

@@ -17,8 +17,8 @@ type containment interface {
 	describe() string
 	// tree returns a new, empty tree. name is unique in the life of the worker.
 	tree(name string) (tree, error)
-	// location returns the text by which Reap of a later life finds the trees of this one. It is "" if there
-	// are none.
+	// location returns the text by which Reap of a later process finds the trees of this process. It is "" if
+	// there are no trees.
 	location() string
 	// close removes the remaining files after all trees are closed.
 	close()
@@ -79,8 +79,8 @@ type groupTree struct {
 	pid  int
 	mark string
 	scan procScan
-	// signalled has the processes outside of the group that got a signal. One that is ending has no mark any
-	// more, but its files are still open.
+	// signalled holds the processes outside of the group that got a signal. A process that is ending no longer
+	// has the mark in its environment, but its files are still open.
 	signalled map[int]bool
 }
 

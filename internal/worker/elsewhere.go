@@ -18,10 +18,10 @@ var ErrSystem = fmt.Errorf("this system (%s) runs no tasks yet: servers and work
 // Supported returns an error if this system cannot run attempts.
 func Supported() error { return ErrSystem }
 
-// wire is a connection to a keeper. There is none on this system.
+// wire is a connection to a keeper. This system has no keepers.
 type wire struct{ *net.UnixConn }
 
-// peer is a keeper as its worker sees it. There is none on this system.
+// peer is a keeper as its worker sees it. This system has no keepers.
 type peer struct {
 	*stream
 	pid  int
@@ -49,7 +49,7 @@ var started = time.Now()
 // Boot returns the time since this process started.
 func Boot() time.Duration { return time.Since(started) }
 
-// Fences returns an error: nothing isolates tasks on this system.
+// Fences returns an error, because this system cannot isolate tasks.
 func Fences() (string, error) { return "", ErrSystem }
 
 // Cores returns 0: the number of cores for tasks is unknown.

@@ -41,7 +41,7 @@ func Fences() (string, error) {
 // wall holds the isolation settings of a worker.
 type wall struct {
 	shut []string // the data folder, and the paths that the worker's owner protects
-	home string   // home folder of the worker's user; "": none
+	home string   // the home folder of the worker's user; "": there is none
 }
 
 // newWall returns nil for the level none, and on a kernel without Landlock.

@@ -29,7 +29,7 @@ import (
 // Bounds of requests.
 const (
 	requestTimeout = 30 * time.Second
-	searchMax      = 1 << 20   // bytes of a body that are searched for Contains
+	searchMax      = 1 << 20   // the number of bytes of a body that are searched for Contains
 	headersMax     = 256 << 10 // bytes of the headers of an answer
 	excerptMax     = 4 << 10   // bytes of an unexpected body in the log
 )

@@ -23,7 +23,7 @@ type Input struct {
 	artifact.Info        // of the expected file
 	Index         int    // only for the source
 	At            string // folder of the file on this machine; "": it must be fetched
-	File          string // its name in that folder
+	File          string // the name of the file in that folder
 }
 
 // InputSource provides the inputs of an attempt. It is called from a goroutine of the attempt.
@@ -116,8 +116,8 @@ func noInput(in *Input, format string, args ...any) error {
 	return inputError{fmt.Errorf("input %s: "+format, append([]any{in.Name}, args...)...)}
 }
 
-// put writes one file under another name and renames it, so that no task sees half of it. A file with the
-// same content stays as it is, because tasks may share the folder.
+// put writes one file under another name and renames it, so that no task sees an incomplete file. A file with
+// the same content is not replaced, because tasks may share the folder.
 func (in *Input) put(root, from *os.Root, stop func() bool) error {
 	name := filepath.FromSlash(in.Name)
 	if !filepath.IsLocal(name) {

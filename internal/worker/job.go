@@ -18,14 +18,14 @@ type Key struct {
 	Task                string // [A-Za-z0-9_-]{1,100}, for foreach instances followed by .0, .0.3, …
 	Attempt             int    // its fencing token: a dag.Token
 	IdempotencyKey      string // "" = <run>/<task>, the same for every attempt
-	Traceparent         string // W3C; "" = one derived from the run
-	Ref                 int64  // only for the caller; every report about the attempt has it
+	Traceparent         string // the W3C trace context; "" = derived from the run
+	Ref                 int64  // a number of the caller, which every report about the attempt contains
 }
 
 // Access lists the files that a task may reach, in addition to the files of every task. Paths are absolute.
 type Access struct {
-	Read  []string // folders and files that it may read and execute
-	Write []string // folders and files that it may also change
+	Read  []string // folders and files that the attempt may read and execute
+	Write []string // folders and files that the attempt may also change
 }
 
 // Script is code for an interpreter: exactly one of Code and File is set.
@@ -52,7 +52,7 @@ type FileSource func() ([]File, error)
 // until the Result is reported.
 type Job struct {
 	Key    Key
-	Argv   []string // program and arguments; no shell unless it says so
+	Argv   []string // program and arguments; no shell is added
 	Script *Script  // nil when Argv is set
 	HTTP   *Request // instead of a program: neither Argv nor Script is set
 
@@ -89,7 +89,7 @@ type Job struct {
 	// Link converts them to Given. A Worker reads only Given.
 	Inputs  InputSource
 	Given   []Input
-	Fetched bool // some of them were fetched for this attempt only
+	Fetched bool // some inputs were fetched for this attempt only
 }
 
 // SizeMax bounds the Size of a job that a node makes. The messages that carry jobs are bounded, and a larger
@@ -142,7 +142,7 @@ const (
 	CauseSignal    = "signal"        // failed: ended by a signal that the worker did not send
 	CauseMemory    = "memory"        // failed: the kernel ended it, because it used more than its memory
 	CauseTimeout   = "timeout"       // failed: ended by the worker at Timeout
-	CauseStart     = "start"         // failed: never ran; Message says what to do
+	CauseStart     = "start"         // failed: the program could not start; Message says what to do
 	CauseOutput    = "output"        // failed: exit code 0, but its outputs are not as declared
 	CauseArtifacts = "artifacts"     // failed: exit code 0, but its artifacts could not be kept
 	CauseSecret    = "secret"        // failed: exit code 0, but its outputs hold a secret
@@ -161,7 +161,7 @@ type Result struct {
 	Key      Key
 	State    string          // Succeeded | Failed | Stopped
 	Cause    string          // "" when succeeded
-	Exited   bool            // the main process ended by itself: ExitCode is valid
+	Exited   bool            // the main process has exited, so ExitCode is valid
 	ExitCode int             // -1 unless Exited
 	Signal   string          // "SIGSEGV", when a signal ended it
 	Message  string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB

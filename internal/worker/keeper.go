@@ -47,7 +47,7 @@ const (
 type keeper struct {
 	data  string
 	work  string        // <data>/work
-	lease time.Duration // the length of one renewal; the present one ends at until
+	lease time.Duration // the length of one renewal; the present renewal ends at until
 	log   *slog.Logger
 	w     *Worker
 	over  chan struct{} // closed at the end
@@ -61,10 +61,10 @@ type keeper struct {
 	journal *journal
 	// until is the end of the lease, on the boot clock. Invariant: at until every attempt is killed (expire).
 	until   time.Duration
-	renewed bool // until comes from a renewal; the first renewal counts even if it ends before the initial lease
+	renewed bool // until was set by a renewal; the first renewal counts even if it ends before the initial lease
 	lapsed  bool // the lease has ended, and the running attempts were killed
 	running map[ID]*Held
-	begun   begun    // Invariant: an attempt that is in it is not started again
+	begun   begun    // Invariant: an attempt in begun is not started again
 	parked  []parcel // jobs that must wait for a renewal
 	conn    *stream  // nil: no worker
 	met     bool     // a worker has connected before
@@ -99,7 +99,7 @@ func KeeperMain(args []string) int {
 		until: Boot() + *lease, running: map[ID]*Held{}, begun: newBegun(), wake: make(chan struct{}, 1)}
 	k.log = slog.New(&lineHandler{k: k})
 	err := k.run(*groups)
-	if errors.Is(err, errAbandoned) { // this is no fault: this keeper was not needed any more
+	if errors.Is(err, errAbandoned) { // this is not an error: the keeper is no longer needed
 		fmt.Fprintln(os.Stderr, err)
 		return 0
 	}

@@ -1,5 +1,5 @@
-// Package health is the listener on which a worker says how it is: /livez, /readyz and /metrics. It needs no
-// token, and shows nothing of the tasks.
+// Package health is the listener with which a worker reports its health: /livez, /readyz and /metrics. It
+// needs no token, and shows no data of tasks.
 package health
 
 import (
