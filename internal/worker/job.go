@@ -60,7 +60,7 @@ type Job struct {
 	// attempt. It is nil if there are none.
 	Access *Access
 
-	Env   []string   // "K=V", the last of a name wins; SKEIN_* of the contract are the worker's
+	Env   []string   // "K=V"; if a name occurs twice, the last value counts; the worker sets SKEIN_*
 	Dir   string     // working directory; "" = a fresh one, with Files in it, removed after the attempt
 	Files FileSource // nil = none
 

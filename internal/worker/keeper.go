@@ -42,8 +42,8 @@ const (
 )
 
 // keeper holds the attempts of a data folder. The lock ensures that each folder has only one keeper. Its
-// worker may end and another one may connect. The worker is the process with the newest connection, and it
-// holds the data folder.
+// worker may end and another one may connect. The worker is the process with the newest connection that has
+// proven that it holds the data folder.
 type keeper struct {
 	data  string
 	work  string        // <data>/work
@@ -257,7 +257,7 @@ func viaFolder[T any](folder string, use func(path string) (T, error)) (T, error
 	return use(fmt.Sprintf("/proc/self/fd/%d/%s", fd, keeperSocket))
 }
 
-// tend ends the lease in time, and ends the keeper when nothing is left to do.
+// tend ends the lease in time, and ends the keeper when it has no work left.
 func (k *keeper) tend(terminate <-chan os.Signal) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
@@ -282,8 +282,8 @@ func (k *keeper) tend(terminate <-chan os.Signal) {
 	}
 }
 
-// expire kills all attempts if the lease has ended. It is called before any other event is handled, so that
-// a late renewal renews nothing.
+// expire kills all attempts if the lease has ended. It is called before any other event is handled, so that a
+// late renewal has no effect.
 func (k *keeper) expire() {
 	if k.lapsed || Boot() < k.until {
 		return
@@ -308,7 +308,7 @@ func (k *keeper) ended(r Result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.running, r.Key.ID())
-	if r.Cause != CauseClosed { // the end of such an attempt is unknown, as if it had never run
+	if r.Cause != CauseClosed { // the result of such an attempt is unknown, so it counts as never run
 		if err := k.journal.add(&entry{Result: &r}); err != nil {
 			k.behind = true
 			k.log.Error("the end of an attempt cannot be written to the journal; it is lost if the keeper dies before the worker reads it", "code", "journal_unwritable", "err", err)
@@ -469,7 +469,7 @@ func (k *keeper) begin(p *parcel) {
 	if k.running[id] != nil {
 		return
 	}
-	if k.begun.has(id) { // its end was acknowledged; a worker that was killed since does not know that
+	if k.begun.has(id) { // the end was acknowledged, but the worker was killed since then and does not know that
 		k.out.Results = append(k.out.Results, Result{Key: p.Job.Key, State: Stopped, Cause: CauseLost, ExitCode: -1,
 			Message: "it was run, and its end was taken before", Finished: time.Now()})
 		k.rouse()

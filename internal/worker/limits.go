@@ -60,7 +60,7 @@ func Memory() int64 {
 	return most
 }
 
-// above returns the cgroups of this process, as far as they are visible.
+// above returns the visible cgroups of this process.
 func above() (dirs []string) {
 	parents, err := cgroupParents()
 	own, err2 := ownCgroup()

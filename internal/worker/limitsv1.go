@@ -19,9 +19,9 @@ import (
 // starts a process in such a folder. But a single thread can be moved there, and a child starts in the
 // cgroups of the thread that forks. So the thread moves there for the fork, and back.
 
-// legacy holds the folders for the limits of the trees of a life.
+// legacy holds the folders for the limits of the trees of this process.
 type legacy struct {
-	at   map[string]string // by controller: the folder of this life
+	at   map[string]string // by controller: the folder in which the trees of this process have theirs
 	home map[string]string // by controller: the folder of this process
 }
 
@@ -112,7 +112,7 @@ func (l *legacy) close() {
 type legacyTree struct {
 	of   *legacy
 	name string
-	// cpu and memory are the limits in its folders; 0 means none.
+	// cpu and memory are the limits in its folders; 0 means no limit.
 	cpu, memory int64
 }
 
@@ -152,7 +152,8 @@ func (t *legacyTree) limit(cpu, memory int64) bool {
 	return true
 }
 
-// remove removes the folders. If a process in one does not end, a later life removes it.
+// remove removes the folders. If a process in a folder does not end, a later process of the worker removes
+// the folder.
 func (t *legacyTree) remove() {
 	t.cpu, t.memory = 0, 0
 	for _, c := range controllersV1 {

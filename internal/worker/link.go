@@ -40,7 +40,7 @@ type Link struct {
 	wake    chan struct{}
 	live    map[ID]*parcelState
 	said    string   // the description of the containment
-	pass    []string // variables of this process that tasks get, in addition to those that every task gets
+	pass    []string // names of further variables of this process that tasks get
 	rebases bool     // the keeper accepts another environment while it runs
 	masks   bool     // the keeper masks secrets
 	sql     bool     // the keeper executes statements
@@ -61,8 +61,8 @@ type Link struct {
 type parcelState struct {
 	parcel *parcel // nil: the keeper has had it before
 	key    Key
-	sent   *peer  // the keeper to which it was sent; nil: none yet
-	stop   Mode   // requested before it was sent
+	sent   *peer  // the keeper to which the job was sent; nil: not sent yet
+	stop   Mode   // the mode of a stop that was requested before the job was sent
 	ready  bool   // its files are complete
 	halt   func() // ends the collection of its files
 }
@@ -70,10 +70,10 @@ type parcelState struct {
 // LinkConfig holds the settings of a Link in addition to those of a Worker.
 type LinkConfig struct {
 	Config
-	Lease time.Duration // how long attempts outlive the last renewal; 0: LeaseDefault
+	Lease time.Duration // the time for which attempts may run after the last renewal; 0: LeaseDefault
 	// Lock is the open file with which the caller holds the data folder. It proves to the keeper that the
-	// caller may give orders. It stays open until the Link has ended. If it is nil, no other Link can adopt
-	// the keeper of this one.
+	// caller may give orders. It stays open until the Link has ended. If it is nil, no later Link can adopt the
+	// keeper.
 	Lock *os.File
 }
 
@@ -87,8 +87,8 @@ type Adopted struct {
 	Anew bool
 }
 
-// Connect finds the keeper of cfg.DataDir, or starts one. Nothing is reported until Begin. The caller must
-// hold the data folder: no other process may have a Link to it.
+// Connect finds the keeper of cfg.DataDir, or starts one. The Link makes no reports until Begin. The caller
+// must hold the data folder: no other process may have a Link to it.
 func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 	c := cfg.Config
 	if err := c.complete(); err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoptOrphans makes this process the parent of all processes that attempts leave without one. So none of
-// them goes to init, and no zombie stays.
+// adoptOrphans makes this process the parent of all processes that attempts leave without one. So init does
+// not get these processes, and no zombie stays.
 func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // bury reaps orphans that have ended. It leaves the first process of an attempt to the goroutine of the
@@ -24,7 +24,7 @@ func (w *Worker) bury() {
 			return
 		}
 		if _, first := w.firsts.Load(pid); first {
-			return // its attempt will reap it; the others come next time
+			return // the attempt reaps this process; other orphans are reaped by a later call
 		}
 		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	}

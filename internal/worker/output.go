@@ -18,12 +18,14 @@ import (
 // outputsMaxDefault is the bound of Job.OutputsMax in bytes.
 const outputsMaxDefault = output.BytesMax
 
-// errHoldsSecret is why an attempt fails whose outputs hold a secret. It shows nothing of them.
+// errHoldsSecret is the error of an attempt whose outputs contain a secret. Its text contains no part of the
+// outputs.
 var errHoldsSecret = errors.New("its outputs hold a secret: write no secret to $SKEIN_OUTPUT, and keep no answer that holds one")
 
-// takeOutputs reads the file that a successful attempt wrote to path. The task may have put anything there.
-// So only a regular file is read, without following links and without waiting. If there is no file, there
-// are no outputs. It returns errHoldsSecret before any part of them can get into another error.
+// takeOutputs reads the file that a successful attempt wrote to path. The task may have made a link, a socket
+// or a device there. So only a regular file is read, without following links and without waiting. If there is
+// no file, there are no outputs. It checks for secrets first, so that no part of a secret gets into another
+// error.
 func takeOutputs(path string, sizeMax int, types map[string]string, masks *mask.Set) (json.RawMessage, error) {
 	if sizeMax <= 0 {
 		sizeMax = outputsMaxDefault

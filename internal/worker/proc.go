@@ -40,7 +40,7 @@ func pids() []int {
 // for each would be slow.
 type procScan struct{ buf []byte }
 
-// sight describes how reliable a scan is that has found nothing.
+// sight describes how reliable a scan is that has found no process.
 type sight struct {
 	// execs: a process was in the middle of an exec, when it has no environment.
 	execs bool
@@ -68,7 +68,7 @@ func (s *procScan) each(visit func(pid, group int, env []byte)) (seen sight) {
 				seen.execs = true
 				break
 			}
-			env, readable = s.environ(pid) // after an exec that has ended, files that were opened before it are empty
+			env, readable = s.environ(pid) // after an exec, files of /proc that were opened before it are empty
 		}
 		visit(pid, group, env)
 	}
@@ -147,8 +147,8 @@ func midExec(pid int) bool {
 	return len(fields) > envEnd && fields[vsize] != "0" && fields[envEnd] == "0"
 }
 
-// ending reports whether pid has given back its memory and is not a zombie yet. Such a process runs no code
-// of its own any more, but its files and sockets may still be open. A kernel thread has no memory either. It
+// ending reports whether pid has given back its memory and is not a zombie yet. Such a process no longer runs
+// code of its program, but its files and sockets may still be open. A kernel thread has no memory either. It
 // is recognized by its process group, which is 0.
 func ending(pid int) bool {
 	if group, err := unix.Getpgid(pid); err != nil || group == 0 {

@@ -201,7 +201,7 @@ func (k *keeper) accept(l *net.UnixListener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // usually there are no free descriptors
+		if err != nil { // the usual reason is that no descriptor is free
 			time.Sleep(tendEvery)
 			continue
 		}

@@ -25,7 +25,7 @@ const reapLimit = 10 * time.Second
 
 // Orphan is a group of running processes of an attempt of an earlier life.
 type Orphan struct {
-	Key  Key // as its processes show it; without a RunID if they have deleted their environment
+	Key  Key // the key in the environment of its processes; without a RunID if they have deleted it
 	PIDs []int
 }
 
@@ -34,18 +34,18 @@ type orphan struct {
 	Orphan
 	life   string
 	mark   string // SKEIN_OUTPUT=…, "" if unknown
-	cgroup string // "": it was found by its mark
+	cgroup string // "": the processes were found by their mark
 }
 
-// Reap kills the attempts of earlier lives of this data folder that match accepts (nil: all of them). It
+// Reap kills the attempts of earlier processes of this data folder that match accepts (nil: all of them). It
 // waits until they are gone, and removes their cgroups and folders. It returns the number of killed
-// processes. It spares attempts of this life, and lives with orphans that match refuses. It returns an
-// error if ctx ends, or 10 s pass, before all are gone.
+// processes. It spares attempts of this process, and all attempts of an earlier process if match refuses one
+// of them. It returns an error if ctx ends, or 10 s pass, before all are gone.
 func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reapLimit)
 	defer cancel()
 	r := &reaper{w: w, match: match, verdicts: map[string]bool{}, killed: map[int]bool{}}
-	nothing := 0 // consecutive looks that found nothing to kill
+	nothing := 0 // consecutive scans that found no process to kill
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		doomed, spared, seen := r.look()
 		if len(doomed) > 0 || seen.execs || anyEnding(r.killed) {
@@ -56,7 +56,7 @@ func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int,
 		for _, o := range doomed {
 			r.kill(o)
 		}
-		timer := time.NewTimer(pause) // the end of processes that are no children cannot be awaited
+		timer := time.NewTimer(pause) // a process can wait only for its own children, so the loop checks again
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -180,8 +180,8 @@ func (r *reaper) read(env []byte) (mark string, key Key, life string) {
 	return mark, key, life
 }
 
-// cgroupDirs returns the cgroup folders of earlier lives: the siblings of this life's folder, and those
-// that earlier keepers have noted, because a restarted node may be in another cgroup or in none.
+// cgroupDirs returns the cgroup folders of earlier processes: the siblings of this process's folder, and
+// those that earlier keepers have recorded, because a restarted node may be in another cgroup or in none.
 func (r *reaper) cgroupDirs() []string {
 	var dirs []string
 	if at := r.w.contain.location(); at != "" {
@@ -243,7 +243,7 @@ func (r *reaper) clean(spared map[string]bool) error {
 	for _, dir := range r.cgroupDirs() {
 		if !spared[filepath.Base(dir)] {
 			removeCgroup(dir)
-			_ = unix.Rmdir(filepath.Dir(dir)) // fails if another life is in it
+			_ = unix.Rmdir(filepath.Dir(dir)) // fails if another process uses the folder
 		}
 	}
 	var errs []error

@@ -19,7 +19,7 @@ type Request struct {
 	Contains string        // the body must contain it
 	Answer   string        // use of the body: AnswerText, AnswerJSON, "" = none
 	Keep     []string      // headers of the answer that become outputs
-	Egress   egress.Rules  // addresses that it may reach
+	Egress   egress.Rules  // the rules for its addresses
 	SQL      *Query        // instead of an HTTP request; then no other field than Egress is used
 }
 
@@ -43,6 +43,6 @@ const (
 // Causes of failed requests.
 const (
 	CauseHTTP   = "http"   // the answer is not the expected one
-	CauseEgress = "egress" // its address is refused, and nothing was sent
+	CauseEgress = "egress" // the address was refused, and no request was sent
 	CauseSQL    = "sql"    // the database cannot be used, or refuses the statement
 )

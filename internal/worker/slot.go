@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slot holds the folder and the cgroup that one attempt after another uses. To make both for each attempt
-// would cost more than everything else the worker does: mkdir and rmdir take 60 µs on ext4 and 17 µs for a
-// cgroup. To check that both are still as new takes 5 µs, so a slot keeps them as long as they are.
+// slot holds a folder and a cgroup for one attempt after another. To make both for each attempt would cost
+// more than all other work for it: mkdir and rmdir take 60 µs on ext4 and 17 µs for a cgroup. To check that
+// both are unchanged takes 5 µs, so a slot keeps them as long as they are unchanged.
 type slot struct {
 	index   int
 	trees   int       // dropped so far; part of the next one's name
@@ -46,14 +46,14 @@ func faceOf(dir string) (f face, ok bool) {
 	return face{uint64(st.Dev), st.Ino, st.Mode, st.Mtim, st.Ctim}, true
 }
 
-// How far apart two changes of a folder may be under one ctime: on the coarsest file systems, and where it
-// shows parts of a second, which then are ticks of the kernel.
+// The longest time between two changes of a folder that have the same ctime: on file systems whose ctime has
+// whole seconds, and on those with parts of a second, which are ticks of the kernel.
 const (
 	clockGrain     = 2 * time.Second
 	clockGrainFine = 50 * time.Millisecond
 )
 
-// looks is the state of the folder of a slot and of the two folders in it.
+// grain returns the time within which two changes of the slot's folders may have the same ctime.
 func (s *slot) grain() time.Duration {
 	for _, f := range s.looks {
 		if f.ctime.Nsec == 0 {
@@ -63,7 +63,7 @@ func (s *slot) grain() time.Duration {
 	return clockGrainFine
 }
 
-// looks is how the folder of a slot looks, and the two folders in it.
+// looks is the state of the folder of a slot and of the two folders in it.
 type looks [3]face
 
 func (s *slot) look() (l looks, ok bool) {
@@ -75,10 +75,10 @@ func (s *slot) look() (l looks, ok bool) {
 	return l, true
 }
 
-// settled tells whether the attempt that got the slot at got has left the slot's folders as they were. It
-// compares what stat says of them, which is enough only if the folders were clean for so long before the
-// attempt that a change must show in their times. Most attempts leave nothing, and this check takes two
-// calls instead of a dozen.
+// settled reports whether the attempt that got the slot at the time got has left the slot's folders
+// unchanged. It compares the results of stat. That is enough only if the folders had been clean for long
+// enough before the attempt that a change must show in their times. Most attempts leave no files, and then
+// this check takes two system calls instead of a dozen.
 func (s *slot) settled(got time.Time) bool {
 	if s.since.IsZero() || got.Sub(s.since) <= s.grain() {
 		return false
@@ -150,7 +150,7 @@ func (s *slot) dropFolder() {
 	s.folders++
 }
 
-// clean makes the folder as new. It is called when nothing of the tree runs any more.
+// clean empties the folder. It is called when no process of the tree runs any more.
 func (s *slot) clean() error {
 	if s.still {
 		s.still = false
@@ -176,7 +176,8 @@ func (s *slot) clean() error {
 	return nil
 }
 
-// sweep removes everything but the fresh directory from the folder, or the folder if it is not ours any more.
+// sweep removes all entries of the folder except the fresh directory. If the folder was replaced, sweep
+// removes the whole folder.
 func (s *slot) sweep(ours bool) error {
 	if !ours {
 		if err := removeAll(s.folder); err != nil {

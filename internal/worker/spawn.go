@@ -30,10 +30,10 @@ const bornMax = time.Minute
 // failure.
 const bornTries = 3
 
-// farewellMax is how long a keeper that has closed its connection may take for its end.
+// farewellMax bounds the time from the close of a keeper's connection to the end of the keeper.
 const farewellMax = time.Second
 
-// keeperLogMax is how large keeper.log may be when a keeper is started, in bytes; a larger one is emptied.
+// keeperLogMax bounds the size of keeper.log in bytes when a keeper is started; a larger file is emptied.
 const keeperLogMax = 1 << 20
 
 // peer is a keeper as its worker sees it.
@@ -41,7 +41,7 @@ type peer struct {
 	*stream
 	pid   int
 	pidfd int              // -1: none
-	gone  chan struct{}    // closed at its end, if it is a child of this process
+	gone  chan struct{}    // closed when the keeper ends, if it is a child of this process
 	state *os.ProcessState // set after the end of a child
 
 	mu sync.Mutex // held while a goroutine waits for its end

@@ -21,7 +21,7 @@ import (
 // outputs are made before the commit, so that no result is refused whose effect is durable.
 func (q *Request) query(ctx context.Context, a *attempt, log io.Writer) (got answer) {
 	defer func() {
-		if p := recover(); p != nil { // the driver reads what a foreign server says
+		if p := recover(); p != nil { // the driver parses messages of a server that is not ours, and may panic
 			got = fault(CauseSQL, "the driver of the database panicked: %v", p)
 		}
 		if got.err != nil {

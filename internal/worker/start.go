@@ -210,7 +210,7 @@ func (w *Worker) lookAgain() {
 // directory, and any other name is searched in its PATH.
 func lookPath(name, search, dir string) (string, error) {
 	if strings.Contains(name, "/") {
-		return name, nil // if it does not exist there, the exec reports that, after the change of directory
+		return name, nil // the exec reports a missing file, after the change of directory
 	}
 	found := ""
 	for entry := range strings.SplitSeq(search, ":") {

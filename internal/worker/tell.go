@@ -42,9 +42,9 @@ func (k *keeper) tell(s *stream) {
 	}
 }
 
-// gatherMax is how long the news of an end may wait for others after something was told. It waits only if it
-// came within denseMax of that, because then others are likely to follow at once. The ends of a chain of
-// tasks, or of tasks that take long, are further apart.
+// gatherMax bounds how long an end waits after the last message, so that further ends share its message. An
+// end waits only if it came within denseMax of the last message, because then further ends probably follow at
+// once. The ends of a chain of tasks, or of long tasks, are further apart.
 const (
 	gatherMax = 5 * time.Millisecond
 	denseMax  = 2 * time.Millisecond

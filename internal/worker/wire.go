@@ -98,7 +98,7 @@ type news struct {
 type welcome struct {
 	Tag         string
 	Containment string
-	Left        time.Duration // of the lease; negative: it has ended
+	Left        time.Duration // the remaining time of the lease; negative: it has ended
 	Running     []Held
 	Ended       []Result // not taken yet
 	Rebases     bool     // the keeper takes order.Base
@@ -110,7 +110,7 @@ type welcome struct {
 // Held is an attempt that a keeper runs.
 type Held struct {
 	Key         Key
-	Started     time.Time // zero: that is not known yet
+	Started     time.Time // zero: unknown yet
 	CPU, Memory int64     // as its Job says
 }
 

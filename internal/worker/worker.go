@@ -28,7 +28,7 @@ const (
 // Worker runs attempts. Its methods may be called from any goroutine.
 type Worker struct {
 	cfg     Config
-	data    string                   // DataDir, absolute and without links, so that every life uses the same path
+	data    string                   // DataDir, absolute and without links, so that every process uses the same path
 	life    string                   // names this life
 	keepers keepers                  // by folder
 	lifeDir string                   // <data>/work/<life>
@@ -45,17 +45,17 @@ type Worker struct {
 	firsts sync.Map     // pids of the first processes of attempts, not yet waited for
 
 	mu      sync.Mutex // protects following fields
-	slots   int        // made so far, ≤ cfg.Slots
-	free    []*slot    // the one used last is at the end: its folder and cgroup are in the caches
+	slots   int        // the number of slots made so far, ≤ cfg.Slots
+	free    []*slot    // the most recently used slot is at the end: its folder and cgroup are in the caches
 	live    map[ID]*attempt
-	busy    int // goroutines not yet gone
+	busy    int // the number of running goroutines
 	closing bool
 	idle    chan struct{} // closed when closing and busy is 0
 	closed  sync.Once
 }
 
-// New makes a worker over cfg.DataDir and finds out how processes can be contained here. It does not look
-// for processes that an earlier process of the worker left running: Reap does.
+// New makes a worker over cfg.DataDir and finds out how processes can be contained here. Reap finds and kills
+// processes that an earlier process of the worker left running; New does not.
 func New(cfg Config) (*Worker, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
