@@ -8,8 +8,8 @@ import (
 // Access lists the files that an isolated task may reach, in addition to the files of every task. Paths are
 // absolute.
 type Access struct {
-	Read  []string `json:"read,omitempty"`  // folders and files that it may read and execute
-	Write []string `json:"write,omitempty"` // that it may also change
+	Read  []string `json:"read,omitempty"`  // folders and files that the task may read and execute
+	Write []string `json:"write,omitempty"` // folders and files that the task may also change
 }
 
 // accessMax bounds the paths of each list.
@@ -41,7 +41,7 @@ func (r *reader) access(n *node, at string) *Access {
 }
 
 // Reach returns the files that task i may reach in addition to those of every task: its own paths and those
-// of the defaults. It returns nil if there are none.
+// of the defaults. It returns nil if there are no such files.
 func (w *Workflow) Reach(i int) *Access {
 	t, d := w.Tasks[i].Access, w.Defaults.Access
 	switch {

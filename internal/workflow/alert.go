@@ -108,7 +108,7 @@ func (r *reader) alerts(w *Workflow, n *node) {
 	}
 }
 
-// alert reads one rule. ok is false if it is wrong; the fault is reported.
+// alert reads one rule. If the rule is wrong, it reports the fault, and ok is false.
 func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 	a = Alert{Name: n.get("name").str(), On: texts(n.get("on")), To: texts(n.get("to")), Severity: firstText(n.get("severity").str(), "error"),
 		After: intOf(n.get("after"), 0), Origin: texts(n.get("origin")), Message: n.get("message").str()}

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/cron"
 )
 
-// policies reads how runs are started, with what holds when nothing is said.
+// policies reads the keys about how runs are started, and sets the defaults of missing keys.
 func (r *triggerReader) policies() {
 	t, n := r.t, r.n
 	t.Paused, _ = boolOf(n.get("paused"))
@@ -100,7 +100,7 @@ func (r *triggerReader) span() {
 	}
 }
 
-// bound reads a date as it is written, or an instant in UTC.
+// bound reads a date, which it keeps as written, or an instant, which it converts to UTC.
 func (r *triggerReader) bound(name string, end bool) (string, time.Time) {
 	n := r.n.get(name)
 	if n == nil {
@@ -220,7 +220,7 @@ func (r *reader) calendarText(name string) (data []byte, known bool, err error) 
 	return f.Data, true, err
 }
 
-// calendarSizes bounds what triggers carry with them.
+// calendarSizes bounds the calendars of all triggers.
 func (r *reader) calendarSizes(w *Workflow, n *node) {
 	total := 0
 	for i := range w.Triggers {

@@ -23,8 +23,8 @@ type chunk struct {
 // document is one YAML document, cut into chunks.
 type document struct {
 	line  int     // where it begins
-	whole chunk   // all of it; used if it is no block mapping
-	top   []chunk // one per top-level entry; nil if it is not a block mapping
+	whole chunk   // the whole document; used if it is not a block mapping
+	top   []chunk // one chunk per top-level entry; nil if the document is not a block mapping
 	tasks []chunk // the entries below `tasks:`, several per chunk
 	// tasksLine and tasksCol are the position of the key `tasks` if it was cut.
 	tasksLine, tasksCol int
@@ -231,7 +231,7 @@ func (s *source) cutItems(from, to int) []chunk {
 		case isBlank(line) || indentOf(line) > base:
 			continue
 		case indentOf(line) < base || !startsItem(line[base:]):
-			return nil // the parser says what is wrong with it
+			return nil // the parser reports the fault
 		}
 		if count++; count > itemsPerChunk || n > begin && len(s.cut(begin, n).text) >= chunkBytes {
 			items = append(items, s.cut(begin, n))

@@ -94,8 +94,8 @@ type condition struct {
 	x       *expression
 	handles bool
 	reads   dag.Reads
-	costly  atomic.Bool // it has cost more than a step may take, and may do so again
-	memo    *memo       // nil: nothing is kept
+	costly  atomic.Bool // set when the condition has cost more than a step may take; it may do so again
+	memo    *memo       // nil: results are not kept
 }
 
 func (c *condition) Source() string   { return c.source }

@@ -167,7 +167,7 @@ func zoneOf(name string) (*time.Location, error) {
 
 func instantOf(v celref.Val) time.Time { return v.(types.Timestamp).Time }
 
-// day is a day of the calendar and a time of it, as a wall clock shows them.
+// day is a calendar day with a time of day, as on a wall clock.
 type day struct {
 	y     int
 	m     time.Month

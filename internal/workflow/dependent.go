@@ -15,7 +15,7 @@ import (
 // Needed is a run of another workflow that a task waits for.
 type Needed struct {
 	Workflow string `json:"workflow"`       // NAME of the same namespace, or NAMESPACE/NAME
-	Task     string `json:"task,omitempty"` // of that run; "": the run itself
+	Task     string `json:"task,omitempty"` // a task of that run; "": the run itself
 	Within   string `json:"within"`         // hour | day | week | month, or a largest distance
 	Zone     string `json:"timezone,omitempty"`
 	Require  string `json:"require"` // succeeded | ended
@@ -94,7 +94,8 @@ func (c *readCheck) checkWaitCondition(w *node, at string, read func(n *node, at
 	read(v, at, got.refs)
 }
 
-// Holds checks once the condition that a task waits for. If it does not hold, later says when to check again.
+// Holds evaluates once the condition for which a task waits. If the condition is false, later is the time
+// until the next check.
 func (w *Workflow) Holds(task int, in Inputs) (later time.Duration, err error) {
 	t := &w.Tasks[task]
 	from := w.valuesOf(&in)

@@ -9,14 +9,14 @@ import (
 // errorsMax bounds the errors that an invalid file can cause.
 const errorsMax = 100
 
-// Error is one fault of a file, where it is and what would be right.
+// Error is one fault of a file, with its place and the remedy.
 type Error struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`   // from 1; 1:1 stands for the whole file
 	Column  int    `json:"column"` // from 1, in characters
 	Key     string `json:"key"`    // dotted path: tasks.load.retry.max
 	Message string `json:"message"`
-	Hint    string `json:"hint"` // what would be right; may be empty
+	Hint    string `json:"hint"` // the remedy; may be empty
 	Snippet string `json:"-"`    // the line at fault with a caret below
 }
 

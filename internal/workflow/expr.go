@@ -29,8 +29,8 @@ const (
 type limit uint8
 
 const (
-	limitStep   limit = iota // what the writer of a shard evaluates: about a millisecond
-	limitFilter              // what a stranger's call makes a node evaluate
+	limitStep   limit = iota // for expressions that the writer of a shard evaluates: about a millisecond
+	limitFilter              // for expressions that a stranger's call makes a node evaluate
 	limitFull
 	limits
 )
@@ -62,7 +62,7 @@ type expression struct {
 	source string
 	refs   []ref // each once
 	out    *cel.Type
-	path   *ref // the whole expression is this ref, so no program is needed
+	path   *ref // set if the whole expression is this reference, so that no program is needed
 
 	env      *cel.Env
 	ast      *cel.Ast
@@ -184,7 +184,8 @@ func (sizes) EstimateCallCost(string, string, *celcost.AstNode, []celcost.AstNod
 // unboundCost is an estimate that depends on an unknown size.
 const unboundCost = 1 << 40
 
-// complaints translates the errors of CEL. It returns at most three, because the others follow from these.
+// complaints translates the errors of CEL. It returns at most three, because the other ones usually follow
+// from these.
 func (x *expression) complaints(info *celast.SourceInfo, issues *cel.Issues) []complaint {
 	var all []complaint
 	for _, e := range issues.Errors() {

@@ -56,7 +56,7 @@ func paramType() *shape {
 
 var paramFormats = []string{"date", "date-time", "duration"}
 
-// env is a table of variables. Values are used as they are written.
+// env is a table of variables. Values are used exactly as written.
 func env() *shape {
 	name := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	variable := scalar("a name of letters, digits and _ that does not begin with a digit or with SKEIN_",

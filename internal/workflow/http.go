@@ -14,15 +14,15 @@ import (
 // hold ${{ }}.
 type HTTP struct {
 	Method string `json:"method,omitempty"` // "" is GET
-	// Connection names the connection over which the request goes; URL is a path of it then. "": none.
+	// Connection names the connection of the request; URL is then a path. "": no connection.
 	Connection string          `json:"connection,omitempty"`
 	URL        string          `json:"url"`
 	Headers    []KV            `json:"headers,omitempty"`
 	Body       json.RawMessage `json:"body,omitempty"`    // a text as it is; any other value as JSON
-	Timeout    Duration        `json:"timeout,omitempty"` // of the answer; 0: the worker's default
-	Status     []int           `json:"status,omitempty"`  // that are a success; none: 200 to 299
+	Timeout    Duration        `json:"timeout,omitempty"` // the timeout of the answer; 0: the worker's default
+	Status     []int           `json:"status,omitempty"`  // the statuses of a success; empty: 200 to 299
 	Contains   string          `json:"contains,omitempty"`
-	Answer     string          `json:"answer,omitempty"` // text | json: what the output body is; "": there is none
+	Answer     string          `json:"answer,omitempty"` // text | json: the form of the output body; "": there is no such output
 	Keep       []string        `json:"keep,omitempty"`   // headers of the answer, in the output headers
 }
 
@@ -122,7 +122,7 @@ func (q *HTTP) outputs() []Output {
 	return out
 }
 
-// notOfRequest refuses the keys that mean nothing to a task without a process.
+// notOfRequest refuses the keys that have no meaning for a task without a process.
 func (r *reader) notOfRequest(n *node, at string) {
 	for _, k := range n.keys {
 		switch k.text {
@@ -214,7 +214,7 @@ func (w *Workflow) sent(t *Task, from *values) (*Sent, error) {
 	}
 	if s.URL = strings.TrimSpace(s.URL); hasTemplate(q.URL) {
 		if err := q.checkURL(s.URL); err != nil {
-			return nil, fmt.Errorf("url: %w", err) // not the address itself: it may hold what is secret
+			return nil, fmt.Errorf("url: %w", err) // without the address, which may contain a secret
 		}
 	}
 	for _, h := range q.Headers {

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// Inputs of a task are files that tasks before it have kept as artifacts. They are put into its working
-// folder before it starts.
+// Inputs of a task are files that earlier tasks have kept as artifacts. They are put into its working folder
+// before it starts.
 
 // Input names files that a task gets of another one.
 type Input struct {

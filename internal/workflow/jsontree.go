@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// parseJSON reads a document that is written as JSON: files ending in .json, and what
-// programs produce. It takes time linear in its length, which the YAML parser does not.
-// It is false if the text is not JSON; then it may still be YAML in flow style.
+// parseJSON reads a document in JSON, such as a file ending in .json or the output of a program. Its time is
+// linear in the length of the text; that of the YAML parser is not. It returns false if the text is not JSON;
+// the text may still be YAML in flow style.
 func (s *source) parseJSON(c chunk) (*node, bool) {
 	p := jsonTree{text: c.text, row: c.line, col: 1}
 	p.dec = json.NewDecoder(strings.NewReader(c.text))

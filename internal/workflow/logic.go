@@ -12,7 +12,7 @@ import (
 )
 
 // The actions of tasks that no worker runs. At most one of a task's Wait, Approval, Switch, Call and
-// Dependent is set, and then it has no Run.
+// Dependent is set, and such a task has no Run.
 
 // Wait waits for a duration, until an instant, or until a condition holds.
 type Wait struct {

@@ -83,8 +83,8 @@ func (w *Workflow) MadeName(task int, parent string) string {
 	return strings.TrimRight(name, "-") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// MadeSource evaluates the tasks that a task consists of, and returns them as a workflow file with that
-// name. nil means that there are none.
+// MadeSource evaluates the expression for the tasks of which a task consists, and returns them as a workflow
+// file with the given name. It returns nil if there are no tasks.
 func (w *Workflow) MadeSource(task int, in Inputs, name string) ([]byte, error) {
 	t := &w.Tasks[task]
 	compiled, err := w.exprs.get(foreachText(t.Made.From), inTask)

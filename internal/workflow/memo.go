@@ -15,9 +15,9 @@ const (
 	costlyMax = 2
 )
 
-// memo keeps the results of conditions that cost more than a step may take. A condition is a pure function
-// of what it sees, so the shard, every reader and every sweep of a node share them, and none of them is
-// evaluated twice.
+// memo keeps the results of conditions that cost more than a step may take. A condition is a pure function of
+// the values that it reads. So the shard, every reader and every sweep of a node share the results, and no
+// such condition is evaluated twice.
 type memo struct {
 	once  sync.Once
 	turns chan struct{} // cap costlyMax

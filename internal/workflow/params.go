@@ -108,7 +108,8 @@ func (w *Workflow) param(p *Param, given map[string]any, at time.Time) (json.Raw
 	return p.convert(v, false)
 }
 
-// SealedPrefix begins the value of a parameter of type secret: it was sealed before it came here.
+// SealedPrefix is the beginning of the value of a parameter of type secret, which is sealed before it reaches
+// this package.
 const SealedPrefix = "sealed:1:"
 
 // errSecretGiven refuses a value of type secret that was not sealed before it came here. A trigger,

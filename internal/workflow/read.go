@@ -21,8 +21,8 @@ type reader struct {
 	declared declarations
 	compiled map[exprKey]compiled // by text, because many tasks have the same ones
 	self     string               // NAMESPACE/NAME
-	head     map[string]any       // what holds for all tasks, also for those that tasks make
-	named    []Class              // that do not come with the program
+	head     map[string]any       // the keys that apply to all tasks, including tasks that are made at run time
+	named    []Class              // the classes that are not built in
 	own      map[string]dag.Need  // what Options.Classes gave
 }
 
@@ -171,7 +171,7 @@ func (r *reader) param(k, n *node) Param {
 		typ = n.get("type")
 	}
 	if typ != nil {
-		if !paramType().takes(typ) { // the grammar has reported this; the rest cannot be checked
+		if !paramType().takes(typ) { // the grammar has reported this, and the default cannot be checked
 			return Param{Name: k.text, Type: JSON}
 		}
 		p.Type = Type(typ.text)

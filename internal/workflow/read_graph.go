@@ -15,7 +15,7 @@ import (
 type compiled struct {
 	refs   []ref
 	faults []complaint
-	out    string // for a text that is one expression: its type
+	out    string // the type of the result, if the text is a single expression
 }
 
 // compile compiles a text with ${{ }}, or a condition.
@@ -117,7 +117,7 @@ func (r *reader) checkEnv(n *node, at string, in scope, read func(n *node, at st
 
 // checkGraph checks needs and cycles, and that expressions read only tasks that have ended before.
 func (r *reader) checkGraph(w *Workflow, tasks *node) {
-	if r.partial || r.full() { // tasks may be missing: what follows would be noise
+	if r.partial || r.full() { // tasks may be missing, so further errors would be misleading
 		return
 	}
 	spec := dag.GraphSpec{Tasks: make([]dag.TaskSpec, len(w.Tasks)), TasksMax: r.tasksMax}
@@ -168,7 +168,7 @@ func (r *reader) graphFault(f *dag.GraphError, tasks *node, at map[string]int) {
 		if near := suggest.Nearest(f.Other, maps.Keys(at)); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		if f.Other != "" { // an item that is not text was refused already
+		if f.Other != "" { // an item that is not text was refused before
 			r.failNode(needNode(k, v, f.Other, 1), key, f.Error(), hint)
 		}
 	case dag.SelfLoop:
@@ -238,9 +238,9 @@ func (c *readCheck) check(i int, n *node, at string) {
 	}
 }
 
-// refs holds the rule of package dag: a task reads what it needs, directly or not; one
-// that runs although something failed reads direct needs only, because only they are
-// sure to have ended.
+// refs checks the rule of package dag: a task may read the tasks that it needs, directly or not. A task that
+// may run after a failure may read only the tasks that it needs directly, because only these have certainly
+// ended.
 func (c *readCheck) refs(i int, n *node, at string, refs []ref, handles bool) {
 	if c.graph == nil {
 		return

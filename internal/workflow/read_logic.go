@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// notLogical are the keys that mean nothing to a task that no worker runs.
+// notLogical are the keys that have no meaning for a task that no worker runs.
 var notLogical = []string{"env", "dir", "retry", "kill_grace", "on_lost", "start_deadline", "queue", "artifacts", "inputs", "access"}
 
 // logic reads what a task does that no worker runs.

@@ -133,7 +133,7 @@ func (r *reader) run(n *node, at string) Run {
 	return out
 }
 
-// noTemplates refuses ${{ }} in what is executed: nothing can be injected into a shell.
+// noTemplates refuses ${{ }} in commands and code, so that no value can inject code into a shell.
 func (r *reader) noTemplates(n *node, at string) {
 	if i := strings.Index(n.text, "${{"); n.kind == scalarNode && i >= 0 {
 		line, col := r.inside(n, len([]rune(n.text[:i])))

@@ -14,12 +14,12 @@ import (
 	"skein.dev/skein/internal/cron"
 )
 
-// triggerReader makes one trigger. Its node holds only what the grammar has let through.
+// triggerReader makes one trigger. Its node contains only keys that the grammar has accepted.
 type triggerReader struct {
 	*reader
 	w       *Workflow
 	t       *Trigger
-	n       *node // the entry, without what was refused
+	n       *node // the entry without the refused keys
 	key     *node // the key that names its kind
 	val     *node
 	at      string // triggers[0]
@@ -80,8 +80,8 @@ func wellFormed(n *node, sh *shape) (kept *node, refused bool) {
 	return kept, refused
 }
 
-// kindOf finds the one key that gives the kind of trigger n. It returns false if there are several, or if
-// it was refused.
+// kindOf finds the key that gives the kind of trigger n. It returns false if there are several such keys, or
+// if the key was refused.
 func (r *triggerReader) kindOf(n *node, kinds []string) bool {
 	found := 0
 	for _, k := range n.keys {
@@ -283,7 +283,7 @@ func (r *triggerReader) wallClock(v *node) {
 	t.Days, t.Months = slices.Compact(t.Days), sortedSet(t.Months)
 }
 
-// fromFirst moves the days that are counted from the end of a month behind the others.
+// fromFirst moves the days that are counted from the end of a month to the end of the list.
 func fromFirst(day int) int { return (day + 64) % 64 }
 
 func sortedSet[T int | string](all []T) []T {
@@ -437,7 +437,7 @@ func (r *triggerReader) params(n *node) {
 		slices.SortFunc(given, func(a, b member) int { return strings.Compare(a.name, b.name) })
 		r.t.Params = writeObject(given)
 	}
-	if r.refused { // it may be among what was refused
+	if r.refused { // the key may be one of the refused ones
 		return
 	}
 	for i := range r.w.Params {

@@ -153,7 +153,7 @@ func refLength(path []string) int {
 	case path[0] != "tasks":
 		return 2
 	case len(path) > 3 && path[2] != "state":
-		return 4 // also what reads like outputs, so that the hint can give the whole of it
+		return 4 // this includes a misspelt outputs, so that the hint can give the whole reference
 	}
 	return 3
 }

@@ -33,8 +33,8 @@ type Inputs struct {
 // Resolved is the work of an attempt, with all expressions evaluated.
 type Resolved struct {
 	Run Run
-	Dir string // as written; "": the default
-	Env []KV   // of the workflow and the task; each name once, in the order of the file
+	Dir string // the folder as written; "": the default
+	Env []KV   // the variables of the workflow and the task; each name once, in the order of the file
 	// Request is sent instead of Run. It is nil if there is none.
 	Request *Sent
 	// Statement is executed instead of Run. It is nil if there is none.
@@ -143,8 +143,8 @@ func (w *Workflow) ReadsOutputs(task int) []string {
 	return slices.Compact(names)
 }
 
-// values is where refs get their values. It decodes a JSON object once, when a member of
-// it is first asked for.
+// values gives references their values. It decodes a JSON object once, when one of its members is first
+// needed.
 type values struct {
 	params  []byte
 	outputs func(task string) (dag.TaskState, []byte)

@@ -115,7 +115,7 @@ func (r *reader) resources(n *node, at string) *dag.Need {
 	}
 	if m := n.get("memory"); m != nil {
 		v, err := ParseSize(m.text)
-		if err != nil && sizePattern.MatchString(m.text) { // otherwise it was reported already
+		if err != nil && sizePattern.MatchString(m.text) { // otherwise the fault was reported before
 			r.failNode(m, join(at, "memory"), err.Error(), "write a size such as 512Mi or 4Gi")
 		}
 		need.Memory = v

@@ -19,7 +19,7 @@ func Schema() []byte {
 	root["title"] = "Skein workflow"
 	out, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
-		panic(fmt.Sprintf("workflow: the schema is not JSON: %v", err)) // it is made of maps and texts
+		panic(fmt.Sprintf("workflow: the schema is not JSON: %v", err)) // this cannot happen, because the schema consists of maps and texts
 	}
 	return append(out, '\n')
 }

@@ -12,13 +12,13 @@ import (
 const SecretShown = "***"
 
 // MaskParams returns the parameters of a run, a JSON object or nil, with SecretShown in place of every value
-// of type secret, sealed or not. If there is no such value, it returns the parameters as they are.
+// of type secret, sealed or not. If there is no such value, it returns the parameters unchanged.
 func (w *Workflow) MaskParams(params json.RawMessage) json.RawMessage {
 	if !slices.ContainsFunc(w.Params, func(p Param) bool { return p.Type == Secret }) || len(params) == 0 {
 		return params
 	}
 	all, err := members(params)
-	if err != nil { // any part of it may be the value
+	if err != nil { // any part of the text may be the secret value
 		return json.RawMessage("{}")
 	}
 	found := false
@@ -37,8 +37,8 @@ func (w *Workflow) MaskParams(params json.RawMessage) json.RawMessage {
 	return writeObject(masked)
 }
 
-// allParams is the value of params as a whole. Files that read it beside a parameter of type secret are
-// refused now, but an earlier version accepted them.
+// allParams is the value of params as a whole. A file that reads it and has a parameter of type secret is
+// refused now, but an earlier version accepted such files.
 func (v *values) allParams() celref.Val {
 	params := orEmpty(v.params)
 	if v.masked != nil {

@@ -22,8 +22,8 @@ const (
 	formsShape                   // one of several shapes; the kind of the node decides
 )
 
-// shape is the set of values that are allowed at one place of the file. The checker and the JSON Schema are
-// both made from it.
+// shape is the set of values that are allowed at one place of the file. Both the checker and the JSON Schema
+// are derived from it.
 type shape struct {
 	kind   shapeKind
 	is     string             // its description for people: "a duration such as 10s"
@@ -36,7 +36,7 @@ type shape struct {
 	forms  []*shape
 	least  int               // for a list: the least number of items
 	empty  string            // for a list: the hint if it has no items; "": is
-	means  map[string]string // for words: the word that another one may have meant
+	means  map[string]string // for words: by another word, the word that was probably meant
 }
 
 // key is one key of an object.
@@ -46,7 +46,7 @@ type key struct {
 	shape *shape
 	must  bool
 	later string // the future feature of this key; "": it is supported
-	// unless names the keys with which this one may be missing.
+	// unless names other keys: if one of them is present, this key may be missing.
 	unless func(n *node) bool
 }
 
@@ -295,7 +295,7 @@ func (c *checker) missing(n *node, k *key, path string) {
 	c.failNode(n, join(path, k.name), path+" has no "+k.name, "it must be "+k.shape.is)
 }
 
-// checkChoice holds an object to exactly one of the keys that it must choose from.
+// checkChoice checks that an object has exactly one of the keys from which it must choose.
 func (c *checker) checkChoice(n *node, sh *shape, path string) {
 	if len(sh.choose) == 0 {
 		return

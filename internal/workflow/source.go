@@ -34,7 +34,7 @@ type source struct {
 	errs Errors
 
 	tasksMax int
-	anchors  map[string]anchor // of the document so far
+	anchors  map[string]anchor // the anchors of the document so far
 	expanded int               // the number of nodes for which its aliases stand
 }
 

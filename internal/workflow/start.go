@@ -56,7 +56,7 @@ func (w *Workflow) givenValue(p *Param, raw json.RawMessage, from *values) (any,
 	return w.givenTo(p, raw, inTrigger, from)
 }
 
-// literal is a value for CheckParams that is what is written.
+// literal is a value for CheckParams in which no expression is evaluated.
 func literal(p *Param, raw json.RawMessage) (any, error) {
 	if p.Type == Secret && string(raw) != "null" {
 		return nil, errSecretGiven
@@ -77,7 +77,7 @@ func literal(p *Param, raw json.RawMessage) (any, error) {
 func (w *Workflow) NeedsInstant(given json.RawMessage) bool {
 	texts, err := members(given)
 	if err != nil {
-		return true // StartParams says what is wrong
+		return true // StartParams reports the fault
 	}
 	depends := func(raw json.RawMessage) bool {
 		text, ok := jsonString(raw)

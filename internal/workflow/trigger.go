@@ -46,22 +46,22 @@ type Trigger struct {
 	Kind string `json:"kind"`
 
 	Cron   string   `json:"cron,omitempty"`
-	Seed   string   `json:"seed,omitempty"` // of cron: what its H is hashed from
+	Seed   string   `json:"seed,omitempty"` // for cron: the text from which H is hashed
 	Every  Duration `json:"every,omitempty"`
-	Count  int64    `json:"count,omitempty"`  // of every: most fires; 0: for ever
+	Count  int64    `json:"count,omitempty"`  // for every: the largest number of fires; 0: no limit
 	At     []string `json:"at,omitempty"`     // kind at: one instant in UTC; for other kinds times of day, such as 06:00
 	Days   []int    `json:"days,omitempty"`   // weekly: 0 (Sunday) to 6; for other kinds days of the month, -1 is the last
 	Months []int    `json:"months,omitempty"` // of annually: 1 to 12
 
 	Timezone string `json:"timezone"`
-	Gap      string `json:"gap,omitempty"`    // run_after | skip | run_before; "" where it means nothing
+	Gap      string `json:"gap,omitempty"`    // run_after | skip | run_before; "" where it does not apply
 	Repeat   string `json:"repeat,omitempty"` // once | second | both
 	// Start and End are dates of Timezone or instants in UTC; see Span. A date includes the whole day. "": no
 	// bound.
 	Start string `json:"start,omitempty"`
 	End   string `json:"end,omitempty"`
-	// Include and Exclude are dates, weekdays and names of calendar files; Calendars holds
-	// what is in those files.
+	// Include and Exclude are dates, weekdays and names of calendar files; Calendars holds the content of those
+	// files.
 	Include   []string          `json:"include,omitempty"`
 	Exclude   []string          `json:"exclude,omitempty"`
 	Calendars map[string]string `json:"calendars,omitempty"`
@@ -70,7 +70,7 @@ type Trigger struct {
 	Overlap        string   `json:"overlap"`                   // skip | queue | cancel_running | allow
 	MaxConcurrent  int32    `json:"max_concurrent,omitempty"`  // 0: any number
 	QueueMax       int32    `json:"queue_max,omitempty"`       // of overlap queue
-	Catchup        string   `json:"catchup,omitempty"`         // none | latest | all; "" where there are no instants
+	Catchup        string   `json:"catchup,omitempty"`         // none | latest | all; "" for a trigger without instants
 	CatchupLimit   int32    `json:"catchup_limit,omitempty"`   // of catchup all
 	DelayTolerance Duration `json:"delay_tolerance,omitempty"` // 0: no limit
 	IfLost         string   `json:"if_lost,omitempty"`         // resubmit | fail; "": the node's default, resubmit
@@ -89,7 +89,7 @@ type Trigger struct {
 // Webhook is a signed call from outside.
 type Webhook struct {
 	Secret string `json:"secret"`           // the name of the secret that signs the calls
-	Filter string `json:"filter,omitempty"` // CEL over event, without ${{ }}; "" takes every call
+	Filter string `json:"filter,omitempty"` // CEL over event, without ${{ }}; "" accepts every call
 	// Unsigned are the headers and queries that event has although no signature covers them: headers.NAME,
 	// query.NAME.
 	Unsigned []string `json:"unsigned,omitempty"`
@@ -120,9 +120,9 @@ type Again struct {
 type Absent struct {
 	RunOf *RunOf     `json:"run_of,omitempty"`
 	File  *FileWatch `json:"file,omitempty"`
-	// By is a time of day (06:00 of each day of Timezone: nothing came since the one before), an instant in UTC
-	// (nothing came until then), or a duration (nothing came for that time, counted again from each event and
-	// from each fire).
+	// By has one of three forms. A time of day such as 06:00, in Timezone: the trigger fires each day if nothing
+	// came since that time on the day before. An instant in UTC: it fires if nothing came until then. A duration:
+	// it fires if nothing came for that time, counted from the last event or fire.
 	By string `json:"by"`
 }
 
@@ -150,7 +150,7 @@ func (t *Trigger) On() []string {
 func (t *Trigger) Encode() []byte {
 	out, err := marshal(t)
 	if err != nil {
-		panic(fmt.Sprintf("workflow: a trigger is not JSON: %v", err)) // it is made of texts and of JSON
+		panic(fmt.Sprintf("workflow: a trigger is not JSON: %v", err)) // this cannot happen, because a trigger consists of texts and JSON
 	}
 	return out
 }

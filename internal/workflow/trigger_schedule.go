@@ -124,7 +124,7 @@ func (t *Trigger) wallClock(opt cron.Options) (*cron.Schedule, error) {
 }
 
 // Span returns the time in which the trigger may fire: from its start to the last moment of its end, both
-// included. A zero time means no bound. Events outside of it start nothing.
+// included. A zero time means no bound. Events outside of this time start no run.
 func (t *Trigger) Span() (from, until time.Time, err error) {
 	if t.Start == "" && t.End == "" {
 		return from, until, nil

@@ -15,8 +15,8 @@ const (
 // Value is a value of a YAML file that is not a workflow file, with its position.
 type Value struct {
 	Kind   Kind
-	Text   string   // of a scalar: its source text, or what its quotes hold
-	Plain  bool     // a scalar without quotes, so null, true and 5 mean themselves
+	Text   string   // for a scalar: its source text, or the text within its quotes
+	Plain  bool     // the scalar has no quotes, so null, true and 5 are not texts
 	Keys   []*Value // of a mapping, parallel to Vals
 	Vals   []*Value // of a mapping or a list
 	Line   int
@@ -30,9 +30,9 @@ type Document struct {
 	Errors Errors
 }
 
-// ReadYAML reads a YAML file of any grammar within the bounds of a workflow file: bytes, depth,
-// keys, what aliases stand for. The errors are about the file as a whole; a document that is
-// broken says so itself.
+// ReadYAML reads a YAML file of any grammar within the bounds of a workflow file: bytes, depth, keys, and the
+// size of expanded aliases. The returned errors are about the file as a whole; a broken document holds its
+// own errors.
 func ReadYAML(src []byte, file string) ([]Document, Errors) {
 	s, ok := newSource(src, file)
 	if !ok {

@@ -23,7 +23,7 @@ type Workflow struct {
 	Timeout     Duration  `json:"timeout,omitempty"`    // bound of the time of the run; 0: none
 	Files       []string  `json:"files,omitempty"`      // globs
 	Defaults    Defaults  `json:"defaults,omitzero"`
-	MaxRuns     int32     `json:"max_concurrent_runs,omitempty"` // most active runs; 0: any number
+	MaxRuns     int32     `json:"max_concurrent_runs,omitempty"` // the largest number of active runs; 0: any number
 	Retention   Retention `json:"retention,omitzero"`            // of finished runs
 	Queue       string    `json:"queue,omitempty"`               // named queue of the runs
 	Locks       []string  `json:"locks,omitempty"`               // may hold ${{ }}
@@ -31,8 +31,8 @@ type Workflow struct {
 	Triggers    []Trigger `json:"triggers,omitempty"`
 	Alerts      []Alert   `json:"alerts,omitempty"`
 	Tasks       []Task    `json:"tasks"` // in the order of the file
-	// Origin is the folder of the workflow file on the machine that applied it, absolute;
-	// "": it came over the API. Tasks run there if the worker sees it. Parse leaves it empty.
+	// Origin is the absolute path of the workflow file's folder on the machine that applied it; "": the workflow
+	// came over the API. Tasks run in this folder if it exists on the worker's machine. Parse leaves it empty.
 	Origin string `json:"origin,omitempty"`
 	// Classes are the resource classes that the workflow names and that are not built in, with their values at
 	// the time of reading. Without Options.Classes they have no values, and the definition must not be stored.
@@ -50,7 +50,7 @@ type Retention struct {
 	Runs int64    `json:"runs,omitempty"`
 }
 
-// Defaults holds what tasks do not say themselves.
+// Defaults holds the values of keys that tasks leave out.
 type Defaults struct {
 	Retry     *Retry    `json:"retry,omitempty"`
 	Timeout   *Duration `json:"timeout,omitempty"`
@@ -63,13 +63,13 @@ type Defaults struct {
 	Access    *Access   `json:"access,omitempty"`
 }
 
-// Task is one task as the file gives it; what it leaves out is in Defaults.
+// Task is one task as written in the file. Keys that it leaves out have the values in Defaults.
 type Task struct {
 	Name        string    `json:"name"`
 	Description string    `json:"description,omitempty"`
 	Needs       []string  `json:"needs,omitempty"`
 	Foreach     []Level   `json:"foreach,omitempty"`
-	Parallel    int32     `json:"parallel,omitempty"` // most instances at one time; 0: all
+	Parallel    int32     `json:"parallel,omitempty"` // the largest number of instances at one time; 0: all
 	If          string    `json:"if,omitempty"`       // CEL, without ${{ }}; "" is success()
 	Run         Run       `json:"run,omitzero"`
 	Wait        *Wait     `json:"wait,omitempty"`
@@ -80,7 +80,7 @@ type Task struct {
 	HTTP        *HTTP     `json:"http,omitempty"`
 	SQL         *SQL      `json:"sql,omitempty"`
 	Dependent   *Needed   `json:"dependent,omitempty"`
-	Kind        string    `json:"kind,omitempty"` // that workers register; then it has no Run
+	Kind        string    `json:"kind,omitempty"` // a kind that workers register; the task then has no Run
 	With        []Given   `json:"with,omitempty"` // input of Kind
 	Dir         string    `json:"dir,omitempty"`
 	Env         []KV      `json:"env,omitempty"`
@@ -88,7 +88,7 @@ type Task struct {
 	Artifacts   []string  `json:"artifacts,omitempty"` // names and globs of files that are kept
 	Inputs      []Input   `json:"inputs,omitempty"`    // files that it gets from other tasks
 	Retry       *Retry    `json:"retry,omitempty"`
-	Timeout     *Duration `json:"timeout,omitempty"` // of one attempt; an explicit 0 removes the default
+	Timeout     *Duration `json:"timeout,omitempty"` // the timeout of one attempt; an explicit 0 removes the default
 	KillGrace   *Duration `json:"kill_grace,omitempty"`
 	OnTimeout   string    `json:"on_timeout,omitempty"`     // fail | warn; "" is fail
 	OnLost      string    `json:"on_lost,omitempty"`        // resubmit | fail | ask; "" is resubmit
@@ -134,7 +134,7 @@ const (
 	Float  Type = "float"
 	Bool   Type = "bool"
 	JSON   Type = "json"
-	Secret Type = "secret" // of a parameter only: a text that is sealed when the run starts
+	Secret Type = "secret" // for parameters only: a text that is sealed when the run starts
 )
 
 // Param is one declared parameter.
@@ -143,7 +143,7 @@ type Param struct {
 	Type        Type              `json:"type"`
 	Format      string            `json:"format,omitempty"` // of a string: date | date-time | duration
 	Description string            `json:"description,omitempty"`
-	Optional    bool              `json:"optional,omitempty"` // no default and may be left out: then it is null
+	Optional    bool              `json:"optional,omitempty"` // the parameter has no default and may be left out; then it is null
 	Default     json.RawMessage   `json:"default,omitempty"`  // a JSON string with ${{ }} is evaluated at the start
 	Enum        []json.RawMessage `json:"enum,omitempty"`
 }
