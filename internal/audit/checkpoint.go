@@ -18,15 +18,15 @@ import (
 // Checkpoint is what a node signs: the root of the tree at a size. Its text is a checkpoint of the format
 // tlog-checkpoint (c2sp.org), so other tools can read it. The lines after the root are ours.
 type Checkpoint struct {
-	Origin string // names the log: it holds the cluster's UUID
+	Origin string // the name of the log, which contains the cluster's UUID
 	Size   int64
 	Root   []byte
 	// Era is the era of the database, and Base the size of the tree when that era began.
 	Era  dag.Era
 	Base int64
 	At   time.Time // when it was signed, by the clock of the node
-	// Edge are the hashes of the full subtrees: with them the signer continues after a restart without
-	// another look at the rows before.
+	// Edge are the hashes of the full subtrees: with them the signer continues after a restart without reading
+	// earlier rows again.
 	Edge []byte
 }
 
@@ -104,8 +104,8 @@ func parse(text string) (c Checkpoint, err error) {
 // signature begins the lines of a note that are signatures.
 const signature = "— "
 
-// Split divides a file into its signed checkpoints. A part that is no whole checkpoint, such as the last
-// one after a crash, is a part of its own: Open refuses it.
+// Split divides a file into its signed checkpoints. An incomplete checkpoint, such as the last one after a
+// crash, is a separate part, which Open refuses.
 func Split(file []byte) (all [][]byte) {
 	var one []byte
 	signed := false

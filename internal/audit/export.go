@@ -41,7 +41,7 @@ func Export(ctx context.Context, h Head, log store.AuditLog, to io.Writer) error
 		}
 		if rows[0].Index > at {
 			var since store.AuditTree
-			if since, err = log.AuditTree(ctx); err == nil && since.First > at { // without this reading, it would look like tampering
+			if since, err = log.AuditTree(ctx); err == nil && since.First > at { // without this second read, rows that retention has deleted would look like tampering
 				err = errors.New("retention has deleted rows meanwhile; export again")
 			}
 		}

@@ -69,8 +69,8 @@ func newKey(path string) error {
 	return err
 }
 
-// writePublic writes the public key of a private one, unless the file holds it. So a public key that a crash
-// or another process has left is that of the private key.
+// writePublic writes the public key of a private one, unless the file holds it. So after a crash, or if
+// another process wrote the file, the public key belongs to the private key.
 func writePublic(path, private string, hash uint32) error {
 	if is, err := PublicKey(path); err == nil && is.KeyHash() == hash {
 		return nil
@@ -196,7 +196,7 @@ func (f *File) Append(signed []byte) (err error) {
 func (f *File) thin() error {
 	info, err := os.Stat(f.path)
 	if err != nil || info.Size() < fileBytesMax {
-		return nil //nolint:nilerr // Append says what is wrong with the file
+		return nil //nolint:nilerr // Append reports the fault of the file
 	}
 	data, err := readFile(f.path)
 	if err != nil {

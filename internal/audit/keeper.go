@@ -21,7 +21,7 @@ const (
 	// signEach is the least time between two checkpoints, between two writings of refused calls, and between
 	// two lines in the log about one error.
 	signEach = time.Minute
-	// forgetEach is the time between two looks for rows that are older than retention keeps them.
+	// forgetEach is the time between two searches for rows that are older than their retention.
 	forgetEach = time.Hour
 	// stepRows bounds the rows of one transaction, and of one reading.
 	stepRows = 500
@@ -52,8 +52,8 @@ type Config struct {
 // store lets only one of them do a step, so it does not matter which one is first, and no other node has
 // to take over.
 //
-// A keeper computes the tree that it signs from the rows by itself. It does not sign another past of rows
-// that it has signed before, unless the era has risen.
+// A keeper computes the tree that it signs from the rows. It never signs different content for rows that it
+// has signed before, unless the era has risen.
 type Keeper struct {
 	cfg     Config
 	wake    chan struct{}
@@ -61,7 +61,7 @@ type Keeper struct {
 	refused []store.Audit // taken from fold and not written yet
 
 	signed   Checkpoint // the last one
-	edge     edge       // of the rows that were looked at
+	edge     edge       // the edge of the rows that were read
 	era      dag.Era    // of edge
 	reported int64      // the size of the tree when missing rows were last reported
 	at       struct{ signed, folded, forgot, told time.Time }
@@ -106,7 +106,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookEach)
-			_ = k.Step(last, true) // the database may be gone
+			_ = k.Step(last, true) // the database may be unreachable
 			cancel()
 			return
 		case err != nil:

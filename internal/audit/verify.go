@@ -18,7 +18,7 @@ const (
 	Inserted = "inserted" // a row has the index of another one
 	CutOff   = "cut_off"  // the newest rows
 	Replaced = "replaced" // rows fit their hashes, but not the checkpoints
-	Late     = "late"     // a row says that it is older than a checkpoint that does not cover it
+	Late     = "late"     // the time of a row is before a checkpoint that does not cover the row
 	Damaged  = "damaged"  // the state of the tree itself
 	Untold   = "untold"   // the database has gone back to an earlier state, and no node has noticed that
 )
@@ -30,7 +30,7 @@ const lateMax = 10 * time.Minute
 // Finding is one sign of tampering.
 type Finding struct {
 	Kind     string
-	From, To int64 // the rows: indexes, To is not part of it
+	From, To int64 // the indexes of the rows; To is not included
 	// Since is the time of the first checkpoint that covers the unchanged rows: the change came after it. It is
 	// zero if no checkpoint covers them.
 	Since time.Time
@@ -43,13 +43,13 @@ type Finding struct {
 // the era.
 type Regress struct {
 	Era      dag.Era // the new one
-	From, To int64   // the rows that it lost: indexes, To is not part of it
+	From, To int64   // the indexes of the lost rows; To is not included
 	At       time.Time
 }
 
 // Report is the result of Verify.
 type Report struct {
-	First, Size int64 // the rows that were looked at: indexes
+	First, Size int64 // the indexes of the rows that were read
 	Covered     int64 // rows below this index are covered by a checkpoint
 	Checkpoints int   // the number of checkpoints that were compared with the rows
 	Older       int   // checkpoints of rows that retention has deleted
@@ -65,13 +65,13 @@ func (r *Report) Good() bool { return len(r.Findings) == 0 }
 type Verifier struct {
 	tree store.AuditTree
 	keep time.Duration
-	all  []Checkpoint // by size, then time: those that the rows must fit
+	all  []Checkpoint // the checkpoints that the rows must match, by size, then by time
 	told []Checkpoint // of rows that a regress lost
 
 	out   Report
 	edge  edge
 	next  int   // of all
-	good  int   // of all: the last one that fitted, or -1
+	good  int   // the index in all of the last checkpoint that matched, or -1
 	lost  bool  // rows are missing, so no later root can be computed
 	wrong bool  // a checkpoint did not match, so no later one can
 	at    int64 // the index that is expected
@@ -129,7 +129,7 @@ func (v *Verifier) sort(checkpoints []Checkpoint) {
 		}
 	}, func(a, b Checkpoint) int { return cmp.Compare(a.Era, b.Era) })
 	for _, c := range all {
-		// This checkpoint covers other rows than those that follow the base of a later era.
+		// This checkpoint covers rows that were lost: they are not the rows that follow the base of a later era.
 		lost := false
 		for _, e := range eras {
 			lost = lost || e.Era > c.Era && c.Size > e.Base

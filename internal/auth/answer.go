@@ -63,7 +63,7 @@ type answer struct {
 	began    bool
 	admitted bool // the caller has shown a credential, or the route requires none
 	refused  bool // the gate has refused the call
-	replaced bool // a problem replaces what the handler writes
+	replaced bool // a problem replaces the handler's answer
 	taken    bool // the handler has taken over the connection
 }
 

@@ -44,7 +44,7 @@ func bodyBytes(r *http.Request, limit int64) int64 {
 // budget is a number of bytes that requests share.
 type budget struct {
 	max  int64
-	each int64 // bound of one address; 0: only the bound of all
+	each int64 // bound of one address; 0: only the bound of all addresses together applies
 	used atomic.Int64
 
 	mu   sync.Mutex              // protects from
@@ -96,7 +96,7 @@ func (b *budget) give(from addressPrefix, n int64) {
 type body struct {
 	io.ReadCloser
 	rc      *http.ResponseController
-	max     int64 // bytes; 0: the route takes none
+	max     int64 // bytes; 0: the route takes no body
 	lasts   time.Duration
 	budget  *budget
 	from    addressPrefix

@@ -49,7 +49,7 @@ type book struct {
 	revision  int64                  // of the rights in memory
 	rights    rights
 	sessions  map[int64]store.Session // by session number
-	read      time.Time               // start of the last reading; zero: none yet
+	read      time.Time               // start of the last read; zero: not read yet
 	clock     dag.Micros              // time of the store at that start
 	outdated  bool                    // this node has changed the tokens since the last reading
 	tried     time.Time               // end of the last reading
@@ -63,8 +63,8 @@ type book struct {
 // noRevision is the revision of a book that holds no rights.
 const noRevision = -1
 
-// forget makes the next reading read the rights, whatever their revision. After the database went back, it
-// may give the number of a lost revision or token to another one.
+// forget makes the next call read the rights, even if their revision has not changed. A database that went
+// back may give the number of a lost revision or token to another one.
 func (b *book) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,8 +131,8 @@ func (b *book) knows(hash []byte) bool {
 	return known
 }
 
-// turn returns how a call that needs a reading continues: the call reads itself, or it waits. The caller
-// holds the mutex.
+// turn decides whether a call that needs fresh data reads them itself or waits for the read of another call.
+// The caller holds the mutex.
 func (b *book) turn(now time.Time) (wait func(context.Context) error, reads bool) {
 	if flight := b.flight; flight != nil {
 		return func(ctx context.Context) error {
@@ -160,7 +160,7 @@ func (b *book) turn(now time.Time) (wait func(context.Context) error, reads bool
 	return nil, true
 }
 
-// reads reads all tokens. The reading continues if its own call ends, because other calls wait for it.
+// reads reads all tokens. The read continues if its own call ends, because other calls wait for it.
 func (b *book) reads(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
 	defer cancel()
@@ -234,7 +234,7 @@ func (b *book) session(id int64) store.Session {
 }
 
 // holderOf returns the token that stands for the holder of a session or code. It returns an error if the
-// token behind it has ended, or the person may not call any more.
+// token that opened it has ended, or the person may no longer call.
 func (b *book) holderOf(row *store.Token) (store.Token, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -305,9 +305,9 @@ func (b *book) readRights(ctx context.Context, tokens []store.Token, failed erro
 	return all.Revision, principals(tokens, &all), nil
 }
 
-// valid reports whether a token counts now, by the store's clock, and all tokens above it do. Tokens of
-// workers and nodes reach the runs of all namespaces, so they end when their maker no longer has every verb
-// in every namespace. The caller holds the mutex.
+// valid reports whether a token and all its ancestors are valid now, by the store's clock. Tokens of workers
+// and nodes reach the runs of all namespaces, so they end when their maker no longer has every verb in every
+// namespace. The caller holds the mutex.
 func (b *book) valid(t *store.Token, now time.Time) bool {
 	at := b.clock + dag.Micros(now.Sub(b.read).Microseconds())
 	switch {

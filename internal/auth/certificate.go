@@ -15,8 +15,8 @@ import (
 type Certificates interface {
 	// Known reports whether Verify has accepted the certificate of a connection before.
 	Known(c *x509.Certificate) bool
-	// Verify returns what the certificates of a connection prove. refused says why they prove nothing. err says
-	// that this node cannot tell.
+	// Verify returns what the certificates of a connection prove. If they prove nothing, refused is the reason.
+	// err is set if this node cannot check them.
 	Verify(ctx context.Context, chain []*x509.Certificate) (is Proven, refused string, err error)
 }
 

@@ -91,7 +91,7 @@ type conn struct {
 	state   connState // protected by of.mu, as are the fields below
 	idle    bool
 	in      *list.List    // of.quiet or of.active; nil: neither
-	at      *list.Element // its element of that list
+	at      *list.Element // its element of the list in
 }
 
 // Accept implements net.Listener.
@@ -106,7 +106,7 @@ func (c *Connections) Accept() (net.Conn, error) {
 			return k, nil
 		}
 		c.closed.Add(1)
-		_ = nc.Close() // nothing was read from it
+		_ = nc.Close() // no byte was read from the connection
 	}
 }
 

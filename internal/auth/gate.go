@@ -33,7 +33,7 @@ type Store interface {
 type Route struct {
 	// Verb is the verb that a caller needs. If it is zero, every call is refused.
 	Verb access.Verb
-	// BodyMax bounds the body, in bytes; 0: the route takes none.
+	// BodyMax bounds the body, in bytes; 0: the route takes no body.
 	BodyMax int64
 }
 
@@ -43,14 +43,14 @@ type Config struct {
 	// Required: every call must show a token. Otherwise a call may come without one, but a token that it shows
 	// counts.
 	Required bool
-	// Local is the hash of the token of this start, which programs of the node's user show. If it is nil,
-	// there is none.
+	// Local is the hash of the local token, which the node makes at its start for programs of its user. nil: the
+	// node has no local token.
 	Local []byte
 	// Route finds the route of a request.
 	Route func(r *http.Request) Route
 	// Sessions are accepted by their cookie. If it is nil, no session is accepted.
 	Sessions *Sessions
-	// Certificates checks the certificates of workers and nodes. If it is nil, none counts.
+	// Certificates checks the certificates of workers and nodes. If it is nil, no certificate is accepted.
 	Certificates Certificates
 	// NodesCertified: a call of another node counts only if it shows the certificate of a node. Tokens and the
 	// key in the database do not suffice.
@@ -117,7 +117,7 @@ func Holder(ctx context.Context) (store.Token, bool) {
 	return store.Token{}, false
 }
 
-// holder returns the token that a call showed. It may be the token of this start.
+// holder returns the token of a call, which may be the local token.
 func holder(ctx context.Context) (store.Token, bool) {
 	t, ok := ctx.Value(holderKey{}).(store.Token)
 	return t, ok
@@ -141,7 +141,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	passed := g.passed(a)
 	if passed != nil && passed.Remote != "" {
 		r = r.WithContext(r.Context())
-		r.RemoteAddr = passed.Remote // the address that the other node has seen
+		r.RemoteAddr = passed.Remote // the address of the caller at the other node
 		a.r = r
 	}
 	c, held, ok := g.admit(a, route, passed)

@@ -166,7 +166,8 @@ func principals(tokens []store.Token, r *store.Rights) rights {
 	return rights{all, users}
 }
 
-// within limits the rights of a token to the rights of its parent. It has none if its parent has none.
+// within limits the rights of a token to the rights of its parent. If the parent has no rights, the token has
+// none.
 func within(p *access.Principal, t *store.Token, all map[int64]*access.Principal) *access.Principal {
 	if p == nil || t.Parent == 0 {
 		return p
@@ -197,7 +198,8 @@ func Ended(tokens []store.Token, r *store.Rights, now dag.Micros) map[int64]bool
 	return ended
 }
 
-// Widens reports whether a token that is not made yet would have a right now that another one does not have.
+// Widens reports whether a token that is about to be made would have a right that another token does not
+// have.
 func Widens(tokens []store.Token, r *store.Rights, made, than *store.Token, now dag.Micros) bool {
 	is := *made
 	is.ID = 1 + slices.MaxFunc(tokens, func(a, b store.Token) int { return cmp.Compare(a.ID, b.ID) }).ID

@@ -24,8 +24,7 @@ type SessionStore interface {
 // Session is the session of a person who has signed in.
 type Session struct {
 	store.Session
-	// Local: the session counts at this node only, until the node ends. It has the rights of the token of this
-	// start.
+	// Local: the session is valid at this node only, until the node ends. It has the rights of the local token.
 	Local bool
 	Name  string // the caller on whose behalf its calls are made
 }
@@ -230,8 +229,7 @@ func (s *Sessions) Code(ctx context.Context) (code string, err error) {
 	return code, err
 }
 
-// FirstCode makes a code with the rights of the token of this start. It is valid until it is used or the
-// node ends.
+// FirstCode makes a code with the rights of the local token. It is valid until it is used or the node ends.
 func (s *Sessions) FirstCode() string {
 	code := NewSecret(kindCode)
 	if hash, err := HashSecret(code); err == nil {

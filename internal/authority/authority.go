@@ -88,7 +88,7 @@ type Authority struct {
 	is       state
 	pool     *x509.CertPool // of the roots that count
 	version  int64          // of the secret
-	err      error          // of the last reading; it counts only if no roots are known
+	err      error          // the error of the last read; it is used only if no roots are known
 	tried    time.Time
 	verified map[*x509.Certificate]verified
 	own      *tls.Certificate // of this node
@@ -110,8 +110,9 @@ type state struct {
 // root is a root with its key.
 type root struct {
 	Cert []byte `json:"cert"`
-	Key  []byte `json:"key,omitempty"` // PKCS 8; a root that does not issue any more has none
-	// Cross is the same key as an intermediate of the root before, for those that do not know this root yet.
+	Key  []byte `json:"key,omitempty"` // PKCS 8; empty for a root that no longer issues certificates
+	// Cross is a certificate of the same key by the previous root, for nodes and workers that do not know this
+	// root yet.
 	Cross []byte    `json:"cross,omitempty"`
 	Until time.Time `json:"until,omitzero"` // the end of the trust in a root that was replaced
 
@@ -232,7 +233,7 @@ func (a *Authority) Rotate(ctx context.Context, by string, latest time.Time) err
 		if next.Cross, err = cross(&next, old, now); err != nil {
 			return nil, err
 		}
-		old.Key = nil // nothing is signed with it any more
+		old.Key = nil // the old key signs no further certificates
 		is.Roots = append(kept, next)
 		return json.Marshal(is)
 	})
@@ -242,16 +243,16 @@ func (a *Authority) Rotate(ctx context.Context, by string, latest time.Time) err
 	return a.Load(ctx)
 }
 
-// Load reads the roots. It returns nil, too, if there are none. After an error the roots that were read
-// before go on to count. The end of ctx does not end a reading, because its result is for all callers.
+// Load reads the roots. It returns nil also if there are no roots. After an error, the roots that were read
+// before stay valid. The end of ctx does not end a read, because its result is for all callers.
 func (a *Authority) Load(ctx context.Context) error {
 	a.reading.Lock()
 	defer a.reading.Unlock()
 	return a.load(ctx)
 }
 
-// reload is Load for a caller that has proven nothing: it reads at most once in lookAgain, however many
-// callers wait for it. It reports whether the roots were read since the caller looked at them.
+// reload is Load for an unknown caller: it reads at most once in lookAgain, for all waiting callers together.
+// It reports whether the roots were read since the caller last used them.
 func (a *Authority) reload(ctx context.Context) bool {
 	if !a.again() {
 		return false
@@ -259,7 +260,7 @@ func (a *Authority) reload(ctx context.Context) bool {
 	a.reading.Lock()
 	defer a.reading.Unlock()
 	if a.again() { // otherwise another caller has read them meanwhile
-		_ = a.load(ctx) // it is logged, and kept if there are no roots
+		_ = a.load(ctx) // load logs the error, and keeps it if there are no roots
 	}
 	return true
 }
@@ -355,8 +356,8 @@ func (a *Authority) Trusted() (all [][]byte) {
 	return all
 }
 
-// Pool returns the roots that count, for a listener. It is nil if there are none. If atOnce is set, it reads
-// them again before it says so.
+// Pool returns the valid roots, for a listener, or nil if there are none. If atOnce is set, it reads the
+// roots again before it returns nil.
 func (a *Authority) Pool(ctx context.Context, atOnce bool) *x509.CertPool {
 	a.mu.Lock()
 	pool := a.pool

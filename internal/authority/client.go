@@ -10,8 +10,9 @@ import (
 // RenewPauseMax bounds the pause after a renewal that failed.
 const RenewPauseMax = time.Minute
 
-// Due returns the time until a certificate is renewed: at two thirds of its life. If it is overdue, a
-// twentieth of what is left passes between two tries. After the end it is the longest pause.
+// Due returns the time until a certificate is renewed: at two thirds of its lifetime. If the renewal is
+// overdue, it is tried again after a twentieth of the remaining lifetime. After the end of the certificate,
+// Due is the longest pause.
 func Due(from, until, now time.Time) time.Duration {
 	life := until.Sub(from.Add(Skew))
 	left := until.Sub(now)

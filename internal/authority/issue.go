@@ -20,7 +20,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Issued is a certificate with those that lead to a root.
+// Issued is a certificate with the intermediate certificates that lead to a root.
 type Issued struct {
 	Chain   [][]byte // DER, the certificate first
 	Expires time.Time

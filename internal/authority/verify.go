@@ -57,7 +57,7 @@ func (a *Authority) Known(c *x509.Certificate) bool {
 }
 
 // Verify returns what the certificates of a connection prove. It returns a *Refusal if they prove nothing,
-// and another error if this node cannot tell.
+// and another error if this node cannot check them.
 func (a *Authority) Verify(ctx context.Context, chain []*x509.Certificate) (Proven, error) {
 	if len(chain) > chainMax {
 		return Proven{}, refused("the caller shows %d certificates, and a chain of the internal certificate authority has at most %d", len(chain), chainMax)
@@ -88,7 +88,7 @@ func (a *Authority) again() bool {
 	return a.cfg.Now().Sub(a.tried) >= lookAgain
 }
 
-// verify verifies a chain by the roots that are known now. It holds no lock while it does.
+// verify verifies a chain by the known roots, without holding a lock.
 func (a *Authority) verify(chain []*x509.Certificate) (is Proven, err error) {
 	now := a.cfg.Now()
 	a.mu.Lock()

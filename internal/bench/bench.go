@@ -1,7 +1,7 @@
 // Package bench measures the engine and the store with tasks that do nothing, together with the raw limit of
 // the same disk and the same database, so that a figure means something on any machine.
 //
-// The package asserts nothing: it prints. docs/performance.md holds the table.
+// The package makes no assertions: it prints. docs/performance.md has the figures.
 package bench
 
 import (
@@ -26,9 +26,9 @@ type Config struct {
 	Workflows int    // the number of workflows over which the runs are spread
 	Nodes     int    // the number of schedulers; more than one only over a shared database
 	History   int    // finished tasks in the database before the measurement
-	Cold      bool   // measure the first runs of a new process, with none before them
+	Cold      bool   // measure the first runs of a new process, without a warm-up
 	Dir       string // an empty folder on the disk to measure
-	At        Place  // where the database lies; nil: in Dir
+	At        Place  // the place of the database; nil: in Dir
 }
 
 func (c *Config) complete() {

@@ -30,29 +30,29 @@ type Config struct {
 	DB        string            // path of the SQLite file; "": <data>/skein.db
 	Postgres  string            // URL of the database of a cluster; "": SQLite
 	Listen    string            // host:port; if it is the default, it moves to the next free port
-	Server    []string          // URLs of servers to talk to; empty: that of the process that holds the data folder
+	Server    []string          // URLs of servers; empty: the process that holds the data folder
 	Name      string            // stable name of this node
 	Slots     int               // attempts that run at once
-	PassEnv   []string          // further variables of this process that tasks get
+	PassEnv   []string          // names of further variables of this process that tasks get
 	Isolation string            // level at which the processes of tasks run: none | fence
 	Lease     time.Duration     // how long attempts outlive the last renewal
 	Drain     time.Duration     // how long a shutdown waits for running attempts
 	LogLevel  string            // debug | info | warn | error; a node can change it later
 	LogFormat string            // text | json
-	APIToken  string            // what this process shows to servers
-	TokenFile string            // the file that APIToken was read from; "": a setting holds the token
+	APIToken  string            // the token that this process sends to servers
+	TokenFile string            // the file from which APIToken was read; "": a setting holds the token
 	Room      dag.Need          // cpu and memory that this process has for tasks
 	Groups    []string          // of workers that this process belongs to
-	Labels    map[string]string // what tasks may ask of it
+	Labels    map[string]string // the labels that tasks may require
 	Dispatch  string            // how one of several workers is chosen
 	// WorkersMax bounds the workers of the cluster, WorkerSlotsMax the slots of each, as this node takes them.
 	WorkersMax, WorkerSlotsMax int
 	NoWorker                   bool   // it runs no task itself
 	TasksMax                   int    // of one workflow
 	NoUI                       bool   // it serves no web page
-	BasePath                   string // under which browsers reach it; "": the root
-	// Logs is a folder that the nodes share, and that keeps all that tasks print; "": the database
-	// of a cluster keeps the end of it, and each node has files of its own.
+	BasePath                   string // the path under which browsers reach the server; "": the root
+	// Logs is a folder that the nodes share, with the complete output of tasks; "": the database of a cluster
+	// keeps the end of each log, and each node has files of its own.
 	Logs string
 	// Artifacts is a folder that the nodes share, for the artifacts of tasks. If it is "", each node keeps
 	// those of the attempts that it ran.
@@ -69,7 +69,7 @@ type Config struct {
 	// LoopbackOpen: callers on loopback need no token.
 	LoopbackOpen bool
 	// Auth are the identity providers. PublicURL is the address by which browsers reach the server, without
-	// the base path; "": the one that they use, if it is one of this machine.
+	// the base path; "": the address in the request, if it is an address of this machine.
 	Auth      identity.Settings
 	PublicURL string
 	// Connections bounds the connections of one address that have shown no valid credential.
@@ -79,7 +79,7 @@ type Config struct {
 	// Egress says which addresses the requests of tasks may reach; for "" see EgressPolicy. EgressProxy is the
 	// proxy of these requests; "" means none.
 	Egress, EgressProxy string
-	HealthListen        string // where a worker answers /livez, /readyz and /metrics; "": nowhere
+	HealthListen        string // the address at which a worker answers /livez, /readyz and /metrics; "": it does not
 
 	// Settings of a node of a cluster: the address that other nodes use ("": the one it listens on), the
 	// interval at which it renews its row, the silence after which it counts as dead, and its reaction when it
@@ -91,29 +91,29 @@ type Config struct {
 	// Registry also tells which nodes live; without a kind there is none.
 	Registry registry.Settings
 
-	// Bounds of the finished runs that are kept, for workflows without a retention of their own: those that
-	// finished in the last RetentionAge (0: of any age), and of them the newest RetentionRuns.
+	// Bounds of finished runs for workflows without a retention of their own: runs are kept if they finished
+	// within the last RetentionAge (0: at any time) and are among the newest RetentionRuns.
 	RetentionAge  time.Duration
 	RetentionRuns int
 	Bounds        retention.Bounds // of everything else
 
 	// ListenChosen says that Listen was set explicitly, so that no other port will do.
 	ListenChosen bool
-	// Hold starts no task: the next life of the data folder runs the accepted work.
+	// With Hold, this process starts no task: the next process of the data folder runs the accepted work.
 	Hold bool
 	// ByHand is set in a command, which is no server: it starts no run by itself. Due schedules, triggers of the
 	// scheduler's start and arriving files wait for the next server.
 	ByHand bool
 	// Recovery makes this node ensure that a sweep checks all runs every minute.
 	Recovery  bool
-	Unclaimed time.Duration  // how long an attempt may be handed over without being known to run
-	level     *slog.LevelVar // of the log; nil: no log was made yet
+	Unclaimed time.Duration  // the longest time from an assignment to the report that the attempt runs
+	level     *slog.LevelVar // the level of the log; nil: the log was not made yet
 	// Values is every setting in the order of the table, for `skein config view`.
 	Values []Value
 
 	// AlertCommands permits channels of kind command to run programs on this node.
 	AlertCommands bool
-	// Watchdog is the file with the address that is called while the scheduler works. "": none is called.
+	// Watchdog is the file with the address that is called while the scheduler works. "": no address is called.
 	Watchdog string
 	// SMTP is the server that sends mail, and SMTPFrom the sender of that mail.
 	SMTP, SMTPFrom string
@@ -133,10 +133,10 @@ type Value struct {
 
 // setting is one row of the table of settings.
 type setting struct {
-	name  string // in the config file; the flag has - for _, the environment SKEIN_ and capitals
+	name  string // the name in the config file; in the flag - replaces _, the variable has SKEIN_ and capitals
 	def   func() string
 	set   func(c *Config, text string) error
-	shown func(text string) string // what may be shown of it; nil: all
+	shown func(text string) string // returns the part of the value that may be shown; nil: the whole value
 	// credential is the name of the credential of a service whose file is the default; replaces is the setting
 	// whose value is in that file.
 	credential, replaces string
@@ -236,7 +236,7 @@ func setRetentionAge(c *Config, v string) error {
 }
 
 func setData(c *Config, v string) (err error) {
-	if v == "" { // an unset shell variable must not mean the current folder
+	if v == "" { // an unset shell variable must not stand for the current folder
 		return errors.New("it has no path of a folder")
 	}
 	c.Data, err = filepath.Abs(v)

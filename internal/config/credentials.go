@@ -43,7 +43,7 @@ func (c *Config) ReadToken() (string, error) {
 	return readCredential(c.TokenFile, "make a token with: skein token create --kind api|worker|node --out FILE")
 }
 
-// setDBFile reads from a file what the setting db says. It is read once, at the start.
+// setDBFile reads the value of the setting db from a file, once, at the start.
 func setDBFile(c *Config, v string) error {
 	if v == "" {
 		return nil
@@ -98,11 +98,11 @@ func (s *setting) outranked(c *Config, origin string) bool {
 // secret stays visible.
 func HideSecrets(args []string) ([]string, error) {
 	copies := make([]string, len(args))
-	for i, arg := range args { // the runtime's strings are the memory that is overwritten
+	for i, arg := range args { // the strings of the runtime share the memory that is overwritten, so they are copied
 		copies[i] = strings.Clone(arg)
 	}
 	shown, err := os.ReadFile("/proc/self/environ")
-	if errors.Is(err, fs.ErrNotExist) { // no such system, or nothing is shown
+	if errors.Is(err, fs.ErrNotExist) { // this system has no /proc, or hides it
 		return copies, nil
 	}
 	line, lineErr := os.ReadFile("/proc/self/cmdline")

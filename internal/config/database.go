@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// sqliteScheme begins a setting db that is a file; else it is an address of PostgreSQL.
+// sqliteScheme is the beginning of a setting db that names a file; any other value is an address of
+// PostgreSQL.
 const sqliteScheme = "sqlite:"
 
 func setDB(c *Config, v string) error {
@@ -40,7 +41,7 @@ func shownDB(v string) string {
 	case strings.HasPrefix(v, sqliteScheme) || !strings.ContainsAny(v, "@="):
 		return v
 	}
-	return "…" // perhaps an address that was mistyped
+	return "…" // this may be a mistyped address with a password
 }
 
 // DBPath is where the SQLite file is.

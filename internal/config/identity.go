@@ -60,7 +60,7 @@ func (c *Config) Providers(log *slog.Logger) ([]*identity.Provider, error) {
 	return all, nil
 }
 
-// Directory returns the directory of the settings, which is asked at each sign-in; nil: there is none.
+// Directory returns the directory of the settings, or nil if there is none.
 func (c *Config) Directory(log *slog.Logger) *identity.Directory {
 	if c.Auth.LDAP == nil {
 		return nil
@@ -68,7 +68,7 @@ func (c *Config) Directory(log *slog.Logger) *identity.Directory {
 	return identity.NewDirectory(*c.Auth.LDAP, secret.File, log)
 }
 
-// Roots returns the authorities of the system, and that of ca_cert; nil: those of the system alone.
+// Roots returns the authorities of the system together with that of ca_cert; nil: only those of the system.
 func (c *Config) Roots() (*x509.CertPool, error) {
 	if c.CACert == "" {
 		return nil, nil

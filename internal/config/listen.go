@@ -49,7 +49,8 @@ func (c *Config) CheckListen() error {
 	return c.reachable(host)
 }
 
-// reachable refuses a node of a cluster that tells the others no address that leads to it.
+// reachable refuses a node of a cluster that would advertise an address at which the other nodes cannot reach
+// it.
 func (c *Config) reachable(host string) error {
 	ip := net.ParseIP(host)
 	if c.Postgres == "" || c.Advertise != "" || host != "" && (ip == nil || !ip.IsUnspecified()) {

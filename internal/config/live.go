@@ -9,8 +9,8 @@ import (
 
 // Rules say how a process takes settings that change while it runs.
 type Rules struct {
-	// Read reads the files that new settings name, before the settings are in force. It is nil if there are
-	// none.
+	// Read reads the files that new settings name, before the settings take effect. It is nil if there are no
+	// such files.
 	Read func(to *Config) error
 	// Apply puts a setting other than the level of the log into force. It returns false if that needs a restart.
 	Apply func(name string, to *Config) bool

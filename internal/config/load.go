@@ -17,7 +17,7 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// configDefault is where the config file is looked for; "" if nowhere.
+// configDefault is the usual path of the config file; "" if there is none.
 func configDefault() string {
 	dir := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {

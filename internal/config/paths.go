@@ -87,8 +87,8 @@ func providerSetting() setting {
 	}}
 }
 
-// SecretKey returns the file of the key that secrets are sealed with; "": there is none. made reports whether
-// this node makes the key.
+// SecretKey returns the file of the key with which secrets are sealed; "": there is no file. made reports
+// whether this node makes the key.
 func (c *Config) SecretKey() (file string, made bool) {
 	if c.SecretKeyFile == "" && c.Postgres == "" {
 		return filepath.Join(c.Data, "access", "secret.key"), true

@@ -48,7 +48,7 @@ type Postgres struct {
 	Password *secret.Text `json:"password,omitempty"`
 	// TLS is one of the TLS constants; "" is TLSVerify.
 	TLS string `json:"tls,omitempty"`
-	// CA holds certificates of authorities in PEM; "": those of the system.
+	// CA holds the certificates of authorities in PEM; "": the authorities of the system.
 	CA string `json:"ca,omitempty"`
 }
 

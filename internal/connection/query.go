@@ -36,14 +36,14 @@ type Statement struct {
 	// Params is an object of the values by name; they are bound, never put into the text.
 	Params json.RawMessage
 	Result string
-	// Isolation is the level of the transaction; "": that of the database.
+	// Isolation is the isolation level of the transaction; "": the default of the database.
 	Isolation string
 	// Once is the key of the effect: its transaction commits once, whatever is repeated. "": each time.
 	Once string
 	// Max bounds the returned JSON, in bytes.
 	Max int
-	// Keep, unless it is nil, takes the result before the commit, also that of an earlier attempt. Its error
-	// ends the transaction without an effect.
+	// Keep, if not nil, is called with the result before the commit, also with the result of an earlier attempt.
+	// If it returns an error, the transaction is rolled back.
 	Keep func(*Done) error
 	// Wanted, unless it is nil, is called directly before the commit. Its error ends the transaction, too.
 	Wanted func() error
@@ -53,7 +53,7 @@ type Statement struct {
 type Done struct {
 	Affected int64           // rows
 	Rows     json.RawMessage // the first row, an object or null; or all of them, a list; nil: not asked for
-	Earlier  bool            // an earlier attempt has done it, and this is its result
+	Earlier  bool            // an earlier attempt has executed the statement, and this is its result
 }
 
 // Levels are the levels of isolation of PostgreSQL.
@@ -211,7 +211,7 @@ func (s *Statement) args() (pgx.StrictNamedArgs, error) {
 			if n, err := v.Int64(); err == nil {
 				args[name] = n
 			} else {
-				args[name] = v.String() // a decimal number as it is written
+				args[name] = v.String() // the decimal number exactly as written
 			}
 		case map[string]any, []any:
 			raw, err := json.Marshal(v)
@@ -331,7 +331,8 @@ func (s *Statement) once(ctx context.Context, conn *pgx.Conn, args pgx.StrictNam
 	return done, commit(ctx, tx)
 }
 
-// commit commits. An error that is ErrUnknown leaves open whether it did; any other one says that it did not.
+// commit commits the transaction. After ErrUnknown, the transaction may have been committed; after any other
+// error it was not.
 func commit(ctx context.Context, tx pgx.Tx) error {
 	err := tx.Commit(ctx)
 	var of *pgconn.PgError

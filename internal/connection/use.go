@@ -26,8 +26,7 @@ import (
 // Header is a header of a request.
 type Header struct{ Name, Value string }
 
-// Request returns the address of a request with a path, and the headers that go with it. value returns the
-// values of secrets.
+// Request returns the address and the headers of a request with a path. value returns the values of secrets.
 func (h *HTTP) Request(path string, value func(name string) (string, error)) (address string, headers []Header, err error) {
 	if !strings.HasPrefix(path, "/") {
 		return "", nil, errors.New("the url of a request over a connection is a path that begins with /")
@@ -75,8 +74,8 @@ const (
 	shownMax = 300
 )
 
-// Test uses a connection once, and changes nothing at the other side. It returns what it found there. Its
-// errors hold no value of a secret.
+// Test uses a connection once, and changes nothing at the other side. It returns a description of the other
+// side. Its errors contain no value of a secret.
 func (c *Config) Test(ctx context.Context, m *Means) (found string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, testMax)
 	defer cancel()
@@ -90,7 +89,7 @@ func (c *Config) Test(ctx context.Context, m *Means) (found string, err error) {
 		return is, err
 	}
 	defer func() {
-		if p := recover(); p != nil { // such as one of a library that reads what the other side says
+		if p := recover(); p != nil { // for example a panic of a library that parses messages of the other side
 			err = fmt.Errorf("the test panicked: %v", p)
 		}
 		hidden := mask.NewSet(values)

@@ -60,7 +60,7 @@ func daysIn(y, m int) int {
 // weekday of a day counted from 1970-01-01, a Thursday; 0 is Sunday.
 func weekday(day int) int { return floorMod(day+4, 7) }
 
-// inYears reports whether the years of this package hold a day.
+// inYears reports whether a day is within the years of this package.
 func inYears(day int) bool { return day >= 0 && day < dayMax }
 
 // split divides seconds since 1970 (of a wall clock or of UTC) into day and second of day.

@@ -8,7 +8,7 @@ import (
 
 // Kinds of [Error], for errors.Is.
 var (
-	// ErrBad is text or a value that means nothing.
+	// ErrBad means that a text or a value is invalid.
 	ErrBad = errors.New("bad schedule")
 	// ErrImpossible is a schedule that is well formed and never fires.
 	ErrImpossible = errors.New("schedule that never fires")

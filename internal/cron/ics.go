@@ -63,7 +63,7 @@ type event struct {
 	start, end moment
 	hasStart   bool
 	hasEnd     bool
-	days       int // from DURATION; 0: none
+	days       int // the length from DURATION; 0: there is none
 	rule       *recurrence
 	extra      []int
 	except     []int

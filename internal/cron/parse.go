@@ -15,7 +15,7 @@ type Options struct {
 	Location *time.Location
 	Gap      Gap
 	Repeat   Repeat
-	Seed     string // what H is hashed from: namespace, workflow and trigger
+	Seed     string // the text from which H is hashed: namespace, workflow and trigger
 }
 
 // place is the zone that the options name.

@@ -24,8 +24,8 @@ func newSchedule(src source, loc *time.Location) *Schedule {
 	return &Schedule{parts: []part{{src, math.MinInt64, math.MaxInt64}}, zone: loc}
 }
 
-// Next returns the first instant strictly after the given one, in the zone of the schedule. It returns
-// false if there is none. The search ends with the year 2199 and looks at most once at each day until then.
+// Next returns the first instant strictly after the given one, in the zone of the schedule. It returns false
+// if there is none. The search ends with the year 2199 and examines each day at most once.
 func (s *Schedule) Next(after time.Time) (time.Time, bool) {
 	from := floorSecond(after)
 	best, found := int64(0), false
@@ -144,8 +144,8 @@ func (p *part) lay(all *dayBits, after, until int64) {
 // Zone is the zone of the schedule's days and wall times.
 func (s *Schedule) Zone() *time.Location { return s.zone }
 
-// String is the canonical text. That of [Parse] can be parsed again and means the same, if
-// the policies for clock changes, which are not part of it, are given again.
+// String returns the canonical text. The text of a schedule from [Parse] can be parsed again, and gives the
+// same schedule if the same policies for clock changes are given.
 func (s *Schedule) String() string { return s.text }
 
 // Describe describes the schedule in plain English, such as "at 02:15 every day, Europe/Berlin".
@@ -177,10 +177,10 @@ func (s *Schedule) Between(start, end time.Time) *Schedule {
 	return cut
 }
 
-// On keeps the days that include has and exclude has not; nil restricts nothing. A day is a
-// date on the wall clock of the schedule's zone (of each one's own, in a [Union]). For a
-// schedule of wall times it is the date that the rule names: a time which a clock change
-// moves over midnight stays with its day.
+// On keeps the days that are in include and not in exclude; a nil calendar restricts nothing. A day is a date
+// on the wall clock of the schedule's zone; in a [Union], each schedule uses its own zone. For a schedule of
+// wall times it is the date of the rule: if a clock change moves a time over midnight, the time still belongs
+// to its day.
 func (s *Schedule) On(include, exclude Calendar) *Schedule {
 	if include == nil && exclude == nil {
 		return s
@@ -200,7 +200,7 @@ func (s *Schedule) On(include, exclude Calendar) *Schedule {
 	return cut
 }
 
-// daysOf describes a calendar in words: in its own words, if it has some.
+// daysOf describes a calendar in words. If the calendar has a description, daysOf returns that.
 func daysOf(c Calendar) string {
 	if named, ok := c.(interface{ String() string }); ok {
 		return named.String()
@@ -220,8 +220,8 @@ func (s *Schedule) with(change func(part) part) *Schedule {
 // UnionMax bounds the schedules that one [Union] joins.
 const UnionMax = 1_000
 
-// Union is the schedule of all instants of the given ones; an instant of several is one. Its
-// zone is that of the first.
+// Union is the schedule of all instants of the given schedules; an instant that several have occurs once. Its
+// zone is the zone of the first schedule.
 func Union(ss ...*Schedule) (*Schedule, error) {
 	if len(ss) == 0 {
 		return nil, bad("union", "", "there is no schedule to combine", "give at least one")

@@ -36,8 +36,8 @@ func (z zone) at(sec int64) span {
 	if !start.IsZero() {
 		s.start = start.Unix()
 		if !z.same(s.start, off) {
-			// Past the last explicit change package time knows only the rule for later years,
-			// and names a start that is before that change.
+			// After the last explicit change, package time has only the rule for later years, and returns a start
+			// before that change.
 			s.start = z.change(s.start, sec, off)
 		}
 	}

@@ -209,7 +209,7 @@ func (r *RestoreResult) intoFolder(ctx context.Context, cfg *config.Config, forc
 		if !force {
 			return fmt.Errorf("the database %s %w", to, ErrExists)
 		}
-		if err := sqlite.Alone(to); errors.Is(err, sqlite.ErrInUse) { // any other error: it is damaged, and is being replaced
+		if err := sqlite.Alone(to); errors.Is(err, sqlite.ErrInUse) { // after any other error the database is damaged, and is being replaced
 			return fmt.Errorf("%w: another process has %s open; end it first", ErrInUse, to)
 		}
 	}
@@ -261,7 +261,7 @@ func (r *RestoreResult) prepare(ctx context.Context, cfg *config.Config, path st
 	if err = errors.Join(err, st.Close()); err != nil {
 		return fmt.Errorf("backup %s: %w", r.File, err)
 	}
-	for _, name := range []string{path, filepath.Dir(path)} { // what closing it wrote
+	for _, name := range []string{path, filepath.Dir(path)} { // the files that closing the database wrote
 		f, err := os.Open(name)
 		if err != nil {
 			return err
@@ -291,7 +291,7 @@ func endSessions(ctx context.Context, st store.Sessions) error {
 // backupName is the file in the data folder whose time is that of the last backup.
 const backupName = "last-backup"
 
-// LastBackup returns the time of the last backup that was made with a data folder. ok is false if there is
+// LastBackup returns the time of the last backup that was made with a data folder. ok is false if there was
 // none.
 func LastBackup(data string) (at time.Time, ok bool) {
 	info, err := os.Stat(filepath.Join(data, backupName))

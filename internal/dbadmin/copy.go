@@ -45,7 +45,7 @@ type CopyResult struct {
 	Runs       map[string]int64 `json:"runs"` // of the copy, by state
 	// Quarantined lists runs whose rows cannot be read, in the source as in the copy: "id: reason".
 	Quarantined []string `json:"quarantined"`
-	// Violations that verify finds in the copy. They came with it.
+	// Violations that verify finds in the copy. The source has them, too.
 	Violations []inspect.Violation `json:"violations"`
 	Seconds    float64             `json:"seconds"`
 }

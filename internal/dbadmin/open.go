@@ -22,9 +22,9 @@ const (
 	startPause    = 250 * time.Millisecond // between two tries
 )
 
-// WaitFor asks an open database until it answers, for as long as a start waits. The database may be gone
-// again just after it was opened, for example while PostgreSQL recovers. Without a log, WaitFor does not
-// wait. A command fails at once, because a person waits for it.
+// WaitFor asks an open database until it answers, for at most the time that a start waits. The database may
+// be gone again just after it was opened, for example while PostgreSQL recovers. Without a log, WaitFor does
+// not wait. A command fails at once, because a person waits for it.
 func WaitFor(ctx context.Context, cfg *config.Config, log *slog.Logger, ask func() error) error {
 	for began := time.Now(); ; {
 		err := ask()

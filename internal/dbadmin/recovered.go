@@ -59,7 +59,7 @@ func noDatabase(format int, cfg *config.Config) error {
 func raiseRestored(ctx context.Context, cfg *config.Config, st store.Store) error {
 	known, err := past.EraKnown(cfg.PastFile())
 	if err != nil {
-		known = 0 // the file is damaged: the node that starts says so
+		known = 0 // the file is damaged; the next node that starts reports it
 	}
 	if old, err := OpenReadOnly(ctx, cfg); err == nil {
 		if marks, err := old.Marks(ctx); err == nil {

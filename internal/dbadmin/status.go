@@ -29,10 +29,10 @@ type Status struct {
 	Cluster string           `json:"cluster"`
 	Bytes   int64            `json:"bytes"`
 	Shards  int              `json:"shards"`
-	Free    int              `json:"free_shards"` // without an owner; always 0 on SQLite
+	Free    int              `json:"free_shards"` // shards without an owner; always 0 on SQLite
 	Members []Member         `json:"members"`
 	Holder  string           `json:"holder"` // the process that holds the data folder; "": none, or not SQLite
-	Runs    map[string]int64 `json:"runs"`   // all of them, by state
+	Runs    map[string]int64 `json:"runs"`   // all runs, by state
 }
 
 // Member is a node of a cluster as its database sees it.
@@ -83,7 +83,7 @@ func ReadStatus(ctx context.Context, cfg *config.Config) (Status, error) {
 		}
 	}
 	if seen.Format == 0 || seen.Format > seen.Known || len(seen.Pending) > 0 {
-		return s, nil // opening it would bring it to another format, or fail
+		return s, nil // opening the database would change its format, or fail
 	}
 	st, err := OpenReadOnly(ctx, cfg)
 	if err != nil {
@@ -129,7 +129,7 @@ type Migration struct {
 	Location string   `json:"location"`
 	From     int      `json:"from"` // 0: the database was not made yet
 	To       int      `json:"to"`
-	Known    int      `json:"known_format"` // that of this program: To may be less, see store.Cluster.Rise
+	Known    int      `json:"known_format"` // the format of this program; To may be lower, see store.Cluster.Rise
 	Applied  []string `json:"applied"`
 }
 
@@ -151,7 +151,7 @@ func Migrate(ctx context.Context, cfg *config.Config) (Migration, error) {
 		}
 		defer l.Release()
 	}
-	st, err := Open(ctx, cfg, nil) // says what is wrong with a format that is too new
+	st, err := Open(ctx, cfg, nil) // Open reports a format that is too new
 	if err != nil {
 		return m, err
 	}
@@ -160,7 +160,7 @@ func Migrate(ctx context.Context, cfg *config.Config) (Migration, error) {
 	}
 	info, bad := st.Info(ctx)
 	err = errors.Join(err, bad)
-	m.To = info.Format // a node that knows less holds it back
+	m.To = info.Format // a node that can use only an older format keeps it from rising
 	return m, errors.Join(err, st.Close())
 }
 

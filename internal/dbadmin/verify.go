@@ -83,7 +83,7 @@ func verifyTrigger(ctx context.Context, st store.Schedules, t store.Trigger) ([]
 		}
 		t = again
 	}
-	return nil, nil // it never stands still; what it wrote will be looked at another time
+	return nil, nil // the trigger changes all the time; a later verify checks its new lines
 }
 
 // lines reads the newest lines of a trigger, and from when on they are complete.

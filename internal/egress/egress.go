@@ -19,13 +19,14 @@ import (
 // Rules say which addresses a call may reach. The zero Rules allow public addresses only. Texts are used
 // throughout, because rules travel with attempts to other processes.
 type Rules struct {
-	Policies []string // of ParsePolicy; an address must be allowed by each; none: public
+	Policies []string // the policies, see ParsePolicy; each must allow an address; empty: public
 	Own      []Own    // the addresses of Skein itself
 	// Proxy is the URL of the proxy that calls go through, or Environment. If it is "", calls go directly.
 	Proxy string
 }
 
-// Environment as a proxy means the one that HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the process name.
+// Environment, as the value of a proxy, stands for the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the
+// process name.
 const Environment = "environment"
 
 // Own is an address of Skein itself.
@@ -238,7 +239,7 @@ func (g *guard) own(ctx context.Context, a netip.Addr, port uint16, shown string
 	return nil
 }
 
-// addresses returns the addresses of a host of Skein. A name that does not resolve here has none.
+// addresses returns the addresses of a host of Skein. A name that does not exist has no address.
 func (g *guard) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	if host == "" {
 		host = "0.0.0.0"
@@ -263,7 +264,7 @@ func (g *guard) addresses(ctx context.Context, host string) ([]netip.Addr, error
 	return found, err
 }
 
-// local reports whether an address is one of this machine. If that cannot be known, it is.
+// local reports whether an address belongs to this machine. If that cannot be found out, it returns true.
 func local(a netip.Addr) bool {
 	if a.IsLoopback() {
 		return true

@@ -139,7 +139,7 @@ func plain(a netip.Addr) netip.Addr {
 
 // metadata are the addresses at which clouds give a machine its settings and credentials.
 var metadata = map[netip.Addr]bool{
-	netip.MustParseAddr("169.254.169.254"): true, // nearly all of them
+	netip.MustParseAddr("169.254.169.254"): true, // the address of nearly all clouds
 	netip.MustParseAddr("169.254.170.2"):   true, // containers of Amazon ECS
 	netip.MustParseAddr("169.254.170.23"):  true, // pods of Amazon EKS
 	netip.MustParseAddr("fd00:ec2::254"):   true, // Amazon EC2

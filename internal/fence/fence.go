@@ -37,7 +37,7 @@ type Spec struct {
 type Fence struct {
 	ruleset int
 	opened  []look // the folders that were replaced by their entries
-	named   []face // of the paths that may be replaced
+	named   []face // the files at the paths that may be replaced
 }
 
 // look is the state of a folder when its names were read.
@@ -142,8 +142,8 @@ func New(s Spec) (*Fence, error) {
 	return f, nil
 }
 
-// realPaths follows links, so that a link does not lead around Shut. A path that does not exist stays as it
-// is, because a file of that name may be made.
+// realPaths follows links, so that a link cannot bypass Shut. A path that does not exist is not changed,
+// because a file of that name may be made later.
 func realPaths(paths []string) []string {
 	real := make([]string, len(paths))
 	for i, path := range paths {
@@ -190,7 +190,7 @@ func (f *Fence) allow(path string, rights uint64, shut []string) error {
 	f.opened = append(f.opened, look{path, st.Ctim})
 	for _, entry := range entries {
 		if entry.Type()&fs.ModeSymlink != 0 {
-			continue // the link leads to a path that has a rule of its own, or none
+			continue // the link leads to a path that has a rule of its own, or that may not be reached
 		}
 		if err := f.allow(filepath.Join(path, entry.Name()), rights, shut); err != nil {
 			return err

@@ -45,7 +45,7 @@ func codeEnd() unsafe.Pointer
 // stub returns a descriptor of the program as an ELF file in memory.
 var stub = sync.OnceValues(func() (int, error) {
 	const (
-		base       = 0x400000 // the address at which it is loaded
+		base       = 0x400000 // the address at which the program is loaded
 		headerSize = 64
 		entrySize  = 56
 	)

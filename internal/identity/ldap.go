@@ -31,7 +31,7 @@ type Directory struct {
 	log    *slog.Logger
 
 	mu   sync.Mutex // protects following fields
-	away bool       // the log says that it does not answer
+	away bool       // the log has a line that the directory does not answer
 }
 
 // NewDirectory returns a directory. It makes no call. secret reads a file with a password.
@@ -75,7 +75,7 @@ func (d *Directory) SignIn(ctx context.Context, name, password string) (who Pers
 	return who, nil
 }
 
-// told logs a directory that ceases to answer, and one that answers again.
+// told logs when the directory ceases to answer, and when it answers again.
 func (d *Directory) told(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

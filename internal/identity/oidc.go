@@ -25,7 +25,7 @@ type Kind int
 const (
 	_            Kind = iota
 	Away              // the provider does not answer, or answers wrongly
-	Stale             // the answer belongs to no sign-in that this browser has begun
+	Stale             // this browser has not begun the sign-in of the answer
 	Denied            // the provider did not sign the person in
 	OtherIssuer       // another provider has answered
 	BadToken          // the ID token does not prove anything
@@ -157,7 +157,7 @@ func (p *Provider) describe(ctx context.Context) (*described, error) {
 	return p.is, nil
 }
 
-// told logs a provider that ceases to answer, and one that answers again.
+// told logs when the provider ceases to answer, and when it answers again.
 func (p *Provider) told(err error) {
 	switch {
 	case err != nil && p.err == nil:

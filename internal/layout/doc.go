@@ -4,7 +4,7 @@
 // version exists.
 //
 // The method is that of Sugiyama: longest paths give the columns, barycentres the order within a column,
-// and averages of the neighbours the heights (pool adjacent violators). An edge over several columns holds
-// a place in each of them, so that it seldom runs behind a task; an edge over more than jumpColumns holds
-// none.
+// and averages of the neighbours the heights (pool adjacent violators). An edge over several columns reserves
+// a position in each of them, so that it seldom runs behind a task; an edge over more than jumpColumns
+// reserves none.
 package layout

@@ -12,7 +12,7 @@ type FoldKind uint8
 // The kinds of nodes of a folded graph. Their order is that of FoldKinds.
 const (
 	Single FoldKind = iota // one task
-	Chain                  // tasks of which each needs only the one before
+	Chain                  // a chain of tasks, each of which needs only the previous one
 	Alike                  // tasks, or chains, with the same needs and the same dependents
 	Named                  // tasks whose names begin with the same part
 )
@@ -30,7 +30,7 @@ type Folded struct {
 // Folding says how to fold.
 type Folding struct {
 	Name  func(t int) string
-	Plain func(t int) bool // may be in a chain, or in a group of tasks that are alike
+	Plain func(t int) bool // reports whether a task may be in a chain or in a group of like tasks
 	// Open reports whether the group of a kind that begins with a task is not to be formed.
 	Open func(k FoldKind, first int) bool
 }
@@ -48,7 +48,7 @@ func Fold(g *Graph, by Folding) *Folded {
 	return f.named(by).chains(by).alike(by)
 }
 
-// prefixOf is the first part of a name, with its separator; "" if it has one part.
+// prefixOf returns the first part of a name with its separator, or "" if the name has only one part.
 func prefixOf(name string) string {
 	best := ""
 	for _, sep := range []string{".", "/", ":", "__"} {
@@ -82,7 +82,7 @@ func (f *Folded) named(by Folding) *Folded {
 			into[t] = int32(t)
 		}
 	}
-	// The nodes of a circle of the joined graph stay apart.
+	// Nodes that form a cycle in the joined graph are not joined.
 	joined := f.join(into, Named)
 	circular := joined.circular()
 	at := f.places(into)
@@ -128,8 +128,8 @@ func (f *Folded) chains(by Folding) *Folded {
 	return f.join(into, Chain)
 }
 
-// alike joins nodes of one kind and size that have the same needs and the same dependents. Nodes that have
-// neither are alike, too.
+// alike joins nodes of one kind and size that have the same needs and the same dependents. This includes
+// nodes with neither.
 func (f *Folded) alike(by Folding) *Folded {
 	into, after := f.apart(), dependents(&f.Graph)
 	groups := map[string][]int32{}
@@ -174,7 +174,7 @@ func (f *Folded) apart() []int32 {
 	return into
 }
 
-// places numbers the nodes that are left after a join. into has, by node, the first node of its group.
+// places numbers the nodes that remain after a join. into has, by node, the first node of its group.
 func (f *Folded) places(into []int32) []int32 {
 	at, next := make([]int32, len(into)), int32(0)
 	for n, head := range into {
@@ -224,8 +224,8 @@ func (f *Folded) join(into []int32, kind FoldKind) *Folded {
 	return out
 }
 
-// circular marks the nodes that are part of a circle, or between two of them: those that an order from the
-// first node and an order from the last one both do not reach.
+// circular marks the nodes that are in a cycle or between two cycles. These are the nodes that a topological
+// order from the front and one from the back both do not reach.
 func (f *Folded) circular() []bool {
 	back := dependents(&f.Graph)
 	ahead, behind := reached(&f.Graph, back), reached(back, &f.Graph)

@@ -148,7 +148,7 @@ func newWeb(g *Graph, l *Layout) *web {
 	n := g.Len()
 	column, rows := slices.Clone(l.Column), rowsOf(n)
 	var edges []edge
-	holds := make([]int, l.Columns) // by column, its held places
+	holds := make([]int, l.Columns) // by column, the number of its reserved positions
 	for t := range n {
 		for _, p := range g.needs(t) {
 			passed := holds[column[p]+1 : column[t]]
@@ -242,7 +242,8 @@ func (w *web) each(forward bool, f func(nodes []int32, beside *Graph)) {
 }
 
 // place moves the nodes of each column to the mean height of their neighbours. Order and distance are kept:
-// nodes that would overlap become a block, which goes to the mean of the heights that its nodes would have.
+// nodes that would overlap form a block, which is placed at the mean of the heights that its nodes would
+// have.
 func (w *web) place(forward bool) {
 	type block struct {
 		sum float64

@@ -21,8 +21,8 @@ type Union struct {
 	Edge   []Change // by edge of Graph.Needs
 }
 
-// Join joins two graphs. name gives the names of tasks; they are unique in each graph. Edges of the older
-// graph that the newer one does not have are left out if the union would be circular with them.
+// Join joins two graphs. name gives the names of tasks; they are unique in each graph. Edges that only the
+// older graph has are left out if the union would have a cycle with them.
 func Join(newer, older *Graph, newName, oldName func(t int) string) *Union {
 	u := &Union{}
 	at := make(map[string]int32, newer.Len())
@@ -45,7 +45,7 @@ func Join(newer, older *Graph, newName, oldName func(t int) string) *Union {
 	for _, keeps := range []func(from, to int32) bool{
 		func(_, _ int32) bool { return true },
 		func(from, to int32) bool { return gone(from) || gone(to) },
-		func(_, to int32) bool { return gone(to) }, // nothing needs a removed task: no circle
+		func(_, to int32) bool { return gone(to) }, // no task of the newer graph needs a removed task, so there is no cycle
 	} {
 		if u.edges(newer, older, nodes, keeps); !u.isCircular() {
 			break
@@ -54,7 +54,7 @@ func Join(newer, older *Graph, newName, oldName func(t int) string) *Union {
 	return u
 }
 
-// edges takes the edges of both graphs, those of only the older one if they are kept.
+// edges takes the edges of both graphs; edges that only the older graph has are taken if they are kept.
 func (u *Union) edges(newer, older *Graph, nodes []int32, keeps func(from, to int32) bool) {
 	u.Graph, u.Edge = Graph{Off: []int32{0}}, nil
 	for n := range u.Newer {

@@ -20,7 +20,8 @@ type Cached[T any] struct {
 	ok   bool
 }
 
-// NewCached returns a reading that is repeated if it is older than every. It may take no longer than most.
+// NewCached returns a reading that is repeated when it is older than every. One reading may take at most
+// most.
 func NewCached[T any](every, most time.Duration, read func(context.Context) (T, error)) *Cached[T] {
 	return &Cached[T]{every: every, most: most, read: read}
 }

@@ -20,7 +20,7 @@ const (
 	Workers           // `skein worker --health-listen`
 	Both              // every node, and every worker with --health-listen
 	Files             // nodes on SQLite
-	Some              // a node, if it has the counted thing
+	Some              // a node shows the family only if it has such objects
 )
 
 // Family is one line of the catalogue.

@@ -5,8 +5,8 @@
 // given twice, and all attempts of an era before the floor end.
 //
 // A store can begin an era by itself, because its server failed over (store.Eras). Then the node compares
-// what it remembers with the marks at the end of the era that it knows. If less is there, the loss came
-// before the present era began, and the node raises only the floor.
+// what it remembers with the marks at the end of the era that it knows. If these marks are lower, the loss
+// came before the present era began, and the node raises only the floor.
 package past
 
 import (
@@ -32,7 +32,7 @@ type Config struct {
 	// Cluster is the id of the database. A memory of another database is ignored.
 	Cluster string
 	Node    string // the node that compares
-	File    string // the file in which the memory survives the process; "": there is none
+	File    string // the file that keeps the memory across restarts; "": there is none
 	// Letter makes the message to each shard about a regress. If it is nil, there is no message.
 	Letter func(Regress) []byte
 	// Back is called when the floor of the era has risen, even if another node has raised it. It must not block.
@@ -58,7 +58,7 @@ const regressesMax = 20
 type knowledge struct {
 	Cluster   string        `json:"cluster"`
 	Era       dag.Era       `json:"era"`
-	Quiet     dag.Era       `json:"quiet,omitempty"` // the era less its floor
+	Quiet     dag.Era       `json:"quiet,omitempty"` // the era minus its floor
 	Lineage   store.Lineage `json:"lineage"`         // Position has been confirmed
 	LinedIn   *dag.Era      `json:"lined_in"`        // the era in which Position was confirmed; nil: of an earlier version
 	Shards    []mark        `json:"shards"`
@@ -79,12 +79,12 @@ type Past struct {
 
 	mu      sync.Mutex // protects following fields
 	is      knowledge
-	changed bool // since it was written
+	changed bool // set if the memory has changed since it was written
 	// reach is the lineage that was read last. No commit has confirmed its position yet.
 	reach   store.Lineage
 	reached time.Time
 	warned  dag.Era // the era for which the log has said that few are left
-	raising string  // the reason for which this node raises the era now; "": it does not
+	raising string  // the reason why this node is raising the era; "": it is not raising it
 }
 
 // Open returns a memory with the content of the file.
@@ -111,7 +111,7 @@ func Open(cfg Config) *Past {
 	return p
 }
 
-// Confirm remembers the fences as they are after a confirmed transaction.
+// Confirm remembers the fences after a confirmed transaction.
 func (p *Past) Confirm(fences []store.Fence) {
 	p.mu.Lock()
 	p.remember(fences)
@@ -144,9 +144,9 @@ func (p *Past) remember(fences []store.Fence) {
 
 // Look begins a reading of the store. The caller reads, then calls the returned function with the marks
 // that it has read. The function compares them with the marks that had been confirmed when Look was
-// called. It reports back if the store has gone back: then it has raised the era, and the caller must
-// discard what it has read. If it returns an error, the era could not be raised, or the reading came from a
-// server that was behind another one, and the caller must read again.
+// called. The result back says that the store has gone back: then the function has raised the era, and the
+// caller must discard the rows that it read. An error means that the era could not be raised, or that the
+// rows came from a server that was behind another one; the caller must read again.
 func (p *Past) Look() func(ctx context.Context, read []store.Fence) (back bool, err error) {
 	p.mu.Lock()
 	known, marks := p.known(), slices.Clone(p.is.Shards)
@@ -182,7 +182,7 @@ type state struct{ era, floor dag.Era }
 // known returns the known state. The caller holds p.mu.
 func (p *Past) known() state { return state{p.is.Era, p.is.floor()} }
 
-// less describes the first mark that is smaller than the known one. It returns "" if there is none. In a
+// less describes the first mark that is smaller than the known one. It returns "" if no mark is smaller. In a
 // later era no mark counts as smaller.
 func less(era dag.Era, marks []mark, read []store.Fence) string {
 	for _, f := range read {
@@ -345,7 +345,7 @@ func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 	if err != nil {
 		return false, nil // this check is an additional one: not every server tells its position
 	}
-	at := time.Now() // only a commit that is sent after the reading covers its position
+	at := time.Now() // a commit covers the position that was read only if the commit is sent afterwards
 	p.mu.Lock()
 	was, known := p.is.Lineage, state{*p.is.LinedIn, p.is.floor()}
 	era := p.is.Era

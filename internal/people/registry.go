@@ -446,7 +446,7 @@ func (r *Registry) stays(ctx context.Context, now *store.Rights, c *store.Rights
 	for _, b := range c.Unbind {
 		gone[key(b)] = true
 	}
-	for _, b := range c.Bind { // a permanent grant that gets an end is no longer counted
+	for _, b := range c.Bind { // a permanent grant that gets an end no longer counts as permanent
 		gone[key(b)] = b.Expires != 0
 	}
 	before := administrators(now, nil, nil)
@@ -483,8 +483,8 @@ func (r *Registry) StaysWithout(ctx context.Context, token int64) error {
 	})
 }
 
-// StaysRotated refuses a rotation that closes the last way in for those that can administer everything. The
-// successor may have fewer rights than the old token, and what the old token made ends with it.
+// StaysRotated refuses a rotation after which no principal could administer everything. The successor may
+// have fewer rights than the old token, and tokens that were made with the old token end with it.
 func StaysRotated(ctx context.Context, r *Registry, c *store.Rotation) error {
 	return staysAfter(ctx, r, func(tokens []store.Token, now dag.Micros) []store.Token {
 		i := slices.IndexFunc(tokens, func(t store.Token) bool { return t.ID == c.Token })

@@ -16,7 +16,7 @@ import (
 type Arrival struct {
 	Issuer, Subject string   // the account at the provider
 	Source          string   // the names that a new user may get, the best first
-	Names           []string // what a new user is called, the best name first
+	Names           []string // candidates for the name of a new user, the best one first
 	Grants          []Grant  // of the person's groups
 }
 

@@ -42,7 +42,7 @@ type window struct {
 
 func (w *window) lasts() time.Duration { return min(windowMin<<w.level, windowMax) }
 
-// left returns the remaining time of a window without tries; 0: it has tries left.
+// left returns the remaining time of a window whose tries are used up; 0: tries are left.
 func (w *window) left(free int, now time.Time) time.Duration {
 	over := now.Sub(w.since) - w.lasts()
 	switch {

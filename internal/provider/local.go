@@ -16,7 +16,8 @@ import (
 	"skein.dev/skein/internal/secret"
 )
 
-// unknown returns the error of a secret that a provider does not have. what says where it looked.
+// unknown returns the error of a secret that a provider does not have. what is the place where the provider
+// searched.
 func unknown(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", secret.ErrUnknown, fmt.Sprintf(format, args...))
 }
@@ -103,7 +104,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// get runs the program. Its errors do not show what the program says, which may hold a secret.
+// get runs the program. Its errors do not contain the output of the program, which may hold a secret.
 func (c command) get(ctx context.Context, namespace, name string) ([]byte, error) {
 	var out limited
 	argv := append(append([]string(nil), c.argv...), namespace, name)

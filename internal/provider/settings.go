@@ -21,14 +21,14 @@ type Settings []Source
 // Source is one provider. Exactly one of its kinds is set.
 type Source struct {
 	Name string `json:"name"` // "": the name of its kind
-	// Namespaces may use the provider; "*" is all of them.
+	// Namespaces lists the namespaces that may use the provider; "*" stands for all.
 	Namespaces []string `json:"namespaces"`
 	// Cache is how long a value is kept in memory, as Go writes durations; "": the default of the kind.
 	Cache string `json:"cache"`
 
 	// File is the path of a file, with {name} and {namespace}.
 	File string `json:"file"`
-	// Env is the prefix of variables, behind VariablePrefix; it may be empty.
+	// Env is the prefix of variable names, after VariablePrefix; it may be empty.
 	Env *string `json:"env"`
 	// Command is a program with its arguments, which gets the namespace and the name as two further ones.
 	Command []string `json:"command"`
@@ -211,7 +211,7 @@ func (p *Source) checkFile() error {
 	return nil
 }
 
-// checkPattern refuses braces that mean nothing, and patterns that name no secret.
+// checkPattern refuses braces without a meaning, and patterns without the name of the secret.
 func checkPattern(key, text, all string) error {
 	plain := strings.NewReplacer(nameMark, "", namespaceMark, "").Replace(text)
 	switch {
@@ -290,7 +290,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Files returns the paths of the files and folders that hold what no task may read.
+// Files returns the paths of the files and folders that no task may read.
 func (s Settings) Files() (paths []string) {
 	for i := range s {
 		p := &s[i]

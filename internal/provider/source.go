@@ -27,7 +27,7 @@ const (
 // succeed. It may ignore the end of ctx.
 type getter func(ctx context.Context, namespace, name string) ([]byte, error)
 
-// checker looks whether values could be read, and says what it found.
+// checker is a source that can check whether values could be read, and report the result.
 type checker func(ctx context.Context) (string, error)
 
 type ref struct{ namespace, name string }
@@ -98,7 +98,7 @@ func (s *source) value(ctx context.Context, namespace, name string, quick bool) 
 	}
 }
 
-// run makes a call for all who wait for it. The call does not end with one of them.
+// run makes one call for all waiting callers. The call continues if one of them gives up.
 func (s *source) run(c *call, r ref) {
 	ctx, cancel := context.WithTimeout(context.Background(), callMax)
 	defer cancel()
@@ -144,7 +144,7 @@ func (s *source) judge(err error) {
 	}
 }
 
-// keep keeps a value. Other values make room for it. The caller holds s.mu.
+// keep stores a value in the cache, and drops other values if the cache is full. The caller holds s.mu.
 func (s *source) keep(r ref, value []byte) {
 	if s.age == 0 {
 		return
@@ -181,7 +181,7 @@ func (s *source) bounded(ctx context.Context, do func() ([]byte, error)) ([]byte
 	go func() {
 		defer func() { <-s.calls }()
 		defer func() {
-			if p := recover(); p != nil { // such as one of a parser that reads what a server says
+			if p := recover(); p != nil { // for example a panic of a parser of a server's answer
 				done <- ended{nil, fmt.Errorf("%w: the call panicked: %v", ErrRefused, p)}
 			}
 		}()

@@ -108,7 +108,7 @@ func valueIn(body []byte, path, field string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// answer is what Vault said.
+// answer is an answer of Vault.
 type answer struct {
 	code int
 	body []byte

@@ -29,8 +29,8 @@ const (
 	// time between two passes.
 	forgetFirst = time.Minute
 	forgetEvery = 10 * time.Minute
-	// forgetIdle bounds the time between two looks at a workflow. If a pass deletes none of its rows, the next
-	// look comes later.
+	// forgetIdle bounds the time between two checks of a workflow. If a pass deletes none of its rows, the next
+	// check comes later.
 	forgetIdle = 6 * time.Hour
 	// onceMin is the time for which a run is kept if its key was made by a client for one request, as the command
 	// line does. The client repeats its request for minutes.
@@ -56,7 +56,7 @@ const (
 
 // Rules say how long runs are kept, unless the workflow has rules of its own.
 type Rules struct {
-	Age  time.Duration // of finished runs; 0: for ever
+	Age  time.Duration // the age up to which finished runs are kept; 0: for ever
 	Runs int           // finished runs of a workflow
 	Bounds
 }
@@ -64,14 +64,14 @@ type Rules struct {
 // Bounds limit the records that are kept in addition to runs, by age (0: for ever) and number.
 type Bounds struct {
 	KeysAge       time.Duration // idempotency keys: of runs, and answers to requests
-	Keys          int           // finished runs of a workflow that a key protects; all stored answers
+	Keys          int           // the number of finished runs of a workflow that keys protect, and of all stored answers
 	CallsAge      time.Duration // signed calls of webhooks
 	Calls         int           // in all
 	FiresAge      time.Duration // lines of the ledger for runs that started in time
 	ExceptionsAge time.Duration // all other lines
 	Fires         int           // lines of a workflow
 	DaysAge       time.Duration // the counts by day of deleted lines
-	TallyAge      time.Duration // counts of ended runs by day; those by hour: at most tallyHours
+	TallyAge      time.Duration // the age of counts by day; counts by hour are kept for at most tallyHours
 	BackfillsAge  time.Duration // ended backfills
 	Backfills     int           // of a workflow
 	Versions      int           // of a workflow, in addition to the versions that a run has
@@ -86,20 +86,20 @@ type Config struct {
 	Rules   func() Rules
 	Changed <-chan struct{}
 	ByHand  func() bool            // reports whether nothing is deleted, because this process is no server
-	Owner   func() dag.HandlerID   // of this node's shards
+	Owner   func() dag.HandlerID   // returns the owner of this node's shards
 	Owns    func(dag.ShardID) bool // reports whether this node owns a shard
 	// Exists returns an error of the kind errkind.ErrNotFound if a run does not exist any more.
 	Exists func(context.Context, dag.RunID) error
 	// DeleteFiles deletes the logs and artifacts of runs on this node and in the shared folders.
 	DeleteFiles func(context.Context, []logs.Run) error
-	Roots       []string // folders that have a folder of each namespace
+	Roots       []string // folders that contain a folder for each namespace
 	// Superseded is the least age of the successor of a version before the version is deleted, for workflows that
 	// tasks make.
 	Superseded time.Duration
 	// Rest is the pause after a transaction, in multiples of the time that the transaction took.
 	Rest int
-	// Count counts the ended runs before a pass, since runs that are not counted stay. nil: nothing is counted
-	// here.
+	// Count counts the ended runs before a pass, because runs that are not counted are not deleted. nil: this
+	// process counts no runs.
 	Count  func(context.Context) error
 	Gone   func(runs int) // receives the number of deleted runs
 	Passed func()         // called after each pass without an error
@@ -276,7 +276,8 @@ func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, t *turn,
 			break
 		}
 		x.After = did.Next
-		// A call looks at several times as many runs as it may delete. So the bound grows only if runs were left.
+		// A call checks several times as many runs as it may delete. So the bound grows only if there were more
+		// runs to delete.
 		switch {
 		case took > forgetTime:
 			t.runs = max(x.Limit/2, forgetRunsMin)
@@ -339,9 +340,9 @@ func (c *Cleaner) deleteLogs(ctx context.Context, w *store.Workflow, gone []dag.
 	return c.cfg.DeleteFiles(ctx, runs)
 }
 
-// files deletes folders of logs or artifacts whose run is gone: another node has deleted the run, or this
-// one died before it deleted the files. A pass looks at strayLooks of them, and the next pass continues
-// there.
+// files deletes folders of logs or artifacts whose run no longer exists, because another node has deleted the
+// run, or this one died before it deleted the files. A pass checks strayLooks folders, and the next pass
+// continues after them.
 func (c *Cleaner) files(ctx context.Context, root string) error {
 	all, err := filepath.Glob(filepath.Join(root, "*", "*", "*"))
 	if err != nil {

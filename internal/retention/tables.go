@@ -266,8 +266,8 @@ func (c *Cleaner) deleted(ctx context.Context, w *store.Workflow, now dag.Micros
 	return gone, more, err
 }
 
-// folders deletes the empty folders of a workflow that is gone. A folder that is not empty stays: the files
-// of runs are deleted separately.
+// folders deletes the empty folders of a deleted workflow. A folder that is not empty stays, because the
+// files of runs are deleted separately.
 func (c *Cleaner) folders(ctx context.Context, w *store.Workflow) {
 	if _, err := c.cfg.Store.Workflow(ctx, w.Namespace, w.Name); !errors.Is(err, store.ErrNotFound) {
 		return // a new workflow has this name

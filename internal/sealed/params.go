@@ -102,7 +102,7 @@ func (b *Book) paramKey(ctx context.Context, namespace string) ([]byte, error) {
 
 // makeParamKey makes the key of a namespace, unless there is one.
 func (b *Book) makeParamKey(ctx context.Context, namespace string) error {
-	ctx = store.WithAudit(ctx, nil) // the row of the run tells of the start
+	ctx = store.WithAudit(ctx, nil) // the row of the run is the audit record of the start
 	value := make([]byte, chacha20poly1305.KeySize)
 	_, _ = rand.Read(value)
 	for range triesMax {

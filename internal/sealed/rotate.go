@@ -22,9 +22,9 @@ type Rotation struct {
 
 // Rotate changes the key of the secrets in steps. The first call makes the new key the present one: a
 // new one if the node makes its keys itself, otherwise the last one of the file. Every call seals some
-// secrets again with it. Both keys are needed until Left is false. begin says that this call may start a
-// change; without it, Rotate continues one. That includes a change that was cut off when the new key was in
-// the file and not yet the present one.
+// secrets again with it. Both keys are needed until Left is false. If begin is set, this call may start a
+// change; otherwise Rotate only continues one. This includes a change that was interrupted when the new key
+// was in the file but not the present one yet.
 func (b *Book) Rotate(ctx context.Context, begin bool) (Rotation, error) {
 	b.rotating.Lock()
 	defer b.rotating.Unlock()

@@ -55,7 +55,7 @@ func decide(s *Server, r *http.Request, row *access.Row) error {
 			return nil // watchEvents decides about its topics
 		}
 		return narrow(r, row)
-	case access.OfMany: // choose decides about the selection in the body, and each run has its own call
+	case access.OfMany: // choose checks the selection in the body, and each run is checked by its own call
 		if access.Anywhere(caller(ctx, row.Verb)) {
 			return nil
 		}

@@ -311,10 +311,10 @@ func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[ap
 		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a channel of kind command runs a program with the rights of a node: this needs the verbs %s in all namespaces, and %s",
 			access.AlertChannel, access.NodeControl)
 	}
-	if data, err = json.Marshal(&is); err != nil { // in one form, without what was not read
+	if data, err = json.Marshal(&is); err != nil { // in the canonical form, without unknown keys
 		return nil, err
 	}
-	if len(data) > notify.ConfigMax { // the form can be longer than what was sent
+	if len(data) > notify.ConfigMax { // the canonical form can be longer than the sent text
 		return nil, invalid("channel %s/%s: the configuration has %d bytes, the limit is %d; shorten it", in.Namespace, in.Name, len(data), notify.ConfigMax)
 	}
 	for range setTries {

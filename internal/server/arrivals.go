@@ -233,7 +233,7 @@ func (a arrivals) callback(w http.ResponseWriter, r *arriving) error {
 		return signInFailed(err)
 	}
 	if was, shown := sessions.CookieOf(r.Context(), r.Header, r.secure); shown {
-		// This is part of the sign-in. After an error, the session ends by itself.
+		// Ending the earlier session is part of the sign-in. If it fails, that session ends at its usual time.
 		_ = sessions.End(store.WithAudit(r.Context(), nil), &was)
 	}
 	a.s.log.Info("a person has signed in by an identity provider", "code", "signed_in", "provider", r.provider.Name(), "user", who.Name, "address", r.RemoteAddr)

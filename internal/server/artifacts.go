@@ -117,8 +117,8 @@ func (s *Server) leftBy(ctx context.Context, in *AttemptPath) (l left, err error
 	return l, s.here(ctx, handler)
 }
 
-// elsewhere names the node that has the artifacts of an attempt. Those of a worker's attempt are with the
-// node that was its home then.
+// elsewhere names the node that has the artifacts of an attempt. The artifacts of a worker's attempt are on
+// the node that was the worker's home at that time.
 func (s *Server) elsewhere(ctx context.Context, in *AttemptPath, l *left) error {
 	if s.cfg.Holder != nil && !in.Here {
 		if h, found := s.cfg.Holder(ctx, l.LogRef); found {

@@ -134,7 +134,7 @@ func mergedAudit(limit int, rows []store.Audit, starts []auditStart, at auditPla
 		out, at.Row, at.At, rows = append(out, auditRowOf(&rows[0])), rows[0].ID, rows[0].At, rows[1:]
 	}
 	if len(starts) == 0 && moreStarts {
-		at.Run = after // also past entries that are not shown
+		at.Run = after // the cursor also passes entries that are not shown
 	}
 	if len(rows) == 0 && !moreRows {
 		at.Row, at.At = -1, 0
@@ -185,7 +185,7 @@ func (a auditLog) export(ctx context.Context, _ *struct{}) (*streamOut, error) {
 		w.Header().Set("Content-Type", auditLines)
 		if err := audit.Export(hc.Context(), head, log, deadlined{w}); err != nil {
 			a.s.log.Warn("an export of the audit log ended early", "code", "audit_export_ended", "err", err)
-			panic(http.ErrAbortHandler) // the client must not take a part for the whole
+			panic(http.ErrAbortHandler) // so that the client notices that the answer is not complete
 		}
 	}}, nil
 }

@@ -148,7 +148,7 @@ func (s *Server) keptBackfill(ctx context.Context, w *store.Workflow, asked stor
 func (s *Server) expand(ctx context.Context, w *store.Workflow, req *api.BackfillRequest) (store.Backfill, error) {
 	none := store.Backfill{}
 	weight := backfillWeight
-	if req.DryRun || req.Only != "" && req.Only != "all" { // each instant is shown or looked up
+	if req.DryRun || req.Only != "" && req.Only != "all" { // each instant is shown, or its runs are looked up
 		weight = heavyWhole
 	}
 	leave, err := s.heavy.enter(ctx, weight)
@@ -252,7 +252,7 @@ func isSchedule(t *store.Trigger) bool {
 type standings struct {
 	s        *Server
 	workflow dag.WorkflowID
-	trigger  string // the trigger whose ledger counts; "": only backfills
+	trigger  string // the trigger whose ledger is searched; "": only backfills are
 }
 
 func (l *standings) of(ctx context.Context, at dag.Micros) (trigger.Standing, error) {
@@ -340,7 +340,7 @@ func plannedBackfill(w *store.Workflow, b *store.Backfill) (api.Backfill, error)
 	}
 	out.State, out.Samples = "planned", []api.Time{}
 	n := min(len(at), samplesMax)
-	for i := range n { // spread over all, including the first and the last
+	for i := range n { // spread over all instants, including the first and the last
 		out.Samples = append(out.Samples, instant(at[i*(len(at)-1)/max(n-1, 1)]))
 	}
 	return out, nil

@@ -17,7 +17,7 @@ import (
 // Bounds of a batch of starts.
 const (
 	batchBytesMax  = 16 << 20
-	batchesMax     = 4    // concurrent batches; further ones wait
+	batchesMax     = 4    // concurrent batches; further batches wait
 	batchChunk     = 2000 // starts in one call of the engine
 	batchElsewhere = 32   // concurrent starts that are passed on to other nodes
 )

@@ -206,7 +206,7 @@ func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, 
 				r.Header.Set(h, v)
 			}
 		}
-		r.Header["Traceparent"] = from.Header["Traceparent"] // all, because two count as none; no handler changes it
+		r.Header["Traceparent"] = from.Header["Traceparent"] // all values, because two headers count as none; no handler changes them
 	}
 	sum := sha256.Sum256([]byte(key + "\n" + item.ID))
 	r.Header.Set("Content-Type", "application/json")

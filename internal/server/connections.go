@@ -111,7 +111,7 @@ func (n connecting) set(ctx context.Context, in *setConnectionIn) (*jsonOut[api.
 	}
 	is, err := connection.Parse(data)
 	if err == nil {
-		if data, err = json.Marshal(&is); err == nil { // in one form, which can be longer than what was sent
+		if data, err = json.Marshal(&is); err == nil { // in the canonical form, which can be longer than the sent text
 			_, err = connection.Parse(data)
 		}
 	}

@@ -14,13 +14,13 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Definer says what tasks are given.
+// Definer returns the inputs of attempts.
 type Definer interface {
-	// Definition returns what an attempt of a task is given. The token is 0 if there was no attempt.
+	// Definition returns the input of an attempt of a task. The token is 0 if there was no attempt.
 	Definition(ctx context.Context, row *dag.RunRow, task string, token dag.Token) (inspect.Definition, error)
 }
 
-// taskInputs answers the calls about what tasks are given.
+// taskInputs answers the calls about the inputs of attempts.
 type taskInputs struct{ *Server }
 
 type definitionIn struct {
@@ -28,8 +28,8 @@ type definitionIn struct {
 	Attempt int64 `query:"attempt" minimum:"1" doc:"Its token or its number. Absent: the newest."`
 }
 
-// taskDefinition shows what an attempt was given. It has the text of the file and values of the run, so the
-// caller needs the verbs of both.
+// taskDefinition shows the input of an attempt. It contains the text of the file and values of the run, so
+// the caller needs the verbs of both.
 func (s taskInputs) get(ctx context.Context, in *definitionIn) (*jsonOut[api.TaskDefinition], error) {
 	if s.cfg.Definer == nil {
 		return nil, notFound("this process runs no tasks; ask a node")

@@ -180,7 +180,7 @@ func appendFloat(b []byte, f *float64) ([]byte, error) {
 	if f == nil {
 		return append(b, "null"...), nil
 	}
-	if a := math.Abs(*f); a != 0 && !(a >= 1e-6 && a < 1e21) { // the form with an exponent, or none
+	if a := math.Abs(*f); a != 0 && !(a >= 1e-6 && a < 1e21) { // the form has an exponent, or the value is not a number
 		return appendAny(b, *f)
 	}
 	return strconv.AppendFloat(b, *f, 'f', -1, 64), nil
@@ -198,7 +198,7 @@ var namesInOrder = func() (names []string) {
 // countsAt says where the counts of the run before were written. The runs of a page share a map of counts if
 // these are equal, so most of them are copied.
 type countsAt struct {
-	of       uintptr // the map; 0: none
+	of       uintptr // the address of the map; 0: no map
 	from, to int
 }
 

@@ -34,7 +34,7 @@ type watchIn struct {
 	Workflows []string `query:"workflow,explode" doc:"And those of these workflows, NAME or NAMESPACE/NAME."`
 	Topics    []string `query:"topics" doc:"The same in one: run:ID,workflow:NAME."`
 	System    bool     `query:"system" doc:"Include the program's own runs (namespace system). A stream leaves them out, unless you name them or their workflow."`
-	Here      bool     `header:"X-Skein-Here" hidden:"true"` // only the commits of this node: another node asks
+	Here      bool     `header:"X-Skein-Here" hidden:"true"` // another node asks for the commits of this node only
 	LastID    string   `header:"Last-Event-ID" doc:"Opaque: the id of the last event seen. What a single run did since is sent again; any other stream begins with reset."`
 }
 
@@ -162,7 +162,7 @@ type stream struct {
 	topics *topics
 	out    *streamWriter
 	seen   int64      // already sent from the store
-	query  url.Values // for the calls to other nodes; nil: they are not called
+	query  url.Values // the query of the calls to other nodes; nil: other nodes are not called
 }
 
 var errEnded = errors.New("the node stops")

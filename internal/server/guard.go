@@ -14,7 +14,7 @@ import (
 // (DNS rebinding) or across origins, but it cannot choose these headers.
 type guard struct {
 	host string // the host of the listen address; "": only loopback
-	any  bool   // a page cannot show a token, so it does not matter which name it used
+	any  bool   // any host name is accepted, because callers must send a token, which a foreign page cannot
 }
 
 func newGuard(listen string) guard {

@@ -30,7 +30,7 @@ const (
 	hookNoSecret = "no_secret"
 	hookUnsigned = "unsigned"
 	hookStale    = "stale"
-	hookReplayed = "replayed" // the same call came to another trigger before
+	hookReplayed = "replayed" // the same call was sent to another trigger before
 	hookFailed   = "failed"
 )
 

@@ -30,7 +30,7 @@ const (
 	invitePrefix = "invitation "
 )
 
-// takenPrefix reports whether the name of a token is one of those that invitations and certificates have.
+// takenPrefix reports whether the name of a token has the form of a name of invitations or certificates.
 func takenPrefix(name string) bool {
 	return strings.HasPrefix(name, invitePrefix) || strings.HasPrefix(name, auth.WorkerName("")) || strings.HasPrefix(name, store.NodeTokenPrefix)
 }

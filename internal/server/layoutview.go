@@ -14,7 +14,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// View says how a graph is drawn: as it is, folded, or joined with the graph of another version.
+// View says how a graph is drawn: unchanged, folded, or joined with the graph of another version.
 type View struct {
 	Fold    bool     `query:"fold" doc:"Draw chains, tasks that are alike, and tasks whose names begin with the same part (up to ., /, : or __) as one node each."`
 	Open    []string `query:"open" maxItems:"100" doc:"With fold: groups that are drawn task by task, as KIND:TASK with the first task of each."`

@@ -52,7 +52,7 @@ type logOf struct {
 	s       *Server
 	ref     LogRef
 	task    dag.TaskID
-	ended   bool       // the attempt has ended: the file does not grow any more
+	ended   bool       // the attempt has ended, so the file no longer grows
 	settled bool       // the attempt has never run, and will never run
 	end     dag.Micros // of the attempt
 	reader  LogReader
@@ -83,7 +83,7 @@ func (s *Server) getLog(ctx context.Context, in *logIn) (*streamOut, error) {
 		}
 		if err := l.send(r.Context(), w, in); err != nil {
 			s.log.Debug("log stream", "run", in.ID, "task", in.Task, "err", err)
-			panic(http.ErrAbortHandler) // so that the client sees that this is not the end
+			panic(http.ErrAbortHandler) // so that the client notices that the log is not complete
 		}
 	}}, nil
 }
@@ -279,7 +279,7 @@ type rangeWriter struct {
 	http.ResponseWriter
 	r       *http.Request
 	size    int64
-	of      string // the object whose size it has
+	of      string // the object whose size this is
 	refused bool
 }
 
@@ -349,7 +349,7 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 				still = time.Now()
 			}
 		}
-		over = over || l.settled || l.ended && (!l.comes() || time.Since(still) >= logLate) // decided before the last read, so nothing comes after it
+		over = over || l.settled || l.ended && (!l.comes() || time.Since(still) >= logLate) // this was decided before the last read, so no bytes come after it
 		was := at
 		if at, left, err = l.copy(ctx, out, at, left); err != nil {
 			return err

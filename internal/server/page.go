@@ -51,8 +51,8 @@ func fit[T any](items []T, size func(*T) int) (page []T, cut bool) {
 	return items, false
 }
 
-// cut shortens a page that was read with one row more than its limit. more reports whether a next page
-// exists or may exist, because a store returns no more rows than that.
+// cut shortens a page that was read with one row more than its limit. There may be a next page, which more
+// reports, if the store returned more rows than the limit, or pageMax rows, the most that it ever returns.
 func cut[T any](rows []T, limit int) (page []T, more bool) {
 	if len(rows) > limit {
 		return rows[:limit], true

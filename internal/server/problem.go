@@ -30,7 +30,7 @@ var kinds = []struct {
 	err        error
 	status     int
 	problem    string
-	retryAfter int // seconds; 0: the same request will fail again
+	retryAfter int // in seconds; 0: a repeated request would fail, too
 }{
 	{syscall.ENOSPC, http.StatusInsufficientStorage, api.ProblemFull, 30},
 	{errkind.ErrFull, http.StatusInsufficientStorage, api.ProblemFull, 30},
@@ -105,7 +105,7 @@ func (f *failure) write(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(f.Problem) // an error means that the client has gone
 }
 
-// headerElsewhere names the node that can answer a request instead: see package peer.
+// headerElsewhere names the node that can answer a request in place of this one: see package peer.
 const headerElsewhere = "X-Skein-Elsewhere"
 
 // elsewhere marks an answer that must come from the owner of a shard.
@@ -212,8 +212,8 @@ var statusProblems = map[int]string{
 	http.StatusUnsupportedMediaType: api.ProblemMediaType, http.StatusRequestTimeout: api.ProblemInvalid,
 }
 
-// transform gives every error the same form, just before it is written. It does not send back the client's
-// own input.
+// transform gives every error the same form, just before it is written. It removes the client's own input
+// from the answer.
 func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 	u := ctx.URL()
 	switch e := v.(type) {

@@ -131,7 +131,7 @@ func (s starts) answer(w http.ResponseWriter, r *http.Request, in *startRunIn) e
 	s.quick.Add(1)
 	w.WriteHeader(out.Status)
 	if err := marshal(w, out.Body); err != nil && r.Context().Err() == nil {
-		panic(err) // as huma does: the answer has begun
+		panic(err) // like huma, because the answer has begun
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (q *quick) space() {
 	}
 }
 
-// next skips a character, and white space before it. It returns false if another one comes.
+// next skips the given character and white space before it. It returns false if there is another character.
 func (q *quick) next(c byte) bool {
 	if q.space(); len(q.b) == 0 || q.b[0] != c {
 		return false
@@ -280,7 +280,7 @@ func objectEnd(b []byte) int {
 		case c == '"':
 			i = textEnd(b, i) - 1
 		case c == '{' || c == '[':
-			if deep++; deep == depthMax { // the whole body has one level more
+			if deep++; deep == depthMax { // the request body itself is one more level
 				return -1
 			}
 		case c == '}' || c == ']':

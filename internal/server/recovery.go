@@ -17,7 +17,7 @@ type recoveryIn struct {
 	Dependents bool   `query:"dependents" doc:"Only the task and all that needs it."`
 }
 
-// planned tells what a recover of a run would do, without doing it.
+// planned answers what a recover of a run would do, without doing it.
 func planned(s *Server) func(context.Context, *recoveryIn) (*jsonOut[api.RecoveryPlan], error) {
 	return func(ctx context.Context, in *recoveryIn) (*jsonOut[api.RecoveryPlan], error) {
 		id, err := in.run()
@@ -42,8 +42,7 @@ const (
 	plannedQueuesMax = 20
 )
 
-// planOf shows a plan. Tasks that ended badly by themselves come first, because they are what a person looks
-// for.
+// planOf shows a plan. Tasks that failed themselves come first, because a person looks for these.
 func planOf(p *inspect.Recovery) api.RecoveryPlan {
 	out := api.RecoveryPlan{Run: p.Row.ID.String(), Refused: textOrNull(p.Refused), Generation: p.Row.Generation + 1,
 		Tasks: []api.PlannedTask{}, Queues: []string{}, Locks: []string{}}

@@ -82,8 +82,8 @@ func (r *relay) push(ctx context.Context, frame []byte) {
 	}
 }
 
-// look opens the streams of new members, and closes those of members that are gone, because a frozen node
-// does not end its stream itself.
+// look opens the streams of new members, and closes the streams of members that are gone, because a frozen
+// node does not close its stream.
 func (r *relay) look(ctx context.Context) {
 	tick := time.NewTicker(relayLook)
 	defer tick.Stop()
@@ -146,7 +146,7 @@ func (r *relay) read(ctx context.Context, body io.Reader) {
 		case err != nil:
 			r.push(ctx, nil)
 			return
-		case bytes.HasPrefix(frame, []byte(":")): // a sign of life
+		case bytes.HasPrefix(frame, []byte(":")): // a heartbeat
 		case bytes.HasPrefix(frame, []byte("event: reset")):
 			r.push(ctx, nil)
 		default:

@@ -104,7 +104,7 @@ func graceOf(req *api.RotateRequest) (time.Duration, error) {
 	return time.Duration(d), nil
 }
 
-// replaceable finds a token that can have a successor: it is valid and has none.
+// replaceable finds a token that can be replaced: it is valid and has no successor.
 func replaceable(all []store.Token, rights *store.Rights, id int64, now dag.Micros) (*store.Token, error) {
 	i := slices.IndexFunc(all, func(t store.Token) bool { return t.ID == id })
 	if i < 0 {
@@ -147,7 +147,7 @@ func replaceable(all []store.Token, rights *store.Rights, id int64, now dag.Micr
 	return t, nil
 }
 
-// successor returns the token that replaces another one; 0: none does.
+// successor returns the token that replaces another one; 0: there is none.
 func successor(all []store.Token, id int64) int64 {
 	for i := range all {
 		if all[i].Replaces == id {

@@ -71,7 +71,7 @@ func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonO
 		return nil, err
 	}
 	q.User = user
-	if q.Params { // their size is known when they are read
+	if q.Params { // the size of the parameters is known only when they are read
 		leave, err := s.reads.enter(ctx, heavyWhole)
 		if err != nil {
 			return nil, err

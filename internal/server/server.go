@@ -40,7 +40,7 @@ type Config struct {
 	Secrets Secrets
 	// Sealed keeps the secrets that tasks use.
 	Sealed *sealed.Book
-	// Authority is the internal certificate authority. If it is nil, there is none.
+	// Authority is the internal certificate authority. nil: there is no authority.
 	Authority *authority.Authority
 
 	// Gateway wraps the server's own handler. It passes on requests that the own handler cannot answer to the
@@ -92,7 +92,7 @@ type Config struct {
 	TasksMax int    // of one workflow; 0: dag.TasksMax
 	Version  string // of the program
 	Node     Node
-	Leaving  func() bool // whether the process is ending and only waits for running attempts; nil: it never is
+	Leaving  func() bool // reports whether the process is ending and only waits for running attempts; nil: it never does
 	// Listen is the address of the server. Requests for another host are refused, except for loopback hosts.
 	Listen string
 	// UI is the web page. It is nil if there is none.
@@ -100,13 +100,13 @@ type Config struct {
 	// SlotsStuckFor returns the time by which the broker of slots is late with a round. It is nil if there is
 	// no broker.
 	SlotsStuckFor func() time.Duration
-	// AnyHost accepts requests under any host name, because each of them has shown a token before.
+	// AnyHost accepts requests under any host name, because the token of each request was checked before.
 	AnyHost bool
 	// Auditor is the audit log of the node, and Audits its rows. If it is nil, calls are not audited.
 	Auditor   Auditor
 	Audits    store.AuditLog
 	AuditKeep func() time.Duration // the age after which rows are deleted; 0: never
-	// Alerts has the channels, incidents and notices. If it is nil, there are none.
+	// Alerts has the channels, incidents and notices. nil: there are no alerts.
 	Alerts store.Alerts
 	// Notifier sends test messages. It is nil if the process sends none.
 	Notifier Notifier
@@ -140,7 +140,7 @@ type LogRef struct {
 	Task                string
 	Index               dag.TaskID // of the task
 	Attempt             dag.Token
-	Handler             dag.HandlerID // has or had the attempt; 0: none yet, or it does not matter
+	Handler             dag.HandlerID // the handler that has or had the attempt; 0: there is none yet, or it does not matter
 }
 
 // LogSource finds logs. If an attempt has not written anything, the error is fs.ErrNotExist.
@@ -173,7 +173,7 @@ const (
 	writeTimeout     = 30 * time.Second // of one write of a stream
 	waitMax          = 5 * time.Minute  // Prefer: wait
 	readMax          = 10 * time.Second // of one read of the store
-	answerBytesMax   = 8 << 20          // of a list: a page ends before it and continues with next
+	answerBytesMax   = 8 << 20          // the bound of a list: a page ends before it, and next continues the list
 	pageDefault      = 100
 	pageMax          = 1000
 	tasksInRunMax    = 1000

@@ -214,8 +214,8 @@ type sealing struct {
 	was  *dag.Header // the run that the start repeats; nil: none
 }
 
-// params returns the parameters with those of type secret sealed, or nil if none is given. A rerun gives
-// sealed ones of the run that it repeats.
+// params returns the parameters, those of type secret sealed, or nil if no parameter is given. A rerun gives
+// the sealed ones of the run that it repeats.
 func (s sealing) params(ctx context.Context, def *workflow.Workflow, given api.Params) (api.Params, error) {
 	var out api.Params
 	for i := range def.Params {

@@ -101,7 +101,7 @@ func unitAt(b []byte, at int) (rune, bool) {
 
 // frame is an object or a list that is being read.
 type frame struct {
-	object, key bool // an object; a key comes next
+	object, key bool // object: an object, not a list; key: the next text is a key
 	few         []string
 	many        map[string]bool // once there are too many to compare with each
 }

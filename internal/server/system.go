@@ -35,8 +35,8 @@ const systemKept = 10 * time.Second
 // missing, because a node makes it just after its start. Otherwise a list would show its runs.
 type systemWorkflow struct {
 	mu sync.Mutex     // protects following fields
-	id dag.WorkflowID // 0: it was not there
-	at time.Time      // when it was read
+	id dag.WorkflowID // 0: the workflow did not exist
+	at time.Time      // the time of the read
 }
 
 // read returns the id of the built-in workflow, or 0 if it does not exist. The lock is not held while the

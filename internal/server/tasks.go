@@ -114,7 +114,7 @@ func (s *Server) runGraph(ctx context.Context, in *RunPath) (*jsonOut[api.Graph]
 	}
 	states := make([]string, g.Len())
 	for i := range states {
-		states[i] = dag.Pending.String() // until it is split
+		states[i] = dag.Pending.String() // the run is not split yet
 		if i < len(views) {
 			states[i] = views[i].State.String()
 		}

@@ -208,7 +208,7 @@ func ownerOf(ctx context.Context, t *store.Token, req *api.TokenRequest, all *st
 	}
 	by, _ := auth.Holder(ctx)
 	if by.Maker != 0 && by.Maker != by.Principal && (t.Kind != store.TokenAPI || to.ID != 0 && to.ID != by.Principal) {
-		// A token has one maker. Tokens that this one makes would not end with its own principal.
+		// A token has only one maker, so tokens that this token makes would not end with its own principal.
 		return fail(http.StatusForbidden, api.ProblemForbidden, "another user made your token, so it can make only tokens of the kind api "+
 			"for yourself; sign in, or call with a token that you made yourself")
 	}
@@ -296,7 +296,7 @@ func scope(ctx context.Context, t *store.Token, req *api.TokenRequest) error {
 		}
 	}
 	if by, held := auth.Holder(ctx); held {
-		t.Principal, t.Maker = by.Principal, cmp.Or(by.Maker, by.Principal) // the maker's own bound holds for its tokens, too
+		t.Principal, t.Maker = by.Principal, cmp.Or(by.Maker, by.Principal) // the maker's own maker, if there is one, also bounds the tokens that it makes
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func siteOf(r *http.Request) string {
 	}
 }
 
-// asset serves one of the page's files. They are kept compressed; few clients need them otherwise.
+// asset serves one of the page's files. The files are kept compressed; few clients need them uncompressed.
 func (p *page) asset(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
 	f, err := p.open(name + ".gz")

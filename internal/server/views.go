@@ -195,8 +195,8 @@ func runAmong(v *inspect.RunView, page *shared) (api.Run, error) {
 	return r, nil
 }
 
-// hideSealed shows no sealed text in parameters: it says nothing, and given to another start it would be the
-// value.
+// hideSealed removes sealed texts from parameters. A sealed text tells a reader nothing, but if it were given
+// to another start, that start would have the secret value.
 func hideSealed(raw []byte, params api.Params) {
 	if !bytes.Contains(raw, []byte(`"`+workflow.SealedPrefix)) {
 		return

@@ -15,7 +15,7 @@ import (
 // Bounds of requests that take much memory or processor time, and of the large answers that clients read. The
 // weight of a request is the size of its body, that of an answer its own size.
 const (
-	heavyMax        = 4 << 20      // weight of all requests in work; the same again for all answers that are read
+	heavyMax        = 4 << 20      // bounds the weights of all running requests, and separately those of all answers being read
 	heavyWhole      = heavyMax / 2 // the largest weight of one request
 	heavyWaitingMax = 64 << 20     // bytes of all waiting requests
 	heavyWaitMax    = 30 * time.Second

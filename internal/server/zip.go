@@ -21,8 +21,8 @@ import (
 // zipLeast is the smallest answer, in bytes, that is compressed.
 const zipLeast = 1 << 10
 
-// zips returns the places of answers that are compressed at the same time: half of the processors, so that
-// compression always leaves time for the rest. If all are taken, an answer is sent as it is.
+// zips bounds the answers that are compressed at the same time to half of the processors, so that other work
+// gets processor time. Further answers are sent uncompressed.
 func zips() places { return make(places, max(1, runtime.GOMAXPROCS(0)/2)) }
 
 var zipWriters = sync.Pool{New: func() any {
@@ -39,7 +39,7 @@ var zipTypes = []string{"application/json", "application/problem+json", "applica
 type zipped struct {
 	http.ResponseWriter
 	places places
-	status int // the status that the handler set; 0: none yet
+	status int // the status that the handler has set; 0: not set yet
 	sent   bool
 	gz     *gzip.Writer // nil: the answer is sent as it is
 	buf    bytes.Buffer // what gz has written

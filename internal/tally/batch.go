@@ -32,7 +32,7 @@ func (b *batch) load(ctx context.Context) error {
 				return err
 			}
 		}
-		for _, id := range b.ids[:n] { // without rows: the run was quarantined, or is gone
+		for _, id := range b.ids[:n] { // an id without rows: the run is quarantined or deleted
 			for _, e := range b.ends[id] {
 				if end := endOf(e); e.Generation == 1 {
 					b.counts.Run(e.Workflow, &end)
@@ -64,7 +64,7 @@ func (b *batch) run(ctx context.Context, rec *store.RunRecord) error {
 			return err
 		}
 		if all == nil {
-			return nil // load counts what is known
+			return nil // load counts the ends that are known
 		}
 	}
 	g, err := b.graph(row)

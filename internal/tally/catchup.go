@@ -62,7 +62,8 @@ func (f *Folder) catchUp(ctx context.Context, s dag.ShardID) (*progress, error) 
 // failuresShown bounds the damaged workflows that an error names.
 const failuresShown = 10
 
-// workflows shows the workflows of a shard, also the deleted ones. A damaged one does not hide the others.
+// workflows calls a function for the workflows of a shard, including deleted ones. A damaged workflow does
+// not hide the others.
 func (f *Folder) workflows(ctx context.Context, s dag.ShardID, see func(dag.WorkflowID) error) error {
 	var failed []error
 	show := func(page []store.Workflow) error {

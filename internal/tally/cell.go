@@ -24,7 +24,7 @@ type Cell struct {
 	// Took has the durations from the start to the end, by outcome. Skipped runs, and runs that ended before
 	// their start, have none.
 	Took [Skipped]Hist
-	Wait Hist       // of runs, from their creation to their first start; of attempts, from assignment to start
+	Wait Hist       // the waits: of runs from their creation to their first start, of attempts from assignment to start
 	Last dag.Micros // the newest end
 }
 

@@ -23,9 +23,9 @@ type End struct {
 	Generation int32
 	Began      bool // Took counts
 	Took       dag.Micros
-	First      bool // the run has never ended before; then Wait counts if Began
+	First      bool // the run has never ended before; in this case Wait counts if Began is set
 	Wait       dag.Micros
-	after      int32 // the generation of the end before; 0: none
+	after      int32 // the generation of the previous end; 0: there was none
 }
 
 // outcomeOf is the index of a final state.

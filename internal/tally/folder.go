@@ -40,7 +40,7 @@ type Graphs interface {
 // Config holds the dependencies of a Folder.
 type Config struct {
 	Store  store.Store
-	Owner  func() dag.HandlerID // of this node's shards
+	Owner  func() dag.HandlerID // returns the owner of this node's shards
 	Owns   func(dag.ShardID) bool
 	Graphs Graphs
 	Log    *slog.Logger
@@ -77,8 +77,7 @@ func NewFolder(c Config) *Folder {
 	return &Folder{cfg: c, wake: make(chan struct{}, 1), held: map[dag.ShardID][]store.Ended{}, lost: map[dag.ShardID]bool{}, shards: map[dag.ShardID]*progress{}}
 }
 
-// Ended takes the ends of one transaction that has committed. The transactions of a shard come in their
-// order.
+// Ended takes the ends of one committed transaction. It is called in the order of the shard's transactions.
 func (f *Folder) Ended(ends []store.Ended) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +109,7 @@ func (f *Folder) Run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), foldEvery)
-			_ = f.Step(last) // the database may be gone: the next owner finds the ends in the rows
+			_ = f.Step(last) // if the database is unreachable, the next owner finds the ends in the rows
 			cancel()
 			return
 		case err == nil:
@@ -154,7 +153,7 @@ func (f *Folder) Step(ctx context.Context) (failed error) {
 	}
 	f.stepping.Lock()
 	defer f.stepping.Unlock()
-	if !f.cfg.Store.TallyStands() { // the ends are found in the rows when it does
+	if !f.cfg.Store.TallyStands() { // not every program knows the tally yet; these ends are found in the rows later
 		f.drop(nil)
 		return nil
 	}
@@ -195,7 +194,7 @@ func (f *Folder) drop(owned map[dag.ShardID]bool) {
 	}
 }
 
-// look forgets the progress of shards that were taken since.
+// look drops the progress of shards that were taken again since the last step.
 func (f *Folder) look(ctx context.Context) error {
 	if now := time.Now(); len(f.shards) == 0 || now.Sub(f.looked) < lookEvery && !now.Before(f.looked) {
 		return nil
@@ -213,8 +212,8 @@ func (f *Folder) look(ctx context.Context) error {
 	return nil
 }
 
-// take removes the ends of a shard from those that are held. behind reports whether the progress is not that
-// of the ends.
+// take removes and returns the waiting ends of a shard. behind reports whether ends between the progress and
+// these are missing.
 func (f *Folder) take(s dag.ShardID, p *progress) (ends []store.Ended, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -247,7 +246,7 @@ func (f *Folder) shard(ctx context.Context, s dag.ShardID) error {
 		}
 		f.shards[s] = p
 		if ends, behind = f.take(s, p); behind {
-			return nil // the next step looks again
+			return nil // the next step tries again
 		}
 	}
 	for len(ends) > 0 {
@@ -386,7 +385,8 @@ func packed(counts Counts) []store.TallyRow {
 	return rows
 }
 
-// remade is the row that says that the counts of a workflow were made again. It stays as long as they do.
+// remade is the row which says that the counts of a workflow were made again. It is kept as long as these
+// counts.
 func remade(w dag.WorkflowID, now dag.Micros) store.TallyRow {
 	return store.TallyRow{TallyKey: store.TallyKey{Workflow: w, Span: store.TallyGone, At: store.DayOf(now), Task: store.TallyRemade}, N: 1, Data: []byte{}}
 }

@@ -80,7 +80,7 @@ func (h *Hist) Quantile(q float64) dag.Micros {
 	rank := max(1, int64(math.Ceil(q*float64(h.N))))
 	for _, b := range h.buckets {
 		if rank -= b.n; rank <= 0 && b.index == bucketsMax-1 {
-			return h.Max // this bucket has no end, so no middle
+			return h.Max // the last bucket has no upper end, and therefore no middle
 		} else if rank <= 0 {
 			return min(middleOf(b.index), h.Max)
 		}

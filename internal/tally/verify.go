@@ -76,7 +76,7 @@ func (c *Check) read(ctx context.Context) error {
 // Run recounts a run. g is its graph if the attempts of its tasks are counted; else nil.
 func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
 	row := &rec.Run
-	if rec.Bad != nil { // the store may know no more than its id
+	if rec.Bad != nil { // of such a run, the store may know only the id
 		c.unread[row.Workflow] = true
 		return
 	}
@@ -189,8 +189,9 @@ func (c *Check) compare(w dag.WorkflowID, rows map[store.TallyKey]store.TallyRow
 	return found
 }
 
-// withGone compares the counts of a day, where some runs were deleted. Earlier ends of deleted runs that
-// ended more than once are known no more, nor are those that were deleted while the counts were made again.
+// withGone compares the counts of a day, where some runs were deleted. Two kinds of ends can no longer be
+// known: earlier ends of deleted runs that ended more than once, and ends of runs that were deleted while the
+// counts were made again.
 func withGone(k store.TallyKey, is, want *Cell, gone map[store.TallyKey]int64) string {
 	again := false
 	for g := range gone {

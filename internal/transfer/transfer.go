@@ -89,7 +89,7 @@ type mover struct {
 	report Report
 
 	homes    map[dag.WorkflowID]int64 // shards of workflows
-	next     int64                    // workflows that were given a shard
+	next     int64                    // the number of workflows that have got a shard
 	messages int64                    // the messages that were written; they get new numbers
 
 	table           *store.Table
