@@ -49,8 +49,8 @@ func readEvery(paths []string, tasksMax int) (defs []*definition, err error) {
 	return defs, faults.Err()
 }
 
-// checkTogether asks the server about every file before one of several workflows is applied. One alone
-// needs no question: an apply that is refused changes nothing.
+// checkTogether asks the server about every file before one of several workflows is applied. A single
+// workflow needs no check: an apply that is refused changes nothing.
 func checkTogether(ctx context.Context, s *session, defs []*definition) error {
 	if len(defs) < 2 {
 		return nil

@@ -36,9 +36,9 @@ type cli struct {
 	configFile string
 	format     string
 	noInput    bool
-	flags      *pflag.FlagSet // of the command, once it has begun
+	flags      *pflag.FlagSet // the flags of the command, set when the command begins
 
-	cfg *config.Config // once a command has begun
+	cfg *config.Config // set when a command begins
 	// load reads the settings again, with the flags of this call.
 	load func() (*config.Config, error)
 }
@@ -146,7 +146,7 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 		if d, err := c.flags.GetDuration("timeout"); err == nil && d < 0 { // 0 means no bound; without this check it would mean no time
 			return usage("--timeout %v: want a length of time such as 30s", d)
 		}
-		if i := slices.Index(args, ""); i >= 0 { // most likely a variable that is not set, so it is not a name
+		if i := slices.Index(args, ""); i >= 0 { // probably the value of an unset variable, so it is not a name
 			return hint(usage("%s: argument %d is empty", words(cmd), i+1), "see: "+cmd.CommandPath()+" --help")
 		}
 		if set("CI") {
@@ -181,7 +181,7 @@ func changedFlags(cmd *cobra.Command) map[string]string {
 	return flags
 }
 
-// noSetting marks flags that are called like a setting and mean something else.
+// noSetting marks flags that have the name of a setting but another meaning.
 const noSetting = "no-setting"
 
 func notSettings(f *pflag.FlagSet, names ...string) {

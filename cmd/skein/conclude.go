@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	failedMax = 10 // failed tasks that are named at the end
-	tailedMax = 3  // of those, shown with the end of their log
+	failedMax = 10 // the number of failed tasks that are named at the end
+	tailedMax = 3  // the number of these that are shown with the end of their log
 	tailLines = 5
 )
 
@@ -98,7 +98,7 @@ func (c *cli) explainFailure(ctx context.Context, s *session, run *api.Run) {
 			for _, line := range tail(ctx, s, run.ID, t.Name, tailLines) {
 				c.say("    │ %s", line)
 			}
-			if n > 0 && t.Attempts[n-1].StartedAt != nil && t.Attempts[n-1].Node != "" { // else nothing was printed
+			if n > 0 && t.Attempts[n-1].StartedAt != nil && t.Attempts[n-1].Node != "" { // otherwise the attempt did not run and has no log
 				c.say("    → skein logs %s/%s", run.ID, t.Name)
 			}
 		}

@@ -21,11 +21,11 @@ import (
 	"skein.dev/skein/sdk/shared/local"
 )
 
-// session is a server to talk to: one that runs elsewhere, or a node in this process.
+// session is a connection to a server: to one in another process, or to a node in this process.
 type session struct {
 	*skein.Client
-	node      *app.Node // in this process; nil: elsewhere
-	observing bool      // only a data folder: nothing is changed
+	node      *app.Node // the node in this process; nil: the server is another process
+	observing bool      // the session only reads a data folder
 	held      bool      // a node in this process that starts no task
 	close     func()    // gives everything back and waits for it
 	ended     chan error
@@ -152,8 +152,8 @@ func (c *cli) holder(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A process that is stopped, or hangs, holds the folder too. The error names it, and the wait for it is
-	// bounded.
+	// A process that is frozen or hangs also holds the folder. The error names that process, and the wait for it
+	// is bounded.
 	greet, cancel := context.WithTimeout(ctx, greetWait)
 	defer cancel()
 	if _, err := k.ServerVersion(greet); err != nil && ctx.Err() == nil {
@@ -225,7 +225,7 @@ func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	}
 	cfg.Drain = 0 // a person who ends this process does not want to wait
 	cfg.Hold, cfg.ByHand = hold, true
-	if cfg.Postgres != "" && cfg.Default("name") { // the name of the host would be that of a server on this machine, and would replace it
+	if cfg.Postgres != "" && cfg.Default("name") { // with the name of the host, this node would replace a server on this machine
 		cfg.Name = fmt.Sprintf("%s-%d", cfg.Name, os.Getpid())
 	}
 	node, err := app.Open(ctx, &cfg, c.quietLog(&cfg))
@@ -274,9 +274,9 @@ const (
 	idlePoll = 50 * time.Millisecond
 )
 
-// linger ends a session. A node in this process stays as long as it has runs of other processes, which
-// found it by the data folder and rely on it. A node that starts no task does not stay, because it would
-// wait in vain.
+// linger ends a session. A node in this process stays as long as it executes runs of other processes, which
+// found it by the data folder. A node that starts no task does not stay, because these runs would not
+// progress.
 func (c *cli) linger(ctx context.Context, s *session) {
 	defer s.close()
 	if s.node == nil || s.node.Idle() {

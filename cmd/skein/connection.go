@@ -79,8 +79,7 @@ func pairsOf(flag string, all []string, see func(name, value string)) error {
 	return nil
 }
 
-// config makes a connection of a type. It sets the values that were given: the server knows which belong
-// together.
+// config makes a connection of a type with the given values. The server checks which values belong together.
 func (f *connectionFlags) config(kind string) (map[string]any, error) {
 	is := map[string]any{}
 	set := func(key, value string) {

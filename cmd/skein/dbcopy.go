@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/dbadmin"
 )
 
-// copyNamed bounds the rows that are named for people; -o json has more.
+// copyNamed bounds the rows that the table for people names; -o json names more.
 const copyNamed = 10
 
 func (c *cli) dbCopyCmd() *cobra.Command {

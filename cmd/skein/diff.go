@@ -16,7 +16,7 @@ func (l labelled) header() string { return l.name + "\t" + l.what }
 // diff compares line by line: a patch in the unified form, as lines; nothing if the texts are the same.
 func diff(from, to labelled) []string {
 	patch := string(udiff.Diff(from.header(), []byte(from.text), to.header(), []byte(to.text)))
-	_, patch, _ = strings.Cut(patch, "\n") // the first line is the command line of a diff that did not run
+	_, patch, _ = strings.Cut(patch, "\n") // the first line would be a diff command, and no such command was run
 	if patch == "" {
 		return nil
 	}

@@ -44,8 +44,8 @@ var (
 	errUnreachable = errors.New("unreachable")
 )
 
-// errEnd is the end of a run that did not succeed. Everything has been printed, and only the exit code is
-// left.
+// errEnd is the end of a run that did not succeed. The command has printed everything, so only the exit code
+// is set.
 type errEnd struct{ code int }
 
 func (e *errEnd) Error() string { return "the run did not succeed" }

@@ -18,20 +18,20 @@ type logID struct {
 }
 
 const (
-	followMax    = 64      // logs that are read at once; the others wait their turn
+	followMax    = 64      // the number of logs that are read at once; other logs wait
 	followedLine = 4 << 10 // longer lines are shown in pieces
 )
 
 // follower shows the logs of attempts as they grow, line by line, each with the name of its task.
 type follower struct {
 	screen *screen
-	out    io.Writer     // nil: the lines go to the screen
+	out    io.Writer     // nil: the lines are written to the screen
 	turns  chan struct{} // cap followMax
 	wg     sync.WaitGroup
 
 	mu   sync.Mutex // protects following fields
 	seen map[logID]bool
-	wide int // of the longest name so far
+	wide int // the width of the longest name so far
 }
 
 func newFollower(s *screen) *follower {

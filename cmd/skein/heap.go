@@ -17,7 +17,7 @@ const (
 	percentUsual, percentMost = 100, 800
 )
 
-// percentOf returns the value of GOGC by which a heap with this number of live bytes grows to heapFloor, or
+// percentOf returns the value of GOGC with which a heap with this number of live bytes grows to heapFloor, or
 // to twice its size if that is more.
 func percentOf(live uint64) int {
 	if live == 0 {

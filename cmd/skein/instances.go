@@ -17,8 +17,8 @@ func instancesFlag(cmd *cobra.Command, all *bool) {
 	cmd.Flags().BoolVar(all, "instances", false, fmt.Sprintf("name every instance of a foreach, also of more than %d", instancesMax))
 }
 
-// folded replaces the instances of a foreach that has many by one line, at the place of its first instance.
-// Only the table for people is shortened: other formats list all of them.
+// folded replaces the instances of a foreach with many instances by one line, at the position of the first
+// instance. Only the table for people is shortened: other formats list all of them.
 func (c *cli) folded(tasks []api.Task, all bool) []api.Task {
 	if all || c.format != "table" {
 		return tasks

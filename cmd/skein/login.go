@@ -95,7 +95,7 @@ func loginServers(ctx context.Context, c *cli, args []string) ([]string, error) 
 		if err != nil {
 			return nil, usage("%v", err)
 		}
-		out = append(out, k.URL()) // a whole address, as servers() makes it
+		out = append(out, k.URL()) // a complete address, in the form of servers()
 	}
 	return out, nil
 }
@@ -160,7 +160,7 @@ func credentialOf(ctx context.Context, c *cli, server string, f loginFlags) (b a
 		b.Token, err = ask("Token: ")
 	case f.code:
 		b.Code, err = ask("Code: ")
-		if _, code, whole := strings.Cut(b.Code, "#code="); whole { // a whole address, as the command skein open prints it
+		if _, code, whole := strings.Cut(b.Code, "#code="); whole { // b.Code is a complete address, as skein open prints it
 			b.Code = code
 		}
 	default:
@@ -274,7 +274,7 @@ func sessionsAt(servers []string) (all []local.Session) {
 	return all
 }
 
-// leave ends sessions on their servers, and forgets here those that have ended.
+// leave ends sessions on their servers, and deletes the records of those that have ended.
 func leave(ctx context.Context, c *cli, all []local.Session) error {
 	ended, err := endSessions(ctx, c, all)
 	for i := range all {
@@ -288,9 +288,9 @@ func leave(ctx context.Context, c *cli, all []local.Session) error {
 	return err
 }
 
-// endSessions ends sessions on their servers, and returns the secrets of those that no longer count. Nodes of
-// a cluster know one session, so it is enough that one of them answers. err is the first error of a session
-// that has not ended.
+// endSessions ends sessions on their servers, and returns the secrets of those that are no longer valid. All
+// nodes of a cluster have the same sessions, so it is enough that one node answers. err is the first error of
+// a session that has not ended.
 func endSessions(ctx context.Context, c *cli, all []local.Session) (ended map[string]bool, err error) {
 	ended, failed := map[string]bool{}, map[string]error{}
 	for i := range all {
@@ -312,7 +312,7 @@ func endSessions(ctx context.Context, c *cli, all []local.Session) (ended map[st
 	return ended, nil
 }
 
-// endSession ends a session on its server. One that has ended there before is no error.
+// endSession ends a session on its server. It is no error if the session has ended before.
 func endSession(ctx context.Context, c *cli, is *local.Session) error {
 	k, err := bare(c, is.Address, is.Header())
 	if err != nil {

@@ -14,7 +14,7 @@ from now, forward or back: +36h, -2d. Units are w, d, h, m, s.`
 // moments reads points in time as people give them.
 type moments struct {
 	now  time.Time
-	zone *time.Location // whose days a date means
+	zone *time.Location // the time zone of dates
 }
 
 // momentsIn are moments whose dates are days of a zone; "" is UTC.
@@ -26,10 +26,10 @@ func momentsIn(zone string) (moments, error) {
 	return moments{now: time.Now(), zone: loc}, nil
 }
 
-// from reads the beginning of a range; a date means its first moment. The text "" means no bound.
+// from reads the beginning of a range; a date stands for its first moment, and "" for no bound.
 func (m moments) from(flag, text string) (time.Time, error) { return m.read(flag, text, false) }
 
-// until reads the end of something; a date is its last moment, so that the day is part of it.
+// until reads the end of a range; a date stands for its last moment, so that the range includes the day.
 func (m moments) until(flag, text string) (time.Time, error) { return m.read(flag, text, true) }
 
 func (m moments) read(flag, text string, end bool) (time.Time, error) {

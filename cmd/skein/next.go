@@ -152,7 +152,7 @@ func instantsOf(s *cron.Schedule, from time.Time, n int) []instant {
 			near++
 		}
 		if more && near == len(list)-1 && !farther(end, last, shift.At) {
-			break // the line belongs to the run that is not listed
+			break // the line belongs to a run that is not listed
 		}
 		list[near].remark = joined(list[near].remark, shift.Effect)
 	}
@@ -219,8 +219,7 @@ func (c *cli) nextOfTriggers(ctx context.Context, s *session, args []string, f *
 	})
 }
 
-// nextOfTrigger asks for one trigger. The trigger may be paused, because people want to know what it would
-// do.
+// nextOfTrigger asks for the next fires of one trigger, which may be paused.
 func (c *cli) nextOfTrigger(ctx context.Context, s *session, r triggerRef, q skein.NextQuery) (api.NextFires, error) {
 	t, err := s.Schedule(ctx, r.workflow, r.trigger)
 	if err != nil {
@@ -238,7 +237,7 @@ func (c *cli) nextOfTrigger(ctx context.Context, s *session, r triggerRef, q ske
 // coming is an instant that a server returns.
 type coming struct {
 	api.Instant
-	at     time.Time // on the clocks that are shown
+	at     time.Time // in the time zone of the output
 	remark string
 }
 

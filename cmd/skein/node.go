@@ -199,7 +199,7 @@ func (c *cli) nodeVerbCmd(verb, short, long string, do func(*skein.Client, conte
 	}
 }
 
-// drainPoll is the pause between two looks at a node that is being drained.
+// drainPoll is the pause between two reads of the state of a node that is being drained.
 const drainPoll = 500 * time.Millisecond
 
 func (c *cli) nodeDrainCmd() *cobra.Command {

@@ -13,10 +13,11 @@ const (
 	// contactWait bounds the time for which a server may be away.
 	contactWait = 30 * time.Second
 	// takeOverAfter bounds the time in which a server that holds the data folder may come back. After it this
-	// process takes its place. A supervisor that restarts the server must not find the folder taken.
+	// process takes its place. Within this time, a supervisor can restart the server without finding the folder
+	// taken.
 	takeOverAfter = 10 * time.Second
-	// contactPoll is the first pause between two tries to reach it; each is twice as long as the one before, up
-	// to contactPollMax.
+	// contactPoll is the first pause between two tries to reach the server. Each pause is twice as long as the
+	// previous one, up to contactPollMax.
 	contactPoll    = 100 * time.Millisecond
 	contactPollMax = 2 * time.Second
 	// retryAfterMax bounds the pause that a server may ask for between two tries.
@@ -24,7 +25,7 @@ const (
 )
 
 // breath is the pause before the next try after the server has failed with err. It is random, so that
-// commands which have lost one server together do not come back to it in step.
+// commands that lost the server together do not return to it at the same moment.
 func (w *waiter) breath(err error) time.Duration {
 	w.pause = min(max(2*w.pause, contactPoll), contactPollMax)
 	pause := w.pause/2 + rand.N(w.pause/2)

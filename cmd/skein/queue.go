@@ -160,7 +160,7 @@ over params and trigger.time: each value has a line and a limit of its own. --ra
 		def.Limit = limit
 		is, err := s.Queue(ctx, args[0])
 		switch {
-		case err == nil: // settings that are not given stay
+		case err == nil: // settings that are not given do not change
 			opts = append(opts, skein.IfRevision(is.Revision))
 			keep := func(flag string, to *string, was string) {
 				if !f.Changed(flag) {

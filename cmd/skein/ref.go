@@ -90,7 +90,7 @@ func byPrefix(ctx context.Context, s *session, prefix string) (string, error) {
 	return found, nil
 }
 
-// splitRef takes RUN[/TASK] apart. NS/NAME@latest has a slash of its own.
+// splitRef splits RUN[/TASK] into its parts. In NS/NAME@latest, the first slash is part of RUN.
 func splitRef(ref string) (run, task string) {
 	at := strings.IndexByte(ref, '@')
 	if at < 0 {

@@ -49,7 +49,7 @@ func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out strin
 	}
 	old := all[len(all)-1]
 	var file *atomicfile.Draft
-	if out != "" { // before the token exists, so that none is lost
+	if out != "" { // the file is opened before the token is made, so that no token is lost
 		if file, err = atomicfile.Replace(out, 0o600); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func put(file *atomicfile.Draft, token string) error {
 	return file.Put()
 }
 
-// madeWith counts the valid tokens that were made with another one, or with one of these.
+// madeWith counts the valid tokens that were made with a token, directly or through other tokens.
 func madeWith(all []api.Token, id int64) (n int) {
 	below := map[int64]bool{id: true}
 	for _, t := range all { // a token has a higher number than the one that made it
@@ -120,8 +120,8 @@ func tokensOf(ctx context.Context, s *session, name string) ([]api.Token, error)
 	return tokensNamed(page.Items, name)
 }
 
-// tokensNamed returns the tokens of a name that are not revoked, the newest last: a replaced token has the
-// name of its successor. If there is none, it returns the token of that ID.
+// tokensNamed returns the tokens of a name that are not revoked, the newest last, because a replaced token
+// has the same name as its successor. If there are none, it returns the token with that text as its ID.
 func tokensNamed(all []api.Token, name string) (found []api.Token, err error) {
 	for _, t := range all {
 		if t.Name == name && t.RevokedAt == nil {

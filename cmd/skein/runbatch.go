@@ -36,7 +36,7 @@ type batchLine struct {
 	From           string     `json:"from"`
 }
 
-// lineVerdict is the verdict on a line, as it is printed.
+// lineVerdict is the verdict on a line in the form in which it is printed.
 type lineVerdict struct {
 	Line int `json:"line"`
 	api.StartVerdict
@@ -53,13 +53,13 @@ type batchRun struct {
 	known bool // types has been read
 
 	lines  *bufio.Scanner
-	line   int // the last one that was read
+	line   int // the number of the last line that was read
 	starts []api.RunRequest
 	at     []int // their lines
 	size   int
 
 	accepted, existing, refused int
-	first                       error // of the first start that was refused
+	first                       error // the error of the first refused start
 }
 
 // startBatch starts a run for each line of a file. Each has a key, so starts without an answer can be sent

@@ -46,7 +46,8 @@ func inLine(r api.Run) string {
 	return fmt.Sprintf("%d of %s", *p.Number, of)
 }
 
-// firedFor is the trigger that started a run and the instant it is for; "" if a person or a program did.
+// firedFor returns the trigger that started a run, with the instant of the fire; "" if a person or a program
+// started the run.
 func firedFor(r *api.Run, form func(api.Time) string) string {
 	switch {
 	case r.Trigger != nil:

@@ -90,7 +90,7 @@ func (c *cli) onRuns(ctx context.Context, s *session, name string, args []string
 	return errors.Join(c.runTable(runs), errors.Join(errs...))
 }
 
-// choose finds the runs. Runs of a list are complete; others have only their id.
+// choose finds the selected runs. Runs from a filter are complete; runs that were named have only their id.
 func (f *verbFlags) choose(ctx context.Context, s *session, args []string) (runs []api.Run, err error) {
 	switch {
 	case f.all && len(args) > 0:

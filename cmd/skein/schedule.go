@@ -177,7 +177,7 @@ func noSuchWorkflow(err error) error {
 	return err
 }
 
-// findTrigger finds the one trigger that a person means.
+// findTrigger finds the trigger that an argument names.
 func findTrigger(ctx context.Context, s *session, arg string) (triggerRef, error) {
 	r, err := findTriggers(ctx, s, arg)
 	if err != nil || r.trigger != "" {

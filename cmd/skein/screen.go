@@ -102,11 +102,11 @@ type runView struct {
 	c       *cli
 	running map[string]time.Time
 	attempt map[string]int32  // newest that ended, by task
-	lost    map[string]int32  // newest that was lost
+	lost    map[string]int32  // by task: the number of its newest lost attempt
 	failed  map[string]string // the tasks that have finally failed, with the reason; "" for tasks that are not shown
-	shown   []string          // the tasks of failed that are shown, in the order in which they failed
+	shown   []string          // the names of the shown tasks of failed, in the order in which they failed
 
-	decided map[string]time.Time // when a task failed without an attempt; it has been reported
+	decided map[string]time.Time // by task: the time at which it failed without an attempt; this was printed
 	// message returns the message of an attempt, for the first asksMax of them. It is nil if there is no server
 	// to ask.
 	message func(task string, attempt int32) string
@@ -130,7 +130,7 @@ func (v *runView) event(ev *api.Event) string {
 	}
 	task, n := *ev.Task, *ev.Attempt
 	if v.attempt[task] >= n {
-		return "" // known already: the past and the present overlap
+		return "" // already known, because past and new events overlap
 	}
 	switch ev.Kind {
 	case "assigned", "started", "deferred":
@@ -255,7 +255,7 @@ func (v *runView) lines(run *api.Run) []string {
 	for task := range v.running {
 		names = append(names, task)
 	}
-	slices.SortFunc(names, func(a, b string) int { // the tasks that have run longest come first
+	slices.SortFunc(names, func(a, b string) int { // the tasks that have run for the longest time come first
 		if d := v.running[a].Compare(v.running[b]); d != 0 {
 			return d
 		}

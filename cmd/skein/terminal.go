@@ -17,7 +17,7 @@ type shown struct {
 
 	mu   sync.Mutex // protects following fields
 	mode int
-	seq  []byte // a sequence that may pass, so far
+	seq  []byte // the beginning of a sequence that may be allowed
 	part []byte // the first bytes of a character
 	cr   bool   // the last character was a carriage return
 }

@@ -85,7 +85,7 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 	} else {
 		req.NeverExpires = f.kind == "api" // tokens of the other kinds never expire by default
 	}
-	if f.out != "" { // before the token exists, so that none is lost
+	if f.out != "" { // the file is opened before the token is made, so that no token is lost
 		file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return hint(err, "the file must not exist yet")

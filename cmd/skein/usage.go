@@ -10,15 +10,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// These bound what an error about the arguments of a command repeats of them.
+// These bound how much of the arguments an error about them repeats.
 const (
 	argsShown     = 5
 	argShownBytes = 60
 )
 
 // sayArguments replaces the errors of the library about the number of arguments, in a command and those below
-// it. The new ones name the arguments that the command takes and the ones that it was given. So the user
-// notices a value without quotes.
+// it. The new errors name the expected and the given arguments. So the user notices missing quotes.
 func sayArguments(cmd *cobra.Command) {
 	_, wants, takes := strings.Cut(cmd.Use, " ")
 	if check := cmd.Args; check != nil && (takes || !cmd.HasSubCommands()) {
@@ -55,8 +54,8 @@ func given(args []string) string {
 	return count(len(args), "argument") + " given: " + strings.Join(shown, ", ")
 }
 
-// flagError replaces the errors of the library about the value of a flag by ones that say what the flag
-// takes.
+// flagError replaces the errors of the library about the value of a flag by errors that say which values the
+// flag takes.
 func flagError(_ *cobra.Command, err error) error {
 	var wrong *pflag.InvalidValueError
 	if !errors.As(err, &wrong) {

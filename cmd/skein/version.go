@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/app"
 )
 
-// pageNotes holds the remarks of skein version about the web page. There is none for a page that is up to
-// date.
+// pageNotes holds the remarks of skein version about the web page. There is no remark about a page that is up
+// to date.
 var pageNotes = map[string]string{
 	"absent":  "The web page is not built; make web builds it.\n",
 	"unknown": "The build of this program did not record the sources of its web page; make build does.\n",

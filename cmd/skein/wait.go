@@ -26,10 +26,10 @@ type waiter struct {
 
 	interrupts int
 	met        bool      // a server has answered at least once
-	alone      time.Time // since when the server that this process waited on does not answer; zero: it answers
+	alone      time.Time // the time since which the server does not answer; zero: it answers
 	pause      time.Duration
-	what       string // the present state as a sentence; "": it is not known yet
-	again      string // the command that looks at it again
+	what       string // the present state as a sentence; "": unknown yet
+	again      string // the command with which a person looks at the run again
 }
 
 func (c *cli) newWaiter(follow bool) *waiter {
@@ -53,7 +53,8 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 		if err = w.late(ctx, err); err == nil || !notHere(err) {
 			return err
 		}
-		// A server that was named and has never answered is a mistake, not an outage; one that refuses has answered.
+		// If a named server has never answered, the name is probably wrong, so this is no outage. A refusal is an
+		// answer.
 		var refusal *skein.Error
 		w.met = w.met || errors.As(err, &refusal)
 		if !w.met && len(w.c.servers()) > 0 {
@@ -62,7 +63,7 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 		was := w.s
 		w.disconnect()
 		if was != nil && was.broken {
-			return &errEnd{exitError} // another node over the same data folder would end the same
+			return &errEnd{exitError} // another node over the same data folder would end with the same error
 		}
 		if w.alone.IsZero() {
 			w.alone = time.Now()
@@ -151,7 +152,7 @@ func (w *waiter) await(ctx context.Context, id string) error {
 		err = w.late(ctx, w.c.conclude(ctx, w.s, &run))
 	}
 	if errors.Is(err, errTimedOut) && (w.s == nil || w.s.node != nil) {
-		w.disconnect() // the caller did not ask to wait for it again
+		w.disconnect() // the caller does not wait for the server again
 		return err
 	}
 	w.leave(ctx)
@@ -166,7 +167,7 @@ const (
 	drawEvery = 200 * time.Millisecond
 	// drawAnyway is the interval at which the screen is drawn without news, because it shows running clocks.
 	drawAnyway = time.Second
-	// askShare: counting a large run costs the server time; it may take at most one part in askShare of the time.
+	// askShare bounds the time that a server spends on counting a large run: at most 1/askShare of the time.
 	askShare = 10
 )
 
@@ -220,7 +221,7 @@ func (w *waiter) watch(ctx context.Context, id string) (run api.Run, err error) 
 	return run, nil
 }
 
-// subscribe delivers the changes of the run as they are committed. lost ends the watch.
+// subscribe delivers the changes of the run when they are committed. It calls lost when the watch has ended.
 func (w *waiter) subscribe(ctx context.Context, id string) (chan api.Change, chan error, error) {
 	stream, err := w.s.Watch(ctx, skein.WatchQuery{Runs: []string{id}})
 	if err != nil {
@@ -258,7 +259,7 @@ func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
 		if line := w.event(ctx, run.ID, &ev); line != "" {
 			task := text(ev.Task)
 			if i, failed := failures[task]; failed {
-				past[i] = "" // it was done again
+				past[i] = "" // a later event repeats this one
 			}
 			if delete(failures, task); w.view.hasFailed(task) {
 				failures[task] = len(past)

@@ -113,7 +113,7 @@ func (a Alerts) TestChannel(ctx context.Context, namespace, name string) (is api
 	return is, err
 }
 
-// Silences lists a page of silences, newest first. With all, those that are over are listed as well.
+// Silences lists a page of silences, newest first. With all, silences that are over are listed, too.
 func (a Alerts) Silences(ctx context.Context, namespace string, all bool, cursor string, limit int) (page api.List[api.Silence], err error) {
 	k := newCall(http.MethodGet, nil, "silences")
 	if k.query = pageQuery(cursor, limit); k.query == nil {

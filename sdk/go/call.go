@@ -35,8 +35,8 @@ func (c *Client) Call(ctx context.Context, method, path string, body json.RawMes
 	return c.send(ctx, k)
 }
 
-// addressOf returns the address of a path of the REST API. The token of the client must not reach another
-// server, or another route of this one.
+// addressOf returns the address of a path of the REST API. It refuses paths with which the token of the
+// client would reach another server, or another route of this server.
 func addressOf(base *url.URL, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -18,7 +18,7 @@ type Client struct {
 	user  string
 	token string
 	trace string
-	// session is shown in place of a token; nil: none.
+	// session is sent in place of a token; nil: there is no session.
 	session *http.Cookie
 
 	patience time.Duration // 0: none
@@ -37,7 +37,7 @@ func WithTransport(rt http.RoundTripper) Option {
 	return func(k *Client) { k.http = newHTTPClient(rt) }
 }
 
-// WithHandler answers requests by h in this process, without a socket. The base URL only has to be one that h
+// WithHandler lets h answer requests in this process, without a socket. The base URL must be one that h
 // accepts as its own.
 func WithHandler(h http.Handler) Option { return WithTransport(handlerTransport{h}) }
 
@@ -111,7 +111,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// ownNodes shows nodes of this user on this machine the token that they have recorded.
+// ownNodes sends nodes of this user on this machine the token that they have recorded.
 func ownNodes(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport

@@ -39,7 +39,7 @@ func (e *Error) Code() string {
 	if e.Problem.Code != "" {
 		return e.Problem.Code
 	}
-	return api.CodeOf(e.Problem.Type) // the answer of a server that does not send codes yet
+	return api.CodeOf(e.Problem.Type) // an earlier server sends no codes
 }
 
 // Unwrap gives the problem, so that errors.As finds it.

@@ -97,7 +97,7 @@ type pipeBody struct {
 func (b *pipeBody) Read(p []byte) (int, error) {
 	n, err := b.PipeReader.Read(p)
 	if err == io.EOF && b.ctx.Err() != nil {
-		err = b.ctx.Err() // the handler left because its caller did: this is not the end of the stream
+		err = b.ctx.Err() // the handler returned because the caller gave up: this is not the end of the stream
 	}
 	return n, err
 }

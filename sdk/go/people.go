@@ -7,7 +7,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// People calls what is about users, roles and who has them.
+// People calls the routes about users, roles and their assignment.
 type People struct{ c *Client }
 
 // NewPeople returns the People of a client's server.

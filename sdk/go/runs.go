@@ -128,7 +128,7 @@ func (c *Client) UserRuns(ctx context.Context, user string, q RunsQuery) (page a
 	return page, err
 }
 
-// StopRun ends a run: nothing new starts, what runs gets TERM, grace, KILL.
+// StopRun ends a run: no task starts, and running attempts get TERM and, after the grace, KILL.
 func (c *Client) StopRun(ctx context.Context, id, reason string, opts ...CallOption) (api.Run, error) {
 	return c.verb(ctx, id, "stop", reason, opts)
 }
@@ -138,7 +138,7 @@ func (c *Client) KillRun(ctx context.Context, id, reason string, opts ...CallOpt
 	return c.verb(ctx, id, "kill", reason, opts)
 }
 
-// PauseRun lets what runs finish and starts nothing new.
+// PauseRun lets running attempts finish and starts no further task.
 func (c *Client) PauseRun(ctx context.Context, id, reason string, opts ...CallOption) (api.Run, error) {
 	return c.verb(ctx, id, "pause", reason, opts)
 }

@@ -116,7 +116,7 @@ type FiresQuery struct {
 	Trigger  string // only with Workflow
 	Outcome  string // fired, late, skipped, merged or missed
 	Unfired  bool   // every outcome without a run
-	System   bool   // with those of what comes with the program
+	System   bool   // with the built-in workflows
 	Since    time.Time
 	Until    time.Time
 	Limit    int

@@ -41,7 +41,8 @@ func (s Secrets) Delete(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// RotateKey changes the key of the secrets, or continues a change. Call it until nothing is left.
+// RotateKey changes the key of the secrets, or continues a change. Call it until no secret is left to seal
+// again.
 func (s Secrets) RotateKey(ctx context.Context, more bool) (r api.KeyRotation, err error) {
 	k := newCall(http.MethodPost, nil, "keys")
 	k.verb = "rotate"

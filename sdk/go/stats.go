@@ -13,7 +13,7 @@ import (
 type StatsQuery struct {
 	From, To time.Time
 	By       string // day, hour or task
-	Task     string // attempts of this task
+	Task     string // the attempts of this task are counted
 }
 
 // Stats reads counts and durations of ended runs.

@@ -53,7 +53,7 @@ func (c *Client) Logs(ctx context.Context, run, task string, q LogQuery) (*Log, 
 type WatchQuery struct {
 	Runs      []string
 	Workflows []string // NAME or NS/NAME
-	After     string   // Change.ID of the last change that was received; "": changes from now on
+	After     string   // Change.ID of the last received change; "": changes from now on
 	System    bool     // with the runs of the built-in workflows (namespace system)
 }
 

@@ -33,10 +33,10 @@ type call struct {
 	path   []string // segments, not yet escaped
 	verb   string   // after a colon
 	root   bool     // not below api.Prefix
-	at     *url.URL // the whole address, in place of path, verb, root and query; nil: none
+	at     *url.URL // the complete address, in place of path, verb, root and query; nil: not set
 	query  url.Values
 	header http.Header
-	body   any // nil: none; rawBody: sent as it is
+	body   any // nil: no body; rawBody: sent unchanged
 }
 
 // rawBody is a body that is not JSON. The header says what it is.
@@ -121,7 +121,7 @@ func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(e.RetryAfter + rand.N(e.RetryAfter/4)): // random, so that callers which were refused together do not come back together
+		case <-time.After(e.RetryAfter + rand.N(e.RetryAfter/4)): // random, so that callers that were refused together do not return together
 		}
 	}
 }

@@ -25,10 +25,10 @@ type WorkerOptions struct {
 	Name   string            // of this worker in the cluster; "": host and process. It replaces a listed worker of the same name
 	Slots  int               // task functions that run at the same time; 0: four per core
 	Groups []string          // worker groups that it belongs to
-	Labels map[string]string // what tasks may ask of it
+	Labels map[string]string // the labels that tasks may require
 	Token  string            // of the kind worker, if the nodes require one
-	Drain  time.Duration     // how long handlers may continue when the worker is to end; 0: a minute
-	Log    *slog.Logger      // what the worker itself has to say; nil: slog.Default
+	Drain  time.Duration     // how long task functions may continue when the worker is to end; 0: a minute
+	Log    *slog.Logger      // the log of the worker itself; nil: slog.Default
 	// Transport carries its calls; nil: HTTP with kept connections.
 	Transport http.RoundTripper
 }
@@ -132,7 +132,7 @@ func Permanent(err error) error {
 	return permanent{err}
 }
 
-// The reasons why the context of a task function has ended: context.Cause of it.
+// The reasons why the context of a task function has ended. context.Cause returns them.
 var (
 	ErrStopped  = errors.New("the attempt was ordered to stop")
 	ErrTimedOut = errors.New("the attempt has reached its timeout")
@@ -162,7 +162,7 @@ type Task struct {
 	// Traceparent is the W3C trace context of the program that started the run; "": it gave none. Make the spans
 	// of the task its children.
 	Traceparent string
-	LockToken   int64     // rises with every grant of the run's locks; 0: it holds none
+	LockToken   int64     // rises with every grant of the run's locks; 0: the run holds no lock
 	Instant     time.Time // that the run is for: trigger.time
 
 	ctx context.Context
@@ -180,8 +180,9 @@ func (t *Task) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(t, ni
 // progressEvery is how often progress is written down at most.
 const progressEvery = time.Second
 
-// Progress says how far the attempt is, in its log, at most once a second. Its error says that the attempt is
-// to end, and why: a handler that calls it now and then and returns what it says is one that can be stopped.
+// Progress writes the progress of the attempt into its log, at most once a second. It returns an error if the
+// attempt is to end, and the error says why. So a task function can be stopped if it calls Progress now and
+// then and returns this error.
 func (t *Task) Progress(done, of int64, what string) error {
 	if err := context.Cause(t.ctx); err != nil {
 		return err

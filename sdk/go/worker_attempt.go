@@ -29,10 +29,11 @@ const (
 	stateSucceeded = "succeeded"
 	stateFailed    = "failed"
 	stateStopped   = "stopped"
-	stateLost      = "lost" // it runs no more, and nothing is known of what it did
+	stateLost      = "lost" // the attempt no longer runs, and its result is unknown
 )
 
-// judge says what became of an attempt by what its handler gave back; nil: nothing is to be said.
+// judge returns the report about an attempt, from the values that its task function returned; nil: no report
+// is needed.
 func (a *attempt) judge(ctx context.Context, raw []byte, err error) *workerv1.Result {
 	r := &workerv1.Result{Attempt: a.job.Attempt, StartedMicros: a.began.UnixMicro(), FinishedMicros: time.Now().UnixMicro(), State: stateSucceeded}
 	late := a.job.TimeoutMillis > 0 && time.Since(a.began) >= time.Duration(a.job.TimeoutMillis)*time.Millisecond

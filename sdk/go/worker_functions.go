@@ -67,7 +67,7 @@ func (s *attached) work(ctx context.Context, a *session.Attempt[*attempt]) {
 	}
 	returned := false
 	defer func() {
-		if !returned { // nothing stops a runtime.Goexit: another goroutine does the rest
+		if !returned { // a runtime.Goexit cannot be stopped, so another goroutine continues
 			go s.finish(a, a.Of.judge(ctx, nil, errGoexit))
 		}
 	}()

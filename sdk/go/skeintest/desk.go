@@ -47,7 +47,7 @@ func newDesk(job *workerv1.Job) *desk {
 	return &desk{job: job, over: make(chan struct{}), news: make(chan struct{})}
 }
 
-// tell wakes whoever waits for news. The caller holds d.mu.
+// tell wakes all waiting goroutines. The caller holds d.mu.
 func (d *desk) tell() {
 	close(d.news)
 	d.news = make(chan struct{})

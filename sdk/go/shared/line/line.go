@@ -22,8 +22,7 @@ const (
 )
 
 const (
-	// lifeMax is the time for which a line is served. It bounds the life of a line whose caller has gone
-	// without a message.
+	// lifeMax is the time for which a line is served. It ends a line whose caller is gone without a message.
 	lifeMax = time.Minute
 	// useMax is the time for which calls may begin on a line. A call that begins in this time arrives before the
 	// line ends.

@@ -21,7 +21,7 @@ type Session struct {
 	Cookie  string    `json:"cookie"` // its name
 	Secret  string    `json:"secret"`
 	User    string    `json:"user"`
-	Ends    time.Time `json:"ends"` // the latest end; without use it ends earlier
+	Ends    time.Time `json:"ends"` // the latest end; an unused session ends earlier
 }
 
 // Header returns the cookie that shows the session to its server.

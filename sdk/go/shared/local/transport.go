@@ -53,7 +53,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return resp, nil // the next request has the new token
 		}
 		if again.Body, err = r.GetBody(); err != nil {
-			return resp, nil //nolint:nilerr // the answer is what there is
+			return resp, nil //nolint:nilerr // no other token is known, so this answer is returned
 		}
 	}
 	_ = resp.Body.Close()

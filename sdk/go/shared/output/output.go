@@ -238,7 +238,7 @@ func parseFloat(text string) (json.RawMessage, error) {
 	return out, err
 }
 
-// Marshal is json.Marshal without the escapes for HTML: outputs are compared and shown as they were given.
+// Marshal is json.Marshal without the escapes for HTML, because outputs are compared and shown unchanged.
 func Marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -266,7 +266,7 @@ func HoldsNUL(raw []byte) bool {
 			return false
 		}
 		at += from
-		slashes := 0 // the backslashes before it: after an odd number, its own backslash is text
+		slashes := 0 // the backslashes before the escape: after an odd number, the backslash of the escape is text
 		for at-slashes > 0 && raw[at-slashes-1] == '\\' {
 			slashes++
 		}

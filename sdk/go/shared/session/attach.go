@@ -263,8 +263,8 @@ func (s *Session[T]) Quiet(d time.Duration, hurry <-chan struct{}) bool {
 	}
 }
 
-// Emptied calls end until no attempt holds a slot: at first at once, and then with the number of those that
-// are left, whenever PauseMax has passed.
+// Emptied calls end until no attempt holds a slot: first at once, then whenever PauseMax has passed, each
+// time with the number of remaining attempts.
 func (s *Session[T]) Emptied(ctx context.Context, end func(left int, again bool)) {
 	for again := false; ctx.Err() == nil; again = true {
 		n := s.Counts().Running

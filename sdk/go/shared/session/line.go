@@ -20,7 +20,7 @@ import (
 
 // lines are the kept connections over which a worker sends reports while reports are frequent.
 type lines struct {
-	via  *http.Transport // nil: the transport of this worker makes no lines
+	via  *http.Transport // nil: the transport of this worker cannot make lines
 	asks sync.WaitGroup  // goroutines that open a line
 
 	mu     sync.Mutex // protects following fields
@@ -35,7 +35,8 @@ const (
 	// lineWithin is the time between two reports within which a line is requested. A worker that reports less
 	// often does not need one.
 	lineWithin = time.Second
-	// lineAgain is when a home that serves no lines is asked again: it may be of a newer version by then.
+	// lineAgain is the time after which a home without lines is asked again, because it may have a newer version
+	// by then.
 	lineAgain = time.Minute
 )
 

@@ -14,10 +14,10 @@ const (
 	resultsMax = 500
 )
 
-// stateLost is the state of an attempt that does not run any more, and of which nothing else is known.
+// stateLost is the state of an attempt that no longer runs and whose result is unknown.
 const stateLost = "lost"
 
-// causeDone is why an attempt is lost that is given out again after its result was taken.
+// causeDone is the cause of the loss of an attempt that is assigned again after its result was accepted.
 const causeDone = "it has ended at this worker before"
 
 // startAll starts attempts. It returns false if there was no slot for all of them.

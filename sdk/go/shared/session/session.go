@@ -26,7 +26,7 @@ type Config struct {
 	RefusedEnds bool
 	HTTP        *http.Client
 	Lines       http.RoundTripper    // carries frequent reports; nil: they are calls like others
-	Clock       func() time.Duration // of the instants of Owner.Heard
+	Clock       func() time.Duration // the clock of the instants of Owner.Heard
 	Log         *slog.Logger
 }
 
@@ -40,10 +40,11 @@ type Owner[T any] interface {
 	// Heard says that the store had heard of the worker at an instant of Config.Clock. Attempts may run until
 	// LeaseOf(lag) after it.
 	Heard(at, lag time.Duration)
-	// Refused receives an error of attaching that may end by itself. lasting says that there were others before.
-	// If it returns true, the session tries again at once.
+	// Refused receives a temporary error of attaching. lasting says that there were such errors before. If it
+	// returns true, the session tries again at once.
 	Refused(ctx context.Context, err error, lasting bool) bool
-	// Fenced ends all attempts, waits for that, and calls Forget: they are another worker's by now.
+	// Fenced ends all attempts, waits until they have ended, and calls Forget, because the attempts belong to
+	// other workers now.
 	Fenced(ctx context.Context)
 	// Prepare returns what the worker keeps for an attempt. The attempt may be refused afterwards.
 	Prepare(j *workerv1.Job, from Caller) T
@@ -67,11 +68,11 @@ type Attempt[T any] struct {
 	Of   T      // the zero value if the attempt is only refuted
 
 	result  *workerv1.Result // nil: it runs
-	notice  *workerv1.Result // the notice that it runs; nil: none, or acknowledged
+	notice  *workerv1.Result // the notice that the attempt runs; nil: there is none, or it is acknowledged
 	queued  bool             // it waits for a report
-	busy    bool             // a report of it is on its way
-	refuted bool             // it did not run here: see refute
-	unowned bool             // its result is not wanted any more
+	busy    bool             // a report about the attempt is being sent
+	refuted bool             // the attempt did not run here: see refute
+	unowned bool             // its result is no longer needed
 }
 
 // Identity is how the cluster knows a worker.
@@ -93,8 +94,8 @@ type Session[T any] struct {
 	mu         sync.Mutex // protects following fields
 	clients    map[string]workerv1connect.WorkersClient
 	has        map[Name]*Attempt[T]
-	running    int           // attempts that hold a slot, also those whose result is not wanted any more
-	queue      []*Attempt[T] // attempts with a report that is not on its way
+	running    int           // the number of attempts that hold a slot, including those whose result is no longer needed
+	queue      []*Attempt[T] // attempts with a report that is not being sent
 	recent     recent
 	id         Identity
 	home       string
@@ -107,7 +108,7 @@ type Session[T any] struct {
 	hangUp     context.CancelFunc // of that
 	hungUp     bool               // it was
 	draining   bool
-	delivering bool // its attempts only wait for the delivery of their results; it takes no others
+	delivering bool // the session only delivers the results of its attempts, and takes no further ones
 	full       bool
 }
 
@@ -245,7 +246,7 @@ func (s *Session[T]) All() []*Attempt[T] {
 	return slices.Collect(maps.Values(s.has))
 }
 
-// Forget begins a new life, without attempts. It returns those of the old one.
+// Forget begins a new handler without attempts. It returns the attempts of the old handler.
 func (s *Session[T]) Forget() []*Attempt[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
