@@ -121,7 +121,7 @@ func TestTwoQueues(t *testing.T) {
 				queues[q].Put(runs[i])
 				in[i] = q + 1
 			default:
-				queues[q].Update(runs[i]) // it has nothing ready: that is no reason to wait
+				queues[q].Update(runs[i]) // the run has no ready task, and must not make other runs wait
 				if in[i] == q+1 {
 					in[i] = 0
 				}

@@ -98,7 +98,7 @@ func (w *world) fairAnswer(a *AttemptRow, seed int) (Event, bool) {
 	return ev, true
 }
 
-// byName tells how every task stands, wherever its place is.
+// byName returns the state of every task by name, whatever its position.
 func (r *Run) byName() string {
 	var all []string
 	for t := range r.tasks {
@@ -138,7 +138,8 @@ func drawItems(t *rapid.T) *Items {
 	return it
 }
 
-// noteStopAll keeps that an operator stopped all instances of a foreach task; those that are held are told.
+// noteStopAll records that an operator stopped all instances of a foreach task. Instances with a holder get a
+// stop.
 func (m *machine) noteStopAll(of TaskID) {
 	for _, t := range m.w.run.Graph.Instances(of) {
 		if m.w.run.tasks[t].state == Stopped {

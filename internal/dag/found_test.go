@@ -25,7 +25,7 @@ func foundWorld(t *testing.T, spec GraphSpec) (*world, func(Event)) {
 	return w, do
 }
 
-// TestItemGoneThenFailed: an instance whose item is gone stays skipped when those that are left fail.
+// TestItemGoneThenFailed: an instance whose item is gone stays skipped when the other instances fail.
 func TestItemGoneThenFailed(t *testing.T) {
 	w, do := foundWorld(t, GraphSpec{Tasks: []TaskSpec{{Name: "each", Logic: &Logic{Kind: Foreach}}, {Name: "open"}}})
 	run := func(task TaskID, end AttemptState) {

@@ -108,7 +108,7 @@ func ring(n int) GraphSpec {
 	return s
 }
 
-// TestCyclePath: whatever the graph, a cycle that is named is a cycle of it.
+// TestCyclePath: in any graph, the path of a reported cycle is a cycle of the graph.
 func TestCyclePath(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "tasks")

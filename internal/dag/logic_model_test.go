@@ -80,7 +80,7 @@ func dropBranches(spec *GraphSpec, name string) bool {
 	return dropped
 }
 
-// noteLogical takes down what logical tasks have become by themselves, after it was compared.
+// noteLogical records the states that logical tasks have reached without events, after these were compared.
 func (m *machine) noteLogical() {
 	r := m.w.run
 	for t := range r.tasks {

@@ -30,7 +30,7 @@ func drawSpec(t *rapid.T) GraphSpec {
 		}
 	}
 	drawLogic(t, &spec)
-	for { // a condition that looks too far is refused; the task goes on without it
+	for { // a condition that reads a task too far up is refused; the task then has no condition
 		_, err := NewGraph(spec)
 		if err == nil {
 			return spec
@@ -111,9 +111,9 @@ type machine struct {
 	w     *world
 	spec  GraphSpec
 	facts map[string]*fact
-	stop  RunState // how an operator or the cap makes it end; RunRunning: they do not
+	stop  RunState // the end that an operator or the timeout of the run gives it; RunRunning: none
 	verbs bool     // operators are busy
-	again bool     // a new generation has begun: the naive one does not know those
+	again bool     // a new generation has begun, which the naive model does not support
 }
 
 func newMachine(t *rapid.T) *machine {
@@ -416,7 +416,7 @@ func (m *machine) rubbish() {
 		return // nor need that one be wrong
 	}
 	if ev.Kind == EvAssign && r.has(ev.Task) && r.at(ev.Task).state == Ready {
-		return // that one would be right
+		return // this report would be valid
 	}
 	if (ev.Kind == EvArm || ev.Kind == EvSettle) && r.Attempt(ev.Task) != nil && r.Graph.Kind(ev.Task) == ev.Of && (ev.Token == 0 || ev.Token == r.at(ev.Task).token) {
 		return // so would that
@@ -437,7 +437,7 @@ func (m *machine) commit() {
 	if err := m.w.crash(); err != nil {
 		m.Fatalf("%v", err)
 	}
-	for t := range m.w.run.tasks { // a retry that was due waits for its timer again
+	for t := range m.w.run.tasks { // a due retry waits for its timer again
 		if m.w.run.tasks[t].state == RetryWait {
 			m.fact(TaskID(t)).waiting = true
 		}

@@ -16,10 +16,10 @@ type fact struct {
 	waiting   bool // its last failure is to be tried again, and the time is not over
 	failed    bool // finally
 	out       []byte
-	deferred  bool     // a logical task that was begun and waits
+	deferred  bool     // a logical task has begun and waits
 	armed     bool     // a call whose child run is there
 	overdue   bool     // a call that waited for too long
-	items     []string // of a foreach: the names of its instances; nil: they are not known yet
+	items     []string // for a foreach: the names of its instances; nil: unknown yet
 	late      bool     // of a foreach: one of them ended when the run was being ended already
 }
 
@@ -33,7 +33,7 @@ func naive(spec GraphSpec, params []byte, facts map[string]*fact, stop RunState,
 		n.end = true
 		state, held, over, failed = n.look()
 	}
-	if !n.end && !paused { // what is logical begins, and may fail: then that is the end
+	if !n.end && !paused { // logical tasks begin and may fail, which may end the run
 		n.begin = true
 		state, held, over, failed = n.look()
 		if failed && spec.EndOnFailure {
@@ -66,7 +66,7 @@ type naiveRun struct {
 	begin  bool // ready logical tasks are begun
 	end    bool // the run is being ended
 	state  map[string]TaskState
-	outs   map[string][]byte // of switches that chose in this look
+	outs   map[string][]byte // the outputs of switches that chose in this round
 	joined map[string]bool   // foreach tasks that have succeeded by themselves: what then fails ends the run too late for them
 }
 

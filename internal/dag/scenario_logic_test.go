@@ -51,7 +51,7 @@ func parseLogic(text string) *Logic {
 	return l
 }
 
-// graphNow has the instances that the run has got; before it is split, the version's.
+// graphNow returns the run's graph with its present instances; before the split, the graph of the version.
 func (p *player) graphNow() *Graph {
 	if g := p.w.run.Graph; g != nil {
 		return g

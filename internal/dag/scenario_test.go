@@ -67,7 +67,7 @@ func firstDifference(want, got string) string {
 	return "the transcript is longer than what happens"
 }
 
-// playTranscript gives the text back with the answers as they are now.
+// playTranscript returns the text with the present answers.
 func playTranscript(text string) string {
 	p := &player{}
 	var out strings.Builder
@@ -246,7 +246,7 @@ func (p *player) command(words []string) {
 	}
 }
 
-// event parses a command that is one event, applies it and tells what came of it.
+// event parses a command for one event, applies the event and returns its effects as text.
 func (p *player) event(words []string) {
 	ev := Event{Handler: 1, Task: LeaderTask}
 	args := words[1:]
@@ -529,7 +529,7 @@ func (p *player) runLine() string {
 	return text
 }
 
-// advance fires what becomes due, earliest first, each at its time.
+// advance fires the due timers, the earliest first, each at its time.
 func (p *player) advance(d time.Duration) {
 	end := p.w.now.Mono + d
 	for {

@@ -94,8 +94,8 @@ func ended(w *world) *world {
 	return w
 }
 
-// TestTaskVerbsTable says every verb on a task in every state of a task, in a run that lives and
-// in one that has ended: what comes of it, and that a reload is the same.
+// TestTaskVerbsTable applies every verb on a task in every state of a task, in a run that has not ended and
+// in one that has. It checks the result, and that a reload gives the same state.
 func TestTaskVerbsTable(t *testing.T) {
 	// What the task is after the verb; "same": the verb was done already; "no": it is refused,
 	// and the refusal names the state. gen: a new generation begins.
@@ -181,7 +181,7 @@ func oneMark(t *testing.T, w *world, m Mark, want string) {
 	}
 }
 
-// runIn makes a run in a state, if it can be in it.
+// runIn makes a run in a given state, if that state is possible.
 func runIn(state RunState) *world {
 	spec := GraphSpec{Tasks: []TaskSpec{{Name: "a"}, {Name: "t", Needs: []string{"a"}}}}
 	if state == RunSuspended {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if !told {
 		must(flag.Set("rapid.checks", "300"))
 	}
-	must(flag.Set("rapid.nofailfile", "true")) // the seed is printed; nothing litters the tree
+	must(flag.Set("rapid.nofailfile", "true")) // the seed is printed, so no file is written into the source tree
 	os.Exit(m.Run())
 }
 
@@ -173,8 +173,8 @@ type world struct {
 	prepares []Prepare
 	orders   []Order
 
-	// beside, if not nil, says of each condition that a step evaluates whether it is evaluated outside. The result comes
-	// back before anything is checked, unless late says so: then it waits in asked.
+	// beside, if not nil, decides for each condition of a step whether it is evaluated outside. Its result comes
+	// back before the next check, unless late is true for it: then the condition waits in asked.
 	beside func() bool
 	late   bool
 	asked  []Evaluation
@@ -453,7 +453,7 @@ func checkTask(r *Run, t TaskID) error {
 	return nil
 }
 
-// readableNow reports whether nothing keeps the task's condition from being looked at.
+// readableNow reports whether the task's condition can be evaluated now.
 func readableNow(r *Run, t TaskID) bool {
 	c := r.Graph.Condition(t)
 	return c == nil || readable(r.Graph, c, r)

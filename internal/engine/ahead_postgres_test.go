@@ -69,7 +69,7 @@ func TestSessionsEndAhead(t *testing.T) {
 	}
 }
 
-// submitUntil starts runs one after another and gives those that were acknowledged.
+// submitUntil starts runs one after another and returns the acknowledged ones.
 func submitUntil(over context.Context, n *node, w store.Workflow) (runs []dag.RunID) {
 	for over.Err() == nil {
 		a, err := n.Submit(context.Background(), submission(w))

@@ -25,7 +25,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestAheadOfOtherQuotas does so while another namespace has a quota: that costs this one nothing.
+// TestAheadOfOtherQuotas: a quota of another namespace does not prevent transactions that are made ahead.
 func TestAheadOfOtherQuotas(t *testing.T) {
 	for _, report := range []bool{false, true} {
 		aheadOf(t, memory.OK, report, store.Quotas{Runs: 1, RunsPerHour: 1})

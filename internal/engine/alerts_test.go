@@ -122,7 +122,7 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
-// TestIncidentsOfPeople: they acknowledge and resolve what is open, and nothing else.
+// TestIncidentsOfPeople: people can acknowledge and resolve open incidents only.
 func TestIncidentsOfPeople(t *testing.T) {
 	st := openMemory(t)
 	var failing atomic.Bool
@@ -276,7 +276,7 @@ func TestAlertsOfUnreadVersions(t *testing.T) {
 // each transition has its notices, and no notice comes twice.
 func TestAlertsCrashAtEveryCommit(t *testing.T) {
 	for name, c := range map[string]struct {
-		fails bool // what the run that is started again and again does
+		fails bool // whether the run, which is started repeatedly, fails
 		want  string
 	}{
 		"opens":    {true, "open 2" + toldOpened},

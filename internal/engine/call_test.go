@@ -97,8 +97,8 @@ func TestCallsOnOneSlot(t *testing.T) {
 	n.quiet()
 }
 
-// TestCallsStopAndRecover: a stop reaches through every level and waits for them; a recover goes
-// on with the runs that there are.
+// TestCallsStopAndRecover: a stop reaches the runs of every level and waits for their ends; a recover
+// continues the existing runs.
 func TestCallsStopAndRecover(t *testing.T) {
 	st := openMemory(t)
 	h := newHands(t)

@@ -10,7 +10,8 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// crowd is more runs than the gate knows of those that wait for one lock.
+// crowd is a number of runs for one lock that is greater than the number that the admission owner keeps in
+// memory.
 const crowd = 330
 
 func endOf(h *hands, a attempt) { h.end(a, dag.Result{State: dag.AttemptSucceeded, Exited: true}) }
@@ -41,7 +42,7 @@ func TestCrowdAtALock(t *testing.T) {
 			h = newHands(t)
 			h.held = true
 			n = start(t, st, h, naming)
-			live = h.holding(2) // those that were through
+			live = h.holding(2) // the runs that were admitted
 			i := slices.IndexFunc(live, func(a attempt) bool { return a.run == behind })
 			endOf(h, live[i])
 			live = h.holding(2)

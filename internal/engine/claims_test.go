@@ -214,7 +214,7 @@ func TestQueueOverflowAndStates(t *testing.T) {
 	}
 }
 
-// TestQueueUntil: a pause for a time ends by itself; a rate spreads starts evenly.
+// TestQueueUntil: a pause with an end is over after that time; a rate spreads starts evenly.
 func TestQueueUntil(t *testing.T) {
 	h := newHands(t)
 	n := start(t, openers["memory"](t), h, naming)
@@ -443,7 +443,7 @@ func claimsCrash(t *testing.T, st store.Store, at int, after bool) (died bool) {
 	}
 	n.close()
 	c.mu.Lock()
-	clear(c.live) // what ran there is gone
+	clear(c.live) // the attempts of the dead process are gone
 	c.mu.Unlock()
 	next := newHands(t)
 	next.result, next.past = result, nil

@@ -12,13 +12,13 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// doomed is a workload whose process dies at each of its commits in turn, before and after it is written. The next life
-// has to end it as if nothing had happened.
+// doomed is a workload whose process dies at each of its commits in turn, before and after the commit is
+// written. The next process must end the workload as if there had been no crash.
 type doomed struct {
-	least    int // commits that it has, or it shows nothing
+	least    int // the least number of commits of a meaningful test
 	preparer func(st store.Store) engine.Preparer
 	result   func(a engine.Assignment) dag.Result
-	build    func(n *node) store.Workflow // what is run; before anything dies
+	build    func(n *node) store.Workflow // returns the workflow; called before the first crash
 	want     dag.RunState
 	check    func(t *testing.T, n *node, id dag.RunID)
 }
@@ -85,7 +85,7 @@ func (d *doomed) dies(t *testing.T, k int, after bool) (died bool) {
 	past := n.hands
 	n.close()
 	n = d.life(t, st, past)
-	n.sound() // what it has loaded is what a load gives
+	n.sound() // its memory equals a fresh load
 	id := n.submit(wf, keyed)
 	n.ends(id, d.want)
 	n.quiet()

@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// mortal is a store whose process dies at its kth commit: before or after it was written.
-// From then on nothing gets through.
+// mortal is a store whose process dies at its kth commit, before or after the commit is written. Afterwards
+// all calls fail.
 type mortal struct {
 	store.Store
 	mu    sync.Mutex
@@ -75,8 +75,8 @@ func (m *mortal) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord
 	return m.Store.Load(ctx, q)
 }
 
-// TestCrashAtEveryCommit kills the process at each commit of a small workload, before and
-// after it is written. The next life finishes everything under new tokens.
+// TestCrashAtEveryCommit kills the process at each commit of a small workload, before and after the commit is
+// written. The next process finishes all runs under new tokens.
 func TestCrashAtEveryCommit(t *testing.T) {
 	for name, open := range openers {
 		for _, after := range []bool{false, true} {
@@ -88,9 +88,9 @@ func TestCrashAtEveryCommit(t *testing.T) {
 	}
 }
 
-// atEveryCommit has a workload die at each of its commits in turn, until it ends before it has come to the next one. dies
-// reports whether it died at commit k. On a busy machine the writer puts several steps into one commit, so that
-// one life may have fewer commits than another: the least that shows anything is tried again.
+// atEveryCommit kills a workload at each of its commits in turn, until the workload ends before the next one.
+// dies reports whether it died at commit k. On a busy machine the writer puts several steps into one commit,
+// so the number of commits varies: if there were too few for a meaningful test, the workload is repeated.
 func atEveryCommit(t *testing.T, least int, dies func(k int) bool) {
 	t.Helper()
 	const tries = 20
@@ -162,7 +162,7 @@ func TestLostWhereItBelongs(t *testing.T) {
 	n.Report(engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "its keeper died"})
 	eventually(t, "it runs again", func() bool { return h.starts() == 2 })
 	n.sound()
-	life := engine.Life{Handler: n.Handler()} // the next process goes on with this life, and finds nothing in its keeper
+	life := engine.Life{Handler: n.Handler()} // the next process continues under this handler, and finds no attempts in its keeper
 	n.close()
 	h = newHands(t)
 	n = start(t, st, h, func(c *engine.Config) { c.Life = &life })

@@ -147,7 +147,7 @@ func TestTaskQueueTurns(t *testing.T) {
 		h.end(k[0], done)
 	}
 	next(a, "q3")
-	next(a, "q1") // it has waited since before the other came
+	next(a, "q1") // this run has waited longer than the other one
 	next(b, "q3")
 	h.holding(1)
 	n.queue("q", 1, func(q *store.Queue) { q.Order = store.QueuePriority })
@@ -209,8 +209,8 @@ func TestTaskQueueStates(t *testing.T) {
 	n.free()
 }
 
-// TestTaskQueueNames: a key of a run's parameters has places of its own; a task whose queue is not there fails
-// at once and says so, and recovers when it is made.
+// TestTaskQueueNames: each key, from a run's parameters, has queue slots of its own. A task whose queue does
+// not exist fails at once with that message, and a recover works after the queue is made.
 func TestTaskQueueNames(t *testing.T) {
 	h, n := held(t)
 	w := n.shares("w", graph(t, "a; q1: a; b: q1", queued))
@@ -275,8 +275,8 @@ func apart(t *testing.T, tasks string) (gate, other *node, of [2]store.Workflow)
 	return gate, other, of
 }
 
-// TestTaskQueueElsewhere: the gate and the run have owners of their own; places go and come by messages, which
-// are said twice; the gate moves while one is on its way.
+// TestTaskQueueElsewhere: shard 0 and the run have different owners. Queue slots are granted and returned by
+// messages, which arrive twice; shard 0 moves while a message is in flight.
 func TestTaskQueueElsewhere(t *testing.T) {
 	a, b, of := apart(t, "q1; q2")
 	far := b.submit(of[1])
@@ -301,7 +301,7 @@ func TestTaskQueueElsewhere(t *testing.T) {
 	a.again(0)
 	a.meet()
 	b.own()
-	a.own(0, 1) // both, and the place for the one that has waited longer is on its way to itself
+	a.own(0, 1) // this node owns both shards, and the grant for the run that has waited longer is a message to itself
 	a.meet()
 	for _, run := range []dag.RunID{far, near, near} {
 		live := a.hands.holding(1)
@@ -330,7 +330,7 @@ func (n *node) says() {
 
 // TestTaskQueueLeft: a run ends while a slot for it is on its way, and a new admission owner reads its
 // request without knowing that. Nothing leaks. After a recover, the run does not get the slot of its first
-// life.
+// generation.
 func TestTaskQueueLeft(t *testing.T) {
 	a, b, of := apart(t, "q1")
 	run := b.submit(of[1])
@@ -348,11 +348,11 @@ func TestTaskQueueLeft(t *testing.T) {
 	if _, err := b.Recovered(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	b.meet() // what was for the first life
+	b.meet() // the messages for the first generation
 	if n := b.hands.starts(); n != 0 {
 		t.Fatalf("%d attempts run on a place of an earlier life", n)
 	}
-	a.meet() // it left, and asks anew
+	a.meet() // the run has left, and asks again
 	b.meet()
 	k := b.hands.holding(1)
 	b.hands.end(k[0], done)
@@ -372,8 +372,8 @@ func TestTaskQueueLeft(t *testing.T) {
 	a.verified()
 }
 
-// TestTaskQueueCrash kills the process at each commit of runs that share a place, before and after it is
-// written: never two at once in the rows, and nothing is held at the end.
+// TestTaskQueueCrash kills the process at each commit of runs that share one queue slot, before and after the
+// commit is written. The rows never have two holders, and at the end no slot is held.
 func TestTaskQueueCrash(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		atEveryCommit(t, 7, func(k int) bool {
@@ -397,7 +397,7 @@ func TestTaskQueueCrash(t *testing.T) {
 	}
 }
 
-// crewWork runs three runs over one place; false: it died.
+// crewWork runs three runs with one queue slot. It returns false if the process died.
 func crewWork(n *node, died <-chan struct{}) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -432,7 +432,8 @@ func crewWork(n *node, died <-chan struct{}) bool {
 	return !over
 }
 
-// TestSweepDueRetry: a task whose next try is due stands as it should while there is no slot for it, however long.
+// TestSweepDueRetry: a task whose retry is due and that waits for a slot is not a fault, however long it
+// waits.
 func TestSweepDueRetry(t *testing.T) {
 	x := newSwept(t, func(c *engine.Config) { c.Slots = 1 })
 	x.hands.held = true

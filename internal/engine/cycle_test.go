@@ -74,7 +74,7 @@ func (n *node) standing(id dag.RunID) dag.RunID {
 	return id
 }
 
-// of is the attempt of a run among those that are held.
+// of returns the held attempt of a run.
 func (h *hands) of(run dag.RunID) attempt {
 	h.t.Helper()
 	var found attempt
@@ -93,7 +93,7 @@ func (h *hands) of(run dag.RunID) attempt {
 // broken sweeps, and expects that this run was ended because it waited in a circle of these.
 func (x *swept) broken(victim dag.RunID, circle ...dag.RunID) {
 	x.t.Helper()
-	x.sweeps(0) // it may go on by itself yet
+	x.sweeps(0) // the run may still continue without help
 	x.later(2 * time.Minute)
 	said := x.explained(victim)
 	x.sweeps(1)
@@ -126,7 +126,7 @@ func (x *swept) explained(id dag.RunID) string {
 	return strings.Join(parts, "\n")
 }
 
-// rest ends whatever is left, and wants that all of it ends well.
+// rest lets all remaining runs end, and requires that they succeed.
 func (x *swept) rest(ids ...dag.RunID) {
 	x.t.Helper()
 	eventually(x.t, "they end", func() bool {

@@ -145,7 +145,7 @@ func TestDeleteAndCreateTogether(t *testing.T) {
 			}
 		})
 		eventually(t, "it waits", func() bool { return n.Waiting() == 1 })
-		wg.Go(func() { // it saw the old one, which is gone when it is its turn
+		wg.Go(func() { // it has read the old version, which is gone when its turn comes
 			if _, _, err := n.Apply(t.Context(), definition(wide(t, 2), "w")); !errors.Is(err, errkind.ErrConflict) {
 				t.Errorf("apply: %v", err)
 			}
@@ -191,7 +191,7 @@ func TestGraphCache(t *testing.T) {
 	if c := n.CachedGraphs(); c > engine.GraphTasksMax/100_000+1 {
 		t.Errorf("%d large graphs are kept", c)
 	}
-	n.ends(n.submit(w), dag.RunSucceeded) // its graph may be gone: it is Leader work then
+	n.ends(n.submit(w), dag.RunSucceeded) // its graph may no longer be in memory: then the split is Leader work
 }
 
 // TestBeside: a new workflow is of the shard of another, whatever shard has fewest; its owner makes it.

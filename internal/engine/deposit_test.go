@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// alone are the peers of a node that has none.
+// alone is the Peers of a node without other nodes.
 type alone struct {
 	mu     sync.Mutex // protects following fields
 	nudged []dag.ShardID
@@ -82,7 +82,7 @@ func TestDeposit(t *testing.T) {
 	if err != nil || free.Run == first.Run {
 		t.Errorf("without a key %+v, %v", free, err)
 	}
-	give(true) // what was there before is loaded, and what comes after that is met
+	give(true) // earlier runs are loaded, and later runs are picked up
 	s.KeyHash = []byte("hash")
 	if a, err := n.Submit(t.Context(), s); err != nil || a.Run != first.Run || !a.Existing {
 		t.Errorf("the owner, under the same key: %+v, %v", a, err)
@@ -104,7 +104,8 @@ func TestDeposit(t *testing.T) {
 	}
 }
 
-// TestDepositMeetsOwner: one submission goes both ways, in any order; there is one run.
+// TestDepositMeetsOwner: one submission is both stored as a row and sent to the owner, in any order; it makes
+// one run.
 func TestDepositMeetsOwner(t *testing.T) {
 	n, _, give := ownerless(t, nil)
 	give(true)

@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// friends are peers that live: what another node holds is not lost.
+// friends is a Peers whose nodes are alive: attempts of other nodes are not lost.
 type friends struct{ alone }
 
 func (*friends) Alive(dag.HandlerID) bool { return true }
@@ -88,8 +88,8 @@ func asking(t *testing.T) (a, b *node, of [2]store.Workflow, run dag.RunID) {
 	return a, b, of, b.submit(of[1])
 }
 
-// TestGateTaken: the gate moves while a grant is on its way. Its new owner counts that one; it does not count
-// a grant of a run that left, and whose leaving the owner before has heard of.
+// TestGateTaken: shard 0 moves while a grant is in flight. Its new owner counts this grant. It does not count
+// the grant of a run that has left, if the previous owner has read that message.
 func TestGateTaken(t *testing.T) {
 	a, b, of, run := asking(t)
 	a.meet()
@@ -119,7 +119,7 @@ func TestGateTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ends(left, dag.RunStopped)
-	a.meet() // hears that it left
+	a.meet() // reads that the run has left
 	a.own()
 	a.own(0) // the grant still waits for the other
 	next = a.submit(of[0])
@@ -172,7 +172,7 @@ func TestGateOwnerChanges(t *testing.T) {
 	if k[1].run != third {
 		t.Fatalf("run %s is last, want %s", k[1].run, third)
 	}
-	a.hands.end(k[1], done) // the other was reported by Hear
+	a.hands.end(k[1], done) // the other attempt was reported by Hear
 	a.ends(third, dag.RunSucceeded)
 	a.free()
 	a.verified()
@@ -340,7 +340,7 @@ func TestOverflowAndLock(t *testing.T) {
 	}
 }
 
-// TestWindowRefilled: more runs wait than a window is filled with; all of them are let through, in order.
+// TestWindowRefilled: more runs wait than fit into a window; all of them are admitted, in order.
 func TestWindowRefilled(t *testing.T) {
 	const waiting = 460
 	st := openers["memory"](t)

@@ -37,14 +37,14 @@ type hands struct {
 	e      *engine.Engine
 	result func(a engine.Assignment) dag.Result // nil: success
 	drop   func() bool                          // a Start that gets lost
-	twice  func() bool                          // a report that is said twice
+	twice  func() bool                          // whether a report is sent twice
 	// held: attempts are kept until take or end.
 	held bool
 
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	live    map[attempt]engine.Assignment
-	order   []attempt // as they were started
+	order   []attempt // in the order of their starts
 	done    map[attempt]bool
 	cancels []dag.Cancel
 	dead    bool
@@ -270,14 +270,14 @@ func (n *node) ends(id dag.RunID, want dag.RunState) {
 	}
 }
 
-// quiet waits until nothing is unfinished, and checks what must hold then.
+// quiet waits until no run is unfinished, and checks the invariants of that state.
 func (n *node) quiet() {
 	n.t.Helper()
 	eventually(n.t, "every run ends", func() bool { return n.Idle() && n.Free() == n.slots && n.Waiting() == 0 })
 	n.sound()
 }
 
-// sound checks what holds at any time between transactions.
+// sound checks the invariants that hold between any two transactions.
 func (n *node) sound() {
 	n.t.Helper()
 	diff, err := n.MemoryDiff(context.Background())

@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// TestLargeRun runs 100,000 tasks (10,000 under the race detector) of one run to their end on a disk; and once more with a
-// failure that settles half of them in one row.
+// TestLargeRun runs 100,000 tasks (10,000 under the race detector) of one run to their end on a disk, and
+// again with a failure that settles half of them in one row.
 func TestLargeRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("100,000 tasks on a disk")

@@ -57,7 +57,7 @@ type chaos struct {
 	t      *testing.T
 	beside bool
 	dice   *dice
-	calm   atomic.Bool // nothing fails any more
+	calm   atomic.Bool // no more faults are injected
 	st     *storetest.Faulty
 	node   *node
 	flows  []store.Workflow
@@ -191,7 +191,7 @@ func (c *chaos) some() (id dag.RunID, ok bool) {
 	return id, false
 }
 
-// operator says verbs, has runs checked, and looks whether memory is what rows say.
+// operator applies verbs, makes runs be checked, and compares memory with the rows.
 func (c *chaos) operator() {
 	ctx := c.t.Context()
 	for i := range 60 {
@@ -261,7 +261,7 @@ func (c *chaos) finish() {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		for i := range page.Runs { // accepted although nobody was told
+		for i := range page.Runs { // the run was accepted although its caller got no answer
 			c.accepted[page.Runs[i].ID] = true
 		}
 		if time.Now().After(deadline) {

@@ -258,7 +258,7 @@ func TestSweepCorrupt(t *testing.T) {
 type neighbours struct {
 	alone
 	alive atomic.Bool
-	lacks atomic.Bool // the neighbour does not have what it is asked for
+	lacks atomic.Bool // the other node does not have the attempts that it is asked for
 	asked atomic.Int64
 	away  atomic.Int64 // for this number of questions the neighbour cannot answer
 }
@@ -278,7 +278,7 @@ func (p *neighbours) Missing(_ context.Context, _ dag.HandlerID, list []engine.H
 	return nil, nil
 }
 
-// inherited is a node that has got a shard of another one, which holds an attempt of a run.
+// inherited is a node that has taken over a shard from another node, which still holds an attempt of a run.
 func inherited(t *testing.T) (x *swept, p *neighbours, id dag.RunID) {
 	t.Helper()
 	p = &neighbours{}

@@ -20,7 +20,7 @@ type lent struct{ engine.Executor }
 
 func (lent) Live(dag.RunID, dag.TaskID, dag.Token) bool { return true }
 
-// listening are peers that keep the reports that they are given.
+// listening is a Peers that records the reports that it gets.
 type listening struct {
 	alone
 	reports []engine.Report

@@ -83,8 +83,7 @@ func TestRoom(t *testing.T) {
 	n.takes(dag.Need{})
 }
 
-// TestRoomIsKept: a task that takes much is not overtaken for ever by small ones of which one
-// always fits; before it has waited for long it is.
+// TestRoomIsKept: small tasks may overtake a large one, but only until the large one has waited for long.
 func TestRoomIsKept(t *testing.T) {
 	for _, aged := range []bool{false, true} {
 		t.Run(fmt.Sprintf("aged=%t", aged), func(t *testing.T) {
@@ -130,7 +129,7 @@ func TestRoomIsKept(t *testing.T) {
 	}
 }
 
-// TestTooLarge: what fits on no worker is said at once, and waits.
+// TestTooLarge: a task that fits no worker waits, and this is reported at once.
 func TestTooLarge(t *testing.T) {
 	n := roomy(t, openers["memory"](t))
 	huge := dag.Anywhere.With(dag.Need{CPU: 64000})

@@ -31,8 +31,8 @@ func (x *timed) hush(n byte, workflow string, until time.Duration) uuid.UUID {
 
 const failed = "alerts: [{on: failed, to: ops}]\n"
 
-// TestSilence: an alert that opens in a silence is recorded. It is told when the silence ends, if it is still
-// open, whoever owns it by then.
+// TestSilence: an alert that opens during a silence is recorded. If it is still open when the silence ends,
+// the notice is sent, even if another node owns the shard by then.
 func TestSilence(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.result = func(engine.Assignment) dag.Result { return failure() }
@@ -58,8 +58,9 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestSilenceOfWhatEnds: nobody is told of an alert that opens and ends in a silence, or that somebody takes
-// care of meanwhile. The end of one that was told before is told at once.
+// TestSilenceOfWhatEnds: no notice is sent about an alert that opens and ends during a silence, or that a
+// person acknowledges meanwhile. If a notice was sent before the silence, the notice of the end is sent at
+// once.
 func TestSilenceOfWhatEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		fail := true
@@ -99,7 +100,7 @@ func TestSilenceOfWhatEnds(t *testing.T) {
 	})
 }
 
-// TestSilenceEndedEarly: what is open is told within a minute.
+// TestSilenceEndedEarly: if a person ends a silence early, notices of open alerts are sent within a minute.
 func TestSilenceEndedEarly(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.result = func(engine.Assignment) dag.Result { return failure() }
@@ -120,8 +121,8 @@ func TestSilenceEndedEarly(t *testing.T) {
 
 const climbing = "alerts: [{on: failed, to: ops, escalate: [{after: 10m, to: [ops, oncall]}, {after: 1h, to: lead}]}]\n"
 
-// TestEscalation: further channels are notified until somebody acknowledges the alert, and all of them are
-// told of its end.
+// TestEscalation: further channels are notified until a person acknowledges the alert, and all of them are
+// notified of its end.
 func TestEscalation(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.result = func(engine.Assignment) dag.Result { return failure() }

@@ -145,8 +145,8 @@ func TestUnknownCommits(t *testing.T) {
 	}
 }
 
-// TestAwayAtStart starts while the store does not answer: the engine waits for it, says
-// so, and callers are refused meanwhile.
+// TestAwayAtStart starts while the store does not answer: the engine waits for the store and logs this, and
+// callers are refused meanwhile.
 func TestAwayAtStart(t *testing.T) {
 	var s sick
 	st := s.open(t)
@@ -212,7 +212,7 @@ func TestStopWhileAway(t *testing.T) {
 				}
 			}
 		}
-		if unknown { // nobody knows, and nobody says so, until it ends
+		if unknown { // the outcome is unknown, and no caller gets an answer until the engine ends
 			eventually(t, "the answer is lost", s.full.Load)
 		}
 		n.close()

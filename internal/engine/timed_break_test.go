@@ -92,8 +92,7 @@ func TestFireInTheTransactionOfAnEdit(t *testing.T) {
 	})
 }
 
-// TestResumedListener pauses a trigger that listens, has a run end that it would hear of, and
-// resumes it.
+// TestResumedListener pauses a run_of trigger, lets a run of the other workflow end, and resumes the trigger.
 func TestResumedListener(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		a := x.set("a", "")
@@ -237,7 +236,7 @@ func TestEditWithMoreThanOnePlan(t *testing.T) {
 				if how == "pause" {
 					x.pause(w, "t", true)
 				}
-				x.set("w", "") // the end of it all
+				x.set("w", "") // delete the workflow
 				x.rest()
 			})
 		})
@@ -423,7 +422,7 @@ func TestHearingDelaysNothing(t *testing.T) {
 		b := x.set("b", "", "name: t, timezone: UTC, absent: {run_of: {workflow: c}, by: '00:01'}")
 		c := x.set("c", "")
 		until(time.Minute - time.Second)
-		read := func() { // between reading what is due and deciding it
+		read := func() { // called between the read of the due instants and their decision
 			x.submit(c)
 			x.submit(a)
 			synctest.Wait()

@@ -118,7 +118,7 @@ func (c *storm) run() {
 	c.finish()
 }
 
-// look checks what holds at any time, if the node stands.
+// look checks the invariants that hold at any time, if the node is running.
 func (c *storm) look() {
 	if !c.x.st.dead.Load() {
 		if diff, err := c.x.GatesDiff(c.t.Context()); diff != "" || err != nil && !errors.Is(err, errkind.ErrUnavailable) {
@@ -263,7 +263,7 @@ func (c *storm) finish() {
 		if err == nil && w.State == store.WorkflowPaused {
 			c.x.become(w, store.WorkflowActive)
 		}
-		c.x.set(fmt.Sprint("w", i), "") // nothing fires any more
+		c.x.set(fmt.Sprint("w", i), "") // no trigger fires any more
 	}
 	for _, f := range c.x.st.books.allFills() {
 		w, err := c.x.WorkflowByID(c.t.Context(), f.Workflow)

@@ -193,7 +193,7 @@ func TestStopWhileWaiting(t *testing.T) {
 		pass(0)
 		x.statesAre(w, "1 running, 2 stopped, 2 waiting")
 		x.whole()
-		pass(11 * time.Second) // the paused one gets the place, and holds it
+		pass(11 * time.Second) // the paused run is admitted, and still counts
 		x.statesAre(w, "1 paused, 2 stopped, 1 succeeded, 1 waiting")
 		x.restart(t, 0)
 		pass(0)

@@ -39,8 +39,8 @@ type clocked struct {
 	store.Store
 	ahead  atomic.Int64                                         // of the bubble's clock, in microseconds
 	fault  atomic.Pointer[func(b *store.Batch) storetest.Fault] // of the commit to come
-	dead   atomic.Bool                                          // the process that uses it is gone
-	read   atomic.Pointer[func()]                               // called after what is due was read
+	dead   atomic.Bool                                          // the process that uses the store is gone
+	read   atomic.Pointer[func()]                               // called after the due instants were read
 	panics atomic.Bool                                          // a read of runs by their state
 	race   atomic.Bool                                          // the next read of a request comes before another owner commits it
 	books  *books
@@ -225,7 +225,7 @@ func (x *timed) start(t *testing.T, change ...func(*engine.Config)) {
 func (x *timed) restart(t *testing.T, after time.Duration) {
 	t.Helper()
 	x.close()
-	x.st.dead.Store(false) // it may have died over its last transaction; the next process lives
+	x.st.dead.Store(false) // the last transaction may have killed it; the next process is alive
 	time.Sleep(after)
 	x.start(t)
 }
@@ -246,7 +246,7 @@ func until(offset time.Duration) {
 	synctest.Wait()
 }
 
-// pass lets time pass and everything that is due happen.
+// pass lets time pass, so that all due events happen.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -308,7 +308,7 @@ func (x *timed) pause(w store.Workflow, name string, resume bool) {
 	}
 }
 
-// row is a trigger as it is stored.
+// row returns the stored row of a trigger.
 func (x *timed) row(w store.Workflow, name string) store.Trigger {
 	x.t.Helper()
 	row, err := x.st.Trigger(x.t.Context(), w.ID, name)
@@ -383,7 +383,7 @@ func (x *timed) runsOf(w dag.WorkflowID) []dag.RunRow {
 	return x.st.books.runsOf(w)
 }
 
-// rest lets everything end that is under way, and checks what must hold then.
+// rest lets all started runs end, and checks the invariants of that state.
 func (x *timed) rest() {
 	x.t.Helper()
 	for range 1000 {

@@ -40,8 +40,8 @@ func TestCatchup(t *testing.T) {
 	}
 }
 
-// TestStartBy has a run wait past its delay tolerance: the run ends skipped, and in the same
-// transaction its line turns to missed; also over a restart.
+// TestStartBy lets a run wait for longer than its delay tolerance: the run ends as skipped, and in the same
+// transaction its line changes to missed. This also works across a restart.
 func TestStartBy(t *testing.T) {
 	for _, restart := range []time.Duration{-1, 0, time.Minute} {
 		t.Run(fmt.Sprint(restart), func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestEditBesideAnotherClock(t *testing.T) {
 		}
 		x.st.read.Store(&held)
 		x.st.ahead.Store(time.Hour.Microseconds())
-		pass(5 * time.Second) // the look finds much due, and waits for the writer
+		pass(5 * time.Second) // the read finds many due instants, and waits for the writer
 		go x.set("w", "", "name: t, every: 3s, catchup: none")
 		synctest.Wait()
 		close(busy)
@@ -261,8 +261,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestCallsAtOnce: two owners look for one call at the same time, and each finds that it is new. One of them remembers
-// it. The other one answers as if it had looked later.
+// TestCallsAtOnce: two owners search for one call at the same time, and both find that it is new. One of them
+// records it. The other one answers as if it had searched later.
 func TestCallsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.st.books.allowed = true
@@ -310,7 +310,8 @@ func TestNothingDue(t *testing.T) {
 	})
 }
 
-// TestListeners hears of any and of all of several workflows, and of one that did not end.
+// TestListeners: run_of triggers fire for any and for all of several workflows, and not while one has not
+// ended.
 func TestListeners(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		a, b := x.set("a", ""), x.set("b", "")
@@ -441,7 +442,7 @@ func (x *timed) startAnyhow(w store.Workflow, k int) store.Backfill {
 	return b
 }
 
-// TestPoisonIsToldOf: a task whose node dies again and again fails, and the operator hears of it.
+// TestPoisonIsToldOf: a task whose node dies repeatedly fails, and the log and a metric report it.
 func TestPoisonIsToldOf(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.slow.Store(int64(time.Hour))

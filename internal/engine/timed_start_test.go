@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// TestGreet has the scheduler start: triggers of kind start fire once for it, those that are
-// paused say so, those outside of their span do nothing.
+// TestGreet: when the scheduler starts, triggers of kind start fire once. Paused ones get a ledger line that
+// says so, and those outside of their span do nothing.
 func TestGreet(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: plain, at: start", "name: paused, at: start", "name: early, at: start, start: 2000-01-02",
@@ -27,7 +27,7 @@ func TestGreet(t *testing.T) {
 			pass(0)
 		}
 		greet("first")
-		greet("first") // by a node that began together with this one
+		greet("first") // by a node that started together with this one
 		until(3 * time.Minute)
 		greet("later")
 		for name, want := range map[string]int{"plain": 2, "paused": 2, "early": 0, "over": 0, "ends": 1, "clock": 0} {

@@ -173,7 +173,7 @@ func TestReloadOfEveryIntent(t *testing.T) {
 	n.quiet()
 }
 
-// TestReloadOfStopping restarts in the middle of a stop: what ran is lost, nothing starts.
+// TestReloadOfStopping restarts in the middle of a stop: running attempts are lost, and no task starts.
 func TestReloadOfStopping(t *testing.T) {
 	st := openMemory(t)
 	h := newHands(t)
@@ -182,7 +182,7 @@ func TestReloadOfStopping(t *testing.T) {
 	id := n.submit(n.apply("w", graph(t, "a; b: a")))
 	h.holding(1)
 	h.mu.Lock()
-	h.held = false // it does not hear of the stop
+	h.held = false // the holder does not get the stop
 	h.mu.Unlock()
 	if err := n.do(id, dag.IntentStop); err != nil {
 		t.Fatal(err)

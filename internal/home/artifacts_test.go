@@ -57,7 +57,8 @@ func (s *scene) nothingLeft() {
 	})
 }
 
-// TestArtifacts: files come in pieces, doubled and out of turn, and are seen when all are kept; to say that again changes nothing.
+// TestArtifacts: files come in pieces, doubled and out of order, and are visible only when all are kept. A
+// repeated call changes nothing.
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -107,8 +108,8 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// TestArtifactsRefused: what is not the worker's, beyond the bounds, or not what was said of it leaves nothing behind, and the next
-// try may be right.
+// TestArtifactsRefused: files of other workers, above the bounds, or different from their announcement are
+// not stored, and the next try can succeed.
 func TestArtifactsRefused(t *testing.T) {
 	t.Parallel()
 	small := file{"a", "0123"}

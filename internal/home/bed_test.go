@@ -146,7 +146,7 @@ func boot() time.Duration { return time.Since(began) + 1 }
 
 var began = time.Now()
 
-// made is the engine for the parts that are made before it.
+// made gives the engine to parts that are made before it.
 type made struct{ *engine.Engine }
 
 // node starts a node.

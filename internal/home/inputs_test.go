@@ -48,7 +48,8 @@ func (h *hand) read(x *workerv1.Attempt, index int32, offset int64) (string, str
 	return string(out.Data), ""
 }
 
-// TestInputs: a worker reads what an attempt gets in pieces, from wherever it wants, as long as it has the attempt; nobody else does.
+// TestInputs: a worker reads the inputs of an attempt in pieces, from any offset, as long as it has the
+// attempt. No other worker can read them.
 func TestInputs(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/sdk/shared/line"
 )
 
-// TestReportOverALine: what goes over a line is a Report: who says it is asked each time, and the answer brings what follows.
+// TestReportOverALine: each report over a line is checked like a call, and its answer brings the next jobs.
 func TestReportOverALine(t *testing.T) {
 	tn := newTown(t, 1)
 	n := tn.nodes[0]

@@ -76,7 +76,8 @@ func (h *hand) wants(ctx context.Context, n *node) <-chan piece {
 	return got
 }
 
-// TestReads: a piece of a log comes from its worker by way of any node; only what was asked for is taken, once, from the one that was asked.
+// TestReads: any node can get a piece of a log from its worker. A piece is accepted only if it was asked for,
+// once, and from the worker that was asked.
 func TestReads(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 2, unhurried)
@@ -108,7 +109,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestReadsInVain: who does not have it says so, an older worker is not asked, who has left gives nothing, and who has gone waits for nothing.
+// TestReadsInVain: a worker without the log says so, an earlier version is not asked, a worker that has left
+// sends nothing, and a caller that has gone does not wait.
 func TestReadsInVain(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 2, unhurried)

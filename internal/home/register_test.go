@@ -40,8 +40,8 @@ func TestLateLogs(t *testing.T) {
 	check(3, 0, true, false)
 }
 
-// TestBusyNodePutsWorkersOff: a registration that would wait too long is told when to register again. A
-// call whose caller has gone takes no turn.
+// TestBusyNodePutsWorkersOff: a registration that would wait too long is told when to register again. A call
+// whose caller has gone is not processed.
 func TestBusyNodePutsWorkersOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

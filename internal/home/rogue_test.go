@@ -148,8 +148,8 @@ func (s *theft) own() {
 }
 
 // TestRogueWorker: a worker with a valid token calls every method of the protocol about attempts that are not its own,
-// were taken from it, or have ended, and as another handler. Each call is refused by name, and what the honest worker
-// has printed and left behind is what is read afterwards.
+// were taken from it, or have ended, and as another handler. Each call is refused by name, and afterwards the
+// logs and artifacts of the honest worker are unchanged.
 func TestRogueWorker(t *testing.T) {
 	methods := workerv1.File_worker_v1_worker_proto.Services().ByName("Workers").Methods()
 	for i := range methods.Len() {
@@ -239,8 +239,8 @@ func (s *theft) intact() {
 	}
 }
 
-// TestDepositIsFinal: what an attempt has left behind and was kept stays as it is, also for the worker that has the
-// attempt; to say the same once more is no error.
+// TestDepositIsFinal: stored artifacts of an attempt cannot be changed, even by the worker that has the
+// attempt. To store the same list again is no error.
 func TestDepositIsFinal(t *testing.T) {
 	t.Parallel()
 	s := newTheft(t)

@@ -145,8 +145,8 @@ func market(tb testing.TB, strategy string, workers int, traits func(i int) stor
 	return h
 }
 
-// TestLentByDemand: slots go to the best demand first, in turn among those that were served as often, and only to workers
-// that have what the demand asks for; the roster is right after each step.
+// TestLentByDemand: slots are lent for the most urgent demand first, in turn among workers that lent equally
+// often, and only by workers that fit the demand. The roster is right after each step.
 func TestLentByDemand(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range []string{LeastLoaded, RoundRobin, Random} {
@@ -183,7 +183,7 @@ func TestLentByDemand(t *testing.T) {
 	}
 }
 
-// unserved is an error if somebody wants what a worker has free.
+// unserved returns an error if a demand fits a free slot of a worker.
 func (h *Home) unserved() (err error) {
 	aged := h.aged()
 	for _, w := range h.workers {
@@ -205,7 +205,7 @@ func (h *Home) unserved() (err error) {
 	return err
 }
 
-// TestOverdueCallsAreGivenUp: a call whose caller does not wait any more does nothing: it is made again.
+// TestOverdueCallsAreGivenUp: a call whose caller no longer waits has no effect; the caller repeats it.
 func TestOverdueCallsAreGivenUp(t *testing.T) {
 	t.Parallel()
 	h := market(t, "", 2, func(int) store.Traits { return store.Traits{} })
@@ -235,7 +235,7 @@ func BenchmarkGrant(b *testing.B) {
 				})
 				n := dag.Need{}
 				if kind == "cpu" {
-					n.CPU = 3000 // as the first one has none left, others are looked at
+					n.CPU = 3000 // the first worker has no cpu left, so other workers are tried
 				}
 				one := []engine.Demand{{Place: dag.Anywhere.With(n), N: 1}}
 				returned := map[dag.HandlerID]int64{}

@@ -209,7 +209,8 @@ func TestCordonedWorker(t *testing.T) {
 	tn.until("the run ends", func() bool { return tn.ended([]dag.RunID{run}) })
 }
 
-// TestExplainSlots: whoever is asked names everybody who has slots; how many runs go before one its owner alone knows.
+// TestExplainSlots: every node names all runs that have slots. Only the owner of a run knows how many runs
+// come before it.
 func TestExplainSlots(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 2)

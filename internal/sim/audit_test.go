@@ -27,8 +27,8 @@ func TestAuditGoesBack(t *testing.T) {
 	}
 }
 
-// TestAuditCanFail: the simulator finds a row that is lost, one that is written apart from its change, and
-// a step of which a part is lost.
+// TestAuditCanFail: the simulator finds a lost row, a row that is not in the transaction of its change, and a
+// step of which a part is lost.
 func TestAuditCanFail(t *testing.T) {
 	for _, m := range []*Mutant{
 		{Name: "lost-row", commit: func(v *view, b *store.Batch) (dag.Micros, error) {

@@ -6,8 +6,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// TestEpochOf: an epoch tells its era, its floor and how often the shard was taken, and rises with each of
-// them.
+// TestEpochOf: an epoch contains the era, the floor and the count of takes, and rises with each of them.
 func TestEpochOf(t *testing.T) {
 	t.Parallel()
 	last := int64(-1)

@@ -34,7 +34,7 @@ type bench struct {
 	folder *tally.Folder
 	graph  *dag.Graph
 	ids    byte
-	heard  bool // the folder is told what ends
+	heard  bool // whether the folder is told which runs end
 	// broken is the error of the graph of each version; grown is that of a run's own graph.
 	broken, grown error
 }
@@ -246,7 +246,7 @@ func TestEndsAgain(t *testing.T) {
 			b.verified()
 		}
 		want()
-		// A database whose tally is lost: all of it is made again.
+		// If the tally of a database is lost, it is made again completely.
 		marks, err := b.st.TallyMarks(b.Context(), 0)
 		b.ok(err)
 		b.ok(b.st.PutTally(b.Context(), b.owner, store.TallyStep{Epoch: b.fence.Epoch, Rev: marks[0].Rev, Seq: 0, Drop: []dag.WorkflowID{1}}))
@@ -257,7 +257,7 @@ func TestEndsAgain(t *testing.T) {
 	})
 }
 
-// TestTakeover: a folder that was not told what ended finds it in the rows, once.
+// TestTakeover: a folder that was not told about ends finds them in the rows, and counts them once.
 func TestTakeover(t *testing.T) {
 	onStores(t, func(b *bench) {
 		one, two, three, four := b.run(d(10)), b.run(d(10)), b.run(d(10)), b.run(d(10))
@@ -272,7 +272,7 @@ func TestTakeover(t *testing.T) {
 		b.end(&three, dag.RunSucceeded, d(10)+3e6, 100)
 		b.step()
 		b.ends(10, "", 3)
-		// The former owner still lives: what it believes to count is fenced.
+		// The former owner is still alive, but the counts that it writes are fenced.
 		former.Ended([]store.Ended{{Fence: store.Fence{Epoch: b.fence.Epoch - 1, Seq: b.fence.Seq}, ID: three.ID, Workflow: 1, Version: 1, Generation: 1, State: dag.RunSucceeded, Finished: d(10)}})
 		b.ok(former.Step(b.Context()))
 		b.ends(10, "", 3)

@@ -48,7 +48,7 @@ func TestGraphsFail(t *testing.T) {
 func TestClockWasAhead(t *testing.T) {
 	onStores(t, func(b *bench) {
 		one, two, three, four := b.run(d(9)), b.run(d(9)), b.run(d(9)), b.run(d(9))
-		b.step() // from now on the folder counts what it is told
+		b.step() // afterwards the folder counts the ends that it is told
 		b.end(&one, dag.RunSucceeded, d(30), 100)
 		b.step()
 		b.heard = false
@@ -95,7 +95,7 @@ func (s *scratched) PutTally(ctx context.Context, owner dag.HandlerID, step stor
 	return s.Store.PutTally(ctx, owner, step)
 }
 
-// scratch puts a scratched store before that of the bench.
+// scratch puts a store that damages rows in front of the store of the bench.
 func (b *bench) scratch() *scratched {
 	s := &scratched{Store: b.st, events: map[dag.RunID]error{}}
 	b.st = s

@@ -68,7 +68,7 @@ func words(table, column string, i int) string {
 		"backfill.state": {"running", "paused", "cancelled", "done"},
 		"fire.outcome":   {"fired", "late", "skipped", "merged", "missed"},
 		"queue.ordering": {"fifo", "priority"}, "queue.overflow": {"wait", "skip", "fail"}, "queue.state": {"active", "paused", "draining"},
-		"run.state": {"running", "succeeded", "submitted", "no such state"}, // a damaged one goes as it is
+		"run.state": {"running", "succeeded", "submitted", "no such state"}, // a damaged row is copied unchanged
 	}
 	if all := states[table+"."+column]; all != nil {
 		return all[i%len(all)]
@@ -311,7 +311,7 @@ func field(line, name string) string {
 	return value
 }
 
-// TestNotEmpty: a target that holds anything stays as it is.
+// TestNotEmpty: a target that is not empty is not changed.
 func TestNotEmpty(t *testing.T) {
 	for name, to := range map[string]store.Portable{
 		"sqlite": openSQLite(t, filepath.Join(t.TempDir(), "a.db")), "postgres": openPostgres(t, "not_empty", 1),
@@ -339,7 +339,7 @@ func (b broken) Export(ctx context.Context, to store.Rows) error {
 	return errors.New("the source has failed")
 }
 
-// TestAllOrNothing: of a copy that fails nothing stays, and it can be tried again.
+// TestAllOrNothing: a failed copy leaves no rows, and can be repeated.
 func TestAllOrNothing(t *testing.T) {
 	for name, to := range map[string]store.Portable{
 		"sqlite": openSQLite(t, filepath.Join(t.TempDir(), "a.db")), "postgres": openPostgres(t, "nothing", 1),
@@ -360,8 +360,7 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestDamaged: rows that no database but a damaged SQLite file can hold are named, and left
-// out only if that is asked for.
+// TestDamaged: rows that only a damaged SQLite file can hold are named, and are left out only on request.
 func TestDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	from := openSQLite(t, path)
@@ -398,8 +397,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestColumns: what travels is every column of every table there is, but for those that an
-// engine makes itself.
+// TestColumns: a copy contains every column of every table, except the columns that an engine derives itself.
 func TestColumns(t *testing.T) {
 	own := map[string]bool{"meta": true, "shard": true, "roll": true, "run_key": true, "active": true, "unsuccessful": true, "wave": true, "unfinished": true, "submitted": true, "sqlite_sequence": true,
 		"member": true, "member_lost": true, "node_order": true, "namespace_use": true, "namespace_stock": true, "era": true, // who works on a database does not move with it

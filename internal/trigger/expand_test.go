@@ -123,7 +123,7 @@ func TestExpandRefuses(t *testing.T) {
 	} {
 		_, err := Expand(t.Context(), c.spec, c.decl, now, c.lookup)
 		kind := errkind.ErrInvalid
-		if c.lookup != nil && c.spec.Only != "" { // right, but nothing is left to do
+		if c.lookup != nil && c.spec.Only != "" { // the specification is valid, but no instant is left
 			kind = errkind.ErrNothing
 		}
 		if !errors.Is(err, kind) || !strings.Contains(err.Error(), c.want) {

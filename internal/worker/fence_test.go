@@ -137,8 +137,8 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// TestAccess holds what the working folder and access give, and what a failed attempt says of a file that was
-// refused.
+// TestAccess checks which files the working folder and access allow, and what a failed attempt says about a
+// refused file.
 func TestAccess(t *testing.T) {
 	home, dir, other := t.TempDir(), t.TempDir(), t.TempDir()
 	t.Setenv("HOME", home)

@@ -45,8 +45,9 @@ func keptIn(t *testing.T, files map[string]string) (at string, list []artifact.I
 	return at, list
 }
 
-// TestInputsOfAttempts: they are in the folder before the task starts; what is there already stays, what differs is
-// replaced, and what cannot be put there, or is damaged, fails the attempt and leaves nothing half.
+// TestInputsOfAttempts: the inputs are in the folder before the task starts. Equal files stay, and other
+// files are replaced. An input that cannot be written, or is damaged, fails the attempt and leaves no
+// incomplete file.
 func TestInputsOfAttempts(t *testing.T) {
 	r := newRig(t)
 	at, list := keptIn(t, map[string]string{"out/a": "hello\n"})
@@ -117,8 +118,9 @@ func (o *offered) Read(ctx context.Context, in *Input, offset int64) ([]byte, er
 	return []byte(o.text[offset:min(int(offset)+2, len(o.text))]), nil
 }
 
-// TestLinkFetches: what an attempt gets and is elsewhere is fetched, then put into its folder, and nothing of it is left. That it
-// cannot be had fails the attempt, a stop ends the fetching, and so does the end of the Link.
+// TestLinkFetches: inputs from other machines are fetched and put into the attempt's folder, and no copy is
+// left. If an input cannot be fetched, the attempt fails. A stop ends the fetch, and so does the end of the
+// Link.
 func TestLinkFetches(t *testing.T) {
 	data := t.TempDir()
 	stale := filepath.Join(data, incomingName, "artifacts", "default", "w", "old", "t.1")

@@ -50,8 +50,9 @@ func TestLimitsOfATree(t *testing.T) {
 	}
 }
 
-// TestLimitsHold: what is booked is what there is, for the first process and for those that it starts at once; the worker itself
-// is held to nothing, and nothing is left. It needs the right to divide cgroups, of version 2 or 1.
+// TestLimitsHold: the resources of a task limit its first process and the processes that this one starts at
+// once. The worker itself is not limited, and no cgroup is left. The test needs the right to divide cgroups,
+// of version 2 or 1.
 func TestLimitsHold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -107,7 +108,8 @@ func TestLimitsHold(t *testing.T) {
 	}
 }
 
-// TestLegacy: what of version 1 is told when limits change; a plain folder stands in for the hierarchies.
+// TestLegacy checks what is written into the folders of version 1 when limits change. A plain folder replaces
+// the hierarchies.
 func TestLegacy(t *testing.T) {
 	root := t.TempDir()
 	tree := &legacyTree{of: &legacy{at: map[string]string{"cpu": root + "/cpu", "memory": root + "/memory"}, home: map[string]string{"cpu": root, "memory": root}}, name: "0"}

@@ -279,8 +279,8 @@ func (b *bond) pid() int {
 	return b.peer.pid
 }
 
-// TestKeeperKilled: the attempts of a killed keeper are lost, nothing of them is left, and the next keeper
-// works. Ends that were not acknowledged are not reported twice.
+// TestKeeperKilled: the attempts of a killed keeper are lost, none of their processes is left, and the next
+// keeper works. Ends that were not acknowledged are not reported twice.
 func TestKeeperKilled(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestSettled: whatever an attempt does to its folders shows, after which they are looked at whole and made as new.
+// TestSettled: every change that an attempt makes to its folders is noticed, and the folders are then
+// cleaned.
 func TestSettled(t *testing.T) {
 	t.Parallel()
 	s := &slot{wake: -1, folder: filepath.Join(t.TempDir(), "slot")}

@@ -40,7 +40,7 @@ func TestSQLCommitCounts(t *testing.T) {
 	}
 }
 
-// TestSQLOutputs: what no output can hold is refused; query does it before the commit.
+// TestSQLOutputs: results that no output can hold are refused, before the commit.
 func TestSQLOutputs(t *testing.T) {
 	q := &Query{Result: connection.ResultFirst}
 	masks := mask.NewSet([]string{"the-password"})

@@ -35,8 +35,9 @@ func stranger(t *testing.T, data string, show *os.File) (welcomed bool) {
 	return true
 }
 
-// TestKeeperRefusesStrangers: only the process that holds the data folder speaks to its keeper, whatever another one knows of
-// the protocol. What runs goes on, and tasks get the environment that the worker has set.
+// TestKeeperRefusesStrangers: a keeper obeys only the process that holds its data folder, even if another
+// process knows the protocol. Running attempts continue, and tasks get the environment that the worker has
+// set.
 func TestKeeperRefusesStrangers(t *testing.T) {
 	data := t.TempDir()
 	b := newBond(t, data, time.Minute)
@@ -48,7 +49,7 @@ func TestKeeperRefusesStrangers(t *testing.T) {
 			t.Errorf("a stranger that shows %s was welcomed", name)
 		}
 	}
-	// Connections without a word keep nobody out.
+	// Connections that send nothing do not block other callers.
 	for range 3 * greetersMax {
 		conn, err := viaFolder(filepath.Join(data, "work"), dial)
 		if err != nil {
@@ -60,7 +61,7 @@ func TestKeeperRefusesStrangers(t *testing.T) {
 	if r := b.result(); r.Key.Task != "env" || string(r.Outputs) != `{"stolen":""}` {
 		t.Fatalf("after a stranger: %+v %s", r, r.Outputs)
 	}
-	// The worker dies: also then it takes more than to speak, and who holds the folder next goes on.
+	// After the death of the worker, a stranger is still refused, and the next holder of the folder continues.
 	b.crash()
 	if stranger(t, data, nil) || stranger(t, data, other) {
 		t.Error("a stranger was welcomed when the worker was dead")

@@ -21,7 +21,7 @@ func TestParcelSize(t *testing.T) {
 	}
 }
 
-// TestLargeMessages: all ends that wait arrive in one message, and nobody takes more than it is ready for.
+// TestLargeMessages: all waiting ends arrive in one message, and no reader accepts more than its bound.
 func TestLargeMessages(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

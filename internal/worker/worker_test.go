@@ -155,7 +155,7 @@ func newBell(t *testing.T) *bell {
 	return b
 }
 
-// line waits for the next ring and gives what was said.
+// line waits for the next ring and returns its text.
 func (b *bell) line(t *testing.T) string {
 	t.Helper()
 	if err := b.file.SetReadDeadline(time.Now().Add(patience)); err != nil {
@@ -250,7 +250,7 @@ func TestStartedAfterOneSecond(t *testing.T) {
 	b := newBell(t)
 	job := r.sh("read x < " + b.path)
 	r.Start(job)
-	if k := <-started; k != job.Key { // the short attempt before has told nothing
+	if k := <-started; k != job.Key { // the previous short attempt has sent no report
 		t.Errorf("told %v", k)
 	}
 	fmt.Fprintln(b.file, "go on")
@@ -454,7 +454,7 @@ func TestContainmentIsTold(t *testing.T) {
 	}
 }
 
-// ended tells whether a process has gone, also when nobody has reaped it.
+// ended reports whether a process has ended, even if it was not reaped yet.
 func ended(t *testing.T, pidFile string) bool {
 	t.Helper()
 	text, err := os.ReadFile(pidFile)

@@ -88,7 +88,8 @@ func TestStepCost(t *testing.T) {
 	}
 }
 
-// TestCostIsRefused: where it can be seen that an expression costs more than it may, the file is refused at its place.
+// TestCostIsRefused: if the text of an expression shows that it costs too much, the file is refused, with the
+// place of the expression.
 func TestCostIsRefused(t *testing.T) {
 	for what, expr := range map[string]string{
 		"in any case":              strings.ReplaceAll("size(L.map(a, L.map(b, L.map(c, a+b+c)))) > 0", "L", ones(90)),

@@ -34,7 +34,7 @@ func evaluate(t *testing.T, source, at string) string {
 	return text
 }
 
-// Dates of past years only: what governments have decided meanwhile does not change them.
+// Only dates of past years, because later decisions of governments do not change these.
 func TestDates(t *testing.T) {
 	for _, c := range []struct{ at, source, want string }{
 		// Days, also over the clock changes of Berlin on 2021-03-28 and 2021-10-31.
@@ -96,7 +96,7 @@ func TestDates(t *testing.T) {
 		{"2021-07-03T22:05:06Z", "date(addDays(parseDate(params.day), 1))", "2024-03-01"},
 		{"2021-07-03T22:05:06Z", "parseDate('2021-03-28', 'Europe/Berlin')", "2021-03-27T23:00:00Z"},
 		{"2021-07-03T22:05:06Z", "addDays(trigger.time, params.n, params.zone)", "2021-07-02T22:05:06Z"},
-		// What cannot be, as far as it is written out when the file is read.
+		// Invalid arguments, as far as they are literals when the file is read.
 		{"2021-07-03T22:05:06Z", "date(trigger.time, 'Europe/Berln')", `refused: date: there is no time zone "Europe/Berln"; did you mean Europe/Berlin?`},
 		{"2021-07-03T22:05:06Z", "addDays(trigger.time, 1, 'Local')", `refused: addDays: there is no time zone "Local"`},
 		{"2021-07-03T22:05:06Z", "startOf(trigger.time, 'weeks')", `refused: startOf: "weeks" is not a unit of the calendar: write hour, day, week, month, quarter, year`},

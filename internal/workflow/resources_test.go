@@ -44,8 +44,8 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-// TestClasses: what the operator's classes mean now is written into the definition; whoever does not know them lets
-// any name pass, and whoever does names those there are.
+// TestClasses: the present resources of the operator's classes are written into the definition. A reader that
+// does not know the classes accepts any name; a reader that does lists them in its error.
 func TestClasses(t *testing.T) {
 	src := "name: w\ndefaults: {resources: heavy}\ntasks:\n  a: {run: x}\n  b: {run: x, resources: light}\n  c: {run: x, resources: premium}\n  d: {needs: a, tasks: \"${{ [] }}\"}\n"
 	own := map[string]dag.Need{"heavy": {CPU: 4500, Memory: 16 << 30}, "light": {CPU: 100}}

@@ -156,7 +156,7 @@ func TestSimpleFiles(t *testing.T) {
 	}
 }
 
-// FuzzSimple looks for a text that means something else in YAML.
+// FuzzSimple searches for a text that the YAML parser reads differently.
 func FuzzSimple(f *testing.F) {
 	for _, c := range simpleTexts {
 		f.Add(c.text)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestSplitter: a workflow with a splitter is a task of its kind, which gets parameters and version, and one that is made of what that
-// leaves behind; what stands beside the kind holds for the attempt that splits.
+// TestSplitter: a workflow with a splitter becomes two tasks: one of the splitter's kind, which gets the
+// parameters and the version, and one that consists of the first one's output. The other keys of splitter
+// apply to the first task.
 func TestSplitter(t *testing.T) {
 	all, errs := Parse([]byte(`
 name: fleet

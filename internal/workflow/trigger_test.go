@@ -24,8 +24,7 @@ func trigger(t testing.TB, entry string) *Trigger {
 	return &w.Triggers[0]
 }
 
-// TestTriggers holds every good form: its name, its words and what is stored of it, in
-// testdata/triggers.txt.
+// TestTriggers compares every valid form with testdata/triggers.txt: its name, its words and its stored form.
 func TestTriggers(t *testing.T) {
 	src, err := os.ReadFile("testdata/triggers.yaml")
 	if err != nil {
@@ -51,8 +50,8 @@ func TestTriggers(t *testing.T) {
 	}
 }
 
-// firesOrListens holds a trigger that Parse accepted to what it must be able to do. Its
-// calendar files were not read.
+// firesOrListens checks that a trigger that Parse accepted can fire or listen. Its calendar files were not
+// read.
 func firesOrListens(t interface{ Fatalf(string, ...any) }, tr *Trigger) {
 	again, err := DecodeTrigger(tr.Encode())
 	if err != nil || !reflect.DeepEqual(tr, again) {
@@ -75,8 +74,8 @@ func firesOrListens(t interface{ Fatalf(string, ...any) }, tr *Trigger) {
 	}
 }
 
-// TestTriggerForms: whatever the grammar can say is accepted by the schema, stored and
-// read back as it is, and has a name of its own.
+// TestTriggerForms: every form that the grammar allows is accepted by the schema, is stored and read back
+// unchanged, and has a name of its own.
 func TestTriggerForms(t *testing.T) {
 	schema := schemaFor(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -399,7 +398,7 @@ func TestOn(t *testing.T) {
 	}
 }
 
-// A thousand triggers pass, however they are indented; one more does not.
+// A thousand triggers are accepted, with any indentation; one more is refused.
 func TestManyTriggers(t *testing.T) {
 	for _, indent := range []string{"", "  "} {
 		var b strings.Builder

@@ -28,8 +28,8 @@ func must(t testing.TB, src string) *Workflow {
 	return all[0]
 }
 
-// TestWhole takes the example of the contract: all of it is understood, and only what is
-// still to come is refused, each by its name.
+// TestWhole reads the example of the contract: every key is understood, and only keys of future features are
+// refused, each by its name.
 func TestWhole(t *testing.T) {
 	src, err := os.ReadFile("testdata/whole.yaml")
 	if err != nil {
@@ -186,7 +186,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestHostile shows that nothing that comes in costs more than its bound.
+// TestHostile checks that no input costs more than its bound.
 func TestHostile(t *testing.T) {
 	deep := strings.Repeat("[", 1_000_000)
 	var nested strings.Builder

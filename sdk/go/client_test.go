@@ -254,7 +254,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestPatience: what a server cannot do just now is asked for again, under one key, until it is done or patience is over.
+// TestPatience: a request that a server cannot answer now is repeated under one key, until it succeeds or the
+// patience is used up.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	status, keys, heard := http.StatusServiceUnavailable, []string{}, 0

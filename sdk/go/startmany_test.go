@@ -77,7 +77,7 @@ func TestStartMany(t *testing.T) {
 		t.Errorf("%d verdicts of calls with %v starts", n, calls)
 	}
 	for range c.StartMany(t.Context(), starts) {
-		break // nothing is sent for one who has gone
+		break // after the caller has stopped, no request is sent
 	}
 	if len(calls) != 4 {
 		t.Errorf("calls %v", calls)

@@ -18,7 +18,7 @@ import (
 	"skein.dev/skein/sdk/shared/line"
 )
 
-// Who reports often does so over a line, with the token that it has; when lines end, by calls as before.
+// A worker that reports often uses a line, with its present token. When lines end, it uses calls again.
 func TestReportsOverLines(t *testing.T) {
 	d := newDesk(t)
 	lines, gone := line.NewLines(), atomic.Bool{}
@@ -38,7 +38,7 @@ func TestReportsOverLines(t *testing.T) {
 			if err := proto.Unmarshal(call, in); err != nil {
 				return nil, err
 			}
-			if over.Load() == 3 { // it is said again
+			if over.Load() == 3 { // the report is repeated
 				return nil, &line.Refused{Code: 14, Text: "not now"}
 			}
 			out, err := d.Report(ctx, in)

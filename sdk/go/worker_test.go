@@ -34,8 +34,8 @@ type desk struct {
 	lease      int64
 	registered []*workerv1.RegisterRequest
 	refuse     int  // reports that are answered with UNAVAILABLE
-	stale      bool // what is said to run is not its own
-	fence      bool // the next call of Poll finds a lease that is gone, and the next Register a handler
+	stale      bool // the attempts in the worker's polls are not its own
+	fence      bool // the next Poll finds an ended lease, and the next Register an ended handler
 	log        strings.Builder
 	draining   bool
 	lose       int  // answers to reports that do not arrive
@@ -180,7 +180,7 @@ func TestResultsAreSaidUntilTaken(t *testing.T) {
 	<-begun
 	ended := make(chan struct{})
 	go func() { end(); close(ended) }()
-	<-d.drains // it was told to end, and waits for its handler
+	<-d.drains // the worker was told to end, and waits for its task function
 	close(open)
 	r := <-d.told
 	if r.State != "succeeded" || string(r.Outputs) != `{"n":7}` || r.Attempt.Token != 3 {
@@ -192,8 +192,8 @@ func TestResultsAreSaidUntilTaken(t *testing.T) {
 	}
 }
 
-// What follows comes with the answer to a report. A worker that does not hear one says so, and its result
-// again.
+// The answer to a report brings the next jobs. A worker that does not get the answer says so, and repeats its
+// result.
 func TestAnswersBringWhatFollows(t *testing.T) {
 	d := newDesk(t)
 	d.lose = 1
@@ -216,7 +216,7 @@ func TestAnswersBringWhatFollows(t *testing.T) {
 	}
 }
 
-// Who is fenced has its handlers told so, says nothing of what they return, and registers as another.
+// A fenced worker tells its task functions, discards their results, and registers under another handler.
 func TestFenced(t *testing.T) {
 	d := newDesk(t)
 	begun, why := make(chan struct{}), make(chan error, 1)
@@ -271,7 +271,7 @@ func TestTakenAway(t *testing.T) {
 	}
 }
 
-// How a handler ends, and what the node is told of it.
+// The ends of a task function, and the reports about them.
 func TestEndsOfHandlers(t *testing.T) {
 	d := newDesk(t)
 	end := d.begin(func(w *skein.Worker) {
@@ -327,7 +327,7 @@ func TestEndsOfHandlers(t *testing.T) {
 	}
 }
 
-// What no waiting would cure is said at once.
+// An error that waiting cannot cure is returned at once.
 func TestWorkersThatCannotBe(t *testing.T) {
 	none := func(context.Context, *skein.Task, struct{}) (struct{}, error) { return struct{}{}, nil }
 	for want, make := range map[string]func() *skein.Worker{

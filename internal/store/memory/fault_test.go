@@ -56,7 +56,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsElsewhere: the other operations fail as they are told.
+// TestFaultsElsewhere: operations other than Commit fail as the test demands.
 func TestFaultsElsewhere(t *testing.T) {
 	var at memory.OpKind
 	outcome := memory.OK

@@ -27,7 +27,7 @@ func packAll(all []dag.AttemptRow) []byte {
 	return p.bytes()
 }
 
-// plain is an attempt that was handed over, or one that plainly ended.
+// plain returns an attempt that was assigned, or one with a plain end.
 func plain(a *dag.AttemptRow, ended bool, started, finished dag.Micros, exited bool) dag.AttemptRow {
 	if ended {
 		a.State, a.Started, a.Finished, a.Exited = dag.AttemptSucceeded, started, finished, exited

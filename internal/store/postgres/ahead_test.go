@@ -24,7 +24,7 @@ type queueing struct {
 	firstRuns     []dag.RunRow // that first ends
 	secondRuns    []dag.RunRow // that second ends
 	started       []dag.RunRow // by second
-	lock, look    *pgx.Conn    // two, for a transaction sees the sessions as they were when it first looked
+	lock, look    *pgx.Conn    // two connections, because a transaction sees the list of sessions as it was at its first read
 	answer        chan error   // of first
 }
 
@@ -133,8 +133,8 @@ func (q *queueing) nothingOf(runs []dag.RunRow) {
 	}
 }
 
-// TestWrittenAhead: the second transaction is carried out while the first waits, nothing of it is to be seen, and both commit in
-// their order.
+// TestWrittenAhead: the second transaction is executed while the first waits. Its changes are not visible,
+// and both commit in their order.
 func TestWrittenAhead(t *testing.T) {
 	q := newQueueing(t)
 	q.depart()
@@ -211,7 +211,8 @@ func TestNotWrittenAhead(t *testing.T) {
 			is(q.T, err, store.ErrFenced, "")
 		}},
 		{"a run that leaves a wave of the first", func(q *queueing) {
-			// The first ends most of a wave, so the rest of it is listed, of which the second ends one.
+			// The first transaction ends most runs of a wave, so the remaining ones are listed. The second one ends
+			// one of these.
 			q.first.RunUpdates, q.first.AttemptUpdates, q.first.Events = q.first.RunUpdates[1:], q.first.AttemptUpdates[1:], q.first.Events[1:]
 			alone := q.firstRuns[0]
 			alone.State, alone.FinishedAt = dag.RunStopped, q.now
@@ -239,7 +240,8 @@ func TestNotWrittenAhead(t *testing.T) {
 	}
 }
 
-// TestUnstagedAhead: the first is refused, so the second will not be; nothing is left of it, neither rows nor locks.
+// TestUnstagedAhead: the first transaction is refused, so the second is unstaged. It leaves neither rows nor
+// locks.
 func TestUnstagedAhead(t *testing.T) {
 	q := newQueueing(t)
 	q.first.RunUpdates[9].Was = dag.RunWaiting // which it is not
@@ -277,11 +279,12 @@ func TestSecondThatIsRefused(t *testing.T) {
 	q.goOn(1)
 }
 
-// TestTakenOverAhead: another takes the shards while a transaction is written ahead. It waits for that as for any other; if
-// its owner is frozen, it ends it. Nothing of it is ever written.
+// TestTakenOverAhead: another node takes the shards while a transaction is written ahead. It waits for that
+// transaction as for any other; if the owner is frozen, it ends the transaction. No row of it is ever
+// committed.
 func TestTakenOverAhead(t *testing.T) {
 	q := newQueueing(t)
-	q.second.RunInserts, q.second.AttemptInserts, q.second.RunUpdates = nil, nil, nil // no wave: it is hold that is waited for
+	q.second.RunInserts, q.second.AttemptInserts, q.second.RunUpdates = nil, nil, nil // without a wave, so that only hold is waited for
 	q.second.Events = q.second.Events[:aheadRuns]
 	q.depart()
 	q.carriedOut()

@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// TestEveryStatementPrepares holds all SQL to the schema, and every plan to an index: also
-// one that was made on an empty table, and that is what a session keeps.
+// TestEveryStatementPrepares checks all SQL against the schema, and that every plan uses an index. This
+// includes plans that were made on an empty table, because a session keeps its plans.
 func TestEveryStatementPrepares(t *testing.T) {
 	// A table of one row, the few members and shards.
 	small := map[string]bool{"meta": true, "lockMeta": true, "rise": true, "statesListed": true, "dropIdentities": true, "listStates": true,

@@ -41,8 +41,8 @@ func is(t *testing.T, err error, kind error, says string) {
 	}
 }
 
-// TestCommitInDoubt: the connection is lost while a transaction ends. Whatever became of it,
-// the answer is "unknown", and taking the shards tells.
+// TestCommitInDoubt: the connection is lost while a transaction ends. The answer is always "unknown", and
+// taking the shards again shows the outcome.
 func TestCommitInDoubt(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -160,7 +160,7 @@ func TestServerKilled(t *testing.T) {
 		}
 		_, err := db.Info(context.Background())
 		is(t, err, store.ErrUnavailable, "")
-		for { // processes of the server may outlive it for a moment: what was sent to one of them is in doubt
+		for { // processes of the server may outlive it for a moment, so a transaction that was sent to one is in doubt
 			if _, err = db.Commit(context.Background(), &store.Batch{}); !errors.Is(err, store.ErrUnknown) {
 				break
 			}

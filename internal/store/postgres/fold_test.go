@@ -18,8 +18,8 @@ func TestFoldedStatements(t *testing.T) {
 	}
 }
 
-// TestSmall: transactions that go as one statement write all of it, or nothing. In the suite they are under the fences of all
-// shards, here of one.
+// TestSmall: a transaction that is sent as one statement writes all its rows, or none. In the conformance
+// suite such transactions have the fences of all shards, here of one.
 func TestSmall(t *testing.T) {
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: newSchema(), Shards: 2})
 	l, other := newLoad(t, db, 0), newLoad(t, db, 1)
@@ -40,7 +40,7 @@ func TestSmall(t *testing.T) {
 		b.Events = []dag.EventRow{{Run: run, At: l.now, Records: dag.PackRecords([]dag.Record{{Kind: dag.RecAssigned, Task: 1, Token: 1}})}}
 		return b
 	}
-	again := hop() // as long as it is known; after a commit that failed it is not looked for
+	again := hop() // as long as the name is known; after a failed commit it is not searched
 	again.AttemptInserts[0].Task = 0
 	is(t, l.commit(again), store.ErrRefused, "exists")
 	for name, c := range map[string]struct {

@@ -35,8 +35,8 @@ func count(t *testing.T, schema, from string) int {
 	return n
 }
 
-// TestHandsByFormat: a node brings the database what packed hand-overs and ends need beside one that does not know them, writes
-// none of them until the format has risen, and reads and ends what was written either way.
+// TestHandsByFormat: a node migrates the database for packed assignments and ends while an earlier node runs.
+// It packs nothing until the format has risen, and can read and end attempts of both forms.
 func TestHandsByFormat(t *testing.T) {
 	const noEnds = "ALTER TABLE run DROP ends; " + noWaves
 	for _, of := range []struct {
@@ -235,8 +235,8 @@ func TestAttemptsUpToAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := l.before[0].ID
-	// Task 7 is assigned in thousands of transactions. Task 3 has ended in the one numbered 4000. The one after
-	// it is damaged.
+	// Task 7 is assigned in thousands of transactions. Task 3 has ended in transaction 4000. The row of the next
+	// transaction is damaged.
 	sql(t, "INSERT INTO "+schema+".event (run, seq, at, records, hands) SELECT '"+run.String()+`', n, 1, '', CASE n WHEN 4000
 		THEN '\x020706020202000006'::bytea WHEN 4001 THEN '\x01ff' ELSE '\x010e02020200' END FROM generate_series(1000, 6000) n`)
 	q := store.AttemptQuery{Run: run, Task: 3, One: true, Token: 1}

@@ -136,7 +136,7 @@ func TestSettleTogether(t *testing.T) {
 	if era, floor := stateOf(t, db); era != 1 || floor != 0 {
 		t.Errorf("the database is in era %d with floor %d", era, floor)
 	}
-	if got := count(t, schema, "era"); got != 1 { // that of era 0 is not compared again
+	if got := count(t, schema, "era"); got != 1 { // the row of era 0 is not compared again
 		t.Errorf("there are %d rows of eras", got)
 	}
 }

@@ -164,8 +164,8 @@ func TestClaimWaits(t *testing.T) {
 	}
 }
 
-// TestTakeOverFromFrozen: a node stops in the middle of sending a transaction. It is deposed,
-// its shards go to another, and whatever it tries after that writes nothing.
+// TestTakeOverFromFrozen: a node stops in the middle of sending a transaction. It is declared dead, and
+// another node takes its shards. Afterwards it can write no row.
 func TestTakeOverFromFrozen(t *testing.T) {
 	p := newProxy(t, server.Addr())
 	schema := newSchema()
@@ -217,7 +217,7 @@ func TestMemberInDoubt(t *testing.T) {
 			ctx := context.Background()
 			p := newProxy(t, server.Addr())
 			db := open(t, postgres.Options{URL: through(p.addr(), pgtest.Superuser, "postgres"), Schema: newSchema(), Shards: 1})
-			warm := join(t, db, "warm") // what is prepared needs no round trip of its own
+			warm := join(t, db, "warm") // prepared statements need no further round trip
 			claim(t, db, warm, 0)
 			if won, err := db.Depose(ctx, warm, beatOf(t, db, warm)); err != nil || !won {
 				t.Fatalf("deposed: %v, %v", won, err)

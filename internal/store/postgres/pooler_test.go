@@ -14,7 +14,7 @@ import (
 // TestPoolerByTransaction: a pooler that shares sessions between clients is refused in words, at once and without patience.
 func TestPoolerByTransaction(t *testing.T) {
 	url := server.Pooler(t, "transaction")
-	for range 3 { // the second one meets what the first one has prepared
+	for range 3 { // the second client finds statements that the first one has prepared
 		db, err := postgres.Open(t.Context(), postgres.Options{URL: url, Schema: newSchema(), Patience: time.Hour})
 		if err == nil {
 			_ = db.Close()

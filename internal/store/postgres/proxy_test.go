@@ -15,7 +15,7 @@ type mode int
 const (
 	pass   mode = iota
 	cut         // the end of the transaction never reaches the database; both sides are hung up
-	hold        // it never does, and nobody hears of it until the proxy is told to pass
+	hold        // the commit does not arrive, and no side notices until the proxy is told to pass
 	silent      // the database gets it, and its answer never arrives; then the client is hung up
 )
 
@@ -95,7 +95,7 @@ func (p *proxy) serve(client net.Conn) {
 		p.answers(client, backend, silence)
 	})
 	buf := make([]byte, 64<<10)
-	var kept []byte // the end of what came is kept back until it is known what it is
+	var kept []byte // the last bytes are kept back until the message is complete
 	for {
 		n, err := client.Read(buf)
 		if err != nil {

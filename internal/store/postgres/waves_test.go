@@ -108,7 +108,8 @@ func upTo(n int) (all []int) {
 	return all
 }
 
-// TestWaves: a wave stays until a quarter is left of it, and goes whole when all have ended at once.
+// TestWaves: a wave is kept until only a quarter of its runs is left, and is deleted as a whole if all runs
+// end at once.
 func TestWaves(t *testing.T) {
 	s := newSurf(t)
 	s.step(15)

@@ -21,7 +21,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// owner holds the shard and makes batches, each of which starts runs and ends those of the one before.
+// owner holds the shard and makes batches, each of which starts runs and ends the runs of the previous batch.
 type owner struct {
 	t     *testing.T
 	d     *DB
@@ -114,7 +114,7 @@ func (o *owner) until(what string, is func() bool) {
 	}
 }
 
-// runs are the runs that are there, by state; each has what its state says.
+// runs counts the runs of the database by state. Each run must have the rows of its state.
 func (o *owner) runs() map[dag.RunState]int {
 	o.t.Helper()
 	all := map[dag.RunState]int{}
@@ -146,7 +146,7 @@ func (o *owner) are(running, succeeded int) {
 	}
 }
 
-// slow makes the disk wait until it is let go; what it has then had is copied to a file first.
+// slow blocks the disk until it is released. Before the block, the synced content is copied to a file.
 func slow(t *testing.T, d *DB, path, to string) (reached chan struct{}, let func()) {
 	reached, gate := make(chan struct{}), make(chan struct{})
 	first := true
@@ -180,8 +180,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestCommitWaitsForTheDisk: a commit returns when it is on the disk, and so does who reads what it wrote. The next transaction is carried out
-// meanwhile, and nobody sees it.
+// TestCommitWaitsForTheDisk: a commit returns when it is on the disk, and a reader of its rows returns then,
+// too. Meanwhile the next transaction is executed, and no reader sees it.
 func TestCommitWaitsForTheDisk(t *testing.T) {
 	d, path := openTemp(t)
 	o := newOwner(t, d)
@@ -211,7 +211,7 @@ func TestCommitWaitsForTheDisk(t *testing.T) {
 		late("read", err)
 	}()
 	o.stage(second)
-	// The owner itself need not wait for what it asks while it hands over.
+	// The queries of the owner while it dispatches need not wait.
 	if _, err := d.Attempts(t.Context(), store.AttemptQuery{Run: id, One: true, Sparing: true}); err != nil {
 		t.Error(err)
 	}
@@ -242,7 +242,8 @@ func TestCommitWaitsForTheDisk(t *testing.T) {
 	(&owner{t: t, d: d}).are(2, 0)
 }
 
-// TestOthersComeBeforeWhatIsAhead: whoever writes meanwhile takes back what is written ahead, and it is written again.
+// TestOthersComeBeforeWhatIsAhead: another writer rolls back the transaction that is written ahead, which is
+// then written again.
 func TestOthersComeBeforeWhatIsAhead(t *testing.T) {
 	d, _ := openTemp(t)
 	o := newOwner(t, d)
@@ -270,7 +271,7 @@ func TestOthersComeBeforeWhatIsAhead(t *testing.T) {
 	o.are(2, 2)
 }
 
-// TestWhatIsStagedChanges: what is committed is the batch as it is then.
+// TestWhatIsStagedChanges: if a batch changes after it was staged, its content at the commit is written.
 func TestWhatIsStagedChanges(t *testing.T) {
 	d, _ := openTemp(t)
 	o := newOwner(t, d)
@@ -302,7 +303,8 @@ func TestWhatIsStagedChanges(t *testing.T) {
 	}
 }
 
-// TestRefusedAhead: what the store refuses is refused by its commit, and nothing of it is left.
+// TestRefusedAhead: if the store refuses a staged batch, its Commit returns the refusal, and no row of it is
+// left.
 func TestRefusedAhead(t *testing.T) {
 	d, _ := openTemp(t)
 	o := newOwner(t, d)
@@ -320,8 +322,9 @@ func TestRefusedAhead(t *testing.T) {
 	o.are(1, 2)
 }
 
-// TestDisksThatFail: transactions follow one another, staged or not, while the disk fails now and then and others write in between. What a commit
-// that failed has left is what the shard says, and never is what was written ahead of it.
+// TestDisksThatFail: transactions follow one another, staged or not, while the disk fails now and then and
+// others write in between. After a failed commit, the seq of the shard shows its outcome, and the transaction
+// that was written ahead is never committed.
 func TestDisksThatFail(t *testing.T) {
 	for seed := range uint64(3) {
 		d, path := openTemp(t)

@@ -20,7 +20,7 @@ func TestConformanceAhead(t *testing.T) {
 	conform(t, func(db *sqlite.DB) store.Store { return &eager{DB: db} })
 }
 
-// eager is a store whose owner has every transaction written before it is committed.
+// eager is a store whose owner writes every transaction ahead of its commit.
 type eager struct {
 	*sqlite.DB
 	staged atomic.Pointer[store.Batch]

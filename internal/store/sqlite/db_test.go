@@ -198,7 +198,7 @@ func spoil(from, to int) func(*testing.T, string) {
 	}
 }
 
-// shorten makes a database and leaves so much of it.
+// shorten makes a database file and cuts it to the given size.
 func shorten(left func(size int64) int64) func(*testing.T, string) {
 	return func(t *testing.T, path string) {
 		d, err := Open(path)
@@ -362,7 +362,7 @@ func TestDamagedRowsAreReported(t *testing.T) {
 // TestLogStartsOver: the write-ahead log does not grow with history.
 func TestLogStartsOver(t *testing.T) {
 	d, path := openTemp(t)
-	d.checkpoints.long.Store(true) // as if it were past its bound
+	d.checkpoints.long.Store(true) // as if the log had exceeded its bound
 	accept(t, d, 2000)
 	d.checkpoints.long.Store(true)
 	before := size(t, path+"-wal")

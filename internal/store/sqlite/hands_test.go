@@ -28,8 +28,8 @@ func TestAttemptsUpToAnEnd(t *testing.T) {
 	}
 	defer conn.Close()
 	run := dag.RunID{15: 1}
-	// Task 7 is assigned in each transaction but two: task 3 has ended in the one numbered 400, and the one after
-	// it is damaged.
+	// Task 7 is assigned in all transactions except two: in transaction 400 task 3 has ended, and the row of the
+	// next one is damaged.
 	for _, sql := range []string{`INSERT INTO run (n, id, shard, workflow, version, priority, origin, user, created, first_seq, first_at, state, intent,
 			generation, cause, message, split, started, finished, leader, leader_at)
 			VALUES (1, ?1, 0, 1, 1, 'medium', 'api', 'ada', 1, 1, 1, 'running', 'run', 1, '', '', 0, 0, 0, 0, 0)`,

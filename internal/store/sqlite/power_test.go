@@ -27,7 +27,7 @@ type disk struct {
 	rnd    *rand.Rand
 	path   string
 	synced []byte // the log
-	copied []byte // the database; since then every page that has changed is in the log, too
+	copied []byte // a copy of the database; every page that has changed since then is in the log
 	hold   chan chan struct{}
 
 	restarts int // of the log
@@ -120,8 +120,9 @@ func (p *disk) cut() map[dag.RunState]int {
 	return runs
 }
 
-// TestPowerCuts: whenever the power goes, and whatever of what was not synced has come to the disk, all that a commit has returned for is
-// found, all of a transaction or nothing of it, and nothing that is only written ahead.
+// TestPowerCuts: the power can fail at any time, with any part of the unsynced data on the disk. Afterwards
+// all transactions whose commit has returned are found. Every transaction is found as a whole or not at all,
+// and none that was only written ahead.
 func TestPowerCuts(t *testing.T) {
 	d, path := openTemp(t)
 	o := newOwner(t, d)

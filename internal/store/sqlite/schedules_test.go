@@ -14,8 +14,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestSchedulesGoByAnIndex: with a million triggers and fires no statement may look at all
-// of them, or sort what it found.
+// TestSchedulesGoByAnIndex: with a million triggers and fires, no statement may read all of them or sort its
+// result.
 func TestSchedulesGoByAnIndex(t *testing.T) {
 	whole := map[string]bool{"allHears": true, "allListening": true} // verify recounts
 	_, path := openTemp(t)
@@ -76,7 +76,7 @@ func TestFormatOneIsMigrated(t *testing.T) {
 	if d, err := OpenReadOnly(path); !errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), "start a node on it once") {
 		t.Fatalf("for reading only: %v, %v", d, err)
 	}
-	for range 2 { // once migrated it is opened as it is
+	for range 2 { // the second time the migrated database is opened unchanged
 		d, err := Open(path)
 		if err != nil {
 			t.Fatal(err)
@@ -179,7 +179,7 @@ func TestCheckFindsWrongListeners(t *testing.T) {
 	}
 }
 
-// TestDamagedSchedules: who asks for a damaged row is told; lists show the others.
+// TestDamagedSchedules: a query for a damaged row returns an error; lists show the other rows.
 func TestDamagedSchedules(t *testing.T) {
 	ctx := context.Background()
 	d, path := scheduled(t)

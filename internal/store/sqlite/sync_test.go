@@ -16,9 +16,9 @@ import (
 
 var errDisk = errors.New("the disk fails")
 
-// TestWhatADiskLostIsWrittenAgain: a sync that failed is the end of a DB, for those who read, too; it copies nothing of the log into the
-// database any more. A kernel that could not write a page takes it for written from then on, so whoever opens the database writes the log
-// once more before it counts as synced.
+// TestWhatADiskLostIsWrittenAgain: after a failed sync, a DB is unusable for writers and readers, and copies
+// nothing more from the log into the database. A kernel that could not write a page treats it as written
+// afterwards. So each process that opens the database writes the log again before the log counts as synced.
 func TestWhatADiskLostIsWrittenAgain(t *testing.T) {
 	d, path := openTemp(t)
 	o := newOwner(t, d)
@@ -166,8 +166,8 @@ func TestASyncThatFailsIsForAll(t *testing.T) {
 	o.are(1, 0)
 }
 
-// TestAFailedCommitLetsNobodyGo: who has read what is on its way to the disk waits for that, also when a later COMMIT fails meanwhile; but
-// not beyond its deadline.
+// TestAFailedCommitLetsNobodyGo: a reader of rows that are not on the disk yet waits for the disk, even if a
+// later COMMIT fails meanwhile, but not beyond its deadline.
 func TestAFailedCommitLetsNobodyGo(t *testing.T) {
 	d, path := openTemp(t)
 	o := newOwner(t, d)

@@ -59,8 +59,8 @@ func TestLinesAreMigrated(t *testing.T) {
 	}
 }
 
-// TestWhatWaitedTravels: the history of a run that waited, and what was handed over when it began, lie in its row; in another
-// database they come as rows of history.
+// TestWhatWaitedTravels: the row of a run that waited contains its history and the assignments at its
+// beginning. In a copy in another database, these are rows of history.
 func TestWhatWaitedTravels(t *testing.T) {
 	d, _ := openTemp(t)
 	h, err := d.Register(t.Context(), uuid.NewString(), "n")
@@ -116,7 +116,7 @@ func TestWhatWaitedTravels(t *testing.T) {
 	}
 }
 
-// TestCheckOfLines: verify finds every run that stands in no line although it says so, or in another place, or twice.
+// TestCheckOfLines: verify finds every run that is missing in its line, in another position, or twice in it.
 func TestCheckOfLines(t *testing.T) {
 	for name, damage := range map[string]string{
 		"no list":            "UPDATE line SET runs = '[0,'",

@@ -51,7 +51,7 @@ func open(t *testing.T, url string) *line.Line {
 	return l
 }
 
-// TestCalls: replies come to their calls, whatever they hold, and a refusal leaves the line as it was.
+// TestCalls: each call gets its own reply, of any content, and a line still works after a refusal.
 func TestCalls(t *testing.T) {
 	url, end := served(t, 0, func(_ context.Context, call []byte) ([]byte, error) {
 		switch string(call) {
@@ -142,7 +142,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestEnds: a line ends by itself, when its caller has waited for long enough, and when what it is for ends.
+// TestEnds: a line ends after its longest time, when the context of its caller ends, and when the server
+// ends.
 func TestEnds(t *testing.T) {
 	waits := func(ctx context.Context, call []byte) ([]byte, error) {
 		if string(call) == "wait" {

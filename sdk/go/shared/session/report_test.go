@@ -38,7 +38,7 @@ func job(task string, token int64) *workerv1.Job {
 	return &workerv1.Job{Task: task, Attempt: &workerv1.Attempt{Run: "r", Token: token}}
 }
 
-// reported returns what the next report would say, and the function that gives a verdict on all of it.
+// reported returns the content of the next report, and the function that gives a verdict on all its results.
 func reported(s *Session[string]) (said []*workerv1.Result, verdict func(workerv1.Verdict) (later bool)) {
 	in := &workerv1.ReportRequest{}
 	s.mu.Lock()
