@@ -27,7 +27,7 @@ type session struct {
 	node      *app.Node // the node in this process; nil: the server is another process
 	observing bool      // the session only reads a data folder
 	held      bool      // a node in this process that starts no task
-	close     func()    // gives everything back and waits for it
+	close     func()    // ends the session and waits until its node has ended
 	ended     chan error
 	broken    bool // after close: the node in this process ended with an error, which has been printed
 }

@@ -119,7 +119,7 @@ func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *config.Config, s
 		err  error
 	}
 	paceHeap()
-	opened := make(chan outcome, 1) // so that the goroutine ends when it is late
+	opened := make(chan outcome, 1) // with room for one value, so that a late goroutine can end
 	go func() {
 		node, err := app.Open(ctx, cfg, config.NewLog(cfg, c.err))
 		opened <- outcome{node, err}

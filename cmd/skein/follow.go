@@ -121,7 +121,7 @@ func tail(ctx context.Context, s *session, run, task string, lines int) []string
 	}
 	all := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
 	if log.Offset > 0 && len(all) > 1 {
-		all = all[1:] // begins in the middle of a line
+		all = all[1:] // the text begins in the middle of a line
 	}
 	all = all[max(0, len(all)-lines):]
 	for i := range all {

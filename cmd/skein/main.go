@@ -17,7 +17,7 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "skein:", err)
 	}
-	if len(args) > 0 && args[0] == "keeper" { // no command for people: a server starts it
+	if len(args) > 0 && args[0] == "keeper" { // not a command for people: a server starts the keeper
 		os.Exit(app.KeeperMain(args[1:]))
 	}
 	// A fork occupies one of the runtime's processors without using it, until the child has called exec. If there

@@ -76,7 +76,7 @@ func firstOf(day time.Time, loc *time.Location) time.Time {
 			reached = t
 		}
 		_, end := t.ZoneBounds()
-		if !end.After(t) || reached.Before(end) { // no end, or one that has passed: see cron's zone.at
+		if !end.After(t) || reached.Before(end) { // the day has no end here, or it has passed: see zone.at in package cron
 			return reached.In(loc)
 		}
 		t = end

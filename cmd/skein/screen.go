@@ -93,7 +93,7 @@ func clip(s string, n int) string {
 }
 
 const (
-	shownMax = 10 // at most so many running tasks, and so many failed tasks, are shown by name
+	shownMax = 10 // bounds the running tasks, and the failed tasks, that are shown by name
 	barWidth = 24
 )
 

@@ -201,7 +201,7 @@ func textOr(s *string) string {
 }
 
 const (
-	hoursShown    = 48 // more are folded into the hours of a day
+	hoursShown    = 48 // if there are more hours, they are folded into the hours of a day
 	hoursBarWidth = 30
 )
 

@@ -145,7 +145,7 @@ func (t *shown) plain(out []byte, r rune) []byte {
 	switch {
 	case r == 0x1b:
 		t.mode = afterEscape
-	case r == 0x9b: // as ESC [, but no colour is written so
+	case r == 0x9b: // the same as ESC [, but colours are not written in this form
 		t.mode, t.seq = inSequence, append(t.seq[:0], '?')
 	case r == 0x90, r == 0x98, r == 0x9d, r == 0x9e, r == 0x9f:
 		t.mode = inString

@@ -25,7 +25,7 @@ type State struct {
 	grants int64                // in the present transaction
 	crews  map[CrewKey]*crew    // the crews (a run's tasks on one queue) that have, want or had queue slots
 	waits  map[string]*waitList // of crews, by queue and key
-	dirty  map[string]bool      // wait lists in which a task may now get a slot that could not before
+	dirty  map[string]bool      // the wait lists in which a task may now get a slot
 	// wake is the time at which a rate or a pause lets a run pass. It is 0 if no run waits for such a time.
 	wake dag.Micros
 }

@@ -51,7 +51,7 @@ type book struct {
 	sessions  map[int64]store.Session // by session number
 	read      time.Time               // start of the last read; zero: not read yet
 	clock     dag.Micros              // time of the store at that start
-	outdated  bool                    // this node has changed the tokens since the last reading
+	outdated  bool                    // true: this node has changed the tokens since the last read
 	tried     time.Time               // end of the last reading
 	err       error                   // of the last reading
 	flight    chan struct{}

@@ -57,7 +57,7 @@ type strangers struct {
 	open  int
 	idle  []*conn       // open connections that have had a request; the longest idle first
 	turns []*conn       // waiting connections, in the order of their arrival
-	ready *list.Element // its element of Connections.ready; nil: it is not in the list
+	ready *list.Element // the element in Connections.ready; nil: the address is not in the list
 }
 
 // NewConnections bounds the connections that a listener accepts: at most limit of one address, and at most

@@ -174,7 +174,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		return
 	}
 	switch {
-	case held && passed != nil && passed.Token.Kind == t.Kind: // when the token ends, the node that passes the call on ends the call
+	case held && passed != nil && passed.Token.Kind == t.Kind: // if the token ends, the first node ends the call
 		a.r = r.WithContext(c.in(g.hold(r.Context(), &t)))
 	case held:
 		ctx, cancel := context.WithCancelCause(c.in(g.hold(r.Context(), &t)))
@@ -235,7 +235,7 @@ func (g *Gate) admit(a *answer, route Route, passed *Principal) (c credential, h
 		return c, false, true
 	case passed != nil && passed.Token.Kind != "" && g.vouched(a.r.Context(), &passed.Token, route.Verb):
 		c = credential{token: passed.Token}
-		if chain := g.chainOf(a.r, route.Verb); len(chain) > 0 { // then the node has proven its name, too
+		if chain := g.chainOf(a.r, route.Verb); len(chain) > 0 { // the connection has a certificate, so the node has proven its name, too
 			if is, _, err := g.proven(a.r.Context(), chain); err == nil && is.Node != "" {
 				c.proven = &is
 			}

@@ -19,8 +19,8 @@ const (
 // Rates bound the calls of one caller, in calls a second; 0: any number. A user, or a service, is one caller,
 // however many sessions or tokens it has. The token of a node's start, workers and nodes are not bounded.
 type Rates struct {
-	Sessions int // of a person, by all sessions together
-	Tokens   int // of a user or a service, by all tokens of the kind api together
+	Sessions int // the rate of a person, for all sessions together
+	Tokens   int // the rate of a user or a service, for all tokens of the kind api together
 }
 
 // rated identifies a caller.

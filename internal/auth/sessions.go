@@ -181,7 +181,7 @@ func (s *Sessions) add(ctx context.Context, t *store.Token, one store.Session, l
 			one.Expires = min(one.Expires, t.Expires)
 		}
 	}
-	if row := store.AuditIn(ctx); row != nil { // at a sign-in, the call itself has no caller yet
+	if row := store.AuditIn(ctx); row != nil { // the call of a sign-in has no caller yet, so the row gets it here
 		row.Principal, row.Kind, row.Token = t.Name, store.PrincipalUser, one.Token
 		if t.Kind == store.TokenAPI {
 			row.Kind = t.Kind
@@ -286,7 +286,7 @@ func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) 
 	if err != nil {
 		return t, err
 	}
-	t, ended := s.gate.book.holderOf(&row)                      // before the code is removed: the next reading forgets it
+	t, ended := s.gate.book.holderOf(&row)                      // this must come before the code is removed, because the next read drops the code
 	err = s.store.EndSession(store.WithAudit(ctx, nil), row.ID) // part of the sign-in
 	if errors.Is(err, store.ErrNotFound) {
 		err = used

@@ -226,7 +226,7 @@ func (a *Authority) Rotate(ctx context.Context, by string, latest time.Time) err
 		}
 		old := &kept[len(kept)-1]
 		old.Until = now.Add(a.cfg.Life)
-		if latest.After(old.Until) { // of a node with another certificate_life
+		if latest.After(old.Until) { // a node with another certificate_life may have issued this one
 			old.Until = latest
 		}
 		old.Until = old.Until.Add(Skew)

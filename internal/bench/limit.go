@@ -39,7 +39,7 @@ func (l Limits) Complete(r Result) Result {
 const (
 	syncSamples = 400
 	syncBytes   = 8 << 10
-	syncBlocks  = 1024 // of the preallocated file: no sample changes its size
+	syncBlocks  = 1024 // the size of the preallocated file, which no sample changes
 )
 
 // fdatasyncs is the median time of writing and syncing 8 KiB into a preallocated file.

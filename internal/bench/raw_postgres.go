@@ -59,7 +59,7 @@ func (s *schema) rawRate(ctx context.Context, sql map[string]string, connections
 type rawPostgres struct {
 	conn *pgx.Conn
 	sql  map[string]string
-	rows int64   // of each table so far, counted from 0
+	rows int64   // the number of rows in each table so far, counted from 0
 	last []int64 // the ids of the transaction before
 }
 

@@ -58,14 +58,14 @@ func rawSQLite(ctx context.Context, path string, txs int) (float64, error) {
 
 // rawFile writes rows as wide as the product's and nothing else.
 type rawFile struct {
-	copier *sqlite.Conn   // on a connection and a core of its own, as in the product
+	copier *sqlite.Conn   // copies the log on a connection of its own, as in the product
 	copies sync.WaitGroup // at most one copy is running
 	txs    int
 
 	conn                                               *sqlite.Conn
 	begin, commit                                      *sqlite.Stmt
 	insertRun, insertAttempt, updateRun, updateAttempt *sqlite.Stmt
-	rows                                               int64 // of each table, so far
+	rows                                               int64 // the number of rows in each table so far
 }
 
 func (w *rawFile) prepare() error {

@@ -24,7 +24,7 @@ type TriggersConfig struct {
 	Triggers int           // stored, spread over 1,000 workflows
 	Due      int           // the number of these that are due within the span Within
 	Within   time.Duration // the span, at most an hour; below two seconds: all in the same second
-	At       Place         // where the database lies
+	At       Place         // the place of the database
 }
 
 // TriggersResult is one line of the table.
@@ -34,7 +34,7 @@ type TriggersResult struct {
 	Due        int     `json:"due"`
 	WithinS    float64 `json:"within_s"`
 	DatabaseMB float64 `json:"database_mb"`
-	StartMS    float64 `json:"start_ms"`  // from opening the database until submissions are accepted
+	StartMS    float64 `json:"start_ms"`  // the time from opening the database until submissions are accepted
 	MemoryMB   float64 `json:"memory_mb"` // resident, after the start
 	// IdleCPUMS is the processor time of a minute in which nothing is due, from 20 seconds of it.
 	IdleCPUMS float64 `json:"idle_cpu_ms_per_minute"`

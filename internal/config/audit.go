@@ -11,7 +11,7 @@ import (
 type Audit struct {
 	KeyFile     string        // signs the checkpoints; "": in the data folder
 	Checkpoints string        // the file of checkpoints; "": in the data folder
-	Age         time.Duration // after which rows are deleted; 0: never
+	Age         time.Duration // the age after which rows are deleted; 0: never
 }
 
 func auditSettings() []setting {

@@ -42,9 +42,9 @@ type Config struct {
 	APIToken  string            // the token that this process sends to servers
 	TokenFile string            // the file from which APIToken was read; "": a setting holds the token
 	Room      dag.Need          // cpu and memory that this process has for tasks
-	Groups    []string          // of workers that this process belongs to
+	Groups    []string          // the groups of workers to which this process belongs
 	Labels    map[string]string // the labels that tasks may require
-	Dispatch  string            // how one of several workers is chosen
+	Dispatch  string            // the rule by which one of several workers is chosen
 	// WorkersMax bounds the workers of the cluster, WorkerSlotsMax the slots of each, as this node takes them.
 	WorkersMax, WorkerSlotsMax int
 	NoWorker                   bool   // it runs no task itself
@@ -415,7 +415,7 @@ func dataDefault() string {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "skein-data" // in the current folder: better than none
+		return "skein-data" // there is no home folder, so the current folder is used
 	}
 	return filepath.Join(home, ".local", "share", "skein")
 }

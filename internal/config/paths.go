@@ -59,7 +59,7 @@ func (c *Config) Protected() (paths []string) {
 	}
 	add(os.Getenv("CREDENTIALS_DIRECTORY"))
 	if nodes := local.Folder(); nodes != "" {
-		add(filepath.Dir(nodes)) // also where sessions of the command line are
+		add(filepath.Dir(nodes)) // the sessions of the command line are in this folder, too
 	}
 	return paths
 }

@@ -32,7 +32,7 @@ const (
 
 // Statement is what a task executes in a database.
 type Statement struct {
-	Text string // with @NAME for each parameter
+	Text string // the text of the statement, with @NAME for each parameter
 	// Params is an object of the values by name; they are bound, never put into the text.
 	Params json.RawMessage
 	Result string

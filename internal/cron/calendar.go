@@ -160,7 +160,7 @@ func ParseHolidayList(data []byte) (Calendar, error) {
 	if err := calendarSize(data); err != nil {
 		return nil, err
 	}
-	const yearlyMax = 1_000 // these are written out, one pass over all days each
+	const yearlyMax = 1_000 // rules without an end are expanded, with a pass over all days for each
 	c, yearly, n := new(dates), 0, 0
 	for line := range strings.Lines(string(data)) {
 		n++

@@ -5,9 +5,9 @@ type Gap uint8
 
 // The policies for a wall time that does not exist.
 const (
-	RunAfter  Gap = iota // at the first instant after the change
+	RunAfter  Gap = iota // run at the first instant after the change
 	SkipGap              // not at all
-	RunBefore            // at the last whole minute before the change, or second if the form has seconds
+	RunBefore            // run at the last whole minute before the change, or second if the form has seconds
 )
 
 // gapNames and repeatNames are the names of the policies in the workflow file.

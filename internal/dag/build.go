@@ -28,7 +28,7 @@ func NewGraph(spec GraphSpec) (*Graph, error) {
 	b.indexNames()
 	b.linkNeeds()
 	b.reverse()
-	b.sort() // also if there are other faults: a cycle is reported at once
+	b.sort() // even if there are other faults, so that a cycle is reported together with them
 	if len(b.errs) == 0 {
 		b.policies()
 		b.conditions()

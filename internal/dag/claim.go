@@ -14,7 +14,7 @@ const (
 	ClaimAsked                     // it is queued
 	ClaimGranted                   // it has everything
 	ClaimLent                      // the run is suspended: it has its locks, and has given back its queue slot
-	ClaimAgain                     // has its locks, and asks for a queue slot again
+	ClaimAgain                     // the run has its locks, and asks for a queue slot again
 	ClaimOver                      // the run has ended, and holds nothing
 	claimStages
 )
@@ -33,7 +33,7 @@ const (
 // queue, and named locks. It is never changed in place.
 type Claim struct {
 	Queue string   `json:"queue,omitempty"`
-	Key   string   `json:"key,omitempty"` // of the queue's per_key
+	Key   string   `json:"key,omitempty"` // the value of the queue's per_key
 	Locks []string `json:"locks,omitempty"`
 	Fail  bool     `json:"fail,omitempty"` // fail the run if another run has a lock
 	Kept  bool     `json:"kept,omitempty"` // the owner keeps the run in memory while it is queued
@@ -207,7 +207,7 @@ func (r *Run) deny(ev *Event, now Now) Verdict {
 
 // await makes an admitted run wait again, for something else.
 func (r *Run) await(ev *Event) Verdict {
-	for i := 0; i < len(r.stirred); i++ { // no task begins, but a decided foreach task has ended its instances, too
+	for i := 0; i < len(r.stirred); i++ { // no task begins here, but a foreach task that was decided has also ended its instances
 		r.endWith(r.stirred[i])
 	}
 	r.record(Record{Kind: RecWaiting, Task: LeaderTask, Text: ev.Wait})

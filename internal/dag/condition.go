@@ -24,8 +24,8 @@ type Reads struct {
 
 // View holds the values that a condition can read.
 type View struct {
-	Success bool   // no need failed and at least one succeeded, or there are no needs
-	Failure bool   // at least one need failed or is upstream_failed
+	Success bool   // no needed task failed and at least one succeeded, or no task is needed
+	Failure bool   // at least one needed task failed or is upstream_failed
 	Params  []byte // a JSON object; nil if the condition does not read parameters
 	Light   bool   // evaluated inside of a step: see StepCostMax
 	// Task gives the state of a task that Reads named and its outputs, a JSON object or

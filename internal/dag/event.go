@@ -87,13 +87,13 @@ type Cause string
 // The causes that the domain knows; workers add their own (signal, start).
 const (
 	CauseExit      Cause = "exit"      // exit code other than 0
-	CauseOutput    Cause = "output"    // its outputs or artifacts cannot be accepted
+	CauseOutput    Cause = "output"    // the outputs or artifacts of the attempt cannot be accepted
 	CauseTimeout   Cause = "timeout"   // execution cap
-	CausePermanent Cause = "permanent" // its handler says that a retry cannot succeed
+	CausePermanent Cause = "permanent" // the task function says that a retry cannot succeed
 	CauseOverdue   Cause = "overdue"   // the timeout and the grace have passed, and the holder did not report
-	CauseCondition Cause = "condition" // its condition (if) could not be evaluated
+	CauseCondition Cause = "condition" // the condition (if) of the task could not be evaluated
 	CauseLost      Cause = "lost"      // its handler is gone
-	CauseNodeGone  Cause = "node_gone" // its handler is gone, and the task may run nowhere else
+	CauseNodeGone  Cause = "node_gone" // the handler of the attempt is gone, and the task may run nowhere else
 	CausePoison    Cause = "poison"    // lost too often
 	CauseNoRetake  Cause = "if_lost"   // lost, and the trigger has if_lost: fail
 	CauseOnLost    Cause = "on_lost"   // lost, and the task has on_lost: fail
@@ -107,17 +107,17 @@ const (
 	CauseMissed    Cause = "missed"       // the run did not begin in time
 	CauseStopped   Cause = "stopped"
 	CauseKilled    Cause = "killed"
-	CauseTask      Cause = "task_failed" // of a run: some task failed
-	CauseSplit     Cause = "split"       // of a run: the Leader could not make its tasks
+	CauseTask      Cause = "task_failed" // for a run: some task failed
+	CauseSplit     Cause = "split"       // for a run: the Leader could not make its tasks
 	CauseCorrupt   Cause = "corrupt"     // of a run: quarantined
-	CauseChild     Cause = "child"       // of a call: its run did not succeed
+	CauseChild     Cause = "child"       // for a call: its run did not succeed
 	CauseRejected  Cause = "rejected"    // of an approval
-	CausePrepare   Cause = "prepare"     // of a logical task: its definition or its target cannot be resolved
-	CauseInstances Cause = "instances"   // of a foreach: some of its instances failed
-	CauseQueue     Cause = "queue"       // of a run or a task: its queue does not exist, or does not let it wait
-	CauseLock      Cause = "lock"        // of a run: it cannot have its locks
-	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, through other runs
-	CauseQuota     Cause = "quota"       // of a run or a call: the namespace may not start another run
+	CausePrepare   Cause = "prepare"     // for a logical task: its definition or its target cannot be resolved
+	CauseInstances Cause = "instances"   // for a foreach: some of its instances failed
+	CauseQueue     Cause = "queue"       // for a run or a task: its queue does not exist, or does not let it wait
+	CauseLock      Cause = "lock"        // for a run: it cannot have its locks
+	CauseCycle     Cause = "wait_cycle"  // for a run: it waited for itself, through other runs
+	CauseQuota     Cause = "quota"       // for a run or a call: the namespace may not start another run
 )
 
 // Causes lists the causes that the domain sets, and those that processes report.
@@ -144,7 +144,7 @@ const (
 	TimerStartBy                         // the run is ended if it has not begun by now
 	TimerStart                           // a ready task should have been assigned
 	TimerDeferred                        // a deferred task is due, or has reached its timeout
-	TimerLook                            // of the owner: it checks the condition of a deferred task again
+	TimerLook                            // the owner checks the condition of a deferred task again
 )
 
 // overdueAfter is the time after the timeout and grace of an attempt for which it may be silent. Then the run

@@ -57,8 +57,8 @@ type Policy struct {
 	Timeout       time.Duration // bound of the time of one attempt; 0: none
 	KillGrace     time.Duration // between TERM and KILL
 	WarnOnTimeout bool          // a timeout is only recorded
-	OnLost        OnLost        // what happens to the task when its handler is gone
-	StartDeadline time.Duration // from ready to the assignment; 0: none
+	OnLost        OnLost        // the policy for the task when its handler is gone
+	StartDeadline time.Duration // the longest time from ready to the assignment; 0: no limit
 	Priority      Priority
 	Place         Place // where it may run
 	// Queue is the named queue that limits the number of concurrent attempts of such tasks, in all runs. ""
@@ -100,7 +100,7 @@ type Graph struct {
 	kept     map[TaskID]bool // tasks whose outputs conditions read
 	params   bool            // some condition reads parameters
 	logic    map[TaskID]*Logic
-	switches map[TaskID][]TaskID // by task, the switches that it is a branch of
+	switches map[TaskID][]TaskID // by task, the switches of which it is a branch
 	queued   bool                // some task names a queue
 	calling  bool                // the instances of some foreach are calls
 

@@ -21,12 +21,12 @@ type Kind uint8
 // The kinds.
 const (
 	Work      Kind = iota // a worker runs it: not a logical task
-	Wait                  // until a duration has passed, or an instant
-	Approval              // until a person approves or rejects
+	Wait                  // waits until a duration or an instant has passed
+	Approval              // waits until a person approves or rejects
 	Switch                // chooses one of the tasks that need it
 	Call                  // starts a run of another workflow, and waits for its end
-	Dependent             // until a fact that its owner checks is true: the end of another workflow's run, or a condition
-	Foreach               // until its instances have ended, one for each item
+	Dependent             // waits until its owner finds that another workflow's run has ended, or that a condition is true
+	Foreach               // waits until its instances, one for each item, have ended
 	kinds
 )
 

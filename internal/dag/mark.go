@@ -14,7 +14,7 @@ const (
 	MarkFailed                    // counts as failed
 	MarkSkip                      // does not run
 	MarkRetry                     // runs (again), now
-	MarkStop                      // stops, although its run continues
+	MarkStop                      // the task stops, although its run continues
 	marks
 )
 

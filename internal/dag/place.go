@@ -147,7 +147,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 			has, ok := t.Labels[k]
 			fits = ok && has == v
 		case placeCPU, placeMemory:
-		default: // of a later version: unknown here
+		default: // a part of a later version, which this one does not know
 			fits = false
 		}
 		return fits

@@ -500,7 +500,7 @@ func (q *Queue) before(r *Run, now Micros, f func(*Run) bool) {
 		for work := []int{0}; len(work) > 0; {
 			i := work[len(work)-1]
 			work = work[:len(work)-1]
-			if i >= len(h) || h[i].run == r || !q.Sooner(h[i].run, r, now) { // then no run below it comes before r either
+			if i >= len(h) || h[i].run == r || !q.Sooner(h[i].run, r, now) { // then no run below this one comes before r either
 				continue
 			}
 			if !f(h[i].run) {

@@ -60,14 +60,14 @@ type Run struct {
 	// Invariant: what an operator decided about a task is in base or in a row without a handler (mark.go).
 	base        []byte
 	own         []byte            // the packed graph, if the run does not use the version's graph
-	outputs     map[TaskID][]byte // of succeeded tasks that conditions read
+	outputs     map[TaskID][]byte // the outputs of succeeded tasks that conditions read
 	outputsSize int               // the size of all outputs, in bytes
 	frozen      int32             // tasks that are failed, upstream_failed or stopped because of an earlier generation
 	late        []TaskID          // pending tasks whose needs have ended, and whose condition reads a task that has not ended
 	limited     []TaskID          // tasks that became ready in this step and have a start deadline
 	// The tasks that wait for a retry, that wait for something outside the run, and that wait for instances.
 	retrying, deferred, fanning int32
-	spreads                     map[TaskID]*spread // by foreach task that has instances
+	spreads                     map[TaskID]*spread // by foreach task with instances
 	stirred                     []TaskID           // foreach tasks that this step has affected
 	logical                     []TaskID           // ready logical tasks: begun at the end of the step, unless the run is paused
 
@@ -79,7 +79,7 @@ type Run struct {
 	ready  readyList // ready tasks that any worker may run
 	placed []*line   // ready tasks for certain places
 	shares []*share  // ready tasks that name queues, whatever their place
-	turns  []int32   // by task: when it became ready last, if there was more than one list
+	turns  []int32   // by task: the order in which it became ready, if there was more than one list
 	turn   int32     // the last number that was given
 	slots  []attempt // live attempts and those touched since the last flush
 	free   []int32
@@ -112,7 +112,7 @@ type task struct {
 	losses   uint8  // in this generation
 	revoked  bool   // the newest attempt was ended without its holder
 	listed   bool   // is in the ready list
-	own      bool   // its state is the state of its newest attempt, or was when an earlier generation kept it
+	own      bool   // the state is that of the newest attempt, or was when an earlier generation kept it
 	halted   bool   // a verb stopped this task alone, not its run: its dependents cannot run
 	token    Token  // of the newest attempt; it only rises. Invariant: only a report of its holder counts (fence)
 	blockers int32  // while pending: the number of needs that are not settled; while listed: the next task of the list + 1

@@ -317,7 +317,7 @@ func (p *Retry) wait(n int32, run RunID, t TaskID, token Token) time.Duration {
 	if d > most { // the jitter never makes a pause longer than the bound
 		d = 2*most - d
 	}
-	if !(d > 0) { // also for NaN, which only a damaged policy can give
+	if !(d > 0) { // this covers NaN, too, which only a damaged policy can give
 		return 0
 	}
 	return time.Duration(d).Truncate(time.Microsecond) // the precision of a row

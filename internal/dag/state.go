@@ -9,15 +9,15 @@ type TaskState uint8
 // the others are derived.
 const (
 	Pending        TaskState = iota // waits for its needs
-	Ready                           // may run, waits for a slot
+	Ready                           // the task may run, and waits for a slot
 	Assigned                        // given to a handler under a token
 	Running                         // the attempt has reported that it runs
 	RetryWait                       // failed, and will be tried again
 	Succeeded                       // end
 	Failed                          // end
-	UpstreamFailed                  // end: one of its needs failed
+	UpstreamFailed                  // an end: a needed task failed
 	Stopped                         // end
-	Skipped                         // end: its condition did not hold, or all of its needs were skipped
+	Skipped                         // an end: the condition was false, or all needed tasks were skipped
 	Deferred                        // waits for something outside the run, and holds no slot
 	taskStates
 )
@@ -103,7 +103,7 @@ const (
 	AttemptFailed
 	AttemptStopped
 	AttemptLost     // the handler is gone, so the outcome is unknown
-	AttemptDeferred // of a logical task: no handler has it, it waits for something outside
+	AttemptDeferred // an attempt of a logical task: no handler has it, and it waits for an event outside the run
 	attemptStates
 )
 

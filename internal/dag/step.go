@@ -242,7 +242,7 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 			r.report(ev, p, now, fx)
 			break
 		}
-		fallthrough // its holder ended it without an order: this counts as a loss
+		fallthrough // the holder ended the attempt without an order: this counts as a loss
 	default:
 		r.lost(ev, p, now, fx)
 	}

@@ -16,7 +16,7 @@ type LockedError struct {
 	Data    string
 	Address string // URL; "" if it does not say (yet)
 	PID     int
-	Worker  bool // it is a worker, which takes no requests
+	Worker  bool // the holder is a worker, which takes no requests
 }
 
 func (e *LockedError) Error() string {
@@ -71,7 +71,7 @@ func Take(data string) (*Lock, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) || try == lockTries {
 			break
 		}
-		time.Sleep(lockPoll) // nothing tells when a lock is given back, and waiting in flock has no limit
+		time.Sleep(lockPoll) // the release of a lock gives no notification, and a wait in flock has no limit
 	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		h := readHolder(file)

@@ -122,7 +122,7 @@ func (x *Executor) launch(h *handed) {
 	case errors.Is(err, errUnwanted):
 		x.mu.Lock()
 		mode := h.cancel
-		h.held = mode == 0 // this process ends: the next one starts the attempt
+		h.held = mode == 0 // this process ends, so the next one starts the attempt
 		x.mu.Unlock()
 		if mode != 0 {
 			x.report(h, stoppedBefore(mode))

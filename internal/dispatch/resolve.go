@@ -99,7 +99,7 @@ type runEntry struct {
 	row  dag.RunRow
 	read bool
 	uses int
-	left int64 // when its last attempt here ended
+	left int64 // the time at which the run's last attempt here ended
 }
 
 // idleRun is a run that had no attempt here since a time.
@@ -209,7 +209,7 @@ const (
 // waits for a provider of secrets for secretsAway, not counting an outage of the store. wait pauses. It
 // returns false if the job is no longer needed. The end of ctx means the same.
 func (r *Resolver) surely(ctx context.Context, a *engine.Assignment, resolve func() error, wait func(time.Duration) bool) error {
-	var since time.Time // of the first failure of a provider, since the store last failed
+	var since time.Time // the time of the first failure of a provider after the last failure of the store
 	defer r.note(a, nil)
 	for pause := askAgainSoon; ; pause = min(2*pause, askAgainLate) {
 		err := resolve()

@@ -33,7 +33,7 @@ type secretsOf struct {
 	params    Params  // nil: there are none
 	namespace string
 	workflow  string
-	quick     bool     // no call to a provider may be made
+	quick     bool     // true: a call to a provider is not allowed
 	values    []string // each once
 	err       error    // the reason why a secret or parameter cannot be read
 }
@@ -81,7 +81,7 @@ func (s *secretsOf) hide(err error) error {
 	switch {
 	case s.err != nil && (errors.Is(s.err, store.ErrUnavailable) || errors.Is(s.err, provider.ErrSlow) || s.ctx.Err() != nil):
 		return s.err
-	case s.err != nil: // also if a provider is unavailable: surely waits for it
+	case s.err != nil: // this includes an unavailable provider, for which the function surely waits
 		return &notStarted{causeSecret, s.err}
 	case len(s.values) > 0:
 		place, _, _ := strings.Cut(err.Error(), ": ")

@@ -77,7 +77,7 @@ func Refused(err error) (*RefusedError, bool) {
 
 const (
 	dialTimeout = 30 * time.Second
-	ownTimeout  = 5 * time.Second // of resolving the name of a node or of the database
+	ownTimeout  = 5 * time.Second // bounds the resolution of the name of a node or of the database
 )
 
 // guard checks addresses.

@@ -14,11 +14,11 @@ import (
 type word struct {
 	Kind  wordKind    `json:"kind"`
 	Run   dag.RunID   `json:"run"`
-	Shard dag.ShardID `json:"shard,omitempty"` // of the run that asks
+	Shard dag.ShardID `json:"shard,omitempty"` // the shard of the run that asks
 	Claim *dag.Claim  `json:"claim"`
 	// Share describes queue slots for the run's tasks. If it is set, Claim does not count.
 	Share *dag.Share   `json:"share,omitempty"`
-	Level dag.Priority `json:"level,omitempty"` // of the run whose share it is
+	Level dag.Priority `json:"level,omitempty"` // the priority of the run to which the share belongs
 	Cause dag.Cause    `json:"cause,omitempty"` // of a denial
 	Why   string       `json:"why,omitempty"`
 	Skip  bool         `json:"skip,omitempty"`

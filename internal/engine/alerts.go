@@ -105,7 +105,7 @@ func (a *alerts) load(ctx context.Context) error {
 			for i := range page {
 				after = page[i].ID
 				n, err := alert.Read(page[i])
-				if err != nil { // it stays open for a person to look at
+				if err != nil { // the incident stays open, so that a person can examine it
 					a.log.Error("an incident cannot be read; its rule opens no other one", "code", "incident_unread", "incident", page[i].ID.String(), "err", err)
 					n = &alert.Incident{Incident: page[i]}
 				}
@@ -274,7 +274,7 @@ func (a *alerts) ended(r *dag.Run) error {
 	if a.read == nil {
 		return nil
 	}
-	if unwatched, err := a.unwatched(r.Workflow); unwatched || err != nil { // most runs: no event is made for them
+	if unwatched, err := a.unwatched(r.Workflow); unwatched || err != nil { // for most runs no event is made
 		return err
 	}
 	a.lasted(r)
@@ -378,7 +378,7 @@ func (a *alerts) buried(r *dag.RunRow, b *store.Batch) (then func(), err error) 
 	}
 	wf, err := a.defs.workflow(r.Workflow)
 	if errors.Is(err, errkind.ErrNotFound) {
-		return func() {}, nil // its rows make no sense
+		return func() {}, nil // the incident's rows are invalid
 	}
 	if err != nil {
 		return nil, err

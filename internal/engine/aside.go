@@ -23,7 +23,7 @@ func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
 		return nil, nil
 	}
 	r, err := w.revived(&page[0], &w.tx.fx)
-	if errors.Is(err, errkind.ErrUnavailable) { // its graph could not be read: the answer of the gate is applied again
+	if errors.Is(err, errkind.ErrUnavailable) { // the graph could not be read, so the answer of the admission owner is applied again
 		return nil, err
 	}
 	if err != nil {

@@ -246,7 +246,7 @@ func (s *schedule) refillOne(id int64) error {
 			break
 		}
 		if s.holds(&next, &wf) {
-			break // it continues when there is room
+			break // the backfill continues when it may start more runs
 		}
 		begun++
 		next.Started++

@@ -28,7 +28,7 @@ type backlog struct {
 	ready     map[string]int64 // tasks by group and kind
 	queues    map[string]int64 // runs that wait, or whose tasks do, by queue
 	oldest    map[string]dag.Micros
-	names     []string // of all queues, if this node grants them
+	names     []string // the names of all queues, if this node grants their slots
 	approvals int
 	now       dag.Micros
 	running, approving,

@@ -25,7 +25,7 @@ import (
 
 // childLetter is a message to the owner of a child run, or of a parent.
 type childLetter struct {
-	Workflow dag.WorkflowID `json:"workflow"` // of the run that it is about
+	Workflow dag.WorkflowID `json:"workflow"` // the workflow of the run that the message is about
 	Start    *childStart    `json:"start,omitempty"`
 	Order    *childOrder    `json:"order,omitempty"`
 	Look     *childLook     `json:"look,omitempty"`
@@ -177,7 +177,7 @@ func (c *calls) hearChild(l *childLetter) error {
 		return c.startChild(l.Start)
 	case l.Order != nil:
 		it := item{run: l.Order.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)}}
-		return c.event(&it).err // as for a verb of a person: the run may have to ask for its claim again
+		return c.event(&it).err // like a verb of a person, because the run may have to ask for its claim again
 	case l.Look != nil:
 		if r := c.inMemory()[l.Look.Run]; r != nil {
 			if a := r.Attempt(l.Look.Task); a != nil {

@@ -71,7 +71,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 		return false, err
 	}
 	fault, why := w.fault(s, before, r, &f)
-	if fault != "" { // its line comes first, because the next steps may end the run
+	if fault != "" { // the line of the fault comes first, because the next steps may end the run
 		w.todo.push(item{run: r.ID, ev: dag.Event{Kind: dag.EvCheck, Fault: fault, Actor: sweeper, Reason: why}})
 	}
 	for _, h := range s.Lost {

@@ -212,7 +212,7 @@ func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, er
 			plan, err = s.planner.Passed(t, now, pausedReason(t))
 		case t.Next != 0 && t.Next <= now && s.byHand():
 			plan, err = s.planner.Passed(t, now, "no server ran to start it, and then the trigger was changed")
-		case s.txn().rows >= takeMax*rowsPerItem: // more is due than one transaction can start
+		case s.txn().rows >= takeMax*rowsPerItem: // more instants are due than one transaction can start
 			plan, err = s.planner.Passed(t, now, "the trigger was changed when more was due than is started at once")
 		default:
 			plan, err = s.planner.Plan(t, now)

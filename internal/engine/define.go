@@ -16,7 +16,7 @@ type Definition struct {
 	Namespace, Name string
 	Source, Def     []byte
 	Graph           []byte // packed
-	Tasks           int    // of the graph, for the quota of its namespace
+	Tasks           int    // the number of tasks in the graph, for the quota of its namespace
 	Digest          []byte // of source and files
 	Files           []store.File
 	User            string

@@ -147,7 +147,7 @@ type Stats struct {
 	Poisoned                atomic.Int64 // tasks that failed because they were lost too often
 	Expired                 atomic.Int64 // runs deleted because they need not be kept
 	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns goes up and down
-	ReadyTasks, InboxItems  atomic.Int64 // as of the last transaction
+	ReadyTasks, InboxItems  atomic.Int64 // the values after the last transaction
 	Sweeps                  atomic.Int64
 	Regressed               atomic.Int64         // times that the store went back to an earlier state
 	Evaluated               atomic.Int64         // conditions that were evaluated outside the writer's goroutine

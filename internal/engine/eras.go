@@ -58,7 +58,7 @@ func (e *Engine) Back(floor dag.Era) {
 	e.stats.Regressed.Add(1)
 	e.graphs.Forget()
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
-		if w.clock.floor < floor { // also of a node that owns no shard: it is done once
+		if w.clock.floor < floor { // this also covers a node without shards, and happens once
 			w.clock.era, w.clock.floor = max(w.clock.era, floor), floor
 			w.unsure = errors.Join(w.unsure, errBack)
 		}

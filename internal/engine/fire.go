@@ -440,7 +440,7 @@ func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) er
 		case err != nil:
 			return answer{err: err}
 		case t == nil || t.State != store.TriggerActive:
-			return answer{} // no caller waits for the fire any more
+			return answer{} // the caller no longer waits for the fire
 		case w.held(t.Shard) == nil:
 			return answer{err: w.here(t.Shard)}
 		}

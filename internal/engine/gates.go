@@ -16,9 +16,9 @@ import (
 // The progress of a run: dag.Run.Gate.
 const (
 	gateNone   uint8 = iota // not counted
-	atTrigger               // waits at its trigger's gate
-	atWorkflow              // has passed the trigger's gate, and waits at its workflow's gate
-	atCommons               // has passed both gates, and waits for the queue or locks that it names: see claim.go
+	atTrigger               // the run waits at its trigger's gate
+	atWorkflow              // the run has passed its trigger's gate, and waits at its workflow's gate
+	atCommons               // the run has passed both gates, and waits for its queue or locks: see claim.go
 	through
 	beyond // the run ends at once, because a quota is used up; it is not counted
 )

@@ -90,7 +90,7 @@ func (e *Engine) greetEach(ctx context.Context, key string, read func(after stor
 func (e *Engine) greeted(err error) error {
 	var elsewhere *errkind.Elsewhere
 	switch {
-	case err == nil || errors.As(err, &elsewhere): // its present owner starts its trigger
+	case err == nil || errors.As(err, &elsewhere): // the present owner of the shard fires the trigger
 		return nil
 	case errors.Is(err, errkind.ErrUnavailable):
 		return err

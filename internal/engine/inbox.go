@@ -66,7 +66,7 @@ type inbox struct {
 	host  host.Host
 	pulse *pulse
 	wake  chan struct{} // cap 1: many wake-ups mean one look
-	since atomic.Int64  // when an item arrived in an empty inbox, in the time of pulse
+	since atomic.Int64  // the time, by pulse, at which an item arrived in an empty inbox
 
 	mu        sync.Mutex // protects following fields
 	events    fifo
@@ -212,7 +212,7 @@ func ask[T any](ctx context.Context, b *inbox, look func(w *writer) (T, error)) 
 	}})
 	var nothing T
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nothing, err // also if look has just returned
+		return nothing, err // the result is the same if look has just returned
 	}
 	select {
 	case seen := <-said:

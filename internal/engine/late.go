@@ -112,7 +112,7 @@ func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule, only ...ruleOf) error 
 		if !rule.Timed() || !rule.Covers(r.Origin) || len(only) > 0 && !slices.Contains(only, ruleOf{r.Workflow, rule.Name}) {
 			continue
 		}
-		if err := errkind.Guarded(func() { a.watch(r, rule) }); err != nil { // no rule may keep a shard from being loaded
+		if err := errkind.Guarded(func() { a.watch(r, rule) }); err != nil { // a faulty rule must not prevent the load of a shard
 			a.log.Error("a deadline cannot be judged; its alert is not made", "code", "deadline_refused", "workflow", int64(r.Workflow),
 				"rule", rule.Name, "run", r.ID.String(), "err", err)
 		}
@@ -492,7 +492,7 @@ func (a *alerts) usualOf(id dag.WorkflowID) alert.Usual {
 		if !known {
 			page, err := a.store.Runs(context.Background(), store.RunQuery{Workflow: id, States: []string{dag.RunSucceeded.String()}, Limit: alert.UsualOf})
 			if err != nil {
-				return 0, false // it is asked again at the next run
+				return 0, false // the duration is computed again at the next run
 			}
 			for i := len(page.Runs) - 1; i >= 0; i-- {
 				if r := &page.Runs[i]; r.StartedAt != 0 {

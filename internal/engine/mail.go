@@ -117,7 +117,7 @@ func (w *writer) receive(m *store.Message) answer {
 			return answer{err: err}
 		}
 		if !done {
-			w.todo.push(item{mail: m.ID, op: func(w *writer) answer { return w.receive(m) }}) // after the messages for these runs
+			w.todo.push(item{mail: m.ID, op: func(w *writer) answer { return w.receive(m) }}) // this item comes after the messages for these runs
 			return answer{}
 		}
 		delete(w.telling, m.ID)
@@ -133,7 +133,7 @@ func (w *writer) receive(m *store.Message) answer {
 			}
 			continue
 		}
-		if letters[i].Child != nil { // its workflow may have moved to another shard: then the letter is sent on
+		if letters[i].Child != nil { // the workflow may have moved to another shard; then the letter is sent on
 			if err := w.calls.sendChild(letters[i]); err != nil {
 				w.broken(err)
 				return answer{err: err}

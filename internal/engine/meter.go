@@ -41,7 +41,7 @@ type Meter struct {
 	fires     map[string]int64 // by outcome
 	lag       metric.Histogram
 	turned    time.Time
-	names     map[dag.WorkflowID]string // of the workflows, as of the last scrape
+	names     map[dag.WorkflowID]string // the names of the workflows at the last scrape
 }
 
 // workflowMeter counts the ended runs of one workflow.

@@ -234,7 +234,7 @@ func (l *limits) gateStuck() string {
 			continue
 		}
 		stuck := g.waiting.Len() > 0 && (limit == 0 || g.past < limit)
-		if stuck && !l.gates.open[k] { // as after a reload: the transaction being made lets them through
+		if stuck && !l.gates.open[k] { // this is the state after a reload, where the present transaction admits the runs
 			return fmt.Sprintf("gate %v: %d wait, %d of %d are through", k, g.waiting.Len(), g.past, limit)
 		}
 		for id, r := range g.members {

@@ -343,7 +343,7 @@ func (w *writer) resend(mine []Assignment) {
 		w.e.slots.book(a.key())
 		start = append(start, a)
 	}
-	for i := range mine { // their resources are known only now
+	for i := range mine { // the resources of the attempts are known only now
 		if a := &mine[i]; a.Place != dag.Anywhere && w.e.slots.has(a.key()) {
 			w.e.slots.room.book(a.key(), a.Place)
 		}
@@ -509,7 +509,7 @@ func (d *doubt) happened(ctx context.Context, st store.Eras, first *taken, me da
 // for a store that does not answer. Reports are kept.
 func (w *writer) refuse(cause error) {
 	err := errkind.FromStore("nothing was accepted", cause)
-	if !errors.Is(err, errkind.ErrUnavailable) { // not an error of the store, but it blocks the shards as well
+	if !errors.Is(err, errkind.ErrUnavailable) { // this is not an error of the store, but it also blocks the shards
 		err = fmt.Errorf("%w: %w", errkind.ErrUnavailable, err)
 	}
 	rest := w.kept[:0]

@@ -37,7 +37,7 @@ type Planner interface {
 
 // Declaration holds the triggers and limits that a version declares.
 type Declaration struct {
-	MaxRuns  int32 // most active runs of the workflow; 0: any number
+	MaxRuns  int32 // the largest number of active runs of the workflow; 0: any number
 	Triggers []store.Trigger
 }
 
@@ -101,10 +101,10 @@ type Occurred struct {
 
 // Overlap policies.
 const (
-	OverlapSkip   = "skip"  // no run while MaxRuns of the trigger's runs are active
+	OverlapSkip   = "skip"  // start no run while MaxRuns of the trigger's runs are active
 	OverlapQueue  = "queue" // wait, up to QueueMax runs
 	OverlapCancel = "cancel_running"
-	OverlapAllow  = "allow" // waits only if MaxRuns runs are active
+	OverlapAllow  = "allow" // start the run, or wait if MaxRuns runs are active
 )
 
 // Policy holds the rules for the runs of a trigger.

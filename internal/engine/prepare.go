@@ -35,7 +35,7 @@ type PrepareQuery struct {
 // Prepared describes the event that a deferred task waits for.
 type Prepared struct {
 	Until   dag.Micros // of a wait: its instant
-	By      []string   // of an approval: the principals that may decide; nil: all
+	By      []string   // for an approval: the principals that may decide; nil: all
 	Message string     // the question of an approval
 	Items   *dag.Items // of a foreach
 	// For a call: the present version of the workflow, and the parameters of its run. Without a workflow there

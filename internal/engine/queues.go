@@ -141,7 +141,7 @@ func (e *Engine) changeQueue(ctx context.Context, name string, revision int64, c
 		}
 		return answer{}
 	}})
-	if err != nil { // also if ctx has ended: the writer may still use out
+	if err != nil { // this includes the end of ctx, after which the writer may still use out
 		return store.Queue{}, err
 	}
 	return out, nil

@@ -22,8 +22,8 @@ import (
 type newcomer uint8
 
 const (
-	begins  newcomer = iota // it counts among the runs and among those of the hour
-	returns                 // it began before: it counts among the runs only
+	begins  newcomer = iota // a new run, which counts among the runs and among those of the hour
+	returns                 // a run that began before, which counts only among the runs
 )
 
 // roomAbout is room that also knows what the shards of other nodes used, from the last reading of up to

@@ -24,7 +24,7 @@ type quotas struct {
 	known   *quotaBook
 	set     *quotaSet // the quotas that the counts belong to
 	loaded  bool
-	shards  []dag.ShardID     // that were owned when the counts were made
+	shards  []dag.ShardID     // the shards that were owned when the counts were made
 	uses    map[string][]*use // by namespace, one for each shard
 	changed []*use            // counts that differ from their rows
 	// names are the namespaces of the workflows of counted runs.

@@ -19,7 +19,7 @@ const (
 	FaultHandlerGone = "handler_gone"  // the holder of an attempt is gone
 	FaultReportLost  = "report_lost"   // the holder of an attempt is present, but does not know the attempt
 	FaultUnclaimed   = "not_picked_up" // an attempt was assigned long ago and does not run
-	FaultUnfinalised = "not_finalised" // nothing is left to do, and the run has not ended
+	FaultUnfinalised = "not_finalised" // all work of the run is done, but the run has not ended
 	FaultUnsubmitted = "not_submitted" // something is to do, and no component does it
 	FaultCircle      = "wait_circle"   // runs wait for each other in a cycle: a deadlock
 	FaultCorrupt     = "corrupt"       // rows that are invalid
@@ -329,7 +329,7 @@ func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
 	var errs []error
 	for h, list := range s.held {
 		if h != s.e.me().ID && (!s.e.alive(h) || s.e.cfg.Helpers == nil) {
-			continue // its runs are already suspected
+			continue // the runs of this shard are already suspected
 		}
 		missing, err := s.missing(ctx, h, list)
 		if err != nil {

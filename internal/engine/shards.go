@@ -162,7 +162,7 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	}
 	if len(leave) > 0 {
 		if err := w.e.cluster.Release(ctx, leave); err != nil {
-			return errkind.FromStore("give shards back", err) // they are free once this node is deposed
+			return errkind.FromStore("give shards back", err) // the shards become free when this node is declared dead
 		}
 	}
 	var take []dag.ShardID
@@ -202,7 +202,7 @@ func (w *writer) hold(got []store.Acquired) {
 		w.schedule.due.setClock(a.Now)
 		w.clock.era = max(w.clock.era, a.Era())
 		w.clock.floor = max(w.clock.floor, a.Floor())
-		w.tx.now.Era, w.tx.now.Floor = w.clock.era, w.clock.floor // also of the transaction under way
+		w.tx.now.Era, w.tx.now.Floor = w.clock.era, w.clock.floor // this also applies to the transaction in flight
 	}
 	slices.SortFunc(w.fences, func(a, b store.Fence) int { return int(a.Shard - b.Shard) })
 	w.announce()

@@ -129,7 +129,7 @@ func (h *slots) take(p dag.Place) (dag.HandlerID, bool) {
 		if p == dag.Anywhere || h.room.take(p) {
 			return h.me(), true
 		}
-		h.free.Add(1) // its resources have just been lent
+		h.free.Add(1) // the resources of this slot have just been lent
 	}
 	if h.market == nil {
 		return 0, false

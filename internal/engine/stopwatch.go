@@ -16,8 +16,8 @@ const (
 	opCommit  = iota // a transaction of the writer
 	opAcquire        // of shards
 	opLoad           // of unfinished runs
-	opRead           // of one run, or a list
-	opClock          // of the store's clock: one round trip
+	opRead           // a read of one run, or a list
+	opClock          // a read of the store's clock: one round trip
 	ops
 )
 

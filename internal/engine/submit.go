@@ -18,7 +18,7 @@ import (
 // Submission asks for a run.
 type Submission struct {
 	ID       dag.RunID      // zero: one is made
-	Workflow store.Workflow // as the caller read it
+	Workflow store.Workflow // the workflow as the caller has read it
 	Version  int32          // 0: the workflow's current one
 	Priority dag.Priority
 	Origin   dag.Origin

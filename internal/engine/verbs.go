@@ -19,7 +19,7 @@ type Command struct {
 	Scope   dag.Scope // the scope of a Recover; all scopes except the first need Task
 	Mark    dag.Mark
 	Task    string // its name
-	Outputs []byte // of MarkSucceeded: a JSON object, or nil
+	Outputs []byte // for MarkSucceeded: a JSON object, or nil
 	Actor   string
 	Reason  string
 	// Request, if not nil, keeps the answer under an idempotency key.

@@ -116,14 +116,14 @@ type transaction struct {
 	common    bool // queues or locks of all shards are read or changed
 	// declared: the declaration of a trigger has changed, not only its progress.
 	declared    bool
-	evaluated   time.Duration // how long it has evaluated expressions
-	evaluations int           // how many it has evaluated
+	evaluated   time.Duration // the time for which it has evaluated expressions
+	evaluations int           // the number of expressions that it has evaluated
 	shown       int           // answers that show the state of their run
 	rows        int           // estimate
 	tried       int           // items and assignments begun
 	tally       tally
 	draft       draft        // of the metrics
-	recount     recount      // of the quotas of namespaces
+	recount     recount      // the changed use of quotas of namespaces
 	staged      bool         // the store has its batch. Invariant: a staged batch does not change
 	next        *transaction // the transaction that was made while this one was in flight, and is not written yet; nil: none
 }

@@ -104,7 +104,7 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 	h.mu.Lock()
 	u := w.uploads[k]
 	h.mu.Unlock()
-	if u == nil { // was it done before, and the answer lost?
+	if u == nil { // the files may have been kept before, and the answer lost
 		kept, err := h.cfg.Artifacts.Store.List(ctx, ref)
 		slices.SortFunc(list, func(a, b artifact.Info) int { return strings.Compare(a.Name, b.Name) })
 		switch {

@@ -24,7 +24,7 @@ func keyOf(a *engine.Assignment) key { return key{a.Run, a.Task, a.Token} }
 // worker is a worker that is attached to this node, or this process. The type desk in rpc.go implements the
 // protocol.
 type worker struct {
-	seat   seat[*worker] // its element in the list of lenders
+	seat   seat[*worker] // the worker's element in the list of lenders
 	turn   int           // value of Home.turn when it lent last
 	member store.Member
 	local  bool

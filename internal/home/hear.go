@@ -168,7 +168,7 @@ func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i in
 // over notes that an attempt of a worker has ended. The caller holds h.mu. The slot stays with the owner of
 // the run, or is lent to another owner.
 func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
-	if !w.local && r.Lost == dag.LostNoRoom { // until its next poll says otherwise
+	if !w.local && r.Lost == dag.LostNoRoom { // the worker counts as full until its next poll says otherwise
 		w.full = true
 		h.relist(w)
 	}
@@ -402,5 +402,5 @@ func wireVerdict(v dag.Verdict) workerv1.Verdict {
 	case dag.RunEnded:
 		return workerv1.Verdict_VERDICT_RUN_ENDED
 	}
-	return workerv1.Verdict_VERDICT_STALE // also if the run does not have the task
+	return workerv1.Verdict_VERDICT_STALE // this verdict is also right if the run does not have the task
 }

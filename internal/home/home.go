@@ -136,7 +136,7 @@ type Home struct {
 	seen        atomic.Pointer[view]
 	waking      atomic.Bool  // the directory will be woken
 	began       time.Time    // of this home
-	turned      atomic.Int64 // when Run completed a round, as the time since began; 0: Run has not begun
+	turned      atomic.Int64 // the time since began at which Run completed a round; 0: Run has not begun
 
 	mu      sync.Mutex // protects following fields
 	workers map[dag.HandlerID]*worker

@@ -49,7 +49,7 @@ type credit struct {
 	turn     int // value of purse.turn when one of its slots was used last
 	home     dag.HandlerID
 	lease    int64
-	granted  int64 // as last reported by its home
+	granted  int64 // the total that the home has reported last
 	returned int64
 	told     int64 // the number of returned slots about which the home was told
 	avail    int64

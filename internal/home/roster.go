@@ -42,7 +42,7 @@ type class[T any] struct {
 	need   dag.Need         // the resources of each slot; zero for workers, whose resources are counted as a whole
 	listed int              // the number of all lenders, including those without a free slot
 	free   []T              // a heap
-	fits   map[*site[T]]int // its index in the heap of each site
+	fits   map[*site[T]]int // by site: the index of the class in the site's heap
 }
 
 // site is a requested place, and the classes that fit it.

@@ -16,7 +16,7 @@ import (
 type want struct {
 	demands []engine.Demand
 	needs   []dag.Need // of each
-	served  []int      // by demand: the number of slots that the owner got since
+	served  []int      // by demand: the number of slots that the owner has got since the demand was sent
 	at      time.Time
 }
 

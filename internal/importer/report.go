@@ -7,7 +7,7 @@ type Outcome string
 const (
 	Converted    Outcome = "converted"    // the meaning is the same
 	Approximated Outcome = "approximated" // the result runs, and the notes name the differences
-	Dropped      Outcome = "dropped"      // nothing was made of the line, and the first note says why
+	Dropped      Outcome = "dropped"      // the line has no counterpart, and the first note says why
 )
 
 // The kinds of lines that are reported.
@@ -34,7 +34,7 @@ type Result struct {
 type Line struct {
 	Line     int      `json:"line"`
 	Kind     string   `json:"kind"`
-	Column   int      `json:"column"` // from 1, in characters: of the fault, else of the beginning
+	Column   int      `json:"column"` // the column of the fault, else of the beginning, from 1, in characters
 	Outcome  Outcome  `json:"outcome"`
 	Workflow string   `json:"workflow"`       // the resulting workflow; "": the line is a variable or was dropped
 	Task     string   `json:"task,omitempty"` // the task of that workflow, if the line became one

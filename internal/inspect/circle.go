@@ -34,7 +34,7 @@ type waiter struct {
 	store.Standing
 	calls []*waiter // runs that it has called, and that have not ended
 	moves bool      // it may end without an event of another waiting run
-	past  bool      // has passed the gate of its workflow
+	past  bool      // true: the run has passed the gate of its workflow
 }
 
 // Waits says which run waits for which, among the runs of all shards.

@@ -28,7 +28,7 @@ type Reason struct {
 // Action is a verb that would help. Its object is the task, or else the queue, or else the run: the first of
 // these that is set.
 type Action struct {
-	Verb  string // as in the address of its route: retry
+	Verb  string // the verb as in the address of its route, such as retry
 	Run   dag.RunID
 	Task  string
 	Queue string

@@ -94,7 +94,7 @@ func (x *explaining) explainQueue(ctx context.Context) error {
 	case q.Rate > 0 && q.Paced > now:
 		r.Code = "queue_rate"
 		r.What, r.Holder = admission.Paces(where, q.Rate, "run", q.Each), ""
-		r.Unblocks, r.Expected = "time", q.Paced // for the first run in line
+		r.Unblocks, r.Expected = "time", q.Paced // this applies to the first queued run
 		if x.run.Place != nil && x.run.Place.Number > 1 {
 			r.Expected += dag.Micros(x.run.Place.Number-1) * q.Each / dag.Micros(q.Rate)
 		}

@@ -59,7 +59,7 @@ func had(p dag.Place, there []store.Member) bool {
 		m := &there[i]
 		t := m.Traits
 		if p.Kind() == "" {
-			t.Kinds = nil // only the trait is checked
+			t.Kinds = nil // without kinds, so that only the trait is checked
 		}
 		if m.Slots > 0 && p.Fits(m.Name, &t) && p.Need().Within(t.Room) {
 			return true

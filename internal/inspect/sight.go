@@ -25,7 +25,7 @@ type Sight struct {
 	StartBy map[dag.TaskID]dag.Micros
 	// Again marks the tasks whose next attempt is due. They wait for a slot, which their rows do not show.
 	Again    map[dag.TaskID]bool
-	Modified dag.Micros // when one of its attempts last changed, as far as the sight has them
+	Modified dag.Micros // the time of the last change of an attempt, as far as the sight has the attempts
 
 	ended    bool             // made of the row of an ended run
 	rows     bool             // made of all attempts of the run

@@ -62,7 +62,7 @@ type Course struct {
 	Row      dag.RunRow
 	Graph    *dag.Graph
 	Attempts []dag.AttemptRow         // by task; without Leader work
-	Nodes    map[dag.HandlerID]string // their names, by the handlers of the attempts
+	Nodes    map[dag.HandlerID]string // the names of the nodes, by the handlers of the attempts
 	Ready    []dag.Micros             // by task: the time at which the last task that it needs ended; 0: not yet
 	Path     []dag.TaskID             // the critical path, first to last
 	Now      dag.Micros

@@ -135,7 +135,7 @@ func dependents(g *Graph) *Graph {
 // web is the graph with the held places. Every edge goes from one column to the next.
 type web struct {
 	tasks   int
-	up      *Graph // by node, the neighbours in the column before
+	up      *Graph // by node, the neighbours in the previous column
 	down    *Graph
 	columns [][]int32 // the nodes of each column, in order
 	at      []int32   // by node, its index in its column

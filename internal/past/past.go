@@ -227,7 +227,7 @@ func (p *Past) raise(ctx context.Context, known state, why string, lacks func(re
 			return true, fmt.Errorf("the database went back (%s), and cannot be asked: %w", why, err)
 		}
 		from := store.EraOf(marks)
-		if from > known.era && store.FloorOf(marks) > known.floor { // also another node may have noticed it
+		if from > known.era && store.FloorOf(marks) > known.floor { // another node may also have noticed the regress
 			p.advance(marks, why)
 			return true, nil
 		}

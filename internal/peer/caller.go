@@ -85,7 +85,7 @@ func (c *Caller) Open(ctx context.Context, m store.Member, path string) (io.Read
 	if err := c.authorize(req); err != nil {
 		return nil, err
 	}
-	stream := http.Client{Transport: c.http.Transport, CheckRedirect: never} // without the time limit of calls
+	stream := http.Client{Transport: c.http.Transport, CheckRedirect: never} // a client without the time limit of calls
 	resp, err := stream.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", m.Name, err)

@@ -36,7 +36,7 @@ func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel), node fu
 			http.Error(w, moved.Error(), http.StatusMisdirectedRequest)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		default: // also for fenced reports: the sender need not send them again
+		default: // this includes fenced reports, which the sender need not send again
 			fmt.Fprintln(w, verdict)
 		}
 	})

@@ -117,7 +117,7 @@ func takeSubmission(e Engine) http.HandlerFunc {
 		a, err := e.Submit(r.Context(), sub)
 		out := submitted{Accepted: a}
 		if a.Run == sub.ID {
-			out.Existing = false // this submission made the run, perhaps through another node
+			out.Existing = false // this submission has made the run, maybe through another node
 		}
 		if over := (*store.QuotaError)(nil); errors.As(err, &over) {
 			out.Kind, out.Text, out.Quota, err = "busy", err.Error(), over, nil

@@ -36,7 +36,7 @@ func (o *Often) Error() string {
 // window counts failures. The zero window has none.
 type window struct {
 	failed int
-	level  int // how often its length has doubled
+	level  int // the number of times that the window has doubled
 	since  time.Time
 }
 

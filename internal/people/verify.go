@@ -92,7 +92,7 @@ func (p *Passwords) Verify(ctx context.Context, name, password string, from neti
 	}
 	folded, err := access.Name(name)
 	if err != nil {
-		folded = "" // no user has this name; the work is done nevertheless
+		folded = "" // no user has this name, but the same work is done nevertheless
 	}
 	try, err := p.tries.take(folded, from, time.Now())
 	if err != nil {

@@ -40,9 +40,9 @@ type Source struct {
 // Vault is a server of Vault or OpenBao with a KV secrets engine of version 2.
 type Vault struct {
 	Address string `json:"address"`
-	Mount   string `json:"mount"` // of the secrets engine; "": secret
-	Path    string `json:"path"`  // with {name} and {namespace}; "": skein/{namespace}/{name}
-	Field   string `json:"field"` // with {name} and {namespace}; "": value
+	Mount   string `json:"mount"` // the mount of the secrets engine; "": secret
+	Path    string `json:"path"`  // the path, with {name} and {namespace}; "": skein/{namespace}/{name}
+	Field   string `json:"field"` // the field, with {name} and {namespace}; "": value
 	// Namespace is the namespace of Vault; "": none.
 	Namespace string `json:"vault_namespace"`
 	CAFile    string `json:"ca_file"`

@@ -44,8 +44,8 @@ type source struct {
 	kept    map[ref]kept
 	bytes   int // of kept
 	pending map[ref]*call
-	away    error     // of the last call; nil: it was answered
-	again   time.Time // when the next call may be made, if away is set
+	away    error     // the error of the last call; nil: it was answered
+	again   time.Time // the time of the next call, if away is set
 }
 
 // kept is a value in memory.

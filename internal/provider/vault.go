@@ -36,7 +36,7 @@ type vault struct {
 	signing chan struct{} // cap 1: held while a sign-in is under way
 	mu      sync.Mutex    // protects following fields
 	token   string
-	until   time.Time // when the node signs in again; zero: never
+	until   time.Time // the time at which the node signs in again; zero: never
 	renewed time.Time // the last sign-in because Vault had refused a token
 }
 

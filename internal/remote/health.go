@@ -4,7 +4,7 @@ package remote
 type Health struct {
 	Attached bool // it is attached to a home node
 	Draining bool // takes no new attempts
-	Full     bool // its data folder has no room for attempts
+	Full     bool // the data folder has too little space for attempts
 	Slots    int
 	Running  int // attempts that have not ended
 	// Unreported are attempts that have ended and whose result no node has acknowledged.

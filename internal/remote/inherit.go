@@ -111,7 +111,7 @@ func (r *Worker) bequeath(ctx context.Context) {
 	r.s.Leave() // otherwise the name would be held until its lease ends
 	id := r.s.Identity()
 	r.mu.Lock()
-	r.former = &life{r.cfg.Name, id.UUID, id.Handler} // if no node was notified, the registration is ended when the name is found to be held
+	r.former = &life{r.cfg.Name, id.UUID, id.Handler} // if no node was notified, this registration ends later, when the name is refused as held
 	r.mu.Unlock()
 	r.forget()
 }

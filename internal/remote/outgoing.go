@@ -191,7 +191,7 @@ func (r *Worker) sweep() {
 	for _, a := range r.s.All() {
 		here[a.Wire.Run] = true
 	}
-	runs, _ := filepath.Glob(filepath.Join(r.outgoing.Path, "artifacts", "*", "*", "*")) // its only error is a wrong pattern
+	runs, _ := filepath.Glob(filepath.Join(r.outgoing.Path, "artifacts", "*", "*", "*")) // Glob fails only for a wrong pattern
 	for _, at := range runs {
 		if !here[filepath.Base(at)] {
 			if err := os.RemoveAll(at); err != nil {

@@ -74,7 +74,7 @@ type Bounds struct {
 	TallyAge      time.Duration // the age of counts by day; counts by hour are kept for at most tallyHours
 	BackfillsAge  time.Duration // ended backfills
 	Backfills     int           // of a workflow
-	Versions      int           // of a workflow, in addition to the versions that a run has
+	Versions      int           // the number of versions of a workflow that are kept in addition to those of runs
 	RecordsAge    time.Duration // ended tokens, former processes, orders to nodes
 	Records       int           // former processes
 }
@@ -115,7 +115,7 @@ type Cleaner struct {
 	rows  store.Retention // nil: the store deletes nothing
 	rules map[dag.WorkflowID]rule
 	turns map[dag.WorkflowID]turn
-	stray map[string]string // by folder of logs or artifacts: the run that was checked last
+	stray map[string]string // by folder of logs or artifacts: the last run that was checked
 	// passes counts the passes through all workflows.
 	passes int64
 }
@@ -131,8 +131,8 @@ type rule struct {
 type turn struct {
 	next  dag.Micros
 	wait  time.Duration
-	past  dag.Micros    // when its ledger, backfills and versions are cleaned up again
-	fires store.FireKey // where the next pass continues in the ledger; zero: at its beginning
+	past  dag.Micros    // the time of the next cleaning of the workflow's ledger, backfills and versions
+	fires store.FireKey // the line of the ledger after which the next pass continues; zero: at the beginning
 	pass  int64         // the last pass that saw the workflow
 	runs  int           // the bound of the next transaction that deletes runs
 }

@@ -78,7 +78,7 @@ type arriving struct {
 	*http.Request
 	provider *identity.Provider
 	secure   bool   // the browser uses TLS
-	redirect string // where the provider sends the browser back
+	redirect string // the address to which the provider sends the browser back
 }
 
 // answered finds the provider of a request, bounds the cost of the request, and answers a failure with a
@@ -154,7 +154,7 @@ type refusals struct {
 
 	mu      sync.Mutex // protects following fields
 	since   time.Time  // the minute began
-	n, left int        // in the minute: lines, and refusals without a line
+	n, left int        // in the present minute: the number of log lines, and of refusals without one
 }
 
 // tell writes a line, unless the minute has enough of them. The next line says how many are missing.

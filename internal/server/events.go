@@ -303,7 +303,7 @@ func (o *streamWriter) header(contentType string) {
 }
 
 func (o *streamWriter) write(b []byte) error {
-	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // in process there is no deadline to set
+	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // a connection within this process has no deadline
 	if _, err := o.w.Write(b); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}

@@ -336,7 +336,7 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 		look = ticker.C
 	}
 	stale := true       // the attempt's state may have changed since it was read
-	still := time.Now() // since when neither the state nor the log has changed
+	still := time.Now() // the time since which neither the state nor the log has changed
 	notices := sub.C
 	for {
 		over := !in.Follow

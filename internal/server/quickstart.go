@@ -91,7 +91,7 @@ func quickHeaders(r *http.Request) bool {
 // quickRead reads the body of a request into room, which is longer than the body. It returns the bytes, and
 // the input of the handler if the start is plain.
 func quickRead(w http.ResponseWriter, r *http.Request, room []byte) (body []byte, in *startRunIn, plain bool) {
-	if !auth.Bounded(r.Body) { // then the gate sets the deadlines
+	if !auth.Bounded(r.Body) { // otherwise the gate sets the deadlines
 		rc := http.NewResponseController(w)
 		_ = rc.SetReadDeadline(time.Now().Add(auth.BodyTime(jsonBytesMax + 1))) // an error means that there is no connection
 		defer func() { _ = rc.SetReadDeadline(time.Time{}) }()

@@ -198,7 +198,7 @@ func route[I, O any](s *Server, op huma.Operation, h func(context.Context, *I) (
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		// The body has been read. Its deadline would end a request that waits for a run.
 		if rec, ok := ctx.Value(recorderKey{}).(*recorder); ok {
-			_ = http.NewResponseController(rec).SetReadDeadline(time.Time{}) // in process there is no connection
+			_ = http.NewResponseController(rec).SetReadDeadline(time.Time{}) // a call within this process has no connection
 		}
 		// Streams in the body of an answer use the context of the request, which has no deadline.
 		out, err := h(store.Within(ctx, readMax), in)

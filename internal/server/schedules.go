@@ -329,7 +329,7 @@ func (s *Server) keep(ctx context.Context, in *Idempotent, scope string, body an
 		return err
 	}
 	err = change(&store.Request{Scope: scope, Key: in.Key, Hash: hash, Answer: []byte(`{"status":200}`)})
-	if errors.Is(err, errkind.ErrConflict) { // perhaps two requests with one key at the same time
+	if errors.Is(err, errkind.ErrConflict) { // there may be two requests with one key at the same time
 		if _, other := s.done(ctx, scope, in.Key, hash); other != nil {
 			return other
 		}

@@ -89,7 +89,7 @@ type Config struct {
 
 	Protected []string // files and folders of the node that no trigger may watch
 
-	TasksMax int    // of one workflow; 0: dag.TasksMax
+	TasksMax int    // the largest number of tasks of a workflow; 0: dag.TasksMax
 	Version  string // of the program
 	Node     Node
 	Leaving  func() bool // reports whether the process is ending and only waits for running attempts; nil: it never does
@@ -170,9 +170,9 @@ const (
 	depthMax         = 100 // of JSON
 	headerTimeout    = 10 * time.Second
 	idleTimeout      = 2 * time.Minute
-	writeTimeout     = 30 * time.Second // of one write of a stream
+	writeTimeout     = 30 * time.Second // the timeout of one write of a stream
 	waitMax          = 5 * time.Minute  // Prefer: wait
-	readMax          = 10 * time.Second // of one read of the store
+	readMax          = 10 * time.Second // the timeout of one read of the store
 	answerBytesMax   = 8 << 20          // the bound of a list: a page ends before it, and next continues the list
 	pageDefault      = 100
 	pageMax          = 1000
@@ -204,7 +204,7 @@ type Server struct {
 	told   map[string]time.Time // messages about webhooks in the log, and their times
 
 	heavy   weights
-	reads   weights // of answers with sources, parameters or outputs, until their clients have read them
+	reads   weights // bounds the answers with sources, parameters or outputs until their clients have read them
 	bulks   places
 	batches places
 

@@ -189,7 +189,7 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 		with.Params = given
 		req = &with
 	}
-	if sub.Key != "" { // not before: a hash of the values would let readers of the database try them
+	if sub.Key != "" { // not earlier, because readers of the database could guess values by their hash
 		if sub.KeyHash, err = startHash(w, req, of); err != nil {
 			return sub, err
 		}

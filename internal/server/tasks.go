@@ -154,7 +154,7 @@ func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api
 	}
 	events = events[min(skip, first):]
 	events, cut := fit(events, func(e *api.Event) int { return sizeOf(e) })
-	if cut { // perhaps in the middle of a transaction
+	if cut { // the cut may be in the middle of a transaction
 		next = inEvents(events, after, skip)
 	}
 	return list(events, next), nil

@@ -68,7 +68,7 @@ func (s *Server) once(ctx context.Context, key string, c *engine.Command, scope 
 	}
 	c.Request = &store.Request{Scope: scope, Key: key, Hash: hash, Answer: []byte(`{"status":202}`)}
 	err = s.engine.Tell(ctx, *c)
-	if errors.Is(err, errkind.ErrConflict) { // perhaps of two concurrent requests with one key
+	if errors.Is(err, errkind.ErrConflict) { // there may be two concurrent requests with one key
 		if _, other := s.done(ctx, scope, key, hash); other != nil {
 			return 0, other
 		}

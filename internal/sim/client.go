@@ -255,7 +255,7 @@ func (c *client) answered(w *World, a *asked, got engine.Accepted, err error, ag
 		if !a.bad {
 			w.violate("refused", "run %d: %v", a.n, err)
 		}
-	case errors.Is(err, errkind.ErrConflict) && w.timed == nil: // in a timed world a workflow may be paused
+	case errors.Is(err, errkind.ErrConflict) && w.timed == nil: // only in a timed world a workflow may be paused
 		w.violate("conflict", "run %d: %v", a.n, err)
 	default:
 		again()

@@ -28,9 +28,9 @@ type actionKind uint8
 
 const (
 	report    actionKind = iota // the worker's attempt ends, the report is committed
-	failed                      // … its commit fails, and the owner loads its rows again
-	unknown                     // … its commit succeeds, and the owner does not learn it
-	dieBefore                   // … the owner dies before the commit
+	failed                      // the commit of the owner fails, and the owner loads its rows again
+	unknown                     // the commit of the owner succeeds, and the owner does not learn this
+	dieBefore                   // the owner dies before the commit
 	dieAfter                    // the commit succeeds, and the owner dies before any answer
 	perish                      // the worker dies, and its attempt with it
 	haunted                     // the report of a dead worker arrives
@@ -45,7 +45,7 @@ func (a action) String() string { return fmt.Sprintf("worker %d %s", a.worker, a
 type bounds struct {
 	plan   *plan
 	fails  map[dag.TaskID]bool // tasks whose attempts fail
-	faults int                 // of all kinds, in one history
+	faults int                 // the number of faults of all kinds in one history
 	// The next two are bugs, to show that the exploration finds them. wrong is a graph that runs instead of
 	// the right one. With anyToken a report counts for the newest attempt, whatever its token.
 	wrong    *plan

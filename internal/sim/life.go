@@ -281,7 +281,7 @@ func (l *life) thaw() {
 	}
 	l.frozen = false
 	l.w.tell("%s thaws after %v", l, time.Duration(l.w.now-l.frozenAt))
-	if l.w.swarm.sleep { // its clock stood still, too
+	if l.w.swarm.sleep { // the clock of the process stood still, too
 		stood := l.w.now - l.frozenAt
 		l.asleep += stood
 		for _, p := range l.w.procs {

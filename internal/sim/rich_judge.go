@@ -196,7 +196,7 @@ func (v *witness) saidOnce(ctx context.Context) {
 			if err != nil {
 				return err
 			}
-			one := map[string]bool{} // one decision may leave several records in its transaction
+			one := map[string]bool{} // the transaction of one decision may have several records
 			for _, r := range records {
 				if r.Actor != "" {
 					one[r.Actor] = true

@@ -21,7 +21,7 @@ type witness struct {
 	taker   map[dag.ShardID]dag.HandlerID // the last owner, even if the shard is free now
 	members map[dag.HandlerID]pulse
 	runs    map[dag.RunID]*shadow
-	order   []dag.RunID // of runs, in the order of their arrival
+	order   []dag.RunID // the runs in the order of their arrival
 	keys    map[string]dag.RunID
 	once    map[string]bool                 // actors whose report counts only once
 	said    map[attemptKey]dag.AttemptState // the reports that holders really sent
@@ -50,7 +50,7 @@ type shadow struct {
 	attempts []dag.AttemptRow
 	intent   dag.Intent // the acknowledged intent
 	ended    bool       // the run has ended before and was not skipped; it may have been recovered since
-	beside   bool       // its conditions are evaluated outside the writer: memory may lag behind the rows
+	beside   bool       // conditions are evaluated outside the writer, so memory may lag behind the rows
 }
 
 func (v *witness) open(w *World) {

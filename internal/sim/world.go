@@ -22,7 +22,7 @@ import (
 type swarm struct {
 	nodes, shards, slots, flows int
 	runs                        int           // starts by clients
-	active                      time.Duration // how long there are faults
+	active                      time.Duration // the time during which faults occur
 	latency                     time.Duration // longest delay of a message
 	commit                      time.Duration // longest duration of a call of the store
 
@@ -103,7 +103,7 @@ func (w *World) draw() {
 	s.fail, s.stray, s.poison, s.vanish = some(60, 30), some(20, 8), some(20, 8), some(25, 8)
 	s.long, s.twice, s.ghosts = some(40, 30), some(40, 40), some(50, 80)
 	s.verbs, s.badRuns = some(40, 2), some(10, 1)
-	s.beside = w.Seed%9 == 3 // not drawn, so that older seeds keep their histories
+	s.beside = w.Seed%9 == 3 // derived from the seed and not drawn, so that older seeds keep their histories
 	s.triggers, s.limit = r.IntN(4) == 0, r.IntN(4) == 0
 	if w.stage.Ahead { // such transactions need shards, and many events at the same time
 		s.shards, s.runs, s.flows = max(s.shards, 2), 2*s.runs+2, 3
@@ -115,7 +115,7 @@ func (w *World) draw() {
 		s.triggers, s.limit, s.runs = false, false, 3*s.runs+3
 		return
 	}
-	if w.stage.Back { // for triggers and admission, the witness does not know which rows were lost
+	if w.stage.Back { // the witness does not know which rows of triggers and admission were lost
 		s.triggers, s.limit = false, false
 		return
 	}
@@ -154,7 +154,7 @@ type World struct {
 	workers   []*worker
 	unarrived int // reports on their way
 	calm      bool
-	backAt    int64        // when the store last went back
+	backAt    int64        // the time at which the store last went back
 	backs     int          // count of the times the store went back
 	pasts     []*past.Past // what each node remembers of confirmed states; nil: nodes remember nothing
 

@@ -19,7 +19,7 @@ const (
 // The states of principals.
 const (
 	PrincipalActive   = "active"
-	PrincipalDisabled = "disabled" // has no right until it is active again
+	PrincipalDisabled = "disabled" // the principal has no right until it is active again
 )
 
 const (
@@ -76,7 +76,7 @@ type Identity struct {
 type Password struct {
 	Principal int64
 	Hash      string     // as package people writes it
-	Changed   dag.Micros // when it was set, or hashed again
+	Changed   dag.Micros // the time at which it was set or hashed again
 }
 
 // Rights are all principals, roles and bindings at one revision.

@@ -15,7 +15,7 @@ const (
 	IncidentOpen         = "open"
 	IncidentAcknowledged = "acknowledged"
 	IncidentResolved     = "resolved"
-	IncidentPassed       = "passed" // it was counting when a success came
+	IncidentPassed       = "passed" // the incident was still counting failures when a success came
 )
 
 // IncidentOver reports whether a state is final.
@@ -86,7 +86,7 @@ func (c *AlertChanges) Reset() {
 type AlertChannel struct {
 	Namespace, Name string
 	Version         int64  // from 1
-	Data            []byte // its configuration: JSON, without values of secrets
+	Data            []byte // the configuration in JSON, without values of secrets
 	By              string // who set it last
 	Created         dag.Micros
 	Modified        dag.Micros
@@ -126,8 +126,8 @@ type ChannelKey struct{ Namespace, Name string }
 type IncidentQuery struct {
 	Namespaces []string // nil: all
 	Workflow   dag.WorkflowID
-	Over       bool   // also those that are over
-	Counting   bool   // also those of which no channel was notified
+	Over       bool   // also silences that are over
+	Counting   bool   // also incidents about which no channel was notified
 	State      string // "": any
 	Before     dag.Micros
 	BeforeID   uuid.UUID // together with Before: the last incident of the previous page

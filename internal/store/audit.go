@@ -27,7 +27,7 @@ const (
 // Hash is part of its leaf in the tree.
 type Audit struct {
 	ID  int64     // given by the store
-	Key uuid.UUID // of one change: writing it twice makes one row
+	Key uuid.UUID // identifies a change, so that writing it twice makes one row
 	// Index is the position in the tree, from 0; -1: the row has none yet. Hash is the hash of its leaf.
 	Index int64
 	Hash  []byte
@@ -40,7 +40,7 @@ type Audit struct {
 	Kind      string     // user, service, local, …; "" if the caller is unknown
 	Token     int64      // the id of the credential of the call; 0: there was none
 	Session   int64      // the id of the credential of the call; 0: there was none
-	Address   string     // where the call came from
+	Address   string     // the address of the caller
 	Verb      string     // the right that it needs
 	Action    string     // the action: the operation of the API
 	Object    string     // the object of the action

@@ -12,15 +12,15 @@ type Checker interface {
 // Capabilities holds the parts of a store that not every engine has. A nil field says that this store does
 // not have the part.
 type Capabilities struct {
-	Workers   Workers   // it lists the workers of its nodes
+	Workers   Workers   // a store that lists the workers of its nodes
 	Cluster   Cluster   // several nodes can share it
-	Stager    Stager    // it writes a transaction ahead
-	Mortal    Mortal    // it can fail permanently before it is closed
-	Upgrader  Upgrader  // it completes migrations while it is used
-	Lined     Lined     // it knows the history of its server
-	Portable  Portable  // it can be copied as a whole
-	Retention Retention // it deletes by age and number
-	Logs      Logs      // it keeps the output of attempts
+	Stager    Stager    // a store that writes a transaction ahead
+	Mortal    Mortal    // a store that can fail permanently before it is closed
+	Upgrader  Upgrader  // a store that completes migrations while it is used
+	Lined     Lined     // a store that knows the history of its server
+	Portable  Portable  // a store that can be copied as a whole
+	Retention Retention // a store that deletes by age and number
+	Logs      Logs      // a store that keeps the output of attempts
 	Checker   Checker
 }
 

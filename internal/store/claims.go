@@ -21,8 +21,8 @@ const (
 // Queue states.
 const (
 	QueueActive   = "active"
-	QueuePaused   = "paused"   // gives no slot; new runs wait
-	QueueDraining = "draining" // gives slots to waiting runs; new runs are refused
+	QueuePaused   = "paused"   // the queue gives no slot; new runs wait
+	QueueDraining = "draining" // the queue gives slots to waiting runs; new runs are refused
 )
 
 // Orders of a queue.
@@ -41,7 +41,7 @@ const (
 // Queue is a named queue of the cluster.
 type Queue struct {
 	Name     string
-	Limit    int32  // most runs that have a queue slot at a time, for each key; 0: any number
+	Limit    int32  // the largest number of runs with a queue slot at a time, for each key; 0: any number
 	PerKey   string // CEL over params and trigger.time; "": the queue has one line
 	Order    string
 	Overflow string

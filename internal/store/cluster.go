@@ -9,7 +9,7 @@ import (
 // Member states.
 const (
 	MemberActive  = "active"
-	MemberLeaving = "leaving" // takes no further shards, and gives back its shards
+	MemberLeaving = "leaving" // the member takes no further shards, and gives back its shards
 	MemberDrained = "drained" // cordoned, owns no shard and runs no attempt
 )
 
@@ -34,8 +34,8 @@ type Member struct {
 	Handler dag.HandlerID
 	UUID    string
 	Name    string
-	Worker  bool   // no node: it only runs attempts, and is attached to a node, its home
-	Address string // of a node: where its peers reach it, http://host:port
+	Worker  bool   // the member is a worker: it only runs attempts, and is attached to a node, its home
+	Address string // for a node: the address at which its peers reach it, http://host:port
 	Version string // of the program
 	Format  int    // the newest database format that the node can use; 0: unknown
 	State   string

@@ -16,7 +16,7 @@ type LogID struct {
 // LogPart is a part of a log. Parts are packed so that consecutive ones can be joined byte by byte.
 type LogPart struct {
 	LogID
-	Offset int64  // of its first byte in the log
+	Offset int64  // the offset of its first byte in the log
 	Size   int32  // bytes, before they were packed
 	Data   []byte // packed
 	Cut    bool   // the bytes between the log's end and Offset are lost

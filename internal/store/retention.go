@@ -70,7 +70,7 @@ type VersionExpiry struct {
 	Workflow   dag.WorkflowID
 	Superseded dag.Micros
 	Keep       int // at least 1
-	Limit      int // most versions to delete at once
+	Limit      int // the largest number of versions to delete at once
 }
 
 // VersionRunsMax is the number of runs of a workflow that ExpireVersions looks at to find their oldest
@@ -86,8 +86,8 @@ type FireExpiry struct {
 	Plain      dag.Micros
 	Exceptions dag.Micros
 	Keep       int     // at least 1
-	After      FireKey // only lines that were decided after this one
-	Limit      int     // most lines to look at
+	After      FireKey // a cursor: only lines that were decided after this one
+	Limit      int     // the largest number of lines to read
 	// Days is a day since 1970. Counts of earlier days are deleted, except the counts of the newest day of an
 	// existing trigger. A call with an After deletes no counts, because the first call of a series has done so.
 	Days int32
@@ -139,7 +139,7 @@ type BackfillExpiry struct {
 	Workflow dag.WorkflowID
 	Before   dag.Micros
 	Keep     int // at least 1
-	Limit    int // most instants to delete at once
+	Limit    int // the largest number of instants to delete at once
 }
 
 // WorkflowExpiry names a deleted workflow. Its rows may be deleted if the workflow was deleted before Before
@@ -148,7 +148,7 @@ type WorkflowExpiry struct {
 	Shard    dag.ShardID
 	Workflow dag.WorkflowID
 	Before   dag.Micros
-	Limit    int // most rows of a table to delete at once
+	Limit    int // the largest number of rows of a table to delete at once
 }
 
 // CallScope begins the scopes of requests that are calls of webhooks.

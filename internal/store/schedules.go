@@ -29,7 +29,7 @@ type Trigger struct {
 	Shard    dag.ShardID
 	Version  int32  // the version of the workflow that declared it in this form
 	Kind     string // cron, every, webhook …: the key it was declared with
-	Spec     []byte // as declared, in the canonical form of the workflow package
+	Spec     []byte // the declaration in the canonical form of package workflow
 	State    string
 	Actor    string // who paused it
 	Reason   string // why it is paused or ended
@@ -59,7 +59,7 @@ const (
 	OutcomeLate    = "late"    // a run was started, later than it should have been
 	OutcomeSkipped = "skipped" // a rule of the trigger refused the run
 	OutcomeMerged  = "merged"  // the run of a later instant covers this one, too
-	OutcomeMissed  = "missed"  // no node could start it in time
+	OutcomeMissed  = "missed"  // no node could start the run in time
 )
 
 // Outcomes lists every outcome of a fire.
@@ -184,7 +184,7 @@ type TriggerKey struct {
 // FireQuery selects lines of the ledger, newest first.
 type FireQuery struct {
 	Workflow dag.WorkflowID // 0: every workflow; the lines are then in the order of their decisions
-	Trigger  string         // only with Workflow; "": of every trigger
+	Trigger  string         // used only with Workflow; "": every trigger
 	Outcome  string         // one outcome; "unfired": every outcome without a run; "": any
 	From     dag.Micros     // Last ≥ From; 0: no bound
 	Until    dag.Micros     // At ≤ Until; 0: no bound

@@ -24,7 +24,7 @@ type SeatQuery struct {
 	Seats []Seat
 	// Most bounds about how many runs of each line are counted. It is less if there are many lines.
 	Most        int
-	Now, Ageing dag.Micros // for lines that age; Ageing 0: no line ages
+	Now, Ageing dag.Micros // used for lines that age; Ageing 0: no line ages
 }
 
 // Place is the position of a seat in its line.

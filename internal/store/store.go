@@ -135,7 +135,7 @@ type Version struct {
 	Source   []byte // the file as it was applied
 	Def      []byte // its canonical form
 	Graph    []byte // packed dag.Graph
-	Digest   []byte // of source and files: the same source and files make no new version
+	Digest   []byte // the digest of source and files: the same source and files make no new version
 	User     string
 	Created  dag.Micros
 	Files    []File // only written; read them with Store.Files

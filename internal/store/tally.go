@@ -44,7 +44,7 @@ type TallyRow struct {
 type TallyMark struct {
 	Shard    dag.ShardID
 	Workflow dag.WorkflowID // 0: all workflows that have no mark of their own
-	Rev      int64          // of Workflow 0: the number of steps; else 0
+	Rev      int64          // for Workflow 0: the number of steps; else 0
 	Seq      int64
 	At       dag.Micros // the store's clock when Seq was the shard's newest transaction
 }
@@ -55,8 +55,8 @@ type TallyMark struct {
 // Rev, only one is written, so no end is counted twice.
 type TallyStep struct {
 	Shard dag.ShardID
-	Epoch int64 // of the shard when the ends were seen
-	Rev   int64 // of the mark of Workflow 0; 0: there is none yet
+	Epoch int64 // the epoch of the shard when the ends were counted
+	Rev   int64 // the Rev of the mark of Workflow 0; 0: there is no mark yet
 	Seq   int64 // the new Seq of that mark; negative: it stays
 	At    dag.Micros
 	// Marks are new or changed marks of workflows. If Whole is set, those that exist are deleted before.

@@ -25,7 +25,7 @@ const (
 type Token struct {
 	ID      int64
 	Kind    string
-	Name    string // on whose behalf calls are made; unique among those that are neither revoked nor replaced
+	Name    string // the name of the caller; unique among tokens that are neither revoked nor replaced
 	Hash    []byte // SHA-256 of the secret that the holder shows
 	Created dag.Micros
 	Expires dag.Micros // 0: never
@@ -75,8 +75,8 @@ func (t *Token) Bound() []string {
 // Joining is the use of an invitation.
 type Joining struct {
 	Invite int64
-	Name   string // of the row of the certificate
-	Hash   []byte // of the worker's public key
+	Name   string // the name in the row of the certificate
+	Hash   []byte // the hash of the worker's public key
 	// Life is the time for which the certificate is valid.
 	Life dag.Micros
 }
@@ -131,7 +131,7 @@ func NotJoined(all []Token, j *Joining, now dag.Micros) error {
 type Rotation struct {
 	Token   int64      // the old one
 	Grace   dag.Micros // the time for which the old one stays valid; it never ends later than before
-	Hash    []byte     // of the new one, like the fields that follow
+	Hash    []byte     // the hash of the new token; the following fields are of the new token, too
 	Expires dag.Micros
 	By      string
 	Maker   int64

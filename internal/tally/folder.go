@@ -61,7 +61,7 @@ type Folder struct {
 	count    int // the number of shards of the database; 0: not read yet
 	looked   time.Time
 
-	told string // of Run: the last error in the log
+	told string // used by Run: the last logged error
 }
 
 // progress is how far a shard is counted.
@@ -168,7 +168,7 @@ func (f *Folder) Step(ctx context.Context) (failed error) {
 	for s := range owned {
 		err := f.shard(ctx, s)
 		if err != nil {
-			delete(f.shards, s) // its mark is read again
+			delete(f.shards, s) // so that the mark of the shard is read again
 		}
 		if err != nil && !errors.Is(err, store.ErrFenced) {
 			failed = errors.Join(failed, fmt.Errorf("shard %d: %w", s, err))

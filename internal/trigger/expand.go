@@ -31,7 +31,7 @@ type BackfillSpec struct {
 	// From and To are both included. Instants in the future are left to the trigger itself.
 	From       time.Time       `json:"from,omitzero"`
 	To         time.Time       `json:"to,omitzero"`
-	Instants   []dag.Micros    `json:"-"`                // in place of a range; the row has them packed
+	Instants   []dag.Micros    `json:"-"`                // the instants, in place of a range; in the row they are packed
 	Listed     int             `json:"listed,omitempty"` // number of given instants
 	Descending bool            `json:"descending,omitempty"`
 	Only       string          `json:"only,omitempty"`

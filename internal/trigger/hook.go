@@ -18,8 +18,8 @@ import (
 const (
 	HookBytesMax       = 1 << 20
 	hookAge            = 5 * time.Minute // bound of the age of a signature, in both directions
-	hookHeaderBytesMax = 16 << 10        // of the headers that a filter and trigger.event see
-	hookSignaturesMax  = 8               // in one header: there are several while a secret is being replaced
+	hookHeaderBytesMax = 16 << 10        // bounds the headers that a filter and trigger.event see
+	hookSignaturesMax  = 8               // bounds the signatures in one header; there are several while a secret is being replaced
 )
 
 // The reasons for which a call is refused.

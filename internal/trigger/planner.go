@@ -22,8 +22,8 @@ import (
 const (
 	keptMax            = 4096
 	keptZonesMax       = 1024     // there are about 600
-	keptSpecBytesMax   = 32 << 20 // of declarations, by the size of their text
-	keptParamsBytesMax = 32 << 20 // of definitions and of parameters, each
+	keptSpecBytesMax   = 32 << 20 // bounds the kept declarations, by the size of their text
+	keptParamsBytesMax = 32 << 20 // bounds the kept definitions, and separately the kept parameters
 )
 
 // Definitions reads the definitions of versions. A store implements it.

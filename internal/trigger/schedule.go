@@ -101,7 +101,7 @@ type planning struct {
 	*declared
 	gap
 	left int64 // runs that may still be started
-	cut  bool  // left was not enough; Next and Decided are set
+	cut  bool  // true: left was used up; Next and Decided are set
 }
 
 // line notes the outcome of the instants in (after, until].
@@ -143,7 +143,7 @@ func (p *planning) all() {
 // before returns an instant that exactly n others follow up to p.missed. The cost of counting does not
 // depend on the number of instants, so a binary search finds it.
 func (p *planning) before(n int64) dag.Micros {
-	lo, hi := p.expired, p.missed // more than n follow lo, at most n follow hi
+	lo, hi := p.expired, p.missed // more than n instants follow lo, and at most n follow hi
 	for hi-lo > 1 {
 		if mid := lo + (hi-lo)/2; p.count(mid, p.missed) > n {
 			lo = mid

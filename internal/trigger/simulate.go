@@ -18,13 +18,13 @@ const (
 	simulateTriggersMax = 10_000
 	simulateShiftsMax   = 1000
 	examplesMax         = 20      // instants that are named
-	compareStepsMax     = 200_000 // of two schedules of one trigger
+	compareStepsMax     = 200_000 // bounds the comparison of two schedules of one trigger
 )
 
 // SimulateInput is the input of a simulation.
 type SimulateInput struct {
 	From, To dag.Micros // instants in (From, To]
-	FromToo  bool       // From belongs to the span, too, because a day begins with its midnight
+	FromToo  bool       // the span includes From, because a day begins with its midnight
 	Planned  []PlannedWorkflow
 	// Edit, if not nil, replaces the workflows of the same names.
 	Edit  []PlannedWorkflow
@@ -34,7 +34,7 @@ type SimulateInput struct {
 // PlannedWorkflow is a workflow with its triggers and the durations of its runs.
 type PlannedWorkflow struct {
 	Name        string // namespace/name
-	MaxRuns     int32  // most active runs; 0: any number
+	MaxRuns     int32  // the largest number of active runs; 0: any number
 	Triggers    []PlannedTrigger
 	Median, P95 time.Duration // duration of its runs
 	Measured    int           // number of measured runs; 0: the duration is unknown

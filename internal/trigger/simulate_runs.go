@@ -34,7 +34,7 @@ type course struct {
 type hourly struct {
 	fires int64
 	most  int64
-	sum   dag.Micros // of the times that runs were active
+	sum   dag.Micros // the sum of the times for which runs were active
 }
 
 // gateSim is a concurrency limit.
@@ -42,7 +42,7 @@ type gateSim struct {
 	active  int64
 	peak    int64
 	waiting []*simRun
-	held    int64     // for the limit of a trigger: its active and waiting runs
+	held    int64     // for the limit of a trigger: the number of its active and waiting runs
 	members []*simRun // these runs, and some ended ones if overlap is cancel_running
 	hits    hits
 }
@@ -64,7 +64,7 @@ type overlaps struct{ all, skipped, waiting, cancelled int64 }
 type simRun struct {
 	end     dag.Micros
 	trigger int32
-	through bool // has passed the limit of its trigger
+	through bool // true: the run has passed the limit of its trigger
 	begun   bool
 	over    bool
 }

@@ -34,9 +34,9 @@ type Sensor interface {
 const (
 	pollEvery     = 2 * time.Second
 	rereadEvery   = 30 * time.Second
-	entriesMax    = 10_000 // of one read of a folder
+	entriesMax    = 10_000 // bounds one read of a folder
 	entriesChunk  = 512
-	deliveriesMax = 100 // of one trigger at a time
+	deliveriesMax = 100 // bounds the deliveries of one trigger at a time
 	lookersMax    = 8   // folders that are read at the same time; an unreachable file server must not block all readers
 	watchedMax    = 10_000
 	sensorsPage   = 1000
@@ -106,7 +106,7 @@ type arrival struct {
 	inode    uint64
 	arrived  dag.Micros
 	since    time.Time // time of its last change
-	done     bool      // it was delivered, or need not be delivered
+	done     bool      // the file was delivered, or need not be delivered
 }
 
 // NewWatch returns a watch. Run starts it.

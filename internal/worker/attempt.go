@@ -49,7 +49,7 @@ type attempt struct {
 	timedOut         bool
 	cause            string    // the reason why the worker ends the attempt; "": the worker does not end it
 	killAt           time.Time // set while TERM was sent and KILL was not
-	cancel           func()    // ends a request, which has no process
+	cancel           func()    // cancels a request, which has no process
 	result           Result
 	capped           bool        // its memory is limited
 	starved          bool        // failed after the kernel had ended one of its processes because of its memory
@@ -224,7 +224,7 @@ func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
 	pid, err := a.exec(with)
 	if err := back(); err != nil { // the thread waits for the child, and then ends
 		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("code", "thread_in_limits", "err", err)...)
-		runtime.LockOSThread() // one lock more than unlocks: the thread ends with its goroutine
+		runtime.LockOSThread() // there is one more lock than unlocks, so the thread ends with its goroutine
 	}
 	return pid, err
 }

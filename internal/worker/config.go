@@ -67,7 +67,7 @@ const (
 	keeperSocket  = "keeper.sock"
 	keeperLock    = "keeper.lock" // held while the keeper lives; it contains the keeper's pid
 	keeperJournal = "keeper.journal"
-	keeperLog     = "keeper.log" // its log lines while no worker is connected
+	keeperLog     = "keeper.log" // the keeper's log lines while no worker is connected
 )
 
 // LeaseDefault is the time for which attempts outlive the last renewal.

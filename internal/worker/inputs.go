@@ -59,7 +59,7 @@ func (l *Link) sweepIncoming(here []Held) {
 	for i := range here {
 		runs[here[i].Key.RunID] = true
 	}
-	found, _ := filepath.Glob(filepath.Join(l.data, incomingName, "artifacts", "*", "*", "*")) // its only error is a wrong pattern
+	found, _ := filepath.Glob(filepath.Join(l.data, incomingName, "artifacts", "*", "*", "*")) // Glob fails only for a wrong pattern
 	for _, at := range found {
 		if !runs[filepath.Base(at)] {
 			if err := os.RemoveAll(at); err != nil {

@@ -16,7 +16,7 @@ type Key struct {
 	Namespace, Workflow string
 	RunID               string
 	Task                string // [A-Za-z0-9_-]{1,100}, for foreach instances followed by .0, .0.3, …
-	Attempt             int    // its fencing token: a dag.Token
+	Attempt             int    // the fencing token of the attempt: a dag.Token
 	IdempotencyKey      string // "" = <run>/<task>, the same for every attempt
 	Traceparent         string // the W3C trace context; "" = derived from the run
 	Ref                 int64  // a number of the caller, which every report about the attempt contains

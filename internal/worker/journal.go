@@ -25,7 +25,7 @@ type journal struct {
 	size    int64
 	tag     string
 	untaken map[ID]untaken // Invariant: an end stays until the worker has taken it, or release drops all
-	bytes   int            // of the untaken ends, in their written form
+	bytes   int            // the size of the written records of unacknowledged ends
 }
 
 // untaken is an end that waits to be taken, and the size of its record.

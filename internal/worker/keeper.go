@@ -82,7 +82,7 @@ func KeeperMain(args []string) int {
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTTOU)
 	debug.SetGCPercent(keeperGC)
 	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(2 * runtime.NumCPU()) // as in main, for the same reason
+		runtime.GOMAXPROCS(2 * runtime.NumCPU()) // for the same reason as in main
 	}
 	set := flag.NewFlagSet("keeper", flag.ContinueOnError)
 	lease := set.Duration("lease", LeaseDefault, "how long attempts outlive the last renewal")

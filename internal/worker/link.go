@@ -63,8 +63,8 @@ type parcelState struct {
 	key    Key
 	sent   *peer  // the keeper to which the job was sent; nil: not sent yet
 	stop   Mode   // the mode of a stop that was requested before the job was sent
-	ready  bool   // its files are complete
-	halt   func() // ends the collection of its files
+	ready  bool   // the files of the job are complete
+	halt   func() // cancels the collection of the job's files
 }
 
 // LinkConfig holds the settings of a Link in addition to those of a Worker.
@@ -81,7 +81,7 @@ type LinkConfig struct {
 type Adopted struct {
 	Tag     string // the last text of Link.Brand
 	Running []Held
-	Ended   []Result // no worker has acknowledged these
+	Ended   []Result // the ends that no worker has acknowledged
 	// Anew reports whether the keeper that held the attempts has ended. Of its attempts, only those in Ended are
 	// known.
 	Anew bool
@@ -328,7 +328,7 @@ func (l *Link) Stop(key Key, mode Mode) {
 		if st.halt != nil {
 			st.halt()
 		}
-		if l.peer == nil || st.ready { // it waits for a keeper, which is not needed
+		if l.peer == nil || st.ready { // the job waits for a keeper, which is no longer needed
 			l.settleBeside(st, Stopped, map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled}[st.stop], "stopped before it began")
 		}
 	default:
@@ -395,7 +395,7 @@ func (l *Link) quiet() {
 func (l *Link) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closing = true
-	if !l.begun { // their results are not reported
+	if !l.begun { // the results of these attempts are not reported
 		clear(l.live)
 	}
 	l.quiet()

@@ -111,7 +111,7 @@ func (s *procScan) has(pid int, entry string) bool {
 }
 
 func hasEntry(env []byte, entry string) bool {
-	if !bytes.Contains(env, []byte(entry)) { // in almost all cases
+	if !bytes.Contains(env, []byte(entry)) { // this is so in almost all cases
 		return false
 	}
 	found := false

@@ -38,7 +38,7 @@ var errStranger = errors.New("the caller does not hold the data folder")
 type wire struct {
 	*net.UnixConn
 	show   *os.File // sent with the next write
-	listen bool     // it expects an open file
+	listen bool     // the connection expects an open file
 	shown  *os.File // the first received file
 }
 

@@ -25,7 +25,7 @@ type slot struct {
 	folder  string    // "": none; otherwise it exists and is clean
 	wake    int       // eventfd, written by Stop; -1: none
 	looks   looks     // the state of the folders when they were last clean
-	since   time.Time // when their state was read; zero: not yet
+	since   time.Time // the time at which their state was read; zero: not yet
 	still   bool      // the attempt has not changed the folders: see settled
 	fences  fences    // of its latest attempts
 }

@@ -229,7 +229,7 @@ func lastWords(f *os.File, from int64) string {
 	if err != nil {
 		return ""
 	}
-	if info.Size() <= from { // perhaps the keeper could not write
+	if info.Size() <= from { // the keeper may have been unable to write
 		if _, err := f.WriteString("\n"); err != nil {
 			return fmt.Sprintf(" (what it had to say cannot be written: %v)", err)
 		}

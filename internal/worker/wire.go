@@ -40,12 +40,12 @@ func (k Key) ID() ID { return ID{k.RunID, k.Task, k.Attempt} }
 // order is a message of a worker to its keeper. Zero fields have no meaning.
 type order struct {
 	Hello   *hello
-	Renew   time.Duration // on the boot clock: the lease lasts at least until then
+	Renew   time.Duration // an instant of the boot clock until which the lease lasts at least
 	Ping    int64         // the keeper answers with the same number
 	Tag     *string
 	Jobs    []parcel
 	Stops   []halt
-	Taken   []ID // ends that need not be kept any more
+	Taken   []ID // the ends that need no longer be kept
 	Kill    bool // kill everything, because the worker closes
 	End     bool // end the keeper, because no work is left
 	Release bool // the worker wants none of the attempts that the keeper holds

@@ -17,8 +17,8 @@ import (
 
 // Input names files that a task gets of another one.
 type Input struct {
-	Task string `json:"task"`         // that keeps them
-	Name string `json:"name"`         // of the file, or a pattern
+	Task string `json:"task"`         // the task that keeps the files
+	Name string `json:"name"`         // the name of the file, or a pattern
 	To   string `json:"to,omitempty"` // the name in the working folder; a folder if it ends with a slash; "": unchanged
 }
 
@@ -156,7 +156,7 @@ func keepsOf(w *Workflow) map[string]keeps {
 
 // input returns the fault of an input, and the remedy.
 func (c *readCheck) input(i int, in *Input) (fault, hint string) {
-	if c.graph == nil { // its fault has been reported
+	if c.graph == nil { // the fault of the graph was reported before
 		return "", ""
 	}
 	t := dag.TaskID(i)

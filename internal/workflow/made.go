@@ -146,7 +146,7 @@ type madeTask struct {
 func madeTasks(raw json.RawMessage) (all []madeTask, err error) {
 	var list []map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		dec := json.NewDecoder(bytes.NewReader(raw)) // in the order of the input
+		dec := json.NewDecoder(bytes.NewReader(raw)) // a decoder, to keep the order of the input
 		if open, err := dec.Token(); err != nil || open != json.Delim('{') {
 			return nil, fmt.Errorf("tasks: %.60s is neither a list of tasks nor a mapping of tasks by name", raw)
 		}

@@ -19,11 +19,11 @@ type reader struct {
 	*checker
 	opt      Options
 	declared declarations
-	compiled map[exprKey]compiled // by text, because many tasks have the same ones
+	compiled map[exprKey]compiled // by text, because many tasks have equal conditions
 	self     string               // NAMESPACE/NAME
 	head     map[string]any       // the keys that apply to all tasks, including tasks that are made at run time
 	named    []Class              // the classes that are not built in
-	own      map[string]dag.Need  // what Options.Classes gave
+	own      map[string]dag.Need  // the classes that Options.Classes returned
 }
 
 func (r *reader) workflow(n *node) *Workflow {

@@ -20,7 +20,7 @@ const (
 	inTask                 // env and dir of a task, evaluated at dispatch
 	inEnv                  // env of the workflow: no tasks
 	inDefault              // default of a parameter: trigger.time only
-	inForeach              // as inTask, in a task with foreach
+	inForeach              // like inTask, but in a task with foreach
 	inTrigger              // params of a trigger: trigger.time and trigger.event
 	inFilter               // filter of a webhook: event only
 	inClaim                // locks, and per_key of a queue: params and trigger.time
@@ -56,7 +56,7 @@ type ref struct {
 	kind refKind
 	task string
 	key  string
-	has  bool // has(…): only whether it exists
+	has  bool // the reference is in has(…), which asks only whether the value exists
 }
 
 // id is the variable for the ref in the compiled program. It is not a name that an author could write.

@@ -17,13 +17,13 @@ type Inputs struct {
 	RunID       string
 	Attempt     int
 	Version     int             // of the workflow
-	Params      json.RawMessage // as CheckParams has returned them
+	Params      json.RawMessage // the parameters that CheckParams has returned
 	TriggerTime time.Time
 	// Outputs returns a task's outputs, a JSON object or nil, and its state. It is called only for the tasks of
 	// ReadsOutputs.
 	Outputs func(task string) (json.RawMessage, dag.TaskState)
 	Item    json.RawMessage // of an instance of foreach
-	Now     time.Time       // of the condition of a wait
+	Now     time.Time       // the value of now in the condition of a wait
 	// Secret returns the value of a secret. It is called only where secrets may be read.
 	Secret func(name string) (string, error)
 	// Unseal returns the value of a parameter of type secret. It is called only where secrets may be read.

@@ -30,7 +30,7 @@ type shape struct {
 	takes  func(n *node) bool // for a scalar: whether it is valid
 	schema map[string]any     // the schema of a scalar; for other kinds it is added to their schema
 	item   *shape
-	name   *shape // for a table: the shape of its keys
+	name   *shape // for a table: the shape of the names of its entries
 	keys   []key
 	choose []string // for an object: exactly one of these keys must be present
 	forms  []*shape

@@ -113,7 +113,7 @@ func (p *simple) value(line *simpleLine, from, depth int) *node {
 		}
 		return p.inline(line, from, depth)
 	}
-	if p.at == len(p.lines) || depth == simpleDepthMax { // no value follows: the parser knows its position
+	if p.at == len(p.lines) || depth == simpleDepthMax { // no value follows; the parser finds the position of the fault
 		return p.fail()
 	}
 	next := &p.lines[p.at]
@@ -170,7 +170,7 @@ func (p *simple) inline(line *simpleLine, from, depth int) *node {
 			return p.fail()
 		}
 	}
-	if p.at < len(p.lines) && p.lines[p.at].indent > line.indent { // its text continues there
+	if p.at < len(p.lines) && p.lines[p.at].indent > line.indent { // the text of the value continues there
 		return p.fail()
 	}
 	n := p.node(scalarNode, line, from)

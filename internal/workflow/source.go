@@ -94,7 +94,7 @@ func (s *source) checkCharacters() bool {
 		line, col := s.position(i)
 		switch {
 		case r == utf8.RuneError && size == 1:
-			s.text = "" // no snippet of a text that cannot be shown
+			s.text = "" // a text that cannot be shown gets no snippet
 			s.fail(line, col, "", "the file is not UTF-8 text", "save it as UTF-8")
 			return false
 		case r < 0x20 || r >= 0x7f && r < 0xa0 && r != 0x85:

@@ -18,7 +18,7 @@ type template struct {
 type part struct {
 	text   string
 	expr   *expression
-	offset int // of the expression's source in the template, in characters
+	offset int // the offset of the expression's source in the template, in characters
 }
 
 func hasTemplate(text string) bool { return strings.Contains(text, "${{") }

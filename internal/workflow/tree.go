@@ -24,7 +24,7 @@ const (
 // node is a value of the file with its position.
 type node struct {
 	text string  // for a scalar: its source text, or the text within its quotes
-	keys []*node // of a mapping, parallel to vals
+	keys []*node // the keys of a mapping, parallel to vals
 	vals []*node // of a mapping or a list
 	line int32
 	col  int32

@@ -92,7 +92,7 @@ type Task struct {
 	KillGrace   *Duration `json:"kill_grace,omitempty"`
 	OnTimeout   string    `json:"on_timeout,omitempty"`     // fail | warn; "" is fail
 	OnLost      string    `json:"on_lost,omitempty"`        // resubmit | fail | ask; "" is resubmit
-	StartBy     *Duration `json:"start_deadline,omitempty"` // from ready to the assignment; an explicit 0 removes the default
+	StartBy     *Duration `json:"start_deadline,omitempty"` // the longest time from ready to the assignment; an explicit 0 removes the default
 	Priority    string    `json:"priority,omitempty"`
 	Group       string    `json:"group,omitempty"`  // the group of the worker
 	Labels      []KV      `json:"labels,omitempty"` // the labels that the worker must have

@@ -19,7 +19,7 @@ type AlertFilter struct {
 	Namespace string // "": all
 	Workflow  string // NAME or NAMESPACE/NAME; "": all
 	State     string // open, acknowledged or resolved; "": as All says
-	All       bool   // also those that are resolved
+	All       bool   // also resolved alerts
 }
 
 // List lists a page of alerts, newest first.

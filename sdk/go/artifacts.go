@@ -30,8 +30,8 @@ type ArtifactQuery struct {
 type Artifact struct {
 	io.ReadCloser
 	Attempt int
-	Size    int64  // of the answer, in bytes; -1: unknown
-	SHA256  string // of the whole file
+	Size    int64  // the size of the answer in bytes; -1: unknown
+	SHA256  string // the SHA-256 of the whole file
 }
 
 // Artifact reads a file that an attempt of a task produced.

@@ -140,7 +140,7 @@ func (t *TaskDef) Outputs(out any) *TaskDef {
 	declared := entries{}
 	for _, f := range reflect.VisibleFields(typ) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || f.Anonymous || name == "-" || strings.Contains(options, "omit") { // what may be missing cannot be declared
+		if !f.IsExported() || f.Anonymous || name == "-" || strings.Contains(options, "omit") { // an output that may be missing cannot be declared
 			continue
 		}
 		if name == "" {
@@ -183,7 +183,7 @@ func (w *Workflow) Source() (string, error) {
 	for _, t := range w.tasks {
 		tasks.set(t.name, t.keys)
 	}
-	if len(w.tasks) > 0 { // else a splitter makes them, or the server says that there are none
+	if len(w.tasks) > 0 { // otherwise a splitter makes the tasks, or the server reports that there are none
 		doc.set("tasks", tasks)
 	}
 	raw, err := doc.MarshalJSON()

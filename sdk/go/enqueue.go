@@ -19,7 +19,7 @@ type Enqueue struct {
 	// User is the name that the program gives its user. The run shows it (claimed_by) next to the role of the
 	// connection, and it decides nothing. "": none
 	User   string
-	Schema string // where Skein's tables are; "": skein
+	Schema string // the schema of Skein's tables; "": skein
 	// Traceparent is the W3C trace context, of version 00, to which the tasks of the run belong, such as
 	// "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01". It becomes the setting skein.traceparent of the
 	// transaction, so it also applies to a later start of the transaction without a Traceparent. "": the setting

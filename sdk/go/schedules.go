@@ -81,7 +81,7 @@ type NextQuery struct {
 	From      time.Time // instants strictly after it; zero: the instants that are not decided yet
 	Namespace string    // only of NextFires of all triggers
 	Workflow  string    // only of NextFires of all triggers: NAME or NS/NAME
-	System    bool      // only of NextFires of all triggers: with the triggers of the built-in workflows
+	System    bool      // only for AllNextFires: with the triggers of the built-in workflows
 }
 
 func (q *NextQuery) values() url.Values {

@@ -27,7 +27,7 @@ type LogQuery struct {
 type Log struct {
 	io.ReadCloser
 	Attempt int
-	Offset  int64 // of the first byte
+	Offset  int64 // the offset of the first byte
 }
 
 // Logs reads the log of an attempt of a task.

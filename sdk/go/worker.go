@@ -22,11 +22,11 @@ import (
 
 // WorkerOptions describes a worker. The zero value works.
 type WorkerOptions struct {
-	Name   string            // of this worker in the cluster; "": host and process. It replaces a listed worker of the same name
+	Name   string            // the name of this worker in the cluster; "": host and process. It replaces a listed worker of the same name
 	Slots  int               // task functions that run at the same time; 0: four per core
 	Groups []string          // worker groups that it belongs to
 	Labels map[string]string // the labels that tasks may require
-	Token  string            // of the kind worker, if the nodes require one
+	Token  string            // a token of the kind worker, if the nodes require one
 	Drain  time.Duration     // how long task functions may continue when the worker is to end; 0: a minute
 	Log    *slog.Logger      // the log of the worker itself; nil: slog.Default
 	// Transport carries its calls; nil: HTTP with kept connections.

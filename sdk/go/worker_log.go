@@ -29,7 +29,7 @@ type attemptLog struct {
 
 	mu       sync.Mutex // protects following fields
 	buf      []byte
-	offset   int64 // of the first byte of buf
+	offset   int64 // the offset of the first byte of buf
 	cut      bool  // the bytes before it were left out
 	listed   bool
 	over     bool
@@ -45,7 +45,7 @@ func (l *attemptLog) Write(p []byte) (int, error) {
 	}
 	l.buf = append(l.buf, shown...)
 	if more := len(l.buf) - logKeep; more > 0 {
-		more = max(more, logKeep/4) // so that not every line drops a little
+		more = max(more, logKeep/4) // drop a larger part at once, so that not every line drops a few bytes
 		l.buf = append([]byte(nil), l.buf[more:]...)
 		l.offset += int64(more)
 		l.cut = true

@@ -21,7 +21,7 @@ type attached struct {
 	log  *slog.Logger
 	s    *session.Session[*attempt]
 	logs *logs
-	life context.Context // of its background goroutines; set by run
+	life context.Context // the context of its background goroutines; set by run
 	// handlers holds task functions for the goroutines that wait for one, until over is closed.
 	handlers chan func()
 	over     chan struct{}

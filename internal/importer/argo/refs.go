@@ -21,8 +21,8 @@ type scope struct {
 	nodes  map[string]*node // tasks or steps of the same template
 	files  map[string]kept  // its artifacts
 	item   map[string]string
-	handle bool // in when of an exit handler
-	each   bool // in a foreach: the item is known only at run time
+	handle bool // the reference is in the key when of an exit handler
+	each   bool // the reference is in a foreach, whose item is known only at run time
 
 	parallel int64 // bound of the instances of a foreach in it
 }

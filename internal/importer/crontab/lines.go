@@ -134,7 +134,7 @@ type entry struct {
 	delay   int    // of anacron, minutes
 	id      string // of anacron: the name of the job
 	user    string // "": the owner of the crontab
-	command string // as written, with its %
+	command string // the command as written, with its %
 	begin   int    // offset of the command in the line
 	notes   []string
 }

@@ -31,7 +31,7 @@ func (s *Store) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) 
 // tx is a transaction that is being applied: every change records how to undo it.
 type tx struct {
 	s    *Store
-	seqs map[dag.ShardID]int64 // of the fenced shards, as the transaction leaves them
+	seqs map[dag.ShardID]int64 // the seqs of the fenced shards after the transaction
 	undo []func()
 }
 
@@ -307,7 +307,7 @@ func (x *tx) updateWorkflow(w *store.Workflow) error {
 	if !exists || old.Revision != w.Revision-1 {
 		return missed("workflow %d is at revision %d, the batch makes %d", w.ID, old.Revision, w.Revision)
 	}
-	next := old // its shard, name and creation are written once
+	next := old // shard, name and creation are written only once
 	next.State, next.Version, next.Latest = w.State, w.Version, w.Latest
 	next.Revision, next.Modified, next.MaxRuns = w.Revision, w.Modified, w.MaxRuns
 	return x.setWorkflow(next)

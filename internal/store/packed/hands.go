@@ -131,7 +131,7 @@ func unpackSection(run dag.RunID, b []byte, ends bool, see func(*dag.AttemptRow)
 		fields = len(v)
 	}
 	for at := 0; at < len(b); {
-		v[handFields], v[handFields+1] = 0, 0 // these two fields are stored as they are, not as differences
+		v[handFields], v[handFields+1] = 0, 0 // these two fields are stored as values, not as differences
 		for i := range v[:fields] {
 			if at < len(b) && b[at] < 0x80 { // most differences have one byte
 				v[i] += int64(b[at]>>1) ^ -int64(b[at]&1)

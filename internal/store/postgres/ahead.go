@@ -171,7 +171,7 @@ func (f *flight) apart(runs *packed.RunIndex) bool {
 		case <-f.ctx.Done():
 			return false
 		}
-		if o.runs == nil || o.runs.Meets(runs) { // that flight failed, or does not know its runs
+		if o.runs == nil || o.runs.Meets(runs) { // that flight failed, or its runs are unknown
 			return false
 		}
 	}
@@ -259,7 +259,7 @@ func (d *DB) drop(f *flight) {
 	}
 	<-f.ready
 	if x := f.x; x != nil {
-		hangUp(x.conn) // so the database rolls back the part that was sent
+		hangUp(x.conn) // the database then rolls back the part that was sent
 		_ = x.p.Close()
 		d.writers.give(x.conn)
 		d.forget(f.batch)

@@ -11,14 +11,14 @@ type Facts struct {
 	SynchronousCommit string        // the server's setting; sessions of Skein always use on
 	Fsync             bool          // false: a power cut damages the database
 	Recovering        bool          // the server is a standby: it takes no writes
-	TimelineUnknown   bool          // this user may not read the timeline: failovers are noticed by comparison only
+	TimelineUnknown   bool          // this user may not read the timeline, so only the comparison by nodes notices a loss
 	Autovacuum        bool          // false: tables grow with every update
 	Connections       int           // clients connected now
 	ConnectionsMax    int           // clients that may connect, without the connections for the superuser
 	Standbys          int           // standbys that stream now
 	Synchronous       int           // the number of standbys that confirm each commit
 	OldestTransaction time.Duration // age of the oldest open transaction of other clients, 0 if none
-	Ahead             time.Duration // how far the server's clock is ahead of the clock of this machine, within the round trip
+	Ahead             time.Duration // the server's clock minus the clock of this machine, within the time of a round trip
 	RoundTrip         time.Duration
 	RequestIndex      IndexState
 	Pooler            bool // a pooler in session mode is in front of the server

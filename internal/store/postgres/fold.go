@@ -107,7 +107,7 @@ type fenceForm struct {
 	with   string // moved: the shards
 	params int
 	guard  string
-	gate   string // gives one row if the fence holds
+	gate   string // a statement that returns one row if the fence matches
 }
 
 // guard is a column that raises. Columns are computed in their order.

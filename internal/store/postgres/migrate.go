@@ -107,7 +107,7 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 		_, err := c.Exec(ctx, sql).ReadAll()
 		return translate("migrate schema "+d.schema, err)
 	}
-	first, err := c.line(ctx) // before the transaction, which an error would end
+	first, err := c.line(ctx) // this is read before the transaction, because an error would end the transaction
 	if err != nil {
 		return err
 	}

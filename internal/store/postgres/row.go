@@ -76,7 +76,7 @@ func (r *row) blobs() (all [][]byte) {
 	if b == nil {
 		return nil
 	}
-	const header = 20 // one dimension, no NULL, the type of the elements, their number, the first index
+	const header = 20 // dimensions, NULL flag, type of the elements, their number, first index
 	if len(b) < header || binary.BigEndian.Uint32(b) != 1 || binary.BigEndian.Uint32(b[4:]) != 0 {
 		r.fail("not a list of bytes")
 		return nil

@@ -138,7 +138,7 @@ func (l *listing) rows(ctx context.Context, limit int) (rows []dag.RunRow, sizes
 		last = run.ID
 		if errors.Is(err, store.ErrCorrupt) {
 			rows = rows[:len(rows)-1]
-			return nil // one damaged row does not hide the others; verify names it
+			return nil // a damaged row must not hide the others; verify names it
 		}
 		sizes = append(sizes, r.int())
 		return err

@@ -151,7 +151,7 @@ func (d *DB) Import(ctx context.Context, fill func(store.Rows) error) error {
 	}
 	defer d.writers.give(c) // a transaction that was left open closes the connection, and nothing stays
 
-	first, err := c.line(ctx) // before the transaction, which an error would end
+	first, err := c.line(ctx) // this is read before the transaction, because an error would end the transaction
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}

@@ -107,7 +107,7 @@ type IndexState int64
 // The states of an index, as indexState answers them.
 const (
 	IndexMissing IndexState = iota
-	IndexInvalid            // its build has failed or is under way
+	IndexInvalid            // the build of the index has failed or is under way
 	IndexValid
 )
 

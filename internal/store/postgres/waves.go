@@ -107,7 +107,7 @@ func (w *waves) plan(b *store.Batch) (p wavePlan) {
 			}
 		}
 	}
-	for _, f := range b.Fences { // when all runs that end have ended
+	for _, f := range b.Fences { // after all ends of this batch are recorded
 		w.of[f.Shard].dissolve(&p, f.Shard)
 	}
 	w.start(&p, b)

@@ -67,7 +67,7 @@ func Alone(path string) error {
 		return opening(path, sqlitex.ExecuteTransient(conn, "ROLLBACK", nil))
 	case sqlite.ResultBusy, sqlite.ResultLocked:
 		return fmt.Errorf("%s: %w", path, ErrInUse)
-	case sqlite.ResultReadOnly: // no process can write there, so no process uses it
+	case sqlite.ResultReadOnly: // the file is read-only, so no process writes it
 		return nil
 	}
 	return opening(path, err)

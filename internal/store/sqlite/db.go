@@ -94,7 +94,7 @@ type DB struct {
 	packed  []byte // room for a packed claim
 	lists   lastLists
 	past    packed.Past
-	seq     int64 // of the transaction under way, in its shard
+	seq     int64 // the seq of the present transaction in its shard
 	handed  packed.Handed
 	hands   *packed.HandPlan // of the transaction under way
 
@@ -209,7 +209,7 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 	if err := migrate(conn); err != nil {
 		return translate("migrate "+d.path, err)
 	}
-	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil { // from here on, this process syncs the log itself
+	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil { // afterwards this process syncs the log itself
 		return opening(d.path, err)
 	}
 	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL))

@@ -14,7 +14,7 @@ func (d *DB) newKeys(keys []store.RunKey) bool {
 	if d.conn == nil || d.ahead != nil || d.closed.Load() || d.broken.Load() {
 		return false
 	}
-	if len(keys) > 1 { // one transaction takes the locks of the file once
+	if len(keys) > 1 { // a transaction, so that the locks of the file are taken only once
 		if _, err := d.stmts.beginRead.row().exec(d.conn); err != nil {
 			return false
 		}

@@ -24,7 +24,7 @@ type stander struct {
 	asked dag.Micros
 	kept  bool
 	run   int64
-	id    dag.RunID // of a run that leaves
+	id    dag.RunID // the id of a run that leaves
 }
 
 // standing returns the position in a line of a run with this claim.
@@ -137,7 +137,7 @@ func (d *DB) leaveLine(leave []stander) error {
 	err := d.stmts.lineUpTo.row().text(s.line).int(int64(s.level)).int(int64(s.asked)).int(s.keeps()).int(leave[len(leave)-1].run).
 		each(func(r row) error {
 			first := r.int()
-			if runs, err := packed.UnpackLine(first, r.text()); err == nil { // if a row is damaged, its runs are missed below
+			if runs, err := packed.UnpackLine(first, r.text()); err == nil { // the runs of a damaged row are reported below as missing
 				rows = append(rows, lineRow{first, runs})
 			}
 			return nil

@@ -121,7 +121,7 @@ func writeUses(d *DB, b *store.Batch) error {
 		if !u.Check {
 			continue
 		}
-		err := d.stmts.quotasOf.row().text(u.Namespace).each(func(r row) error { // one shard has all runs
+		err := d.stmts.quotasOf.row().text(u.Namespace).each(func(r row) error { // SQLite has one shard, so this row covers all runs
 			q := store.Quotas{Runs: r.int(), RunsPerHour: r.int()}
 			if over := q.Exceeded(u.Namespace, u.Runs, u.Started, u.Since); over != nil {
 				return over

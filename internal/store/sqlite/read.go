@@ -92,7 +92,7 @@ func listOn[T any](d *DB, conn *sqlite.Conn, name string, args []any, scan func(
 type numbered struct {
 	dag.RunRow
 	n      int64
-	packed [][]byte // of the transactions whose history the row has
+	packed [][]byte // the packed attempts of the transactions whose history the row has
 	bad    error    // the row could not be read
 }
 
@@ -412,7 +412,7 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 		return err
 	}
 	defer d.give(ctx, conn, &err)
-	end := sqlitex.Transaction(conn) // one snapshot for all that follows
+	end := sqlitex.Transaction(conn) // one snapshot for all following reads
 	defer end(&err)
 	return d.on(conn, "allRuns", nil, func(s *sqlite.Stmt) error {
 		var r numbered

@@ -71,7 +71,7 @@ type Result struct {
 	// Retried reports whether the server tries the task again if the workflow file has retry.
 	Retried bool
 	Outputs json.RawMessage // a JSON object; nil: none
-	Log     string          // what the attempt wrote, and its progress
+	Log     string          // the log of the attempt, and its progress
 }
 
 // Worker runs attempts of the kinds that a program registers.

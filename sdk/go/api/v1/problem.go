@@ -99,7 +99,7 @@ const (
 type ProblemKind struct {
 	Type    string // one of the constants
 	Status  []int  // the HTTP statuses that it comes with
-	Title   string // of every problem of this type
+	Title   string // the title of every problem of this type
 	Meaning string
 	Remedy  string
 }

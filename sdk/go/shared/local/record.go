@@ -62,7 +62,7 @@ func Write(address, token string) (remove func(), err error) {
 	}
 	return func() {
 		if r, ok := read(file); ok && r.Token == token {
-			_ = os.Remove(file) // its token is worthless now
+			_ = os.Remove(file) // the token in the file is no longer valid
 		}
 	}, nil
 }

@@ -109,7 +109,7 @@ func closed(mode fs.FileMode, path string, owner, self int) error {
 	switch {
 	case is&bad == 0:
 		return nil
-	case owner == 0 && self != 0 && !mode.IsDir(): // without the bits for others, this user may have no access
+	case owner == 0 && self != 0 && !mode.IsDir(): // if the bits for others are removed, this user may lose access
 		return fmt.Errorf("%w: %s belongs to root and has the mode %04o: chown %d %s && chmod 600 %s; if a container mounts it, "+
 			"mount it with the mode 0440 and a group of this user", ErrOpen, path, is, self, path, path)
 	}

@@ -204,7 +204,7 @@ func (s *Session[T]) Poll(ctx context.Context) error {
 	}
 	s.owner.Polled(out)
 	if refused {
-		Wait(ctx, PauseMin) // it will be sent again
+		Wait(ctx, PauseMin) // the call is repeated after the pause
 	}
 	return nil
 }
