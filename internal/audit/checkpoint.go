@@ -24,7 +24,7 @@ type Checkpoint struct {
 	// Era is the era of the database, and Base the size of the tree when that era began.
 	Era  dag.Era
 	Base int64
-	At   time.Time // when it was signed, by the clock of the node
+	At   time.Time // the time at which it was signed, by the clock of the node
 	// Edge are the hashes of the full subtrees: with them the signer continues after a restart without reading
 	// earlier rows again.
 	Edge []byte

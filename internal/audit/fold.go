@@ -27,7 +27,7 @@ type Fold struct {
 	kinds  map[foldKind]*store.Audit
 	others *store.Audit // calls beyond the bounds
 	room   int64        // rows that may be written now
-	filled dag.Micros   // when room was counted
+	filled dag.Micros   // the time at which room was counted
 }
 
 // foldKind identifies the refused calls that one row counts.

@@ -66,7 +66,7 @@ type Verifier struct {
 	tree store.AuditTree
 	keep time.Duration
 	all  []Checkpoint // the checkpoints that the rows must match, by size, then by time
-	told []Checkpoint // of rows that a regress lost
+	told []Checkpoint // the checkpoints of rows that were lost when the store went back
 
 	out   Report
 	edge  edge

@@ -96,7 +96,7 @@ func (b *budget) give(from addressPrefix, n int64) {
 type body struct {
 	io.ReadCloser
 	rc      *http.ResponseController
-	max     int64 // bytes; 0: the route takes no body
+	max     int64 // the largest body in bytes; 0: the route takes no body
 	lasts   time.Duration
 	budget  *budget
 	from    addressPrefix

@@ -44,16 +44,16 @@ type book struct {
 	log   *slog.Logger
 
 	mu        sync.Mutex             // protects following fields
-	tokens    map[string]store.Token // by hash; API tokens also by keyOf
+	tokens    map[string]store.Token // tokens by hash; API tokens also by keyOf
 	family    store.Family           // the same tokens by ID
-	revision  int64                  // of the rights in memory
+	revision  int64                  // revision of the rights in memory
 	rights    rights
 	sessions  map[int64]store.Session // by session number
 	read      time.Time               // start of the last read; zero: not read yet
 	clock     dag.Micros              // time of the store at that start
 	outdated  bool                    // true: this node has changed the tokens since the last read
 	tried     time.Time               // end of the last reading
-	err       error                   // of the last reading
+	err       error                   // error of the last reading
 	flight    chan struct{}
 	strangers int
 	forgotten int // count of calls of forget

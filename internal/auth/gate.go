@@ -80,7 +80,7 @@ type Gate struct {
 	refusals refusals
 	rates    rates
 	strange  budget // bytes of bodies in flight of callers without a credential
-	known    budget // of all other callers
+	known    budget // bytes of bodies in flight of all other callers
 	refused  atomic.Int64
 }
 

@@ -86,7 +86,7 @@ type Authority struct {
 
 	mu       sync.Mutex // protects following fields
 	is       state
-	pool     *x509.CertPool // of the roots that count
+	pool     *x509.CertPool // the roots that count
 	version  int64          // of the secret
 	err      error          // the error of the last read; it is used only if no roots are known
 	tried    time.Time

@@ -18,7 +18,7 @@ type noop struct {
 	mu      sync.Mutex // protects following fields
 	closed  bool
 	chain   bool            // the shape is a chain, so hops are measured
-	last    time.Time       // of the newest report
+	last    time.Time       // time of the newest report
 	samples []time.Duration // report of a task → start of the one that needed it
 }
 

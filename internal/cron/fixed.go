@@ -18,7 +18,7 @@ type source interface {
 // every is the source of anchor + k·step for all integers k.
 type every struct {
 	anchor, step int64
-	zone         zone // of the days in only
+	zone         zone // the time zone of the days in only
 	only         filter
 }
 

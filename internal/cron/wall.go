@@ -60,7 +60,7 @@ type wall struct {
 	zone   zone
 	gap    Gap
 	repeat Repeat
-	grain  int64 // seconds; 60 where the form has no seconds
+	grain  int64 // the step in seconds; 60 where the form has no seconds
 	// elapsed: real instants are matched against the wall clock, no policy applies.
 	elapsed bool
 }

@@ -44,7 +44,7 @@ func ParsePriority(s string) (Priority, bool) {
 // Retry says how often and how soon a failed attempt is tried again.
 type Retry struct {
 	Max      int32         // retries after the first attempt, ≥ 0
-	Delay    time.Duration // before the first retry
+	Delay    time.Duration // the pause before the first retry
 	Backoff  float64       // factor from one delay to the next; 0 means 1
 	MaxDelay time.Duration // 0: none
 	Jitter   float64       // share of the delay, 0…1, added or taken by a hash
@@ -60,7 +60,7 @@ type Policy struct {
 	OnLost        OnLost        // the policy for the task when its handler is gone
 	StartDeadline time.Duration // the longest time from ready to the assignment; 0: no limit
 	Priority      Priority
-	Place         Place // where it may run
+	Place         Place // the workers on which the task may run
 	// Queue is the named queue that limits the number of concurrent attempts of such tasks, in all runs. ""
 	// means no queue.
 	Queue string

@@ -106,7 +106,7 @@ func (r *Run) haltHeld(ev *Event, p *task, fx *Effects) {
 func (r *Run) decree(ev *Event, p *task, now Now) {
 	t := ev.Task
 	state, end, cause := ev.Mark.end()
-	if state == Ready && p.state == Pending { // of a new generation
+	if state == Ready && p.state == Pending { // the task belongs to a new generation
 		if _, ok := r.Graph.InstanceOf(t); ok {
 			return // its turn comes
 		}

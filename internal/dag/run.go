@@ -73,8 +73,8 @@ type Run struct {
 
 	questions map[TaskID][]question // conditions that are evaluated outside of the steps
 	asking    int32                 // the number of questions without a result
-	fx        *Effects              // of the present step or load
-	clock     Micros                // of the present step or load
+	fx        *Effects              // the effects of the present step or load
+	clock     Micros                // the time of the present step or load
 
 	ready  readyList // ready tasks that any worker may run
 	placed []*line   // ready tasks for certain places
@@ -94,7 +94,7 @@ type Run struct {
 	was     RunState // the state in the row, as far as memory knows
 	claimed *Claim   // the claim in the row, if the run is queued
 	changed bool     // the row differs from memory
-	filled  bool     // its parameters differ, too
+	filled  bool     // true: the parameters of the run differ, too
 	dirty   []int32
 	records []byte // packed: the history of this transaction
 	seat    seat   // in a queue
@@ -111,10 +111,10 @@ type task struct {
 	state    TaskState
 	losses   uint8  // in this generation
 	revoked  bool   // the newest attempt was ended without its holder
-	listed   bool   // is in the ready list
+	listed   bool   // true: the task is in the ready list
 	own      bool   // the state is that of the newest attempt, or was when an earlier generation kept it
 	halted   bool   // a verb stopped this task alone, not its run: its dependents cannot run
-	token    Token  // of the newest attempt; it only rises. Invariant: only a report of its holder counts (fence)
+	token    Token  // token of the newest attempt; it only rises. Invariant: only a report of its holder counts (fence)
 	blockers int32  // while pending: the number of needs that are not settled; while listed: the next task of the list + 1
 	slot     int32  // index in Run.slots + 1; 0: none
 	retries  int32  // in this generation

@@ -10,7 +10,7 @@ import "fmt"
 // All counts only rise, so a message that is repeated, late or out of order counts once.
 type Share struct {
 	Queue string `json:"queue"`
-	Key   string `json:"key,omitempty"` // of the queue's per_key
+	Key   string `json:"key,omitempty"` // the key that the queue's per_key gives
 	Life  int32  `json:"life"`          // the generation in which the run got the share; a share of an earlier generation does not count
 	// Rev rises with every change that the gate must know.
 	Rev  int64 `json:"rev"`

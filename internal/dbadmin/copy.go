@@ -42,7 +42,7 @@ type CopyResult struct {
 	Bad        []string         `json:"left_out_rows"`
 	FromShards int              `json:"from_shards"`
 	ToShards   int              `json:"to_shards"`
-	Runs       map[string]int64 `json:"runs"` // of the copy, by state
+	Runs       map[string]int64 `json:"runs"` // number of runs in the copy, by state
 	// Quarantined lists runs whose rows cannot be read, in the source as in the copy: "id: reason".
 	Quarantined []string `json:"quarantined"`
 	// Violations that verify finds in the copy. The source has them, too.

@@ -17,7 +17,7 @@ import (
 
 // Bounds of looking for the run that a task depends on.
 const (
-	dependentPages  = 10 // of 1,000 runs each
+	dependentPages  = 10 // the number of pages, of 1,000 runs each
 	dependentRuns   = 20 // runs of which a task is read
 	lookSoon        = time.Second
 	lookLate        = 30 * time.Second

@@ -64,7 +64,7 @@ type reported struct {
 // handed is an attempt from its assignment to its report.
 type handed struct {
 	engine.Assignment
-	workflow string      // its name, once resolved
+	workflow string      // the name of the workflow, once it is resolved
 	cancel   worker.Mode // the mode of a cancel that came before the worker had the attempt; 0: none
 	key      worker.Key
 	given    bool // to the worker

@@ -35,7 +35,7 @@ type callsCore interface {
 	revive(dag.RunID) (*dag.Run, error)
 	event(*item) answer
 	step(*item, *dag.Run) answer
-	shardCount() int // of the shards that this writer owns
+	shardCount() int // sum over the shards that this writer owns
 }
 
 func newCalls(e *Engine, w *writer) calls {

@@ -17,7 +17,7 @@ type Definition struct {
 	Source, Def     []byte
 	Graph           []byte // packed
 	Tasks           int    // the number of tasks in the graph, for the quota of its namespace
-	Digest          []byte // of source and files
+	Digest          []byte // digest of source and files
 	Files           []store.File
 	User            string
 	// Revision, if not 0, is the revision that the caller expects: If-Match.

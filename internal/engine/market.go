@@ -38,7 +38,7 @@ type Market interface {
 // Demand describes ready tasks of one place that found no slot.
 type Demand struct {
 	Place dag.Place
-	N     int // at least this number; bounded by demandMax
+	N     int // the least number of these tasks; at most demandMax
 	// The best of these tasks: the level, submission time and id of its run, and its rank in the run. The lowest
 	// is served first.
 	Level   int64

@@ -384,7 +384,7 @@ func (w *writer) told() map[dag.AttemptKey]bool {
 // Invariant: the transaction happened as a whole or not at all. It happened if the seq of each of its fences
 // has moved by one and no other owner had the shards meanwhile (see happened).
 type doubt struct {
-	n       int  // of its items, which are the first of kept
+	n       int  // the number of its items, which are the first of kept
 	unknown bool // whether it happened
 	fences  []store.Fence
 	answers []answer

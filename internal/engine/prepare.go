@@ -34,7 +34,7 @@ type PrepareQuery struct {
 
 // Prepared describes the event that a deferred task waits for.
 type Prepared struct {
-	Until   dag.Micros // of a wait: its instant
+	Until   dag.Micros // for a wait: its instant
 	By      []string   // for an approval: the principals that may decide; nil: all
 	Message string     // the question of an approval
 	Items   *dag.Items // of a foreach

@@ -31,7 +31,7 @@ func (e *Engine) SetQueue(ctx context.Context, q store.Queue, revision int64) (s
 		if is != nil {
 			next.State, next.Actor, next.Reason, next.Until = is.State, is.Actor, is.Reason, is.Until
 			next.Paced, next.Revision, next.Created = is.Paced, is.Revision, is.Created
-			if q.Rate > 0 { // the pause of a slower rate is cancelled
+			if q.Rate > 0 { // the next start waits no longer than the new rate asks
 				next.Paced = min(next.Paced, w.tx.now.Wall+q.Each/dag.Micros(q.Rate))
 			}
 			next.Modified = is.Modified

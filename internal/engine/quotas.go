@@ -352,7 +352,7 @@ func (q *quotas) revived(r *dag.Run) {
 
 // ended counts the end of a run.
 func (q *quotas) ended(r *dag.Run) {
-	if r.Gate == beyond { // it was not counted
+	if r.Gate == beyond { // the run was not counted
 		return
 	}
 	q.moved(r, -1)

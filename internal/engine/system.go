@@ -28,7 +28,7 @@ const (
 // sweepMax bounds a sweep: the next one begins within the minute.
 const sweepMax = 50 * time.Second
 
-// findSystem finds out which workflow sweeps.
+// findSystem reads the ID of the built-in workflow that does the recovery sweep.
 func (d *definitions) findSystem(ctx context.Context) error {
 	wf, err := d.store.Workflow(ctx, SystemNamespace, RecoveryName)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

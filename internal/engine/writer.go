@@ -371,7 +371,7 @@ func (w *writer) flush() {
 		r.Flush(c, w.tx.now.Wall)
 		w.tx.draft.flushed(r, c, inserts, updates, runs)
 		if f := w.held(r.Shard); f != nil && len(w.tx.batch.Events) > n {
-			w.tx.batch.Events[n].Seq = f.Seq + 1 // the number that the store will give it
+			w.tx.batch.Events[n].Seq = f.Seq + 1 // the number that the store will give to the event
 		}
 		if !r.Unfinished() {
 			w.tx.tally.ended++

@@ -62,7 +62,7 @@ type worker struct {
 	ready     []key           // the attempts of out that were not sent to the worker yet
 	takers    int             // reports whose answers take fresh or ready attempts now
 	stops     []stop
-	seq       int64 // of the newest answer
+	seq       int64 // number of the newest answer
 	polls     int64 // number of polls: only the newest waits
 	draining  bool
 	full      bool          // its disk is full

@@ -140,7 +140,7 @@ type Home struct {
 
 	mu      sync.Mutex // protects following fields
 	workers map[dag.HandlerID]*worker
-	local   *worker // this process as a lender of slots
+	local   *worker // the lender that stands for this process
 	lenders roster[*worker]
 	owed    map[*worker]struct{} // workers with grants of which the owners of shards do not know yet
 	wants   map[dag.HandlerID]*want

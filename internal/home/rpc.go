@@ -18,7 +18,7 @@ import (
 // Bounds of a call.
 const (
 	CallBytesMax = 32 << 20 // bound of one call of a worker
-	nameMax      = 100      // bytes of a name, a group or a label
+	nameMax      = 100      // the length of a name, a group or a label in bytes
 	slotsMax     = 10_000
 	resultsMax   = 1000 // bound of one report
 	attemptsMax  = 2 * slotsMax

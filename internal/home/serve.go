@@ -52,7 +52,8 @@ type lent struct {
 	Granted     []total
 }
 
-// Ask notes the demand and the returned slots of an owner. If ctx ends before, its caller sends them again.
+// Ask notes the demand and the returned slots of an owner. If ctx has ended, Ask notes nothing, and the owner
+// sends both again.
 func (h *Home) Ask(ctx context.Context, a *ask) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -34,7 +34,7 @@ type Definition struct {
 	RetryDelay time.Duration
 	Queue      string
 	Priority   string
-	Place      string // where it may run; "": anywhere
+	Place      string // the workers on which it may run; "": all
 	CPU        int64  // thousandths of a core
 	Memory     int64
 

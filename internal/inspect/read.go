@@ -21,7 +21,7 @@ type RunView struct {
 	Workflow store.Workflow        // only the parts that never change: numbers, names and the time of creation
 	Counts   map[dag.TaskState]int // tasks by state; empty until the run is split
 	Failed   []string              // the first tasks that failed, at most failedNamesMax
-	Modified dag.Micros            // of its newest event
+	Modified dag.Micros            // time of its newest event
 	Leader   store.Handler         // the handler that split the run; zero: not split yet
 	// ParentTask is the task of another run that called this one. It is "" if there is none.
 	ParentTask string
@@ -38,7 +38,7 @@ type TaskView struct {
 	Created  dag.Micros
 	Modified dag.Micros
 	Attempts []AttemptView
-	Outputs  []byte // of the succeeded attempt; a JSON object or nil
+	Outputs  []byte // outputs of the succeeded attempt; a JSON object or nil
 }
 
 // AttemptView is an attempt and its present or last holder.

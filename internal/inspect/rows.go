@@ -23,7 +23,7 @@ type Rows struct {
 	// example, is only in the memory of a node.
 	Why      []StoredReason  `json:"why"`
 	Tasks    []StoredTask    `json:"tasks"`    // the tasks of its graph, with the present instances
-	Attempts []StoredAttempt `json:"attempts"` // by task, then token
+	Attempts []StoredAttempt `json:"attempts"` // sorted by task, then token
 	History  []StoredEvent   `json:"history"`  // by transaction
 	// Damage names the values that could not be decoded. All other values are shown.
 	Damage []string `json:"damage,omitempty"`

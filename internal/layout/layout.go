@@ -22,7 +22,7 @@ func (g *Graph) needs(t int) []int32 { return g.Needs[g.Off[t]:g.Off[t+1]] }
 // Layout says where each task is.
 type Layout struct {
 	Columns int
-	Column  []int32 // by task, from 0
+	Column  []int32 // the column of each task, from 0
 	// Y is the upper edge of the task, in quarters of a pixel, from 0. Two tasks of one column are at least
 	// RowHeight apart.
 	Y []int32
@@ -135,11 +135,11 @@ func dependents(g *Graph) *Graph {
 // web is the graph with the held places. Every edge goes from one column to the next.
 type web struct {
 	tasks   int
-	up      *Graph // by node, the neighbours in the previous column
+	up      *Graph // for each node, its neighbours in the previous column
 	down    *Graph
 	columns [][]int32 // the nodes of each column, in order
-	at      []int32   // by node, its index in its column
-	y       []float64 // by node, in rows
+	at      []int32   // for each node, its index in its column
+	y       []float64 // for each node, its position in rows
 }
 
 type edge struct{ from, to int32 }

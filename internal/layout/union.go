@@ -18,7 +18,7 @@ type Union struct {
 	Newer  []int32 // by node: its task in the newer graph; -1: none
 	Older  []int32
 	Change []Change // by node: Same, Added or Removed
-	Edge   []Change // by edge of Graph.Needs
+	Edge   []Change // for each edge of Graph.Needs: Same, Added or Removed
 }
 
 // Join joins two graphs. name gives the names of tasks; they are unique in each graph. Edges that only the

@@ -232,7 +232,7 @@ func (c *Client) try(ctx context.Context, r report) error {
 
 func (c *Client) sendCancels(ctx context.Context, t target) {
 	m, ok := c.dir.Member(t.handler)
-	if ok && m.Worker { // its home informs it
+	if ok && m.Worker { // the home node informs the worker
 		m, ok = c.dir.Member(m.Home)
 	}
 	if !ok {

@@ -132,7 +132,7 @@ type resumed struct {
 	at   int64 // offset of the next byte
 	sent int64
 	here bool
-	end  func() // of the answer made here
+	end  func() // ends the answer that is made here
 }
 
 // Read implements io.Reader.

@@ -55,7 +55,7 @@ func environment(more []string) (all []string) {
 
 // Tail keeps the end of an output. The zero Tail keeps nothing.
 type Tail struct {
-	Max int // bytes that are kept
+	Max int // number of bytes that are kept
 	buf []byte
 }
 

@@ -117,7 +117,7 @@ func (r *Worker) told(ends ...worker.Result) {
 func (r *Worker) ended(res worker.Result) {
 	r.mu.Lock()
 	a := r.byKey[res.Key.ID()]
-	if a == nil { // of an earlier registration
+	if a == nil { // the attempt belongs to an earlier registration
 		r.mu.Unlock()
 		r.work.Taken([]worker.ID{res.Key.ID()})
 		return

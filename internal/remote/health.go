@@ -2,8 +2,8 @@ package remote
 
 // Health is the state of a worker at one moment.
 type Health struct {
-	Attached bool // it is attached to a home node
-	Draining bool // takes no new attempts
+	Attached bool // the worker is attached to a home node
+	Draining bool // the worker takes no new attempts
 	Full     bool // the data folder has too little space for attempts
 	Slots    int
 	Running  int // attempts that have not ended

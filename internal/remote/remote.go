@@ -181,7 +181,7 @@ func (r *Worker) forget() {
 	}
 	clear(r.byKey)
 	r.mu.Unlock()
-	r.work.Taken(kept) // their results are no longer delivered
+	r.work.Taken(kept) // the results of these attempts are no longer delivered
 }
 
 // Describe implements session.Owner.

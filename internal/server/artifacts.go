@@ -73,7 +73,7 @@ type artifactIn struct {
 type left struct {
 	LogRef
 	node string // the node that ran it
-	here bool   // it is this node
+	here bool   // true: node is this node, or there is no other
 }
 
 // leftBy finds the attempt whose artifacts are requested. If another node has them, the error names it.

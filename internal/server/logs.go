@@ -232,7 +232,8 @@ func (l *logOf) size() (int64, error) {
 	return n, nil
 }
 
-// first returns the offset at which a read that asks for an offset can begin, without the mark.
+// first returns the offset of the first byte that a read from the offset at can return. The mark is not
+// counted.
 func (l *logOf) first(at int64) int64 {
 	if l.reader == nil {
 		return at

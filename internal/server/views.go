@@ -63,7 +63,7 @@ var noParams = api.Params{}
 // shared holds values that several runs of one page have. If the counts of two runs are equal, both have the
 // same map, so no map may be changed afterwards.
 type shared struct {
-	uuid, public string // of the last leader
+	uuid, public string // the identity of the last leader
 	counts       []sharedCounts
 	times        slab[api.Time]
 	texts        slab[string]

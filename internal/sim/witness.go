@@ -29,7 +29,7 @@ type witness struct {
 	moved   int64                           // time of the last change of a run or an attempt
 	active  map[dag.WorkflowID][2]int32     // active runs and their limit; a limit of 0 means none
 	Commits int
-	backs   int                  // how often the store went back
+	backs   int                  // how often the store returned to an earlier state
 	given   map[attemptKey]begun // attempts that have begun, in any history
 }
 

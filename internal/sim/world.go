@@ -32,7 +32,7 @@ type swarm struct {
 	outages  int
 	cuts     int
 	leaves   int
-	jumps    int // of the database's clock
+	jumps    int // number of jumps of the database's clock
 	unknown  int // the answer is lost, or the commit
 	failing  int // a write fails
 	blind    int // a read fails

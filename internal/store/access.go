@@ -75,7 +75,7 @@ type Identity struct {
 // Password is the stored form of a principal's password.
 type Password struct {
 	Principal int64
-	Hash      string     // as package people writes it
+	Hash      string     // in the form that package people writes
 	Changed   dag.Micros // the time at which it was set or hashed again
 }
 
@@ -84,8 +84,8 @@ type Rights struct {
 	Revision   int64
 	Principals []Principal // by ID
 	Roles      []Role      // by name
-	Bindings   []Binding   // by subject, role and namespace
-	Identities []Identity  // by issuer and subject
+	Bindings   []Binding   // sorted by subject, role and namespace
+	Identities []Identity  // sorted by issuer and subject
 }
 
 // RightsChange is one transaction. The parts are written in the order of the fields. The store sets Created.

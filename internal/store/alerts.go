@@ -50,17 +50,17 @@ const (
 // key.
 type Notice struct {
 	Incident  uuid.UUID
-	Seq       int32 // of the transition, from 1
+	Seq       int32 // number of the transition, from 1
 	Channel   string
-	Namespace string // of the channel and the workflow
+	Namespace string // namespace of the channel and the workflow
 	Shard     dag.ShardID
 	Workflow  dag.WorkflowID
 	State     string
 	Tries     int32      // calls of the channel that have ended
-	Due       dag.Micros // of the next call
+	Due       dag.Micros // time of the next call
 	Created   dag.Micros
 	Ended     dag.Micros // 0: pending
-	Error     string     // of the last call
+	Error     string     // error of the last call
 	Data      []byte     // as package alert writes it
 }
 
@@ -87,7 +87,7 @@ type AlertChannel struct {
 	Namespace, Name string
 	Version         int64  // from 1
 	Data            []byte // the configuration in JSON, without values of secrets
-	By              string // who set it last
+	By              string // the person who set it last
 	Created         dag.Micros
 	Modified        dag.Micros
 }
@@ -126,8 +126,8 @@ type ChannelKey struct{ Namespace, Name string }
 type IncidentQuery struct {
 	Namespaces []string // nil: all
 	Workflow   dag.WorkflowID
-	Over       bool   // also silences that are over
-	Counting   bool   // also incidents about which no channel was notified
+	Over       bool   // true: silences that are over are also listed
+	Counting   bool   // true: incidents about which no channel was notified are also listed
 	State      string // "": any
 	Before     dag.Micros
 	BeforeID   uuid.UUID // together with Before: the last incident of the previous page

@@ -52,7 +52,7 @@ type Audit struct {
 
 // AuditTree is the state of the tree of audit rows (RFC 6962).
 type AuditTree struct {
-	Size int64 // rows that have an index
+	Size int64 // number of rows that have an index
 	// First is the index of the oldest row that is kept. Head are the hashes of the subtrees over the rows
 	// before it, and Edge those over all rows that have an index.
 	First      int64
@@ -74,7 +74,7 @@ type AuditQuery struct {
 	// newest.
 	Before     int64
 	BeforeAt   dag.Micros
-	Since      dag.Micros // not older; 0: all
+	Since      dag.Micros // rows before this time are left out; 0: none is
 	Principal  string     // "": any
 	Verb       string     // "": any
 	Namespaces []string   // nil: any

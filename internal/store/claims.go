@@ -154,7 +154,7 @@ func (c *Claimant) Holds() bool { return c.Claim.Holds() || len(c.Shares) > 0 }
 type HolderQuery struct {
 	Lock       string
 	Queue, Key string
-	First      int // how many are shown
+	First      int // how many claimants are listed
 }
 
 // Of reports whether a claim matches the query.

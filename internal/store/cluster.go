@@ -16,7 +16,7 @@ const (
 // Standing orders of an operator.
 const (
 	OrderCordon = "cordon" // take no shard, give back yours; running attempts finish
-	OrderStop   = "stop"   // as OrderCordon, because the scheduler is stopped on the node
+	OrderStop   = "stop"   // the same as OrderCordon, given because the scheduler is stopped on the node
 )
 
 // Order is a standing order of an operator to a node. It belongs to the node's name. So it holds until it is

@@ -10,7 +10,7 @@ import (
 type Connection struct {
 	Namespace, Name string
 	Version         int64  // from 1
-	Data            []byte // as package connection writes it
+	Data            []byte // in the form that package connection writes
 	By              string // the user who set it last
 	Created         dag.Micros
 	Modified        dag.Micros

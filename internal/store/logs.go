@@ -17,7 +17,7 @@ type LogID struct {
 type LogPart struct {
 	LogID
 	Offset int64  // the offset of its first byte in the log
-	Size   int32  // bytes, before they were packed
+	Size   int32  // number of bytes before they were packed
 	Data   []byte // packed
 	Cut    bool   // the bytes between the log's end and Offset are lost
 }

@@ -30,7 +30,7 @@ type Expiry struct {
 	Keyed    dag.Micros
 	Once     dag.Micros
 	KeyedTo  RunPos // the result of FinishedBut for runs with keys; zero: keys protect any number of runs
-	After    RunPos // only later runs are looked at
+	After    RunPos // only later runs are read
 	Limit    int    // at most this number of runs is deleted
 	// Tallied: the runs are counted in the tally. Runs with an end after the transaction Counted of the shard
 	// are not selected, and the deleted ones are counted as TallyGone.

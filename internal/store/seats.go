@@ -29,7 +29,7 @@ type SeatQuery struct {
 
 // Place is the position of a seat in its line.
 type Place struct {
-	Number int  // from 1; 0: more runs than Of are before it
+	Number int  // number in the line, from 1; 0: more runs than Of are before it
 	Of     int  // the number of counted runs in the line
 	More   bool // there are more than Of
 }

@@ -10,7 +10,7 @@ import (
 // the key that opens it.
 type Secret struct {
 	Namespace, Name string
-	Version         int64  // of the value, from 1
+	Version         int64  // version of the value, from 1
 	Key             string // the id of the key that wraps the key of the value
 	Wrapped         []byte // the key of the value, sealed with Key
 	Data            []byte // the value, sealed with its own key

@@ -160,7 +160,7 @@ type FileQuery struct {
 type Request struct {
 	Scope   string // the scope in which the key is unique: the verb and its object
 	Key     string
-	Hash    []byte // of the request's body
+	Hash    []byte // hash of the request's body
 	Answer  []byte
 	Created dag.Micros
 }
@@ -205,7 +205,7 @@ type Acquired struct {
 // RunRecord is a run with its rows.
 type RunRecord struct {
 	Run      dag.RunRow
-	Attempts []dag.AttemptRow // by task, then token
+	Attempts []dag.AttemptRow // sorted by task, then token
 	// Bad is the reason why the rows could not be read. Then only Run.ID is valid. One damaged row must not
 	// keep the others from being loaded.
 	Bad error

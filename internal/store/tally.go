@@ -36,7 +36,7 @@ type TallyKey struct {
 type TallyRow struct {
 	TallyKey
 	N    int64  // ends
-	Data []byte // as package tally packs them
+	Data []byte // the counts, packed by package tally
 }
 
 // TallyMark says how far the ends of runs are counted: those with a Seq of the shard up to Seq. The mark of a

@@ -76,7 +76,7 @@ func (c *Check) read(ctx context.Context) error {
 // Run recounts a run. g is its graph if the attempts of its tasks are counted; else nil.
 func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
 	row := &rec.Run
-	if rec.Bad != nil { // of such a run, the store may know only the id
+	if rec.Bad != nil { // the store may know only the id of such a run
 		c.unread[row.Workflow] = true
 		return
 	}
@@ -99,11 +99,11 @@ func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
 	}
 }
 
-// Differences compares the counts with the rows of the tally, in words. A workflow that was counted
-// further or had runs deleted while the runs were scanned is left out. So is one with a run that cannot be
-// read, and each of them if the workflow of such a run is unknown: verify reports the run itself. Deleted
-// runs are known by day and state alone, so a workflow that has some is compared by the counts of its
-// days.
+// Differences describes, in words, where the counts differ from the rows of the tally. It leaves out a
+// workflow that was counted further while the runs were scanned, or that had runs deleted in that time. It
+// also leaves out a workflow with an unreadable run, because verify reports that run itself; if the workflow
+// of an unreadable run is unknown, it leaves out all workflows. Of deleted runs only the day and the state
+// are known, so a workflow with deleted runs is compared by the counts of its days.
 func (c *Check) Differences(ctx context.Context) (found []string, err error) {
 	before := c.marks
 	workflows := make([]dag.WorkflowID, 0, len(c.shards))
@@ -189,7 +189,7 @@ func (c *Check) compare(w dag.WorkflowID, rows map[store.TallyKey]store.TallyRow
 	return found
 }
 
-// withGone compares the counts of a day, where some runs were deleted. Two kinds of ends can no longer be
+// withGone compares the counts of a day of which some runs were deleted. Two kinds of ends can no longer be
 // known: earlier ends of deleted runs that ended more than once, and ends of runs that were deleted while the
 // counts were made again.
 func withGone(k store.TallyKey, is, want *Cell, gone map[store.TallyKey]int64) string {

@@ -170,7 +170,7 @@ type Result struct {
 	Started  time.Time       // zero if it never ran
 	Finished time.Time       // when the main process ended, or the start failed
 	LogBytes int64           // bytes in the log file
-	LogLost  int64           // bytes beyond LogMax or not writable
+	LogLost  int64           // number of bytes that are missing in the log: they were beyond LogMax, or could not be written
 }
 
 // messageMax bounds Result.Message in bytes.
@@ -195,7 +195,7 @@ func oneLine(s string) string {
 const (
 	nameMax  = 100 // namespace, workflow
 	runMax   = 64
-	taskMax  = 100 // without the suffix of foreach
+	taskMax  = 100 // the length of a task's name without the suffix of foreach
 	indexMax = 40  // the suffix
 )
 

@@ -19,15 +19,15 @@ import (
 // both are unchanged takes 5 µs, so a slot keeps them as long as they are unchanged.
 type slot struct {
 	index   int
-	trees   int       // dropped so far; part of the next one's name
-	folders int       // dropped so far; part of the next one's name
+	trees   int       // number of trees dropped so far; part of the next tree's name
+	folders int       // number of folders dropped so far; part of the next folder's name
 	tree    tree      // nil: none. Invariant: it is empty before the end of its attempt is reported
 	folder  string    // "": none; otherwise it exists and is clean
 	wake    int       // eventfd, written by Stop; -1: none
 	looks   looks     // the state of the folders when they were last clean
 	since   time.Time // the time at which their state was read; zero: not yet
 	still   bool      // the attempt has not changed the folders: see settled
-	fences  fences    // of its latest attempts
+	fences  fences    // the fences of its latest attempts
 }
 
 // face identifies a folder and its last change. Making, removing or renaming an entry changes ctime, which

@@ -67,7 +67,7 @@ type hello struct {
 
 // parcel is a job on its way.
 type parcel struct {
-	Job   Job // its Files are in Files
+	Job   Job // the files of the job are in the field Files
 	Fresh bool
 	Files []File
 }
@@ -111,7 +111,7 @@ type welcome struct {
 type Held struct {
 	Key         Key
 	Started     time.Time // zero: unknown yet
-	CPU, Memory int64     // as its Job says
+	CPU, Memory int64     // the amounts of its Job
 }
 
 // line is a line for the log of the worker.

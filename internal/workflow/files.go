@@ -20,7 +20,7 @@ const (
 
 // File is one file that travels with a version.
 type File struct {
-	Name string      `json:"name"` // with slashes; inside the folder
+	Name string      `json:"name"` // a path with slashes, inside the folder
 	Mode fs.FileMode `json:"mode"` // permission bits
 	Data []byte      `json:"data"`
 }

@@ -10,7 +10,7 @@ import (
 // Params may hold ${{ }}. They are bound, never put into the text.
 type SQL struct {
 	Connection string  `json:"connection"`
-	Query      string  `json:"query"` // with @NAME for each parameter
+	Query      string  `json:"query"` // the statement, with @NAME for each parameter
 	Params     []Given `json:"params,omitempty"`
 	Result     string  `json:"result,omitempty"` // first | rows; "": none
 	Isolation  string  `json:"isolation,omitempty"`

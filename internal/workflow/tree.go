@@ -25,7 +25,7 @@ const (
 type node struct {
 	text string  // for a scalar: its source text, or the text within its quotes
 	keys []*node // the keys of a mapping, parallel to vals
-	vals []*node // of a mapping or a list
+	vals []*node // the values of a mapping or a list
 	line int32
 	col  int32
 	kind nodeKind

@@ -18,7 +18,7 @@ type Value struct {
 	Text   string   // for a scalar: its source text, or the text within its quotes
 	Plain  bool     // the scalar has no quotes, so null, true and 5 are not texts
 	Keys   []*Value // the keys of a mapping, parallel to Vals
-	Vals   []*Value // of a mapping or a list
+	Vals   []*Value // the values of a mapping or a list
 	Line   int
 	Column int // from 1, in characters
 }

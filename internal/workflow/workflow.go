@@ -109,7 +109,7 @@ type Task struct {
 type Run struct {
 	Shell string   `json:"shell,omitempty"` // text for sh -c
 	Argv  []string `json:"argv,omitempty"`  // a program and its arguments, no shell
-	Lang  string   `json:"lang,omitempty"`  // of Code: python | node | bash | sh
+	Lang  string   `json:"lang,omitempty"`  // the language of Code: python | node | bash | sh
 	Code  string   `json:"code,omitempty"`  // inline source
 	File  string   `json:"file,omitempty"`  // a script in the folder of the workflow file
 	Args  []string `json:"args,omitempty"`  // of File
@@ -141,7 +141,7 @@ const (
 type Param struct {
 	Name        string            `json:"name"`
 	Type        Type              `json:"type"`
-	Format      string            `json:"format,omitempty"` // of a string: date | date-time | duration
+	Format      string            `json:"format,omitempty"` // the form of a string: date | date-time | duration
 	Description string            `json:"description,omitempty"`
 	Optional    bool              `json:"optional,omitempty"` // the parameter has no default and may be left out; then it is null
 	Default     json.RawMessage   `json:"default,omitempty"`  // a JSON string with ${{ }} is evaluated at the start

@@ -78,7 +78,7 @@ func (e *Enqueue) statement() (query string, args []any, err error) {
 	}
 	query = `SELECT "` + strings.ReplaceAll(schema, `"`, `""`) + `".skein_enqueue($1::text, $2::text::jsonb, $3::text, $4::text, $5::text)::text`
 	args = []any{e.Workflow, string(params), orNull(e.Key), orNull(e.Priority), orNull(e.User)}
-	if e.Traceparent != "" { // the condition makes the setting come first
+	if e.Traceparent != "" { // because of WHERE trace IS NOT NULL, the database sets the trace before it calls the function
 		query += ` FROM (SELECT set_config('skein.traceparent', $6::text, true) AS trace OFFSET 0) AS caller WHERE trace IS NOT NULL`
 		args = append(args, e.Traceparent)
 	}

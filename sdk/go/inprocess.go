@@ -45,7 +45,7 @@ func (t handlerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // pipeWriter is the ResponseWriter of one request.
 type pipeWriter struct {
 	header http.Header
-	sent   http.Header // as of the first byte
+	sent   http.Header // the headers when the first byte was sent
 	status int
 	once   sync.Once
 	begun  chan struct{} // closed once status and sent are set

@@ -44,7 +44,7 @@ type RunsQuery struct {
 	Workflow  string // NAME or NS/NAME
 	Namespace string
 	State     string   // a state, or "active"
-	States    []string // any of these, in addition to State
+	States    []string // runs in any of these states, in addition to State
 	User      string
 	Origin    string
 	Trigger   string // the name of the trigger that started them
@@ -55,7 +55,7 @@ type RunsQuery struct {
 	Text      string // part of their id, workflow, key, user, cause or message
 	Since     time.Time
 	Until     time.Time
-	Params    bool // with their parameters, which lists usually leave out
+	Params    bool // true: the runs have their parameters, which lists usually leave out
 	Count     bool // with Total
 	Limit     int
 	Cursor    string

@@ -34,7 +34,7 @@ type SchedulesQuery struct {
 	Workflow  string // NAME or NS/NAME
 	State     string // active, paused or ended
 	Kind      string // cron, every, webhook …
-	System    bool   // with the triggers of the built-in workflows
+	System    bool   // true: the triggers of the built-in workflows are included
 	Limit     int
 	Cursor    string
 }
@@ -79,9 +79,9 @@ func (c *Client) ScheduleDays(ctx context.Context, workflow, trigger, cursor str
 type NextQuery struct {
 	N         int       // 0: 20
 	From      time.Time // instants strictly after it; zero: the instants that are not decided yet
-	Namespace string    // only of NextFires of all triggers
-	Workflow  string    // only of NextFires of all triggers: NAME or NS/NAME
-	System    bool      // only for AllNextFires: with the triggers of the built-in workflows
+	Namespace string    // used only by AllNextFires
+	Workflow  string    // used only by AllNextFires: NAME or NS/NAME
+	System    bool      // used only by AllNextFires; true: the triggers of the built-in workflows are included
 }
 
 func (q *NextQuery) values() url.Values {
@@ -116,7 +116,7 @@ type FiresQuery struct {
 	Trigger  string // only with Workflow
 	Outcome  string // fired, late, skipped, merged or missed
 	Unfired  bool   // every outcome without a run
-	System   bool   // with the built-in workflows
+	System   bool   // true: the built-in workflows are included
 	Since    time.Time
 	Until    time.Time
 	Limit    int

@@ -54,7 +54,7 @@ type WatchQuery struct {
 	Runs      []string
 	Workflows []string // NAME or NS/NAME
 	After     string   // Change.ID of the last received change; "": changes from now on
-	System    bool     // with the runs of the built-in workflows (namespace system)
+	System    bool     // true: the runs of the built-in workflows (namespace system) are included
 }
 
 // Watcher receives changes as they are committed. Close it.

@@ -163,7 +163,7 @@ type Task struct {
 	// of the task its children.
 	Traceparent string
 	LockToken   int64     // rises with every grant of the run's locks; 0: the run holds no lock
-	Instant     time.Time // that the run is for: trigger.time
+	Instant     time.Time // the time that the run is for: trigger.time
 
 	ctx context.Context
 	log *attemptLog

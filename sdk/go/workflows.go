@@ -26,7 +26,7 @@ func workflowCall(method, workflow string, opts []CallOption, more ...string) *c
 // WorkflowsQuery selects workflows. Zero fields select everything but the built-in workflows.
 type WorkflowsQuery struct {
 	Namespace string
-	System    bool // with the built-in workflows
+	System    bool // true: the built-in workflows are included
 	Limit     int  // 0: the server's
 	Cursor    string
 }

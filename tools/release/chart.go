@@ -81,7 +81,7 @@ func (r *release) atTime(to io.Writer, archive string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it is only read
+	defer f.Close() //nolint:errcheck // the file is only read
 	z, err := gzip.NewReader(f)
 	if err != nil {
 		return err

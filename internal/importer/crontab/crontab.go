@@ -100,7 +100,7 @@ type converter struct {
 	vars   *variables
 	names  map[string]int // of the workflows so far: the next suffix to try for each
 	above  []string       // the comment lines directly above
-	output int            // bytes of YAML so far
+	output int            // number of bytes of YAML so far
 	result *importer.Result
 }
 

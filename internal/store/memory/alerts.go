@@ -19,9 +19,9 @@ var _ store.Alerts = (*Store)(nil)
 // in place.
 type alerts struct {
 	s         *Store
-	channels  []store.AlertChannel // by namespace and name
+	channels  []store.AlertChannel // sorted by namespace and name
 	incidents []store.Incident     // by ID
-	notices   []store.Notice       // by incident, seq and channel
+	notices   []store.Notice       // sorted by incident, seq and channel
 	silences  []store.Silence
 	rules     []store.AlertRules // by namespace
 	lost      []store.LostMember // by name

@@ -15,7 +15,7 @@ var _ store.Connections = (*Store)(nil)
 // connections implements store.Connections for the store that embeds it.
 type connections struct {
 	s   *Store
-	all []store.Connection // by namespace and name
+	all []store.Connection // sorted by namespace and name
 }
 
 func (e *connections) at(namespace, name string) (int, bool) {

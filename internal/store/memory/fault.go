@@ -63,8 +63,8 @@ func (k OpKind) String() string { return opNames[k] }
 type Op struct {
 	Kind   OpKind
 	Batch  *store.Batch  // of commits
-	Owner  dag.HandlerID // of acquires and claims
-	Shards []dag.ShardID // of acquires and claims
+	Owner  dag.HandlerID // set for acquires and claims
+	Shards []dag.ShardID // set for acquires and claims
 }
 
 // Outcome is the decision of a hook about an operation.

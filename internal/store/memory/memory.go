@@ -21,9 +21,9 @@ import (
 
 const (
 	pageMax    = 1_000    // items on a page of runs for people, and on a page of other lists if no limit is given
-	lookMax    = 10_000   // rows that one query for people looks at
-	keptMax    = 64 << 10 // bytes of outputs that Load returns
-	rowMax     = 64 << 20 // bytes of text and blobs of one row
+	lookMax    = 10_000   // the number of rows that one query for people reads
+	keptMax    = 64 << 10 // the number of bytes of outputs that Load returns
+	rowMax     = 64 << 20 // the number of bytes of texts and blobs in one row
 	formatOnly = 1
 )
 
@@ -46,7 +46,7 @@ type Store struct {
 	shards     []shard
 	handlers   []store.Handler // the handler n is at n-1
 	members    map[dag.HandlerID]store.Member
-	orders     []store.Order // by node and what
+	orders     []store.Order // sorted by node and What
 	runs       map[dag.RunID]*run
 	all        ids
 	active     []ids // unfinished runs by shard
@@ -54,7 +54,7 @@ type Store struct {
 	byUser     map[string]*ids
 	byKey      map[runKey]dag.RunID
 	workflows  map[dag.WorkflowID]store.Workflow
-	names      map[workflowName]dag.WorkflowID // of those not deleted
+	names      map[workflowName]dag.WorkflowID // the workflows that are not deleted
 	versions   map[dag.WorkflowID][]store.Version
 	requests   map[requestKey]store.Request
 	messages   []store.Message                 // by ID
@@ -87,7 +87,7 @@ type shard struct {
 // of the slices is a snapshot.
 type run struct {
 	row      dag.RunRow
-	attempts []dag.AttemptRow // by task, then token
+	attempts []dag.AttemptRow // sorted by task, then token
 	events   []dag.EventRow   // by seq
 }
 

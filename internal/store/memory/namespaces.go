@@ -17,7 +17,7 @@ var _ store.Namespaces = (*Store)(nil)
 type namespaces struct {
 	s    *Store
 	rows []store.Namespace    // by name
-	uses []store.NamespaceUse // by namespace and shard
+	uses []store.NamespaceUse // sorted by namespace and shard
 }
 
 // PutNamespace implements store.Namespaces.

@@ -66,7 +66,7 @@ func (s *Store) selectRunsLocked(q *store.RunQuery, states []string, names *stor
 		}
 		at--
 	}
-	if at > 0 { // at least one row has been looked at
+	if at > 0 { // at least one row has been read
 		rest = index[at]
 	}
 	return n, rest

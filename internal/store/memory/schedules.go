@@ -12,7 +12,7 @@ import (
 // schedules are the rows of triggers, their ledger and backfills.
 type schedules struct {
 	triggers     map[store.TriggerKey]store.Trigger
-	ledger       map[store.TriggerKey][]store.Fire    // by At, then Key
+	ledger       map[store.TriggerKey][]store.Fire    // sorted by At, then Key
 	days         map[store.TriggerKey][]store.FireDay // by Day
 	backfills    map[int64]store.Backfill
 	backfillRuns map[int64][]store.BackfillRun // by Instant

@@ -16,7 +16,7 @@ var _ store.Secrets = (*Store)(nil)
 type secrets struct {
 	s   *Store
 	key store.SecretKey
-	all []store.Secret // by namespace and name
+	all []store.Secret // sorted by namespace and name
 }
 
 func (e *secrets) at(namespace, name string) (int, bool) {

@@ -25,7 +25,7 @@ import (
 // flight is a staged transaction, from Stage to the end of Commit.
 type flight struct {
 	batch  *store.Batch
-	rows   int           // of batch as it was staged
+	rows   int           // rows of the batch when it was staged
 	fences []store.Fence // the fences of the batch when it was staged
 	taken  bool          // Commit was called for it; protected by flights
 	ahead  bool          // may be written ahead

@@ -92,7 +92,7 @@ const (
 // text is a statement by its name.
 func (c *conn) text(name string) string {
 	if parts, is := strings.CutPrefix(name, foldOne); is {
-		bits, _ := strconv.Atoi(parts) // as fold wrote it
+		bits, _ := strconv.Atoi(parts) // fold wrote this number
 		return folded(c.sql, bits, oneFence)
 	}
 	if parts, is := strings.CutPrefix(name, foldMany); is {

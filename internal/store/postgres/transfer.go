@@ -195,7 +195,7 @@ type importer struct {
 	sql     map[string]string
 	shards  int
 	cluster string
-	copy    *copying // of the table at work
+	copy    *copying // the copy of the table at work
 	scratch []byte
 }
 

@@ -96,7 +96,7 @@ type DB struct {
 	past    packed.Past
 	seq     int64 // the seq of the present transaction in its shard
 	handed  packed.Handed
-	hands   *packed.HandPlan // of the transaction under way
+	hands   *packed.HandPlan // the plan of the transaction under way
 
 	checkpoints checkpointer
 }

@@ -61,7 +61,7 @@ func opening(path string, err error) error {
 const (
 	pageBytes   = 4096 // the page size of every database that Skein makes
 	magic       = "SQLite format 3\x00"
-	idAt        = 68 // where the header has the application's id
+	idAt        = 68 // offset of the application's id in the header
 	pagesLooked = 16
 )
 

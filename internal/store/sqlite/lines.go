@@ -125,7 +125,7 @@ func eachRow(all []stander, see func([]stander) error) error {
 
 // lineRow is a row of a line: the rising numbers of its runs.
 type lineRow struct {
-	first int64 // as it is in the row
+	first int64 // the value in the row
 	runs  []int64
 }
 

@@ -15,7 +15,7 @@ import (
 type stmt struct {
 	*sqlite.Stmt
 	name string
-	last []bound // by position - 1
+	last []bound // the last binding, by position - 1
 	pos  int
 	fail error // the error of the first value that was refused
 }

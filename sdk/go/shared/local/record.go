@@ -69,7 +69,7 @@ func Write(address, token string) (remove func(), err error) {
 
 // WriteFile replaces a file by one that only this user can read. A reader sees the old or the new one.
 func WriteFile(path string, text []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".new-*") // of the mode 0600
+	file, err := os.CreateTemp(filepath.Dir(path), ".new-*") // the file has the mode 0600
 	if err != nil {
 		return err
 	}

@@ -245,7 +245,7 @@ func (s *Session[T]) next(in *workerv1.ReportRequest) (sent []*Attempt[T]) {
 		if news == nil {
 			news = a.notice
 		}
-		if news == nil || s.has[NameOf(a.Wire)] != a { // it was given up in the meantime
+		if news == nil || s.has[NameOf(a.Wire)] != a { // the attempt was given up in the meantime
 			continue
 		}
 		a.busy = true
@@ -270,7 +270,7 @@ func (s *Session[T]) judge(sent []*Attempt[T], said []*workerv1.Result, verdicts
 		a.busy = false
 		name := NameOf(a.Wire)
 		switch {
-		case s.has[name] != a: // it was given up in the meantime
+		case s.has[name] != a: // the attempt was given up in the meantime
 		case v == workerv1.Verdict_VERDICT_UNAVAILABLE:
 			later = true
 			s.enqueue(a)

@@ -69,10 +69,10 @@ type Attempt[T any] struct {
 
 	result  *workerv1.Result // nil: it runs
 	notice  *workerv1.Result // the notice that the attempt runs; nil: there is none, or it is acknowledged
-	queued  bool             // it waits for a report
+	queued  bool             // the attempt waits for a report
 	busy    bool             // a report about the attempt is being sent
 	refuted bool             // the attempt did not run here: see refute
-	unowned bool             // its result is no longer needed
+	unowned bool             // the result of the attempt is no longer needed
 }
 
 // Identity is how the cluster knows a worker.
