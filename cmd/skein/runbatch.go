@@ -48,7 +48,7 @@ type batchRun struct {
 	w     *waiter
 	f     *runFlags
 	name  string
-	given map[string]string // -p, for lines without such a parameter
+	given map[string]string // the parameters of -p, which apply to lines that do not set them
 	types []api.Param
 	known bool // types has been read
 

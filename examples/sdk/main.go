@@ -85,7 +85,7 @@ func run(ctx context.Context, server, token string, out io.Writer) error {
 	go func() { ended <- w.Run(working) }()
 
 	err := order(ctx, server, token, out)
-	stop() // it drains, and leaves
+	stop() // the worker drains, and leaves the cluster
 	return errors.Join(err, <-ended)
 }
 

@@ -266,9 +266,9 @@ func (s *State) free(k *lock, c *Claimant) bool {
 	return s.turn(k, c)
 }
 
-// turn reports whether no other run comes before a claimant that wants the lock. Earlier claimants that wait
-// for another lock held by its family do not count: the family would wait for this lock, and they for the
-// family.
+// turn reports whether a claimant is the next one to get the lock. An earlier claimant is passed over if it
+// also waits for another lock that the family of this claimant holds. Otherwise the family would wait for
+// this lock, and the earlier claimant for the family.
 func (s *State) turn(k *lock, c *Claimant) bool {
 	for _, o := range k.wants {
 		if o == c {

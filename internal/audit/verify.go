@@ -207,7 +207,7 @@ func (v *Verifier) around(index int64) (since, before time.Time) {
 	return since, before
 }
 
-// Row takes the next row.
+// Row checks the next row of the log.
 func (v *Verifier) Row(r *store.Audit) error {
 	if r.Index < 0 {
 		v.out.Fresh++

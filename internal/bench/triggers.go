@@ -21,7 +21,7 @@ import (
 
 // TriggersConfig says what to measure of schedules.
 type TriggersConfig struct {
-	Triggers int           // stored, spread over 1,000 workflows
+	Triggers int           // number of stored triggers, spread over 1,000 workflows
 	Due      int           // the number of these that are due within the span Within
 	Within   time.Duration // the span, at most an hour; below two seconds: all in the same second
 	At       Place         // the place of the database

@@ -361,7 +361,7 @@ func setPlaintext(c *Config, v string) error {
 	return oneOf(v, "true", "false")
 }
 
-// connectionsMax keeps a typo from taking the bound away.
+// connectionsMax is the largest value of the setting, so that a mistyped number does not remove the bound.
 const connectionsMax = 100_000
 
 func setRecovery(c *Config, v string) error {

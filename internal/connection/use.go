@@ -110,8 +110,8 @@ func (c *Config) Test(ctx context.Context, m *Means) (found string, err error) {
 	return "", errors.New("the connection has no type that this node knows")
 }
 
-// shown makes a text of another program fit for people. It masks secrets first, because a mask finds no part
-// of a value.
+// shown makes a text of another program readable for people. It masks secrets before it shortens the text,
+// because a mask does not find a part of a value.
 func shown(hidden *mask.Set, text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' {

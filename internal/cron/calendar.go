@@ -16,9 +16,8 @@ type Calendar interface {
 // CalendarMax bounds the text of one calendar, in bytes.
 const CalendarMax = 1 << 20
 
-// dates is a Calendar of the years 1970 to 2199: one bit for each day from 1970-01-01. A
-// rule "each year" is written out, which makes every question one look and every calendar
-// the same 10 KiB.
+// dates is a Calendar of the years 1970 to 2199: one bit for each day from 1970-01-01. A rule "each year" is
+// written out for every year. So each question reads one bit, and every calendar takes the same 10 KiB.
 type dates [dayMax/64 + 1]uint64
 
 // Has implements [Calendar].

@@ -30,7 +30,7 @@ func ParseICS(data []byte) (Calendar, error) {
 	for line := range strings.Lines(string(data)) {
 		n++
 		line = strings.TrimRight(line, "\r\n")
-		if line != "" && (line[0] == ' ' || line[0] == '\t') { // folded: the line continues
+		if line != "" && (line[0] == ' ' || line[0] == '\t') { // a folded line: this one continues the line before
 			logical = append(logical, line[1:]...)
 			continue
 		}

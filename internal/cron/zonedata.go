@@ -15,7 +15,7 @@ import (
 //go:embed zoneinfo.zip
 var zoneZip []byte
 
-// zoneFiles finds the files in it. Nothing changes it.
+// zoneFiles maps names to the files in zoneZip. It is never changed.
 var zoneFiles = zoneIndex(zoneZip)
 
 func zoneIndex(data []byte) map[string]*zip.File {

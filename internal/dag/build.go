@@ -154,7 +154,7 @@ func (b *builder) policies() {
 	g := b.g
 	g.policy = make([]uint32, len(g.names))
 	known := map[string]uint32{}
-	var last *Policy // neighbours mostly share a policy: compare before formatting
+	var last *Policy // most tasks have the policy of the task before, so a comparison saves the formatting
 	for i := range b.spec.Tasks {
 		p := &b.spec.Tasks[i].Policy
 		if last != nil && samePolicy(p, last) {

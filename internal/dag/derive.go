@@ -10,8 +10,8 @@ import (
 // TaskView is the state of a task that follows from the rows alone.
 type TaskView struct {
 	Token   Token // newest attempt; 0: none
-	Retries int32 // attempts in this generation after which the task is, or was, to be retried
-	Losses  int32 // in this generation
+	Retries int32 // number of attempts in this generation that are followed by a retry
+	Losses  int32 // number of lost attempts in this generation
 	State   TaskState
 	Own     bool // State is the state of the newest attempt, or was when an earlier generation kept it
 	Halted  bool // a verb stopped this task alone, not its run

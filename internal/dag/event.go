@@ -17,7 +17,7 @@ const (
 	EvIntent                         // an operator wants Intent
 	EvRecover                        // an operator wants a retry of the failed tasks
 	EvCheck                          // the run is checked again, and repaired if no event would move it
-	EvAdmit                          // the condition of a waiting run is met: like EvSubmit
+	EvAdmit                          // the condition of a waiting run is met; the run then begins as with EvSubmit
 	EvMark                           // an operator decides about one task: Mark
 	EvArm                            // a deferred task is prepared: Due, Child
 	EvSettle                         // the condition of a deferred task is met: Result

@@ -55,7 +55,7 @@ type Retry struct {
 type Policy struct {
 	Retry         Retry
 	Timeout       time.Duration // bound of the time of one attempt; 0: none
-	KillGrace     time.Duration // between TERM and KILL
+	KillGrace     time.Duration // the time between the signals TERM and KILL
 	WarnOnTimeout bool          // a timeout is only recorded
 	OnLost        OnLost        // the policy for the task when its handler is gone
 	StartDeadline time.Duration // the longest time from ready to the assignment; 0: no limit

@@ -9,7 +9,7 @@ type OnLost uint8
 const (
 	LostResubmit OnLost = iota // assigned again, to another handler
 	LostFail                   // it failed
-	LostAsk                    // waits for an operator
+	LostAsk                    // the task waits for an operator
 	lostPolicies
 )
 

@@ -22,7 +22,7 @@ type Share struct {
 	Limit int32  `json:"limit,omitempty"` // the limit of the queue at the newest grant; 0: any number
 }
 
-// Has is the number of queue slots that it has.
+// Has is the number of queue slots that the share has.
 func (s *Share) Has() int64 { return s.Got - s.Back }
 
 // Wants is the number of further queue slots that it waits for.

@@ -126,7 +126,7 @@ func (r *Run) respread(of TaskID) {
 			r.moveTask(t, Skipped)
 		}
 	}
-	for _, t := range f.order { // an earlier instance that is repeated takes the place of another one within parallel
+	for _, t := range f.order { // an instance that is repeated counts against parallel, too
 		p := &r.tasks[t]
 		if p.own || p.state != Pending && p.state != Ready {
 			continue

@@ -55,7 +55,7 @@ func (b *abroad) ask(w *writer) {
 			r.Held(func(a *dag.AttemptRow) {
 				if a.Handler != w.e.me().ID && a.Task != dag.LeaderTask {
 					any = true
-					if ofOldEra(w, a) { // asked again: a cancel may be lost
+					if ofOldEra(w, a) { // the cancel is sent again, because an earlier one may be lost
 						w.e.slots.cancel([]dag.Cancel{{Run: id, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: true}})
 					}
 					if ofOldEra(w, a) && w.e.slots.isWorker(a.Handler) && w.e.cfg.Helpers != nil {

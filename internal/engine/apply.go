@@ -239,7 +239,7 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 	if gated && v == dag.Accepted && r.State == dag.RunWaiting && r.Claim != nil {
 		r.PutClaim(nil) // the run asks for its claim when it has passed the gate, like a new run
 	}
-	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // the run was revived, if only to end again
+	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // the run was revived; it may have ended again in the same step
 		if w.limits.count(r); r.Gate != gateNone {
 			w.quotas.revived(r)
 		}

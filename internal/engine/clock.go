@@ -15,7 +15,7 @@ type clock struct {
 	asOf  time.Time        // monotonic
 	wall  dag.Micros
 	era   dag.Era
-	floor dag.Era // attempts of older eras end
+	floor dag.Era // attempts of eras before this one end
 }
 
 func (c *clock) start(wall dag.Micros) {

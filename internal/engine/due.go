@@ -121,7 +121,7 @@ func (d *due) left() time.Duration {
 	return time.Duration(min(d.next-d.clock(), dag.Micros(dueLook/time.Microsecond))) * time.Microsecond
 }
 
-// byHand: see Config.
+// byHand reports whether only people may start runs now: see Config.ByHand.
 func (s *schedule) byHand() bool { return s.manual != nil && s.manual() }
 
 // look reads the due triggers and computes their plans, in a goroutine of its own.

@@ -215,8 +215,8 @@ func (l *limits) exit(r *dag.Run) {
 	r.Gate = gateNone
 }
 
-// again makes the runs that wait at their workflow's limit pass their trigger's limit again, because that has
-// changed. A reload does the same with all waiting runs.
+// again sends the runs that wait at their workflow's limit back to their trigger's limit, because the
+// trigger's limit has changed. A reload does the same with all waiting runs.
 func (l *limits) again(k store.TriggerKey) {
 	l.gates.open[k] = true
 	if g := l.gates.of[k]; g != nil {

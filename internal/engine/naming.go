@@ -55,7 +55,7 @@ type naming struct {
 	read   time.Time
 }
 
-// namesMax bounds each of its maps. A dropped entry is read again when needed.
+// namesMax bounds each map of names. A dropped entry is read again when it is needed.
 const namesMax = 10_000
 
 // names returns the names that the runs of a version claim.

@@ -453,7 +453,7 @@ func (w *writer) resolve(ctx context.Context, d *doubt, first *taken) {
 		if len(d.events) > 0 {
 			w.e.hub.publish(d.events)
 		}
-		w.e.noticed() // there may be notices in it
+		w.e.noticed() // the transaction may contain notices
 		w.drop(d.n)
 	}
 	for i := range d.assigns { // assignments that were not written hold no slot

@@ -405,8 +405,8 @@ func (q *quotas) buried(row *dag.RunRow, b *store.Batch) {
 func (q *quotas) waits() bool { return !q.fresh() || len(q.changed) > 0 || q.heldOpen() }
 
 // admitQuotas refuses a submission that its namespace may not make. In a cluster it reads what all shards use
-// first, so that a flood beyond the quota does not reach the writer. Neither decides for a submission that an
-// earlier one with its key may have made.
+// first, so that a flood beyond the quota does not reach the writer. It does not do this for a submission
+// with a key, because that may repeat an earlier submission.
 func admitQuotas(ctx context.Context, e *Engine, s *Submission) error {
 	ns := s.Workflow.Namespace
 	bounds := e.quotas.quotasOf(ns)

@@ -134,7 +134,7 @@ type tally struct {
 	faults                                                            [faults]int64
 }
 
-// newTransaction makes the first of the two that a writer has, or the second.
+// newTransaction makes one of the two transactions of a writer; side is its index.
 func newTransaction(side int) *transaction {
 	return &transaction{
 		side: side, serial: 1, keys: map[keyOf]*dag.Run{}, written: map[store.TriggerKey]bool{}, lines: map[store.TriggerKey]lineAt{},
@@ -244,7 +244,7 @@ func (w *writer) wait() time.Duration {
 	switch {
 	case w.e.cfg.Planner == nil:
 	case w.schedule.byHand():
-		wait = min(wait, dueLook) // the next instant may have changed by then
+		wait = min(wait, dueLook) // so that ByHand is called again soon
 	default:
 		wait = min(wait, w.schedule.due.wait())
 	}
@@ -293,8 +293,9 @@ func (w *writer) transact(ctx context.Context) error {
 	return nil
 }
 
-// take collects the items of the next transactions. Each source may have a part of the room before the first
-// one may have the rest, so a flood of one does not starve the others. New items come behind the kept ones.
+// take collects the items of the next transactions. Each source gets a part of the room before the first
+// source gets the rest, so a flood from one source does not starve the others. New items follow the kept
+// items.
 func (w *writer) take() {
 	w.kept = append(w.base[:0], w.kept...)
 	until := len(w.kept) + takeMax

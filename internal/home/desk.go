@@ -60,7 +60,7 @@ type worker struct {
 	preparing int             // the goroutines that make jobs for fresh attempts
 	out       map[key]*errand // attempts to start that the worker has not confirmed; nil: the worker is detached
 	ready     []key           // the attempts of out that were not sent to the worker yet
-	takers    int             // reports whose answers take fresh or ready attempts now
+	takers    int             // number of reports whose answers take fresh or ready attempts now
 	stops     []stop
 	seq       int64 // number of the newest answer
 	polls     int64 // number of polls: only the newest waits

@@ -249,7 +249,7 @@ func (h *Home) look() {
 	for id, w := range h.workers {
 		m := there[id]
 		switch {
-		case m == nil && time.Since(w.since) > 2*lookEvery+h.cfg.Beat, // otherwise the worker may be too new to be in the list
+		case m == nil && time.Since(w.since) > 2*lookEvery+h.cfg.Beat, // a younger worker may be too new to be in the list
 			m != nil && (m.Lease > w.member.Lease || m.Lease == w.member.Lease && m.Home != h.self()):
 			h.detach(w)
 		case m != nil:

@@ -83,7 +83,7 @@ func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err = ctx.Err(); err != nil { // the worker polls again, or has done so
+	if err = ctx.Err(); err != nil { // the worker polls again, or has already done so
 		return nil, 0, false, err
 	}
 	if w, err = h.attached(in); err != nil {
@@ -138,7 +138,7 @@ func (d *desk) last(w *worker, mine int64, at time.Duration) *workerv1.PollRespo
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if w.polls != mine { // the answer would count as delivered
+	if w.polls != mine { // a newer poll waits; attempts in the answer to this one would count as delivered
 		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}
 	}
 	for k := range w.out {

@@ -22,7 +22,7 @@ const (
 type Options struct {
 	Path      string // name of the file in texts; "" or "-" is standard input
 	Zone      string // IANA name of the time zone of schedules that name none; "" is UTC
-	Namespace string // of the workflows; "" is the default one
+	Namespace string // the namespace of the workflows; "" is the default one
 }
 
 // Conversion is the conversion of one YAML file.

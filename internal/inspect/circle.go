@@ -59,7 +59,7 @@ type queueOf struct {
 	stuck int // the number of admitted runs that cannot continue
 }
 
-// rest returns the part of the list from the first run that does not move.
+// rest returns the part of the list that begins with the first run that cannot continue.
 func (q *queueOf) rest() []*waiter {
 	if q == nil {
 		return nil

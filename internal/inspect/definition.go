@@ -12,7 +12,7 @@ type Definition struct {
 	Needs       []string
 	If          string // "": success()
 
-	Command     []string // of shell and argv
+	Command     []string // the command of the kinds shell and argv
 	Interpreter string   // of code
 	Code        string
 	File        string

@@ -152,7 +152,7 @@ func (rd *Reader) FailedOf(row *dag.RunRow) (names []string) {
 	return names
 }
 
-// rereads bounds the number of times that a run which changes while it is read is read again.
+// rereads bounds how often a run is read again because it changed during the reading.
 const rereads = 10
 
 // derive computes the state of every task of a run from its rows. The rows are read one after the other. If

@@ -27,9 +27,9 @@ type Sight struct {
 	Again    map[dag.TaskID]bool
 	Modified dag.Micros // the time of the last change of an attempt, as far as the sight has the attempts
 
-	ended    bool             // made of the row of an ended run
-	rows     bool             // made of all attempts of the run
-	attempts []dag.AttemptRow // those
+	ended    bool             // true: the sight was made from the row of an ended run
+	rows     bool             // true: the sight was made from the rows of all attempts of the run
+	attempts []dag.AttemptRow // the rows of these attempts
 	at       []dag.Micros     // by task: the time at which it got its state; computed on first use
 }
 

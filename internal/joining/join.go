@@ -66,8 +66,9 @@ func Join(ctx context.Context, c Candidate, by Invitation) (*Membership, error) 
 	return nil, ErrNotJoined // the last one is always tried
 }
 
-// membership returns a key with which a worker can join: that of its certificate, if it is valid, that of a
-// call that was cut off, or a new one if from is "". It returns nil if a file has none.
+// membership returns a key with which a worker can join. It reads the key from the file from, which belongs
+// to a valid certificate or to a call that was cut off. If from is "", it makes a key. It returns nil if the
+// file has no such key.
 func (c *Candidate) membership(from string) (*Membership, error) {
 	if from == "" {
 		m, err := newMembership(c.Name, fileIn(c.Data)+nextSuffix)

@@ -31,7 +31,7 @@ type Grant struct {
 	Namespaces []string  `json:"namespaces,omitempty"`
 	Slots      int32     `json:"slots,omitempty"`
 	Chain      [][]byte  `json:"chain"` // DER, the worker's certificate first
-	Roots      [][]byte  `json:"roots"` // DER: by these the worker knows the nodes
+	Roots      [][]byte  `json:"roots"` // DER: the root certificates by which the worker checks the nodes
 	Expires    time.Time `json:"expires"`
 }
 

@@ -48,7 +48,7 @@ func Shell(ctx context.Context, cfg *config.Config, c bench.Config) (bench.Resul
 	if err != nil {
 		return res, err
 	}
-	mean := (before + after) / 2 // the machine may be busier at one end
+	mean := (before + after) / 2 // the machine may be busier before the round than after it, or the other way round
 	tasks := shape.N * runs
 	res.Shape, res.Runs, res.Tasks, res.Seconds = shape.Name, runs, tasks, seconds
 	res.TasksPerS, res.RowsPerTask, res.FloorPerS = float64(tasks)/seconds, float64(rows)/float64(tasks), &mean

@@ -105,7 +105,7 @@ func (r *gridRows) cells(glance *inspect.Glance) []byte {
 				tasks[t] = int32(found)
 			}
 		}
-		if glance.Row.Graph == nil { // the graph of the version, not of the run alone
+		if glance.Row.Graph == nil { // the run has the graph of its version, not a graph of its own
 			r.of[glance.Row.Version] = tasks
 		}
 	}

@@ -280,7 +280,7 @@ type rangeWriter struct {
 	http.ResponseWriter
 	r       *http.Request
 	size    int64
-	of      string // the object whose size this is
+	of      string // the name of the object that has this size
 	refused bool
 }
 

@@ -177,7 +177,8 @@ func (p *Prefer) wait() time.Duration {
 	return 0
 }
 
-// applied returns the header of an answer about its wait.
+// applied returns the value of the header Preference-Applied, which states how long the server waited at
+// most.
 func applied(wait time.Duration) string {
 	if wait == 0 {
 		return ""

@@ -54,8 +54,8 @@ func (c *client) order(w *World, l *life, cmd engine.Command) error {
 	})
 }
 
-// growAudit lets a node give audit rows their index until it ends. It signs nothing, because a signature says
-// when it was made.
+// growAudit makes a node give audit rows their index until the node ends. The node signs nothing, because a
+// signature contains the time of the signing.
 func growAudit(w *World, l *life) {
 	if !w.stage.Audit {
 		return

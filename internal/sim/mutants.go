@@ -26,7 +26,7 @@ type Mutant struct {
 	graph     func(p *plan) *plan // the graph that the engine gets
 	slots     int                 // the engine sees this number of additional slots
 	ahead     dag.Micros          // offset of the clock that the engine reads
-	alive     func(bool) bool     // changes the answer about other handlers
+	alive     func(bool) bool     // replaces the answer whether another handler is alive
 	anyBeat   bool                // a member is deposed even if its counter moves
 	deaf      bool                // a node never notices that it was declared dead
 	noKeys    bool                // idempotency keys are ignored

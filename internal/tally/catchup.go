@@ -156,7 +156,7 @@ func (f *Folder) between(ctx context.Context, w dag.WorkflowID, from, to store.T
 		if before = page.Next; before.IsZero() {
 			return b.counts, nil
 		}
-		if err := f.pause(ctx, time.Since(began)/rest); err != nil { // a scan takes half of the time
+		if err := f.pause(ctx, time.Since(began)/rest); err != nil { // the scan uses half of the time, and pauses for the other half
 			return nil, err
 		}
 	}

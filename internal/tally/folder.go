@@ -256,7 +256,7 @@ func (f *Folder) shard(ctx context.Context, s dag.ShardID) error {
 		}
 		began := time.Now()
 		if err := f.fold(ctx, p, ends[:n]); err != nil {
-			return err // the ends are found in the rows
+			return err // the ends are still in the rows, and are counted later
 		}
 		if ends = ends[n:]; len(ends) == 0 {
 			return nil

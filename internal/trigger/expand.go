@@ -104,7 +104,7 @@ func invalid(format string, args ...any) error {
 
 func why(spec BackfillSpec, decl *workflow.Trigger) string {
 	switch {
-	case spec.From.After(spec.To): // the list ends the range at the present
+	case spec.From.After(spec.To): // From is in the future, because To is at most the present
 		return ": the range begins in the future; the trigger itself fires those instants"
 	case spec.Only == OnlyFailed:
 		return ": none of them failed"

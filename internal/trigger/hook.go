@@ -63,11 +63,11 @@ type Verified struct {
 // The event has the signed parts: the body, and with v3 also the query. Of the unsigned values it has only
 // those that the trigger names as unsigned.
 //
-// The event's key is made of signed bytes only. Headers such as X-GitHub-Delivery are not
-// signed, so a recorded call sent again under a fresh one would fire twice if it named the
-// event; the key is a hash of what was signed instead. That makes two calls of GitHub's
-// form with the same body one event, and of v1 two with the same body and second. A sender
-// that repeats what was not answered names the event itself with the other forms.
+// The event's key is a hash of the signed bytes. Headers such as X-GitHub-Delivery are not signed. If such a
+// header were the key, a recorded call that is sent again with another header would fire twice. So in
+// GitHub's form, two calls with the same body are one event, and in the form v1, two calls with the same body
+// and second. In the other forms, the sender gives the event an ID, and sends a call that was not answered
+// again with the same ID.
 //
 // Only v3 signs which trigger is meant, and the filter may look at unsigned values. So each call that fires
 // or is filtered is remembered under its secret (Occurrence.Seen), and fires nothing else.

@@ -64,8 +64,8 @@ type Job struct {
 	Dir   string     // working directory; "" = a fresh one, with Files in it, removed after the attempt
 	Files FileSource // nil = none
 
-	Timeout       time.Duration // from the start; 0 = none
-	KillGrace     time.Duration // between TERM and KILL; 0 = 10 s
+	Timeout       time.Duration // the longest time from the start; 0 = any
+	KillGrace     time.Duration // the time between the signals TERM and KILL; 0 = 10 s
 	WarnOnTimeout bool          // the attempt is not killed at its Timeout; Result.TimedOut reports it
 
 	// Secrets are values that are masked in the log, and must not be in outputs and messages.
@@ -165,11 +165,11 @@ type Result struct {
 	ExitCode int             // -1 unless Exited
 	Signal   string          // "SIGSEGV", when a signal ended it
 	Message  string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
-	TimedOut bool            // ran until Timeout, also with WarnOnTimeout
+	TimedOut bool            // the attempt ran until Timeout; this is also set with WarnOnTimeout
 	Outputs  json.RawMessage `json:",omitempty"` // missing outputs are not the text null
 	Started  time.Time       // zero if it never ran
 	Finished time.Time       // when the main process ended, or the start failed
-	LogBytes int64           // bytes in the log file
+	LogBytes int64           // number of bytes in the log file
 	LogLost  int64           // number of bytes that are missing in the log: they were beyond LogMax, or could not be written
 }
 

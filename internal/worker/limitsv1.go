@@ -112,7 +112,7 @@ func (l *legacy) close() {
 type legacyTree struct {
 	of   *legacy
 	name string
-	// cpu and memory are the limits in its folders; 0 means no limit.
+	// cpu and memory are the limits in the folders of the tree; 0 means no limit.
 	cpu, memory int64
 }
 

@@ -79,7 +79,7 @@ type LinkConfig struct {
 
 // Adopted holds the attempts that an earlier worker of the data folder has left with the keeper.
 type Adopted struct {
-	Tag     string // the last text of Link.Brand
+	Tag     string // the newest text that Link.Brand has set
 	Running []Held
 	Ended   []Result // the ends that no worker has acknowledged
 	// Anew reports whether the keeper that held the attempts has ended. Of its attempts, only those in Ended are

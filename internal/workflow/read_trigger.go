@@ -19,7 +19,7 @@ type triggerReader struct {
 	*reader
 	w       *Workflow
 	t       *Trigger
-	n       *node // the entry without the refused keys
+	n       *node // the trigger's entry in the file, without the refused keys
 	key     *node // the key that names its kind
 	val     *node
 	at      string // triggers[0]

@@ -18,7 +18,7 @@ type scope uint8
 const (
 	inIf      scope = iota // pure: evaluated again at every reload
 	inTask                 // env and dir of a task, evaluated at dispatch
-	inEnv                  // env of the workflow: no tasks
+	inEnv                  // env of the workflow, which cannot read tasks
 	inDefault              // default of a parameter: trigger.time only
 	inForeach              // like inTask, but in a task with foreach
 	inTrigger              // params of a trigger: trigger.time and trigger.event

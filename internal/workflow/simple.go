@@ -96,7 +96,7 @@ func (p *simple) mapping(indent, depth int) *node {
 	return m
 }
 
-// count counts a key, because the keys of a chunk are bounded.
+// count counts a key. It reports whether the chunk is still within its bound of keys.
 func (p *simple) count() bool {
 	p.keys++
 	return p.keys <= chunkKeysMax

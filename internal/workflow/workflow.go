@@ -26,7 +26,7 @@ type Workflow struct {
 	MaxRuns     int32     `json:"max_concurrent_runs,omitempty"` // the largest number of active runs; 0: any number
 	Retention   Retention `json:"retention,omitzero"`            // of finished runs
 	Queue       string    `json:"queue,omitempty"`               // named queue of the runs
-	Locks       []string  `json:"locks,omitempty"`               // may hold ${{ }}
+	Locks       []string  `json:"locks,omitempty"`               // names, which may contain ${{ }}
 	LockPolicy  string    `json:"lock_policy,omitempty"`         // wait | fail; "" is wait
 	Triggers    []Trigger `json:"triggers,omitempty"`
 	Alerts      []Alert   `json:"alerts,omitempty"`

@@ -130,7 +130,7 @@ func newLogs() *logs { return &logs{wake: make(chan struct{}, 1), open: map[*att
 func (s *logs) list(l *attemptLog) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.open) < logsOpenMax { // otherwise no node has accepted any for a long time
+	if len(s.open) < logsOpenMax { // if the list is full, no node has accepted a log for a long time, and this one is not added
 		s.open[l] = true
 	}
 }

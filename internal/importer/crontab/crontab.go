@@ -22,7 +22,7 @@ type Options struct {
 	Path      string // name of the file in texts; its folder tells the format; "" or "-" is standard input
 	Format    Format // Auto, or the format to use
 	Zone      string // IANA name of cron's time zone; "" is UTC
-	Namespace string // of the workflows; "" is the default one
+	Namespace string // the namespace of the workflows; "" is the default one
 	User      string // the user who will run the workflows; "" is unknown
 	Home      string // the folder in which cron starts commands of User, absolute; "" is unknown
 	// IsUser reports whether the machine has a user, to tell the formats apart; nil knows the

@@ -48,7 +48,7 @@ func (s *spec) check(f field) *fault {
 	return err
 }
 
-// items reads a field.
+// items reads the list of items of a field.
 func (s *spec) items(f field) ([]item, *fault) {
 	var items []item
 	at := f.at

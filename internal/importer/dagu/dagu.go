@@ -50,7 +50,7 @@ func fileName(path string, i int) string {
 type dag struct {
 	*importer.Sheet
 	conv   *importer.Conversion
-	steps  map[string]*step // by name and by id
+	steps  map[string]*step // the steps, by name and by ID
 	order  []*step
 	env    map[string]importer.Text // variables that the file sets
 	params map[string]string        // Dagu's name of a parameter → Skein's

@@ -7,7 +7,7 @@ import (
 
 // Facts holds the properties of the server behind a DB that an operator should know.
 type Facts struct {
-	Version           string        // version, in the form that the server writes
+	Version           string        // the server's version, in its own form
 	SynchronousCommit string        // the server's setting; sessions of Skein always use on
 	Fsync             bool          // false: a power cut damages the database
 	Recovering        bool          // the server is a standby: it takes no writes

@@ -32,7 +32,7 @@ type waves struct {
 }
 
 type shardWaves struct {
-	seq  map[dag.RunID]int64 // the wave that a run is in, until it ends
+	seq  map[dag.RunID]int64 // for each unfinished run, the number of its wave
 	live map[int64]*wave
 }
 

@@ -281,7 +281,7 @@ func incidentsExpire(b *bed) {
 		sent.State, sent.Tries, sent.Ended = store.NoticeSent, 1, 30
 		b.ok(b.s.NoteNotice(b.ctx, sent))
 	}
-	for _, x := range []struct{ keep, gone int }{{5, 0}, {2, 2}, {2, 0}} { // 3 and 4 to 7; 4 and 5 are not among the newest 2
+	for _, x := range []struct{ keep, gone int }{{5, 0}, {2, 2}, {2, 0}} { // incidents 3 to 7 are left; if 2 are kept, 4 and 5 are not among the newest
 		gone, err := b.s.ExpireIncidents(b.ctx, store.IncidentExpiry{Before: 35, Keep: x.keep, Limit: 9})
 		b.ok(err)
 		b.same(gone, x.gone, fmt.Sprintf("deleted but the newest %d", x.keep))

@@ -44,7 +44,7 @@ type Param struct {
 type Applied struct {
 	Workflow
 	Changed bool `json:"changed"`
-	// Warnings name the conditions that would keep its runs from moving now.
+	// Warnings say why a run of the workflow could not continue now.
 	Warnings []string `json:"warnings" nullable:"false" doc:"For example tasks that fit no worker that is connected now."`
 }
 

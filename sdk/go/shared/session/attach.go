@@ -46,7 +46,7 @@ func (s *Session[T]) Run(ctx context.Context, drain func()) error {
 		return err
 	}
 	detach()
-	<-fatal // otherwise it would attach again
+	<-fatal // the sessions must have ended, because otherwise they would attach again
 	return nil
 }
 
