@@ -118,7 +118,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	PATH="$$PATH:/usr/sbin" command -v slapd >/dev/null || missing="$$missing slapd"; \
 	[ -e $(ZOOKEEPER) ] || missing="$$missing libzookeeper-java"; \
 	PATH="$$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || missing="$$missing iproute2"; \
-	if [ -z "$$missing" ]; then $(MAKE) -s provider; exit 0; fi; \
+	if [ -z "$$missing" ]; then $(MAKE) -s provider s3server; exit 0; fi; \
 	give_up() { echo "make tools: the tests need$$missing, and $$1." >&2; \
 		echo "Install them by hand (PostgreSQL 14 or newer, its programs in $(PGBIN)); a server need not run." >&2; exit 1; }; \
 	command -v apt-get >/dev/null || give_up "there is no apt-get here"; \
@@ -126,7 +126,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	echo "installing$$missing" >&2; \
 	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing \
 		|| give_up "apt-get could not install them"
-	@$(MAKE) -s provider
+	@$(MAKE) -s provider s3server
 
 # The OpenID provider that the tests of sign-in start, in the cache. The name of its folder is that of the lock file's content.
 PROVIDER := internal/app/testdata/provider
@@ -138,6 +138,16 @@ provider:
 	mkdir -p "$$to" && cp $(PROVIDER)/package.json $(PROVIDER)/package-lock.json "$$to" && \
 	npm ci --ignore-scripts --no-audit --no-fund --no-progress --prefix "$$to" >/dev/null && touch "$$to/node_modules/.complete" || \
 	echo "make tools: npm could not install the OpenID provider of the tests; they are skipped, or fail with CI=true" >&2
+
+# The S3 server of the tests, in the cache. The name of its file is that of the content of its module's go.sum.
+S3SERVER := tools/s3server
+
+.PHONY: s3server
+s3server:
+	@to=$${XDG_CACHE_HOME:-$$HOME/.cache}/skein/s3server-$$(sha256sum $(S3SERVER)/go.sum | cut -c1-12); [ -e "$$to" ] && exit 0; \
+	mkdir -p "$$(dirname "$$to")" && echo "building the S3 server of the tests, once: some minutes" >&2 && \
+	( cd $(S3SERVER) && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o "$$to.new" github.com/versity/versitygw/cmd/versitygw ) && mv "$$to.new" "$$to" || \
+	echo "make tools: the S3 server of the tests could not be built; they are skipped, or fail with CI=true" >&2
 
 SEEDS ?= 1000000
 .PHONY: soak

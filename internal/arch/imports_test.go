@@ -71,6 +71,8 @@ var allowed = map[string][]string{
 	"internal/glob":                  {},
 	"internal/artifact":              {"internal/glob"},
 	"internal/auth":                  {"internal/access", "internal/dag", "sdk/go/shared/local", "internal/store", "sdk/go/shared/line", "sdk/go/api/v1"},
+	"internal/blob":                  {"internal/egress"},
+	"internal/blob/blobtest":         {"internal/blob"},
 	"internal/artifact/nodes":        {"internal/artifact", "internal/dag", "internal/peer", "internal/store"},
 	"internal/trigger":               {"internal/lru", "internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow"},
 	"internal/egress":                {},

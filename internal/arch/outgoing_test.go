@@ -35,6 +35,8 @@ var outgoing = map[string]string{
 	"sdk/go/worker_session.go":       "the nodes of the cluster",
 	"internal/store/postgres/pgtest": "a database of a test",
 	"internal/cluster/nettest":       "the machines of a test",
+	"internal/blob":                  "the object store of the settings, and the services that give credentials to this machine",
+	"internal/blob/blobtest":         "a server of a test",
 }
 
 var connects = regexp.MustCompile(`http\.(Client\{|Transport\{|DefaultClient|DefaultTransport|ProxyFromEnvironment|Get\(|Post\(|Head\(|PostForm\()|net\.(Dial\w*\(|Dialer\b)`)

@@ -1,0 +1,144 @@
+package blobtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/blob"
+)
+
+// Credentials of the server.
+const (
+	AccessKey = "skein-test"
+	SecretKey = "skein-test-secret"
+)
+
+const (
+	bucket    = "skein"
+	serverMax = 20 * time.Second // of its start
+)
+
+// Program is the S3 server that make tools builds into the cache. The name of its file has the digest of
+// the modules that it is built from. "": it is not there.
+func Program() string {
+	_, here, _, _ := runtime.Caller(0)
+	sums, err := os.ReadFile(filepath.Join(filepath.Dir(here), "..", "..", "..", "tools", "s3server", "go.sum"))
+	if err != nil {
+		return ""
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(sums)
+	program := filepath.Join(cache, "skein", "s3server-"+hex.EncodeToString(sum[:])[:12])
+	if _, err := os.Stat(program); err != nil {
+		return ""
+	}
+	return program
+}
+
+// Server is a running S3 server with an empty bucket.
+type Server struct {
+	Address string // host:port
+	Data    string // the folder with its objects
+}
+
+// Serve starts an S3 server that ends with the test. Without the program it skips the test, or fails it
+// with CI=true.
+func Serve(t testing.TB) *Server {
+	t.Helper()
+	program := Program()
+	if program == "" {
+		const why = "there is no S3 server in the cache: run make tools"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	dir := t.TempDir()
+	s := &Server{Address: freePort(t), Data: filepath.Join(dir, "data")}
+	for _, d := range []string{filepath.Join(s.Data, bucket), filepath.Join(dir, "meta")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "--quiet", "--port", s.Address, "posix", "--sidecar", filepath.Join(dir, "meta"), s.Data)
+	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID="+AccessKey, "ROOT_SECRET_ACCESS_KEY="+SecretKey)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		_ = out.Close()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), serverMax)
+	defer cancel()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Address)
+		if err == nil {
+			_ = conn.Close()
+			return s
+		}
+		if ctx.Err() != nil {
+			text, _ := os.ReadFile(out.Name())
+			t.Fatalf("the S3 server does not listen: %v\n%s", err, text)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func freePort(t testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// URL returns the setting for a prefix, by way of an address: "" is the server's own.
+func (s *Server) URL(prefix, address string) string {
+	if address == "" {
+		address = s.Address
+	}
+	return fmt.Sprintf("s3://%s/%s?endpoint=%s&path_style=true", bucket, prefix, url.QueryEscape("http://"+address))
+}
+
+// Open opens a store under a prefix, by way of an address.
+func (s *Server) Open(t testing.TB, prefix, address string) *blob.S3 {
+	t.Helper()
+	at, err := blob.ParseLocation(s.URL(prefix, address) + "&secret=test/s3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := blob.Open(&at, blob.Options{Secret: func(context.Context, string, string) ([]byte, error) {
+		return []byte(AccessKey + ":" + SecretKey), nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// Prefix is a prefix for the objects of a test.
+func Prefix(t testing.TB) string {
+	return strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())
+}

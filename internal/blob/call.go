@@ -1,0 +1,182 @@
+package blob
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	// answerMax bounds an answer that is no object, in bytes.
+	answerMax = 8 << 20
+	// regionDefault is the region of a server that has none.
+	regionDefault = "us-east-1"
+)
+
+// call is one request to the server.
+type call struct {
+	method string
+	key    string // with the prefix; "": the bucket
+	query  map[string]string
+	header map[string]string
+	body   io.ReaderAt // nil: none
+	size   int64
+	sum    string // digest of the body; "": it has none
+}
+
+// text sets the body of a call.
+func (c *call) text(body string) {
+	sum := sha256.Sum256([]byte(body))
+	c.body, c.size, c.sum = strings.NewReader(body), int64(len(body)), hex.EncodeToString(sum[:])
+}
+
+// apiError is an error that the server has answered.
+type apiError struct {
+	Status  int    `xml:"-"`
+	Code    string // such as NoSuchKey
+	Message string
+	Region  string // where the bucket is, if the request was for another region, and the next one is for this one
+}
+
+func (e *apiError) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s %s", e.Status, e.Code, e.Message))
+}
+
+// is reports whether an error is an answer with a code.
+func is(err error, code string) bool {
+	var e *apiError
+	return errors.As(err, &e) && e.Code == code
+}
+
+// emptySum is the digest of no bytes.
+const emptySum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// send makes a call. The caller closes the body of the answer. An answer that is no success is an *apiError.
+func (s *S3) send(ctx context.Context, c *call) (*http.Response, error) {
+	k, err := s.chain.keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	region := s.inRegion()
+	u := s.address(region)
+	path := "/"
+	if s.inPath {
+		path += s.at.Bucket
+		if c.key != "" {
+			path += "/"
+		}
+	}
+	u.Path, u.RawPath, u.RawQuery = path+c.key, escape(path+c.key, "/"), query(c.query)
+	var body io.Reader = http.NoBody
+	if c.size > 0 {
+		body = io.NewSectionReader(c.body, 0, c.size)
+	}
+	r, err := http.NewRequestWithContext(ctx, c.method, u.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	r.URL.RawPath = u.RawPath
+	if r.ContentLength = c.size; c.size > 0 {
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(c.body, 0, c.size)), nil }
+	}
+	for name, value := range c.header {
+		r.Header.Set(name, value)
+	}
+	r.Header.Set(headerSum, cmp.Or(c.sum, emptySum))
+	sign(r, k, region, time.Now())
+	answer, err := s.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode/100 == 2 {
+		return answer, nil
+	}
+	return nil, s.failure(answer, region)
+}
+
+// failure reads an answer that is no success, to a request that was signed for a region. It learns in which
+// region the bucket is.
+func (s *S3) failure(answer *http.Response, region string) error {
+	defer answer.Body.Close()
+	e := new(apiError)
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, answerMax)) // the status says enough
+	_ = xml.Unmarshal(text, e)
+	e.Status, e.Region = answer.StatusCode, cmp.Or(e.Region, answer.Header.Get("X-Amz-Bucket-Region"))
+	if s.named || e.Region == region {
+		e.Region = ""
+	}
+	s.learn(e.Region)
+	return e
+}
+
+// do makes a call whose answer is XML, and reads it into out; nil: the answer does not matter.
+func (s *S3) do(ctx context.Context, c *call, out any) (http.Header, error) {
+	answer, err := s.send(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, answerMax))
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if out == nil {
+		return answer.Header, nil
+	}
+	var root struct{ XMLName xml.Name }
+	if err := xml.Unmarshal(text, &root); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if root.XMLName.Local == "Error" { // some calls fail after the server has said 200
+		e := new(apiError)
+		if err := xml.Unmarshal(text, e); err != nil {
+			return nil, fmt.Errorf("read the answer: %w", err)
+		}
+		e.Status = answer.StatusCode
+		return nil, e
+	}
+	if err := xml.Unmarshal(text, out); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return answer.Header, nil
+}
+
+// inRegion returns the region that requests are signed for.
+func (s *S3) inRegion() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.region, regionDefault)
+}
+
+// learn notes the region of the bucket; "": it is known.
+func (s *S3) learn(region string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.region = cmp.Or(region, s.region)
+}
+
+// address returns the address of the server.
+func (s *S3) address(region string) *url.URL {
+	u := &url.URL{Scheme: "https", Host: s.at.Endpoint}
+	if s.at.Plain {
+		u.Scheme = "http"
+	}
+	if u.Host == "" {
+		u.Host = "s3." + region + ".amazonaws.com"
+		if strings.HasPrefix(region, "cn-") {
+			u.Host += ".cn"
+		}
+	}
+	if !s.inPath {
+		u.Host = s.at.Bucket + "." + u.Host
+	}
+	return u
+}
