@@ -74,7 +74,7 @@ func announce(n *Node) error {
 
 // neighbours returns the parts of the cluster and of this process that the server needs.
 func (n *Node) neighbours() neighbours {
-	near := neighboursOf(n.store, n.logs)
+	near := neighboursOf(n.store, n.logs, n.depot)
 	n.members.forServer(&near)
 	near.sessions, near.auditor, near.notifier, near.connector = n.sessions, n.auditor, n.sender, n.connector
 	near.authority, near.monitor = n.authority, n.monitor

@@ -21,9 +21,7 @@ func newSender(n *Node, shards int) *notify.Sender {
 			}
 			return owned
 		},
-		Secret: func(ctx context.Context, namespace, name string) ([]byte, error) {
-			return n.secrets.Value(ctx, namespace, name, false)
-		},
+		Secret:    n.secretNow,
 		Transport: n.connector.transport,
 		Commands:  n.cfg.AlertCommands,
 		Mail:      notify.Mail{URL: n.cfg.SMTP, From: n.cfg.SMTPFrom},

@@ -2,32 +2,20 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/artifact/nodes"
-	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/server"
 )
 
-// checkArtifacts checks that the folder for the artifacts of all nodes exists, if the settings name one.
-func checkArtifacts(cfg *config.Config) error {
-	if cfg.Artifacts == "" {
-		return nil
-	}
-	if info, err := os.Stat(cfg.Artifacts); err != nil || !info.IsDir() {
-		return cfg.Wrong("artifacts", fmt.Errorf("%s is not a folder: make it, or mount it, on every node", cfg.Artifacts))
-	}
-	return nil
-}
-
-// artifactSource shows the artifacts of this machine to the server.
+// artifactSource shows the artifacts that this node can read to the server.
 type artifactSource struct{ nodes.Source }
 
 var _ server.ArtifactSource = artifactSource{}
-
-func artifactsHere(cfg *config.Config) nodes.Source { return nodes.NewSource(cfg.Data, cfg.Artifacts) }
 
 func artifactRef(ref *server.LogRef) artifact.Ref {
 	return artifact.Ref{Run: artifact.Run{Namespace: ref.Namespace, Workflow: ref.Workflow, ID: ref.Run.String()},
@@ -38,7 +26,7 @@ func artifactRef(ref *server.LogRef) artifact.Ref {
 func (s artifactSource) List(ctx context.Context, ref server.LogRef) ([]server.Artifact, error) {
 	list, err := s.Source.List(ctx, artifactRef(&ref))
 	if err != nil {
-		return nil, err
+		return nil, readLater(err)
 	}
 	out := make([]server.Artifact, len(list))
 	for i, in := range list {
@@ -51,7 +39,15 @@ func (s artifactSource) List(ctx context.Context, ref server.LogRef) ([]server.A
 func (s artifactSource) Open(ctx context.Context, ref server.LogRef, name string) (server.ArtifactReader, server.Artifact, error) {
 	r, info, err := s.Source.Open(ctx, artifactRef(&ref), name)
 	if err != nil {
-		return nil, server.Artifact{}, err
+		return nil, server.Artifact{}, readLater(err)
 	}
 	return r, server.Artifact(info), nil
+}
+
+// readLater says of an error other than fs.ErrNotExist that the store may answer later.
+func readLater(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w: the store of artifacts cannot be read: %w", errkind.ErrUnavailable, err)
 }

@@ -16,6 +16,7 @@ import (
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/depot"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/home"
@@ -71,7 +72,7 @@ func newMembership(ctx context.Context, n *Node, shared store.Cluster, self stor
 		Full: func() bool { return n.engine.IsShut() != "" },
 		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
 	})
-	n.newExecutor(nodes.NewFinder(artifactsHere(cfg), others{calls, m.node}))
+	n.newExecutor(nodes.NewFinder(n.depot.Source(), others{calls, m.node}))
 	m.home, n.monitor = newHome(n, shared, calls, m.node), newMonitor(n, m.node.Self, calls.Call)
 	m.peers = peer.NewClient(calls, m.node, &n.engine, n.log)
 	return m, nil
@@ -166,6 +167,7 @@ type neighbours struct {
 	notifier server.Notifier  // nil: this process only looks on
 
 	authority   *authority.Authority // nil: this process only looks on
+	artifacts   nodes.Source         // those that this process can read itself
 	connections store.Connections
 	connector   server.Connector // nil: this process only looks on
 }
@@ -178,8 +180,8 @@ type town struct {
 }
 
 // neighboursOf returns the neighbours of a process that only looks on.
-func neighboursOf(st store.Store, shared logs.Store) neighbours {
-	near := neighbours{logs: shared, tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}
+func neighboursOf(st store.Store, shared logs.Store, d *depot.Depot) neighbours {
+	near := neighbours{logs: shared, artifacts: d.Source(), tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}
 	if c := store.Can(st).Cluster; c != nil {
 		near.cluster = &town{c, st.Clock, nil}
 	}
@@ -188,7 +190,7 @@ func neighboursOf(st store.Store, shared logs.Store) neighbours {
 
 // forServer implements members.
 func (m *membership) forServer(near *neighbours) {
-	st, finder := m.n.store, nodes.NewFinder(artifactsHere(m.n.cfg), others{m.peers.Caller, m.node})
+	st, finder := m.n.store, nodes.NewFinder(m.n.depot.Source(), others{m.peers.Caller, m.node})
 	near.cluster = &town{m.shared, st.Clock, m}
 	near.metrics, near.stuck, near.others = []metric.Source{homeMetrics(m.home), m.node.ShowJudge}, m.home.StuckFor, streets{m}
 	near.holder = func(ctx context.Context, ref server.LogRef) (dag.HandlerID, bool) {
@@ -223,7 +225,7 @@ func (m *membership) gateway() (func(own http.Handler) http.Handler, error) {
 	peer.Handle(mux, m.node, &n.engine, m.home.Cancel, joining.ProvenNode)
 	m.home.HandlePeers(mux)
 	n.monitor.Handle(mux)
-	nodes.Handle(mux, artifactsHere(n.cfg))
+	nodes.Handle(mux, n.depot.Source())
 	mux.Take(http.MethodGet, eventsPath)
 	if err := mux.Err(func(of access.Of) bool { return of == access.OfNode }); err != nil {
 		return nil, err

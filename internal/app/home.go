@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"skein.dev/skein/internal/access"
-	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/joining"
@@ -17,11 +16,7 @@ import (
 
 // newHome makes the home of the workers of a node.
 func newHome(n *Node, members home.Members, others home.Caller, directory home.Directory) *home.Home {
-	kept := n.cfg.Data
-	if n.cfg.Artifacts != "" {
-		kept = n.cfg.Artifacts
-	}
-	return home.New(home.Config{Directory: directory, Engine: &n.engine, Boot: worker.Boot, Logs: workerLogs(n), Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
+	return home.New(home.Config{Directory: directory, Engine: &n.engine, Boot: worker.Boot, Logs: workerLogs(n), Artifacts: n.depot.Home(),
 		Store: members, Register: n.store.Register, Caller: others, Jobs: n.executor.Jobs(), Executor: n.executor,
 		Slots: n.cfg.Slots, Traits: traitsOf(n.cfg), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed,
 		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Proofs: joining.Proofs(func(ctx context.Context, worker string) (bool, error) { return n.gate.Certified(ctx, worker) }), Version: Version(), Format: directory.Self().Format,

@@ -25,6 +25,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/dbadmin"
+	"skein.dev/skein/internal/depot"
 	"skein.dev/skein/internal/dispatch"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
@@ -88,7 +89,8 @@ type services struct {
 	shipper   *logs.Shipper // nil if logs is nil
 	connector connector
 	secrets   *provider.Chain
-	past      *past.Past // the confirmed progress of the database
+	depot     *depot.Depot // of artifacts
+	past      *past.Past   // the confirmed progress of the database
 	resolver  *dispatch.Resolver
 	executor  *dispatch.Executor
 	members   members
@@ -146,9 +148,6 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (n *Node, e
 	if err == nil {
 		n.logs, err = openLogs(cfg, n.store)
 	}
-	if err == nil {
-		err = checkArtifacts(cfg)
-	}
 	c := <-connecting
 	if n.worker, n.adopted = c.link, c.adopted; err != nil || c.err != nil {
 		return n, errors.Join(err, c.err)
@@ -177,6 +176,9 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.connector = connector{n, database}
 	if n.secrets, err = dbadmin.Providers(cfg, n.store, log); err != nil {
+		return err
+	}
+	if n.depot, err = depot.Open(ctx, cfg, n.secretNow, log); err != nil {
 		return err
 	}
 	info, is, err := n.identify(ctx)
@@ -245,11 +247,16 @@ func (n *Node) identify(ctx context.Context) (info store.Info, is identity, err 
 // only for attempts: none of them begins before worker.Link.Begin.
 func (n *Node) newExecutor(kept dispatch.Kept) {
 	running := func() *engine.Engine { return n.engine.Engine }
-	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Secrets: n.secrets, Params: dbadmin.Secrets(n.cfg, n.store), Artifacts: n.cfg.Artifacts, Engine: running,
+	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Secrets: n.secrets, Params: dbadmin.Secrets(n.cfg, n.store), Artifacts: n.depot.Folder(), Engine: running,
 		Kept: kept, Egress: n.egressRules, Here: n.egressHere})
 	n.executor = dispatch.NewExecutor(dispatch.ExecutorConfig{Resolver: n.resolver, Worker: n.worker, Shipper: n.shipper, Engine: running,
 		Over:  func(run dag.RunID, task dag.TaskID, token dag.Token) { n.members.ended(run, task, token) },
-		Slots: n.cfg.Slots, Hold: n.cfg.Hold, Log: n.log})
+		Slots: n.cfg.Slots, Hold: n.cfg.Hold, Delivery: n.depot, Log: n.log})
+}
+
+// secretNow returns the value of a secret.
+func (n *Node) secretNow(ctx context.Context, namespace, name string) ([]byte, error) {
+	return n.secrets.Value(ctx, namespace, name, false)
 }
 
 // quotasEach is the time between two readings of the quotas of namespaces: other nodes may have changed them.
@@ -261,6 +268,7 @@ func (n *Node) newEngine(ctx context.Context, is identity) error {
 	if is.continues {
 		life.Held = n.executor.Adopt(n.adopted)
 	}
+	n.depot.Clean(n.adopted)
 	n.upkeep.tally = tally.NewFolder(tally.Config{Store: n.store, Owner: func() dag.HandlerID { return n.engine.Handler().ID },
 		Owns: func(s dag.ShardID) bool { return n.engine.Owns(s) }, Graphs: inspect.NewGraphs(n.store, compiler()), Log: n.log})
 	c := engine.Config{

@@ -12,6 +12,7 @@ import (
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dbadmin"
+	"skein.dev/skein/internal/depot"
 	"skein.dev/skein/internal/dispatch"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -37,10 +38,11 @@ func Observe(ctx context.Context, cfg *config.Config) (*Observer, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	shared, err := openLogs(cfg, db)
-	if err != nil {
+	kept, errKept := depot.Look(cfg, db)
+	if err = errors.Join(err, errKept); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: config.ListenDefault, retention: cfg.Retention}, neighboursOf(db, shared))
+	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: config.ListenDefault, retention: cfg.Retention}, neighboursOf(db, shared, kept))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -52,7 +52,7 @@ func newSolo(ctx context.Context, n *Node, self store.Member, shards int) (*solo
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", n.cfg.DBName(), err)
 	}
-	n.newExecutor(nodes.NewFinder(artifactsHere(n.cfg), nil))
+	n.newExecutor(nodes.NewFinder(n.depot.Source(), nil))
 	h.home, n.monitor = newHome(n, h.workers, noPeers{}, h.workers), newMonitor(n, h.workers.Self, nil)
 	return h, nil
 }

@@ -3,7 +3,11 @@ package artifact
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"strconv"
+	"strings"
 )
 
 // Ref identifies the artifacts of one attempt.
@@ -17,6 +21,35 @@ type Ref struct {
 type Run struct {
 	Namespace, Workflow string
 	ID                  string
+}
+
+// Path returns the place of a run in a store, with slashes. It returns fs.ErrNotExist for names that no run
+// can have.
+func (r Run) Path() (string, error) {
+	if err := plain(r.Namespace, r.Workflow, r.ID); err != nil {
+		return "", err
+	}
+	return r.Namespace + "/" + r.Workflow + "/" + r.ID, nil
+}
+
+// Path returns the place of an attempt in a store, with slashes. It returns fs.ErrNotExist for names that no
+// attempt can have.
+func (ref Ref) Path() (string, error) {
+	run, err := ref.Run.Path()
+	if err == nil {
+		err = plain(ref.Task)
+	}
+	return run + "/" + ref.Task + "." + strconv.Itoa(ref.Attempt), err
+}
+
+// plain refuses names that no run can have, because the names may come from a request.
+func plain(names ...string) error {
+	for _, name := range names {
+		if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, `/\`) || name[0] == '.' {
+			return fmt.Errorf("name %q: %w", name, fs.ErrNotExist)
+		}
+	}
+	return nil
 }
 
 // Info is one file that is kept.

@@ -15,7 +15,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 )
@@ -43,29 +42,20 @@ type index struct {
 	Items []Info `json:"items"`
 }
 
-// plain refuses names that no run can have, because the names may come from a request.
-func plain(names ...string) error {
-	for _, name := range names {
-		if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, `/\`) || name[0] == '.' {
-			return fmt.Errorf("name %q: %w", name, fs.ErrNotExist)
-		}
-	}
-	return nil
-}
-
 func (f Folder) run(r Run) (string, error) {
-	if err := plain(r.Namespace, r.Workflow, r.ID); err != nil {
+	at, err := r.Path()
+	if err != nil {
 		return "", err
 	}
-	return filepath.Join(f.Path, "artifacts", r.Namespace, r.Workflow, r.ID), nil
+	return filepath.Join(f.Path, "artifacts", filepath.FromSlash(at)), nil
 }
 
 func (f Folder) attempt(ref Ref) (string, error) {
-	run, err := f.run(ref.Run)
-	if err == nil {
-		err = plain(ref.Task)
+	at, err := ref.Path()
+	if err != nil {
+		return "", err
 	}
-	return filepath.Join(run, ref.Task+"."+strconv.Itoa(ref.Attempt)), err
+	return filepath.Join(f.Path, "artifacts", filepath.FromSlash(at)), nil
 }
 
 // Begin implements Store.

@@ -60,11 +60,11 @@ func (s *S3) wrong(what, key string, err error) error {
 		return fmt.Errorf("%s %s: %w", what, s.Name(), err)
 	case e.Region != "": // the next try is made there
 		return fmt.Errorf("%s %s: %w; the bucket is in the region %s", what, s.Name(), err, e.Region)
-	case e.Code == "NoSuchKey", e.Status == http.StatusNotFound && !refusals[e.Code] && e.Code != "NoSuchUpload":
+	case e.Code == "NoSuchKey", e.Status == http.StatusNotFound && e.Code == "":
 		return fmt.Errorf("object %s of %s: %w", key, s.Name(), fs.ErrNotExist)
 	case e.Status == http.StatusPreconditionFailed:
 		return fmt.Errorf("object %s of %s: %w", key, s.Name(), ErrExists)
-	case refusals[e.Code], e.Status == http.StatusForbidden, e.Status == http.StatusUnauthorized:
+	case refusals[e.Code], e.Status == http.StatusForbidden, e.Status == http.StatusUnauthorized, e.Status == http.StatusNotFound && e.Code != "NoSuchUpload":
 		return fmt.Errorf("%s %s: %w: %w; the credentials are from %s", what, s.Name(), ErrRefused, err, s.chain.origin())
 	}
 	return fmt.Errorf("%s %s: %w", what, s.Name(), err)

@@ -217,12 +217,14 @@ func (s *S3) finish(ctx context.Context, at, id string, parts []part, size int64
 
 // has reports whether an object of this size exists.
 func (s *S3) has(ctx context.Context, at string, size int64) bool {
-	answer, err := s.send(ctx, &call{method: http.MethodHead, key: at})
-	if err != nil {
-		return false
-	}
-	_ = answer.Body.Close()
-	return answer.ContentLength == size
+	var answer *http.Response
+	err := s.try(ctx, "look at", at, 0, func(ctx context.Context) (err error) {
+		if answer, err = s.send(ctx, &call{method: http.MethodHead, key: at}); err == nil {
+			err = answer.Body.Close()
+		}
+		return err
+	})
+	return err == nil && answer.ContentLength == size
 }
 
 func (s *S3) abort(ctx context.Context, at, id string) error {
@@ -320,7 +322,12 @@ func (s *S3) List(ctx context.Context, prefix, after string, limit int) (all []I
 func (s *S3) Delete(ctx context.Context, keys ...string) error {
 	for len(keys) > 1 {
 		n := min(len(keys), listMax)
-		if s.deleteTogether(ctx, keys[:n]) != nil {
+		err := s.try(ctx, "delete from", "", 0, func(ctx context.Context) error { return s.deleteTogether(ctx, keys[:n]) })
+		var e *apiError
+		if err != nil && !errors.As(err, &e) {
+			return err
+		}
+		if err != nil {
 			break // not every server deletes several at once
 		}
 		keys = keys[n:]
@@ -355,9 +362,7 @@ func (s *S3) deleteTogether(ctx context.Context, keys []string) error {
 	var out struct {
 		Error []apiError
 	}
-	within, cancel := context.WithTimeout(ctx, callMax)
-	defer cancel()
-	if _, err := s.do(within, &c, &out); err != nil {
+	if _, err := s.do(ctx, &c, &out); err != nil {
 		return err
 	}
 	if len(out.Error) > 0 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/blob"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/identity"
@@ -55,8 +56,10 @@ type Config struct {
 	// keeps the end of each log, and each node has files of its own.
 	Logs string
 	// Artifacts is a folder that the nodes share, for the artifacts of tasks. If it is "", each node keeps
-	// those of the attempts that it ran.
-	Artifacts string
+	// those of the attempts that it ran. ArtifactObjects is the place of objects that is used instead of a
+	// folder; nil: there is none.
+	Artifacts       string
+	ArtifactObjects *blob.Location
 
 	// A node that other machines can reach needs a certificate (paths of PEM files), unless Plaintext is set.
 	// CACert is a further authority that this process trusts.
@@ -220,13 +223,11 @@ func settings() []setting {
 		{name: "connections_per_address", def: func() string { return strconv.Itoa(auth.ConnectionsDefault) }, set: func(c *Config, v string) error {
 			return setCount(&c.Connections, v, connectionsMax)
 		}},
-		{name: "logs", def: text(""), set: setLogs},
-		{name: "artifacts", def: text(""), set: func(c *Config, v string) error { return setPath(&c.Artifacts, v) }},
 		{name: "retention_age", def: text("90d"), set: setRetentionAge},
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(append(append(append(registrySettings(), egressSettings()...), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), certificateSetting(), nodesSetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
+	}, append(append(append(append(append(storeSettings(), registrySettings()...), egressSettings()...), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), certificateSetting(), nodesSetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {

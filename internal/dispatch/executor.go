@@ -21,10 +21,12 @@ type ExecutorConfig struct {
 	// Engine returns the engine of this process. It must be set before worker.Link.Begin.
 	Engine func() *engine.Engine
 	// Over is called with every end before its report, if it is not nil.
-	Over  func(dag.RunID, dag.TaskID, dag.Token)
-	Slots int
-	Hold  bool // nothing is started
-	Log   *slog.Logger
+	Over func(dag.RunID, dag.TaskID, dag.Token)
+	// Delivery brings the artifacts of attempts to where all nodes find them. nil: the keeper has done it.
+	Delivery Delivery
+	Slots    int
+	Hold     bool // nothing is started
+	Log      *slog.Logger
 }
 
 // Executor is the engine's Executor over the worker of this process, whose keeper runs the attempts. It
@@ -39,8 +41,11 @@ type Executor struct {
 	worker   *worker.Link
 	shipper  *logs.Shipper
 	over     func(dag.RunID, dag.TaskID, dag.Token) // may be nil
+	delivery Delivery                               // may be nil
 
-	wg sync.WaitGroup // of the goroutines that resolve
+	wg     sync.WaitGroup          // of the goroutines that resolve and deliver
+	life   context.Context         // of deliveries
+	leaves context.CancelCauseFunc // ends life
 
 	mu      sync.Mutex // protects following fields
 	live    map[engine.AttemptID]*handed
@@ -70,7 +75,7 @@ type handed struct {
 	given    bool // to the worker
 	held     bool // this process never started the attempt
 	adopted  bool // an earlier process has started it
-	// unwant cancels the resolution of the job; nil: the job is not being resolved.
+	// unwant ends the waiting for what the job needs, or the delivery of its artifacts; nil: there is neither.
 	unwant context.CancelFunc
 }
 
@@ -80,8 +85,10 @@ func (h *handed) id() engine.AttemptID {
 
 // NewExecutor returns an Executor that has no attempts.
 func NewExecutor(cfg ExecutorConfig) *Executor {
+	life, leaves := context.WithCancelCause(context.Background())
 	return &Executor{
 		log: cfg.Log, resolver: cfg.Resolver, engine: cfg.Engine, worker: cfg.Worker, shipper: cfg.Shipper, over: cfg.Over, holding: cfg.Hold,
+		delivery: cfg.Delivery, life: life, leaves: leaves,
 		quiet: make(chan struct{}), fewer: make(chan struct{}, 1), live: map[engine.AttemptID]*handed{}, ending: map[engine.AttemptID]bool{},
 		byKey: map[worker.ID]*handed{}, told: newRing(ringPerSlot * max(cfg.Slots, 1)),
 	}
@@ -197,6 +204,9 @@ func (x *Executor) Ended(rs ...worker.Result) {
 			x.log.Warn("an attempt was lost", append(h.attrs(), "code", "attempt_lost", "cause", r.Cause)...)
 			ends = append(ends, ending{h, engine.Report{Lost: lostReasons[r.Cause]}})
 		default:
+			if x.delivers(h, r) {
+				continue
+			}
 			res := result(r)
 			x.logEnd(h, &res)
 			ends = append(ends, ending{h, engine.Report{Result: res}})
@@ -343,7 +353,9 @@ func (x *Executor) Cancel(cs []dag.Cancel) {
 		}
 		switch {
 		case h.given:
-			h.cancel = max(h.cancel, mode)
+			if h.cancel = max(h.cancel, mode); h.unwant != nil {
+				h.unwant()
+			}
 			x.worker.Stop(h.key, mode) // the lock of the worker is taken after ours
 		case h.held: // the attempt will not be started
 			x.wg.Go(func() { x.report(h, stoppedBefore(mode)) })
@@ -434,8 +446,11 @@ func (x *Executor) Obeyed(ctx context.Context) {
 	}
 }
 
-// Wait returns when no job is being resolved.
-func (x *Executor) Wait() { x.wg.Wait() }
+// Wait ends the deliveries of artifacts, and returns when no job is being resolved.
+func (x *Executor) Wait() {
+	x.leaves(errLeaves)
+	x.wg.Wait()
+}
 
 // logRef names the attempt's log.
 func (h *handed) logRef() logs.Ref {

@@ -55,7 +55,8 @@ type Config struct {
 	Secrets Secrets // nil: there are none
 	Params  Params  // nil: parameters of type secret cannot be opened
 	Kept    Kept
-	// Artifacts is the folder that the nodes share for artifacts; "": each node has its own.
+	// Artifacts is the folder in which the keeper stores artifacts: one that the nodes share, or one of this
+	// node from which they are delivered. "": the data folder.
 	Artifacts string
 	// Engine returns the engine of this process. It must be set before worker.Link.Begin.
 	Engine func() *engine.Engine

@@ -36,8 +36,8 @@ type Check struct {
 	Remedy string `json:"remedy"` // what to do; "": nothing
 }
 
-// Run checks whether a node can work here. It makes the data folder if it is missing, and changes nothing
-// else.
+// Run checks whether a node can work here. It makes the data folder if it is missing, and the object by
+// which a node tries its store of objects. It changes nothing else.
 func Run(ctx context.Context, cfg *config.Config) []Check {
 	folder := checkFolder(cfg)
 	checks := []Check{folder}
@@ -48,6 +48,7 @@ func Run(ctx context.Context, cfg *config.Config) []Check {
 	checks = append(checks, checkIdentity(ctx, cfg)...)
 	checks = append(checks, checkProviders(ctx, cfg)...)
 	checks = append(checks, checkRegistry(ctx, cfg)...)
+	checks = append(checks, checkObjects(ctx, cfg)...)
 	return append(checks, checkPort(ctx, cfg), checkLoopback(cfg), checkLimits(cfg), checkThreads(), checkClock())
 }
 

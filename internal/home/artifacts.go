@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -104,16 +105,9 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 	h.mu.Lock()
 	u := w.uploads[k]
 	h.mu.Unlock()
-	if u == nil { // the files may have been kept before, and the answer lost
-		kept, err := h.cfg.Artifacts.Store.List(ctx, ref)
-		slices.SortFunc(list, func(a, b artifact.Info) int { return strings.Compare(a.Name, b.Name) })
-		switch {
-		case err == nil && slices.Equal(kept, list):
-			return &workerv1.KeepArtifactsResponse{}, nil
-		case err == nil:
-			return nil, h.notKept(artifact.ErrFinal)
-		case len(list) > 0:
-			return nil, h.notKept(artifact.ErrIncomplete)
+	if u == nil {
+		if done, err := h.keptBefore(ctx, ref, list); done || len(list) > 0 {
+			return &workerv1.KeepArtifactsResponse{}, err
 		}
 		if u, err = h.upload(ctx, w, k, ref); err != nil { // an empty list is kept, too
 			return nil, err
@@ -121,8 +115,9 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.over {
-		return nil, h.notKept(artifact.ErrIncomplete)
+	if u.over { // an earlier call, whose caller did not wait for its end
+		_, err := h.keptBefore(ctx, ref, list)
+		return &workerv1.KeepArtifactsResponse{}, err
 	}
 	err = u.in.Commit(list)
 	u.endLocked()
@@ -133,6 +128,22 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 		return nil, h.notKept(err)
 	}
 	return &workerv1.KeepArtifactsResponse{}, nil
+}
+
+// keptBefore reports whether an earlier call, whose answer was lost, has kept the files. Its error is for
+// the worker: other files are kept, or none are.
+func (h *Home) keptBefore(ctx context.Context, ref artifact.Ref, list []artifact.Info) (bool, error) {
+	kept, err := h.cfg.Artifacts.Store.List(ctx, ref)
+	list = slices.SortedFunc(slices.Values(list), func(a, b artifact.Info) int { return strings.Compare(a.Name, b.Name) })
+	switch {
+	case err == nil && slices.Equal(kept, list):
+		return true, nil
+	case err == nil:
+		return true, h.notKept(artifact.ErrFinal)
+	case !errors.Is(err, fs.ErrNotExist):
+		return true, h.notKept(err) // the store does not answer
+	}
+	return false, h.notKept(artifact.ErrIncomplete)
 }
 
 // depositor finds the calling worker, and where the artifacts of one of its attempts belong. It uses the

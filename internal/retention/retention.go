@@ -92,7 +92,9 @@ type Config struct {
 	Exists func(context.Context, dag.RunID) error
 	// DeleteFiles deletes the logs and artifacts of runs on this node and in the shared folders.
 	DeleteFiles func(context.Context, []logs.Run) error
-	Roots       []string // folders that contain a folder for each namespace
+	Roots       []string // folders that have a folder of each namespace
+	// Sweep deletes files of runs that are gone from a store that is no folder. nil: there is none.
+	Sweep func(context.Context) error
 	// Superseded is the least age of the successor of a version before the version is deleted, for workflows that
 	// tasks make.
 	Superseded time.Duration
@@ -216,6 +218,9 @@ func (c *Cleaner) Pass(ctx context.Context) error {
 			break
 		}
 		err = errors.Join(err, c.files(ctx, root))
+	}
+	if c.cfg.Sweep != nil && ctx.Err() == nil {
+		err = errors.Join(err, c.cfg.Sweep(ctx))
 	}
 	return err
 }

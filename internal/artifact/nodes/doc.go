@@ -1,7 +1,7 @@
 // Package nodes finds the artifacts of attempts on the nodes of a cluster. [Source] looks on this machine,
 // [Finder] also asks the other nodes, and [Handle] answers them.
 //
-// Artifacts in a folder that the nodes share are on every machine, so that no node is asked.
+// Artifacts in a store that the nodes share can be read on every machine, so that no node is asked.
 package nodes
 
 import (

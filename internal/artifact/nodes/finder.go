@@ -126,7 +126,7 @@ func ask[A any](ctx context.Context, others Others, path string, q any, yes func
 
 // Read returns a piece of a file. It is empty at the end of the file.
 func (f *Finder) Read(ctx context.Context, ref artifact.Ref, name string, offset int64) ([]byte, error) {
-	data, err := f.own.piece(ref, name, offset)
+	data, err := f.own.piece(ctx, ref, name, offset)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return data, later(err)
 	}

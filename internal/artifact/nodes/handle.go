@@ -74,8 +74,8 @@ func (s Source) listed(ctx context.Context, q *question) (answer, error) {
 	return answer{Found: true, Items: list[:min(len(list), listPart)], More: len(list) > listPart}, nil
 }
 
-func (s Source) read(_ context.Context, q *question) (answer, error) {
-	data, err := s.piece(q.Ref, q.Name, max(q.Offset, 0))
+func (s Source) read(ctx context.Context, q *question) (answer, error) {
+	data, err := s.piece(ctx, q.Ref, q.Name, max(q.Offset, 0))
 	if errors.Is(err, fs.ErrNotExist) {
 		return answer{}, nil
 	}

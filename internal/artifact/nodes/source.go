@@ -12,16 +12,23 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// Source has the artifacts of this machine: in the folder where the node keeps them, and in its data folder,
-// where it kept them before it had a shared one.
-type Source []artifact.Folder
+// Source has the artifacts that this machine can read without another node: in the store that all nodes
+// share, and in its data folder, where it kept them before it had a shared one.
+type Source []Store
 
-// NewSource returns the source of a node. shared is the folder that all nodes use; empty: there is none.
-func NewSource(data, shared string) Source {
-	if shared == "" {
-		return Source{{Path: data}}
+// Store is the part of an artifact.Store that reads and deletes.
+type Store interface {
+	List(ctx context.Context, ref artifact.Ref) ([]artifact.Info, error)
+	Open(ctx context.Context, ref artifact.Ref, name string) (artifact.Reader, artifact.Info, error)
+	Delete(ctx context.Context, runs []artifact.Run) error
+}
+
+// NewSource returns the source of a node. shared is the store that all nodes use; nil: there is none.
+func NewSource(data string, shared Store) Source {
+	if shared == nil {
+		return Source{artifact.Folder{Path: data}}
 	}
-	return Source{{Path: shared}, {Path: data}}
+	return Source{shared, artifact.Folder{Path: data}}
 }
 
 // List returns the artifacts of an attempt. It returns fs.ErrNotExist if this machine has none of it.
@@ -58,13 +65,22 @@ func (s Source) Delete(ctx context.Context, runs []artifact.Run) (err error) {
 }
 
 func (s Source) has(ctx context.Context, ref artifact.Ref) bool {
-	return slices.ContainsFunc(s, func(f artifact.Folder) bool { _, err := f.List(ctx, ref); return err == nil })
+	return slices.ContainsFunc(s, func(f Store) bool { _, err := f.List(ctx, ref); return err == nil })
+}
+
+// files is a store whose files are in folders of this machine.
+type files interface {
+	Files(ref artifact.Ref) (string, error)
 }
 
 // place returns the folder of this machine that holds the files of an attempt.
 func (s Source) place(ref artifact.Ref) (string, bool) {
 	for _, f := range s {
-		if at, err := f.Files(ref); err == nil {
+		here, ok := f.(files)
+		if !ok {
+			continue
+		}
+		if at, err := here.Files(ref); err == nil {
 			if at, err = filepath.Abs(at); err == nil { // the keeper has another working directory
 				if _, err := os.Stat(at); err == nil {
 					return at, true
@@ -75,27 +91,43 @@ func (s Source) place(ref artifact.Ref) (string, bool) {
 	return "", false
 }
 
+// piecer is a store that reads pieces by a request each.
+type piecer interface {
+	Piece(ctx context.Context, ref artifact.Ref, name string, p []byte, offset int64) (int, error)
+}
+
 // piece reads a part of a file. It returns fs.ErrNotExist if the file is not on this machine.
-func (s Source) piece(ref artifact.Ref, name string, offset int64) ([]byte, error) {
+func (s Source) piece(ctx context.Context, ref artifact.Ref, name string, offset int64) ([]byte, error) {
+	data := make([]byte, filePart)
 	for _, f := range s {
-		at, err := f.Files(ref)
-		if err != nil {
-			return nil, err
+		var n int
+		var err error
+		switch f := f.(type) {
+		case piecer:
+			n, err = f.Piece(ctx, ref, name, data, offset)
+		case files:
+			n, err = pieceOf(f, ref, name, data, offset)
 		}
-		file, err := os.OpenInRoot(at, filepath.FromSlash(name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		data := make([]byte, filePart)
-		n, err := file.ReadAt(data, offset)
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
 		return data[:n], err
 	}
 	return nil, fs.ErrNotExist
+}
+
+func pieceOf(f files, ref artifact.Ref, name string, data []byte, offset int64) (int, error) {
+	at, err := f.Files(ref)
+	if err != nil {
+		return 0, err
+	}
+	file, err := os.OpenInRoot(at, filepath.FromSlash(name))
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	return file.ReadAt(data, offset)
 }

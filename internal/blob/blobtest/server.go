@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -32,10 +31,16 @@ const (
 // Program is the S3 server that make tools builds into the cache. The name of its file has the digest of
 // the modules that it is built from. "": it is not there.
 func Program() string {
-	_, here, _, _ := runtime.Caller(0)
-	sums, err := os.ReadFile(filepath.Join(filepath.Dir(here), "..", "..", "..", "tools", "s3server", "go.sum"))
+	dir, err := os.Getwd() // of the package that is tested
 	if err != nil {
 		return ""
+	}
+	var sums []byte
+	for sums == nil {
+		if sums, err = os.ReadFile(filepath.Join(dir, "tools", "s3server", "go.sum")); err != nil && dir == filepath.Dir(dir) {
+			return ""
+		}
+		dir = filepath.Dir(dir)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -1,0 +1,41 @@
+package objects
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/artifact"
+)
+
+// Spool is an artifact.Store that takes files into a folder of this machine. Its commit writes them to
+// objects, and then removes them from the folder. A home receives artifacts of workers in this way: the
+// objects get each file as a whole, however slowly its pieces arrive.
+type Spool struct {
+	*Store
+	Folder artifact.Folder
+}
+
+var _ artifact.Store = Spool{}
+
+// Begin implements artifact.Store.
+func (s Spool) Begin(ctx context.Context, ref artifact.Ref) (artifact.Deposit, error) {
+	d, err := s.Folder.Begin(ctx, ref)
+	return &spooled{d, s, ref}, err
+}
+
+type spooled struct {
+	artifact.Deposit
+	s   Spool
+	ref artifact.Ref
+}
+
+// Commit implements artifact.Deposit.
+func (d *spooled) Commit() error {
+	// Two workers may bring the files of one attempt, if the first is wrongly taken for dead. The folder keeps
+	// those of the first, and the objects decide.
+	err := d.Deposit.Commit()
+	if err == nil || err == artifact.ErrKept { //nolint:errorlint // Commit returns it as it is
+		err = d.s.Keep(context.Background(), d.ref, d.s.Folder)
+	}
+	_ = d.s.Folder.Forget(d.ref) // what stays is removed at the next start
+	return err
+}

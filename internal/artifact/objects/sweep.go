@@ -1,0 +1,153 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/blob"
+)
+
+const (
+	// UnfinishedMax is the age at which files without a manifest are deleted. It is longer than depositMax.
+	UnfinishedMax = 24 * time.Hour
+	// StrayMax is the least age of artifacts without a run that are deleted.
+	StrayMax = 7 * 24 * time.Hour
+	// pagesMax bounds the pages that one Sweep looks at.
+	pagesMax = 2
+)
+
+// sweeping is where the next Sweep continues.
+type sweeping struct {
+	mu    sync.Mutex // held while a Sweep is under way
+	after string
+}
+
+// Sweep deletes what no reader sees: uploads that were not finished, files of attempts without a manifest
+// or of other deposits than the committed one, and artifacts of runs that are gone. gone reports whether a
+// run is gone. Each call looks at a part of the objects, and the next call continues there. One node at a
+// time sweeps, by agreement only: two that do it at once do no harm.
+func (s *Store) Sweep(ctx context.Context, gone func(ctx context.Context, run string) (bool, error)) error {
+	return s.sweep(ctx, time.Now(), gone)
+}
+
+func (s *Store) sweep(ctx context.Context, now time.Time, gone func(ctx context.Context, run string) (bool, error)) error {
+	s.sweeping.mu.Lock()
+	defer s.sweeping.mu.Unlock()
+	if err := s.blobs.Abort(ctx, root, now.Add(-UnfinishedMax)); err != nil {
+		return err
+	}
+	after, pages := s.sweeping.after, 0
+	var of group
+	var errs []error // of attempts; the others are looked at nevertheless
+	for {
+		page, err := s.blobs.List(ctx, root, after, pageMax)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		for i := range page {
+			after = page[i].Key
+			place, ok := placeOf(page[i].Key)
+			if !ok {
+				continue
+			}
+			if place != of.place {
+				errs = append(errs, s.clean(ctx, &of, now, gone))
+				of = group{place: place}
+			}
+			of.add(&page[i])
+		}
+		pages++
+		switch {
+		case len(page) < pageMax:
+			s.sweeping.after = ""
+			return errors.Join(append(errs, s.clean(ctx, &of, now, gone))...)
+		case pages >= pagesMax && of.count < pageMax: // the next Sweep begins with this attempt
+			s.sweeping.after = root + of.place
+			return errors.Join(errs...)
+		}
+	}
+}
+
+// placeOf returns the place of the attempt that a key belongs to.
+func placeOf(key string) (string, bool) {
+	parts := strings.SplitN(strings.TrimPrefix(key, root), "/", placeSlashes+2)
+	if len(parts) < placeSlashes+2 {
+		return "", false
+	}
+	return strings.Join(parts[:placeSlashes+1], "/"), true
+}
+
+// group is the objects of one attempt.
+type group struct {
+	place    string
+	newest   time.Time
+	files    map[string][]string // keys, by deposit
+	manifest bool
+	count    int
+}
+
+func (g *group) add(is *blob.Info) {
+	g.count++
+	if is.Modified.After(g.newest) {
+		g.newest = is.Modified
+	}
+	rest := strings.TrimPrefix(is.Key, root+g.place+"/")
+	if rest == manifestName {
+		g.manifest = true
+		return
+	}
+	if file, ok := strings.CutPrefix(rest, filesName); ok {
+		deposit, _, _ := strings.Cut(file, "/")
+		if g.files == nil {
+			g.files = map[string][]string{}
+		}
+		g.files[deposit] = append(g.files[deposit], is.Key)
+	}
+}
+
+// clean deletes the objects of an attempt that no reader sees.
+func (s *Store) clean(ctx context.Context, g *group, now time.Time, gone func(context.Context, string) (bool, error)) error {
+	age := now.Sub(g.newest)
+	if g.place == "" || age < UnfinishedMax {
+		return nil
+	}
+	if age >= StrayMax {
+		parts := strings.Split(g.place, "/")
+		is, err := gone(ctx, parts[2])
+		if err != nil {
+			return err
+		}
+		if is {
+			return s.Delete(ctx, []artifact.Run{{Namespace: parts[0], Workflow: parts[1], ID: parts[2]}})
+		}
+	}
+	keep := ""
+	if g.manifest && len(g.files) > 1 {
+		m, err := s.read(ctx, g.place)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it is being deleted
+		}
+		if err != nil {
+			return err
+		}
+		keep = m.Deposit
+	}
+	for deposit, keys := range g.files {
+		if g.manifest && len(g.files) == 1 || deposit == keep {
+			continue
+		}
+		for len(keys) > 0 {
+			n := min(len(keys), pageMax)
+			if err := s.blobs.Delete(ctx, keys[:n]...); err != nil {
+				return err
+			}
+			keys = keys[n:]
+		}
+	}
+	return nil
+}
