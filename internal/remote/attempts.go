@@ -57,22 +57,14 @@ func (r *Worker) begin(a *entry) {
 	}
 }
 
-// Stop implements session.Owner.
-func (r *Worker) Stop(a *entry, kill bool) {
-	mode := worker.ModeTerm
-	if kill {
-		mode = worker.ModeKill
-	}
-	r.end(a, mode)
-}
-
-// TakenAway implements session.Owner.
-func (r *Worker) TakenAway(a *entry) { r.end(a, worker.ModeKill) }
-
-// end ends an attempt, if it runs or its artifacts are being sent.
-func (r *Worker) end(a *entry, mode worker.Mode) {
+// End implements session.Owner. It ends an attempt that runs, or whose artifacts are being sent.
+func (r *Worker) End(a *entry, why session.Ending) {
 	if a.Of == nil {
 		return
+	}
+	mode := worker.ModeKill
+	if why == session.Stopped {
+		mode = worker.ModeTerm
 	}
 	r.mu.Lock()
 	runs := r.byKey[a.Of.key.ID()] == a
@@ -143,18 +135,6 @@ func (r *Worker) ended(res worker.Result) {
 	default:
 		r.s.Settle(a, resultOf(a.Wire, &res))
 	}
-}
-
-// Acknowledged implements session.Owner.
-func (r *Worker) Acknowledged(all []*entry) {
-	r.mu.Lock()
-	for _, a := range all {
-		if a.Of.kept {
-			r.unsent = append(r.unsent, a.Of)
-		}
-	}
-	r.mu.Unlock()
-	r.taken()
 }
 
 // taken tells the keeper which ends it may drop: ends that were acknowledged, if all output of their attempts

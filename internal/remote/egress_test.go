@@ -56,7 +56,7 @@ func TestRulesTravel(t *testing.T) {
 	sent := worker.Job{HTTP: &worker.Request{Egress: egress.Rules{Policies: []string{"public", "10.0.0.0/8"}, Own: []egress.Own{{What: "database", Address: "db:5432"}}}}}
 	wire := Wire(&sent, "", "", false).Request
 	r := &Worker{cfg: Config{Servers: []string{"http://node-1:8080"}}}
-	r.s = session.New(session.Config{Servers: []string{"http://node-1:8080", "https://node-2", "::"}}, r)
+	r.s = session.New(session.Config{Servers: []string{"http://node-1:8080", "https://node-2", "::"}}, r, nil)
 	got := r.rules(wire)
 	if !slices.Equal(got.Policies, sent.HTTP.Egress.Policies) {
 		t.Errorf("policies %q", got.Policies)

@@ -28,10 +28,7 @@ func (p push) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) 
 	if err != nil {
 		return nil, err
 	}
-	p.r.mu.Lock()
-	kept := p.r.logs
-	p.r.mu.Unlock()
-	if !kept {
+	if !c.Logs {
 		ends := make([]int64, len(chunks))
 		for i := range ends {
 			ends[i] = -1

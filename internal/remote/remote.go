@@ -87,8 +87,7 @@ type Worker struct {
 	unsent   []*attempt           // acknowledged, but not all of their output is
 	former   *life                // the handler of an earlier process without attempts; nil: there is none, or it was detached
 	branded  int64                // the handler that the keeper knows
-	logs     bool                 // the home keeps the output of attempts
-	logsKeep int64
+	logsKeep int64                // how much of a log the home keeps
 }
 
 var _ session.Owner[*attempt] = (*Worker)(nil)
@@ -104,8 +103,8 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	}
 	r := &Worker{cfg: cfg, log: cfg.Log, byKey: map[worker.ID]*entry{}}
 	r.token.Store(&cfg.Token)
-	r.s = session.New(session.Config{Name: cfg.Name, Slots: cfg.Slots, Servers: cfg.Servers, Token: func() string { return *r.token.Load() },
-		HTTP: &http.Client{Transport: cfg.Transport}, Clock: worker.Boot, Log: cfg.Log}, r)
+	r.s = session.New(session.Config{Offer: offer(&cfg), Name: cfg.Name, Slots: cfg.Slots, Servers: cfg.Servers, Token: func() string { return *r.token.Load() },
+		HTTP: &http.Client{Transport: cfg.Transport}, Clock: worker.Boot, Log: cfg.Log}, r, keeping{r})
 	data, err := filepath.Abs(cfg.Data) // the keeper has another working folder
 	if err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
@@ -184,18 +183,18 @@ func (r *Worker) forget() {
 	r.work.Taken(kept) // the results of these attempts are no longer delivered
 }
 
-// Describe implements session.Owner.
-func (r *Worker) Describe(in *workerv1.RegisterRequest) {
-	in.Groups, in.Labels, in.Version, in.CpuMillis, in.MemoryBytes = r.cfg.Groups, r.cfg.Labels, r.cfg.Version, r.cfg.Room.CPU, r.cfg.Room.Memory
-	in.Artifacts, in.Inputs, in.GivesLogs, in.Masks = true, true, true, true
+// offer returns what the worker says of itself when it registers.
+func offer(cfg *Config) *workerv1.RegisterRequest {
+	return &workerv1.RegisterRequest{Groups: cfg.Groups, Labels: cfg.Labels, Version: cfg.Version, CpuMillis: cfg.Room.CPU, MemoryBytes: cfg.Room.Memory,
+		Artifacts: true, Inputs: true, GivesLogs: true, Masks: true}
 }
 
 // Refused implements session.Owner.
-func (r *Worker) Refused(ctx context.Context, err error, lasting bool) bool {
-	if session.Reason(err) == session.NameHeld && r.bury(ctx) {
+func (r *Worker) Refused(ctx context.Context, why session.Refusal) bool {
+	if session.Reason(why.Err) == session.NameHeld && r.bury(ctx) {
 		return true
 	}
-	r.refused(&r.why, err, lasting)
+	r.refused(&r.why, why.Err, why.Lasting)
 	return false
 }
 
@@ -204,38 +203,6 @@ func (r *Worker) Fenced(ctx context.Context) {
 	r.killAll(ctx)
 	r.forget()
 }
-
-// errLease says that a worker's lease cannot be renewed in time. The worker would end attempts for no reason.
-var errLease = errors.New("the lease of this worker is too short")
-
-// pollsPerLease is the number of polls in a lease. A renewal counts from the time at which a poll was sent.
-// The next renewal ends up to two polls later, and one may come late.
-const pollsPerLease = 3
-
-// Attached implements session.Owner.
-func (r *Worker) Attached(out *workerv1.RegisterResponse, url string) error {
-	if least := pollsPerLease * time.Duration(out.PollMillis) * time.Millisecond; r.work.Lease() < least {
-		return fmt.Errorf("%w: it is %v, and node %s answers only every %v: give the worker --lease %dms or more", errLease, r.work.Lease(), url, least/pollsPerLease, least.Milliseconds())
-	}
-	r.mu.Lock()
-	r.logs, r.logsKeep = out.Logs, out.LogsKeep
-	fresh := r.branded != out.Handler
-	r.branded, r.why = out.Handler, refusal{}
-	r.mu.Unlock()
-	if fresh {
-		r.brand(life{r.cfg.Name, r.s.Identity().UUID, out.Handler})
-	}
-	return nil
-}
-
-// Heard implements session.Owner. It extends the lease of the running attempts, counted from the given
-// instant of the boot clock.
-func (r *Worker) Heard(at, lag time.Duration) {
-	r.work.Renew(at + min(r.work.Lease(), session.LeaseOf(lag)))
-}
-
-// Polled implements session.Owner.
-func (r *Worker) Polled(out *workerv1.PollResponse) { r.give(out.Read) }
 
 // killAll ends all attempts and waits until they have ended.
 func (r *Worker) killAll(ctx context.Context) { r.s.Emptied(ctx, func(int, bool) { r.kill() }) }

@@ -92,29 +92,24 @@ func (k unknownKind) Error() string {
 	return "this worker has no handler of kind " + string(k)
 }
 
-// Stop implements session.Owner. It orders the task function of an attempt to end.
-func (s *attached) Stop(a *session.Attempt[*attempt], _ bool) {
+// endings are the causes that the contexts of task functions end with.
+var endings = map[session.Ending]error{session.Stopped: ErrStopped, session.Killed: ErrStopped, session.TakenAway: ErrFenced}
+
+// End implements session.Owner.
+func (s *attached) End(a *session.Attempt[*attempt], why session.Ending) {
+	if why == session.TakenAway {
+		s.s.Disown(a)
+	}
 	if a.Of != nil {
-		a.Of.cancel(ErrStopped)
+		a.Of.cancel(endings[why])
 	}
 }
-
-// TakenAway implements session.Owner.
-func (s *attached) TakenAway(a *session.Attempt[*attempt]) {
-	s.s.Disown(a)
-	if a.Of != nil {
-		a.Of.cancel(ErrFenced)
-	}
-}
-
-// Acknowledged implements session.Owner.
-func (s *attached) Acknowledged([]*session.Attempt[*attempt]) {}
 
 // cancelAll orders all task functions to end.
 func (s *attached) cancelAll(why error) {
 	for _, a := range s.s.Select(func(*session.Attempt[*attempt]) bool { return true }) {
 		if why == ErrFenced {
-			s.TakenAway(a)
+			s.End(a, session.TakenAway)
 		} else {
 			a.Of.cancel(why)
 		}

@@ -210,11 +210,8 @@ func (s *attached) push(ctx context.Context, in *workerv1.PushLogsRequest) ([]in
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	kept := s.logsKept
-	s.mu.Unlock()
 	ends := make([]int64, len(in.Chunks))
-	if !kept {
+	if !c.Logs {
 		for i := range ends {
 			ends[i] = -1
 		}

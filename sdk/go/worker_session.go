@@ -25,20 +25,15 @@ type attached struct {
 	// handlers holds task functions for the goroutines that wait for one, until over is closed.
 	handlers chan func()
 	over     chan struct{}
-
-	mu       sync.Mutex // protects following fields
-	heard    time.Duration
-	lag      time.Duration
-	logsKept bool
-	told     string // the last reason why no node accepts the worker; "": none was logged
 }
 
 var _ session.Owner[*attempt] = (*attached)(nil)
 
 func newAttached(w *Worker) *attached {
 	s, began := &attached{w: w, log: w.o.Log, logs: newLogs(), handlers: make(chan func()), over: make(chan struct{})}, time.Now()
-	s.s = session.New(session.Config{Name: w.o.Name, Slots: w.o.Slots, Servers: w.urls, Token: func() string { return w.o.Token }, RefusedEnds: true,
-		HTTP: &http.Client{Transport: workerTransport(&w.o)}, Lines: w.o.Transport, Clock: func() time.Duration { return time.Since(began) }, Log: w.o.Log}, s)
+	offer := &workerv1.RegisterRequest{Groups: w.o.Groups, Labels: w.o.Labels, Version: "go-sdk", Masks: true, Kinds: slices.Sorted(maps.Keys(w.handlers))}
+	s.s = session.New(session.Config{Offer: offer, Name: w.o.Name, Slots: w.o.Slots, Servers: w.urls, Token: func() string { return w.o.Token }, RefusedEnds: true,
+		HTTP: &http.Client{Transport: workerTransport(&w.o)}, Lines: w.o.Transport, Clock: func() time.Duration { return time.Since(began) }, Log: w.o.Log}, s, nil)
 	return s
 }
 
@@ -74,39 +69,15 @@ func (s *attached) run(ctx context.Context) error {
 	return err
 }
 
-// Describe implements session.Owner.
-func (s *attached) Describe(in *workerv1.RegisterRequest) {
-	in.Groups, in.Labels, in.Version, in.Kinds = s.w.o.Groups, s.w.o.Labels, "go-sdk", slices.Sorted(maps.Keys(s.w.handlers))
-	in.Masks = true
-}
-
-// Attached implements session.Owner.
-func (s *attached) Attached(out *workerv1.RegisterResponse, _ string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.logsKept, s.told = out.Logs, ""
-	return nil
-}
-
-// Heard implements session.Owner.
-func (s *attached) Heard(at, lag time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.heard, s.lag = max(s.heard, at), lag
-}
-
 // Refused implements session.Owner.
-func (s *attached) Refused(_ context.Context, err error, lasting bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch why := session.Reason(err); {
+func (s *attached) Refused(_ context.Context, r session.Refusal) bool {
+	switch why := session.Reason(r.Err); {
 	case why == session.NameHeld, why == session.TooMany:
-		if why != s.told {
-			s.told = why
-			s.log.Warn("no node accepts this worker yet; the worker tries again", "code", strings.ToLower(why), "err", err)
+		if !r.Repeated {
+			s.log.Warn("no node accepts this worker yet; the worker tries again", "code", strings.ToLower(why), "err", r.Err)
 		}
-	case lasting:
-		s.log.Warn("no node accepts this worker yet; the worker tries again", "code", "worker_not_attached", "err", err)
+	case r.Lasting:
+		s.log.Warn("no node accepts this worker yet; the worker tries again", "code", "worker_not_attached", "err", r.Err)
 	}
 	return false
 }
@@ -123,9 +94,6 @@ func (s *attached) Fenced(ctx context.Context) {
 	s.s.Forget()
 }
 
-// Polled implements session.Owner.
-func (s *attached) Polled(*workerv1.PollResponse) {}
-
 // watch orders the task functions to end if no node has answered this worker for the length of its lease. By
 // then, other workers have got their attempts.
 func (s *attached) watch(ctx context.Context) {
@@ -137,10 +105,7 @@ func (s *attached) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		s.mu.Lock()
-		heard, lag := s.heard, s.lag
-		s.mu.Unlock()
-		if lag > 0 && s.s.Silent(heard, lag) {
+		if s.s.Silent() {
 			s.log.Error("no node has answered within the lease; task functions are ordered to end", "code", "lease_ended")
 			s.cancelAll(ErrCutOff)
 			session.Wait(ctx, session.PauseMax)

@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
 
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
@@ -64,7 +65,12 @@ func (s *Session[T]) sessions(ctx context.Context) error {
 				s.owner.Fenced(ctx)
 				continue
 			case err != nil:
-				if ctx.Err() == nil && s.owner.Refused(ctx, err, pause >= PauseMax) {
+				why := Reason(err)
+				refused := Refusal{Err: err, Lasting: pause >= PauseMax, Repeated: why != "" && why == s.said}
+				if why != "" {
+					s.said = why
+				}
+				if ctx.Err() == nil && s.owner.Refused(ctx, refused) {
 					continue
 				}
 				Wait(ctx, max(pause, comeAgain(err)))
@@ -95,14 +101,15 @@ func (s *Session[T]) Attach(ctx context.Context) error {
 	if s.id.UUID == "" { // kept until an answer arrives: the first answer may have been lost
 		s.id.UUID = uuid.NewString()
 	}
-	in := &workerv1.RegisterRequest{Name: s.cfg.Name, Uuid: s.id.UUID, Handler: s.id.Handler, Slots: int32(s.cfg.Slots), Draining: s.draining || s.delivering, Full: s.full}
+	in := proto.CloneOf(s.cfg.Offer)
+	in.Name, in.Uuid, in.Handler, in.Slots = s.cfg.Name, s.id.UUID, s.id.Handler, int32(s.cfg.Slots)
+	in.Draining, in.Full = s.draining || s.delivering, s.full
 	in.Running, in.Ended = s.lists()
 	urls := slices.Clone(s.nodes)
 	if i := slices.Index(urls, s.home); i > 0 {
 		urls[0], urls[i] = urls[i], urls[0]
 	}
 	s.mu.Unlock()
-	s.owner.Describe(in)
 	var errs []error
 	for _, url := range urls {
 		sent := s.cfg.Clock()
@@ -122,20 +129,23 @@ func (s *Session[T]) Attach(ctx context.Context) error {
 
 // settle processes the answer to a registration.
 func (s *Session[T]) settle(ctx context.Context, url string, out *workerv1.RegisterResponse, sent time.Duration) error {
-	if err := s.owner.Attached(out, url); err != nil {
-		return ended{err}
+	if s.keeper != nil {
+		if err := s.keeper.Attached(out, url); err != nil {
+			return ended{err}
+		}
 	}
+	s.said = ""
 	s.mu.Lock()
 	s.id.Handler, s.id.Lease, s.home, s.ack, s.again = out.Handler, out.Lease, url, 0, false
-	s.lag, s.poll = time.Duration(out.LagMillis)*time.Millisecond, time.Duration(out.PollMillis)*time.Millisecond
+	s.lag, s.poll, s.logs = time.Duration(out.LagMillis)*time.Millisecond, time.Duration(out.PollMillis)*time.Millisecond, out.Logs
 	lag := s.lag
 	s.learn(out.Nodes)
 	s.mu.Unlock()
 	s.log.Info("the worker has attached to its home node", "code", "home_attached", "home", url, "handler", out.Handler, "lease", out.Lease)
-	s.owner.Heard(sent, lag)
+	s.hear(sent, lag)
 	for _, name := range out.Revoked {
 		if a := s.find(name); a != nil {
-			s.owner.TakenAway(a)
+			s.owner.End(a, TakenAway)
 		}
 	}
 	s.wake()
@@ -172,13 +182,13 @@ func (s *Session[T]) Poll(ctx context.Context) error {
 	s.mu.Lock()
 	in := &workerv1.PollRequest{Handler: s.id.Handler, Lease: s.id.Lease, Uuid: s.id.UUID, Ack: s.ack, Draining: s.draining, Full: s.full, Again: s.again}
 	in.Running, in.Ended = s.lists()
-	id, home, lag := s.id, s.home, s.lag
+	id, home, lag, logs := s.id, s.home, s.lag, s.logs
 	try, cancel := context.WithTimeout(ctx, s.poll+max(lag/4, PauseMin))
 	defer cancel()
 	s.hangUp, s.hungUp = cancel, false
 	s.asking, s.again = s.again, false
 	s.mu.Unlock()
-	from, sent := Caller{id, s.Client(home)}, s.cfg.Clock()
+	from, sent := Caller{id, s.Client(home), logs}, s.cfg.Clock()
 	out, err := from.Home.Poll(try, in)
 	if err != nil {
 		s.mu.Lock()
@@ -188,7 +198,7 @@ func (s *Session[T]) Poll(ctx context.Context) error {
 		}
 		return err
 	}
-	s.owner.Heard(sent-time.Duration(max(out.BehindMillis, 0))*time.Millisecond, lag)
+	s.hear(sent-time.Duration(max(out.BehindMillis, 0))*time.Millisecond, lag)
 	s.mu.Lock()
 	s.ack = out.Seq
 	if len(out.Nodes) > 0 {
@@ -199,10 +209,16 @@ func (s *Session[T]) Poll(ctx context.Context) error {
 	refused := len(out.Start) > 0 && (delivering || !s.startAll(out.Start, from))
 	for _, stop := range out.Stop {
 		if a := s.find(stop.Attempt); a != nil {
-			s.owner.Stop(a, stop.Kill)
+			why := Stopped
+			if stop.Kill {
+				why = Killed
+			}
+			s.owner.End(a, why)
 		}
 	}
-	s.owner.Polled(out)
+	if s.keeper != nil && len(out.Read) > 0 {
+		s.keeper.Give(out.Read)
+	}
 	if refused {
 		Wait(ctx, PauseMin) // the call is repeated after the pause
 	}

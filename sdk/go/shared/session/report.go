@@ -205,7 +205,7 @@ func (s *Session[T]) Reports(ctx context.Context, every func()) {
 // Flush sends what waits, once.
 func (s *Session[T]) Flush(ctx context.Context) {
 	s.mu.Lock()
-	id, home := s.id, s.home
+	id, home, logs := s.id, s.home, s.logs
 	if id.Lease == 0 || len(s.queue) == 0 {
 		s.mu.Unlock()
 		return
@@ -225,7 +225,7 @@ func (s *Session[T]) Flush(ctx context.Context) {
 		s.log.Debug("results do not reach the home yet", "err", err)
 	}
 	later := s.judge(sent, in.Results, out.GetVerdicts())
-	if err != nil && in.Starts || len(out.GetStart()) > 0 && !s.startAll(out.GetStart(), Caller{id, s.Client(home)}) {
+	if err != nil && in.Starts || len(out.GetStart()) > 0 && !s.startAll(out.GetStart(), Caller{id, s.Client(home), logs}) {
 		s.missed()
 	}
 	s.stir()
@@ -298,10 +298,10 @@ func (s *Session[T]) judge(sent []*Attempt[T], said []*workerv1.Result, verdicts
 	}
 	s.mu.Unlock()
 	for _, a := range taken {
-		s.owner.TakenAway(a)
+		s.owner.End(a, TakenAway)
 	}
-	if len(ended) > 0 {
-		s.owner.Acknowledged(ended)
+	if len(ended) > 0 && s.keeper != nil {
+		s.keeper.Acknowledged(ended)
 	}
 	return later
 }

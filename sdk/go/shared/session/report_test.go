@@ -13,16 +13,18 @@ import (
 // owner notes what the session says of attempts. It keeps their names.
 type owner struct{ taken, acknowledged []string }
 
-func (o *owner) Describe(*workerv1.RegisterRequest)                {}
-func (o *owner) Attached(*workerv1.RegisterResponse, string) error { return nil }
-func (o *owner) Heard(_, _ time.Duration)                          {}
-func (o *owner) Refused(context.Context, error, bool) bool         { return false }
-func (o *owner) Fenced(context.Context)                            {}
-func (o *owner) Prepare(j *workerv1.Job, _ Caller) string          { return j.Task }
-func (o *owner) Start(*Attempt[string])                            {}
-func (o *owner) Stop(*Attempt[string], bool)                       {}
-func (o *owner) Polled(*workerv1.PollResponse)                     {}
-func (o *owner) TakenAway(a *Attempt[string])                      { o.taken = append(o.taken, a.Of) }
+func (o *owner) Refused(context.Context, Refusal) bool                     { return false }
+func (o *owner) Fenced(context.Context)                                    {}
+func (o *owner) Prepare(j *workerv1.Job, _ Caller) string                  { return j.Task }
+func (o *owner) Start(*Attempt[string])                                    {}
+func (o *owner) Attached(out *workerv1.RegisterResponse, url string) error { return nil }
+func (o *owner) Heard(_, _ time.Duration)                                  {}
+func (o *owner) Give([]*workerv1.LogRead)                                  {}
+func (o *owner) End(a *Attempt[string], why Ending) {
+	if why == TakenAway {
+		o.taken = append(o.taken, a.Of)
+	}
+}
 func (o *owner) Acknowledged(all []*Attempt[string]) {
 	for _, a := range all {
 		o.acknowledged = append(o.acknowledged, a.Of)
@@ -31,7 +33,7 @@ func (o *owner) Acknowledged(all []*Attempt[string]) {
 
 func newTest() (*Session[string], *owner) {
 	o := &owner{}
-	return New(Config{Slots: 2, HTTP: http.DefaultClient, Token: func() string { return "" }, Clock: func() time.Duration { return 0 }, Log: slog.New(slog.DiscardHandler)}, o), o
+	return New(Config{Slots: 2, HTTP: http.DefaultClient, Token: func() string { return "" }, Clock: func() time.Duration { return 0 }, Log: slog.New(slog.DiscardHandler)}, o, o), o
 }
 
 func job(task string, token int64) *workerv1.Job {

@@ -21,43 +21,64 @@ type Config struct {
 	Name    string
 	Slots   int
 	Servers []string // URLs of nodes, tried in turn; the home names further ones
-	Token   func() string
+	// Offer is what a registration says in addition: groups, labels, kinds and abilities of the worker.
+	Offer *workerv1.RegisterRequest
+	Token func() string
 	// RefusedEnds says that a refused token does not end by itself, because the worker has no other one.
 	RefusedEnds bool
 	HTTP        *http.Client
 	Lines       http.RoundTripper    // carries frequent reports; nil: they are calls like others
-	Clock       func() time.Duration // the clock of the instants of Owner.Heard
+	Clock       func() time.Duration // of the instants of Keeper.Heard
 	Log         *slog.Logger
 }
 
-// Owner is the worker of a session. T is what the worker keeps for an attempt. The session calls it without a
+// Owner runs the attempts of a session. T is what it keeps for an attempt. The session calls it without a
 // lock.
 type Owner[T any] interface {
-	// Describe adds to a registration what the worker offers.
-	Describe(in *workerv1.RegisterRequest)
-	// Attached receives the answer to a registration before it takes effect. Its error ends Run.
-	Attached(out *workerv1.RegisterResponse, url string) error
-	// Heard says that the store had heard of the worker at an instant of Config.Clock. Attempts may run until
-	// LeaseOf(lag) after it.
-	Heard(at, lag time.Duration)
-	// Refused receives a temporary error of attaching. lasting says that there were such errors before. If it
-	// returns true, the session tries again at once.
-	Refused(ctx context.Context, err error, lasting bool) bool
-	// Fenced ends all attempts, waits until they have ended, and calls Forget, because the attempts belong to
-	// other workers now.
+	// Refused receives an error of attaching that may end by itself. If it returns true, the session tries again
+	// at once.
+	Refused(ctx context.Context, why Refusal) bool
+	// Fenced ends all attempts, waits for that, and calls Forget: they are another worker's by now.
 	Fenced(ctx context.Context)
 	// Prepare returns what the worker keeps for an attempt. The attempt may be refused afterwards.
 	Prepare(j *workerv1.Job, from Caller) T
 	// Start runs an attempt that has got a slot.
 	Start(a *Attempt[T])
-	// Stop orders an attempt to end, because its home says so.
-	Stop(a *Attempt[T], kill bool)
-	// TakenAway ends an attempt that is another worker's.
-	TakenAway(a *Attempt[T])
+	// End orders an attempt to end.
+	End(a *Attempt[T], why Ending)
+}
+
+// Ending is why an attempt must end.
+type Ending int
+
+// The reasons why an attempt must end.
+const (
+	Stopped   Ending = iota // its home says so; it may take its time
+	Killed                  // its home says so, and it has had its time
+	TakenAway               // it is another worker's by now
+)
+
+// Refusal is an error of attaching.
+type Refusal struct {
+	Err error
+	// Lasting says that there were others before, for some time.
+	Lasting bool
+	// Repeated says that the last rejection since the worker was attached had the same reason.
+	Repeated bool
+}
+
+// Keeper is what a worker has in addition if its attempts, their results and their logs outlive its process.
+// The session calls it without a lock.
+type Keeper[T any] interface {
+	// Attached receives the answer to a registration before it takes effect. Its error ends Run.
+	Attached(out *workerv1.RegisterResponse, url string) error
+	// Heard says that the store had heard of the worker at an instant of Config.Clock. Attempts may run until
+	// LeaseOf(lag) after it.
+	Heard(at, lag time.Duration)
 	// Acknowledged receives attempts whose results have got their verdicts.
 	Acknowledged(all []*Attempt[T])
-	// Polled receives the answer to a poll after the session has processed it.
-	Polled(out *workerv1.PollResponse)
+	// Give sends pieces of logs that the home has asked for. It does not wait for that.
+	Give(all []*workerv1.LogRead)
 }
 
 // Attempt is one that the worker has, until its result is acknowledged. The mutex of the session protects the
@@ -83,13 +104,15 @@ type Identity struct {
 
 // Session is a worker at work: its attachment to a home, and its attempts.
 type Session[T any] struct {
-	cfg   Config
-	owner Owner[T]
-	log   *slog.Logger
-	lines *lines
-	kick  chan struct{} // cap 1: there is something to report
-	idle  chan struct{} // cap 1: an attempt has ended, or its end was acknowledged
-	room  chan struct{} // cap reportsMax: one for each report under way
+	cfg    Config
+	owner  Owner[T]
+	keeper Keeper[T] // nil: attempts end with the process
+	log    *slog.Logger
+	lines  *lines
+	kick   chan struct{} // cap 1: there is something to report
+	idle   chan struct{} // cap 1: an attempt has ended, or its end was acknowledged
+	room   chan struct{} // cap reportsMax: one for each report under way
+	said   string        // the reason of the last rejection since the worker was attached; only attaching uses it
 
 	mu         sync.Mutex // protects following fields
 	clients    map[string]workerv1connect.WorkersClient
@@ -100,8 +123,10 @@ type Session[T any] struct {
 	id         Identity
 	home       string
 	nodes      []string
+	heard      time.Duration // the latest instant at which the store had heard of the worker
 	lag        time.Duration
 	poll       time.Duration
+	logs       bool // the home keeps the output of attempts
 	ack        int64
 	again      bool               // attempts may have been sent that did not arrive, or had no slot: the next Poll says so
 	asking     bool               // whether the open Poll has asked for that
@@ -112,9 +137,10 @@ type Session[T any] struct {
 	full       bool
 }
 
-// New makes a session. Nothing happens before Run.
-func New[T any](cfg Config, owner Owner[T]) *Session[T] {
-	return &Session[T]{cfg: cfg, owner: owner, log: cfg.Log, lines: newLines(cfg.Lines), kick: make(chan struct{}, 1), idle: make(chan struct{}, 1),
+// New makes a session. keeper is nil if the attempts of the worker end with its process. Nothing happens
+// before Run.
+func New[T any](cfg Config, owner Owner[T], keeper Keeper[T]) *Session[T] {
+	return &Session[T]{cfg: cfg, owner: owner, keeper: keeper, log: cfg.Log, lines: newLines(cfg.Lines), kick: make(chan struct{}, 1), idle: make(chan struct{}, 1),
 		room: make(chan struct{}, reportsMax), clients: map[string]workerv1connect.WorkersClient{}, has: map[Name]*Attempt[T]{},
 		recent: newRecent(recentMax), nodes: slices.Clone(cfg.Servers)}
 }
@@ -144,17 +170,18 @@ func (s *Session[T]) Client(url string) workerv1connect.WorkersClient {
 type Caller struct {
 	Identity
 	Home workerv1connect.WorkersClient
+	Logs bool // the home keeps the output of attempts
 }
 
 // Caller returns the present home and the fields of calls to it, or [ErrNoHome].
 func (s *Session[T]) Caller() (Caller, error) {
 	s.mu.Lock()
-	id, home := s.id, s.home
+	id, home, logs := s.id, s.home, s.logs
 	s.mu.Unlock()
 	if id.Lease == 0 {
 		return Caller{}, ErrNoHome
 	}
-	return Caller{id, s.Client(home)}, nil
+	return Caller{id, s.Client(home), logs}, nil
 }
 
 // Identity returns the identity of the worker.
@@ -174,12 +201,22 @@ func (s *Session[T]) Nodes() []string {
 // Attached reports whether the worker is attached to a home.
 func (s *Session[T]) Attached() bool { return s.Identity().Lease != 0 }
 
-// Silent reports whether attempts run although the lease has ended after an instant at which a node had heard
-// of the worker.
-func (s *Session[T]) Silent(heard, lag time.Duration) bool {
+// Silent reports whether attempts run although the lease has ended after the instant at which a node had last
+// heard of the worker.
+func (s *Session[T]) Silent() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.id.Handler != 0 && s.running > 0 && s.cfg.Clock()-heard > LeaseOf(lag)
+	return s.id.Handler != 0 && s.lag > 0 && s.running > 0 && s.cfg.Clock()-s.heard > LeaseOf(s.lag)
+}
+
+// hear notes that the store had heard of the worker at an instant.
+func (s *Session[T]) hear(at, lag time.Duration) {
+	s.mu.Lock()
+	s.heard = max(s.heard, at)
+	s.mu.Unlock()
+	if s.keeper != nil {
+		s.keeper.Heard(at, lag)
+	}
 }
 
 // SetFull says whether the worker has no room for attempts.
