@@ -19,16 +19,16 @@ var _ store.Alerts = (*Store)(nil)
 // in place.
 type alerts struct {
 	s         *Store
-	channels  []store.AlertChannel // sorted by namespace and name
-	incidents []store.Incident     // by ID
-	notices   []store.Notice       // sorted by incident, seq and channel
+	channels  named[store.AlertChannel]
+	incidents []store.Incident // by ID
+	notices   []store.Notice   // by incident, seq and channel
 	silences  []store.Silence
 	rules     []store.AlertRules // by namespace
 	lost      []store.LostMember // by name
 }
 
-func compareAlertChannels(a, b store.AlertChannel) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+func newAlerts(s *Store) alerts {
+	return alerts{s: s, channels: named[store.AlertChannel]{what: "channel", of: func(c *store.AlertChannel) (string, string) { return c.Namespace, c.Name }}}
 }
 
 func byIncident(n store.Incident, id uuid.UUID) int { return bytes.Compare(n.ID[:], id[:]) }
@@ -108,24 +108,19 @@ func (e *alerts) PutAlertChannel(ctx context.Context, c store.AlertChannel) (sto
 		if err := checkTexts("channel", c.Namespace, c.Name, c.By); err != nil {
 			return err
 		}
-		i, there := slices.BinarySearchFunc(e.channels, c, compareAlertChannels)
-		was := int64(0)
+		old, missing := e.channels.get(c.Namespace, c.Name)
 		c.Created, c.Modified = e.s.clock(), e.s.clock()
-		if there {
-			was, c.Created = e.channels[i].Version, e.channels[i].Created
+		if missing == nil {
+			c.Created = old.Created
 		}
 		switch {
-		case c.Version != was+1:
-			return missed("channel %s/%s is at version %d", c.Namespace, c.Name, was)
-		case !there && len(e.channels) >= store.AlertChannelsMax:
+		case c.Version != old.Version+1:
+			return missed("channel %s/%s is at version %d", c.Namespace, c.Name, old.Version)
+		case missing != nil && len(e.channels.rows) >= store.AlertChannelsMax:
 			return refused("there are already %d channels, the limit", store.AlertChannelsMax)
 		}
 		c.Data = bytes.Clone(c.Data)
-		if there {
-			e.channels[i] = c
-			return nil
-		}
-		e.channels = slices.Insert(e.channels, i, c)
+		e.channels.put(c)
 		return nil
 	})
 	return c, err
@@ -133,20 +128,13 @@ func (e *alerts) PutAlertChannel(ctx context.Context, c store.AlertChannel) (sto
 
 // DropAlertChannel implements store.Alerts.
 func (e *alerts) DropAlertChannel(ctx context.Context, namespace, name string) error {
-	return e.change(ctx, func() error {
-		i, there := slices.BinarySearchFunc(e.channels, store.AlertChannel{Namespace: namespace, Name: name}, compareAlertChannels)
-		if !there {
-			return fmt.Errorf("channel %s/%s: %w", namespace, name, store.ErrNotFound)
-		}
-		e.channels = slices.Delete(e.channels, i, i+1)
-		return nil
-	})
+	return e.change(ctx, func() error { return e.channels.drop(namespace, name) })
 }
 
 // AlertChannels implements store.Alerts.
 func (e *alerts) AlertChannels(ctx context.Context) (all []store.AlertChannel, err error) {
 	return all, e.s.read(ctx, Read, func() error {
-		all = slices.Clone(e.channels)
+		all = slices.Clone(e.channels.rows)
 		return nil
 	})
 }

@@ -2,10 +2,7 @@ package memory
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"fmt"
-	"slices"
 
 	"skein.dev/skein/internal/store"
 )
@@ -15,13 +12,11 @@ var _ store.Connections = (*Store)(nil)
 // connections implements store.Connections for the store that embeds it.
 type connections struct {
 	s   *Store
-	all []store.Connection // sorted by namespace and name
+	all named[store.Connection]
 }
 
-func (e *connections) at(namespace, name string) (int, bool) {
-	return slices.BinarySearchFunc(e.all, store.Connection{Namespace: namespace, Name: name}, func(a, b store.Connection) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+func newConnections(s *Store) connections {
+	return connections{s, named[store.Connection]{what: "connection", of: func(c *store.Connection) (string, string) { return c.Namespace, c.Name }}}
 }
 
 func (e *connections) change(ctx context.Context, change func() error) error {
@@ -34,24 +29,19 @@ func (e *connections) PutConnection(ctx context.Context, c store.Connection) (st
 		if err := checkTexts("connection", c.Namespace, c.Name, c.By); err != nil {
 			return err
 		}
-		i, there := e.at(c.Namespace, c.Name)
-		was := int64(0)
+		old, missing := e.all.get(c.Namespace, c.Name)
 		c.Created, c.Modified = e.s.clock(), e.s.clock()
-		if there {
-			was, c.Created = e.all[i].Version, e.all[i].Created
+		if missing == nil {
+			c.Created = old.Created
 		}
 		switch {
-		case c.Version != was+1:
-			return missed("connection %s/%s is at version %d", c.Namespace, c.Name, was)
-		case !there && len(e.all) >= store.ConnectionsMax:
+		case c.Version != old.Version+1:
+			return missed("connection %s/%s is at version %d", c.Namespace, c.Name, old.Version)
+		case missing != nil && len(e.all.rows) >= store.ConnectionsMax:
 			return refused("there are already %d connections, the limit", store.ConnectionsMax)
 		}
 		c.Data = bytes.Clone(c.Data)
-		if there {
-			e.all[i] = c
-			return nil
-		}
-		e.all = slices.Insert(e.all, i, c)
+		e.all.put(c)
 		return nil
 	})
 	return c, err
@@ -59,25 +49,14 @@ func (e *connections) PutConnection(ctx context.Context, c store.Connection) (st
 
 // DropConnection implements store.Connections.
 func (e *connections) DropConnection(ctx context.Context, namespace, name string) error {
-	return e.change(ctx, func() error {
-		i, there := e.at(namespace, name)
-		if !there {
-			return fmt.Errorf("connection %s/%s: %w", namespace, name, store.ErrNotFound)
-		}
-		e.all = slices.Delete(e.all, i, i+1)
-		return nil
-	})
+	return e.change(ctx, func() error { return e.all.drop(namespace, name) })
 }
 
 // ConnectionOf implements store.Connections.
 func (e *connections) ConnectionOf(ctx context.Context, namespace, name string) (c store.Connection, err error) {
-	err = e.s.read(ctx, Read, func() error {
-		i, there := e.at(namespace, name)
-		if !there {
-			return fmt.Errorf("connection %s/%s: %w", namespace, name, store.ErrNotFound)
-		}
-		c = e.all[i]
-		return nil
+	err = e.s.read(ctx, Read, func() (err error) {
+		c, err = e.all.get(namespace, name)
+		return err
 	})
 	return c, err
 }
@@ -85,11 +64,7 @@ func (e *connections) ConnectionOf(ctx context.Context, namespace, name string) 
 // ConnectionList implements store.Connections.
 func (e *connections) ConnectionList(ctx context.Context, namespace, name string, limit int) (some []store.Connection, err error) {
 	err = e.s.read(ctx, Read, func() error {
-		i, there := e.at(namespace, name)
-		if there {
-			i++
-		}
-		some = slices.Clone(e.all[i:min(len(e.all), i+limit)])
+		some = e.all.after(namespace, name, limit)
 		return nil
 	})
 	return some, err

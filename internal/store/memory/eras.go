@@ -127,7 +127,7 @@ func GoBack(s *Store, to *Saved) {
 	s.byWorkflow, s.byUser, s.byKey, s.workflows, s.names, s.versions = is.byWorkflow, is.byUser, is.byKey, is.workflows, is.names, is.versions
 	s.requests, s.messages, s.logs, s.tokens, s.queues, s.classes = is.requests, is.messages, is.logs, is.tokens, is.queues, is.classes
 	s.schedules, s.rights.is, s.sessions.all = is.schedules, is.rights.is, is.sessions.all
-	s.secrets.key, s.secrets.all = is.secrets.key, is.secrets.all
+	s.secrets.key, s.secrets.all, s.connections.all = is.secrets.key, is.secrets.all, is.connections.all
 	s.audits.all, s.audits.tree = is.audits.all, is.audits.tree
 	s.channels, s.incidents, s.notices, s.silences, s.alerts.rules = is.channels, is.incidents, is.notices, is.silences, is.alerts.rules
 	s.namespaces.rows, s.namespaces.uses = is.namespaces.rows, is.namespaces.uses
@@ -143,9 +143,9 @@ func copied(s *Store) *Store {
 		messages: slices.Clone(s.messages), logs: eachCloned(s.logs), tokens: slices.Clone(s.tokens), queues: maps.Clone(s.queues),
 		classes: maps.Clone(s.classes), schedules: schedules{triggers: maps.Clone(s.triggers), ledger: eachCloned(s.ledger),
 			backfills: maps.Clone(s.backfills), backfillRuns: eachCloned(s.backfillRuns)}, rights: rights{is: s.rights.is}, sessions: sessions{all: slices.Clone(s.sessions.all)},
-		secrets: secrets{key: s.secrets.key, all: slices.Clone(s.secrets.all)}, audits: audits{all: slices.Clone(s.audits.all), tree: s.audits.tree},
-		alerts:      alerts{channels: slices.Clone(s.channels), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices), silences: slices.Clone(s.silences), rules: slices.Clone(s.alerts.rules)},
-		connections: connections{all: slices.Clone(s.connections.all)},
+		secrets: secrets{key: s.secrets.key, all: s.secrets.all.clone()}, audits: audits{all: slices.Clone(s.audits.all), tree: s.audits.tree},
+		alerts:      alerts{channels: s.channels.clone(), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices), silences: slices.Clone(s.silences), rules: slices.Clone(s.alerts.rules)},
+		connections: connections{all: s.connections.all.clone()},
 		namespaces:  namespaces{rows: s.namespaces.rows, uses: s.namespaces.uses},
 		tallies:     tallies{counts: maps.Clone(s.tallies.counts), marks: maps.Clone(s.tallies.marks)}}
 	for _, list := range s.active {

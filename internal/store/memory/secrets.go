@@ -2,10 +2,8 @@ package memory
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"skein.dev/skein/internal/store"
 )
@@ -16,15 +14,11 @@ var _ store.Secrets = (*Store)(nil)
 type secrets struct {
 	s   *Store
 	key store.SecretKey
-	all []store.Secret // sorted by namespace and name
+	all named[store.Secret]
 }
 
-func (e *secrets) at(namespace, name string) (int, bool) {
-	return slices.BinarySearchFunc(e.all, store.Secret{Namespace: namespace, Name: name}, compareSecrets)
-}
-
-func compareSecrets(a, b store.Secret) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+func newSecrets(s *Store) secrets {
+	return secrets{s: s, all: named[store.Secret]{what: "secret", of: func(n *store.Secret) (string, string) { return n.Namespace, n.Name }}}
 }
 
 func (e *secrets) change(ctx context.Context, change func() error) error {
@@ -34,24 +28,19 @@ func (e *secrets) change(ctx context.Context, change func() error) error {
 // PutSecret implements store.Secrets.
 func (e *secrets) PutSecret(ctx context.Context, one store.Secret) (store.Secret, error) {
 	err := e.change(ctx, func() error {
-		i, there := e.at(one.Namespace, one.Name)
+		old, missing := e.all.get(one.Namespace, one.Name)
 		one.Created, one.Modified = e.s.clock(), e.s.clock()
-		was := int64(0)
-		if there {
-			was, one.Created = e.all[i].Version, e.all[i].Created
+		if missing == nil {
+			one.Created = old.Created
 		}
 		switch {
-		case one.Key != e.key.ID || one.Version != was+1:
+		case one.Key != e.key.ID || one.Version != old.Version+1:
 			return fmt.Errorf("secret %s/%s: %w", one.Namespace, one.Name, store.ErrFenced)
-		case !there && len(e.all) >= store.SecretsMax:
+		case missing != nil && len(e.all.rows) >= store.SecretsMax:
 			return fmt.Errorf("there are already %d secrets, the limit: %w", store.SecretsMax, store.ErrRefused)
 		}
 		one.Wrapped, one.Data = bytes.Clone(one.Wrapped), bytes.Clone(one.Data)
-		if there {
-			e.all[i] = one
-			return nil
-		}
-		e.all = slices.Insert(e.all, i, one)
+		e.all.put(one)
 		return nil
 	})
 	return one, err
@@ -60,36 +49,26 @@ func (e *secrets) PutSecret(ctx context.Context, one store.Secret) (store.Secret
 // RewrapSecret implements store.Secrets.
 func (e *secrets) RewrapSecret(ctx context.Context, one store.Secret, from string) error {
 	return e.change(store.WithAudit(ctx, nil), func() error { // a step of a change of keys
-		i, there := e.at(one.Namespace, one.Name)
-		if !there || e.all[i].Version != one.Version || e.all[i].Key != from {
+		is, missing := e.all.get(one.Namespace, one.Name)
+		if missing != nil || is.Version != one.Version || is.Key != from {
 			return fmt.Errorf("secret %s/%s: %w", one.Namespace, one.Name, store.ErrFenced)
 		}
-		e.all[i].Key, e.all[i].Wrapped = one.Key, bytes.Clone(one.Wrapped)
+		is.Key, is.Wrapped = one.Key, bytes.Clone(one.Wrapped)
+		e.all.put(is)
 		return nil
 	})
 }
 
 // DropSecret implements store.Secrets.
 func (e *secrets) DropSecret(ctx context.Context, namespace, name string) error {
-	return e.change(ctx, func() error {
-		i, there := e.at(namespace, name)
-		if !there {
-			return fmt.Errorf("secret %s/%s: %w", namespace, name, store.ErrNotFound)
-		}
-		e.all = slices.Delete(e.all, i, i+1)
-		return nil
-	})
+	return e.change(ctx, func() error { return e.all.drop(namespace, name) })
 }
 
 // SecretOf implements store.Secrets.
 func (e *secrets) SecretOf(ctx context.Context, namespace, name string) (one store.Secret, err error) {
-	err = e.s.read(ctx, Read, func() error {
-		i, there := e.at(namespace, name)
-		if !there {
-			return fmt.Errorf("secret %s/%s: %w", namespace, name, store.ErrNotFound)
-		}
-		one = e.all[i]
-		return nil
+	err = e.s.read(ctx, Read, func() (err error) {
+		one, err = e.all.get(namespace, name)
+		return err
 	})
 	return one, err
 }
@@ -97,11 +76,7 @@ func (e *secrets) SecretOf(ctx context.Context, namespace, name string) (one sto
 // SecretList implements store.Secrets.
 func (e *secrets) SecretList(ctx context.Context, namespace, name string, limit int) (some []store.Secret, err error) {
 	err = e.s.read(ctx, Read, func() error {
-		i, there := e.at(namespace, name)
-		if there {
-			i++
-		}
-		some = slices.Clone(e.all[i:min(len(e.all), i+limit)])
+		some = e.all.after(namespace, name, limit)
 		return nil
 	})
 	return some, err
