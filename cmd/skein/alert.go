@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	yaml "github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -72,17 +71,13 @@ func alertListCmd(c *cli) *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List the alerts that are open or acknowledged", Args: cobra.NoArgs,
 		Example: "  skein alert list\n  skein alert list --all --workflow shop/orders -o json",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
-			all, call := []api.Alert{}, skein.NewAlerts(s.Client)
-			for cursor := ""; ; {
-				page, err := call.List(ctx, f, cursor, 1000)
-				if err != nil {
-					return err
-				}
-				if all = append(all, page.Items...); page.Next == nil {
-					return alertTable(c, all)
-				}
-				cursor = *page.Next
+			all, err := everyPage(func(cursor string) (api.List[api.Alert], error) {
+				return skein.NewAlerts(s.Client).List(ctx, f, cursor, 1000)
+			})
+			if err != nil {
+				return err
 			}
+			return alertTable(c, all)
 		})),
 	}
 	cmd.Flags().StringVarP(&f.Namespace, "namespace", "n", "", "only alerts of this namespace")
@@ -227,34 +222,17 @@ namespace system. Addresses and keys that must stay secret are {secret: NAME}, a
 
 func channelFullName(k api.Channel) string { return k.Namespace + "/" + k.Name }
 
-// channelAt reads NS/NAME. A name alone is one of the namespace default.
-func channelAt(arg string) (namespace, name string, err error) {
-	namespace, name, ok := strings.Cut(arg, "/")
-	if !ok {
-		namespace, name = "default", arg
-	}
-	if namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", usage("%q is not a channel: want NAMESPACE/NAME", arg)
-	}
-	return namespace, name, nil
-}
-
 func alertChannelsCmd(c *cli) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
 		Use: "channels", Short: "List the channels", Args: cobra.NoArgs,
 		Example: "  skein alert channels\n  skein alert channels --namespace shop -o yaml",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
-			all, call := []api.Channel{}, skein.NewAlerts(s.Client)
-			for cursor := ""; ; {
-				page, err := call.Channels(ctx, namespace, cursor, 1000)
-				if err != nil {
-					return err
-				}
-				if all = append(all, page.Items...); page.Next == nil {
-					break
-				}
-				cursor = *page.Next
+			all, err := everyPage(func(cursor string) (api.List[api.Channel], error) {
+				return skein.NewAlerts(s.Client).Channels(ctx, namespace, cursor, 1000)
+			})
+			if err != nil {
+				return err
 			}
 			return show(c, all, channelFullName, []column[api.Channel]{
 				{head: "CHANNEL", get: channelFullName},
@@ -275,17 +253,13 @@ func alertDeleteChannelCmd(c *cli) *cobra.Command {
 		Use: "delete-channel NS/NAME", Short: "Remove a channel; notices that wait for it expire unless it comes back",
 		Example: "  skein alert delete-channel shop/ops",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
-		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			namespace, name, err := channelAt(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.do(c.writing(byName("channel", func(ctx context.Context, s *session, namespace, name string) error {
 			if err := skein.NewAlerts(s.Client).DeleteChannel(ctx, namespace, name); err != nil {
 				return err
 			}
 			c.say("channel %s/%s is removed", namespace, name)
 			return nil
-		})),
+		}))),
 	}
 }
 
@@ -294,11 +268,7 @@ func alertTestCmd(c *cli) *cobra.Command {
 		Use: "test NS/NAME", Short: "Send a test message through a channel, once",
 		Example: "  skein alert test shop/ops",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
-		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			namespace, name, err := channelAt(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.do(c.writing(byName("channel", func(ctx context.Context, s *session, namespace, name string) error {
 			is, err := skein.NewAlerts(s.Client).TestChannel(ctx, namespace, name)
 			if err != nil {
 				return err
@@ -308,6 +278,6 @@ func alertTestCmd(c *cli) *cobra.Command {
 			}
 			c.say("channel %s/%s took the message", namespace, name)
 			return nil
-		})),
+		}))),
 	}
 }

@@ -84,17 +84,9 @@ func silenceTable(c *cli, all []api.Silence) error {
 
 // allSilences reads the silences of a namespace, or all.
 func allSilences(ctx context.Context, s *session, namespace string, over bool) ([]api.Silence, error) {
-	all := []api.Silence{}
-	for cursor := ""; ; {
-		page, err := skein.NewAlerts(s.Client).Silences(ctx, namespace, over, cursor, 1000)
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, page.Items...); page.Next == nil {
-			return all, nil
-		}
-		cursor = *page.Next
-	}
+	return everyPage(func(cursor string) (api.List[api.Silence], error) {
+		return skein.NewAlerts(s.Client).Silences(ctx, namespace, over, cursor, 1000)
+	})
 }
 
 func alertSilencesCmd(c *cli) *cobra.Command {

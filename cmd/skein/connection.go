@@ -29,18 +29,6 @@ holds neither, and the same file uses another system in another namespace.`,
 
 func connectionFullName(n api.Connection) string { return n.Namespace + "/" + n.Name }
 
-// connectionAt reads NS/NAME. A name alone is one of the namespace default.
-func connectionAt(arg string) (namespace, name string, err error) {
-	namespace, name, ok := strings.Cut(arg, "/")
-	if !ok {
-		namespace, name = "default", arg
-	}
-	if namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", usage("%q is not a connection: want NAMESPACE/NAME", arg)
-	}
-	return namespace, name, nil
-}
-
 // connectionFlags are the values of a connection on the command line.
 type connectionFlags struct {
 	url, user, password, token, test string
@@ -138,7 +126,7 @@ func connectionSetCmd(c *cli) *cobra.Command {
   skein connection set warehouse postgres --host db.example.com --user etl --password-secret WAREHOUSE --database dw`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			namespace, name, err := connectionAt(args[0])
+			namespace, name, err := nameAt("connection", args[0])
 			if err != nil {
 				return err
 			}
@@ -164,16 +152,11 @@ func connectionListCmd(c *cli) *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List the connections", Args: cobra.NoArgs,
 		Example: "  skein connection list\n  skein connection list --namespace shop -o yaml",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
-			all, call := []api.Connection{}, skein.NewConnections(s.Client)
-			for cursor := ""; ; {
-				page, err := call.List(ctx, namespace, cursor, 1000)
-				if err != nil {
-					return err
-				}
-				if all = append(all, page.Items...); page.Next == nil {
-					break
-				}
-				cursor = *page.Next
+			all, err := everyPage(func(cursor string) (api.List[api.Connection], error) {
+				return skein.NewConnections(s.Client).List(ctx, namespace, cursor, 1000)
+			})
+			if err != nil {
+				return err
 			}
 			return show(c, all, connectionFullName, []column[api.Connection]{
 				{head: "CONNECTION", get: connectionFullName},
@@ -196,11 +179,7 @@ func connectionTestCmd(c *cli) *cobra.Command {
 elsewhere may reach other addresses.`,
 		Example: "  skein connection test shop/crm",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
-		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			namespace, name, err := connectionAt(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.do(c.writing(byName("connection", func(ctx context.Context, s *session, namespace, name string) error {
 			is, err := skein.NewConnections(s.Client).Test(ctx, namespace, name)
 			if err != nil {
 				return err
@@ -210,7 +189,7 @@ elsewhere may reach other addresses.`,
 			}
 			c.say("connection %s/%s works: %s", namespace, name, text(is.Found))
 			return nil
-		})),
+		}))),
 	}
 }
 
@@ -219,16 +198,12 @@ func connectionDeleteCmd(c *cli) *cobra.Command {
 		Use: "delete NS/NAME", Short: "Remove a connection; tasks that use it fail to start",
 		Example: "  skein connection delete shop/crm",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
-		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			namespace, name, err := connectionAt(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.do(c.writing(byName("connection", func(ctx context.Context, s *session, namespace, name string) error {
 			if err := skein.NewConnections(s.Client).Delete(ctx, namespace, name); err != nil {
 				return err
 			}
 			c.say("connection %s/%s is removed", namespace, name)
 			return nil
-		})),
+		}))),
 	}
 }

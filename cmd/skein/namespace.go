@@ -64,17 +64,13 @@ func namespaceListCmd(c *cli) *cobra.Command {
 need the verb namespace.read.`,
 		Example: "  skein namespace list\n  skein namespace list --namespace shop -o json",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
-			var all []api.Namespace
-			for cursor := ""; ; {
-				page, err := skein.NewNamespaces(s.Client).List(ctx, only, cursor, 0)
-				if err != nil {
-					return err
-				}
-				if all = append(all, page.Items...); page.Next == nil {
-					return namespaceTable(c, all)
-				}
-				cursor = *page.Next
+			all, err := everyPage(func(cursor string) (api.List[api.Namespace], error) {
+				return skein.NewNamespaces(s.Client).List(ctx, only, cursor, 0)
+			})
+			if err != nil {
+				return err
 			}
+			return namespaceTable(c, all)
 		})),
 	}
 	cmd.Flags().StringVarP(&only, "namespace", "n", "", "only this namespace")

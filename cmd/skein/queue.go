@@ -100,17 +100,13 @@ func (c *cli) queueListCmd() *cobra.Command {
 		Example: "  skein queue list\n  skein queue list -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
-			all := []api.Queue{}
-			for cursor := ""; ; {
-				page, err := s.Queues(ctx, cursor, 1000)
-				if err != nil {
-					return err
-				}
-				if all = append(all, page.Items...); page.Next == nil {
-					return c.queueTable(all)
-				}
-				cursor = *page.Next
+			all, err := everyPage(func(cursor string) (api.List[api.Queue], error) {
+				return s.Queues(ctx, cursor, 1000)
+			})
+			if err != nil {
+				return err
 			}
+			return c.queueTable(all)
 		})),
 	}
 	c.emptyIsFine(cmd)

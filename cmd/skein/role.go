@@ -103,17 +103,13 @@ func roleMembersCmd(c *cli) *cobra.Command {
 		Use: "members", Short: "List who has which role in which namespace", Args: cobra.NoArgs,
 		Example: "  skein role members\n  skein role members --namespace shop",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
-			p, all := skein.NewPeople(s.Client), []api.Binding{}
-			for cursor := ""; ; {
-				page, err := p.Bindings(ctx, f, cursor, 1000)
-				if err != nil {
-					return err
-				}
-				if all = append(all, page.Items...); page.Next == nil {
-					return bindingTable(c, all)
-				}
-				cursor = *page.Next
+			all, err := everyPage(func(cursor string) (api.List[api.Binding], error) {
+				return skein.NewPeople(s.Client).Bindings(ctx, f, cursor, 1000)
+			})
+			if err != nil {
+				return err
 			}
+			return bindingTable(c, all)
 		})),
 	}
 	cmd.Flags().StringVar(&f.Namespace, "namespace", "", "only in this namespace; * for roles in all")

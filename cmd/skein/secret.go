@@ -29,18 +29,6 @@ func secretCmd(c *cli) *cobra.Command {
 
 func secretFullName(s api.Secret) string { return s.Namespace + "/" + s.Name }
 
-// secretAt reads NS/NAME. A name alone is one of the namespace default.
-func secretAt(arg string) (namespace, name string, err error) {
-	namespace, name, ok := strings.Cut(arg, "/")
-	if !ok {
-		namespace, name = "default", arg
-	}
-	if namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", usage("%q is not a secret: want NAMESPACE/NAME", arg)
-	}
-	return namespace, name, nil
-}
-
 func secretSetCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "set NS/NAME", Short: "Set the value of a secret, from standard input or as you type it",
@@ -49,11 +37,7 @@ its end. One line end at the end does not count. A value is 6 bytes to 64 KiB of
 ${{ secrets.NAME }}. Attempts that begin later get the new value. No command and no call shows a value again.`,
 		Example: "  skein secret set shop/DB_PASSWORD\n  skein secret set shop/TLS_KEY < key.pem",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
-		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			namespace, name, err := secretAt(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.do(c.writing(byName("secret", func(ctx context.Context, s *session, namespace, name string) error {
 			value, err := secretValue(ctx, c)
 			if err != nil {
 				return err
@@ -64,7 +48,7 @@ ${{ secrets.NAME }}. Attempts that begin later get the new value. No command and
 			}
 			c.say("secret %s has a new value, its version is %d", secretFullName(is), is.Version)
 			return nil
-		})),
+		}))),
 	}
 }
 
@@ -90,16 +74,11 @@ func secretListCmd(c *cli) *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List secrets, without their values", Args: cobra.NoArgs,
 		Example: "  skein secret list\n  skein secret list --namespace shop -o json",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
-			all, call := []api.Secret{}, skein.NewSecrets(s.Client)
-			for cursor := ""; ; {
-				page, err := call.List(ctx, namespace, cursor, 1000)
-				if err != nil {
-					return err
-				}
-				if all = append(all, page.Items...); page.Next == nil {
-					break
-				}
-				cursor = *page.Next
+			all, err := everyPage(func(cursor string) (api.List[api.Secret], error) {
+				return skein.NewSecrets(s.Client).List(ctx, namespace, cursor, 1000)
+			})
+			if err != nil {
+				return err
 			}
 			return show(c, all, secretFullName, []column[api.Secret]{
 				{head: "SECRET", get: secretFullName},
@@ -119,17 +98,13 @@ func secretDeleteCmd(c *cli) *cobra.Command {
 		Use: "delete NS/NAME", Short: "Remove a secret; tasks that use it fail to start",
 		Example: "  skein secret delete shop/DB_PASSWORD",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
-		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			namespace, name, err := secretAt(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.do(c.writing(byName("secret", func(ctx context.Context, s *session, namespace, name string) error {
 			if err := skein.NewSecrets(s.Client).Delete(ctx, namespace, name); err != nil {
 				return err
 			}
 			c.say("secret %s/%s is removed", namespace, name)
 			return nil
-		})),
+		}))),
 	}
 }
 

@@ -201,17 +201,13 @@ func userListCmd(c *cli) *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List users and services with their roles", Args: cobra.NoArgs,
 		Example: "  skein user list\n  skein user list -o json",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
-			p, all := skein.NewPeople(s.Client), []api.User{}
-			for cursor := ""; ; {
-				page, err := p.Users(ctx, cursor, 1000)
-				if err != nil {
-					return err
-				}
-				if all = append(all, page.Items...); page.Next == nil {
-					return userTable(c, all, false)
-				}
-				cursor = *page.Next
+			all, err := everyPage(func(cursor string) (api.List[api.User], error) {
+				return skein.NewPeople(s.Client).Users(ctx, cursor, 1000)
+			})
+			if err != nil {
+				return err
 			}
+			return userTable(c, all, false)
 		})),
 	}
 }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	api "skein.dev/skein/sdk/api/v1"
+)
+
+// nameAt reads NS/NAME of a kind of thing: a secret, a connection, a channel. A name alone is one of the
+// namespace default.
+func nameAt(kind, arg string) (namespace, name string, err error) {
+	namespace, name, ok := strings.Cut(arg, "/")
+	if !ok {
+		namespace, name = "default", arg
+	}
+	if namespace == "" || name == "" || strings.Contains(name, "/") {
+		return "", "", usage("%q is not a %s: want NAMESPACE/NAME", arg, kind)
+	}
+	return namespace, name, nil
+}
+
+// byName is the work of a command whose one argument is NS/NAME.
+func byName(kind string, work func(ctx context.Context, s *session, namespace, name string) error) func(context.Context, *session, []string) error {
+	return func(ctx context.Context, s *session, args []string) error {
+		namespace, name, err := nameAt(kind, args[0])
+		if err != nil {
+			return err
+		}
+		return work(ctx, s, namespace, name)
+	}
+}
+
+// everyPage reads a list to its end. page reads the page at a cursor, "" for the first.
+func everyPage[T any](page func(cursor string) (api.List[T], error)) ([]T, error) {
+	all := []T{}
+	for cursor := ""; ; {
+		next, err := page(cursor)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, next.Items...); next.Next == nil {
+			return all, nil
+		}
+		cursor = *next.Next
+	}
+}
