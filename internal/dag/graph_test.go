@@ -295,7 +295,7 @@ func TestRunOf100000Tasks(t *testing.T) {
 	for name, shape := range map[string]func(int) GraphSpec{"wide": wide, "chain": chain, "layered": layered} {
 		t.Run(name, func(t *testing.T) {
 			s := shape(n)
-			before := heap()
+			before := heapBytes()
 			g, err := NewGraph(s)
 			must(err)
 			r := NewRun(Header{ID: testRun, Created: 1})
@@ -314,7 +314,7 @@ func TestRunOf100000Tasks(t *testing.T) {
 				c.Reset()
 				if len(held) > 1000 || turn == 0 {
 					c, held = Changes{}, append([]TaskID(nil), held...)
-					most = max(most, heap()-before)
+					most = max(most, heapBytes()-before)
 				}
 				for _, task := range held {
 					r.Step(&Event{Kind: EvReport, Task: task, Token: 1, Handler: 1, Result: Result{State: AttemptSucceeded}}, now, &fx)
@@ -331,7 +331,7 @@ func TestRunOf100000Tasks(t *testing.T) {
 	}
 }
 
-func heap() uint64 {
+func heapBytes() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

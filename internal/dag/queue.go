@@ -3,6 +3,7 @@ package dag
 import (
 	"bytes"
 	"cmp"
+	"container/heap"
 	"slices"
 	"time"
 )
@@ -462,7 +463,7 @@ func (q *Queue) Put(r *Run) { q.put(&r.seat, r) }
 
 func (q *Queue) put(s *seat, r *Run) {
 	s.queue, s.run = q, r
-	q.levels[r.Priority].push(s)
+	heap.Push(&q.levels[r.Priority], s)
 	q.n++
 }
 
@@ -471,7 +472,7 @@ func (q *Queue) Remove(r *Run) { q.remove(&r.seat) }
 
 func (q *Queue) remove(s *seat) {
 	if s.queue == q {
-		q.levels[s.run.Priority].remove(int(s.where))
+		heap.Remove(&q.levels[s.run.Priority], int(s.where))
 		q.counted(s, 0)
 		s.queue = nil
 		q.n--
@@ -529,61 +530,30 @@ func earlier(a, b *Run) bool {
 	return bytes.Compare(a.ID[:], b.ID[:]) < 0
 }
 
-// runHeap is a binary heap by submission whose members know their place.
+// runHeap is a heap by submission whose members know their place.
 type runHeap []*seat
 
-func (h *runHeap) push(r *seat) {
-	*h = append(*h, r)
-	r.where = int32(len(*h) - 1)
-	h.up(len(*h) - 1)
-}
+func (h runHeap) Len() int           { return len(h) }
+func (h runHeap) Less(i, j int) bool { return earlier(h[i].run, h[j].run) }
 
-func (h *runHeap) remove(i int) {
-	old := *h
-	last := len(old) - 1
-	if i != last {
-		old[i] = old[last]
-		old[i].where = int32(i)
-	}
-	old[last] = nil
-	*h = old[:last]
-	if i != last {
-		h.down(i)
-		h.up(i)
-	}
-}
-
-func (h runHeap) swap(i, j int) {
+func (h runHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].where, h[j].where = int32(i), int32(j)
 }
 
-func (h runHeap) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !earlier(h[i].run, h[parent].run) {
-			return
-		}
-		h.swap(i, parent)
-		i = parent
-	}
+func (h *runHeap) Push(x any) {
+	s := x.(*seat)
+	s.where = int32(len(*h))
+	*h = append(*h, s)
 }
 
-func (h runHeap) down(i int) {
-	for {
-		c := 2*i + 1
-		if c >= len(h) {
-			return
-		}
-		if c+1 < len(h) && earlier(h[c+1].run, h[c].run) {
-			c++
-		}
-		if !earlier(h[c].run, h[i].run) {
-			return
-		}
-		h.swap(i, c)
-		i = c
-	}
+func (h *runHeap) Pop() any {
+	old := *h
+	last := len(old) - 1
+	s := old[last]
+	old[last] = nil
+	*h = old[:last]
+	return s
 }
 
 // Queued reports whether the run has a position in a queue of ready tasks.

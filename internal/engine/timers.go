@@ -1,17 +1,33 @@
 package engine
 
 import (
+	"container/heap"
 	"time"
 
 	"skein.dev/skein/internal/dag"
 )
 
-// timers is a binary heap, the next due first. Step never removes a timer, so the heap also holds many timers
-// without effect: those of ended runs, and of attempts that ended in time. These are removed each time the
-// heap has doubled, so that its size stays in proportion to the live timers, even with long timeouts.
+// timers is a heap, the next due first. Step never removes a timer, so the heap holds many that have no
+// effect any more: of ended runs, of attempts that ended in time. They are removed each time the heap has
+// doubled, so that it stays in proportion to the live timers, however long the timeouts are.
 type timers struct {
-	heap    []dag.Timer
+	heap    dueHeap
 	pruneAt int
+}
+
+// dueHeap is the order of timers.
+type dueHeap []dag.Timer
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].Due < h[j].Due }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dag.Timer)) }
+
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	t := (*h)[last]
+	*h = (*h)[:last]
+	return t
 }
 
 const (
@@ -30,46 +46,9 @@ func (h *timers) wait(mono time.Duration) time.Duration {
 
 func (h *timers) due(mono time.Duration) bool { return len(h.heap) > 0 && h.heap[0].Due <= mono }
 
-func (h *timers) push(t dag.Timer) {
-	h.heap = append(h.heap, t)
-	h.up(len(h.heap) - 1)
-}
+func (h *timers) push(t dag.Timer) { heap.Push(&h.heap, t) }
 
-func (h *timers) pop() dag.Timer {
-	top, last := h.heap[0], len(h.heap)-1
-	h.heap[0] = h.heap[last]
-	h.heap = h.heap[:last]
-	h.down(0)
-	return top
-}
-
-func (h *timers) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if h.heap[parent].Due <= h.heap[i].Due {
-			return
-		}
-		h.heap[parent], h.heap[i] = h.heap[i], h.heap[parent]
-		i = parent
-	}
-}
-
-func (h *timers) down(i int) {
-	for n := len(h.heap); ; {
-		c := 2*i + 1
-		if c >= n {
-			return
-		}
-		if c+1 < n && h.heap[c+1].Due < h.heap[c].Due {
-			c++
-		}
-		if h.heap[i].Due <= h.heap[c].Due {
-			return
-		}
-		h.heap[i], h.heap[c] = h.heap[c], h.heap[i]
-		i = c
-	}
-}
+func (h *timers) pop() dag.Timer { return heap.Pop(&h.heap).(dag.Timer) }
 
 // prune removes timers without effect, and the duplicates that a reload has set.
 func (h *timers) prune(awaited func(*dag.Timer) bool) {
@@ -83,7 +62,7 @@ func (h *timers) prune(awaited func(*dag.Timer) bool) {
 		token dag.Token
 	}
 	seen := map[what]bool{}
-	var kept []dag.Timer // a new array, because the old one may be far too large
+	var kept dueHeap // a new array: the old one may be far too large
 	for i := range h.heap {
 		t := &h.heap[i]
 		k := what{t.Run, t.Kind, t.Task, t.Token}
@@ -93,9 +72,7 @@ func (h *timers) prune(awaited func(*dag.Timer) bool) {
 		}
 	}
 	h.heap, h.pruneAt = kept, 2*len(kept)
-	for i := len(kept)/2 - 1; i >= 0; i-- {
-		h.down(i)
-	}
+	heap.Init(&h.heap)
 }
 
 // awaited reports whether a run still waits for a timer.
