@@ -7,9 +7,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// timers is a heap, the next due first. Step never removes a timer, so the heap holds many that have no
-// effect any more: of ended runs, of attempts that ended in time. They are removed each time the heap has
-// doubled, so that it stays in proportion to the live timers, however long the timeouts are.
+// timers is a heap, the next due first. Step never removes a timer, so the heap also holds many timers
+// without effect: those of ended runs, and of attempts that ended in time. These are removed each time the
+// heap has doubled, so that its size stays in proportion to the live timers, even with long timeouts.
 type timers struct {
 	heap    dueHeap
 	pruneAt int
@@ -62,7 +62,7 @@ func (h *timers) prune(awaited func(*dag.Timer) bool) {
 		token dag.Token
 	}
 	seen := map[what]bool{}
-	var kept dueHeap // a new array: the old one may be far too large
+	var kept dueHeap // a new array, because the old one may be far too large
 	for i := range h.heap {
 		t := &h.heap[i]
 		k := what{t.Run, t.Kind, t.Task, t.Token}
