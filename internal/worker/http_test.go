@@ -114,7 +114,7 @@ func TestHTTP(t *testing.T) {
 		{"moved, expected", Request{URL: "/moved", Status: []int{301}, Keep: []string{"Location"}}, Succeeded, "", `{"headers":{"location":"/json"},"status":301}`},
 		{"loop", Request{URL: "/loop"}, Failed, CauseHTTP, "more than 5 redirects"},
 		{"away", Request{URL: "/away", Answer: AnswerText, Header: [][2]string{{"X-Key", "k1"}, {"Authorization", "k2"}}}, Succeeded, "", `{"body":"other: \"\" \"\"","status":200}`},
-		{"away with a body", Request{Method: "POST", URL: "/away", Body: []byte("k3")}, Failed, CauseHTTP, "another host, which would get its body"},
+		{"away with a body", Request{Method: "POST", URL: "/away", Body: []byte("k3")}, Failed, CauseHTTP, "which would get the body of the request"},
 		{"broken", Request{URL: "/broken"}, Failed, CauseHTTP, "the answer broke off: unexpected EOF"},
 		{"nobody", Request{URL: nobody + "/p?token=k4"}, Failed, CauseHTTP, "GET " + nobody + "/p?…: dial tcp"},
 		{"slow", Request{URL: "/hang", Timeout: 50 * time.Millisecond}, Failed, CauseTimeout, "there was no answer within 50ms"},
