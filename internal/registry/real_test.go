@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/certificate/certtest"
 	"skein.dev/skein/internal/identity/ldaptest"
 	"skein.dev/skein/internal/registry"
 	"skein.dev/skein/internal/registry/registrytest"
@@ -171,6 +172,45 @@ func TestZooKeeperOfAUser(t *testing.T) {
 		if n, err := other.Open().Probe(t.Context()); err == nil {
 			t.Errorf("%q reads %d lives", user, n)
 		}
+	}
+}
+
+// TestZooKeeperSecured: over TLS.
+func TestZooKeeperSecured(t *testing.T) {
+	dir := t.TempDir()
+	ldaptest.Certificates(t, dir, "")
+	var store []byte
+	for _, name := range []string{"key.pem", "cert.pem"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store = append(store, text...)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "store.pem"), store, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := registrytest.ZooKeeper(t, "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory", "ssl.keyStore.location="+dir+"/store.pem",
+		"ssl.trustStore.location="+dir+"/ca.pem", "ssl.clientAuth=none")
+	r := open(t, "zookeepers://"+server.Address+"/test?ttl=2s&ca="+dir+"/ca.pem")
+	s := announce(t, r, "s")
+	lists(t, s, []string{"s"})
+	if err := s.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := open(t, "zookeepers://"+server.Address+"/test").Probe(t.Context()); err == nil {
+		t.Error("a server with a certificate of a stranger is trusted")
+	}
+}
+
+// TestEtcdMutual: a server that asks for a certificate gets that of the settings.
+func TestEtcdMutual(t *testing.T) {
+	cert, key := certtest.Files(t)
+	server := registrytest.Etcd(t, "--cert-file="+cert, "--key-file="+key, "--client-cert-auth", "--trusted-ca-file="+cert)
+	shown := open(t, "etcds://"+server.Address+"/test?ttl=2s&ca="+cert+"&cert="+cert+"&key="+key)
+	lists(t, announce(t, shown, "s"), []string{"s"})
+	if _, err := open(t, "etcds://"+server.Address+"/test?ca="+cert).Probe(t.Context()); err == nil {
+		t.Error("a node without a certificate is let in")
 	}
 }
 

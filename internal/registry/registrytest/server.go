@@ -62,6 +62,9 @@ func ZooKeeper(t testing.TB, lines ...string) *Server {
 	host, port, _ := net.SplitHostPort(s.Address)
 	conf := filepath.Join(s.Dir, "zoo.cfg")
 	text := fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%s\nclientPortAddress=%s\nadmin.enableServer=false\n%s\n", s.data, port, host, strings.Join(lines, "\n"))
+	if strings.Contains(text, "ssl.keyStore") {
+		text = strings.ReplaceAll(text, "clientPort", "secureClientPort")
+	}
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
