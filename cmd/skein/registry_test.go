@@ -35,6 +35,10 @@ func newRegistered(t *testing.T, scheme string, server *registrytest.Server) *re
 	}
 	r.even()
 	r.answers()
+	r.members[0].home.until("the rows promise a shorter lease", func() bool {
+		out, err := r.query(`select count(*) from skein.member where traits like '%"quick":6000%'`)
+		return err == nil && out == "3"
+	})
 	return r
 }
 

@@ -84,6 +84,8 @@ var ErrReplaced = errors.New("another process has taken this node's name")
 // Node is the membership of this node.
 type Node struct {
 	cfg   Config
+	quick time.Duration // what the row promises: see vow
+	began time.Duration // on the boot clock
 	host  host.Host
 	log   *slog.Logger
 	wake  chan struct{} // cap 1: look at once
@@ -127,15 +129,14 @@ func New(cfg Config) *Node {
 	cfg.Self.State = store.MemberActive
 	if quick := quickOf(&cfg); quick > 0 {
 		cfg.Beat = min(cfg.Beat, quick/beatsPerQuick)
-		cfg.Self.Traits.Quick = quick.Milliseconds()
 	}
 	cfg.Host = host.Or(cfg.Host)
 	if cfg.Boot == nil {
 		began := cfg.Host.Now()
 		cfg.Boot = func() time.Duration { return cfg.Host.Now().Sub(began) + 1 } // 0 is never
 	}
-	return &Node{cfg: cfg, host: cfg.Host, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), state: make(chan struct{}, 1),
-		watch: newWatch(promised(&cfg.Self, cfg.Lag)), fails: newTroubles()}
+	return &Node{cfg: cfg, quick: quickOf(&cfg), began: cfg.Boot(), host: cfg.Host, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), state: make(chan struct{}, 1),
+		watch: newWatch(shortest(&cfg)), fails: newTroubles()}
 }
 
 // Run is a member until ctx ends. Then it gives its shards back and leaves.
@@ -201,6 +202,7 @@ func (n *Node) join(ctx context.Context, before dag.HandlerID) error {
 	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
 		sent, boot := n.host.Now(), n.cfg.Boot()
 		m := n.Self()
+		m.Traits.Quick = n.vow(boot)
 		// The call is not cancelled in the middle: its transaction could otherwise be executed after this node has
 		// left.
 		joining, over := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
@@ -324,6 +326,7 @@ func (n *Node) renew(ctx context.Context) error {
 	}
 	m.Traits.Full = n.cfg.Full != nil && n.cfg.Full()
 	sent, boot := n.host.Now(), n.cfg.Boot()
+	m.Traits.Quick = n.vow(boot)
 	listed, err := n.cfg.Store.Renew(ctx, m)
 	if err != nil {
 		return err

@@ -25,6 +25,23 @@ type Judge interface {
 // beatsPerQuick is the number of renewals within the silence after which a gone member counts as dead.
 const beatsPerQuick = 4
 
+// shortest is the silence after which this node may be deposed at the earliest.
+func shortest(cfg *Config) time.Duration {
+	if quick := quickOf(cfg); quick > 0 {
+		return quick
+	}
+	return cfg.Lag
+}
+
+// vow is what the row of this node promises, in milliseconds. A process promises nothing for one lag after
+// its start: the keeper may still hold attempts under a longer lease that an earlier process has given.
+func (n *Node) vow(boot time.Duration) int64 {
+	if boot-n.began < n.cfg.Lag {
+		return 0
+	}
+	return n.quick.Milliseconds()
+}
+
 // quickOf is the promise of a node: 0 without a registry, and if the lag is as short as that.
 func quickOf(cfg *Config) time.Duration {
 	if cfg.Judge == nil {

@@ -16,7 +16,7 @@ const (
 // backOff is the pause after a number of failures in a row. The jitter keeps nodes that lost the database
 // together from asking it in step.
 func (n *Node) backOff(failures int) time.Duration {
-	longest := min(awayMax, max(promised(&n.cfg.Self, n.cfg.Lag)/awayPerLag, lookEvery))
+	longest := min(awayMax, max(shortest(&n.cfg)/awayPerLag, lookEvery))
 	return n.jitter(min(lookEvery<<min(max(failures, 1)-1, 4), longest))
 }
 
@@ -31,7 +31,7 @@ func (n *Node) jitter(pause time.Duration) time.Duration {
 func (n *Node) retry(failures int) time.Duration {
 	pause := n.backOff(failures)
 	if sure := n.Sure(); sure > 0 {
-		if left := sure + promised(&n.cfg.Self, n.cfg.Lag)*3/4 - n.cfg.Boot(); left > 0 {
+		if left := sure + shortest(&n.cfg)*3/4 - n.cfg.Boot(); left > 0 {
 			pause = min(pause, max(left/triesLeft, n.jitter(lookEvery)))
 		}
 	}

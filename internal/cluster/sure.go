@@ -73,7 +73,7 @@ func (n *Node) vouch(ctx context.Context) {
 		return
 	}
 	for {
-		n.host.Await(ctx, nil, max(vouchMin, promised(&n.cfg.Self, n.cfg.Lag)/vouchesPerLag))
+		n.host.Await(ctx, nil, max(vouchMin, shortest(&n.cfg)/vouchesPerLag))
 		if ctx.Err() != nil {
 			return
 		}

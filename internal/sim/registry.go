@@ -97,9 +97,9 @@ func (s *shelf) lists(uuid string) bool {
 
 // lagOf is the least silence after which a life may declare a member dead: the lag, or less if the registry
 // has told it that the member is gone.
-func (w *World) lagOf(l *life, uuid string) time.Duration {
-	since, missing := w.shelf.missing[l][uuid]
-	if missing && float64(w.now-since) >= 0.95*float64(sessionTTL)/4 {
+func (w *World) lagOf(l *life, p pulse) time.Duration {
+	since, missing := w.shelf.missing[l][p.uuid]
+	if missing && p.quick && float64(w.now-since) >= 0.95*float64(sessionTTL)/4 {
 		return registry.QuickOf(sessionTTL)
 	}
 	return lag

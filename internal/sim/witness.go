@@ -39,6 +39,7 @@ type pulse struct {
 	since int64
 	name  string
 	uuid  string
+	quick bool // the row promises to end attempts soon
 }
 
 // shadow is a run after its last commit.
@@ -118,7 +119,7 @@ func (v *witness) look(l *life, op memory.Op) {
 		m := &members[i]
 		listed[m.Handler], names[m.Name] = true, true
 		if was, ok := v.members[m.Handler]; !ok || was.beat != m.Beat {
-			v.members[m.Handler] = pulse{m.Beat, w.now, m.Name, m.UUID}
+			v.members[m.Handler] = pulse{m.Beat, w.now, m.Name, m.UUID, m.Traits.Quick > 0}
 		}
 	}
 	for _, h := range slices.Sorted(maps.Keys(v.members)) {
@@ -133,7 +134,7 @@ func (v *witness) look(l *life, op memory.Op) {
 		}
 		w.count("deposed")
 		w.tell("%s deposes %s (handler %d)", l, gone, h)
-		if silent := w.now - p.since; w.backs == 0 && float64(silent) < 0.95*float64(w.lagOf(l, p.uuid)) {
+		if silent := w.now - p.since; w.backs == 0 && float64(silent) < 0.95*float64(w.lagOf(l, p)) {
 			w.violate("false death", "%s was declared dead after %.3f s of silence", gone, float64(silent)/1e9)
 		} else if float64(silent) < 0.95*float64(lag) {
 			w.count("deposed sooner")

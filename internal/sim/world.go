@@ -105,6 +105,10 @@ func (w *World) draw() {
 	s.verbs, s.badRuns = some(40, 2), some(10, 1)
 	s.beside = w.Seed%9 == 3 // derived from the seed and not drawn, so that older seeds keep their histories
 	s.triggers, s.limit = r.IntN(4) == 0, r.IntN(4) == 0
+	if w.stage.Registry { // a process promises nothing in its first lag
+		s.active += 2 * lag
+		s.runs *= 2
+	}
 	if w.stage.Ahead { // such transactions need shards, and many events at the same time
 		s.shards, s.runs, s.flows = max(s.shards, 2), 2*s.runs+2, 3
 	}
