@@ -58,7 +58,7 @@ func TestAlertsAreMet(t *testing.T) {
 		return v.write(b)
 	}}
 	soak(0, 50, m, Stage{Alerts: true})
-	for _, name := range []string{"r", "d", "e", "b", "s", "p", "to c", "to d"} {
+	for _, name := range []string{"r", "d", "e", "b", "s", "p", "to c", "to d", "lost node_lost x", "disk disk_low z"} {
 		if met[name] == 0 {
 			t.Errorf("no incident of %s: %v", name, met)
 		}

@@ -258,6 +258,7 @@ func (v *witness) close() {
 	}
 	v.closeRich(ctx)
 	v.alerts(ctx)
+	v.oneEach(ctx)
 	if w.planner != nil {
 		v.ledger(ctx)
 	}

@@ -179,6 +179,7 @@ func (l *life) main() {
 	}
 	w.watchPast(l)
 	growAudit(w, l)
+	oversee(w, l)
 	w.serve(&cfg)
 	if w.swarm.nodes > 1 {
 		cfg.Peers = &peers{l, map[engine.AttemptID]int{}}
