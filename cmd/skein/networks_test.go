@@ -94,6 +94,7 @@ func TestNetworksThatFail(t *testing.T) {
 	c.listed(5)
 	c.face()
 	c.prepare(6)
+	c.members[0].apply("linked", "  a: {run: 'true'}\n")
 	for _, w := range c.hands {
 		c.members[0].apply("held-"+w.name, "  a: {group: "+w.name+"s, run: 'until [ -e "+c.gate(w)+" ]; do sleep 0.05; done'}\n")
 	}
@@ -262,35 +263,37 @@ func (c *networks) fromEachOther(a, b *member) outage {
 	var was map[string]string
 	return outage{name: "two nodes cut off from each other", begin: func() {
 		was = c.handlers()
+		b.home.run("node", "move", "linked", b.name)
+		c.until(b.name+" owns the workflow", func() bool { return c.ownerOf("linked") == b.name })
+		b.home.run("run", "--", "linked")
+		a.home.run("run", "--", "linked") // a connection between them is there
 		c.lan.Between(a.home.on, b.home.on, nettest.Link{Cut: true})
 	}, seen: func() {
-		flow := slices.IndexFunc(c.needs, func(map[string][]string) bool { return true })
-		for g := range c.needs {
-			if c.ownerOf(fmt.Sprint("chaos", g)) == b.name {
-				flow = g
-			}
-		}
 		id := c.asks(a, "start", func(ctx context.Context) (string, error) {
-			run, _, err := a.client.Start(ctx, api.RunRequest{Workflow: fmt.Sprint("chaos", flow)})
+			run, _, err := a.client.Start(ctx, api.RunRequest{Workflow: "linked"})
 			return run.ID, err
 		})
-		c.mu.Lock()
-		c.acked[id] = flow
-		c.mu.Unlock()
-		c.asks(a, "read", func(ctx context.Context) (string, error) {
-			run, err := a.client.Run(ctx, id)
-			return run.State, err
+		c.asks(a, "explain", func(ctx context.Context) (string, error) {
+			x, err := a.client.Explain(ctx, id, "")
+			return x.State, err
 		})
 		c.until("the run has ended", func() bool {
 			run, err := b.client.Run(c.t.Context(), id)
-			return err == nil && run.Ended()
+			return err == nil && run.State == "succeeded"
+		})
+		c.asks(a, "read", func(ctx context.Context) (string, error) {
+			run, err := a.client.Run(ctx, id, skein.WithTasks())
+			return run.State, err
 		})
 		for _, m := range []*member{a, b} {
 			if is := c.handlers()[m.name]; is != was[m.name] {
 				c.t.Errorf("%s counted as dead, although it reached the database", m.name)
 			}
 		}
-	}, end: func() { c.lan.Between(a.home.on, b.home.on, nettest.Link{}) }}
+	}, end: func() {
+		c.lan.Between(a.home.on, b.home.on, nettest.Link{})
+		b.home.run("node", "move", "linked", "-")
+	}}
 }
 
 // asks calls a node until it answers, and notes how long that took.

@@ -2,8 +2,10 @@ package joining
 
 import (
 	"crypto/tls"
+	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"skein.dev/skein/internal/authority"
 )
@@ -22,8 +24,20 @@ type NodeTransport struct {
 	now   *http.Transport
 }
 
-// NewNodeTransport returns the transport of a node. Until there is an authority it is base.
+// Bounds of the time after which a call notices that the link to another node is cut. No connection is closed
+// then, so the calls on it would wait until the other node counts as dead, which it may never do.
+const (
+	dialMax  = 3 * time.Second
+	pingIdle = 3 * time.Second // without a frame, a connection is tried
+	pingMax  = 2 * time.Second // for the answer to that
+)
+
+// NewNodeTransport returns the transport of a node. It bounds the silence of other nodes in base. Until there
+// is an authority, the transport is base.
 func NewNodeTransport(n *Node, base *http.Transport) *NodeTransport {
+	base.DialContext = (&net.Dialer{Timeout: dialMax}).DialContext
+	base.TLSHandshakeTimeout = dialMax
+	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingIdle, PingTimeout: pingMax}
 	return &NodeTransport{base: base, a: n.cfg.Authority, name: n.cfg.Name, now: base}
 }
 
