@@ -20,7 +20,7 @@ LARGE   := ^TestLargeRun$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
 # What the tests call, as command:package of Debian.
-NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus etcd:etcd-server java:default-jre-headless
+NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus patroni:patroni etcd:etcd-server java:default-jre-headless
 # Where PostgreSQL's own programs lie: initdb and postgres are not in the PATH.
 PGBIN   := /usr/lib/postgresql/*/bin/postgres
 # ZooKeeper's library, of which the tests start the server.
@@ -107,7 +107,7 @@ cross: ## check the types for other systems: the command line, the SDK and their
 		bin/cross linux/arm64 $(ALL) || exit 1; for p in $$all; do wait $$p || exit 1; done
 
 .PHONY: tools
-tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, promtool, etcd, ZooKeeper, iproute2
+tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, promtool, etcd, ZooKeeper, Patroni, iproute2
 	@$(GO) mod download
 	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \
@@ -117,6 +117,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing="$$missing pgbouncer"; \
 	PATH="$$PATH:/usr/sbin" command -v slapd >/dev/null || missing="$$missing slapd"; \
 	[ -e $(ZOOKEEPER) ] || missing="$$missing libzookeeper-java"; \
+	python3 -c 'import etcd' 2>/dev/null || missing="$$missing python3-etcd"; \
 	PATH="$$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || missing="$$missing iproute2"; \
 	if [ -z "$$missing" ]; then $(MAKE) -s provider s3server; exit 0; fi; \
 	give_up() { echo "make tools: the tests need$$missing, and $$1." >&2; \
@@ -172,6 +173,11 @@ chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN 
 networks: tools ## have nodes, workers and PostgreSQL on machines of their own cut off, delayed, lossy for SPAN (default 10m), check and print a table
 	SKEIN_NETWORKS=$(SPAN) $(GO) test ./cmd/skein -run 'TestNetworksThatFail$$' -timeout 0 -v -count 1
 
+ROUNDS ?= 5
+.PHONY: patroni
+patroni: tools ## kill the primary of a PostgreSQL cluster under Patroni ROUNDS times (default 5) synchronously and asynchronously, with Patroni's default TTL
+	SKEIN_PATRONI=$(ROUNDS) $(GO) test ./cmd/skein -run 'TestPatroni$$' -timeout 0 -v -count 1
+
 KILLS ?= 1000
 .PHONY: kills
 kills: tools ## kill attempts, servers, workers and keepers KILLS times (default 1000: some ten minutes), count what is left
@@ -195,8 +201,8 @@ release: web ## make what people install in dist/: archives, packages, a contain
 
 STEPS   ?=
 .PHONY: nightly
-nightly: ## make a release, install and try each part of it, run the long tests, print a table (STEPS='deb image'; SEEDS, KILLS, SPAN and YEAR as above)
-	@VERSION=$(VERSION) ROOTS="$(ROOTS)" SEEDS=$(SEEDS) KILLS=$(KILLS) SPAN=$(SPAN) YEAR=$(YEAR) GO="$(GO)" tools/nightly/run.sh $(STEPS)
+nightly: ## make a release, install and try each part of it, run the long tests, print a table (STEPS='deb image'; SEEDS, KILLS, SPAN, ROUNDS and YEAR as above)
+	@VERSION=$(VERSION) ROOTS="$(ROOTS)" SEEDS=$(SEEDS) KILLS=$(KILLS) SPAN=$(SPAN) ROUNDS=$(ROUNDS) YEAR=$(YEAR) GO="$(GO)" tools/nightly/run.sh $(STEPS)
 
 .PHONY: generate
 generate: ## make the code of sdk/go/api/worker/v1 from its .proto again (fetches its tools as Go modules)

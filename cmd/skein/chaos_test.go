@@ -48,6 +48,9 @@ type chaos struct {
 	faults    map[string]int
 	unable    []string // what this machine cannot inject, and why
 	takeovers []time.Duration
+	// lossy is set if the database may have lost acknowledged runs. gone are those that it has lost.
+	lossy bool
+	gone  []string
 }
 
 // TestChaos lets real nodes and workers over a real PostgreSQL run random graphs. Meanwhile nodes, workers
