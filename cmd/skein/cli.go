@@ -199,7 +199,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("memory", "", "memory for tasks that name what they take, such as 4Gi (default: what this process may use)")
 	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
 	f.String("isolation", "", "which files tasks may reach: none (all that the user may) | fence (default none)")
-	f.String("logs", "", "folder that the nodes share, for all that tasks print (default: the database of a cluster keeps the last MiB of each log)")
+	f.String("logs", "", "folder that the nodes share for all that tasks print, or s3://BUCKET/PREFIX?endpoint=URL (default: the database of a cluster keeps the last MiB of each log)")
 	f.String("artifacts", "", "folder that the nodes share for the artifacts of tasks, or s3://BUCKET/PREFIX?endpoint=URL (default: each node keeps those of its own attempts)")
 	f.String("loopback", "", "whom a node on loopback answers: token (callers that show one) or open (every user of the machine; not in the next version) (default token)")
 	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default any on loopback, else public)")

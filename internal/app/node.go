@@ -89,7 +89,7 @@ type services struct {
 	shipper   *logs.Shipper // nil if logs is nil
 	connector connector
 	secrets   *provider.Chain
-	depot     *depot.Depot // of artifacts
+	depot     *depot.Depot // of artifacts and logs
 	past      *past.Past   // the confirmed progress of the database
 	resolver  *dispatch.Resolver
 	executor  *dispatch.Executor
@@ -152,9 +152,6 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (n *Node, e
 	if n.worker, n.adopted = c.link, c.adopted; err != nil || c.err != nil {
 		return n, errors.Join(err, c.err)
 	}
-	if n.logs != nil {
-		n.shipper = logs.NewShipper(n.logs, cfg.Data, log)
-	}
 	return n, n.open(ctx)
 }
 
@@ -180,6 +177,9 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	if n.depot, err = depot.Open(ctx, cfg, n.secretNow, log); err != nil {
 		return err
+	}
+	if n.logs = n.depot.Logs(n.logs); n.logs != nil {
+		n.shipper = logs.NewShipper(n.logs, cfg.Data, log)
 	}
 	info, is, err := n.identify(ctx)
 	if err != nil {

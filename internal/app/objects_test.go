@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -105,5 +106,52 @@ func TestObjectsRefused(t *testing.T) {
 	var wrong *config.SettingError
 	if !errors.As(err, &wrong) || wrong.Name != "artifacts" || !errors.Is(err, blob.ErrRefused) || !strings.Contains(err.Error(), "AWS_ACCESS_KEY_ID") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestLogsInObjects: logs are whole in objects, and are read from there if the machine that had them is gone.
+func TestLogsInObjects(t *testing.T) {
+	server := blobtest.Serve(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", blobtest.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", blobtest.SecretKey)
+	c := testConfig(t, map[string]string{"logs": server.URL("logs", "")})
+	_, k, stop := startNode(t, c)
+	const text = "name: w\nretention: {runs: 1}\ntasks:\n  a: {run: 'echo hello'}\n"
+	if _, err := k.Apply(t.Context(), "w", api.ApplyRequest{Source: text}); err != nil {
+		t.Fatal(err)
+	}
+	run, _, err := k.Start(t.Context(), api.RunRequest{Workflow: "w"}, skein.Wait(time.Minute))
+	if err != nil || run.State != "succeeded" {
+		t.Fatalf("%+v %v", run, err)
+	}
+	store := server.Open(t, "logs", "")
+	eventually(t, "the end of the attempt is written", func() bool { return len(blobtest.Keys(t, store, "logs/")) == 1 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := blobtest.Get(t, store, "logs/default/w/"+run.ID+"/a.1/"+strings.Repeat("0", 20), 0, -1); got != "hello\n" {
+		t.Errorf("%q", got)
+	}
+	if err := os.RemoveAll(filepath.Join(c.Data, "logs")); err != nil {
+		t.Fatal(err)
+	}
+	n, k, again := startNode(t, c)
+	defer again()
+	log, err := k.Logs(t.Context(), run.ID, "a", skein.LogQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(log)
+	if err := errors.Join(err, log.Close()); err != nil || string(got) != "hello\n" {
+		t.Errorf("%q %v", got, err)
+	}
+	if _, _, err := k.Start(t.Context(), api.RunRequest{Workflow: "w"}, skein.Wait(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if err := retention.New(n.retention()).Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if keys := blobtest.Keys(t, store, "logs/default/w/"+run.ID); len(keys) != 0 {
+		t.Errorf("left: %q", keys)
 	}
 }

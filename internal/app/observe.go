@@ -42,7 +42,7 @@ func Observe(ctx context.Context, cfg *config.Config) (*Observer, error) {
 	if err = errors.Join(err, errKept); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: config.ListenDefault, retention: cfg.Retention}, neighboursOf(db, shared, kept))
+	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: config.ListenDefault, retention: cfg.Retention}, neighboursOf(db, kept.Logs(shared), kept))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

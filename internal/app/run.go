@@ -69,6 +69,7 @@ func (n *Node) work(ctx context.Context) error {
 	stopAudit, stopNotices := keepAudit(n), sendNotices(n)
 	running := launch(free, n.engine.Run)
 	shipping, counting := launch(free, quiet(n.shipper.Run)), launch(free, quiet(n.upkeep.tally.Run))
+	sealing := launch(free, quiet(n.depot.Run))
 	watching := launch(ctx, n.look)
 	forgetting := launch(ctx, quiet(retention.New(n.retention()).Run))
 
@@ -98,7 +99,7 @@ func (n *Node) work(ctx context.Context) error {
 	err = errors.Join(err, stopMembers())
 	_, _ = remembering.stop(), acknowledging.stop()
 	stopNotices()
-	_, _ = shipping.stop(), counting.stop()
+	_, _, _ = shipping.stop(), counting.stop(), sealing.stop()
 	err = errors.Join(err, running.stop(), n.stopHTTP())
 	stopAudit()
 	err = errors.Join(err, n.release())
@@ -233,7 +234,7 @@ func (n *Node) barrier() {
 func (n *Node) shipRest() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
 	defer cancel()
-	if err := n.shipper.Flush(ctx); err != nil {
+	if err := errors.Join(n.shipper.Flush(ctx), n.depot.Flush(ctx)); err != nil {
 		n.log.Warn("the end of some logs is on this machine only", "code", "logs_unsent", "err", err)
 	}
 }

@@ -135,6 +135,7 @@ var logRemedies = map[string]string{
 	"ledger_unread":              "look at the database; the node tries again",
 	"log_incomplete":             "look for a full disk; the output that is missing is lost",
 	"log_unreadable":             "look at the rights and the disk of the data folder",
+	"segments_delayed":           "look at the object store of the setting `logs`; `skein doctor` checks it; the node tries again",
 	"objects_away":               "look at the object store of the setting `artifacts`; `skein doctor` checks it",
 	"logs_delayed":               "look at the database or the folder `logs`; the node tries again",
 	"logs_dropped":               "read the log on that machine: `skein task logs`",

@@ -53,8 +53,10 @@ type Config struct {
 	NoUI                       bool   // it serves no web page
 	BasePath                   string // the path under which browsers reach the server; "": the root
 	// Logs is a folder that the nodes share, with the complete output of tasks; "": the database of a cluster
-	// keeps the end of each log, and each node has files of its own.
-	Logs string
+	// keeps the end of each log, and each node has files of its own. LogObjects is the place of objects with
+	// the complete output in addition; nil: there is none.
+	Logs       string
+	LogObjects *blob.Location
 	// Artifacts is a folder that the nodes share, for the artifacts of tasks. If it is "", each node keeps
 	// those of the attempts that it ran. ArtifactObjects is the place of objects that is used instead of a
 	// folder; nil: there is none.
@@ -243,8 +245,6 @@ func setData(c *Config, v string) (err error) {
 	c.Data, err = filepath.Abs(v)
 	return err
 }
-
-func setLogs(c *Config, v string) error { return setPath(&c.Logs, v) }
 
 func setPath(to *string, v string) (err error) {
 	if *to = ""; v != "" {

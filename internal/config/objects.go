@@ -11,7 +11,7 @@ import (
 // storeSettings name the stores that the nodes share.
 func storeSettings() []setting {
 	return []setting{
-		{name: "logs", def: text(""), set: setLogs},
+		{name: "logs", def: text(""), set: func(c *Config, v string) error { return setStore(&c.Logs, &c.LogObjects, v) }},
 		{name: "artifacts", def: text(""), set: func(c *Config, v string) error { return setStore(&c.Artifacts, &c.ArtifactObjects, v) }},
 	}
 }

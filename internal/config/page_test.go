@@ -67,7 +67,7 @@ var descriptions = map[string]described{
 	"loopback":                 {meaning: "`token`: a node on loopback answers only callers that show a token, which programs of its user find by themselves; `open`: it takes every user of the machine for its own, and warns at each start; the next version has no `open`"},
 	"auth":                     {meaning: "identity providers, and the directory, by which people sign in: see [sign-in by a company's accounts](access.md#accounts-of-your-company); in the file a map, else JSON"},
 	"public_url":               {def: "on loopback, the address that the browser uses", meaning: "URL by which browsers reach the server, without `base_path`; an identity provider sends people back there"},
-	"logs":                     {meaning: "folder that the nodes share for all that tasks print; without it the database of a cluster has the last MiB of each log"},
+	"logs":                     {meaning: "folder that the nodes share for all that tasks print, or `s3://BUCKET/PREFIX`, see [logs](artifacts.md#logs); without it the database of a cluster has the last MiB of each log"},
 	"artifacts":                {meaning: "folder that the nodes share for artifacts, or `s3://BUCKET/PREFIX`, see [artifacts](artifacts.md); without it each node keeps those of its own attempts and workers"},
 	"retention_age":            {meaning: "age up to which finished runs are kept, where their workflow does not say; 0: any", reread: true},
 	"retention_runs":           {meaning: "finished runs that are kept of a workflow, where it does not say", reread: true},

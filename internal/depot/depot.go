@@ -1,8 +1,8 @@
-// Package depot has the stores of artifacts that the settings of a node name, and the ways that artifacts
-// take to them: a folder of the node, a folder that the nodes share, or objects.
+// Package depot has the stores of artifacts and logs that the settings of a node name, and the ways that
+// artifacts take to them: a folder of the node, a folder that the nodes share, or objects.
 //
-// Objects are written by nodes only, so neither keepers nor workers have their credentials. The keeper of a
-// node leaves artifacts in the folder outgoing of the data folder, and the node delivers them before it
+// Objects are written by nodes only, so neither keepers nor workers have their credentials. The keeper of
+// a node leaves artifacts in the folder outgoing of the data folder, and the node delivers them before it
 // reports the success of their attempt. Workers bring theirs to their home node.
 package depot
 
@@ -24,6 +24,7 @@ import (
 	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/logs/segments"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 )
@@ -42,50 +43,64 @@ type Depot struct {
 	cfg      *config.Config
 	objects  *objects.Store    // nil: artifacts are files
 	delivery *objects.Delivery // nil: likewise
+	log      *slog.Logger
+
+	logObjects blob.Store        // nil: no log is an object
+	segments   *segments.Store   // nil: likewise, or Logs was not called
+	sweeper    *segments.Sweeper // of segments
 }
 
 // Open opens the stores of the settings. It refuses a folder that is missing, and objects that refuse this
 // node. Objects that do not answer are logged: artifacts wait for them.
 func Open(ctx context.Context, cfg *config.Config, secret Secret, log *slog.Logger) (*Depot, error) {
-	d := &Depot{cfg: cfg}
 	if cfg.Artifacts != "" {
 		if info, err := os.Stat(cfg.Artifacts); err != nil || !info.IsDir() {
 			return nil, cfg.Wrong("artifacts", fmt.Errorf("%s is not a folder: make it, or mount it, on every node", cfg.Artifacts))
 		}
 	}
-	if cfg.ArtifactObjects == nil {
-		return d, nil
+	d := &Depot{cfg: cfg, log: log}
+	err := d.open(secret, func(blobs blob.Store) error { return probe(ctx, blobs, log) })
+	if d.objects != nil {
+		d.delivery = objects.NewDelivery(d.objects, d.outgoing(), log)
 	}
-	blobs, err := Objects(cfg, cfg.ArtifactObjects, secret)
-	if err == nil {
-		err = probe(ctx, blobs, log)
+	return d, err
+}
+
+// open opens the objects of the settings, and tries each store.
+func (d *Depot) open(secret Secret, try func(blob.Store) error) error {
+	for _, of := range []struct {
+		setting string
+		at      *blob.Location
+		take    func(blob.Store)
+	}{
+		{"artifacts", d.cfg.ArtifactObjects, func(b blob.Store) { d.objects = objects.New(b) }},
+		{"logs", d.cfg.LogObjects, func(b blob.Store) { d.logObjects = b }},
+	} {
+		if of.at == nil {
+			continue
+		}
+		blobs, err := Objects(d.cfg, of.at, secret)
+		if err == nil {
+			err = try(blobs)
+		}
+		if err != nil {
+			return d.cfg.Wrong(of.setting, err)
+		}
+		of.take(blobs)
 	}
-	if err != nil {
-		return nil, cfg.Wrong("artifacts", err)
-	}
-	d.objects = objects.New(blobs)
-	d.delivery = objects.NewDelivery(d.objects, d.outgoing(), log)
-	return d, nil
+	return nil
 }
 
 // Look opens the stores for a process that only reads, with the secrets of a database. It makes no request.
 func Look(cfg *config.Config, st store.Secrets) (*Depot, error) {
-	d := &Depot{cfg: cfg}
-	if cfg.ArtifactObjects == nil {
-		return d, nil
-	}
-	chain, err := dbadmin.Providers(cfg, st, slog.New(slog.DiscardHandler))
+	d := &Depot{cfg: cfg, log: slog.New(slog.DiscardHandler)}
+	chain, err := dbadmin.Providers(cfg, st, d.log)
 	if err != nil {
 		return nil, err
 	}
-	blobs, err := Objects(cfg, cfg.ArtifactObjects, func(ctx context.Context, namespace, name string) ([]byte, error) {
+	return d, d.open(func(ctx context.Context, namespace, name string) ([]byte, error) {
 		return chain.Value(ctx, namespace, name, false)
-	})
-	if err != nil {
-		return nil, cfg.Wrong("artifacts", err)
-	}
-	d.objects = objects.New(blobs)
-	return d, nil
+	}, func(blob.Store) error { return nil })
 }
 
 // Objects opens the store at a location of the settings.
@@ -104,7 +119,7 @@ func probe(ctx context.Context, blobs blob.Store, log *slog.Logger) error {
 	if err == nil || errors.Is(err, blob.ErrRefused) {
 		return err
 	}
-	log.Warn("the object store does not answer; attempts with artifacts wait for it", "code", "objects_away", "store", blobs.Name(), "err", err)
+	log.Warn("the object store does not answer; artifacts and logs wait for it", "code", "objects_away", "store", blobs.Name(), "err", err)
 	return nil
 }
 
@@ -186,11 +201,43 @@ func (d *Depot) Roots() (all []string) {
 	return all
 }
 
+// Logs returns where the logs of all nodes are: in live and, if the settings say so, whole in objects. live
+// may be nil for a node that is alone: then the files of this node are the live ends.
+func (d *Depot) Logs(live logs.Store) logs.Store {
+	if d.logObjects == nil {
+		return live
+	}
+	if live == nil {
+		live = logs.Folder{Path: d.cfg.Data}
+	}
+	d.segments = segments.New(d.logObjects, live, d.cfg.Data, d.log)
+	d.sweeper = segments.NewSweeper(d.segments)
+	return d.segments
+}
+
+// Run writes logs to objects until ctx ends.
+func (d *Depot) Run(ctx context.Context) {
+	if d.segments != nil {
+		d.segments.Run(ctx)
+	}
+}
+
+// Flush writes the rest of the logs to objects.
+func (d *Depot) Flush(ctx context.Context) error {
+	if d.segments == nil {
+		return nil
+	}
+	return d.segments.Flush(ctx)
+}
+
 // Delete deletes the log files and artifacts of deleted runs on this node and in the shared stores.
 func (d *Depot) Delete(ctx context.Context, gone []logs.Run) error {
 	err := logs.Folder{Path: d.cfg.Data}.Delete(ctx, gone)
 	if d.cfg.Logs != "" {
 		err = errors.Join(err, logs.Folder{Path: d.cfg.Logs}.Delete(ctx, gone))
+	}
+	if d.segments != nil {
+		err = errors.Join(err, d.segments.Delete(ctx, gone))
 	}
 	runs := make([]artifact.Run, len(gone))
 	for i, r := range gone {
@@ -203,22 +250,29 @@ func (d *Depot) Delete(ctx context.Context, gone []logs.Run) error {
 // returns an error of the kind errkind.ErrNotFound for a run that is gone. owns reports whether this node
 // owns a shard: the owner of the first sweeps.
 func (d *Depot) Sweeper(owns func(dag.ShardID) bool, exists func(context.Context, dag.RunID) error) func(context.Context) error {
-	if d.objects == nil {
+	if d.objects == nil && d.sweeper == nil {
 		return nil
 	}
-	return func(ctx context.Context) error {
+	gone := func(ctx context.Context, run string) (bool, error) {
+		id, err := dag.ParseRunID(run)
+		if err != nil {
+			return false, nil // it is not ours
+		}
+		if err = exists(ctx, id); errors.Is(err, errkind.ErrNotFound) {
+			return true, nil
+		}
+		return false, err
+	}
+	return func(ctx context.Context) (err error) {
 		if !owns(0) {
 			return nil
 		}
-		return d.objects.Sweep(ctx, func(ctx context.Context, run string) (bool, error) {
-			id, err := dag.ParseRunID(run)
-			if err != nil {
-				return false, nil // it is not ours
-			}
-			if err = exists(ctx, id); errors.Is(err, errkind.ErrNotFound) {
-				return true, nil
-			}
-			return false, err
-		})
+		if d.objects != nil {
+			err = d.objects.Sweep(ctx, gone)
+		}
+		if d.sweeper != nil {
+			err = errors.Join(err, d.sweeper.Sweep(ctx, gone))
+		}
+		return err
 	}
 }

@@ -22,7 +22,7 @@ func checkObjects(ctx context.Context, cfg *config.Config) (all []Check) {
 	for _, of := range []struct {
 		setting string
 		at      *blob.Location
-	}{{"artifacts", cfg.ArtifactObjects}} {
+	}{{"artifacts", cfg.ArtifactObjects}, {"logs", cfg.LogObjects}} {
 		if of.at == nil {
 			continue
 		}
@@ -35,7 +35,7 @@ func checkObjects(ctx context.Context, cfg *config.Config) (all []Check) {
 			c.State, c.Found = Bad, err.Error()
 			c.Remedy = "correct the setting " + of.setting + " or the credentials; they need PutObject, GetObject, DeleteObject, ListBucket and the rights for multipart uploads"
 		} else if err != nil {
-			c.State, c.Found, c.Remedy = Warning, err.Error(), "see that the server answers: attempts with artifacts wait for it for 10 minutes"
+			c.State, c.Found, c.Remedy = Warning, err.Error(), "see that the server answers: artifacts and logs wait for it"
 		}
 		all = append(all, c)
 	}

@@ -29,7 +29,8 @@ const (
 	sendMax = 20 * time.Second
 )
 
-// Sink is the part of a Store that a Shipper sends to.
+// Sink is the part of a Store that a Shipper sends to. If it has a method Ended(Ref), it is told when the log
+// of an ended attempt was sent. That method must not block.
 type Sink interface {
 	Append(ctx context.Context, chunks []Chunk) ([]int64, error)
 	Keep() int64
@@ -365,6 +366,9 @@ func (s *Shipper) dropLocked(t *tail) {
 		s.measured(l, l.size, l.size)
 		if l.over {
 			s.ended--
+			if to, ok := s.to.(interface{ Ended(ref Ref) }); ok {
+				to.Ended(l.ref)
+			}
 		}
 		delete(s.live, t.ref.ID())
 	}

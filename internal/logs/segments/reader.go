@@ -1,0 +1,201 @@
+package segments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/blob"
+	"skein.dev/skein/internal/logs"
+)
+
+const (
+	// blockMax bounds the bytes that are read at once.
+	blockMax = 512 << 10
+	// listEvery is the least time between two lists of the segments of a log that is read.
+	listEvery = time.Second
+)
+
+// Open implements logs.Store.
+func (s *Store) Open(ctx context.Context, ref logs.Ref) (logs.Reader, error) {
+	prefix, err := folder(&ref)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{ctx: ctx, blobs: s.blobs, prefix: prefix}
+	live, err := s.live.Open(ctx, ref)
+	switch {
+	case err == nil:
+		r.live = live
+		return r, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	if err := r.list(); err != nil {
+		return nil, err
+	}
+	if len(r.parts) == 0 {
+		return nil, fmt.Errorf("log of %s, attempt %d: %w", ref.Name, ref.Token, fs.ErrNotExist)
+	}
+	return r, nil
+}
+
+// reader reads a log: its live end, and before it the segments.
+type reader struct {
+	ctx    context.Context // of the request that reads
+	blobs  blob.Store
+	live   logs.Reader // nil: there is no live end
+	prefix string
+	parts  []part // by offset
+	listed time.Time
+	block  []byte
+	at     int64 // of block
+}
+
+// part is a segment.
+type part struct {
+	key       string
+	from, end int64
+}
+
+// list reads which segments there are.
+func (r *reader) list() error {
+	r.parts, r.listed = nil, time.Now()
+	for after := ""; ; {
+		page, err := r.blobs.List(r.ctx, r.prefix, after, pageMax)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if at, ok := offsetOf(page[i].Key); ok && page[i].Size > 0 {
+				r.parts = append(r.parts, part{page[i].Key, at, at + page[i].Size})
+			}
+		}
+		if len(page) < pageMax {
+			return nil
+		}
+		after = page[len(page)-1].Key
+	}
+}
+
+// find returns the segment that has an offset. Without one it returns the next segment after the offset. It
+// lists them again if that was long ago.
+func (r *reader) find(at int64) (p part, has, ok bool, err error) {
+	for range 2 {
+		i := slices.IndexFunc(r.parts, func(p part) bool { return p.end > at })
+		if i >= 0 && r.parts[i].from <= at {
+			return r.parts[i], true, true, nil
+		}
+		if i >= 0 {
+			p, ok = r.parts[i], true
+		}
+		if time.Since(r.listed) < listEvery {
+			break
+		}
+		if err := r.list(); err != nil {
+			return p, false, false, err
+		}
+	}
+	return p, false, ok, nil
+}
+
+// Size implements logs.Reader.
+func (r *reader) Size() (int64, error) {
+	size := int64(0)
+	for i := range r.parts {
+		size = max(size, r.parts[i].end)
+	}
+	if r.live == nil {
+		return size, nil
+	}
+	end, err := r.live.Size()
+	return max(size, end), err
+}
+
+// First implements logs.Reader. If the segments cannot be listed, it answers for the live end.
+func (r *reader) First(at int64) int64 {
+	first, known := at, false
+	if r.live != nil {
+		if first = r.live.First(at); first == at {
+			return at
+		}
+		known = true
+	}
+	p, has, ok, err := r.find(at)
+	switch {
+	case err == nil && has:
+		return at
+	case err == nil && ok && (!known || p.from < first):
+		return p.from
+	}
+	return first
+}
+
+// ReadAt implements io.ReaderAt. It returns fs.ErrNotExist for bytes that are nowhere.
+func (r *reader) ReadAt(b []byte, off int64) (n int, err error) {
+	for n < len(b) {
+		at := off + int64(n)
+		if at >= r.at && at < r.at+int64(len(r.block)) {
+			n += copy(b[n:], r.block[at-r.at:])
+			continue
+		}
+		if r.live != nil && r.live.First(at) == at {
+			m, err := r.live.ReadAt(b[n:], at)
+			if n += m; !errors.Is(err, fs.ErrNotExist) {
+				return n, err
+			}
+			continue
+		}
+		if err := r.load(at); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// load reads a block of a segment.
+func (r *reader) load(at int64) error {
+	p, has, ok, err := r.find(at)
+	switch {
+	case err != nil:
+		return err
+	case !has && !ok && r.live == nil:
+		return io.EOF
+	case !has:
+		return fmt.Errorf("the log's bytes from %d on are not kept: %w", at, fs.ErrNotExist)
+	}
+	n := min(p.end-at, blockMax)
+	block := make([]byte, n)
+	for try, got := 0, 0; ; try++ {
+		body, err := r.blobs.Open(r.ctx, p.key, at-p.from+int64(got), n-int64(got))
+		if err == nil {
+			var m int
+			m, err = io.ReadFull(body, block[got:])
+			got += m
+			_ = body.Close() // the bytes have been read
+		}
+		if err == nil {
+			break
+		}
+		if try == triesMax || r.ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read a segment of the log: %w", err)
+		}
+	}
+	r.at, r.block = at, block
+	return nil
+}
+
+// triesMax bounds the requests for a block whose answers break off.
+const triesMax = 3
+
+// Close implements io.Closer.
+func (r *reader) Close() error {
+	if r.live == nil {
+		return nil
+	}
+	return r.live.Close()
+}

@@ -1,0 +1,240 @@
+package segments
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/blob"
+)
+
+// Run writes segments until ctx ends. Flush writes the rest.
+func (s *Store) Run(ctx context.Context) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake: // idle nodes are not woken every second
+		}
+		for ctx.Err() == nil && s.waiting() {
+			_ = s.seal(ctx, false) // seal logs the error, and what failed stays due
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+func (s *Store) waiting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tails) > 0
+}
+
+// Flush writes segments of everything that has none.
+func (s *Store) Flush(ctx context.Context) error { return s.seal(ctx, true) }
+
+// seal writes the segments that are due, or all.
+func (s *Store) seal(ctx context.Context, all bool) error {
+	s.round.Lock()
+	defer s.round.Unlock()
+	list := s.choose(all)
+	next := make(chan *tail)
+	var wg sync.WaitGroup
+	var mu sync.Mutex // protects errs
+	var errs []error
+	for range min(atOnce, len(list)) {
+		wg.Go(func() {
+			for t := range next {
+				if err := s.write(ctx, t); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for _, t := range list {
+		next <- t
+	}
+	close(next)
+	wg.Wait()
+	err := errors.Join(errs...)
+	if failing := err != nil; failing != s.failing && ctx.Err() == nil {
+		if s.failing = failing; failing {
+			s.log.Warn("logs cannot be written to the object store; they are written later", "code", "segments_delayed", "store", s.blobs.Name(), "err", errs[0])
+		} else {
+			s.log.Info("logs can be written to the object store again", "code", "segments_resumed", "store", s.blobs.Name())
+		}
+	}
+	return err
+}
+
+// choose returns the logs with a segment that is due, and forgets those that rest.
+func (s *Store) choose(all bool) (list []*tail) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, t := range s.tails {
+		switch {
+		case t.due(now), t.end > t.sealed && all, len(t.data) > 0 && s.held > heldMax:
+			list = append(list, t)
+		case t.end <= t.sealed && (t.over || now.Sub(t.since) >= restMax):
+			s.drop(t)
+			delete(s.tails, id)
+		}
+	}
+	return list
+}
+
+// write writes segments up to the present end of a log. Only one goroutine at a time writes those of one log.
+func (s *Store) write(ctx context.Context, t *tail) error {
+	prefix, err := folder(&t.ref)
+	if err != nil {
+		s.sealedTo(t, t.end) // no log has this name
+		return nil
+	}
+	for {
+		s.mu.Lock()
+		from, end := t.sealed, t.end
+		s.mu.Unlock()
+		if from < 0 {
+			if from, err = s.last(ctx, prefix); err != nil {
+				return err
+			}
+			s.sealedTo(t, from)
+		}
+		if from >= end {
+			return nil
+		}
+		content, at, n, err := s.content(ctx, t, from, min(end-from, sizeMax))
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			err = s.blobs.Put(ctx, prefix+fmt.Sprintf("%0*d", digits, at), content, n, blob.PutOptions{IfAbsent: true})
+		}
+		_ = content.Close()
+		switch {
+		case errors.Is(err, blob.ErrExists): // another node has written it, or an earlier request
+			last, err := s.last(ctx, prefix)
+			if err != nil {
+				return err
+			}
+			s.sealedTo(t, max(last, at+1)) // it always moves on
+		case err != nil:
+			return err
+		default:
+			s.sealedTo(t, at+n)
+		}
+	}
+}
+
+// sealedTo notes how far the segments of a log reach.
+func (s *Store) sealedTo(t *tail, to int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.sealed, t.since = to, time.Now()
+	t.end = max(t.end, to)
+	if have := t.at + int64(len(t.data)); to >= have {
+		s.drop(t)
+	} else if to > t.at && len(t.data) > 0 {
+		s.held -= to - t.at
+		t.data, t.at = bytes.Clone(t.data[to-t.at:]), to
+	}
+}
+
+// last returns where the segments of a log end.
+func (s *Store) last(ctx context.Context, prefix string) (end int64, err error) {
+	err = s.walk(ctx, prefix, func(page []blob.Info) error {
+		for i := range page {
+			if at, ok := offsetOf(page[i].Key); ok {
+				end = max(end, at+page[i].Size)
+			}
+		}
+		return nil
+	})
+	return end, err
+}
+
+// offsetOf returns the offset that a key names.
+func offsetOf(key string) (int64, bool) {
+	name := key[strings.LastIndexByte(key, '/')+1:]
+	if len(name) != digits {
+		return 0, false
+	}
+	var at int64
+	for _, c := range name {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		at = at*10 + int64(c-'0')
+	}
+	return at, at >= 0
+}
+
+// content is a part of a log.
+type content interface {
+	io.ReaderAt
+	io.Closer
+}
+
+type bytesOf struct{ *bytes.Reader }
+
+func (bytesOf) Close() error { return nil }
+
+type partOf struct {
+	*io.SectionReader
+	io.Closer
+}
+
+// content finds the bytes of a log from an offset on, at most n: in its file, in memory, or in the live end.
+// If the first ones are nowhere, the part begins later.
+func (s *Store) content(ctx context.Context, t *tail, from, n int64) (content, int64, int64, error) {
+	if file, err := s.files.Open(ctx, t.ref); err == nil {
+		size, err := file.Size()
+		if err == nil && size >= from+n {
+			return partOf{io.NewSectionReader(file, from, n), file}, from, n, nil
+		}
+		_ = file.Close()
+	}
+	s.mu.Lock()
+	have := t.at + int64(len(t.data))
+	if from >= t.at && from < have {
+		n = min(n, have-from)
+		data := bytes.Clone(t.data[from-t.at : from-t.at+n])
+		s.mu.Unlock()
+		return bytesOf{bytes.NewReader(data)}, from, n, nil
+	}
+	at, known := t.at, len(t.data) > 0
+	s.mu.Unlock()
+	live, err := s.live.Open(ctx, t.ref)
+	if err == nil {
+		defer live.Close()
+		if first := live.First(from); first < from+n && (!known || first < at) {
+			data := make([]byte, from+n-first)
+			m, err := live.ReadAt(data, first)
+			if m > 0 {
+				return bytesOf{bytes.NewReader(data[:m])}, first, int64(m), nil
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, io.EOF) {
+				return nil, 0, 0, err
+			}
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, 0, err
+	}
+	if known && at > from && at < from+n {
+		return s.content(ctx, t, at, from+n-at)
+	}
+	return bytesOf{bytes.NewReader(nil)}, from + n, 0, nil // nobody has them
+}

@@ -1,0 +1,239 @@
+// Package segments keeps whole logs in objects of package blob, in addition to the store with their live
+// ends.
+//
+//	logs/<namespace>/<workflow>/<run>/<task>.<attempt>/<offset of the first byte, 20 digits>
+//
+// A segment is written when 4 MiB have come, or 30 s after its first byte, or at the end of the attempt. One
+// that exists is never written again. So the output of a machine that is lost is complete, but for its last
+// 30 s, of which the live end has the last part.
+//
+// The bytes come from the file of the log, if it is on this machine. Those of workers come through the node
+// that is their home: it holds them in memory, within bounds, until their segment is written.
+//
+// Reading order: segments.go, seal.go, reader.go, sweep.go.
+package segments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/blob"
+	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/store"
+)
+
+const (
+	root = "logs/"
+	// sizeMax bounds a segment, in bytes. ageMax bounds the age of a byte without a segment.
+	sizeMax = 4 << 20
+	ageMax  = 30 * time.Second
+	// every is the interval between two looks for what is due.
+	every = time.Second
+	// restMax is the time for which a log without new bytes is remembered.
+	restMax = time.Minute
+	// heldMax bounds the bytes of workers' logs in memory. Beyond it the largest are due; beyond twice of it the
+	// bytes of one log are dropped, and only its live end has them.
+	heldMax = 32 << 20
+	// tailsMax bounds the logs that wait.
+	tailsMax = 20_000
+	// atOnce bounds the segments that are written at a time.
+	atOnce = 4
+	// pageMax bounds the objects of one list.
+	pageMax = 1000
+	// digits is the length of an offset in a key.
+	digits = 20
+)
+
+// Store is a logs.Store.
+type Store struct {
+	blobs blob.Store
+	live  logs.Store  // the live ends
+	files logs.Folder // of this node
+	log   *slog.Logger
+	wake  chan struct{} // cap 1: there is a log to look after, or one that is due
+
+	round sync.Mutex // held while segments are written; protects failing
+	// failing reports whether the last round failed.
+	failing bool
+
+	mu    sync.Mutex // protects following fields
+	tails map[store.LogID]*tail
+	held  int64 // bytes of all tails
+}
+
+var _ logs.Store = (*Store)(nil)
+
+// tail is the end of a log that has no segment yet.
+type tail struct {
+	ref    logs.Ref
+	here   bool  // its file is on this machine
+	end    int64 // of the log, as far as this node knows
+	sealed int64 // up to here there are segments; -1: it is not known
+	since  time.Time
+	over   bool   // the attempt has ended
+	data   []byte // of a log without a file here
+	at     int64  // of data
+}
+
+// New returns the segments in blobs, in addition to live. data is the data folder of this node.
+func New(blobs blob.Store, live logs.Store, data string, log *slog.Logger) *Store {
+	return &Store{blobs: blobs, live: live, files: logs.Folder{Path: data}, log: log, wake: make(chan struct{}, 1), tails: map[store.LogID]*tail{}}
+}
+
+// Keep implements logs.Store: the live ends are bounded.
+func (s *Store) Keep() int64 { return s.live.Keep() }
+
+// folder returns the prefix of the segments of a log.
+func folder(r *logs.Ref) (string, error) {
+	key := runFolder(r.Namespace, r.Workflow, r.Run.String()) + r.Name + "." + strconv.FormatInt(int64(r.Token), 10)
+	if !fs.ValidPath(key) || strings.Count(key, "/") != 4 || strings.Contains(key, `\`) {
+		return "", fmt.Errorf("log of %q: %w", r.Name, fs.ErrNotExist)
+	}
+	return key + "/", nil
+}
+
+func runFolder(namespace, workflow, run string) string {
+	return root + namespace + "/" + workflow + "/" + run + "/"
+}
+
+// Append implements logs.Store. The answer is that of the live ends: a store of objects that is away delays
+// no log.
+func (s *Store) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) {
+	ends, err := s.live.Append(ctx, chunks)
+	if err != nil {
+		return ends, err
+	}
+	for i, end := range ends {
+		if end >= 0 {
+			s.note(&chunks[i], end)
+		}
+	}
+	return ends, nil
+}
+
+// note remembers that a log reaches to end, and the bytes of a chunk that no file here has.
+func (s *Store) note(c *logs.Chunk, end int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tails[c.ID()]
+	if t == nil {
+		if end == 0 || len(s.tails) >= tailsMax {
+			return
+		}
+		t = &tail{ref: c.Ref, sealed: -1, since: time.Now(), here: s.isHere(&c.Ref)}
+		s.tails[c.ID()] = t
+		s.rouse()
+	}
+	if !t.here && len(c.Data) > 0 && c.Offset < end {
+		s.keep(t, c.Offset, c.Data[:min(int64(len(c.Data)), end-c.Offset)])
+	}
+	if end > t.end {
+		if t.end == t.sealed {
+			t.since = time.Now()
+		}
+		t.end = end
+	}
+	if t.due(time.Now()) || s.held > heldMax {
+		s.rouse()
+	}
+}
+
+// isHere reports whether the file of a log is on this machine.
+func (s *Store) isHere(r *logs.Ref) bool {
+	f, err := s.files.Open(context.Background(), *r)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
+}
+
+// keep adds bytes to those of a tail. If the tail lacks bytes before them, it keeps the new ones only. The
+// caller holds the lock.
+func (s *Store) keep(t *tail, at int64, data []byte) {
+	have := t.at + int64(len(t.data))
+	switch {
+	case len(t.data) > 0 && at+int64(len(data)) <= have:
+		return
+	case len(t.data) > 0 && at <= have && at >= t.at:
+		data = data[have-at:]
+	default:
+		s.drop(t)
+		t.at = at
+	}
+	t.data = append(t.data, data...)
+	if s.held += int64(len(data)); s.held > 2*heldMax {
+		s.drop(t)
+	}
+}
+
+// drop gives up the bytes of a tail. The caller holds the lock.
+func (s *Store) drop(t *tail) {
+	s.held -= int64(len(t.data))
+	t.data, t.at = nil, 0
+}
+
+// due reports whether a segment of the log is to be written.
+func (t *tail) due(now time.Time) bool {
+	return t.end > t.sealed && (t.over || t.end-max(t.sealed, 0) >= sizeMax || now.Sub(t.since) >= ageMax)
+}
+
+// Ended notes that a log does not grow any more.
+func (s *Store) Ended(ref logs.Ref) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.tails[ref.ID()]; t != nil {
+		t.over = true
+		s.rouse()
+	}
+}
+
+func (s *Store) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Delete implements logs.Store. It deletes segments only: the live ends are deleted with their runs, or by
+// their own store.
+func (s *Store) Delete(ctx context.Context, runs []logs.Run) error {
+	var errs []error
+	for i := range runs {
+		errs = append(errs, s.deleteBelow(ctx, runFolder(runs[i].Namespace, runs[i].Workflow, runs[i].ID.String())))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) deleteBelow(ctx context.Context, prefix string) error {
+	return s.walk(ctx, prefix, func(page []blob.Info) error {
+		keys := make([]string, len(page))
+		for i := range page {
+			keys[i] = page[i].Key
+		}
+		return s.blobs.Delete(ctx, keys...)
+	})
+}
+
+// walk lists all objects with a prefix, page by page.
+func (s *Store) walk(ctx context.Context, prefix string, see func([]blob.Info) error) error {
+	for after := ""; ; {
+		page, err := s.blobs.List(ctx, prefix, after, pageMax)
+		if err == nil {
+			err = see(page)
+		}
+		if err != nil || len(page) < pageMax {
+			return err
+		}
+		after = page[len(page)-1].Key
+	}
+}
