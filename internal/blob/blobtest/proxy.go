@@ -134,6 +134,9 @@ func forward(r *http.Request, body []byte, to string) *http.Response {
 	out := r.Clone(r.Context())
 	out.RequestURI, out.URL.Scheme, out.URL.Host, out.Host = "", "http", to, r.Host
 	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	if len(body) == 0 { // a body of unknown length would be sent in chunks
+		out.Body = http.NoBody
+	}
 	answer, err := http.DefaultTransport.RoundTrip(out)
 	if err != nil {
 		return nil
