@@ -57,6 +57,8 @@ type Member struct {
 	// Cordoned and Stopped say which orders are set for it. Only Members sets them.
 	Cordoned bool
 	Stopped  bool
+	// Load is the work for the node's shards at the last beat. It is nil if the node does not measure it.
+	Load *Load
 }
 
 // Traits are the properties by which tasks choose a worker, in addition to its name.
@@ -77,6 +79,7 @@ type ShardRow struct {
 	// Wanted is the member to which the shard should move; 0 means any.
 	Wanted    dag.HandlerID
 	Workflows int // the number of workflows that are not deleted
+	Shift     Shift
 }
 
 // Workers is the register of members in a store. The store of a single node lists only workers: no other
@@ -105,8 +108,8 @@ type Workers interface {
 // Cluster is the part of a store that several nodes share. A store for one node has only Workers.
 type Cluster interface {
 	Workers
-	// Renew moves the member's counter and writes State and Busy. It returns false if there is no row with
-	// that Home and Lease: the member was deposed, or the worker is attached to another node.
+	// Renew moves the member's counter and writes State, Busy, Traits and Load. It returns false if there is
+	// no row with that Home and Lease: the member was deposed, or the worker is attached to another node.
 	Renew(ctx context.Context, m Member) (bool, error)
 	// Depose removes a member whose counter is still beat, and frees its shards in the same transaction. It
 	// returns false if the counter has moved or the row is gone.
@@ -118,8 +121,15 @@ type Cluster interface {
 	Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
 	// Release frees the shards that are still held under their epoch.
 	Release(ctx context.Context, fences []Fence) error
-	// Move records the member to which a shard should move; 0 means any. The owners carry it out.
+	// Move records the member to which a shard should move; 0 means any. The owners carry it out. It removes the
+	// shift of the shard.
 	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
+	// Shift records that a shard moves because of its load. The owners carry it out. It returns false and
+	// changes nothing if the owner or the epoch is another one, if an operator has moved the shard, if one of the
+	// two nodes is not listed, if any shard was shifted less than Apart ago, or if a node may run that does not
+	// know shifts. Of two calls at once, one succeeds at most.
+	// A shift follows a node to its next life, as a move does.
+	Shift(ctx context.Context, m ShiftMove) (bool, error)
 	// Order sets or withdraws an order. It returns false if nothing changed. The store sets At.
 	Order(ctx context.Context, o Order, stand bool) (bool, error)
 	// Rise raises the format of the database to the newest one that all listed nodes know, and returns the

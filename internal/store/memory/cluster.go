@@ -46,17 +46,20 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 				m.Beat = old.Beat + 1
 				delete(s.members, h)
 				if h != m.Handler {
-					s.free(h)
+					free(s, h)
 				}
 			}
 		}
 		m.Cordoned, m.Stopped = false, false
-		m.Traits = cloneTraits(m.Traits)
+		m.Traits, m.Load = cloneTraits(m.Traits), nil
 		s.members[m.Handler] = m
 		s.find(m.Name)
 		for i := range s.shards {
-			if n := int(s.shards[i].wanted); n >= 1 && n <= len(s.handlers) && s.handlers[n-1].Node == m.Name {
-				s.shards[i].wanted = m.Handler
+			sh := &s.shards[i]
+			for _, h := range []*dag.HandlerID{&sh.wanted, &sh.shift.From, &sh.shift.To, &sh.shift.Counts} {
+				if n := int(*h); !m.Worker && n >= 1 && n <= len(s.handlers) && s.handlers[n-1].Node == m.Name {
+					*h = m.Handler
+				}
 			}
 		}
 		return nil
@@ -92,7 +95,7 @@ func checkMemberState(state string) error {
 }
 
 // free frees the shards of a handler that is no longer a member.
-func (s *Store) free(h dag.HandlerID) {
+func free(s *Store, h dag.HandlerID) {
 	for i := range s.shards {
 		if s.shards[i].owner == h {
 			s.shards[i].owner = 0
@@ -120,7 +123,7 @@ func (s *Store) Renew(ctx context.Context, m store.Member) (bool, error) {
 		is, listed = s.members[m.Handler]
 		if listed = listed && is.Home == m.Home && is.Lease == m.Lease; listed {
 			is.Beat++
-			is.State, is.Busy, is.Traits, is.Seen = m.State, m.Busy, cloneTraits(m.Traits), s.clock()
+			is.State, is.Busy, is.Traits, is.Seen, is.Load = m.State, m.Busy, cloneTraits(m.Traits), s.clock(), cloneLoad(m.Load)
 			s.members[m.Handler] = is
 		}
 		return nil
@@ -157,14 +160,15 @@ func (s *Store) Members(ctx context.Context) ([]store.Member, []store.ShardRow, 
 		members = slices.SortedFunc(maps.Values(s.members), func(a, b store.Member) int { return cmp.Compare(a.Handler, b.Handler) })
 		for i := range members {
 			m := &members[i]
-			m.Traits = cloneTraits(m.Traits)
+			m.Traits, m.Load = cloneTraits(m.Traits), cloneLoad(m.Load)
 			_, m.Cordoned = s.orderLocked(m.Name, store.OrderCordon)
 			_, m.Stopped = s.orderLocked(m.Name, store.OrderStop)
 			_, all := s.orderLocked("", store.OrderStop)
 			m.Stopped = m.Stopped || all
 		}
 		for i := range s.shards {
-			shards = append(shards, store.ShardRow{ID: dag.ShardID(i), Epoch: s.shards[i].epoch, Seq: s.shards[i].seq, Owner: s.ownerLocked(i), Wanted: s.shards[i].wanted})
+			shards = append(shards, store.ShardRow{ID: dag.ShardID(i), Epoch: s.shards[i].epoch, Seq: s.shards[i].seq, Owner: s.ownerLocked(i),
+				Wanted: s.shards[i].wanted, Shift: s.shards[i].shift})
 		}
 		for _, w := range s.workflows {
 			if w.State != store.WorkflowDeleted && hasShard(s, w.Shard) {
@@ -184,7 +188,7 @@ func (s *Store) Depose(ctx context.Context, handler dag.HandlerID, beat int64) (
 			won = true
 			s.lose(&m)
 			delete(s.members, handler)
-			s.free(handler)
+			free(s, handler)
 		}
 		return nil
 	})
@@ -195,7 +199,7 @@ func (s *Store) Depose(ctx context.Context, handler dag.HandlerID, beat int64) (
 func (s *Store) Leave(ctx context.Context, handler dag.HandlerID) error {
 	return s.member(ctx, func() error {
 		delete(s.members, handler)
-		s.free(handler)
+		free(s, handler)
 		return nil
 	})
 }
@@ -250,9 +254,41 @@ func (s *Store) Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) e
 		if !hasShard(s, shard) {
 			return fmt.Errorf("move shard %d: %w", shard, store.ErrNotFound)
 		}
-		s.shards[shard].wanted = to
+		s.shards[shard].wanted, s.shards[shard].shift = to, store.Shift{}
 		return nil
 	}))
+}
+
+// Shift records that a shard moves because of its load.
+func (s *Store) Shift(ctx context.Context, m store.ShiftMove) (bool, error) {
+	done := false
+	err := s.member(ctx, func() error {
+		if err := checkTexts("shift", m.Why); err != nil {
+			return err
+		}
+		if !hasShard(s, m.Shard) {
+			return fmt.Errorf("shift shard %d: %w", m.Shard, store.ErrNotFound)
+		}
+		now, sh := s.clock(), &s.shards[m.Shard]
+		from, to := s.members[m.From], s.members[m.To]
+		done = sh.epoch == m.Epoch && sh.owner == m.From && sh.wanted == 0 && from.Handler != 0 && to.Handler != 0 && !from.Worker && !to.Worker
+		for i := range s.shards {
+			at := s.shards[i].shift.At
+			done = done && (at <= now-dag.Micros(m.Apart.Microseconds()) || at > now)
+		}
+		if done {
+			sh.shift = store.Shift{At: now, From: m.From, To: m.To, Counts: m.Counts, Why: m.Why}
+		}
+		return nil
+	})
+	return done && err == nil, err
+}
+
+func cloneLoad(l *store.Load) *store.Load {
+	if l == nil {
+		return nil
+	}
+	return &store.Load{Shards: slices.Clone(l.Shards)}
 }
 
 // orderLocked returns the index of an order, or the index at which it would be inserted.

@@ -81,6 +81,7 @@ type shard struct {
 	owner      dag.HandlerID
 	wanted     dag.HandlerID
 	watermark  dag.Micros
+	shift      store.Shift
 }
 
 // run is a run with its attempts and events. The bytes behind its rows are never changed in place, so a copy

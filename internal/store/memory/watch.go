@@ -78,7 +78,7 @@ func (e *alerts) Lose(ctx context.Context, handler dag.HandlerID) error {
 			e.lose(&m)
 		}
 		delete(s.members, handler)
-		s.free(handler)
+		free(s, handler)
 		return nil
 	})
 }

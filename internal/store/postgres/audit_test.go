@@ -205,7 +205,7 @@ func TestAuditIndexIsBuilt(t *testing.T) {
 	schema := newSchema()
 	p := newAuditPost(t, schema)
 	p.change(t, 3)
-	sql(t, "SET search_path = "+schema+"; DROP TABLE tally, tally_mark, era, namespace, namespace_use; DROP INDEX audit_at; "+
+	sql(t, "SET search_path = "+schema+"; DROP TABLE shift, tally, tally_mark, era, namespace, namespace_use; DROP INDEX audit_at; "+
 		"ALTER TABLE token DROP worker_groups, DROP worker_slots, DROP uses, DROP used, DROP invite; UPDATE meta SET format = 30, applied = 30")
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})
 	ready := func() string {

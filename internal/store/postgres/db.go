@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 37
+	formatNewest = 38
 	// formatRising is the first format of a database that records how many migrations were applied, and whose
 	// format rises when all nodes know the next one.
 	formatRising = 10
@@ -67,6 +67,8 @@ const (
 	formatEra = 33
 	// formatTally is the first format under which all programs know that ended runs are counted.
 	formatTally = 35
+	// formatShift is the first format under which all programs know shifts.
+	formatShift = 38
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 

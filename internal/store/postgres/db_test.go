@@ -19,7 +19,8 @@ func TestEveryStatementPrepares(t *testing.T) {
 		"missingUnsuccessful": true, "strayUnsuccessful": true,
 		"expireHandlers": true, "marks": true, "raise": true, "beginEra": true, "firstEra": true, "begun": true, "nodeKey": true, "dropOverSessions": true, "dropSessionsOf": true, "dropAllSessionsOf": true, "secretKey": true, "setSecretKey": true,
 		"setSecretKey" + notedSuffix: true, "lockTokens": true, "auditTree": true, "moveAuditTree": true,
-		"expireSilences": true, "putSilence": true, "putSilence" + notedSuffix: true, "silences": true, "alertRules": true, "lostMembers": true, "depose": true, "watched": true}
+		"expireSilences": true, "putSilence": true, "putSilence" + notedSuffix: true, "silences": true, "alertRules": true, "lostMembers": true, "depose": true, "watched": true,
+		"shards": true, "shift": true, "reshift": true}
 	s, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ var _ store.Cluster = (*DB)(nil)
 func (d *DB) Join(ctx context.Context, m store.Member) error {
 	own, named := args{}.text(m.Name).int8(int64(m.Handler)), args{}.text(m.Name)
 	row := args{}.int8(int64(m.Handler)).text(m.UUID).text(m.Name).text(m.Address).text(m.Version).int4(int32(m.Format)).
-		text(m.State).int4(m.Slots).int4(m.Busy).flag(m.Worker).int8(int64(m.Home)).int8(m.Lease).text(traits(m.Traits))
+		text(m.State).int4(m.Slots).int4(m.Busy).flag(m.Worker).int8(int64(m.Home)).int8(m.Lease).text(traits(&m))
 	if m.Worker { // a worker owns no shards, and no shard moves to it
 		joined := false
 		err := d.alter(ctx, "join the cluster", d.endBlockers, query{"joinWorker", row, mark(&joined)}, query{"find", named, nil})
@@ -26,31 +26,38 @@ func (d *DB) Join(ctx context.Context, m store.Member) error {
 		return err
 	}
 	return d.alter(ctx, "join the cluster", d.endBlockers, query{"lockNamed", named, nil}, query{"freeNamed", own, nil}, query{"join", row, nil},
-		query{"rewant", args{}.text(m.Name).int8(int64(m.Handler)), nil}, query{"find", named, nil})
+		query{"rewant", own, nil}, query{"reshift", own, nil}, query{"find", named, nil})
 }
 
 // Renew implements store.Cluster.
 func (d *DB) Renew(ctx context.Context, m store.Member) (bool, error) {
 	listed := false
-	row := args{}.int8(int64(m.Handler)).text(m.State).int4(m.Busy).int8(int64(m.Home)).int8(m.Lease).text(traits(m.Traits))
+	row := args{}.int8(int64(m.Handler)).text(m.State).int4(m.Busy).int8(int64(m.Home)).int8(m.Lease).text(traits(&m))
 	err := d.alter(ctx, "renew a member", nil, query{"renew", row, mark(&listed)})
 	return listed && err == nil, err
 }
 
-// traits returns the form of traits in a row. It is "" if there are no traits. Marshalling plain texts cannot
-// fail.
-func traits(t store.Traits) string {
-	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 {
+// traitsRow is the form of traits and load in a row.
+type traitsRow struct {
+	store.Traits
+	Load *store.Load `json:"load,omitempty"`
+}
+
+// traits returns the form of traits and load in a row. It is "" if there are none. Marshalling plain texts
+// and numbers cannot fail.
+func traits(m *store.Member) string {
+	t := &m.Traits
+	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 && m.Load == nil {
 		return ""
 	}
-	text, _ := json.Marshal(t)
+	text, _ := json.Marshal(traitsRow{m.Traits, m.Load})
 	return string(text)
 }
 
 // Attach implements store.Cluster.
 func (d *DB) Attach(ctx context.Context, m store.Member) (int64, error) {
 	lease := int64(0)
-	is := args{}.int8(int64(m.Handler)).text(m.UUID).int8(int64(m.Home)).int4(m.Slots).int4(m.Busy).text(traits(m.Traits)).text(m.Name)
+	is := args{}.int8(int64(m.Handler)).text(m.UUID).int8(int64(m.Home)).int4(m.Slots).int4(m.Busy).text(traits(&m)).text(m.Name)
 	err := d.alter(ctx, "attach a worker", nil, query{"attach", is, func(r *row) error { lease = r.int(); return nil }})
 	if err != nil {
 		return 0, err
@@ -111,9 +118,11 @@ func scanMember(r *row, m *store.Member) error {
 	m.Cordoned, m.Stopped = r.bool(), r.bool()
 	m.Worker, m.Home, m.Lease = r.bool(), dag.HandlerID(r.int()), r.int()
 	if text := r.text(); text != "" {
-		if err := json.Unmarshal([]byte(text), &m.Traits); err != nil {
+		var t traitsRow
+		if err := json.Unmarshal([]byte(text), &t); err != nil {
 			return fmt.Errorf("traits of member %s: %w: %w", m.Name, store.ErrCorrupt, err)
 		}
+		m.Traits, m.Load = t.Traits, t.Load
 	}
 	return r.damaged("member %s", m.Name)
 }
@@ -121,6 +130,7 @@ func scanMember(r *row, m *store.Member) error {
 func scanShard(r *row, s *store.ShardRow) error {
 	s.ID, s.Epoch, s.Owner, s.Wanted = dag.ShardID(r.int()), r.int(), dag.HandlerID(r.int()), dag.HandlerID(r.int())
 	s.Workflows, s.Seq = int(r.int()), r.int()
+	s.Shift = store.Shift{At: r.micros(), From: dag.HandlerID(r.int()), To: dag.HandlerID(r.int()), Counts: dag.HandlerID(r.int()), Why: r.text()}
 	return r.damaged("shard %d", s.ID)
 }
 
@@ -141,7 +151,7 @@ func (d *DB) Leave(ctx context.Context, handler dag.HandlerID) error {
 
 // Claim implements store.Cluster.
 func (d *DB) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error) {
-	if err := d.known("claim", shards...); err != nil {
+	if err := shardsKnown(d, "claim", shards...); err != nil {
 		return nil, err
 	}
 	d.Unstage()
@@ -161,8 +171,8 @@ func (d *DB) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardI
 	return got, nil
 }
 
-// known returns ErrNotFound if one of the shards does not exist.
-func (d *DB) known(doing string, shards ...dag.ShardID) error {
+// shardsKnown returns ErrNotFound if one of the shards does not exist.
+func shardsKnown(d *DB, doing string, shards ...dag.ShardID) error {
 	for _, id := range shards {
 		if !d.hasShard(id) {
 			return fmt.Errorf("%s shard %d: %w", doing, id, store.ErrNotFound)
@@ -185,15 +195,27 @@ func (d *DB) Release(ctx context.Context, fences []store.Fence) error {
 
 // Move implements store.Cluster.
 func (d *DB) Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error {
-	if err := d.known("move", shard); err != nil {
+	if err := shardsKnown(d, "move", shard); err != nil {
 		return err
 	}
 	found := false
-	err := d.alter(ctx, "move a shard", nil, notedQuery(ctx, query{"move", args{}.int4(int32(shard)).int8(int64(to)), mark(&found)}))
+	err := d.alter(ctx, "move a shard", nil, notedQuery(ctx, query{"move", args{}.int4(int32(shard)).int8(int64(to)), mark(&found)}), query{"unshift", args{}.int4(int32(shard)), nil})
 	if err == nil && !found {
 		err = fmt.Errorf("move shard %d: it has no row: %w", shard, store.ErrCorrupt)
 	}
 	return err
+}
+
+// Shift implements store.Cluster.
+func (d *DB) Shift(ctx context.Context, m store.ShiftMove) (bool, error) {
+	if err := shardsKnown(d, "shift", m.Shard); err != nil {
+		return false, err
+	}
+	done := false
+	is := args{}.int4(int32(m.Shard)).int8(m.Epoch).int8(int64(m.From)).int8(int64(m.To)).int8(int64(m.Counts)).text(m.Why).
+		int8(m.Apart.Microseconds()).int8(formatShift)
+	err := d.alter(ctx, "shift a shard", nil, query{"lockMeta", nil, nil}, query{"shift", is, mark(&done)})
+	return done && err == nil, err
 }
 
 // Order implements store.Cluster.

@@ -59,6 +59,16 @@ WITH held AS MATERIALIZED (
 )
 UPDATE shard s SET wanted = $2 FROM held WHERE s.id = held.id;
 
+-- name: reshift
+-- Shifts follow a node to its new life, too.
+WITH was AS MATERIALIZED (
+  SELECT f.shard, coalesce(p.node = $1, false) AS placed, coalesce(c.node = $1, false) AS counts, coalesce(t.node = $1, false) AS taken
+  FROM shift f LEFT JOIN handler p ON p.id = f.placed LEFT JOIN handler c ON c.id = f.counts LEFT JOIN handler t ON t.id = f.taken_from
+)
+UPDATE shift f SET placed = CASE WHEN w.placed THEN $2 ELSE f.placed END, counts = CASE WHEN w.counts THEN $2 ELSE f.counts END,
+  taken_from = CASE WHEN w.taken THEN $2 ELSE f.taken_from END
+FROM was w WHERE w.shard = f.shard AND (w.placed OR w.counts OR w.taken);
+
 -- name: renew
 UPDATE member SET beat = beat + 1, state = $2, busy = $3, traits = $6, seen = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 WHERE handler = $1 AND home = $4 AND lease = $5 RETURNING handler;
@@ -76,8 +86,9 @@ SELECT m.handler, m.uuid::text, m.name, m.address, m.version, m.format, m.state,
 FROM member m ORDER BY m.handler;
 
 -- name: shards
-SELECT s.id, s.epoch, coalesce(m.handler, 0), s.wanted, s.workflows, s.seq
-FROM shard s LEFT JOIN member m ON m.handler = s.owner ORDER BY s.id;
+SELECT s.id, s.epoch, coalesce(m.handler, 0), s.wanted, s.workflows, s.seq,
+  coalesce(f.at, 0), coalesce(f.taken_from, 0), coalesce(f.placed, 0), coalesce(f.counts, 0), coalesce(f.why, '')
+FROM shard s LEFT JOIN member m ON m.handler = s.owner LEFT JOIN shift f ON f.shard = s.id ORDER BY s.id;
 
 -- name: depose
 -- The member is noted as lost in the same transaction. Notes are bounded in age ($3) and number ($4).
@@ -131,6 +142,24 @@ UPDATE shard s SET owner = 0 FROM held WHERE s.id = held.id;
 
 -- name: move
 UPDATE shard SET wanted = $2 WHERE id = $1 RETURNING id;
+
+-- name: unshift
+DELETE FROM shift WHERE shard = $1;
+
+-- name: shift
+-- lockMeta comes first, so that this statement sees the shifts of all transactions before. A time after the
+-- present, of a clock that was set back, counts as long ago.
+INSERT INTO shift (shard, at, taken_from, placed, counts, why)
+SELECT s.id, now.at, $3::bigint, $4::bigint, $5::bigint, $6::text
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at OFFSET 0) now JOIN shard s ON s.id = $1::int
+WHERE s.epoch = $2::bigint AND s.owner = $3::bigint AND s.wanted = 0
+  AND EXISTS (SELECT FROM member WHERE handler = $3::bigint AND NOT worker)
+  AND EXISTS (SELECT FROM member WHERE handler = $4::bigint AND NOT worker)
+  AND NOT EXISTS (SELECT FROM shift f WHERE f.at > now.at - $7::bigint AND f.at <= now.at)
+  AND EXISTS (SELECT FROM meta WHERE format >= $8::bigint)
+ON CONFLICT (shard) DO UPDATE SET at = excluded.at, taken_from = excluded.taken_from, placed = excluded.placed,
+  counts = excluded.counts, why = excluded.why
+RETURNING shard;
 
 -- name: order
 INSERT INTO node_order (node, what, actor, at) VALUES ($1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
