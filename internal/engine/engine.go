@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,6 +84,8 @@ type Config struct {
 	Helpers Helpers
 	// Unclaimed bounds the time from an assignment to the report that the attempt runs; 0: 5 minutes.
 	Unclaimed time.Duration
+	// LoadHalf is the time after which the work for a shard counts half in its load; 0: 30 s.
+	LoadHalf time.Duration
 	// Market has slots of workers that are not in this process. It is nil if there are no such workers. With a
 	// Market, Slots may be 0.
 	Market Market
@@ -154,6 +157,7 @@ type Stats struct {
 	Faults                  [faults]atomic.Int64 // the faults that sweeps found and repaired, as Faults lists them
 
 	meter *Meter
+	loads loads
 	store metric.Source
 	name  func(context.Context, dag.WorkflowID) string // of a workflow
 }
@@ -224,6 +228,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	watch := &stopwatch{Store: cfg.Store, host: cfg.Host}
 	e.store, e.stats.store = watch, watch.prober()
 	e.stats.meter, e.stats.name = newMeter(cfg.Host.Now()), namer(cfg.Store)
+	e.stats.loads = loads{half: cmp.Or(cfg.LoadHalf, loadHalfDefault), now: cfg.Host.Now, of: map[dag.ShardID]*rates{}}
 	e.holding.Store(new([]dag.ShardID))
 	for i := range info.Shards {
 		e.shards = append(e.shards, dag.ShardID(i))

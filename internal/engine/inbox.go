@@ -114,6 +114,23 @@ func (b *inbox) put(items ...item) error {
 	return nil
 }
 
+// oldest is when the oldest item arrived, in the time of pulse. It is 0 if the inbox is empty.
+func (b *inbox) oldest() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.events.len()+b.calls.len() == 0 {
+		return 0
+	}
+	return b.since.Load()
+}
+
+// begun notes that the writer has taken what it can take at once. Items that are left count from now.
+func (b *inbox) begun() {
+	if b.len() > 0 {
+		b.since.Store(b.pulse.now())
+	}
+}
+
 func (b *inbox) poke() {
 	select {
 	case b.wake <- struct{}{}:

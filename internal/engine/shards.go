@@ -197,6 +197,7 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 func (w *writer) hold(got []store.Acquired) {
 	for _, a := range got {
 		w.fences = append(w.fences, a.Fence)
+		w.e.stats.loads.begin(a.Shard, w.e.host.Now())
 		w.e.cfg.Past.Confirm([]store.Fence{a.Fence})
 		w.schedule.due.watermark = max(w.schedule.due.watermark, a.Watermark)
 		w.schedule.due.setClock(a.Now)
@@ -222,6 +223,7 @@ func (w *writer) announce() {
 // abandonShard forgets everything about a shard. Running attempts of its runs continue: the next owner
 // knows that this handler is alive, and gets its reports.
 func (w *writer) abandonShard(s dag.ShardID) {
+	w.e.stats.loads.end(s)
 	for id, r := range w.runs {
 		if r.Shard == s {
 			w.leave(id)
@@ -266,6 +268,9 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 		return h, errkind.FromStore("register this process under a new handler", err)
 	}
 	_, err = e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
+		for _, s := range w.shards() {
+			w.e.stats.loads.end(s)
+		}
 		w.want, w.fences = nil, nil
 		w.announce()
 		w.forget()

@@ -123,7 +123,8 @@ type transaction struct {
 	tried       int           // items and assignments begun
 	tally       tally
 	draft       draft        // of the metrics
-	recount     recount      // the changed use of quotas of namespaces
+	recount     recount      // of the quotas of namespaces
+	rowsOf      []shardRows  // the rows by shards
 	staged      bool         // the store has its batch. Invariant: a staged batch does not change
 	next        *transaction // the transaction that was made while this one was in flight, and is not written yet; nil: none
 }
@@ -175,6 +176,7 @@ func (t *transaction) reset() {
 	t.serial++
 	t.draft.reset()
 	t.recount.reset()
+	t.rowsOf = t.rowsOf[:0]
 	t.current, t.rows, t.tried, t.tally, t.staged, t.next, t.evaluated, t.evaluations, t.shown = nil, 0, 0, tally{}, false, nil, 0, 0, 0
 }
 
@@ -276,6 +278,7 @@ func (w *writer) busy() bool {
 
 // transact makes one transaction of the waiting work, and carries it out.
 func (w *writer) transact(ctx context.Context) error {
+	w.e.stats.loads.began = w.e.host.Now()
 	if len(w.kept) == 0 {
 		w.take()
 	}
@@ -297,6 +300,7 @@ func (w *writer) transact(ctx context.Context) error {
 // source gets the rest, so a flood from one source does not starve the others. New items follow the kept
 // items.
 func (w *writer) take() {
+	w.e.stats.loads.arrived = w.inbox.oldest()
 	w.kept = append(w.base[:0], w.kept...)
 	until := len(w.kept) + takeMax
 	for _, most := range [...]int{takeMax / 4, takeMax} {
@@ -307,6 +311,7 @@ func (w *writer) take() {
 		w.kept = w.inbox.takeCalls(w.kept, min(most, until-len(w.kept)))
 	}
 	w.base = w.kept[:0]
+	w.inbox.begun()
 }
 
 // make applies as many items as fit and fills free slots. It returns how many items it took.
@@ -368,9 +373,10 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 func (w *writer) flush() {
 	for _, r := range w.tx.touched {
 		c := &w.tx.batch.Changes
-		n, inserts, updates, runs := len(c.Events), len(c.AttemptInserts), len(c.AttemptUpdates), len(c.RunUpdates)
+		n, inserts, updates, runs, rows := len(c.Events), len(c.AttemptInserts), len(c.AttemptUpdates), len(c.RunUpdates), c.Rows()
 		r.Flush(c, w.tx.now.Wall)
 		w.tx.draft.flushed(r, c, inserts, updates, runs)
+		w.tx.work(r.Shard, c.Rows()-rows)
 		if f := w.held(r.Shard); f != nil && len(w.tx.batch.Events) > n {
 			w.tx.batch.Events[n].Seq = f.Seq + 1 // the number that the store will give to the event
 		}
@@ -478,7 +484,9 @@ func (w *writer) settle(n int) {
 		w.e.noticed()
 	}
 	w.e.stats.add(&w.tx.tally, len(w.tx.assigns))
-	w.e.stats.meter.take(&w.tx.draft, w.e.host.Now())
+	now := w.e.host.Now()
+	w.e.stats.meter.take(&w.tx.draft, now)
+	w.e.stats.loads.take(w.tx, now, w.e.pulse.now())
 	w.alert(w.tx.fx.Poisoned)
 	w.drop(n)
 	w.quotas.full = nil
