@@ -194,6 +194,8 @@ var logRemedies = map[string]string{
 	"run_quarantined":            "`skein explain RUN` says what helps; report it with the log",
 	"settings_need_restart":      "restart the process; running attempts continue in the keeper",
 	"shards_failing":             "look at the database; the node tries again",
+	"shard_not_shifted":          "look at the database; the node decides again",
+	"shard_shifted":              "nothing; `skein node move` keeps a shard where you want it, `balance: off` ends moves by load",
 	"shards_not_released":        "look at the database; the other nodes take the shards by themselves",
 	"shards_not_taken":           "look at the database; the node tries again",
 	"shutdown_overdue":           "report it with the log; the next start recovers",

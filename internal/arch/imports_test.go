@@ -46,7 +46,8 @@ var allowed = map[string][]string{
 	"internal/engine":                {"internal/alert", "internal/dag", "internal/store", "internal/host", "internal/metric", "internal/errkind", "internal/admission", "internal/inspect"},
 	"internal/certificate":           {},
 	"internal/certificate/certtest":  {},
-	"internal/cluster":               {"internal/dag", "internal/store", "internal/host", "internal/metric"},
+	"internal/balance":               {"internal/dag", "internal/store"},
+	"internal/cluster":               {"internal/balance", "internal/dag", "internal/store", "internal/host", "internal/metric"},
 	"internal/registry":              {"internal/host", "internal/metric", "sdk/go/shared/secretfile"},
 	"internal/registry/registrytest": {},
 	"internal/cluster/nettest":       {},
@@ -129,7 +130,7 @@ var allowed = map[string][]string{
 	"skeintest": {"sdk/go", "sdk/go/skeintest"},
 
 	// Tests only: nothing imports it.
-	"internal/sim": {"internal/alert", "internal/registry", "internal/audit", "internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},
+	"internal/sim": {"internal/balance", "internal/alert", "internal/registry", "internal/audit", "internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},
 }
 
 // pure packages decide; they do not look or wait. time is allowed for durations, but no

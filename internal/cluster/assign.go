@@ -10,7 +10,8 @@ import (
 
 // assign returns the owner of each shard. Every node computes it from the same rows, with the same result.
 // It spreads shards evenly and moves no more of them than needed. A shard that an operator has moved stays
-// at its node, and counts for it.
+// at its node, and counts for it. A shard that was shifted because of its load stays at its node, too. It
+// counts for the node in whose even share it was, so that no shard goes the other way in exchange.
 //
 // Members that leave, are cordoned or are stopped get no shard. If there are no other members, no shard has
 // an owner.
@@ -28,20 +29,26 @@ func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag
 	slices.Sort(able)
 	rows := slices.SortedFunc(slices.Values(shards), func(a, b store.ShardRow) int { return cmp.Compare(a.ID, b.ID) })
 	has := map[dag.HandlerID]int{}
-	give := func(s dag.ShardID, h dag.HandlerID) {
+	give := func(s dag.ShardID, h, counts dag.HandlerID) {
 		to[s] = h
-		has[h]++
+		has[counts]++
 	}
 	for _, s := range rows {
-		if slices.Contains(able, s.Wanted) {
-			give(s.ID, s.Wanted)
+		switch {
+		case slices.Contains(able, s.Wanted):
+			give(s.ID, s.Wanted, s.Wanted)
+		case !slices.Contains(able, s.Shift.To):
+		case slices.Contains(able, s.Shift.Counts):
+			give(s.ID, s.Shift.To, s.Shift.Counts)
+		default:
+			give(s.ID, s.Shift.To, s.Shift.To)
 		}
 	}
 	room := shares(able, has, rows, to)
 	for _, s := range rows { // an owner keeps its shards, up to its share
 		if _, done := to[s.ID]; !done && room[s.Owner] > 0 {
 			room[s.Owner]--
-			give(s.ID, s.Owner)
+			give(s.ID, s.Owner, s.Owner)
 		}
 	}
 	for _, s := range rows {
@@ -52,7 +59,7 @@ func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag
 			return cmp.Or(cmp.Compare(room[a], room[b]), cmp.Compare(b, a))
 		})
 		room[h]--
-		give(s.ID, h)
+		give(s.ID, h, h)
 	}
 	return to
 }

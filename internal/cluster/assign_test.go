@@ -119,3 +119,49 @@ func TestAssignLeavingAndWanted(t *testing.T) {
 		t.Errorf("without members: %v", to)
 	}
 }
+
+// TestAssignShifted: a shard that was shifted stays at its node, and no other shard goes the other way. If
+// that node is gone, the shard goes where there is room.
+func TestAssignShifted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		members := listOf(map[dag.HandlerID]bool{1: true, 2: true, 3: true})
+		rows := make([]store.ShardRow, rapid.IntRange(3, 40).Draw(t, "shards"))
+		for i := range rows {
+			rows[i].ID = dag.ShardID(i)
+		}
+		apply(rows, assign(members, rows))
+		shifts := map[dag.ShardID]dag.HandlerID{}
+		for range rapid.IntRange(1, 12).Draw(t, "shifts") {
+			s := &rows[rapid.IntRange(0, len(rows)-1).Draw(t, "shard")]
+			counts := s.Owner
+			if s.Shift.To != 0 {
+				counts = s.Shift.Counts
+			}
+			to := dag.HandlerID(rapid.IntRange(1, 3).Draw(t, "to"))
+			s.Shift, shifts[s.ID] = store.Shift{At: 1, From: s.Owner, To: to, Counts: counts}, to
+			want := 1
+			if s.Owner == to {
+				want = 0
+			}
+			if moved := apply(rows, assign(members, rows)); moved != want {
+				t.Fatalf("%d shards moved for one shift", moved)
+			}
+		}
+		for s, h := range shifts {
+			if rows[s].Owner != h {
+				t.Fatalf("shard %d is at %d, it was shifted to %d", s, rows[s].Owner, h)
+			}
+		}
+		for i := range rows {
+			if rows[i].Owner == 3 {
+				rows[i].Owner = 0
+			}
+		}
+		to := assign(members[:2], rows)
+		for i := range rows {
+			if h := to[rows[i].ID]; h != 1 && h != 2 || rows[i].Shift.To == 1 && h != 1 || rows[i].Shift.To == 2 && h != 2 {
+				t.Fatalf("shard %d goes to %d without its node: %+v", i, h, rows[i])
+			}
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -50,10 +51,12 @@ type Config struct {
 	// Look, if not nil, is called before the shards are read. The function that it returns is called with the
 	// rows that were read: see past.Past.
 	Look func() Compare
-	Full func() bool   // reports whether the disk is full, so that the node takes no attempts; nil: never
-	Busy func() int    // attempts that run or whose end is not reported yet; nil: unknown
-	Beat time.Duration // between two renewals; 0: BeatDefault
-	Lag  time.Duration // silence after which a member counts as dead; 0: LagDefault
+	Full func() bool // reports whether the disk is full, so that the node takes no attempts; nil: never
+	Busy func() int  // attempts that run or whose end is not reported yet; nil: unknown
+	// Loads spreads shards by load.
+	Loads Loads
+	Beat  time.Duration // between two renewals; 0: BeatDefault
+	Lag   time.Duration // silence after which a member counts as dead; 0: LagDefault
 	// Started, if not nil, is called once if the cluster starts with this node: either no other node was there
 	// before, or all of them began together. life is the same for all of these. Started is called in a
 	// goroutine of its own when the node owns its shards. Run waits for it.
@@ -106,10 +109,13 @@ type Node struct {
 	vouched  time.Duration // see Vouched
 	deciding time.Time     // until then, a decision that deposes others may be on its way
 
+	shifted atomic.Int64 // shards that this node moved because of their load
+
 	// The fields below are used only by the goroutine of Run, except renewing in fails.
 	watch  watch
 	buried map[dag.HandlerID]bool // listed in the last look
 	before before
+	scales scales
 	fails  troubles
 	format int // of the database, as Rise returned it last
 	agreed int // known to all nodes, as Rise returned it last
@@ -189,6 +195,9 @@ func (n *Node) turns(ctx context.Context) error {
 		n.mu.Lock()
 		n.turned = n.host.Now()
 		n.mu.Unlock()
+		if seen && n.expects(n.View()) {
+			pause = min(pause, quickEvery)
+		}
 		if n.host.Await(ctx, n.wake, pause) {
 			met = time.Time{}
 		}
@@ -259,6 +268,7 @@ func (n *Node) turn(ctx context.Context) (seen bool, err error) {
 	n.depose(ctx, members)
 	n.rise(ctx, members)
 	n.own(ctx, members, shards)
+	n.balance(ctx, members, shards)
 	n.started(ctx, slices.DeleteFunc(slices.Clone(members), func(m store.Member) bool { return m.Worker }))
 	n.heed(members, shards)
 	return true, nil
@@ -325,6 +335,9 @@ func (n *Node) renew(ctx context.Context) error {
 		m.Traits.Used = n.cfg.Used()
 	}
 	m.Traits.Full = n.cfg.Full != nil && n.cfg.Full()
+	if n.cfg.Loads.Measured != nil {
+		m.Load = n.cfg.Loads.Measured()
+	}
 	sent, boot := n.host.Now(), n.cfg.Boot()
 	m.Traits.Quick = n.vow(boot)
 	listed, err := n.cfg.Store.Renew(ctx, m)

@@ -136,6 +136,11 @@ var catalogue = []Family{
 	{secCluster, "members", Gauge, "members", []string{"role", "state"}, Nodes,
 		"Nodes and workers that the cluster lists. Every node shows all of them."},
 	{secCluster, "shards_unowned", Gauge, "shards", nil, Nodes, "Shards that no listed node owns. Every node shows them."},
+	{secCluster, "node_load", Gauge, "part", []string{"node"}, Cluster,
+		"Load of each node: the part of its capacity that its shards take, from its last heartbeat. Every node shows all of them."},
+	{secCluster, "shard_load", Gauge, "seconds per second", []string{"shard"}, Cluster,
+		"Load of the 10 costliest shards: the time of the writer per second, from the last heartbeats."},
+	{secCluster, "shards_shifted_total", Counter, "moves", nil, Cluster, "Shards that this node moved to another node because of their load."},
 	{secCluster, "deposed_total", Counter, "members", nil, Nodes, "Silent nodes and workers that this node declared dead."},
 	{secCluster, "peers", Gauge, "nodes", []string{"state"}, Nodes,
 		"Other nodes, as this one sees them over the node channel: reached, unready (it answers and is not ready), unreachable (two calls " +

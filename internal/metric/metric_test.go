@@ -97,6 +97,7 @@ func TestQuestionsOfOperators(t *testing.T) {
 		"did something fire late, or not at all?":          {"fires_total{outcome}", "fire_lag_seconds", "schedule_next_overdue_seconds"},
 		"is the database slow, away or behind?":            {"store_seconds{op}", "store_up", "store_pool_waiting", "store_reconnects_total", "store_regressed_total"},
 		"has every shard an owner, and which member died?": {"shards_unowned", "members{role,state}", "deposed_total", "turn_stuck_seconds{part}"},
+		"is the load even, and did shards move for it?":    {"node_load{node}", "shard_load{shard}", "shards_shifted_total"},
 		"what stands still for long?":                      {"oldest_running_seconds", "approvals_waiting", "approval_oldest_seconds"},
 		"do logs, retention and backups keep up?":          {"log_lag_bytes", "log_dropped_bytes_total", "retention_oldest_seconds", "store_bytes{table}", "backup_age_seconds"},
 		"how long do runs take?":                           {"run_seconds{workflow}"},

@@ -200,7 +200,7 @@ func (l *life) main() {
 		return
 	}
 	h := l.eng.Handler()
-	l.member = cluster.New(cluster.Config{Store: w.mutant.store(l, false), Owner: owner{l}, Host: l, Beat: beat, Lag: lag, Look: look, Judge: w.shelf.judge(l),
+	l.member = cluster.New(cluster.Config{Store: w.mutant.store(l, false), Owner: owner{l}, Host: l, Beat: beat, Lag: lag, Look: look, Loads: l.loads(), Judge: w.shelf.judge(l),
 		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: h.Node, Started: h.Started, Slots: int32(w.swarm.slots), Format: 1}})
 	stop, end := context.WithCancel(l.root)
 	var wg sync.WaitGroup

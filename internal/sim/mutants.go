@@ -44,6 +44,8 @@ type Mutant struct {
 	recalls   bool                // a report counts as still being sent after an owner has accepted it
 	registry  bool                // the bug shows in worlds with a registry
 	hasty     bool                // a member that the registry has lost is deposed whatever its counter does
+	rash      bool                // shards are shifted without hysteresis
+	shift     func(v *view, m store.ShiftMove) (bool, error)
 }
 
 // view is the store as seen by one life.
@@ -162,6 +164,13 @@ func (v *view) Depose(ctx context.Context, h dag.HandlerID, beat int64) (bool, e
 		}
 	}
 	return v.Store.Depose(ctx, h, beat)
+}
+
+func (v *view) Shift(ctx context.Context, m store.ShiftMove) (bool, error) {
+	if v.m.shift == nil {
+		return v.Store.Shift(ctx, m)
+	}
+	return v.m.shift(v, m)
 }
 
 func (v *view) Renew(ctx context.Context, m store.Member) (bool, error) {

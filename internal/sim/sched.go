@@ -51,6 +51,8 @@ type Stage struct {
 	Registry bool
 	// Alerts gives every workflow an alert rule.
 	Alerts bool
+	// Load gives the shards costs, and lets the nodes spread them.
+	Load bool
 }
 
 func (s *Stage) take() *coro {

@@ -113,6 +113,7 @@ func (v *witness) look(l *life, op memory.Op) {
 		}
 		v.epoch[s.ID], v.owner[s.ID] = s.Epoch, s.Owner
 	}
+	v.shifted(shards, members)
 	listed := map[dag.HandlerID]bool{}
 	names := map[string]bool{}
 	for i := range members {

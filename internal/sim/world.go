@@ -123,6 +123,12 @@ func (w *World) draw() {
 		s.triggers, s.limit = false, false
 		return
 	}
+	if w.stage.Load {
+		s.nodes, s.shards, s.runs = 3, 10+r.IntN(6), 2
+		s.triggers, s.limit, s.active = false, false, 20*time.Second+time.Duration(r.IntN(20))*time.Second
+		s.crash = min(s.crash, 0.5) // a node lives long enough to decide
+		return
+	}
 	w.drawRich()
 	w.drawTimed()
 }
@@ -166,6 +172,7 @@ type World struct {
 	flows   []flow
 	client  client
 	audits  audits
+	burdens burdens
 	witness witness
 	mutant  *Mutant
 
@@ -198,6 +205,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 		w.after(w.delay(50*time.Millisecond), func() { w.start(i) })
 	}
 	w.script()
+	burden(w)
 	w.play(int64(s.active), func() bool { return false })
 	w.heal()
 	healed := w.now
@@ -208,6 +216,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 		w.violate("liveness", "%v after the last fault, %v after the last change, not everything has ended: %s%s",
 			time.Duration(w.now-healed), time.Duration(w.now-w.witness.moved), w.left(), w.why())
 	}
+	balanced(w, healed)
 	w.play(w.now+int64(time.Second), func() bool { return false }) // the remaining answers arrive
 	if len(w.Found) == 0 {
 		w.witness.close()

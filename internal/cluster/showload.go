@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"skein.dev/skein/internal/balance"
+	"skein.dev/skein/internal/metric"
+	"skein.dev/skein/internal/store"
+)
+
+// nodesShown and shardsShown bound the label values of the metrics of the load.
+const nodesShown, shardsShown = 100, 10
+
+// ShowLoad shows the load of the nodes and of their costliest shards on a page of metrics.
+func (n *Node) ShowLoad(p *metric.Page) {
+	members, shards := n.View()
+	var costs []store.ShardLoad
+	shown := 0
+	for i := range members {
+		m := &members[i]
+		use, known := balance.Use(m, shards)
+		if m.Worker || !known {
+			continue
+		}
+		if shown++; shown <= nodesShown {
+			p.Set("node_load", use, m.Name)
+		}
+		costs = append(costs, m.Load.Shards...)
+	}
+	slices.SortFunc(costs, func(a, b store.ShardLoad) int {
+		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(b.Busy, a.Busy))
+	})
+	costs = slices.CompactFunc(costs, func(a, b store.ShardLoad) bool { return a.Shard == b.Shard }) // a shard that moves can have two
+	slices.SortFunc(costs, func(a, b store.ShardLoad) int {
+		return cmp.Or(cmp.Compare(b.Busy, a.Busy), cmp.Compare(a.Shard, b.Shard))
+	})
+	for _, s := range costs[:min(len(costs), shardsShown)] {
+		p.Set("shard_load", s.Busy, strconv.Itoa(int(s.Shard)))
+	}
+	p.Set("shards_shifted_total", float64(n.shifted.Load()))
+}
