@@ -130,6 +130,8 @@ type (
 	ServerVersion        = sdk.ServerVersion
 	Session              = sdk.Session
 	Shard                = sdk.Shard
+	ShardCost            = sdk.ShardCost
+	ShardShift           = sdk.ShardShift
 	Shards               = sdk.Shards
 	SignIn               = sdk.SignIn
 	SignInCode           = sdk.SignInCode

@@ -40,6 +40,7 @@ func (c *cli) nodeTable(all []api.Node) error {
 			return size(n.Resources.Memory.Used) + "/" + size(n.Resources.Memory.Total)
 		}},
 		{head: "SHARDS", get: func(n api.Node) string { return strconv.Itoa(n.Shards.Owned) }},
+		{head: "LOAD", get: func(n api.Node) string { return percent(n.Load) }},
 		{head: "LAG", get: nodeLag},
 		{head: "SIGHT", get: func(n api.Node) string { return nodeSight(&n) }},
 		{head: "UP SINCE", get: func(n api.Node) string { return c.when(&n.StartedAt) }},
@@ -89,7 +90,8 @@ func nodeSight(n *api.Node) string {
 func (c *cli) nodeListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the nodes, with load, shards and lag",
-		Long: `Lists the nodes. SLOTS are busy and all; LAG is the time since a node's last sign of life, which it gives every --heartbeat;
+		Long: `Lists the nodes. SLOTS are busy and all; LOAD is the part of a node's capacity that its shards take.
+LAG is the time since a node's last sign of life, which it gives every --heartbeat;
 after a silence of --lag it counts as dead. SIGHT is how the node that answers sees it over the node channel, and
 which nodes cannot reach it. Its STATE is active, or cordoned (it gets no shard), drained (cordoned, and
 nothing is left to wait for), stopped (skein node stop), leaving.`,
@@ -148,10 +150,12 @@ func (c *cli) nodeCard(n *api.Node) error {
 			{"memory", fmt.Sprintf("%s of %s taken", size(n.Resources.Memory.Used), size(n.Resources.Memory.Total))},
 			{"shards", shardRanges(n.Shards.List)},
 			{"moved", shardRanges(n.Shards.Moved)},
+			{"load", percent(n.Load)},
 			{"started", c.when(&n.StartedAt)},
 			{"seen", c.when(n.SeenAt)},
 			{"sight", nodeSight(n)},
 		}
+		rows = append(rows, loadRows(c, n)...)
 		if !c.outTTY {
 			return showPlain(c.out, rows, []column[[]string]{
 				{get: func(r []string) string { return r[0] }}, {get: func(r []string) string { return r[1] }}})

@@ -102,7 +102,13 @@ func clusterRows(ctx context.Context, s *session, nodes []api.Node) ([][]string,
 		if sight := nodeSight(&n); !slices.Contains([]string{"-", "self", "reached", "unknown"}, sight) {
 			text += ", " + sight
 		}
+		if n.Load != nil {
+			text += ", load " + percent(n.Load)
+		}
 		rows = append(rows, []string{head, text})
+	}
+	if to, s := lastShift(nodes); s != nil {
+		rows = append(rows, []string{"last move", fmt.Sprintf("shard %d to %s at %s: %s", s.ID, to, s.At, s.Why)})
 	}
 	return rows, nil
 }

@@ -69,7 +69,7 @@ func newMembership(ctx context.Context, n *Node, shared store.Cluster, self stor
 		Look: func() cluster.Compare { return n.past.Look() }, Beat: cfg.Heartbeat, Lag: cfg.Lag, ExitOnLoss: cfg.ExitOnLoss, Judge: cfg.Judge(n.log), Log: n.log,
 		Self: self,
 		Used: func() dag.Need { _, used := n.engine.Room(); return used },
-		Full: func() bool { return n.engine.IsShut() != "" },
+		Full: func() bool { return n.engine.IsShut() != "" }, Loads: cluster.LoadsOf(cfg.Balance, func() *store.Load { return n.engine.Stats().Load() }),
 		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
 	})
 	n.newExecutor(nodes.NewFinder(n.depot.Source(), others{calls, m.node}))
@@ -192,7 +192,7 @@ func neighboursOf(st store.Store, shared logs.Store, d *depot.Depot) neighbours 
 func (m *membership) forServer(near *neighbours) {
 	st, finder := m.n.store, nodes.NewFinder(m.n.depot.Source(), others{m.peers.Caller, m.node})
 	near.cluster = &town{m.shared, st.Clock, m}
-	near.metrics, near.stuck, near.others = []metric.Source{homeMetrics(m.home), m.node.ShowJudge}, m.home.StuckFor, streets{m}
+	near.metrics, near.stuck, near.others = []metric.Source{homeMetrics(m.home), m.node.ShowJudge, m.node.ShowLoad}, m.home.StuckFor, streets{m}
 	near.holder = func(ctx context.Context, ref server.LogRef) (dag.HandlerID, bool) {
 		return finder.Holder(ctx, artifactRef(&ref))
 	}

@@ -272,10 +272,10 @@ func (n *Node) newEngine(ctx context.Context, is identity) error {
 	n.upkeep.tally = tally.NewFolder(tally.Config{Store: n.store, Owner: func() dag.HandlerID { return n.engine.Handler().ID },
 		Owns: func(s dag.ShardID) bool { return n.engine.Owns(s) }, Graphs: inspect.NewGraphs(n.store, compiler()), Log: n.log})
 	c := engine.Config{
-		Store:      n.store,
-		Past:       n.past,
-		Traits:     traitsOf(n.cfg),
-		Unclaimed:  n.cfg.Unclaimed,
+		Store:     n.store,
+		Past:      n.past,
+		Traits:    traitsOf(n.cfg),
+		Unclaimed: n.cfg.Unclaimed, LoadHalf: n.cfg.LoadHalf(),
 		Executor:   n.executor,
 		Compile:    compiler(),
 		Planner:    n.planner,

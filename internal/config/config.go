@@ -95,6 +95,8 @@ type Config struct {
 	ExitOnLoss bool
 	// Registry also tells which nodes live; without a kind there is none.
 	Registry registry.Settings
+	// Balance is the time between two decisions about shards that move because of their load; 0: none moves.
+	Balance time.Duration
 
 	// Bounds of finished runs for workflows without a retention of their own: runs are kept if they finished
 	// within the last RetentionAge (0: at any time) and are among the newest RetentionRuns.
@@ -183,7 +185,7 @@ func settings() []setting {
 		{name: "advertise", def: text(""), set: func(c *Config, v string) error { return setAdvertise(c, v) }},
 		{name: "heartbeat", def: text("5s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Heartbeat, v) }},
 		{name: "lag", def: text("20s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Lag, v) }},
-		{name: "recovery", def: text("on"), set: setRecovery},
+		balanceSetting(), {name: "recovery", def: text("on"), set: setRecovery},
 		{name: "unclaimed", def: text("5m"), set: func(c *Config, v string) (err error) { return setSpan(&c.Unclaimed, v) }},
 		{name: "on_lease_loss", def: text("rejoin"), set: func(c *Config, v string) error {
 			c.ExitOnLoss = v == "exit"

@@ -39,6 +39,7 @@ var descriptions = map[string]described{
 	"lag":                      {meaning: "silence after which the other nodes declare a node or worker dead; while workers are attached, lower it by at most a quarter at a restart"},
 	"registry":                 {meaning: "etcd or ZooKeeper that tells sooner which nodes of a cluster died: `etcd://HOST:PORT,…/PATH` or `zookeeper://…`, with TLS `etcds://` or `zookeepers://`; behind it `?ttl=4s`, `user=`, `ca=`, `cert=`, `key=`: see [registry](cluster.md#registry)"},
 	"registry_password_file":   {meaning: "file with the password of the registry's user; others must not be able to read it; it is read at each sign-in"},
+	"balance":                  {meaning: "time between two decisions about shards that [move because of their load](cluster.md#shards-move-by-load), or `off`; at least two heartbeats; the same on every node"},
 	"recovery":                 {meaning: "`off`: the node starts no sweep of recovery"},
 	"unclaimed":                {meaning: "time after which an assigned attempt that is not known to run is lost"},
 	"on_lease_loss":            {meaning: "`rejoin` or `exit`: what a node does when the other nodes declared it dead"},
@@ -122,7 +123,7 @@ func TestConfigPage(t *testing.T) {
 // unflagged are the settings without a flag: secrets, and those that few operators change.
 // TestFlagsOfSettings in cmd/skein compares the page with the commands.
 var unflagged = []string{
-	"recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "secret_providers", "audit_key_file", "audit_checkpoints", "retention_audit", "session_rate", "token_rate", "certificate_life", "node_certificates_only",
+	"balance", "recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "secret_providers", "audit_key_file", "audit_checkpoints", "retention_audit", "session_rate", "token_rate", "certificate_life", "node_certificates_only",
 	"retention_keys_age", "retention_keys", "retention_calls_age", "retention_calls", "retention_fires_age", "retention_exceptions_age",
 	"retention_fires", "retention_days_age", "retention_tally_age", "retention_backfills_age", "retention_backfills", "retention_versions",
 	"retention_records_age", "retention_records",

@@ -30,5 +30,5 @@ func (c *Config) checkSpans() error {
 				workflow.Duration(s.is), s.beats, workflow.Duration(c.Heartbeat), workflow.Duration(least), workflow.Duration((s.is/s.beats).Truncate(time.Millisecond))))
 		}
 	}
-	return nil
+	return c.checkBalance()
 }

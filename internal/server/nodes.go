@@ -94,7 +94,7 @@ func (s *Server) alone(ctx context.Context) (api.Node, error) {
 	}
 	h := s.engine.Handler()
 	n := api.Node{Name: s.cfg.Node.Name, Handler: store.PublicID(h.UUID), State: s.state(), Version: s.cfg.Version, Roles: s.roles(),
-		Address: textOrNull(s.cfg.Listen), Groups: append([]string{}, s.engine.Traits().Groups...), Labels: labelsOf(s.engine.Traits()), Slots: s.slots(), Resources: resources(s.engine.Room()), Shards: api.Shards{Owned: info.Shards, List: []int32{}, Moved: []int32{}},
+		Address: textOrNull(s.cfg.Listen), Groups: append([]string{}, s.engine.Traits().Groups...), Labels: labelsOf(s.engine.Traits()), Slots: s.slots(), Resources: resources(s.engine.Room()), Shards: api.Shards{Owned: info.Shards, List: []int32{}, Moved: []int32{}, Costs: []api.ShardCost{}, Shifted: []api.ShardShift{}},
 		StartedAt: instant(h.Started)}
 	if n.State == engine.StateRunning && s.engine.IsShut() != "" {
 		n.State = stateFull
@@ -111,7 +111,7 @@ func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 	n := api.Node{Name: m.Name, Handler: store.PublicID(m.UUID), State: stateOf(m), Cordoned: m.Cordoned, Stopped: m.Stopped, Version: m.Version,
 		Roles: s.rolesOf(m), Address: textOrNull(m.Address), Home: textOrNull(r.nameOf(m.Home)), Groups: append([]string{}, m.Traits.Groups...),
 		Labels: labelsOf(m.Traits), Slots: api.Slots{Total: int(m.Slots), Busy: int(m.Busy)}, Resources: resources(m.Traits.Room, m.Traits.Used),
-		Shards:    api.Shards{List: []int32{}, Moved: []int32{}},
+		Shards:    api.Shards{List: []int32{}, Moved: []int32{}, Costs: []api.ShardCost{}, Shifted: []api.ShardShift{}},
 		StartedAt: instant(m.Started), SeenAt: &seen, Lag: math.Round(float64(max(r.now-m.Seen, 0))/1e3) / 1e3}
 	for i := range r.shards {
 		if r.shards[i].Owner == m.Handler {
@@ -122,6 +122,7 @@ func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 		}
 	}
 	n.Shards.Owned = len(n.Shards.List)
+	r.loadOf(&n, m)
 	if m.Handler == s.engine.Handler().ID {
 		n.Slots, n.Resources = s.slots(), resources(s.engine.Room())
 		if n.State == store.MemberActive && s.engine.IsShut() != "" {
@@ -296,7 +297,7 @@ func (s *Server) ordersNode(what string, stand bool) func(context.Context, *node
 
 // absent returns a node that is not present and whose order was withdrawn.
 func (s *Server) absent(name string) api.Node {
-	return api.Node{Name: name, State: "absent", Roles: []string{}, Groups: []string{}, Labels: map[string]string{}, Shards: api.Shards{List: []int32{}, Moved: []int32{}}}
+	return api.Node{Name: name, State: "absent", Roles: []string{}, Groups: []string{}, Labels: map[string]string{}, Shards: api.Shards{List: []int32{}, Moved: []int32{}, Costs: []api.ShardCost{}, Shifted: []api.ShardShift{}}}
 }
 
 // order stores an order. For a node that does not exist, an order can only be withdrawn.

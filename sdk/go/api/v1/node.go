@@ -16,6 +16,7 @@ type Node struct {
 	Slots     Slots             `json:"slots" doc:"Of other nodes: as of their last sign of life."`
 	Resources Resources         `json:"resources" doc:"For tasks that name what they take. Of other nodes: as of their last sign of life."`
 	Shards    Shards            `json:"shards"`
+	Load      *float64          `json:"load" doc:"The part of its capacity that its shards take, as of its last sign of life; null: not known, or it owns no shards."`
 	StartedAt Time              `json:"started_at" format:"date-time"`
 	SeenAt    *Time             `json:"seen_at" format:"date-time" doc:"Its last sign of life, on the clock of the database; null: it is alone."`
 	Lag       float64           `json:"lag_seconds" doc:"Since seen_at, on the clock of the database."`
@@ -50,6 +51,26 @@ type Shards struct {
 	Owned int     `json:"owned"`
 	List  []int32 `json:"list" nullable:"false"`
 	Moved []int32 `json:"moved" nullable:"false" doc:"Those that were moved to it by hand."`
+
+	Costs   []ShardCost  `json:"costs" nullable:"false" doc:"Work for the costliest shards, as of the last sign of life."`
+	Shifted []ShardShift `json:"shifted" nullable:"false" doc:"Those that were moved to it because of their load."`
+}
+
+// ShardCost is the work of a node for a shard, as rates of the recent past.
+type ShardCost struct {
+	ID      int32   `json:"id"`
+	Busy    float64 `json:"busy" doc:"Seconds per second for which the node's writer works for the shard."`
+	Rows    float64 `json:"rows" doc:"Rows written per second."`
+	Commits float64 `json:"commits" doc:"Transactions per second that write to the shard."`
+	Wait    float64 `json:"wait_seconds" doc:"How long a call or report waits until its transaction has committed."`
+}
+
+// ShardShift says why a shard was moved because of its load.
+type ShardShift struct {
+	ID   int32   `json:"id"`
+	From *string `json:"from" doc:"The node that had it before; null: it is gone."`
+	At   Time    `json:"at" format:"date-time"`
+	Why  string  `json:"why"`
 }
 
 // Shard is a part of all runs, with the node that advances them.
