@@ -44,7 +44,12 @@ WITH oldest AS MATERIALIZED (
     AND (o.origin <> 'backfill' OR NOT EXISTS (SELECT FROM backfill b WHERE b.workflow = $1 AND b.state IN ('running', 'paused')))
   ORDER BY o.id LIMIT $5
 ), gone AS (
-  DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM old)) AND finished > 0 RETURNING id, state, finished, generation
+  DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM old)) AND finished > 0
+  RETURNING id, state, finished, generation, octet_length(params) AS size
+), k AS (
+  INSERT INTO namespace_stock AS s (namespace, shard, part, versions, triggers, bytes)
+  SELECT w.namespace, w.shard, 1, 0, 0, -sum(g.size) FROM gone g JOIN workflow w ON w.id = $1 WHERE g.size >= 1024 GROUP BY w.namespace, w.shard
+  ON CONFLICT (namespace, shard, part) DO UPDATE SET bytes = s.bytes + excluded.bytes
 ), t AS (
   INSERT INTO tally AS t (workflow, span, at, task, n, data)
   SELECT $1, 2, g.finished / 86400000000, x.task, count(*), ''::bytea FROM gone g CROSS JOIN LATERAL (SELECT g.state AS task

@@ -32,7 +32,8 @@ ON CONFLICT (namespace, shard) DO UPDATE SET runs = excluded.runs, started = exc
 SELECT within_quotas($1, $2);
 
 -- name: namespaceStocks
-SELECT namespace, sum(versions)::bigint, sum(triggers)::bigint, sum(bytes)::bigint FROM namespace_stock
+-- After an upgrade, until restock has counted, more can be deleted than was counted.
+SELECT namespace, greatest(sum(versions), 0)::bigint, greatest(sum(triggers), 0)::bigint, greatest(sum(bytes), 0)::bigint FROM namespace_stock
 WHERE $1::text = '' OR namespace = $1 GROUP BY namespace ORDER BY namespace;
 
 -- name: putStock
@@ -41,3 +42,6 @@ ON CONFLICT (namespace, shard, part) DO UPDATE SET bytes = s.bytes + excluded.by
 
 -- name: withinStock
 SELECT within_stock($1, $2);
+
+-- name: stocked
+SELECT stocked FROM meta;

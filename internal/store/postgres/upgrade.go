@@ -16,6 +16,8 @@ var upgradeSQL string
 const (
 	// statesStep is the number of runs that one step of Upgrade looks at.
 	statesStep = 5000
+	// formatStock is the format from which every node counts what namespaces keep.
+	formatStock = 36
 	// buildMax bounds the time in which an index is built. If a build takes longer, it is repeated from its
 	// beginning.
 	buildMax = time.Hour
@@ -23,21 +25,22 @@ const (
 
 var _ store.Upgrader = (*DB)(nil)
 
-// Upgrade implements store.Upgrader. It lists older runs by their states. Then it sets up tables and builds
-// indexes: a migration would hold its locks until the end of its transaction, and nodes of the version
-// before would wait for them.
+// Upgrade implements store.Upgrader. It lists older runs by their states. Then it sets up tables, counts what
+// namespaces keep, and builds indexes: a migration would hold its locks until the end of its transaction, and
+// nodes of the version before would wait for them.
 func (d *DB) Upgrade(ctx context.Context) (more bool, err error) {
 	if more, err = upgradeStates(ctx, d); more && err == nil || d.built.Load() {
 		return more, err
 	}
 	tuned := tuneTables(ctx, d)
-	all := tuned == nil
+	all, failed := restock(ctx, d)
+	err, all = errors.Join(err, tuned, failed), all && tuned == nil
 	for _, name := range builtIndexes {
 		built, failed := buildIndex(ctx, d, name)
 		all, err = all && built, errors.Join(err, failed)
 	}
 	d.built.Store(all)
-	return false, errors.Join(err, tuned)
+	return false, err
 }
 
 // upgradeStates lists the next older runs by their states.
@@ -129,29 +132,64 @@ func indexState(ctx context.Context, d *DB, name string) (state IndexState, err 
 	})
 }
 
+// restock counts what namespaces keep, once, when no node is left that does not count. It reports whether
+// this is done.
+func restock(ctx context.Context, d *DB) (done bool, err error) {
+	if d.stands.Load() < formatStock {
+		return false, nil
+	}
+	see := func(r *row) error {
+		done = r.bool()
+		return r.damaged("whether everything was counted")
+	}
+	if err := d.query(ctx, "stocked", nil, see); err != nil || done {
+		return done, err
+	}
+	c, err := onlyHere(ctx, d, "count what namespaces keep")
+	if c == nil || err != nil {
+		return false, err
+	}
+	defer hangUp(c)
+	if err := c.query(ctx, "stocked", nil, see); err != nil || done { // another node may have counted before the lock was free
+		return done, err
+	}
+	_, err = c.Exec(ctx, statements(upgradeSQL)["restock"]).ReadAll()
+	return err == nil, translate("count what namespaces keep", err)
+}
+
+// onlyHere opens a connection for work that takes long and that only one node does at a time. It returns nil
+// while another one does such work. The end of the connection releases the lock.
+func onlyHere(ctx context.Context, d *DB, doing string) (c *conn, err error) {
+	if c, err = d.logs.open(ctx); err != nil {
+		return nil, err
+	}
+	mine := false
+	_, err = c.Exec(ctx, fmt.Sprintf(statements(upgradeSQL)["unbound"], buildMax.Milliseconds())).ReadAll()
+	if err = translate(doing, err); err == nil {
+		err = c.query(ctx, "tryLock", args{}.int8(buildKey(d.schema)), func(r *row) error {
+			mine = r.bool()
+			return r.damaged("an advisory lock")
+		})
+	}
+	if err != nil || !mine {
+		hangUp(c)
+		return nil, err
+	}
+	return c, nil
+}
+
 // buildIndex builds an index without blocking writers, and reports whether the index is valid. It uses a
 // connection of its own, because it can take long. While another node builds the index, it does nothing.
 func buildIndex(ctx context.Context, d *DB, name string) (built bool, err error) {
 	if state, err := indexState(ctx, d, name); err != nil || state == IndexValid {
 		return err == nil, err
 	}
-	c, err := d.logs.open(ctx)
-	if err != nil {
+	c, err := onlyHere(ctx, d, "build the index "+name)
+	if c == nil || err != nil {
 		return false, err
 	}
-	defer hangUp(c) // the end of the connection releases the advisory lock
-	sql := statements(upgradeSQL)
-	if _, err = c.Exec(ctx, fmt.Sprintf(sql["unbound"], buildMax.Milliseconds())).ReadAll(); err != nil {
-		return false, translate("build the index "+name, err)
-	}
-	mine, state := false, IndexMissing
-	err = c.query(ctx, "tryLock", args{}.int8(buildKey(d.schema)), func(r *row) error {
-		mine = r.bool()
-		return r.damaged("an advisory lock")
-	})
-	if err != nil || !mine {
-		return false, err
-	}
+	defer hangUp(c)
+	sql, state := statements(upgradeSQL), IndexMissing
 	err = c.query(ctx, "indexState", args{}.text(name), func(r *row) error { // another node may have built it before the lock was free
 		state = IndexState(r.int())
 		return r.damaged("the state of an index")

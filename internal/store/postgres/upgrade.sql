@@ -28,3 +28,9 @@ CREATE INDEX CONCURRENTLY audit_at ON audit (at, id);
 
 -- name: version_watched
 CREATE INDEX CONCURRENTLY version_watched ON version (workflow) WHERE position('\x22616c65727473223a5b'::bytea IN def) > 0;
+
+-- name: restock
+SET enable_seqscan = on;
+SET enable_hashjoin = on;
+SELECT restock();
+UPDATE meta SET stocked = true;

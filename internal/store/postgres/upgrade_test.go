@@ -1,8 +1,10 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -14,7 +16,8 @@ import (
 
 // TestMigrationHoldsUpNoNode upgrades a database of format 15 while another node has written to request in an
 // open transaction and a vacuum of run is under way. The migration waits for neither. Upgrade builds the
-// index afterwards, in place of one whose build has failed, and requests are deleted only with the index.
+// index afterwards, in place of one whose build has failed, and requests are deleted only with the index. It
+// also counts what namespaces keep: what was there before, and what a node of an earlier version did.
 func TestMigrationHoldsUpNoNode(t *testing.T) {
 	ctx, schema := t.Context(), newSchema()
 	o := postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1}
@@ -29,6 +32,12 @@ func TestMigrationHoldsUpNoNode(t *testing.T) {
 	b := store.Batch{Fences: []store.Fence{got[0].Fence}}
 	for i := range 5 {
 		b.Requests = append(b.Requests, store.Request{Scope: "s", Key: fmt.Sprint("k", i), Hash: []byte{1}, Answer: []byte{2}, Created: 100})
+	}
+	b.WorkflowInserts = []store.Workflow{{ID: 1, Namespace: "shop", Name: "w", State: store.WorkflowActive, Version: 1, Latest: 1}}
+	b.Versions = []store.Version{{Workflow: 1, Version: 1, Source: []byte("source"), Def: []byte("def"), Graph: []byte("graph"), Files: []store.File{{Name: "f", Data: []byte("data")}}}}
+	for i := range 3 {
+		b.RunInserts = append(b.RunInserts, dag.RunRow{Header: dag.Header{ID: dag.RunID{0, 1, byte(i)}, Workflow: 1, Version: 1, Origin: dag.OriginAPI,
+			User: "ada", Created: 1, Params: bytes.Repeat([]byte("x"), 1000*(i+1))}, State: dag.RunSucceeded, Generation: 1, FinishedAt: 9})
 	}
 	if _, err := db.Commit(ctx, &b); err != nil {
 		t.Fatal(err)
@@ -118,6 +127,13 @@ func TestMigrationHoldsUpNoNode(t *testing.T) {
 	indexIs(postgres.IndexValid)
 	if ask(built) != 1 || ask(tuned) != 4 {
 		t.Errorf("after the upgrade: the index is built %d times, %d tables are set up", ask(built), ask(tuned))
+	}
+	for range 2 {
+		want := []store.NamespaceStock{{Namespace: "shop", Versions: 1, Bytes: int64(len("source"+"def"+"graph"+"data")) + 2000 + 3000}}
+		if all, err := db.NamespaceStocks(ctx, ""); err != nil || !slices.Equal(all, want) {
+			t.Errorf("namespaces keep %+v, want %+v: %v", all, want, err)
+		}
+		exec(0, "SELECT restock()") // it adds nothing
 	}
 	if n := expire(); n != 5 || ask("SELECT count(*) FROM request") != 1 {
 		t.Errorf("%d requests were deleted with the index", n)

@@ -76,7 +76,19 @@ WITH changed AS (
 SELECT must(count(*) = cardinality($1), 'a run is not as its owner believes') FROM changed;
 
 -- name: fillRun
-UPDATE run r SET params = coalesce(x.params, $3) FROM unnest($1::uuid[], $2::bytea[]) x (id, params) WHERE r.id = x.id;
+-- The parameters as skein_enqueue gave them are counted already. Only a start of it is completed, so this costs no other run.
+WITH x AS MATERIALIZED (
+  SELECT x.id, coalesce(x.params, $3) AS params FROM unnest($1::uuid[], $2::bytea[]) x (id, params)
+), more AS MATERIALIZED (
+  SELECT w.namespace, r.shard, sum(CASE WHEN octet_length(x.params) >= 1024 THEN octet_length(x.params) ELSE 0 END
+    - CASE WHEN octet_length(r.params) >= 1024 THEN octet_length(r.params) ELSE 0 END) AS bytes
+  FROM x JOIN run r ON r.id = x.id JOIN workflow w ON w.id = r.workflow GROUP BY w.namespace, r.shard
+), filled AS (
+  UPDATE run r SET params = x.params FROM x WHERE r.id = x.id
+)
+INSERT INTO namespace_stock AS s (namespace, shard, part, versions, triggers, bytes)
+SELECT namespace, shard, 0, 0, 0, bytes FROM more WHERE bytes <> 0 ORDER BY namespace, shard
+ON CONFLICT (namespace, shard, part) DO UPDATE SET bytes = s.bytes + excluded.bytes;
 
 -- name: enlist
 INSERT INTO active (run, shard) SELECT x.run, coalesce(x.shard, $3) FROM unnest($1::uuid[], $2::int[]) x (run, shard);

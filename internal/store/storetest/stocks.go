@@ -51,6 +51,20 @@ func stockCounted(b *bed) {
 	_, err = beginning(b, dag.RunSucceeded, 5000)
 	b.ok(err)
 	b.same(stockOf(b, "").Bytes, 3*size+8000, "bytes with parameters")
+	small, err := beginning(b, dag.RunRunning, 10)
+	b.ok(err)
+	large, err := beginning(b, dag.RunRunning, 2000)
+	b.ok(err)
+	for _, sizes := range [][2]int{{4000, 2500}, {20, 1500}, {0, 0}} { // their parameters are completed
+		x := b.batch()
+		for i, r := range []dag.RunRow{small, large} {
+			r.Params = bytes.Repeat([]byte("y"), sizes[i])
+			x.RunUpdates = append(x.RunUpdates, dag.RunUpdate{RunRow: r, Was: r.State, Filled: true})
+		}
+		b.ok(b.commit(x))
+		want := 3*size + 8000 + store.StockBytes(x.RunUpdates[0].Params) + store.StockBytes(x.RunUpdates[1].Params)
+		b.same(stockOf(b, "default").Bytes, want, "bytes with completed parameters")
+	}
 	x := b.batch()
 	x.Fences[0].Epoch++
 	x.Stocks = []store.StockUpdate{{Namespace: "default", Bytes: 1}}

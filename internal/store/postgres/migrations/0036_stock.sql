@@ -1,6 +1,9 @@
 -- Format 36: quotas of what namespaces keep, of tokens and of calls (0: no bound). namespace_stock counts versions, triggers
--- and bytes. The database counts rows that come and go rarely; the writer adds the parameters of runs that begin. Two parts
--- keep transactions apart: part 0 is that of the shard's writer, part 1 that of retention.
+-- and bytes. The database counts rows that come and go rarely; the statements that write and delete runs count parameters.
+-- Parts keep transactions apart: part 0 is that of the shard's writer, part 1 that of retention, part 2 that of restock.
+
+-- Set once everything has been counted (restock): what was there before, and what nodes of earlier versions did.
+ALTER TABLE meta ADD COLUMN stocked boolean NOT NULL DEFAULT false;
 
 ALTER TABLE namespace ADD COLUMN stored_bytes        bigint NOT NULL DEFAULT 0,
                       ADD COLUMN versions            bigint NOT NULL DEFAULT 0,
@@ -18,77 +21,67 @@ CREATE TABLE namespace_stock (
   PRIMARY KEY (namespace, shard, part)
 ) WITH (fillfactor = 50);
 
--- Counts everything again. An import calls it, too.
+-- Counts everything again, and adds what the counts lack. A transaction changes rows and counts together, and one statement
+-- sees both at one instant. So nobody has to wait, and a second call adds nothing. Two calls at once would add it twice.
 CREATE FUNCTION restock() RETURNS void LANGUAGE sql AS $$
-  DELETE FROM namespace_stock;
-  INSERT INTO namespace_stock (namespace, shard, part, versions, triggers, bytes)
-  SELECT x.namespace, x.shard, 0, sum(x.versions), sum(x.triggers), sum(x.bytes) FROM (
-    SELECT w.namespace, w.shard, 1 AS versions, 0 AS triggers, octet_length(v.source) + octet_length(v.def) + octet_length(v.graph) AS bytes
-      FROM version v JOIN workflow w ON w.id = v.workflow
-    UNION ALL SELECT w.namespace, w.shard, 0, 0, octet_length(f.data) FROM version_file f JOIN workflow w ON w.id = f.workflow
-    UNION ALL SELECT w.namespace, w.shard, 0, 1, 0 FROM trigger t JOIN workflow w ON w.id = t.workflow
-    UNION ALL SELECT w.namespace, w.shard, 0, 0, octet_length(r.params) FROM run r JOIN workflow w ON w.id = r.workflow
-      WHERE octet_length(r.params) >= 1024 AND r.state <> 'submitted'
-  ) x GROUP BY x.namespace, x.shard;
-$$;
-
-CREATE FUNCTION stock(of_workflow bigint, of_part int, more_versions bigint, more_triggers bigint, more_bytes bigint) RETURNS void LANGUAGE sql AS $$
   INSERT INTO namespace_stock AS s (namespace, shard, part, versions, triggers, bytes)
-  SELECT w.namespace, w.shard, of_part, more_versions, more_triggers, more_bytes FROM workflow w WHERE w.id = of_workflow
+  SELECT x.namespace, 0, 2, sum(x.versions), sum(x.triggers), sum(x.bytes) FROM (
+    SELECT w.namespace, 1 AS versions, 0 AS triggers, octet_length(v.source) + octet_length(v.def) + octet_length(v.graph)::bigint AS bytes
+      FROM version v JOIN workflow w ON w.id = v.workflow
+    UNION ALL SELECT w.namespace, 0, 0, octet_length(f.data) FROM version_file f JOIN workflow w ON w.id = f.workflow
+    UNION ALL SELECT w.namespace, 0, 1, 0 FROM trigger t JOIN workflow w ON w.id = t.workflow
+    UNION ALL SELECT w.namespace, 0, 0, octet_length(r.params) FROM run r JOIN workflow w ON w.id = r.workflow
+      WHERE octet_length(r.params) >= 1024 AND r.state <> 'submitted'
+    UNION ALL SELECT k.namespace, -k.versions, -k.triggers, -k.bytes FROM namespace_stock k
+  ) x GROUP BY x.namespace HAVING sum(x.versions) <> 0 OR sum(x.triggers) <> 0 OR sum(x.bytes) <> 0
   ON CONFLICT (namespace, shard, part) DO UPDATE SET versions = s.versions + excluded.versions,
     triggers = s.triggers + excluded.triggers, bytes = s.bytes + excluded.bytes;
 $$;
 
+-- Adds what a statement has inserted or deleted, in one upsert for each namespace and shard. So a large import or deletion does
+-- not write the same row again and again. Their order is the same everywhere.
 CREATE FUNCTION stock_version() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  sign int := CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END;
 BEGIN
-  IF TG_OP = 'INSERT' THEN
-    PERFORM stock(NEW.workflow, 0, 1, 0, octet_length(NEW.source) + octet_length(NEW.def) + octet_length(NEW.graph));
-  ELSE
-    PERFORM stock(OLD.workflow, 1, -1, 0, -octet_length(OLD.source) - octet_length(OLD.def) - octet_length(OLD.graph));
-  END IF;
+  INSERT INTO namespace_stock AS s (namespace, shard, part, versions, triggers, bytes)
+  SELECT w.namespace, w.shard, (sign < 0)::int, sign * count(*), 0, sign * sum(octet_length(c.source) + octet_length(c.def) + octet_length(c.graph))
+    FROM changed c JOIN workflow w ON w.id = c.workflow GROUP BY w.namespace, w.shard ORDER BY w.namespace, w.shard
+  ON CONFLICT (namespace, shard, part) DO UPDATE SET versions = s.versions + excluded.versions, bytes = s.bytes + excluded.bytes;
   RETURN NULL;
 END $$;
-CREATE TRIGGER version_stocked AFTER INSERT OR DELETE ON version FOR EACH ROW EXECUTE FUNCTION stock_version();
+CREATE TRIGGER version_stocked AFTER INSERT ON version REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION stock_version();
+CREATE TRIGGER version_unstocked AFTER DELETE ON version REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION stock_version();
 
 CREATE FUNCTION stock_file() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'INSERT' THEN
-    PERFORM stock(NEW.workflow, 0, 0, 0, octet_length(NEW.data));
-  ELSE
-    PERFORM stock(OLD.workflow, 1, 0, 0, -octet_length(OLD.data));
-  END IF;
-  RETURN NULL;
-END $$;
-CREATE TRIGGER file_stocked AFTER INSERT OR DELETE ON version_file FOR EACH ROW EXECUTE FUNCTION stock_file();
-
-CREATE FUNCTION stock_trigger() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'INSERT' THEN
-    PERFORM stock(NEW.workflow, 0, 0, 1, 0);
-  ELSE
-    PERFORM stock(OLD.workflow, 0, 0, -1, 0);
-  END IF;
-  RETURN NULL;
-END $$;
-CREATE TRIGGER trigger_stocked AFTER INSERT OR DELETE ON trigger FOR EACH ROW EXECUTE FUNCTION stock_trigger();
-
--- The completed parameters of a run that skein_enqueue made differ from those that were counted.
-CREATE FUNCTION stock_run() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-  was bigint := CASE WHEN octet_length(OLD.params) >= 1024 THEN octet_length(OLD.params) ELSE 0 END;
+  sign int := CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END;
 BEGIN
-  IF TG_OP = 'UPDATE' THEN
-    PERFORM stock(NEW.workflow, 0, 0, 0, CASE WHEN octet_length(NEW.params) >= 1024 THEN octet_length(NEW.params) ELSE 0 END - was);
-  ELSE
-    PERFORM stock(OLD.workflow, 1, 0, 0, -was);
-  END IF;
+  INSERT INTO namespace_stock AS s (namespace, shard, part, versions, triggers, bytes)
+  SELECT w.namespace, w.shard, (sign < 0)::int, 0, 0, sign * sum(octet_length(c.data))
+    FROM changed c JOIN workflow w ON w.id = c.workflow GROUP BY w.namespace, w.shard ORDER BY w.namespace, w.shard
+  ON CONFLICT (namespace, shard, part) DO UPDATE SET bytes = s.bytes + excluded.bytes;
   RETURN NULL;
 END $$;
-CREATE TRIGGER run_filled AFTER UPDATE OF params ON run FOR EACH ROW
-  WHEN (octet_length(NEW.params) IS DISTINCT FROM octet_length(OLD.params)) EXECUTE FUNCTION stock_run();
-CREATE TRIGGER run_unstocked AFTER DELETE ON run FOR EACH ROW WHEN (octet_length(OLD.params) >= 1024) EXECUTE FUNCTION stock_run();
+CREATE TRIGGER file_stocked AFTER INSERT ON version_file REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION stock_file();
+CREATE TRIGGER file_unstocked AFTER DELETE ON version_file REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION stock_file();
 
-SELECT restock(); -- the triggers keep other programs away until the end of the transaction
+-- The writer deletes triggers, too, so they have no part 1.
+CREATE FUNCTION stock_trigger() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  sign int := CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END;
+BEGIN
+  INSERT INTO namespace_stock AS s (namespace, shard, part, versions, triggers, bytes)
+  SELECT w.namespace, w.shard, 0, 0, sign * count(*), 0
+    FROM changed c JOIN workflow w ON w.id = c.workflow GROUP BY w.namespace, w.shard ORDER BY w.namespace, w.shard
+  ON CONFLICT (namespace, shard, part) DO UPDATE SET triggers = s.triggers + excluded.triggers;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER trigger_stocked AFTER INSERT ON trigger REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION stock_trigger();
+CREATE TRIGGER trigger_unstocked AFTER DELETE ON trigger REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION stock_trigger();
+
+-- run has no trigger: a trigger for updates would make each update read the row before again, and the lock that makes a
+-- trigger would wait for every writer and vacuum of run.
 
 -- Raises SK002 if a namespace keeps more than a quota of a check (store.StockCheck). The lock is that of within_quotas.
 CREATE FUNCTION within_stock(of_namespace text, checked int) RETURNS void LANGUAGE plpgsql AS $$
