@@ -376,6 +376,49 @@ func TestNodeRows(t *testing.T) {
 	}
 }
 
+// TestReplaceWhileEnrolling: if the root is ended while a node writes the row of its certificate, the node
+// does not go on with a certificate of that root.
+func TestReplaceWhileEnrolling(t *testing.T) {
+	b := newBed(t)
+	rows := &replacing{Rows: b.vault.Store.(*memory.Store)}
+	a := New(Config{Vault: b.vault, Rows: rows, Now: func() time.Time { return b.now }})
+	if err := a.Make(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	rows.meanwhile = func() error { return a.Replace(t.Context(), "ann") }
+	first, err := a.Node("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.refused(a, b.parse(first.Certificate), "none of the internal certificate authority")
+	next, err := a.Node("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, err := a.Verify(t.Context(), b.parse(next.Certificate)); err != nil || is.Node != "n1" {
+		t.Errorf("the certificate after it: %+v, %v", is, err)
+	}
+	if again, err := a.Node("n1"); err != nil || again != next {
+		t.Errorf("another certificate is made: %v", err)
+	}
+}
+
+// replacing are rows that run meanwhile once when the first row is written.
+type replacing struct {
+	Rows
+	meanwhile func() error
+}
+
+func (r *replacing) EnrollNode(ctx context.Context, n store.Enrolling) (store.Token, error) {
+	if run := r.meanwhile; run != nil {
+		r.meanwhile = nil
+		if err := run(); err != nil {
+			return store.Token{}, err
+		}
+	}
+	return r.Rows.EnrollNode(ctx, n)
+}
+
 // away are rows that cannot be written.
 type away struct{ Rows }
 

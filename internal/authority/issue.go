@@ -116,7 +116,7 @@ func (a *Authority) Node(name string) (*tls.Certificate, error) {
 	if done {
 		return own, err
 	}
-	next, err := a.makeOwn(name)
+	next, key, version, err := a.makeOwn(name)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {
@@ -126,7 +126,10 @@ func (a *Authority) Node(name string) (*tls.Certificate, error) {
 		}
 		return nil, err
 	}
-	a.own, a.node, a.renew = next, name, a.cfg.Now().Add(a.cfg.Life*2/3)
+	a.key, a.node = key, name
+	if a.version == version { // otherwise the roots were changed meanwhile, and the next call makes another certificate
+		a.own, a.renew = next, a.cfg.Now().Add(a.cfg.Life*2/3)
+	}
 	return next, nil
 }
 
@@ -147,36 +150,31 @@ func (a *Authority) present(name string) (own *tls.Certificate, done bool, err e
 }
 
 // makeOwn makes a certificate of this node and its row. If the row of the key was revoked, it makes another
-// key.
-func (a *Authority) makeOwn(name string) (*tls.Certificate, error) {
+// key. version is that of the roots before.
+func (a *Authority) makeOwn(name string) (own *tls.Certificate, key *ecdsa.PrivateKey, version int64, err error) {
 	a.mu.Lock()
-	key := a.key
+	key, version = a.key, a.version
 	a.mu.Unlock()
 	for range 2 {
 		if key == nil {
-			made, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-			if err != nil {
-				return nil, err
+			if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+				return nil, nil, 0, err
 			}
-			key = made
 		}
 		is, err := a.issue(&key.PublicKey, "node", name)
 		if err != nil {
-			return nil, err
+			return nil, nil, 0, err
 		}
 		if err = a.enroll(name, key); errors.Is(err, store.ErrFenced) {
 			key = nil
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("write the row of this node's certificate: %w", err)
+			return nil, nil, 0, fmt.Errorf("write the row of this node's certificate: %w", err)
 		}
-		a.mu.Lock()
-		a.key = key
-		a.mu.Unlock()
-		return &tls.Certificate{Certificate: is.Chain, PrivateKey: key}, nil
+		return &tls.Certificate{Certificate: is.Chain, PrivateKey: key}, key, version, nil
 	}
-	return nil, errors.New("the key that this node has just made is revoked")
+	return nil, nil, 0, errors.New("the key that this node has just made is revoked")
 }
 
 func (a *Authority) enroll(name string, key *ecdsa.PrivateKey) error {
