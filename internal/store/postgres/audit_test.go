@@ -205,9 +205,10 @@ func TestAuditIndexIsBuilt(t *testing.T) {
 	schema := newSchema()
 	p := newAuditPost(t, schema)
 	p.change(t, 3)
-	sql(t, "SET search_path = "+schema+"; DROP TRIGGER version_stocked ON version; DROP TRIGGER file_stocked ON version_file; "+
-		"DROP TRIGGER trigger_stocked ON trigger; DROP TRIGGER run_filled ON run; DROP TRIGGER run_unstocked ON run; DROP FUNCTION restock(), "+
-		"stock(bigint, int, bigint, bigint, bigint), stock_version(), stock_file(), stock_trigger(), stock_run(), within_stock(text, int), within_tokens(text); "+
+	sql(t, "SET search_path = "+schema+"; DROP TRIGGER version_stocked ON version; DROP TRIGGER version_unstocked ON version; "+
+		"DROP TRIGGER file_stocked ON version_file; DROP TRIGGER file_unstocked ON version_file; DROP TRIGGER trigger_stocked ON trigger; "+
+		"DROP TRIGGER trigger_unstocked ON trigger; ALTER TABLE meta DROP stocked; "+
+		"DROP FUNCTION restock(), stock_version(), stock_file(), stock_trigger(), within_stock(text, int), within_tokens(text); "+
 		"DROP TABLE shift, alert_rules, member_lost, namespace_stock, tally, tally_mark, era, namespace, namespace_use; DROP INDEX audit_at; "+
 		"ALTER TABLE token DROP worker_groups, DROP worker_slots, DROP uses, DROP used, DROP invite; UPDATE meta SET format = 30, applied = 30")
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})
