@@ -388,8 +388,11 @@ func (q *quotas) flush(b *store.Batch) {
 // buried counts the end of a run in a transaction of its own. If that transaction fails, the counts are
 // forgotten.
 func (q *quotas) buried(row *dag.RunRow, b *store.Batch) {
-	if row.State == dag.RunSubmitted {
-		return // the run was not counted
+	if row.State == dag.RunSubmitted { // the run was not counted, but its parameters are kept from now on
+		q.keepParams(&dag.Run{Header: row.Header})
+		q.flush(b)
+		q.txn().recount.reset()
+		return
 	}
 	if q.counting != nil {
 		q.forget()

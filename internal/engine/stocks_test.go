@@ -12,6 +12,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
 )
 
 func (n *node) stock() store.NamespaceStock {
@@ -137,5 +138,38 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 			}
 			n.sound()
 		})
+	}
+}
+
+// TestParamsOfQuarantinedRuns: a run that is quarantined before it begins keeps its parameters like any other
+// one. The store takes them away when it deletes the run, so they have to be counted.
+func TestParamsOfQuarantinedRuns(t *testing.T) {
+	var counted atomic.Int64
+	n, _, give := ownerless(t, func(op memory.Op) memory.Outcome {
+		if op.Batch == nil {
+			return memory.OK
+		}
+		begins := slices.ContainsFunc(op.Batch.RunUpdates, func(u dag.RunUpdate) bool { return !u.State.Terminal() })
+		if begins && op.Kind == memory.CommitBefore {
+			return memory.Refuse
+		}
+		for _, u := range op.Batch.Stocks {
+			if op.Kind == memory.CommitAfter {
+				counted.Add(u.Bytes)
+			}
+		}
+		return memory.OK
+	}, bounded)
+	give(true)
+	s := submission(n.apply("w", graph(t, "a")))
+	s.Params = append(append([]byte(`{"x":"`), bytes.Repeat([]byte("x"), 2000)...), `"}`...)
+	a, err := n.Deposit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.meet()
+	n.ends(a.Run, dag.RunFailed)
+	if got := counted.Load(); got != int64(len(s.Params)) {
+		t.Errorf("%d bytes are counted, want %d", got, len(s.Params))
 	}
 }
