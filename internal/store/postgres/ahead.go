@@ -118,11 +118,13 @@ func (s *flights) untaken() (gone []*flight) {
 	return gone
 }
 
-// onlyRuns reports whether a batch writes only runs and their rows, is not small, and inserts no run with
-// a key: another transaction could insert the same key.
+// onlyRuns reports whether a batch writes only runs and their rows, is not small, inserts no run with a key,
+// and completes no parameters: another transaction could insert the same key, or count in the same row of
+// namespace_stock.
 func onlyRuns(b *store.Batch) bool {
 	return len(b.Fences) > 0 && b.Watermark == 0 && b.Rows() == b.Changes.Rows() && !small(b) &&
-		!slices.ContainsFunc(b.RunInserts, func(r dag.RunRow) bool { return r.Key != "" })
+		!slices.ContainsFunc(b.RunInserts, func(r dag.RunRow) bool { return r.Key != "" }) &&
+		!slices.ContainsFunc(b.RunUpdates, func(u dag.RunUpdate) bool { return u.Filled })
 }
 
 // runsOf returns the runs that a batch writes.

@@ -206,6 +206,9 @@ func TestNotWrittenAhead(t *testing.T) {
 		{"a key", func(q *queueing) {
 			q.second.RunInserts[0].Key, q.second.RunInserts[0].KeyHash = "k", []byte{1}
 		}},
+		{"completed parameters, which count among the stored bytes of a namespace", func(q *queueing) {
+			q.second.RunUpdates[0].Filled = true
+		}},
 		{"a first that lists runs which nobody knows", func(q *queueing) {
 			_, err := q.db.Commit(q.Context(), &store.Batch{Fences: q.fences, Consumed: []int64{999}}) // now waves are not known
 			is(q.T, err, store.ErrFenced, "")
