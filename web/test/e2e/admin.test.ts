@@ -229,7 +229,7 @@ test('who may do little is told what lacks, and changes its own password', async
   await dialog(page).getByLabel('Present password').fill('not the present one')
   await dialog(page).getByLabel('New password').fill('another long pass phrase')
   await change.click()
-  await dialog(page).getByRole('alert').getByText('this is not your present password').waitFor()
+  await dialog(page).getByRole('alert').getByText('this is not your current password').waitFor()
   await dialog(page).getByLabel('Present password').fill(good)
   await change.click()
   await page.getByRole('heading', { name: 'Sign in to Skein' }).waitFor()
