@@ -99,6 +99,7 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 	}
 	orNull(reg.Map()["Schedule"].Properties, "last_fire")
 	orNull(reg.Map()["Run"].Properties, "position")
+	orNull(reg.Map()["Node"].Properties, "sight")
 	orNull(reg.Map()["AlertRule"].Properties, "deadline")
 	orNull(reg.Map()["AlertRule"].Properties, "than")
 	for _, name := range []string{"Alert", "AlertDetail"} {
