@@ -268,8 +268,9 @@ func (c *ClusterRules) Standing(f *Findings) (all []ClusterIncident, stays map[s
 	return slices.CompactFunc(all, func(a, b ClusterIncident) bool { return a.Key == b.Key }), stays
 }
 
-// reported are the events that a node tells of itself.
-var reported = []Event{DiskLow, CertificateEnds, ClockSkew, NodeStuck}
+// reported are the events of which nothing is known while a node does not answer: those that it tells of
+// itself, and whether it can be reached, as long as it was not asked often enough.
+var reported = []Event{DiskLow, CertificateEnds, ClockSkew, NodeStuck, NodeUnreachable}
 
 // Kept reports whether an incident of the cluster stays open although its condition was not found: it could
 // not be measured.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -155,7 +156,7 @@ func (o *Overseer) measure(ctx context.Context, rules *alert.ClusterRules, f *al
 			f.Unknown[e] = failed != nil
 		}
 	}
-	o.nodes(f)
+	o.nodes(members, f)
 }
 
 func (o *Overseer) lost(ctx context.Context, members []store.Member, f *alert.Findings) error {
@@ -250,18 +251,26 @@ func (o *Overseer) channels(ctx context.Context, f *alert.Findings) error {
 	return err
 }
 
-// nodes finds what the nodes say of themselves and of each other. It reads memory only.
-func (o *Overseer) nodes(f *alert.Findings) {
+// nodes finds what the nodes say of themselves and of each other. It reads memory only. A node that has not
+// answered yet, such as each one after the start of this process, may have anything.
+func (o *Overseer) nodes(members []store.Member, f *alert.Findings) {
 	self, sights := o.cfg.Peers.Self(), o.cfg.Peers.Sights()
-	reports, newest, unserved, blind := []monitor.Report{self}, self.Backup, self.Unserved, false
+	reports, newest, unserved := []monitor.Report{self}, self.Backup, self.Unserved
+	for i := range members {
+		if m := &members[i]; !m.Worker && m.Name != self.Node {
+			f.Blind[m.Name] = true
+		}
+	}
+	unreachable := func(node string, by []string) {
+		if len(by) > 0 {
+			f.All = append(f.All, alert.Finding{Event: alert.NodeUnreachable, Subject: node, Message: "not reached by " + strings.Join(by, ", ")})
+		}
+	}
+	unreachable(self.Node, o.cfg.Peers.CutBy())
 	for i := range sights {
 		s := &sights[i]
-		by := notReachedBy(s, &self, sights)
-		if len(by) > 0 {
-			f.All = append(f.All, alert.Finding{Event: alert.NodeUnreachable, Subject: s.Node, Message: "not reached by " + strings.Join(by, ", ")})
-		}
-		if !s.Reached {
-			f.Blind[s.Node], blind = true, true
+		unreachable(s.Node, notReachedBy(s, &self, sights))
+		if f.Blind[s.Node] = !s.Reached; !s.Reached {
 			continue
 		}
 		reports = append(reports, s.Report)
@@ -273,14 +282,17 @@ func (o *Overseer) nodes(f *alert.Findings) {
 	for i := range reports {
 		ofNode(&reports[i], f)
 	}
+	blind := slices.Contains(slices.Collect(maps.Values(f.Blind)), true)
 	o.ages(f, alert.NoWorker, unserved > 0, fmt.Sprintf("%d placements; skein explain of a waiting run names them", unserved))
+	f.Unknown[alert.NoWorker] = blind
+	if f.Unknown[alert.BackupOld] = blind; blind { // a node that does not answer may have the note of a newer one
+		return
+	}
 	backup := alert.Finding{Event: alert.BackupOld, Value: math.MaxInt64, Message: "no node has a note of a backup"}
 	if !newest.IsZero() {
 		backup.Value, backup.Message = time.Since(newest).Microseconds(), "the last one was made at "+newest.UTC().Format(time.RFC3339)
 	}
 	f.All = append(f.All, backup)
-	f.Unknown[alert.BackupOld] = blind
-	f.Unknown[alert.NoWorker] = blind
 }
 
 // notReachedBy lists the nodes that do not reach a peer.

@@ -32,6 +32,7 @@ type station struct {
 	seen    []string // the findings of the last observation that stand, with their subjects
 	unknown map[alert.Event]bool
 	looks   int
+	observe func(*alert.ClusterRules, *alert.Findings)
 }
 
 func (s *station) AuditFresh(context.Context, int) ([]store.Audit, error) { return s.fresh, nil }
@@ -64,19 +65,25 @@ func newStation(t *testing.T) *station {
 			return map[string]time.Duration{"slow": time.Hour, "quick": time.Second}, nil
 		},
 		Observe: func(_ context.Context, rules *alert.ClusterRules, f *alert.Findings) error {
-			s.looks++
-			s.seen, s.unknown = nil, f.Unknown
-			all, stays := rules.Standing(f)
-			for _, n := range all {
-				s.seen = append(s.seen, strings.TrimSpace(string(n.Finding.Event)+" "+n.Finding.Subject))
-			}
-			for key := range stays {
-				s.seen = append(s.seen, "stays "+strings.TrimSpace(key))
-			}
-			slices.Sort(s.seen)
+			s.observe(rules, f)
 			return nil
 		}})
+	s.observe = s.note
 	return s
+}
+
+// note keeps what was found.
+func (s *station) note(rules *alert.ClusterRules, f *alert.Findings) {
+	s.looks++
+	s.seen, s.unknown = nil, f.Unknown
+	all, stays := rules.Standing(f)
+	for _, n := range all {
+		s.seen = append(s.seen, strings.TrimSpace(string(n.Finding.Event)+" "+n.Finding.Subject))
+	}
+	for key := range stays {
+		s.seen = append(s.seen, "stays "+strings.TrimSpace(key))
+	}
+	slices.Sort(s.seen)
 }
 
 func (s *station) rules(t *testing.T, version int64, on ...alert.Event) {
@@ -153,8 +160,8 @@ func TestOversee(t *testing.T) {
 	s.look(t, "audit_behind", "backup_old", "certificate_expiring b", "clock_skew b", "disk_low b", "node_stuck b", "stays r no_worker", "stays r shard_unowned")
 
 	delete(s.reports, "c")
-	s.look(t, "audit_behind", "backup_old", "certificate_expiring b", "clock_skew b", "disk_low b", "node_stuck b", "stays r no_worker", "stays r shard_unowned")
-	s.look(t, "audit_behind", "backup_old", "certificate_expiring b", "clock_skew b", "disk_low b", "node_stuck b", "node_unreachable c", "stays r no_worker", "stays r shard_unowned")
+	s.look(t, "audit_behind", "certificate_expiring b", "clock_skew b", "disk_low b", "node_stuck b", "stays r no_worker", "stays r shard_unowned")
+	s.look(t, "audit_behind", "certificate_expiring b", "clock_skew b", "disk_low b", "node_stuck b", "node_unreachable c", "stays r no_worker", "stays r shard_unowned")
 	if !s.unknown[alert.BackupOld] || !s.unknown[alert.NoWorker] {
 		t.Errorf("c does not answer, and unknown are %v", s.unknown)
 	}
@@ -166,4 +173,45 @@ func TestOversee(t *testing.T) {
 	s.owns = true
 	s.rules(t, 3)
 	s.look(t)
+}
+
+// TestOverseeAfterStart: an owner that has asked no node yet knows nothing of them. So it opens no alert about
+// a missing backup, and ends none about them.
+func TestOverseeAfterStart(t *testing.T) {
+	s := newStation(t)
+	s.rules(t, 1, alert.BackupOld, alert.DiskLow, alert.NodeUnreachable)
+	a := s.reports["a"]
+	a.Backup = time.Time{}
+	s.reports["a"] = a
+	var kept []string
+	observe := s.observe
+	s.observe = func(rules *alert.ClusterRules, f *alert.Findings) {
+		observe(rules, f)
+		kept = nil
+		for _, e := range []alert.Event{alert.BackupOld, alert.DiskLow, alert.NodeUnreachable} {
+			n := &alert.Incident{Detail: alert.Detail{Last: alert.Happening{Event: e, Subject: "b"}}}
+			if f.Kept(n) {
+				kept = append(kept, string(e))
+			}
+		}
+	}
+	if err := s.o.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"backup_old", "disk_low", "node_unreachable"}; len(s.seen) > 0 || !slices.Equal(kept, want) {
+		t.Errorf("before the first answer found %q, and open stay %q, want %q", s.seen, kept, want)
+	}
+	if s.look(t); len(kept) > 0 {
+		t.Errorf("after all answers, open stay %q", kept)
+	}
+}
+
+// TestOverseeCutOff: the owner itself cannot be reached.
+func TestOverseeCutOff(t *testing.T) {
+	s := newStation(t)
+	s.rules(t, 1, alert.NodeUnreachable)
+	b := s.reports["b"]
+	b.Unreached = []string{"a"}
+	s.reports["b"] = b
+	s.look(t, "node_unreachable a")
 }
