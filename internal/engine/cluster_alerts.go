@@ -35,6 +35,9 @@ const (
 	// overseeAgain is the time after which an escalation is looked at again that came before the first
 	// observation of this owner.
 	overseeAgain = dag.Micros(5_000_000)
+	// openingsMax bounds the conditions for which one observation looks for earlier incidents. Each costs the
+	// owner a read, in which runs wait.
+	openingsMax = 100
 	// conditionOver is the reason for which an alert about the cluster ends.
 	conditionOver = "the condition has ended"
 	ruleGone      = "its rule no longer exists"
@@ -51,7 +54,7 @@ func (a *alerts) observe(rules *alert.ClusterRules, f *alert.Findings) error {
 	if err := a.here(store.GateShard); err != nil {
 		return err
 	}
-	now, stood := a.now(), map[string]string{}
+	now, stood, reads := a.now(), map[string]string{}, 0
 	standing, stays := rules.Standing(f)
 	for i := range standing {
 		stood[standing[i].Key] = standing[i].Finding.Cause
@@ -70,29 +73,35 @@ func (a *alerts) observe(rules *alert.ClusterRules, f *alert.Findings) error {
 	}
 	for i := range standing {
 		s := &standing[i]
-		if a.open[clusterWide][s.Key] != nil {
+		if a.open[clusterWide][s.Key] != nil || a.stood(s) {
 			continue
 		}
+		if reads >= openingsMax || !alert.Room(a.open[clusterWide], s.Rule.Name, s.Finding.Event) {
+			delete(stood, s.Key) // a later observation opens it
+			continue
+		}
+		reads++
 		opens, err := a.opens(s, now)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case opens && alert.Room(a.open[clusterWide], s.Rule.Name, s.Finding.Event):
+		}
+		if opens {
 			a.write(s.Opens(a.newID(), now))
-		case opens:
-			delete(stood, s.Key) // it opens when there is room
 		}
 	}
 	a.overseen = overseen{seen: true, rules: rules, stood: stood}
 	return nil
 }
 
-// opens reports whether a condition that stands opens an incident. If a person has resolved the incident, it
-// opens again only after the condition has ended once.
+// stood reports whether the last observation has seen the condition, too. If a person has resolved its
+// incident, it opens again only after the condition has ended once.
+func (a *alerts) stood(s *alert.ClusterIncident) bool {
+	cause, stood := a.overseen.stood[s.Key]
+	return stood && cause == s.Finding.Cause
+}
+
+// opens reports whether a condition that stands opens an incident.
 func (a *alerts) opens(s *alert.ClusterIncident, now dag.Micros) (bool, error) {
-	if cause, stood := a.overseen.stood[s.Key]; stood && cause == s.Finding.Cause {
-		return false, nil
-	}
 	row, err := a.store.LastIncident(context.Background(), clusterWide, s.Key)
 	if errors.Is(err, store.ErrNotFound) {
 		return true, nil

@@ -191,3 +191,40 @@ func TestClusterEscalation(t *testing.T) {
 	wantIncidents(t, st, "resolved 1 opened:ops escalated:boss resolved:boss resolved:ops")
 	n.close()
 }
+
+// askedStore counts the reads of last incidents.
+type askedStore struct {
+	store.Store
+	asked atomic.Int32
+}
+
+func (s *askedStore) LastIncident(ctx context.Context, wf dag.WorkflowID, rule string) (store.Incident, error) {
+	s.asked.Add(1)
+	return s.Store.LastIncident(ctx, wf, rule)
+}
+
+// TestClusterIncidentsRead: conditions for which there is no room cost the owner no reads, and one observation
+// makes few of them, because runs wait meanwhile.
+func TestClusterIncidentsRead(t *testing.T) {
+	st := &askedStore{Store: openMemory(t)}
+	var failing atomic.Bool
+	n := alerted(t, st, &failing)
+	var many []alert.Finding
+	for i := range 300 {
+		many = append(many, disk(fmt.Sprintf("n%03d", i), 1), lostNode(fmt.Sprintf("n%03d", i), i+1))
+	}
+	for i, want := range []int32{100, 0} {
+		before := st.asked.Load()
+		if err := engine.NewIncidents(n.Engine).Observe(t.Context(), clusterRules(), found(many...)); err != nil {
+			t.Fatal(err)
+		}
+		if got := st.asked.Load() - before; got > want {
+			t.Errorf("observation %d read %d rows, want up to %d", i, got, want)
+		}
+	}
+	if open, err := st.Incidents(t.Context(), store.IncidentQuery{Limit: 1000}); err != nil || len(open) != 100 {
+		t.Errorf("%d incidents are open, want 50 of each event: %v", len(open), err)
+	}
+	n.quiet()
+	n.close()
+}
