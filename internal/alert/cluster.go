@@ -232,6 +232,19 @@ func (r *ClusterRule) stands(f *Finding) bool {
 	return b == 0 || clusterEvents[f.Event].below == (f.Value < b)
 }
 
+// near reports whether the value of a finding is so close to the bound that an open incident stays open.
+// Otherwise a value that moves around the bound would notify people at each look.
+func (r *ClusterRule) near(f *Finding) bool {
+	b := r.Bound(f.Event)
+	if clusterEvents[f.Event].below {
+		return f.Value < b+b/nearPerBound
+	}
+	return b != 0 && f.Value >= b-b/nearPerBound
+}
+
+// nearPerBound is the part of a bound within which a value is near it.
+const nearPerBound = 10
+
 // keyOf is the rule of an incident about the cluster. It is unique among those that are not over.
 func keyOf(rule string, e Event, subject string) string {
 	return rule + " " + string(e) + " " + subject
@@ -259,7 +272,7 @@ func (c *ClusterRules) Standing(f *Findings) (all []ClusterIncident, stays map[s
 			switch key := keyOf(r.Name, n.Event, n.Subject); {
 			case r.stands(n):
 				all = append(all, ClusterIncident{key, r, n})
-			case n.Ages && slices.Contains(r.On, n.Event):
+			case slices.Contains(r.On, n.Event) && (n.Ages || r.near(n)):
 				stays[key] = true
 			}
 		}

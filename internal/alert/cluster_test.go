@@ -41,7 +41,8 @@ func TestClusterRules(t *testing.T) {
 	}
 }
 
-// TestClusterStanding: a condition stands by the bound of its rule, below or above it.
+// TestClusterStanding: a condition stands by the bound of its rule, below or above it. Near it, an open incident
+// stays.
 func TestClusterStanding(t *testing.T) {
 	rules := &ClusterRules{Rules: []ClusterRule{{Name: "all", To: []string{"ops"}}, {Name: "tight", On: []Event{QueueOld}, To: []string{"ops"}, Limit: 5 * second}}}
 	for e := range clusterEvents {
@@ -63,11 +64,11 @@ func TestClusterStanding(t *testing.T) {
 		want string
 	}{
 		{Finding{Event: NodeLost, Subject: "b"}, "all"},
-		{Finding{Event: DiskLow, Value: 1000}, ""},
+		{Finding{Event: DiskLow, Value: 1000}, "stays"},
 		{Finding{Event: DiskLow, Value: 999}, "all"},
-		{Finding{Event: CertificateEnds, Value: 14 * day}, ""},
+		{Finding{Event: CertificateEnds, Value: 14 * day}, "stays"},
 		{Finding{Event: CertificateEnds, Value: -1}, "all"},
-		{Finding{Event: ClockSkew, Value: second - 1}, ""},
+		{Finding{Event: ClockSkew, Value: second - 1}, "stays"},
 		{Finding{Event: ClockSkew, Value: second}, "all"},
 		{Finding{Event: QueueOld, Value: 6 * second}, "tight"},
 		{Finding{Event: QueueOld, Value: 20 * minute}, "all tight"},
