@@ -18,8 +18,14 @@ type before struct {
 	looked bool
 	over   bool // the decision has been made
 	first  time.Time
-	beats  map[dag.HandlerID]int64 // of the earlier members, as first read
-	wg     sync.WaitGroup          // of Config.Started
+	beats  map[dag.HandlerID]earlier
+	wg     sync.WaitGroup // of Config.Started
+}
+
+// earlier is a member that was listed before this node, as first read.
+type earlier struct {
+	beat int64
+	lag  time.Duration // the shortest silence after which another node deposes it
 }
 
 // started calls Config.Started once it is clear that the cluster starts with this node, and the node owns
@@ -30,15 +36,15 @@ func (n *Node) started(ctx context.Context, members []store.Member) {
 		return
 	}
 	if !b.looked {
-		b.looked, b.first, b.beats = true, n.host.Now(), map[dag.HandlerID]int64{}
+		b.looked, b.first, b.beats = true, n.host.Now(), map[dag.HandlerID]earlier{}
 		self := n.Self()
 		for i := range members {
 			if m := &members[i]; m.Handler != self.Handler && !n.together(m, &self) {
-				b.beats[m.Handler] = m.Beat
+				b.beats[m.Handler] = earlier{m.Beat, promised(m, n.cfg.Lag)}
 			}
 		}
 	}
-	alive, waits := b.judge(members, n.cfg.Lag, n.host.Now())
+	alive, waits := b.judge(members, n.host.Now())
 	switch {
 	case alive:
 		b.over = true
@@ -51,16 +57,16 @@ func (n *Node) started(ctx context.Context, members []store.Member) {
 }
 
 // judge reports whether one of the earlier members is alive, or whether that is unknown yet. A silent
-// member is deposed after the lag. If its row goes away sooner, the member has left by itself.
-func (b *before) judge(members []store.Member, lag time.Duration, now time.Time) (alive, waits bool) {
-	for h, beat := range b.beats {
+// member is deposed after its lag. If its row goes away in half of that time, the member has left by itself.
+func (b *before) judge(members []store.Member, now time.Time) (alive, waits bool) {
+	for h, was := range b.beats {
 		i := slices.IndexFunc(members, func(m store.Member) bool { return m.Handler == h })
 		switch {
-		case i >= 0 && members[i].Beat != beat:
+		case i >= 0 && members[i].Beat != was.beat:
 			return true, false
 		case i >= 0:
 			waits = true
-		case now.Sub(b.first) < lag/2:
+		case now.Sub(b.first) < was.lag/2:
 			return true, false
 		default:
 			delete(b.beats, h)

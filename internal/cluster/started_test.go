@@ -62,3 +62,26 @@ func TestStarted(t *testing.T) {
 		is("after all have died", 2, "a", "c", "e")
 	})
 }
+
+// TestStartedWithRegistry: a cluster starts again after all nodes have died, also if the registry has lost
+// them, so that they are declared dead before half of the lag.
+func TestStartedWithRegistry(t *testing.T) {
+	scenario(t, func(b *bed) {
+		s, v := &starts{lives: map[string]bool{}}, &verdicts{quick: b.lag / 4, gone: map[string]bool{}}
+		with := func(name string) func(*cluster.Config) {
+			return func(c *cluster.Config) {
+				c.Judge = v
+				s.of(name)(c)
+			}
+		}
+		a := b.start("a", with("a"))
+		b.spread(a)
+		b.until("the cluster starts", func() bool { got, _ := s.told(); return slices.Equal(got, []string{"a"}) })
+		time.Sleep(2 * b.lag) // the row promises
+		v.say(a, true)
+		a.dies()
+		c := b.start("c", with("c"))
+		b.spread(c)
+		b.until("the cluster starts again", func() bool { got, _ := s.told(); return slices.Equal(got, []string{"a", "c"}) })
+	})
+}
