@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -26,6 +27,8 @@ const (
 	callsMax = 8
 	// peersMax bounds the peers that a round asks. If there are more, the rounds take turns.
 	peersMax = 64
+	// compareMax bounds the time of an answer by which clocks are compared. The error is up to half of it.
+	compareMax = time.Second / 2
 	// errorMax bounds an error that is kept, in bytes.
 	errorMax = 300
 )
@@ -106,17 +109,18 @@ func (m *Monitor) Round(ctx context.Context) {
 	}
 }
 
-// compare compares the clock of this node with that of the database.
+// compare compares the clock of this node with that of the database. A slow answer says nothing: half of its
+// time would look like a difference.
 func (m *Monitor) compare(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
 	began := time.Now()
 	at, err := m.cfg.Clock(ctx)
-	half := time.Since(began) / 2
+	took := time.Since(began)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.skewed = err == nil; m.skewed {
-		m.skew = began.Add(half).Sub(at.Time())
+	if m.skewed = err == nil && took <= compareMax; m.skewed {
+		m.skew = began.Add(took / 2).Sub(at.Time())
 	}
 }
 
@@ -165,6 +169,7 @@ func (m *Monitor) ask(ctx context.Context, p *store.Member) {
 	began := time.Now()
 	var is Report
 	err := m.cfg.Call(within, *p, Path, struct{}{}, &is)
+	earlier := m.answersEarlier(p, err)
 	took := time.Since(began)
 	if ctx.Err() != nil {
 		return
@@ -177,9 +182,12 @@ func (m *Monitor) ask(ctx context.Context, p *store.Member) {
 	}
 	was := s.Unreachable()
 	s.Asked, s.Reached = began, err == nil
-	if err != nil {
+	switch {
+	case earlier:
+		s.Fails, s.Error = 0, "it runs "+p.Version+", which does not answer this call; upgrade it"
+	case err != nil:
 		s.Fails, s.Error = s.Fails+1, err.Error()[:min(len(err.Error()), errorMax)]
-	} else {
+	default:
 		s.Fails, s.Error, s.Trip, s.Report, s.Version = 0, "", took, is.bounded(), p.Version
 		s.Skew = is.Clock.Sub(began.Add(took / 2))
 	}
@@ -189,6 +197,13 @@ func (m *Monitor) ask(ctx context.Context, p *store.Member) {
 	case was && !is:
 		m.cfg.Log.Info("a peer answers again", "code", "peer_reachable", "node", p.Name)
 	}
+}
+
+// answersEarlier reports whether a call failed because the peer runs another version, which does not have the
+// call. That peer is reachable.
+func (m *Monitor) answersEarlier(p *store.Member, err error) bool {
+	var refused interface{ Status() int }
+	return errors.As(err, &refused) && refused.Status() == http.StatusNotFound && p.Version != m.cfg.Self().Version
 }
 
 // bounded drops what a report has too much of.

@@ -164,3 +164,29 @@ func TestManyPeers(t *testing.T) {
 		t.Errorf("three rounds asked %d of 149 peers", len(asked))
 	}
 }
+
+// refusal is the answer of a peer that does not have a call.
+type refusal struct{ error }
+
+func (refusal) Status() int { return http.StatusNotFound }
+
+// TestPeersOfAnotherVersion: a peer of an earlier version, which does not have the call, is not unreachable. A
+// peer of the same version is.
+func TestPeersOfAnotherVersion(t *testing.T) {
+	members := []store.Member{{Handler: 1, Name: "a", Version: "v2"}, {Handler: 2, Name: "b", Version: "v1"}, {Handler: 3, Name: "c", Version: "v2"}}
+	var log strings.Builder
+	m := monitor.New(monitor.Config{Self: func() store.Member { return members[0] }, View: func() []store.Member { return members },
+		Call:  func(context.Context, store.Member, string, any, any) error { return refusal{errors.New("404")} },
+		Clock: func(context.Context) (dag.Micros, error) { return 0, nil }, Look: func(*monitor.Report) {}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 3 {
+		m.Round(t.Context())
+	}
+	for i, want := range []string{monitor.StateUnknown, monitor.StateUnreachable} {
+		if s := m.Sights()[i]; s.State() != want || s.Reached || s.Error == "" {
+			t.Errorf("%s is %s, want %s: %+v", s.Node, s.State(), want, s)
+		}
+	}
+	if n := strings.Count(log.String(), "peer_not_reached"); n != 1 {
+		t.Errorf("%d peers are told as unreachable, want 1: %s", n, log.String())
+	}
+}

@@ -97,6 +97,15 @@ func (c *Caller) Open(ctx context.Context, m store.Member, path string) (io.Read
 	return resp.Body, nil
 }
 
+// answered is an answer of a node that is no success.
+type answered struct {
+	error
+	status int
+}
+
+// Status is the status of the answer.
+func (r answered) Status() int { return r.status }
+
 // Call posts a request. answer, if not nil, receives the answer.
 func (c *Caller) Call(ctx context.Context, m store.Member, path string, body, answer any) error {
 	data, err := json.Marshal(body)
@@ -121,7 +130,7 @@ func (c *Caller) Call(ctx context.Context, m store.Member, path string, body, an
 		return fmt.Errorf("node %s: %w", m.Name, err)
 	}
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("node %s: %s: %s", m.Name, resp.Status, bytes.TrimSpace(text[:min(len(text), 1<<10)]))
+		return answered{fmt.Errorf("node %s: %s: %s", m.Name, resp.Status, bytes.TrimSpace(text[:min(len(text), 1<<10)])), resp.StatusCode}
 	}
 	if answer == nil {
 		return nil
