@@ -93,7 +93,7 @@ func able() error {
 		}
 		_ = ip("netns", "delete", filepath.Base(path))
 	}
-	try := fmt.Sprintf("%s%d-try", named, os.Getpid())
+	try := fmt.Sprintf("%s%d-%d", named, os.Getpid(), serial.Add(1)) // parallel tests try at once
 	if err := ip("netns", "add", try); err != nil {
 		return err
 	}

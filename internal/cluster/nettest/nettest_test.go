@@ -9,6 +9,7 @@ import (
 	"net"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -95,6 +96,20 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestAbleTogether: tests that run in parallel find out at once whether this machine can make namespaces.
+func TestAbleTogether(t *testing.T) {
+	Start(t)
+	var tries sync.WaitGroup
+	for range 8 {
+		tries.Go(func() {
+			if err := able(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	tries.Wait()
 }
 
 // TestMachine: a command runs in the namespace, with its address only, and no machine reaches this one.
