@@ -86,6 +86,7 @@ func Serve(t testing.TB) *Server {
 	cmd := exec.Command(program, "--quiet", "--port", s.Address, "posix", "--sidecar", filepath.Join(dir, "meta"), s.Data)
 	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID="+AccessKey, "ROOT_SECRET_ACCESS_KEY="+SecretKey)
 	cmd.Stdout, cmd.Stderr = out, out
+	tie(cmd)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
