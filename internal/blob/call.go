@@ -47,8 +47,13 @@ type apiError struct {
 	Region  string // where the bucket is, if the request was for another region, and the next one is for this one
 }
 
+// errorMax bounds what an error repeats of the server's code and of its message, in bytes. Errors get into
+// rows and logs.
+const errorMax = 300
+
 func (e *apiError) Error() string {
-	return strings.TrimSpace(fmt.Sprintf("%d %s %s", e.Status, e.Code, e.Message))
+	part := func(text string) string { return strings.ToValidUTF8(text[:min(len(text), errorMax)], "") }
+	return strings.TrimSpace(fmt.Sprintf("%d %s %s", e.Status, part(e.Code), part(e.Message)))
 }
 
 // is reports whether an error is an answer with a code.

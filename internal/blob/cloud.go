@@ -134,7 +134,7 @@ func (c *cloud) ofIdentity(ctx context.Context) (k keys, err error) {
 	}
 	err = xml.Unmarshal(text, &a)
 	if k = (keys{a.ID, a.Secret, a.Session, a.Ends}); answer.StatusCode != http.StatusOK || err != nil || !k.complete() {
-		return keys{}, fmt.Errorf("%s answered %s: %s", r.URL.Host, answer.Status, a.Message)
+		return keys{}, fmt.Errorf("%s answered %s: %s", r.URL.Host, answer.Status, strings.ToValidUTF8(a.Message[:min(len(a.Message), errorMax)], ""))
 	}
 	return k, nil
 }

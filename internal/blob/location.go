@@ -81,7 +81,10 @@ func (l *Location) setEndpoint(text string) error {
 		return nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" {
+	if err == nil && u.User != nil {
+		return errors.New("credentials cannot be a part of the endpoint: give them in the environment, a profile, or a secret (?secret=NAMESPACE/NAME)")
+	}
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		return fmt.Errorf("the endpoint %q is no URL such as https://HOST:PORT", text)
 	}
 	l.Endpoint, l.Plain = u.Host, u.Scheme == "http"

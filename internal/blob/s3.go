@@ -100,7 +100,8 @@ func (s *S3) Name() string { return s.at.String() }
 // key returns the key in the bucket.
 func (s *S3) key(key string) (string, error) {
 	whole := s.at.Prefix + key
-	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	// XML, in which servers list keys, has no word for the last two.
+	control := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffe' || r == '\uffff' }
 	if len(whole) > KeyMax || !utf8.ValidString(whole) || strings.ContainsFunc(whole, control) {
 		return "", fmt.Errorf("%.200q: %w: want at most %d bytes of UTF-8 without control characters", whole, ErrKey, KeyMax)
 	}
