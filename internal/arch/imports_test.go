@@ -74,7 +74,7 @@ var allowed = map[string][]string{
 	"internal/auth":                  {"internal/access", "internal/dag", "sdk/go/shared/local", "internal/store", "sdk/go/shared/line", "sdk/go/api/v1"},
 	"internal/blob":                  {"internal/egress"},
 	"internal/blob/blobtest":         {"internal/blob"},
-	"internal/logs/segments":         {"internal/blob", "internal/logs", "internal/store"},
+	"internal/logs/segments":         {"internal/blob", "internal/dag", "internal/logs", "internal/store"},
 	"internal/artifact/objects":      {"internal/artifact", "internal/blob", "internal/lru"},
 	"internal/depot":                 {"internal/artifact", "internal/artifact/nodes", "internal/artifact/objects", "internal/blob", "internal/config", "internal/dag", "internal/dbadmin", "internal/errkind", "internal/logs", "internal/logs/segments", "internal/store", "internal/worker"},
 	"internal/artifact/nodes":        {"internal/artifact", "internal/dag", "internal/peer", "internal/store"},

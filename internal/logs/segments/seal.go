@@ -16,6 +16,9 @@ import (
 
 // Run writes segments until ctx ends. Flush writes the rest.
 func (s *Store) Run(ctx context.Context) {
+	var looking sync.WaitGroup
+	looking.Go(func() { (&left{s: s, pause: leftPause}).run(ctx) })
+	defer looking.Wait()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -43,7 +46,8 @@ func (s *Store) waiting() bool {
 // Flush writes segments of everything that has none.
 func (s *Store) Flush(ctx context.Context) error { return s.seal(ctx, true) }
 
-// seal writes the segments that are due, or all.
+// seal writes the segments that are due, or all. It ends after a few errors, so that the log tells soon of a
+// store that is away, and the next round soon finds it back.
 func (s *Store) seal(ctx context.Context, all bool) error {
 	s.round.Lock()
 	defer s.round.Unlock()
@@ -63,7 +67,15 @@ func (s *Store) seal(ctx context.Context, all bool) error {
 			}
 		})
 	}
+	failed := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(errs) >= atOnce
+	}
 	for _, t := range list {
+		if failed() {
+			break
+		}
 		next <- t
 	}
 	close(next)

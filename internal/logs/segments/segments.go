@@ -10,7 +10,7 @@
 // The bytes come from the file of the log, if it is on this machine. Those of workers come through the node
 // that is their home: it holds them in memory, within bounds, until their segment is written.
 //
-// Reading order: segments.go, seal.go, reader.go, sweep.go.
+// Reading order: segments.go, seal.go, left.go, reader.go, sweep.go.
 package segments
 
 import (
