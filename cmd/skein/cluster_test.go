@@ -136,7 +136,7 @@ func (m *member) stop() {
 // listed waits until the cluster lists as many nodes as run.
 func (f *flight) listed(n int) {
 	f.t.Helper()
-	f.members[0].home.until(fmt.Sprintf("%d nodes are listed", n), func() bool {
+	f.until(fmt.Sprintf("%d nodes are listed", n), func() bool {
 		out, err := f.query("select count(*) from skein.member")
 		return err == nil && out == fmt.Sprint(n)
 	})

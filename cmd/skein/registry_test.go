@@ -35,7 +35,7 @@ func newRegistered(t *testing.T, scheme string, server *registrytest.Server) *re
 	}
 	r.even()
 	r.answers()
-	r.members[0].home.until("the rows promise a shorter lease", func() bool {
+	r.until("the rows promise a shorter lease", func() bool {
 		out, err := r.query(`select count(*) from skein.member where traits like '%"quick":6000%'`)
 		return err == nil && out == "3"
 	})
@@ -45,7 +45,7 @@ func newRegistered(t *testing.T, scheme string, server *registrytest.Server) *re
 // even waits until all nodes own shards, and none is free.
 func (r *registered) even() {
 	r.t.Helper()
-	r.members[0].home.until("the shards are spread evenly", func() bool {
+	r.until("the shards are spread evenly", func() bool {
 		owners := r.owners()
 		for _, m := range r.members {
 			if n := owners[m.name]; n < 10 || n > 11 {
@@ -60,7 +60,7 @@ func (r *registered) even() {
 func (r *registered) answers() {
 	r.t.Helper()
 	for _, m := range r.members {
-		m.home.until("the registry lists "+m.name, func() bool { return m.metric("skein_registry_up") == "1" })
+		r.until("the registry lists "+m.name, func() bool { return m.metric("skein_registry_up") == "1" })
 	}
 }
 
@@ -79,7 +79,7 @@ func (r *registered) takeover(m *member, when string) {
 	r.t.Helper()
 	m.kill()
 	began := time.Now()
-	r.members[0].home.until("the others own its shards", func() bool {
+	r.until("the others own its shards", func() bool {
 		owners := r.owners()
 		return owners[m.name] == 0 && owners["-"] == 0
 	})
@@ -112,7 +112,7 @@ func (r *registered) graph() (check func()) {
 	id := strings.TrimSpace(string(one.home.run("run", "--detach", "-o", "name", "--", "graph")))
 	return func() {
 		r.t.Helper()
-		one.home.until("the run has ended", func() bool {
+		r.until("the run has ended", func() bool {
 			page, err := one.client.Runs(r.t.Context(), skein.RunsQuery{State: "active"})
 			return err == nil && len(page.Items) == 0
 		})
@@ -144,7 +144,7 @@ func TestRegistries(t *testing.T) {
 			r.answers()
 			r.unharmed("one node is cut off from the registry", func() {
 				r.links[2].Cut(true)
-				three.home.until("it knows", func() bool { return three.metric("skein_registry_up") == "0" })
+				r.until("it knows", func() bool { return three.metric("skein_registry_up") == "0" })
 				time.Sleep(7 * time.Second) // longer than its session, and than silence would have to last
 			})
 			r.links[2].Cut(false)
@@ -159,7 +159,7 @@ func TestRegistries(t *testing.T) {
 			r.takeover(three, "the registry was started again, empty")
 			r.answers()
 			r.server.Pause()
-			three.home.until("it knows", func() bool { return three.metric("skein_registry_up") == "0" })
+			r.until("it knows", func() bool { return three.metric("skein_registry_up") == "0" })
 			r.takeover(two, "the registry is frozen")
 			out, _ := three.home.cmd("doctor").CombinedOutput() // it warns of more than this
 			if !regexp.MustCompile(`(?m)^registry[ \t]+warning`).Match(out) {
