@@ -117,7 +117,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing="$$missing pgbouncer"; \
 	PATH="$$PATH:/usr/sbin" command -v slapd >/dev/null || missing="$$missing slapd"; \
 	[ -e $(ZOOKEEPER) ] || missing="$$missing libzookeeper-java"; \
-	python3 -c 'import etcd' 2>/dev/null || missing="$$missing python3-etcd"; \
+	/usr/bin/python3 -c 'import etcd' 2>/dev/null || missing="$$missing python3-etcd"; \
 	PATH="$$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || missing="$$missing iproute2"; \
 	if [ -z "$$missing" ]; then $(MAKE) -s provider s3server; exit 0; fi; \
 	give_up() { echo "make tools: the tests need$$missing, and $$1." >&2; \
