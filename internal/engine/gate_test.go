@@ -46,13 +46,14 @@ func (n *node) own(shards ...dag.ShardID) {
 	}
 }
 
-// meet has a node read its messages, and waits until it has taken them in.
+// meet has a node read its messages, and waits until it has taken them in. It reads again while there are
+// some: another node may write one after a reading.
 func (n *node) meet() {
 	n.t.Helper()
-	if err := n.Meet(context.Background()); err != nil {
-		n.t.Fatal(err)
-	}
 	eventually(n.t, "what was said is taken in", func() bool {
+		if err := n.Meet(context.Background()); err != nil {
+			n.t.Fatal(err)
+		}
 		for s := range dag.ShardID(2) {
 			if page, err := n.store.Messages(context.Background(), s, 10); err != nil || n.Owns(s) && len(page) > 0 {
 				return false
