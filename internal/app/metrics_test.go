@@ -154,8 +154,8 @@ func TestMetricsOfACluster(t *testing.T) {
 	o.Handler().ServeHTTP(httptest.NewRecorder(), r)
 
 	page := scrape(t, o.Handler())
-	for over := time.Now().Add(time.Minute); !strings.Contains(page, "skein_shards_unowned 0\n") && time.Now().Before(over); {
-		time.Sleep(10 * time.Millisecond) // the node looks twice a second who is there
+	for over := time.Now().Add(time.Minute); !(strings.Contains(page, "skein_shards_unowned 0\n") && strings.Contains(page, "skein_shard_load{")) && time.Now().Before(over); {
+		time.Sleep(10 * time.Millisecond) // the node looks twice a second who is there, and what they do
 		page = scrape(t, o.Handler())
 	}
 	shows(t, page, metric.Nodes, metric.Both, metric.Cluster)

@@ -56,6 +56,13 @@ func (f faulty) Leave(ctx context.Context, h dag.HandlerID) error {
 	return f.Store.Leave(ctx, h)
 }
 
+func (f faulty) Lose(ctx context.Context, h dag.HandlerID) error {
+	if f.l.broken.Load() {
+		return errBroken
+	}
+	return f.Store.Lose(ctx, h)
+}
+
 // Bury implements cluster.AloneOwner.
 func (l *lodge) Bury(gone func(dag.HandlerID) bool) {
 	l.mu.Lock()

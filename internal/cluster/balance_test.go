@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -10,14 +11,35 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
+// shardCosts are the costs of shards that the nodes of a test measure.
+type shardCosts struct {
+	mu sync.Mutex
+	of map[dag.ShardID]float64
+}
+
+func (c *shardCosts) set(s dag.ShardID, cost float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[dag.ShardID]float64{}
+	}
+	c.of[s] = cost
+}
+
+func (c *shardCosts) get(s dag.ShardID) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[s]
+}
+
 // weighed is a change of a node that measures these costs of its shards and spreads them.
-func weighed(b *bed, costs map[dag.ShardID]float64) func(*cluster.Config) {
+func weighed(b *bed, costs *shardCosts) func(*cluster.Config) {
 	return func(c *cluster.Config) {
 		o := c.Owner.(*owner)
 		c.Loads = cluster.Loads{Rule: balance.NewRule(2 * b.beat), Measured: func() *store.Load {
 			var all []store.ShardLoad
 			for _, s := range o.holds() {
-				all = append(all, store.ShardLoad{Shard: s, Busy: costs[s]})
+				all = append(all, store.ShardLoad{Shard: s, Busy: costs.get(s)})
 			}
 			return store.NewLoad(all)
 		}}
@@ -25,10 +47,10 @@ func weighed(b *bed, costs map[dag.ShardID]float64) func(*cluster.Config) {
 }
 
 // uses returns the cost of the shards of each node.
-func uses(shards []store.ShardRow, costs map[dag.ShardID]float64) map[dag.HandlerID]float64 {
+func uses(shards []store.ShardRow, costs *shardCosts) map[dag.HandlerID]float64 {
 	all := map[dag.HandlerID]float64{}
 	for _, s := range shards {
-		all[s.Owner] += costs[s.ID]
+		all[s.Owner] += costs.get(s.ID)
 	}
 	return all
 }
@@ -38,7 +60,7 @@ func uses(shards []store.ShardRow, costs map[dag.ShardID]float64) map[dag.Handle
 // to others stay there.
 func TestShardsMoveByLoad(t *testing.T) {
 	scenario(t, func(b *bed) {
-		costs := map[dag.ShardID]float64{}
+		costs := &shardCosts{}
 		nodes := []*node{b.start("a", weighed(b, costs)), b.start("b", weighed(b, costs)), b.start("c", weighed(b, costs))}
 		b.spread(nodes...)
 		_, shards := b.view()
@@ -46,7 +68,7 @@ func TestShardsMoveByLoad(t *testing.T) {
 		for _, s := range shards {
 			if s.Owner == busy && s.ID != store.GateShard && n < 6 {
 				n++
-				costs[s.ID] = 0.1
+				costs.set(s.ID, 0.1)
 			}
 		}
 		looks, without := 0, 0 // reads of the shards while they move, and the shards without an owner in them
@@ -109,7 +131,7 @@ func TestShardsMoveByLoad(t *testing.T) {
 // TestNoDecisionByTwo: nodes that do not own shard 0, and a node whose period is 0, move nothing.
 func TestNoDecisionByTwo(t *testing.T) {
 	scenario(t, func(b *bed) {
-		costs := map[dag.ShardID]float64{}
+		costs := &shardCosts{}
 		off := func(c *cluster.Config) {
 			weighed(b, costs)(c)
 			c.Loads.Rule.Period = 0
@@ -124,7 +146,7 @@ func TestNoDecisionByTwo(t *testing.T) {
 		}
 		for _, s := range shards {
 			if s.Owner == one.handler() {
-				costs[s.ID] = 0.05
+				costs.set(s.ID, 0.05)
 			}
 		}
 		time.Sleep(10 * 2 * b.beat)

@@ -189,7 +189,7 @@ func TestTokenEnds(t *testing.T) {
 	if made := want[api.NewToken](t, answer{status, nil, text}, 200); made.ExpiresAt == nil || !made.ExpiresAt.Equal(end.Time) {
 		t.Errorf("made by what ends: %+v; want the end %v", made, end)
 	}
-	if status, text := b.call("root", "POST", "/tokens", `{"kind":"api","name":"123"}`); status != 422 || !strings.Contains(text, "not a number") {
+	if status, text := b.call("root", "POST", "/tokens", `{"kind":"api","name":"123"}`); status != 422 || !strings.Contains(text, "must not be a number") {
 		t.Errorf("a number for a name: %d %s", status, text)
 	}
 }
