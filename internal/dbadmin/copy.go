@@ -211,7 +211,7 @@ func (r *CopyResult) compare(ctx context.Context, src, dst store.Store, o CopyOp
 	}
 	for _, v := range after {
 		if v.What = ""; !known[v] && len(r.LeftOut) == 0 && len(before) < violationsCompared {
-			return fmt.Errorf("the copy breaks rule %s for run %s, which the source keeps; do not use the copy, and report this", v.Rule, v.Run)
+			return fmt.Errorf("the copy breaks rule %s for run %s, but the source does not; do not use the copy, and report this", v.Rule, v.Run)
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ func (s *secretsOf) hidden(value []byte) string {
 // param opens a parameter of type secret.
 func (s *secretsOf) param(name, sealed string) (string, error) {
 	if s.params == nil {
-		s.err = errors.New("this process cannot open parameters of type secret")
+		s.err = errors.New("this process cannot open parameters of type secret; run the task on a node of the cluster")
 		return "", s.err
 	}
 	value, err := s.params.OpenParam(s.ctx, s.namespace, s.workflow, name, sealed)

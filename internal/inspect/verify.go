@@ -111,7 +111,7 @@ func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
 		return
 	}
 	if r.State.Terminal() != (r.FinishedAt != 0) {
-		v.fail("finished", dag.LeaderTask, "state %s, finished at %d", r.State, r.FinishedAt)
+		v.fail("finished", dag.LeaderTask, "the run is %s, but its row has %d as its end (0: none)", r.State, r.FinishedAt)
 	}
 	v.claim(rec)
 	v.attempts()
@@ -151,7 +151,7 @@ func (v *verifier) attempts() {
 			v.fail("terminal is absorbing", a.Task, "attempt %d follows a succeeded one", all[i+1].Token)
 		}
 		if a.State.Ended() != (a.Finished != 0) {
-			v.fail("finished", a.Task, "attempt %d is %s, finished at %d", a.Token, a.State, a.Finished)
+			v.fail("finished", a.Task, "attempt %d is %s, but its row has %d as its end (0: none)", a.Token, a.State, a.Finished)
 		}
 		if a.Generation > v.rec.Run.Generation || a.Generation < 1 {
 			v.fail("generation", a.Task, "attempt %d has generation %d, the run %d", a.Token, a.Generation, v.rec.Run.Generation)

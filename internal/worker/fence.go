@@ -187,10 +187,10 @@ func (a *attempt) refused() string {
 			continue // the permissions of the file refused it
 		case a.reaches(path, a.spec.System) || a.reaches(path, a.spec.Read):
 			if unix.Access(path, unix.W_OK) == nil {
-				return fmt.Sprintf("; isolation does not let the task change %s: add access: {write: [%s]} to it", path, path)
+				return fmt.Sprintf("; isolation does not let the task change %s: add access: {write: [%s]} to the task", path, path)
 			}
 		default:
-			return fmt.Sprintf("; isolation keeps %s from the task: add access: {read: [%s]} to it, or write", path, path)
+			return fmt.Sprintf("; isolation does not let the task reach %s: add access: {read: [%s]} to the task, or write", path, path)
 		}
 	}
 	return ""
@@ -202,7 +202,7 @@ func (a *attempt) unmade(path string) string {
 	if at := slices.IndexFunc(a.spec.Shut, func(shut string) bool { return fence.Within(shut, folder) && exists(shut) }); at >= 0 {
 		return fmt.Sprintf("; isolation does not let the task make files in %s, because %s is in it: use a folder of its own", folder, a.spec.Shut[at])
 	}
-	return fmt.Sprintf("; isolation does not let the task make %s: add access: {write: [%s]} to it", path, folder)
+	return fmt.Sprintf("; isolation does not let the task make %s: add access: {write: [%s]} to the task", path, folder)
 }
 
 func (a *attempt) reaches(path string, folders []string) bool {

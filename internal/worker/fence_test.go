@@ -158,14 +158,14 @@ func TestAccess(t *testing.T) {
 		{"a file in a working folder that holds a protected one", "cat data", Job{Dir: dir}, ""},
 		{"the protected file", "cat " + dir + "/.env", Job{Dir: dir}, dir + "/.env is protected"},
 		{"a new file beside the protected one", "touch " + dir + "/new", Job{Dir: dir}, "make files in " + dir + ", because " + dir + "/.env"},
-		{"a file elsewhere", "cat " + other + "/in", Job{}, "isolation keeps " + other + "/in from the task: add access: {read: [" + other + "/in]}"},
+		{"a file elsewhere", "cat " + other + "/in", Job{}, "isolation does not let the task reach " + other + "/in: add access: {read: [" + other + "/in]}"},
 		{"a file elsewhere that it may read", "cat " + other + "/in", Job{Access: &Access{Read: []string{other + "/in"}}}, ""},
 		{"a folder that it may read", "ls " + other, Job{Access: &Access{Read: []string{other}}}, ""},
 		{"a file that it may only read", "touch -c " + other + "/in; echo x | tee " + other + "/in", Job{Access: &Access{Read: []string{other}}}, "add access: {write: [" + other + "/in]}"},
 		{"a folder that it may write", "echo x >" + other + "/out && rm " + other + "/out", Job{Access: &Access{Write: []string{other}}}, ""},
 		{"a new file elsewhere", "mkdir " + other + "/new", Job{}, "add access: {write: [" + other + "]}"},
 		{"access to a protected path", "true", Job{Access: &Access{Read: []string{r.data + "/logs"}}}, "access: " + r.data + "/logs is protected"},
-		{"a home folder as working folder", "cat " + home + "/secret", Job{Dir: home}, "isolation keeps " + home + "/secret from the task"},
+		{"a home folder as working folder", "cat " + home + "/secret", Job{Dir: home}, "isolation does not let the task reach " + home + "/secret"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			job := c.job
@@ -178,7 +178,7 @@ func TestAccess(t *testing.T) {
 	}
 	t.Run("a program elsewhere", func(t *testing.T) {
 		res := r.run(Job{Argv: []string{other + "/bin/tool"}})
-		want(t, res, Failed, CauseStart, fmt.Sprintf("isolation keeps program %s/bin/tool", other))
+		want(t, res, Failed, CauseStart, fmt.Sprintf("isolation does not let the task read program %s/bin/tool", other))
 	})
 	t.Run("a program in PATH", func(t *testing.T) {
 		res := r.run(Job{Argv: []string{"tool"}, Env: []string{"PATH=" + other + "/bin:/usr/bin:/bin"}})

@@ -243,7 +243,7 @@ func (a *attempt) explain(err error) error {
 		path = filepath.Join(a.cmd.dir, path)
 	}
 	if a.spec != nil && errors.Is(err, unix.EACCES) && unix.Access(path, unix.X_OK) == nil {
-		return fmt.Errorf("isolation keeps program %s, or the interpreter that it names, from the task: add access: {read: [%s]} to it", path, filepath.Dir(path))
+		return fmt.Errorf("isolation does not let the task read program %s, or the interpreter that the program names: add access: {read: [%s]} to the task", path, filepath.Dir(path))
 	}
 	return a.cmd.explain(err)
 }

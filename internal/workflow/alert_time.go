@@ -60,16 +60,16 @@ func (r *reader) alertTimes(n *node, a *Alert, fail func(key, message, hint stri
 		fail("than", "an alert has either a deadline or the key than", "write two alerts")
 		return
 	case deadline != nil && len(a.On) > 0 && (!late || len(a.On) > 1):
-		fail("on", "an alert with a deadline watches late, and nothing else", "remove on, and write another alert for the other events")
+		fail("on", "the key deadline is only for the event late", "remove on, and write another alert for the other events")
 		return
 	case than != nil && len(a.On) > 0 && (!slow || len(a.On) > 1):
-		fail("on", "an alert with the key than watches slow, and nothing else", "remove on, and write another alert for the other events")
+		fail("on", "the key than is only for the event slow", "remove on, and write another alert for the other events")
 		return
 	case deadline == nil && late:
-		fail("on", "an alert on late needs a deadline", "add one, such as deadline: {after: 2h}")
+		fail("on", "an alert on the event late needs the key deadline", "add one, such as deadline: {after: 2h}")
 		return
 	case than == nil && slow:
-		fail("on", "an alert on slow needs the key than, which says how long a run may take", "add than, such as than: 45m or than: 2x p95")
+		fail("on", "an alert on the event slow needs the key than, which says how long a run may take", "add than, such as than: 45m or than: 2x p95")
 		return
 	case deadline == nil && than == nil:
 		return
@@ -82,7 +82,7 @@ func (r *reader) alertTimes(n *node, a *Alert, fail func(key, message, hint stri
 		a.On, a.Than = []string{"slow"}, thanOf(than.str())
 		switch t := a.Than; {
 		case t.Percentile == 0 && t.Fixed < alertLeast.Microseconds():
-			fail("than", "than is at least 1s", "lengthen it")
+			fail("than", "the key than is at least 1s", "lengthen it")
 		case t.Percentile != 0 && t.Times < 1:
 			fail("than", "a multiple of a usual duration is at least 1x", "such as than: 2x p95")
 		}

@@ -211,7 +211,7 @@ func (x *tx) outcome(doing string, err error, answered int) error {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && (!fatal(answer) || answered < len(x.sent)) {
 		if x.wasFirst(doing, answer) {
-			return fmt.Errorf("an attempt is not as its owner believes: it has a row: %w", store.ErrFenced)
+			return fmt.Errorf("an attempt is not in the state that its owner has in memory: it has a row: %w", store.ErrFenced)
 		}
 		if answer.Code == codeQuota {
 			if over := overQuota(answer.Message, hourOf(x.batch)); over != nil {

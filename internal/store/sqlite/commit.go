@@ -414,7 +414,7 @@ func (d *DB) attempts(b *store.Batch) error {
 		case packed.FormPacked:
 		case packed.FormFirst:
 			if n, err := d.newAttempt(d.stmts.firstAttempt, &a.AttemptRow, w.Generation, w.Assigned); err != nil || n != 1 {
-				return cmp.Or(err, fmt.Errorf("attempt %d of task %d of run %s has a row: %w", a.Token, a.Task, a.Run, store.ErrFenced))
+				return cmp.Or(err, fmt.Errorf("attempt %d of task %d of run %s already has a row, but its owner has none in memory: %w", a.Token, a.Task, a.Run, store.ErrFenced))
 			}
 		default:
 			if err := d.changeAttempt(a); err != nil {
