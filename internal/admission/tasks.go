@@ -228,7 +228,7 @@ func (s *State) serveList(t *waitList, now dag.Micros, given *[]*crew, out Shell
 		case c == nil:
 			return false
 		case out.FullForTasks():
-			return true // the next transaction continues
+			return true // the next transaction continues with the other tasks
 		case q == nil: // the queue was removed while the tasks asked for it
 			t.unlist(c)
 			c.Share.Need = c.Share.Got

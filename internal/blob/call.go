@@ -113,7 +113,7 @@ func (s *S3) send(ctx context.Context, c *call) (*http.Response, error) {
 func (s *S3) failure(answer *http.Response, region string) error {
 	defer answer.Body.Close()
 	e := new(apiError)
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, answerMax)) // the status says enough
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, answerMax)) // without the text, the status says enough
 	_ = xml.Unmarshal(text, e)
 	e.Status, e.Region = answer.StatusCode, cmp.Or(e.Region, answer.Header.Get("X-Amz-Bucket-Region"))
 	if s.named || e.Region == region {

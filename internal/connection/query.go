@@ -339,7 +339,8 @@ func commit(ctx context.Context, tx pgx.Tx) error {
 	switch {
 	case err == nil:
 		return nil
-	// The driver also calls the loss of a session after it sent the COMMIT safe to retry, as ErrConnClosed.
+	// If the session is lost after the driver has sent the COMMIT, the driver returns ErrConnClosed.
+	// SafeToRetry is true for this error too, although the transaction may have been committed.
 	case errors.Is(err, pgx.ErrTxCommitRollback), pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed):
 		return fmt.Errorf("the transaction was not committed: %w", err)
 	case errors.As(err, &of) && of.Code == "25P03": // the server ended the session before it read the COMMIT

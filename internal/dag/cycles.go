@@ -35,8 +35,8 @@ type knots struct {
 	g     *Graph
 	left  []int32
 	count int32
-	seen  []int32 // the number of the visit of each task; 0: not visited yet
-	low   []int32 // the lowest number that can be reached from it
+	seen  []int32 // for each task, the number of its visit; 0: not visited yet
+	low   []int32 // for each task, the lowest number of a visit that can be reached from it
 	of    []TaskID
 	size  map[TaskID]int
 	open  []TaskID // visited, and not part of a knot yet

@@ -362,12 +362,13 @@ func (r *Run) cancelTask(a *AttemptRow, fx *Effects) {
 // a logical one.
 func (a *AttemptRow) byOperator() bool { return a.Handler == 0 && a.Task != LeaderTask }
 
-// halted reports whether it ended because its task was stopped without its run.
+// halted reports whether the attempt ended because its task was stopped, but not its run.
 func (a *AttemptRow) halted() bool {
 	return a.Cause == CauseHalted && (a.State == AttemptStopped || a.State == AttemptLost)
 }
 
-// stoppedState is the state of a task after a stopped attempt, or after a decision that looks like one.
+// stoppedState returns the state of a task whose newest row has the state AttemptStopped. The row is a
+// stopped attempt, or a decision of an operator that is stored in the same form.
 func (a *AttemptRow) stoppedState() TaskState {
 	if a.byOperator() {
 		switch a.Cause {

@@ -70,8 +70,8 @@ func (x *Executor) Acknowledge(ctx context.Context, pending func(engine.AttemptI
 	}
 }
 
-// take acknowledges the ends that are durable: ends that were reported before a barrier and are not on their
-// way to another node.
+// take tells the keeper which ends it may drop. These are the durable ones: their reports came before a
+// barrier of the engine that has succeeded, and are not on their way to another node.
 func (x *Executor) take(ctx context.Context, pending func(engine.AttemptID) bool) {
 	x.mu.Lock()
 	list := x.taken

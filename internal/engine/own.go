@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// loadPage is how many runs one read of a reload brings.
+	// loadPage is the number of runs that one read of a reload returns.
 	loadPage = 1000
 	// ownPauseMin is the first pause between two tries to take the shards.
 	ownPauseMin = 10 * time.Millisecond
@@ -21,15 +21,16 @@ const (
 	ownPauseMax = 2 * time.Second
 )
 
-// taken is how the shards were when they were first taken again: later tries may have
-// written (a quarantine), and would count as the transaction in doubt.
+// taken holds the shards as the first successful try to take them again found them. The results of later
+// tries are not used: a try may have written (a quarantine), and this could be mistaken for the transaction
+// in doubt.
 type taken struct {
 	shards []store.Acquired
 	tries  int64 // all tries but the last may have been committed
 }
 
-// own takes the shards and loads them, and tries again until it succeeds or ctx ends (then
-// it returns nil). An error is one that no waiting will cure.
+// own takes the shards and loads them. It tries again until it succeeds, or until ctx ends. If ctx ends, own
+// returns nil. It returns an error only if waiting cannot help.
 func (w *writer) own(ctx context.Context) (*taken, error) {
 	var first *taken
 	for tries := int64(1); ; tries++ {
@@ -384,8 +385,8 @@ func (w *writer) told() map[dag.AttemptKey]bool {
 // Invariant: the transaction happened as a whole or not at all. It happened if the seq of each of its fences
 // has moved by one and no other owner had the shards meanwhile (see happened).
 type doubt struct {
-	n       int  // the number of its items, which are the first of kept
-	unknown bool // whether it happened
+	n       int  // the number of items of the transaction; they are the first ones of kept
+	unknown bool // it is not known whether the transaction happened
 	fences  []store.Fence
 	answers []answer
 	assigns []Assignment
@@ -396,7 +397,7 @@ type doubt struct {
 	poisoned []dag.Poisoned
 }
 
-// failed handles a transaction of n items that did not surely commit.
+// failed handles a transaction of n items whose commit failed or has an unknown outcome.
 func (w *writer) failed(ctx context.Context, n int, cause error) error {
 	if errors.Is(cause, errkind.ErrPanic) || errors.Is(cause, store.ErrRefused) {
 		return w.halve(ctx, n, cause)
@@ -438,8 +439,8 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 	return nil
 }
 
-// resolve settles a transaction in doubt. If it happened, its items are answered; if not,
-// they are applied again.
+// resolve settles a transaction in doubt. If the transaction happened, resolve answers its items. Otherwise
+// resolve leaves the items in kept, and they are applied again.
 func (w *writer) resolve(ctx context.Context, d *doubt, first *taken) {
 	if d.happened(ctx, w.e.store, first, w.e.me().ID) {
 		w.e.stats.add(&d.tally, len(d.assigns))

@@ -27,11 +27,12 @@ const (
 	grantRowsMax = batchRowsMax * 7 / 8
 )
 
-// writer alone writes for its shards: one goroutine, one transaction at a time. All its fields belong to
-// its goroutine.
+// writer is the only writer of its shards. It is one goroutine, which writes one transaction at a time. All
+// fields belong to this goroutine.
 //
-// Invariant: memory is a cache. After a commit, if no transaction is flying, runs equals what dag.Load makes
-// of the rows of the owned shards. Runs in bad and queued runs that are aside are not in memory.
+// Invariant: memory is a cache. After a commit, if flying is nil, runs equals the result of dag.Load for the
+// rows of the owned shards, without two kinds of runs: those in bad, and queued runs that are set aside
+// (aside.go).
 type writer struct {
 	e     *Engine
 	inbox *inbox
@@ -469,7 +470,7 @@ func (w *writer) settle(n int) {
 	if abroad {
 		w.e.cfg.Market.Settled()
 	}
-	tellEnds(w, &w.tx.batch) // first: a caller that learns of the end may ask for the counts
+	tellEnds(w, &w.tx.batch) // before the events: a caller that learns of an end may ask for the counts
 	if len(w.tx.batch.Events) > 0 {
 		w.e.hub.publish(w.tx.batch.Events)
 	}

@@ -161,7 +161,7 @@ func (h *Home) makeAlone(w *worker, x *holding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if x.unwant = nil; !w.made(x, job) {
-		h.cfg.Jobs.Left(x.Run) // the worker left the attempt while the job was being made
+		h.cfg.Jobs.Left(x.Run) // the worker does not have the attempt any more
 	} else if len(w.ready) > 0 && w.takers == 0 {
 		w.poke()
 	}

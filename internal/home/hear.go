@@ -196,7 +196,7 @@ func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
 	h.freed(w, owner, x.Place.Need())
 }
 
-// took notes that a report of an end was taken, with any verdict. It is not sent again.
+// took records that a report of an end was taken, whatever its verdict is. Such a report is not sent again.
 func (h *Home) took(w *worker, x *spoken) {
 	if x.report.Started != 0 || x.verdict == workerv1.Verdict_VERDICT_UNAVAILABLE {
 		return

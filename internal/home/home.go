@@ -135,8 +135,8 @@ type Home struct {
 	listing     listing
 	seen        atomic.Pointer[view]
 	waking      atomic.Bool  // the directory will be woken
-	began       time.Time    // of this home
-	turned      atomic.Int64 // the time since began at which Run completed a round; 0: Run has not begun
+	began       time.Time    // the start of this home
+	turned      atomic.Int64 // when Run last completed a round, as time since the start; 0: not begun
 
 	mu      sync.Mutex // protects following fields
 	workers map[dag.HandlerID]*worker

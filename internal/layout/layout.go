@@ -108,8 +108,9 @@ func (l *Layout) columns(g *Graph) {
 	}
 }
 
-// rowsOf bounds the tasks and held places of a column. A higher column is broken into several. With this
-// bound, a drawing of independent tasks is 1.6 times as wide as high.
+// rowsOf bounds the entries of a column: its tasks, and the positions that are reserved for edges across it.
+// A higher column is broken into several ones. With this bound, a drawing of independent tasks is 1.6 times
+// as wide as high.
 func rowsOf(n int) int { return max(rowsMin, int(math.Sqrt(float64(n)*ColumnWidth/RowHeight/1.6))) }
 
 // dependents is the graph with its edges reversed.
@@ -132,7 +133,7 @@ func dependents(g *Graph) *Graph {
 	return r
 }
 
-// web is the graph with the held places. Every edge goes from one column to the next.
+// web is the graph with a node for each reserved position. Every edge goes from one column to the next.
 type web struct {
 	tasks   int
 	up      *Graph // for each node, its neighbours in the previous column

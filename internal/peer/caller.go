@@ -73,10 +73,10 @@ func (c *Caller) authorize(r *http.Request) error {
 	return c.vouch(r, body)
 }
 
-// answerMax bounds the bytes that are read of an answer.
+// answerMax bounds the bytes of one answer that are read.
 const answerMax = 1 << 20
 
-// Open opens a stream of another node, which lasts until ctx ends, or the stream does.
+// Open opens a stream from another node. The stream lasts until ctx ends, or until the other node ends it.
 func (c *Caller) Open(ctx context.Context, m store.Member, path string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.Address+path, nil)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Caller) Open(ctx context.Context, m store.Member, path string) (io.Read
 	return resp.Body, nil
 }
 
-// answered is an answer of a node that is no success.
+// answered is the error for an unsuccessful answer of a node.
 type answered struct {
 	error
 	status int

@@ -84,7 +84,7 @@ func (v sessionVerbs) signIn(ctx context.Context, in *signInIn) (*sessionOut, er
 	}
 	tls := auth.Secure(in.tls, in.Forwarded)
 	if was, shown := all.CookieOf(ctx, http.Header{"Cookie": {in.Cookie}}, tls); shown {
-		// Ending the earlier session is part of the sign-in. If it fails, that session ends at its usual time.
+		// The sign-in also ends the earlier session. If End fails, the earlier session ends at its usual time.
 		_ = all.End(store.WithAudit(ctx, nil), &was)
 	}
 	if is.Local {

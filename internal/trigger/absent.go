@@ -70,7 +70,7 @@ func (d *declared) onePerInterval(list []dag.Micros) []dag.Micros {
 // judge returns the instant at which an arrival is judged: the first one at or after the arrival.
 func (d *declared) judge(at dag.Micros) dag.Micros { return d.next(at - 1) }
 
-// came reports whether all expected events came in (after, until].
+// came reports whether an expected event arrived within (after, until]; with All, whether each of them did.
 func (d *declared) came(m *memory, after, until dag.Micros) bool {
 	in := func(list []dag.Micros) bool {
 		return slices.ContainsFunc(list, func(at dag.Micros) bool { return at > after && at <= until })

@@ -16,7 +16,7 @@ const (
 	splitTasks = "tasks"
 )
 
-// splitKeys are the keys of a task that a splitter may have.
+// splitKeys are the keys of tasks that a splitter may have, too.
 var splitKeys = []string{"timeout", "retry", "on_timeout", "on_lost", "start_deadline", "priority", "group", "labels", "node", "resources", "queue"}
 
 func splitter() *shape {

@@ -82,8 +82,8 @@ func (s *attached) Refused(_ context.Context, r session.Refusal) bool {
 	return false
 }
 
-// Fenced implements session.Owner. Task functions that ignore their context keep their slots, so it waits for
-// them.
+// Fenced implements session.Owner. It waits for task functions that ignore their context, because they keep
+// their slots.
 func (s *attached) Fenced(ctx context.Context) {
 	s.s.Emptied(ctx, func(left int, again bool) {
 		s.cancelAll(ErrFenced)
@@ -95,7 +95,7 @@ func (s *attached) Fenced(ctx context.Context) {
 }
 
 // watch orders the task functions to end if no node has answered this worker for the length of its lease. By
-// then, other workers have got their attempts.
+// then, the attempts of these functions have been given to other workers.
 func (s *attached) watch(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -25,13 +25,13 @@ const (
 
 const (
 	bucket    = "skein"
-	serverMax = 20 * time.Second // of its start
+	serverMax = 20 * time.Second // bounds the start of the server
 )
 
-// Program is the S3 server that make tools builds into the cache. The name of its file has the digest of
-// the modules that it is built from. "": it is not there.
+// Program returns the path of the S3 server that "make tools" builds into the cache. The name of the file
+// contains a digest of the server's modules. Program returns "" if there is no such file.
 func Program() string {
-	dir, err := os.Getwd() // of the package that is tested
+	dir, err := os.Getwd() // the folder of the package that is tested
 	if err != nil {
 		return ""
 	}
@@ -60,8 +60,8 @@ type Server struct {
 	Data    string // the folder with its objects
 }
 
-// Serve starts an S3 server that ends with the test. Without the program it skips the test, or fails it
-// with CI=true.
+// Serve starts an S3 server that ends with the test. If there is no program, Serve skips the test. With
+// CI=true it fails the test instead.
 func Serve(t testing.TB) *Server {
 	t.Helper()
 	program := Program()

@@ -34,12 +34,12 @@ const (
 	// sizeMax bounds a segment, in bytes. ageMax bounds the age of a byte without a segment.
 	sizeMax = 4 << 20
 	ageMax  = 30 * time.Second
-	// every is the interval between two looks for what is due.
+	// every is the interval between two searches for due logs.
 	every = time.Second
 	// restMax is the time for which a log without new bytes is remembered.
 	restMax = time.Minute
-	// heldMax bounds the bytes of workers' logs in memory. Beyond it the largest are due; beyond twice of it the
-	// bytes of one log are dropped, and only its live end has them.
+	// heldMax bounds the bytes of workers' logs in memory. Beyond heldMax, the largest logs are due. Beyond
+	// twice heldMax, the bytes of one log are dropped, and only the live end of this log has them.
 	heldMax = 32 << 20
 	// tailsMax bounds the logs that wait.
 	tailsMax = 20_000

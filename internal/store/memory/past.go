@@ -112,7 +112,7 @@ func (s *Store) FireDays(ctx context.Context, k store.TriggerKey, before int32, 
 	return found, err
 }
 
-// ExpireBackfills deletes instants of the oldest backfill that need not be kept.
+// ExpireBackfills implements store.Retention.
 func (s *Store) ExpireBackfills(ctx context.Context, owner dag.HandlerID, x store.BackfillExpiry) (n int, err error) {
 	err = expireAs(ctx, s, x.Shard, owner, func() {
 		var over []int64

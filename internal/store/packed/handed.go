@@ -385,8 +385,8 @@ func onlyOf(b *store.Batch, updates []int, found map[dag.AttemptKey]hand) map[da
 	return left
 }
 
-// Knows reports whether an attempt without a row is known: it is assigned, about to be assigned, or ended
-// a while ago.
+// Knows reports whether memory has an attempt without a row: the attempt is assigned, is about to be
+// assigned, or is one of the newest ended ones.
 func (h *Handed) Knows(id store.LogID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -31,13 +31,13 @@ func (p *Past) Begin(events []dag.EventRow) error {
 	return nil
 }
 
-// Tells reports whether there are events of a run that no row has taken.
+// Tells reports whether the transaction has events of a run, and no row contains these events yet.
 func (p *Past) Tells(id dag.RunID) bool {
 	i := p.runs.Find(id)
 	return i >= 0 && !p.taken[i]
 }
 
-// Of returns the events of a run that no row has taken. The row of the run takes them.
+// Of returns the events of a run if no row contains them yet. The caller packs them into the row of the run.
 func (p *Past) Of(id dag.RunID) dag.EventRow {
 	if e := p.Take(id); e != nil {
 		return *e

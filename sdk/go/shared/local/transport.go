@@ -93,7 +93,7 @@ func (f found) added(r *http.Request) *http.Request {
 	return out
 }
 
-// CloseIdleConnections gives idle connections back.
+// CloseIdleConnections closes the idle connections of the next transport.
 func (t *transport) CloseIdleConnections() {
 	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

@@ -17,9 +17,9 @@ import (
 // BytesMax bounds the outputs of an attempt.
 const BytesMax = 64 << 10
 
-// Parse understands key=value lines or one JSON object (told apart by its brace, which no key can
-// begin with). Undeclared keys are strings: in an object, other values become their JSON text. The
-// result is an object with sorted keys, nil if there are no outputs.
+// Parse reads key=value lines, or one JSON object. An object begins with a brace, and no key can begin with
+// one. The values of undeclared keys become strings: a value of an object that is not a string becomes its
+// JSON text. Parse returns an object with sorted keys, or nil if there are no outputs.
 func Parse(data []byte, types map[string]string) (json.RawMessage, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("the outputs are not valid UTF-8 text")
