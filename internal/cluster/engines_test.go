@@ -406,7 +406,9 @@ func TestReportUnseen(t *testing.T) {
 		a.store.blind.Store(true)
 		a.hands.hold.Store(false)
 		// A node that has already seen the new owner needs no reading, and the run ends at once.
-		b.until("the report was said", func() bool { return (a.store.missed.Load() > 0 || b.ended([]dag.RunID{run}) == 1) && !a.hands.Running(run, 0, 1) })
+		b.until("the report was said", func() bool {
+			return (a.store.missed.Load() > 0 || b.ended([]dag.RunID{run}) == 1) && !a.hands.Running(run, 0, 1)
+		})
 		a.store.blind.Store(false)
 		b.until("the run ends", func() bool { return b.ended([]dag.RunID{run}) == 1 })
 		a.ends()
