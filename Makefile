@@ -17,6 +17,8 @@ SQLITE  := TestConformance(Ahead)?$$/(concurrent|life|unknown)|TestReadOnlyBesid
 HEAVY   := ^(TestYear|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargePages)$$
 # This one runs with the detector at a tenth of its size, and without it at its whole size.
 LARGE   := ^TestLargeRun$$
+# Tests of whole clusters that mostly wait: etcd, ZooKeeper, Patroni, machines, moves by load. make clusters and make nightly run them.
+CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven)$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
 # What the tests call, as command:package of Debian.
@@ -44,7 +46,7 @@ build: page ## build bin/skein
 test: tools vet webtest ## install what the tests need and run them all (≤ 30 minutes on 2 cores)
 	$(TEST) $(RACE) -skip '$(HEAVY)' $(RACED)
 	$(TEST) $(RACE) -run '$(SQLITE)' ./internal/store/sqlite
-	$(TEST) $(PLAIN)
+	$(TEST) -skip '$(CLUSTERS)' $(PLAIN)
 	$(TEST) -run '$(HEAVY)|$(LARGE)' ./internal/app ./internal/engine ./internal/server
 
 # vet has looked at everything before.
@@ -168,6 +170,10 @@ SEED ?=
 .PHONY: chaos
 chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN (default 10m; SEED repeats the order), check and print a table
 	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
+
+.PHONY: clusters
+clusters: tools ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, and of shards that move by load
+	$(GO) test ./cmd/skein -run '$(CLUSTERS)' -timeout 20m -v -count 1
 
 .PHONY: networks
 networks: tools ## have nodes, workers and PostgreSQL on machines of their own cut off, delayed, lossy for SPAN (default 10m), check and print a table

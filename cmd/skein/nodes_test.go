@@ -236,7 +236,7 @@ func (f *flight) patience() {
 	for _, args := range commands {
 		wg.Go(func() {
 			out, err := one.home.cmd(args...).CombinedOutput()
-			if err != nil || !bytes.Contains(out, []byte("the server cannot do it now, trying again for up to 30s: node n2, which has it, does not answer")) {
+			if err != nil || !bytes.Contains(out, []byte("the server cannot do it now, trying again for up to 30s: the owner, node n2, does not answer")) {
 				f.t.Errorf("%q: %v\n%s", args, err, out)
 			}
 		})

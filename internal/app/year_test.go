@@ -20,6 +20,7 @@ import (
 	"skein.dev/skein/internal/audit"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/depot"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/retention"
 	"skein.dev/skein/internal/store"
@@ -210,7 +211,12 @@ func newYear(t *testing.T, db *yearDB, c *config.Config, workflows int) (*year, 
 	y := &year{T: t, st: st, db: db, data: c.Data, workflows: workflows}
 	y.logs, _ = db.engineOfYear.(store.Logs)
 	y.cluster, _ = db.engineOfYear.(store.Cluster)
-	cfg := (&Node{services: services{store: st}, cfg: c, log: slog.New(slog.DiscardHandler)}).retention()
+	log := slog.New(slog.DiscardHandler)
+	files, err := depot.Open(t.Context(), c, nil, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := (&Node{services: services{store: st, depot: files}, cfg: c, log: log}).retention()
 	cfg.Owner, cfg.Owns, cfg.Gone = func() dag.HandlerID { return y.owner }, func(dag.ShardID) bool { return true }, func(int) {}
 	cfg.Rest = 0 // no other work is held up
 	return y, retention.New(cfg)

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 top=$PWD
 out=$top/dist/nightly
 version=${VERSION:-0.0.0}
-all="release module size deb rpm tar image soak kills chaos networks patroni year screenshots"
+all="release module size deb rpm tar image soak kills chaos clusters networks patroni year screenshots"
 steps=${*:-$all}
 missed=3 # the exit status of a step that cannot run here
 
@@ -106,6 +106,7 @@ step_image() {
 step_soak() { make soak SEEDS="${SEEDS:-1000000}"; }
 step_kills() { make kills KILLS="${KILLS:-1000}"; }
 step_chaos() { make chaos SPAN="${SPAN:-10m}"; }
+step_clusters() { make clusters; }
 step_networks() { make networks SPAN="${SPAN:-10m}"; }
 step_patroni() { make patroni ROUNDS="${ROUNDS:-5}"; }
 step_year() { make year YEAR="${YEAR:-1000x365}"; }
