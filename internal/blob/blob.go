@@ -73,6 +73,23 @@ var (
 	ErrKey = errors.New("the name cannot be a part of the key of an object")
 )
 
+// PageMax bounds the objects of one List or Delete.
+const PageMax = 1000
+
+// Walk lists all objects with a prefix, page by page, until see returns an error.
+func Walk(ctx context.Context, s Store, prefix string, see func([]Info) error) error {
+	for after := ""; ; {
+		page, err := s.List(ctx, prefix, after, PageMax)
+		if err == nil {
+			err = see(page)
+		}
+		if err != nil || len(page) < PageMax {
+			return err
+		}
+		after = page[len(page)-1].Key
+	}
+}
+
 // Final reports whether it is useless to repeat a call that failed with this error.
 func Final(err error) bool {
 	return errors.Is(err, ErrExists) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrKey)

@@ -185,7 +185,7 @@ func (d *deposit) commit(ctx context.Context) error {
 func (d *deposit) discard(ctx context.Context) {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardMax)
 	defer cancel()
-	_ = d.s.walk(within, root+d.place+"/"+filesName+d.is.Deposit+"/", func(page []blob.Info) error {
+	_ = blob.Walk(within, d.s.blobs, root+d.place+"/"+filesName+d.is.Deposit+"/", func(page []blob.Info) error {
 		keys := make([]string, len(page))
 		for i := range page {
 			keys[i] = page[i].Key

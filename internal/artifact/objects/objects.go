@@ -39,8 +39,6 @@ const (
 	// manifestsMax and manifestsBytes bound the manifests in memory.
 	manifestsMax   = 256
 	manifestsBytes = 4 << 20
-	// pageMax bounds the objects of one list.
-	pageMax = 1000
 )
 
 // manifest is the list of an attempt.
@@ -144,7 +142,7 @@ func (s *Store) Used(ctx context.Context, run artifact.Run) (u artifact.Usage, e
 	if err != nil {
 		return u, err
 	}
-	err = s.walk(ctx, root+place+"/", func(page []blob.Info) error {
+	err = blob.Walk(ctx, s.blobs, root+place+"/", func(page []blob.Info) error {
 		for i := range page {
 			place, ok := manifestOf(page[i].Key)
 			if !ok {
@@ -169,20 +167,6 @@ func (s *Store) Used(ctx context.Context, run artifact.Run) (u artifact.Usage, e
 // placeSlashes is the number of slashes in the place of an attempt.
 const placeSlashes = 3
 
-// walk lists all objects with a prefix, page by page.
-func (s *Store) walk(ctx context.Context, prefix string, see func([]blob.Info) error) error {
-	for after := ""; ; {
-		page, err := s.blobs.List(ctx, prefix, after, pageMax)
-		if err == nil {
-			err = see(page)
-		}
-		if err != nil || len(page) < pageMax {
-			return err
-		}
-		after = page[len(page)-1].Key
-	}
-}
-
 // Delete is that of an artifact.Store.
 func (s *Store) Delete(ctx context.Context, runs []artifact.Run) error {
 	var errs []error
@@ -203,7 +187,7 @@ func (s *Store) Delete(ctx context.Context, runs []artifact.Run) error {
 func (s *Store) deleteRun(ctx context.Context, place string) error {
 	defer s.known.Clear()
 	pages, rest := 0, []string{}
-	err := s.walk(ctx, root+place+"/", func(page []blob.Info) error {
+	err := blob.Walk(ctx, s.blobs, root+place+"/", func(page []blob.Info) error {
 		pages++
 		var manifests []string
 		rest = rest[:0]
@@ -222,7 +206,7 @@ func (s *Store) deleteRun(ctx context.Context, place string) error {
 	if pages == 1 {
 		return s.blobs.Delete(ctx, rest...)
 	}
-	return s.walk(ctx, root+place+"/", func(page []blob.Info) error {
+	return blob.Walk(ctx, s.blobs, root+place+"/", func(page []blob.Info) error {
 		keys := make([]string, len(page))
 		for i := range page {
 			keys[i] = page[i].Key

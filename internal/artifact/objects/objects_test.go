@@ -346,7 +346,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i := range pageMax * 2 {
+	for i := range blob.PageMax * 2 {
 		blobtest.Put(t, folder, fmt.Sprintf("artifacts/default/w/r1/dead.1/files/D/%04d", i), "")
 	}
 	blobtest.Put(t, folder, "artifacts/default/w/r2/dead.1/files/D/x", "")

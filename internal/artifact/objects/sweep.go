@@ -45,7 +45,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time, gone func(ctx context.
 	var of group
 	var errs []error // of attempts; the others are looked at nevertheless
 	for {
-		page, err := s.blobs.List(ctx, root, after, pageMax)
+		page, err := s.blobs.List(ctx, root, after, blob.PageMax)
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
@@ -63,10 +63,10 @@ func (s *Store) sweep(ctx context.Context, now time.Time, gone func(ctx context.
 		}
 		pages++
 		switch {
-		case len(page) < pageMax:
+		case len(page) < blob.PageMax:
 			s.sweeping.after = ""
 			return errors.Join(append(errs, s.clean(ctx, &of, now, gone))...)
-		case pages >= pagesMax && of.count < pageMax: // the next Sweep begins with this attempt
+		case pages >= pagesMax && of.count < blob.PageMax: // the next Sweep begins with this attempt
 			s.sweeping.after = root + of.place
 			return errors.Join(errs...)
 		}
@@ -142,7 +142,7 @@ func (s *Store) clean(ctx context.Context, g *group, now time.Time, gone func(co
 			continue
 		}
 		for len(keys) > 0 {
-			n := min(len(keys), pageMax)
+			n := min(len(keys), blob.PageMax)
 			if err := s.blobs.Delete(ctx, keys[:n]...); err != nil {
 				return err
 			}

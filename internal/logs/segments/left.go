@@ -52,7 +52,7 @@ func (l *left) look(ctx context.Context, at string, since time.Time) error {
 		return nil
 	}
 	ends := map[string]int64{}
-	err := l.s.walk(ctx, runFolder(found[0].ref.Namespace, found[0].ref.Workflow, found[0].ref.Run.String()), func(page []blob.Info) error {
+	err := blob.Walk(ctx, l.s.blobs, runFolder(found[0].ref.Namespace, found[0].ref.Workflow, found[0].ref.Run.String()), func(page []blob.Info) error {
 		for i := range page {
 			if at, ok := offsetOf(page[i].Key); ok {
 				log := page[i].Key[:strings.LastIndexByte(page[i].Key, '/')+1]

@@ -66,7 +66,7 @@ type part struct {
 func (r *reader) list() error {
 	r.parts, r.listed = nil, time.Now()
 	for after := ""; ; {
-		page, err := r.blobs.List(r.ctx, r.prefix, after, pageMax)
+		page, err := r.blobs.List(r.ctx, r.prefix, after, blob.PageMax)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (r *reader) list() error {
 				r.parts = append(r.parts, part{page[i].Key, at, at + page[i].Size})
 			}
 		}
-		if len(page) < pageMax {
+		if len(page) < blob.PageMax {
 			return nil
 		}
 		after = page[len(page)-1].Key

@@ -167,7 +167,7 @@ func (s *Store) sealedTo(t *tail, to int64) {
 
 // last returns where the segments of a log end.
 func (s *Store) last(ctx context.Context, prefix string) (end int64, err error) {
-	err = s.walk(ctx, prefix, func(page []blob.Info) error {
+	err = blob.Walk(ctx, s.blobs, prefix, func(page []blob.Info) error {
 		for i := range page {
 			if at, ok := offsetOf(page[i].Key); ok {
 				end = max(end, at+page[i].Size)

@@ -45,8 +45,6 @@ const (
 	tailsMax = 20_000
 	// atOnce bounds the segments that are written at a time.
 	atOnce = 4
-	// pageMax bounds the objects of one list.
-	pageMax = 1000
 	// digits is the length of an offset in a key.
 	digits = 20
 )
@@ -215,25 +213,11 @@ func (s *Store) Delete(ctx context.Context, runs []logs.Run) error {
 }
 
 func (s *Store) deleteBelow(ctx context.Context, prefix string) error {
-	return s.walk(ctx, prefix, func(page []blob.Info) error {
+	return blob.Walk(ctx, s.blobs, prefix, func(page []blob.Info) error {
 		keys := make([]string, len(page))
 		for i := range page {
 			keys[i] = page[i].Key
 		}
 		return s.blobs.Delete(ctx, keys...)
 	})
-}
-
-// walk lists all objects with a prefix, page by page.
-func (s *Store) walk(ctx context.Context, prefix string, see func([]blob.Info) error) error {
-	for after := ""; ; {
-		page, err := s.blobs.List(ctx, prefix, after, pageMax)
-		if err == nil {
-			err = see(page)
-		}
-		if err != nil || len(page) < pageMax {
-			return err
-		}
-		after = page[len(page)-1].Key
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"skein.dev/skein/internal/blob"
 )
 
 const (
@@ -38,7 +40,7 @@ func (w *Sweeper) sweep(ctx context.Context, now time.Time, gone func(ctx contex
 	var errs []error
 	after, last := w.after, ""
 	for range pagesMax {
-		page, err := w.s.blobs.List(ctx, root, after, pageMax)
+		page, err := w.s.blobs.List(ctx, root, after, blob.PageMax)
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
@@ -59,7 +61,7 @@ func (w *Sweeper) sweep(ctx context.Context, now time.Time, gone func(ctx contex
 			}
 			errs = append(errs, err)
 		}
-		if len(page) < pageMax {
+		if len(page) < blob.PageMax {
 			after = ""
 			break
 		}
