@@ -27,7 +27,7 @@ func describe(n *Node, r *monitor.Report) {
 	} else if r.Stuck > stopWait {
 		r.Ready, r.Why = false, fmt.Sprintf("it has completed no turn for %v", r.Stuck.Round(time.Second))
 	}
-	r.DiskFree, r.DiskTotal = monitor.Disk(n.cfg.Data)
+	r.DiskFree, r.DiskTotal, _ = monitor.Disk(n.cfg.Data) // 0, 0: they are not known
 	r.Backup, _ = dbadmin.LastBackup(n.cfg.Data)
 	r.Unserved = n.members.slots().Stats.Unserved.Load()
 	if n.upkeep.certificate != nil {

@@ -15,6 +15,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/dbadmin"
+	"skein.dev/skein/internal/monitor"
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
@@ -78,7 +79,7 @@ const (
 
 func checkDisk(cfg *config.Config) Check {
 	c := Check{Name: "disk", State: Good}
-	free, err := diskFree(cfg.Data)
+	free, _, err := monitor.Disk(cfg.Data)
 	if err != nil {
 		return Check{Name: "disk", State: Warning, Found: err.Error()}
 	}

@@ -11,8 +11,5 @@ import (
 // noLimit means that the system sets no limit.
 const noLimit = math.MaxUint64
 
-// diskFree is not known on this system.
-func diskFree(string) (int64, error) { return 0, worker.ErrSystem }
-
 // processLimits are not known on this system.
 func processLimits() (files, procs uint64, err error) { return 0, 0, worker.ErrSystem }

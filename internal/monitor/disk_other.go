@@ -2,5 +2,7 @@
 
 package monitor
 
-// Disk returns 0, 0: the bytes of a disk are not known on this system.
-func Disk(string) (free, total int64) { return 0, 0 }
+import "errors"
+
+// Disk returns errors.ErrUnsupported: the bytes of a disk are not known on this system.
+func Disk(string) (free, total int64, err error) { return 0, 0, errors.ErrUnsupported }
