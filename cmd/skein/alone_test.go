@@ -75,6 +75,14 @@ func (l *loner) gated() (run string) {
 	return l.p.begin("gated", nil)
 }
 
+// begins waits until an attempt has written its whole line. A worker that is killed before that leaves an empty
+// file.
+func (l *loner) begins() {
+	l.t.Helper()
+	l.appears("begun")
+	l.eventually("the line of the attempt", func() bool { return strings.HasSuffix(l.read("begun"), "\n") })
+}
+
 // lines are the attempts that a file names.
 func (l *loner) lines(file string) []string {
 	return strings.Fields(strings.ReplaceAll(l.read(file), " ", "/"))
@@ -107,7 +115,7 @@ func TestGopherOfOneNode(t *testing.T) {
 		t.Errorf("without a worker it is explained as %+v, %v", x, err)
 	}
 	g := l.gopher("gopher")
-	l.appears("begun")
+	l.begins()
 	l.listed("gopher", true)
 	if o := l.skein("node", "list"); !strings.Contains(o.out, "gopher") || !strings.Contains(o.out, "gophers") {
 		t.Errorf("the list of nodes: %v", o)
@@ -132,7 +140,7 @@ func TestGopherOfOneNode(t *testing.T) {
 
 	l.forget("begun", "gate", "done") // the worker is killed: another one gets a new attempt
 	run = l.gated()
-	l.appears("begun")
+	l.begins()
 	g.kill()
 	second := l.gopher("second")
 	l.eventually("the second attempt", func() bool { return len(l.lines("begun")) == 2 })
@@ -145,7 +153,7 @@ func TestGopherOfOneNode(t *testing.T) {
 
 	l.forget("begun", "gate", "done") // both are killed
 	run = l.gated()
-	l.appears("begun")
+	l.begins()
 	l.p.kill()
 	second.kill()
 	l.again()
@@ -176,7 +184,7 @@ func TestStopOfOneNode(t *testing.T) {
 	l := newLoner(t)
 	g := l.gopher("gopher")
 	run := l.gated()
-	l.appears("begun")
+	l.begins()
 	l.p.stop()
 	g.signal(syscall.SIGSTOP)
 	l.again()
@@ -213,7 +221,7 @@ func TestWorkerOfOneNode(t *testing.T) {
   use: {needs: make, inputs: [make/out.txt], env: {N: "${{ tasks.make.outputs.n }}"}, run: "find . -name out.txt | xargs cat && echo got $N"}
 `)
 	run := l.p.begin("files", nil)
-	l.appears("begun")
+	l.begins()
 	l.p.kill()
 	l.again()
 	l.gate("gate")
