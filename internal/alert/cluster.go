@@ -15,7 +15,7 @@ import (
 // The events of the cluster. They belong to no workflow. Each of them is a condition that stands for a while.
 const (
 	NodeLost        Event = "node_lost"            // a node was declared dead and has not joined again
-	WorkerLost      Event = "worker_lost"          // likewise a worker
+	WorkerLost      Event = "worker_lost"          // a worker was declared dead and has not joined again
 	NoWorker        Event = "no_worker"            // ready tasks ask for a placement that no worker has
 	NodeUnreachable Event = "node_unreachable"     // a node does not answer its peers, and the database lists it
 	NodeStuck       Event = "node_stuck"           // a node has completed no turn although work waits

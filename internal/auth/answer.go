@@ -92,7 +92,7 @@ func (a *answer) WriteHeader(status int) {
 	case a.ends(status):
 		a.Header().Set("Connection", "close")
 		if a.body.unread() {
-			_ = a.rc.SetReadDeadline(time.Now()) // so that nobody waits for the rest of the body
+			_ = a.rc.SetReadDeadline(time.Now()) // the server does not wait for the rest of the body
 		}
 	case a.body.unread():
 		_ = a.rc.SetReadDeadline(time.Now().Add(drainMax)) // the server reads the rest before it sends the answer
