@@ -47,11 +47,14 @@ SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r
 FROM run r WHERE r.id = $1;
 
 -- name: runsByKeys
+-- The order leaves the planner one index, that of the keys. With an equality, and without statistics, it could also choose
+-- the index of workflows: then each start read all runs of its workflow.
 SELECT r.* FROM unnest($1::bigint[], $2::text[]) k (workflow, key) CROSS JOIN LATERAL (
   SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
     r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
     r.leader, r.leader_at, r.claim
-  FROM run r WHERE r.workflow = k.workflow AND r.key = k.key LIMIT 1) r;
+  FROM run r WHERE r.key IS NOT NULL AND (r.workflow, r.key) >= (k.workflow, k.key) ORDER BY r.workflow, r.key LIMIT 1) r
+WHERE r.workflow = k.workflow AND r.key = k.key;
 
 -- The newest runs of a list, with the size of their parameters. floor finds the end of a page below them,
 -- because a page looks at a bounded number of rows. count counts the list.
