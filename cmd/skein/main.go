@@ -8,10 +8,14 @@ import (
 
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/kind/house"
 	"skein.dev/skein/internal/threads"
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "kind" { // not a command for people: the attempt of a task starts it
+		os.Exit(house.Main(os.Args[2:]))
+	}
 	_ = threads.Calm() // if the kernel refuses, short tasks cost more, and skein doctor says how much
 	args, err := config.HideSecrets(os.Args[1:])
 	if err != nil {

@@ -1,0 +1,79 @@
+// Package kind is the contract of the kinds of tasks that are part of this program. A task of such a kind
+// runs as a child process of its attempt: this program, started again as `skein kind NAME`. The process gets
+// its input in a file. It answers by files and by its exit code, as the process of an extension does.
+package kind
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+)
+
+// Kind is one kind of task.
+type Kind interface {
+	Name() string
+	// Main does the work and returns the exit code. ctx ends when the attempt is told to end, by SIGTERM. After
+	// the grace of the task the process is killed.
+	Main(ctx context.Context, env *Env) int
+}
+
+// Exit codes of Main. Every other code is a failure, which is retried as the task says.
+const (
+	Done      = 0
+	Failed    = 1
+	Away      = 75 // the other side cannot be reached: the attempt is repeated for the patience of the task
+	Permanent = 78 // failed, and a retry cannot help
+)
+
+// Env is what an attempt gets and gives.
+type Env struct {
+	Input Input
+	// Output takes the outputs of the task: JSON objects, one a line. Of equal names the last counts. They are
+	// kept only if Main returns Done.
+	Output io.Writer
+	// Handle keeps the name of work that goes on outside of this process: one line of at most HandleMax bytes.
+	// It is called before that work begins.
+	Handle func(line string) error
+	// Earlier lists the earlier attempts of the task in this generation, the oldest first.
+	Earlier        []Earlier
+	Stdout, Stderr io.Writer // the log of the attempt
+	Dir            string    // the working folder of the attempt
+}
+
+// HandleMax bounds a handle in bytes.
+const HandleMax = 4 << 10
+
+// Input is the content of the file that the variable SKEIN_INPUT names.
+type Input struct {
+	Kind string `json:"kind"`
+	// With is the input of the task with its expressions evaluated: a JSON object.
+	With json.RawMessage `json:"with"`
+	// Connection is the connection that the key connection of With names, with the values of its secrets and
+	// its type as the key type. nil: With names none.
+	Connection json.RawMessage `json:"connection,omitempty"`
+	// Egress holds the rules of egress of the machine, as package egress writes them. Kinds of the house obey
+	// them.
+	Egress json.RawMessage `json:"egress,omitempty"`
+	// Instant is the logical instant of the run.
+	Instant   time.Time `json:"instant"`
+	Namespace string    `json:"namespace"`
+	Workflow  string    `json:"workflow"`
+	Run       string    `json:"run"`
+	Task      string    `json:"task"`
+	Token     int64     `json:"token"`
+	// Key is the same for all attempts of the task in this generation.
+	Key string `json:"key"`
+}
+
+// Earlier is an earlier attempt of the same task.
+type Earlier struct {
+	Token  int64  `json:"token"`
+	End    string `json:"end"`
+	Handle string `json:"handle,omitempty"`
+}
+
+// Set writes one output.
+func (e *Env) Set(name string, value any) error {
+	return json.NewEncoder(e.Output).Encode(map[string]any{name: value})
+}

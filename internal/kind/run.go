@@ -1,0 +1,143 @@
+package kind
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// Names of the variables that an attempt gets.
+const (
+	InputVar   = "SKEIN_INPUT"
+	OutputVar  = "SKEIN_OUTPUT"
+	HandleVar  = "SKEIN_HANDLE"
+	EarlierVar = "SKEIN_EARLIER"
+)
+
+const (
+	inputMax  = 4 << 20 // bytes of the file of an input, and of the earlier attempts
+	outputMax = 1 << 20 // bytes of all lines of outputs; the worker bounds what is kept
+)
+
+// Run runs a kind in this process, which is the process of an attempt, and returns its exit code.
+func Run(ctx context.Context, k Kind) int {
+	env, err := open(os.Getenv)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "skein kind %s: %v\n", k.Name(), err)
+		return Permanent
+	}
+	var given outputs
+	env.Output = &given
+	code := k.Main(ctx, env)
+	if code != Done {
+		return code
+	}
+	if err := given.store(os.Getenv(OutputVar)); err != nil {
+		fmt.Fprintf(os.Stderr, "skein kind %s: %v\n", k.Name(), err)
+		return Failed
+	}
+	return Done
+}
+
+// open reads the files of the attempt.
+func open(get func(string) string) (*Env, error) {
+	env := &Env{Stdout: os.Stdout, Stderr: os.Stderr}
+	path := get(InputVar)
+	if path == "" {
+		return nil, errors.New(InputVar + " is not set: this command is started by the attempt of a task")
+	}
+	if err := readJSON(path, &env.Input); err != nil {
+		return nil, fmt.Errorf("read the input: %w", err)
+	}
+	if path := get(EarlierVar); path != "" {
+		if err := readJSON(path, &env.Earlier); err != nil {
+			return nil, fmt.Errorf("read the earlier attempts: %w", err)
+		}
+	}
+	handle := get(HandleVar)
+	env.Handle = func(line string) error { return writeHandle(handle, line) }
+	var err error
+	env.Dir, err = os.Getwd()
+	return env, err
+}
+
+// readJSON decodes a file. Its errors hold no part of the content, which may be secret.
+func readJSON(path string, into any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, inputMax+1))
+	switch {
+	case err != nil:
+		return err
+	case len(data) > inputMax:
+		return fmt.Errorf("%s is larger than %d bytes", path, inputMax)
+	case json.Unmarshal(data, into) != nil:
+		return fmt.Errorf("%s is not the JSON that was expected", path)
+	}
+	return nil
+}
+
+// writeHandle writes the handle of the attempt with one call. A worker that keeps no handles sets no path:
+// then there is nothing to write.
+func writeHandle(path, line string) error {
+	switch {
+	case line == "" || len(line) > HandleMax || !utf8.ValidString(line) || strings.ContainsAny(line, "\r\n\x00"):
+		return fmt.Errorf("a handle is one line of UTF-8 text of up to %d bytes", HandleMax)
+	case path == "":
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("keep the handle: %w", err)
+	}
+	_, err = f.WriteString(line + "\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("keep the handle: %w", err)
+	}
+	return nil
+}
+
+// outputs collects the lines that a kind writes.
+type outputs struct{ text bytes.Buffer }
+
+func (o *outputs) Write(p []byte) (int, error) {
+	if o.text.Len()+len(p) > outputMax {
+		return 0, fmt.Errorf("the outputs are larger than %d bytes", outputMax)
+	}
+	return o.text.Write(p)
+}
+
+// store writes all outputs as one object, the form that the worker reads.
+func (o *outputs) store(path string) error {
+	all := map[string]json.RawMessage{}
+	d := json.NewDecoder(&o.text)
+	for {
+		err := d.Decode(&all) // it adds to the map
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return errors.New("the kind wrote outputs that are no JSON objects")
+		}
+	}
+	if len(all) == 0 || path == "" {
+		return nil
+	}
+	data, err := json.Marshal(all)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write the outputs: %w", err)
+	}
+	return nil
+}
