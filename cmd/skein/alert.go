@@ -16,9 +16,9 @@ import (
 
 func alertCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "alert", Short: "Alerts: what failed, who is notified, and how",
-		Long: `Alerts are made by the rules under alerts in workflow files. A rule names channels. A channel says how people are notified: by a webhook,
-Slack, mail, a program or the log.`,
+		Use: "alert", Short: "Show alerts, and manage channels and silences",
+		Long: `Shows alerts and manages channels. The rules under alerts in workflow files open alerts. A rule names channels.
+A channel says how people are notified: by a webhook, Slack, mail, a program or the log.`,
 		Example: "  skein alert apply channels.yaml\n  skein alert test shop/ops\n  skein alert list\n  skein alert ack 0199…",
 	}
 	needsVerb(cmd)
@@ -118,12 +118,12 @@ func alertGetCmd(c *cli) *cobra.Command {
 func alertChangeCmd(c *cli, resolve bool) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "ack ALERT", Short: "Say that you take care of an alert",
+		Use: "ack ALERT", Short: "Acknowledge an alert, so that it is not escalated",
 		Example: "  skein alert ack 0199a1b2-0000-7000-8000-000000000000 --reason \"the disk is being replaced\"",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 	}
 	if resolve {
-		cmd.Use, cmd.Short = "resolve ALERT", "End an alert by hand; its channels are notified"
+		cmd.Use, cmd.Short = "resolve ALERT", "Resolve an alert by hand, and notify its channels"
 		cmd.Example = "  skein alert resolve 0199a1b2-0000-7000-8000-000000000000"
 	}
 	cmd.RunE = c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -137,7 +137,7 @@ func alertChangeCmd(c *cli, resolve bool) *cobra.Command {
 		}
 		return one(c, a, a.ID, func() error { return alertTable(c, []api.Alert{a.Alert}) })
 	}))
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the people who read it later")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the alert")
 	return cmd
 }
 
@@ -193,11 +193,14 @@ func readChannels(path string) (f channelFile, err error) {
 
 func alertApplyCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "apply FILE", Short: "Make channels of a file, or change them",
-		Long: `Makes the channels of a YAML file, or changes them. Channels that the file does not name stay as they are. The file has a namespace
-(default: default) and channels by name, each with one kind: webhook, slack, email, teams, pagerduty, alertmanager,
-discord, telegram, googlechat, command or log. The key cluster replaces the alert rules about the cluster, whose channels are in the
-namespace system. Addresses and keys that must stay secret are {secret: NAME}, a secret of the namespace (skein secret set).`,
+		Use: "apply FILE", Short: "Create or change the channels of a file",
+		Long: `Creates or changes the channels of a YAML file. Channels that the file does not name stay as they are. The file
+has a namespace (default: default) and channels by name. Each channel has one kind: webhook, slack, email,
+teams, pagerduty, alertmanager, discord, telegram, googlechat, command or log. Write an address or key that must
+stay secret as {secret: NAME}, a secret of the namespace (skein secret set).
+
+The key cluster of the file replaces the alert rules about the cluster. Their channels are in the namespace
+system.`,
 		Example: "  skein alert apply channels.yaml\n  skein alert apply - < channels.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -250,7 +253,7 @@ func alertChannelsCmd(c *cli) *cobra.Command {
 
 func alertDeleteChannelCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "delete-channel NS/NAME", Short: "Remove a channel; notices that wait for it expire unless it comes back",
+		Use: "delete-channel NS/NAME", Short: "Remove a channel; its waiting messages expire unless the channel is created again",
 		Example: "  skein alert delete-channel shop/ops",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(byName("channel", func(ctx context.Context, s *session, namespace, name string) error {

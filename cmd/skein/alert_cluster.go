@@ -94,8 +94,8 @@ func applyClusterAlerts(ctx context.Context, c *cli, s *session, path string, ru
 func alertClusterCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "cluster", Short: "List the alert rules about the cluster", Args: cobra.NoArgs,
-		Long: `Lists the rules about the cluster, such as a lost node or a disk that is nearly full. skein alert apply FILE sets them from the key
-cluster of a file. Their channels are those of the namespace system.`,
+		Long: `Lists the rules about the cluster, such as a lost node or a disk that is nearly full. skein alert apply FILE
+sets them, from the key cluster of the file. Their channels are in the namespace system.`,
 		Example: "  skein alert cluster\n  skein alert cluster -o yaml",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			is, err := skein.NewAlerts(s.Client).Cluster(ctx)

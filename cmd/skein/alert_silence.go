@@ -17,9 +17,10 @@ func alertSilenceCmd(c *cli) *cobra.Command {
 	var namespace, length string
 	var everything bool
 	cmd := &cobra.Command{
-		Use: "silence", Short: "Keep new alerts back for a time", Args: cobra.NoArgs,
-		Long: `Silences new alerts for a time: they are recorded and shown, but no channel is notified. When the silence ends, the channels are
-notified of those that are still open and not acknowledged. The end of an alert that opened before the silence is sent at once.`,
+		Use: "silence", Short: "Silence new alerts for a time", Args: cobra.NoArgs,
+		Long: `Silences new alerts for a time: they are recorded and shown, but no channel is notified. When the silence ends,
+the channels are notified of the alerts that are still open and not acknowledged. If an alert opened before the
+silence and ends during it, its end is sent at once.`,
 		Example: "  skein alert silence --workflow shop/orders --for 2h --reason \"the warehouse moves\"\n" +
 			"  skein alert silence --namespace shop --for 30m --reason maintenance",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, _ []string) error {
@@ -57,8 +58,8 @@ notified of those that are still open and not acknowledged. The end of an alert 
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "only alerts of this namespace")
 	cmd.Flags().BoolVar(&everything, "everything", false, "alerts of all namespaces")
 	cmd.Flags().StringVar(&r.Rule, "rule", "", "only alerts of the rule of this name")
-	cmd.Flags().StringVar(&length, "for", "1h", "how long, such as 2h; at most 90d")
-	cmd.Flags().StringVar(&r.Reason, "reason", "", "why, for the people who look for the messages")
+	cmd.Flags().StringVar(&length, "for", "1h", "duration, such as 2h; at most 90d")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "reason, shown with the silence")
 	notSettings(cmd.Flags(), "workflow", "namespace", "everything", "rule", "for", "reason")
 	return cmd
 }
@@ -93,7 +94,7 @@ func alertSilencesCmd(c *cli) *cobra.Command {
 	var namespace string
 	var over bool
 	cmd := &cobra.Command{
-		Use: "silences", Short: "List the silences that are not over", Args: cobra.NoArgs,
+		Use: "silences", Short: "List the active and future silences", Args: cobra.NoArgs,
 		Example: "  skein alert silences\n  skein alert silences --all -o json",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			all, err := allSilences(ctx, s, namespace, over)
@@ -104,7 +105,7 @@ func alertSilencesCmd(c *cli) *cobra.Command {
 		})),
 	}
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "only silences about this namespace")
-	cmd.Flags().BoolVarP(&over, "all", "a", false, "also silences that are over")
+	cmd.Flags().BoolVarP(&over, "all", "a", false, "also silences that have ended")
 	notSettings(cmd.Flags(), "namespace", "all")
 	return cmd
 }
@@ -112,7 +113,7 @@ func alertSilencesCmd(c *cli) *cobra.Command {
 func alertUnsilenceCmd(c *cli) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
-		Use: "unsilence SILENCE", Short: "End a silence early; channels are notified within a minute of alerts that are still open",
+		Use: "unsilence SILENCE", Short: "End a silence early; within a minute, channels are notified of alerts that are still open",
 		Example: "  skein alert unsilence 0199a1b2-0000-7000-8000-000000000000",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -133,7 +134,7 @@ func alertUnsilenceCmd(c *cli) *cobra.Command {
 			return usage("%q is not a silence that is in force: see skein alert silences", args[0])
 		})),
 	}
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the namespace of the silence, if you may read only one")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the silence; needed if you may read only one namespace")
 	notSettings(cmd.Flags(), "namespace")
 	return cmd
 }

@@ -20,9 +20,10 @@ func (c *cli) apiCmd() *cobra.Command {
 	var headers []string
 	cmd := &cobra.Command{
 		Use: "api METHOD PATH", Short: "Send a request to the REST API",
-		Long: `Sends a request to the REST API of the server that every command talks to, with the same token, and prints the answer. Unlike curl, it finds the
-address and the token of a node that your user runs here by itself. PATH is below /api/v1. A stream is printed as it arrives. If the server
-refuses the request, the command shows the reason and fails.`,
+		Long: `Sends a request to the REST API and prints the answer. It uses the same server and token as every other command.
+Unlike curl, it finds the address and the token of a node that your user runs on this machine. PATH is below
+/api/v1. A stream is printed as it arrives. If the server refuses the request, the command shows the reason and
+fails.`,
 		Example: `  skein api GET '/runs?limit=5'
   skein api POST /runs --data '{"workflow": "hello"}'
   skein api POST /runs/RUN:stop
@@ -54,7 +55,7 @@ refuses the request, the command shows the reason and fails.`,
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&data, "data", "", "body of the request, JSON unless a header says what it is: a text, @FILE, or @- for standard input")
+	f.StringVar(&data, "data", "", "body of the request: a text, @FILE, or @- for standard input; JSON, unless -H sets another Content-Type")
 	f.StringArrayVarP(&headers, "header", "H", nil, "header of the request, as 'NAME: VALUE'; may be repeated")
 	notSettings(f, "data", "header")
 	return cmd

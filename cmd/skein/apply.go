@@ -12,8 +12,8 @@ import (
 
 func (c *cli) workflowApplyCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "apply FILE…", Short: "Make a new version of the workflows in files, if they changed",
-		Long: "Makes a new version of each workflow in the files. A workflow that has not changed gets no new version. - is stdin.\n" +
+		Use: "apply FILE…", Short: "Create a new version of the changed workflows in files",
+		Long: "Creates a new version of each workflow in the files. A workflow that has not changed gets no new version. - is standard\ninput. " +
 			"All files are checked before the first is applied. If one has a fault, none is applied, and all faults are printed.",
 		Example: "  skein workflow apply nightly.yaml\n  skein workflow apply workflows/*.yaml",
 		Args:    cobra.MinimumNArgs(1),

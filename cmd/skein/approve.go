@@ -11,8 +11,8 @@ import (
 func (c *cli) taskApproveCmd() *cobra.Command {
 	var in api.ApproveRequest
 	cmd := &cobra.Command{
-		Use: "approve RUN/TASK", Short: "Say yes or no to a task that waits for a person",
-		Long:    "Approves a task that waits for a person; with --reject it fails. The workflow file says who may decide.\n" + runRefHelp,
+		Use: "approve RUN/TASK", Short: "Approve or reject a task that waits for an approval",
+		Long:    "Approves a task that waits for an approval. With --reject the task fails. The workflow file says who may decide.\n" + runRefHelp,
 		Example: "  skein task approve release@latest/sign-off --comment \"checked the report\"\n  skein task approve release@latest/sign-off --reject --comment \"wrong day\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -27,7 +27,7 @@ func (c *cli) taskApproveCmd() *cobra.Command {
 			return one(c, t, t.Name, func() error { return c.taskTable([]api.Task{t}) })
 		})),
 	}
-	cmd.Flags().BoolVar(&in.Reject, "reject", false, "say no: the task fails")
-	cmd.Flags().StringVar(&in.Comment, "comment", "", "why, for the history and as an output")
+	cmd.Flags().BoolVar(&in.Reject, "reject", false, "reject the task, so that it fails")
+	cmd.Flags().StringVar(&in.Comment, "comment", "", "comment, for the history and as an output of the task")
 	return cmd
 }

@@ -18,7 +18,7 @@ func (c *cli) taskArtifactsCmd() *cobra.Command {
 	var attempt int
 	cmd := &cobra.Command{
 		Use: "artifacts RUN/TASK", Short: "List the artifacts of a task",
-		Long: "Lists the files that a task produced (artifacts in its workflow), of its newest attempt that succeeded.\n" + runRefHelp,
+		Long: "Lists the artifacts of a task, from its newest attempt that succeeded.\n" + runRefHelp,
 		Example: "  skein task artifacts nightly-orders@latest/validate\n" +
 			"  skein task artifacts get nightly-orders@latest/validate report.html --out report.html",
 		Args: cobra.ExactArgs(1),
@@ -39,7 +39,7 @@ func (c *cli) taskArtifactsCmd() *cobra.Command {
 			})
 		})),
 	}
-	cmd.Flags().IntVar(&attempt, "attempt", 0, "of this attempt (default the newest that succeeded)")
+	cmd.Flags().IntVar(&attempt, "attempt", 0, "number of the attempt (default: the newest that succeeded)")
 	cmd.AddCommand(c.taskArtifactsGetCmd())
 	return cmd
 }
@@ -48,7 +48,7 @@ func (c *cli) taskArtifactsGetCmd() *cobra.Command {
 	var attempt int
 	var out string
 	cmd := &cobra.Command{
-		Use: "get RUN/TASK NAME", Short: "Read an artifact of a task", Long: "Reads a file that a task produced, and checks its SHA-256.\n" + runRefHelp,
+		Use: "get RUN/TASK NAME", Short: "Read an artifact of a task", Long: "Reads an artifact of a task, and checks its SHA-256.\n" + runRefHelp,
 		Example: "  skein task artifacts get nightly-orders@latest/validate report.html --out report.html",
 		Args:    cobra.ExactArgs(2),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -67,8 +67,8 @@ func (c *cli) taskArtifactsGetCmd() *cobra.Command {
 			return saveArtifact(out, a, args[1])
 		})),
 	}
-	cmd.Flags().IntVar(&attempt, "attempt", 0, "of this attempt (default the newest that succeeded)")
-	cmd.Flags().StringVar(&out, "out", "", "file that it is written to, once it is whole (default: standard output)")
+	cmd.Flags().IntVar(&attempt, "attempt", 0, "number of the attempt (default: the newest that succeeded)")
+	cmd.Flags().StringVar(&out, "out", "", "file for the artifact, written when it is complete (default: standard output)")
 	return cmd
 }
 

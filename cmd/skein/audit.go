@@ -21,7 +21,7 @@ import (
 
 func auditCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "audit", Short: "Show who changed what, and prove that the record was not altered",
+		Use: "audit", Short: "Show who changed what, and check that the audit log was not altered",
 		Example: "  skein audit list --since 24h\n  skein audit verify",
 	}
 	needsVerb(cmd)
@@ -35,8 +35,9 @@ func auditListCmd(c *cli) *cobra.Command {
 	limit := 100
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List changes, starts of runs and refused calls, the newest first", Args: cobra.NoArgs,
-		Long: `Lists who changed what, who started which run, and which calls were refused. You need the verb audit.read: with it in one namespace
-you see the rows of that namespace, with it in all you see everything. Refused calls of one caller and kind within a minute are one row.`,
+		Long: `Lists who changed what, who started which run, and which calls were refused. You need the verb audit.read, and
+see the rows of the namespaces in which you have it. Refused calls of one caller and kind within a minute are
+one row.`,
 		Example: "  skein audit list --principal ada\n  skein audit list --verb secret.write --since 7d -o json",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			if since != "" {
@@ -70,11 +71,11 @@ you see the rows of that namespace, with it in all you see everything. Refused c
 		})),
 	}
 	f := cmd.Flags()
-	f.StringVar(&since, "since", "", "only rows that are not older: an age such as 24h, or an RFC 3339 instant")
+	f.StringVar(&since, "since", "", "only rows since then: an age such as 24h, or an RFC 3339 instant")
 	f.StringVar(&q.Principal, "principal", "", "only calls on behalf of this user")
 	f.StringVar(&q.Verb, "verb", "", "only calls that need this verb, such as run.control")
 	f.StringVarP(&q.Namespace, "namespace", "n", "", "only rows of this namespace")
-	f.IntVar(&limit, "limit", limit, "how many rows at most")
+	f.IntVar(&limit, "limit", limit, "largest number of rows")
 	notSettings(f, "since", "principal", "verb", "namespace", "limit")
 	return cmd
 }
@@ -100,9 +101,9 @@ func auditSince(text string) (time.Time, error) {
 
 func auditExportCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "export", Short: "Write the whole audit log with its hashes, as lines of JSON", Args: cobra.NoArgs,
-		Long: `Writes the state of the tree and all rows that have a place in it, the oldest first. skein audit verify --from reads
-that file, without a server. Starts of runs are not part of it: their record is the row of the run.`,
+		Use: "export", Short: "Export the whole audit log with its hashes, as lines of JSON", Args: cobra.NoArgs,
+		Long: `Writes the signed state of the audit log and all of its rows, the oldest first. skein audit verify --from FILE
+checks that file without a server. Starts of runs are not in the file, because the row of the run records them.`,
 		Example: "  skein audit export > audit.jsonl",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			body, err := skein.NewAudit(s.Client).Export(ctx)
@@ -127,14 +128,15 @@ type auditFiles struct {
 func auditVerifyCmd(c *cli) *cobra.Command {
 	var f auditFiles
 	cmd := &cobra.Command{
-		Use: "verify", Short: "Prove that no row of the audit log was changed, removed, inserted or cut off", Args: cobra.NoArgs,
-		Long: `Compares the rows with the checkpoints that the nodes have signed. It computes everything here: it needs no trust in the server or
-the database, only in the files of checkpoints and keys. Without flags, it reads those in the data folder. In a cluster, give the files
-of several nodes.
+		Use: "verify", Short: "Check that no row of the audit log was changed, removed, inserted or cut off", Args: cobra.NoArgs,
+		Long: `Compares the rows of the audit log with the checkpoints that the nodes have signed. The command does the
+computation itself, so you need not trust the server or the database, only the files of checkpoints and keys.
+Without flags, it reads the files in the data folder. In a cluster, give the files of several nodes.
 
-It names rows that were changed, removed, inserted or cut off, and between which checkpoints. It lists apart the rows that were lost
-because the database went back and the nodes noticed it, as after skein db restore or a failover: compare these with what you know.
-Exit code: 0 nothing found, 1 something found, or nothing could be proved.`,
+It names the rows that were changed, removed, inserted or cut off, and the checkpoints between which this
+happened. It lists separately the rows that were lost because the database went back to an earlier state, as
+after skein db restore or a failover. Check that you know of these events.
+Exit code: 0 no fault was found, 1 a fault was found, or nothing could be proved.`,
 		Example: "  skein audit verify\n  skein audit verify --from audit.jsonl --checkpoints /mnt/worm/checkpoints --key node-a.pub",
 		RunE: c.do(func(ctx context.Context, _ []string) error {
 			if len(f.checkpoints) == 0 {

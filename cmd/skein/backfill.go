@@ -15,18 +15,18 @@ import (
 )
 
 // backfillRefHelp is part of every help text that takes BACKFILL.
-const backfillRefHelp = `BACKFILL is an id, or WORKFLOW@latest (WORKFLOW@-1 is the one before).`
+const backfillRefHelp = `BACKFILL is an id, WORKFLOW@latest (the newest backfill of WORKFLOW), or WORKFLOW@-1 (the backfill before it).`
 
 func (c *cli) backfillCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "backfill", Short: "Start runs for instants of the past: a range or a list, with a cap on how many at once",
+		Use: "backfill", Short: "Start runs for past instants: a range or a list, with a limit on concurrent runs",
 		Example: "  skein backfill create nightly-orders --from 2027-03-01 --to 2027-03-31 --dry-run\n  skein backfill list",
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.backfillCreateCmd(), c.backfillListCmd(), c.backfillGetCmd(), c.backfillWatchCmd(), c.backfillRunsCmd(),
 		c.backfillVerbCmd("pause", "Pause a backfill: it starts no more runs; active runs continue", (*skein.Client).PauseBackfill),
-		c.backfillVerbCmd("resume", "Resume a paused backfill where it stood", (*skein.Client).ResumeBackfill),
-		c.backfillVerbCmd("cancel", "Cancel a backfill: runs that wait are stopped, those that have begun go on", (*skein.Client).CancelBackfill))
+		c.backfillVerbCmd("resume", "Continue a paused backfill", (*skein.Client).ResumeBackfill),
+		c.backfillVerbCmd("cancel", "Cancel a backfill: waiting runs are stopped, runs that have begun continue", (*skein.Client).CancelBackfill))
 	return cmd
 }
 
@@ -96,8 +96,8 @@ func (c *cli) backfillListCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.State, "state", "", "only in this state: running | paused | cancelled | done")
-	f.IntVar(&q.Limit, "limit", 50, "at most this number; 0: all")
-	f.BoolVar(&all, "all", false, "all of them")
+	f.IntVar(&q.Limit, "limit", 50, "largest number of items; 0: all")
+	f.BoolVar(&all, "all", false, "show all items")
 	c.emptyIsFine(cmd)
 	return cmd
 }
@@ -211,7 +211,7 @@ func (c *cli) backfillRunsCmd() *cobra.Command {
 			})
 		}))),
 	}
-	cmd.Flags().StringVar(&state, "state", "", "only in this state; active: all that are unfinished")
+	cmd.Flags().StringVar(&state, "state", "", "only runs in this state; active: all unfinished runs")
 	return cmd
 }
 
@@ -236,8 +236,8 @@ func (c *cli) backfillWatchCmd() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "watch BACKFILL", Short: "Watch a backfill until it ends",
-		Long: `Watches a backfill until it ends. Exit code: 0 all of its runs succeeded, 10 some did not, 11 it was cancelled. Ctrl-C
-ends the watching, not the backfill.
+		Long: `Watches a backfill until it ends. Ctrl-C ends the watching, not the backfill. Exit code: 0 all runs succeeded,
+10 some did not, 11 the backfill was cancelled.
 ` + backfillRefHelp,
 		Example: "  skein backfill watch nightly-orders@latest --timeout 1h",
 		Args:    cobra.ExactArgs(1),
@@ -260,7 +260,7 @@ ends the watching, not the backfill.
 			return w.awaitBackfill(ctx, id)
 		}),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "watch no longer than this (exit 8)")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop watching after this time (exit 8)")
 	return cmd
 }
 

@@ -39,11 +39,13 @@ type backfillFlags struct {
 func (c *cli) backfillCreateCmd() *cobra.Command {
 	f := &backfillFlags{}
 	cmd := &cobra.Command{
-		Use: "create WORKFLOW", Short: "Start runs for instants of the past",
-		Long: `Starts a run for each instant of a trigger in a range (both ends included), or for each instant of a list. Each run sees
-its instant as trigger.time, so parameters such as date(trigger.time) are those of that day. An instant has one run
-in a backfill, whatever happens to the server meanwhile. The trigger itself fires the instants that are still to come.
-` + momentHelp + ` Dates are days of --timezone, by default the trigger's.`,
+		Use: "create WORKFLOW", Short: "Start runs for past instants",
+		Long: `Starts a run for each instant of a trigger in a range (both ends included), or for each instant of a list. Each
+run sees its instant as trigger.time, so a parameter such as date(trigger.time) has the value of that day. A
+backfill starts exactly one run for each instant, even if the server fails meanwhile. Future instants are left
+to the trigger.
+` + momentHelp + `
+Dates are in --timezone, by default that of the trigger.`,
 		Example: `  skein backfill create nightly-orders --from 2027-03-01 --to 2027-03-31 --dry-run
   skein backfill create nightly-orders --from -30d --to now --parallel 4 --only failed-or-missing --wait
   skein backfill create report --at 2027-03-01T06:00:00Z --at 2027-03-05T06:00:00Z -p region=eu
@@ -52,22 +54,22 @@ in a backfill, whatever happens to the server meanwhile. The trigger itself fire
 		RunE: c.do(func(ctx context.Context, args []string) error { return c.createBackfill(ctx, args[0], f) }),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.trigger, "trigger", "", "trigger that gives the instants (default the workflow's only schedule)")
+	fl.StringVar(&f.trigger, "trigger", "", "trigger whose instants are used (default: the workflow's only schedule)")
 	fl.StringVar(&f.from, "from", "", "first instant T of the range")
-	fl.StringVar(&f.to, "to", "", "last instant T of the range; a date is part of it")
+	fl.StringVar(&f.to, "to", "", "last instant T of the range; a date includes its whole day")
 	fl.StringArrayVar(&f.at, "at", nil, "an instant T instead of a range; may be repeated")
-	fl.StringVar(&f.file, "file", "", "file with an instant T in each line, # begins a comment; - is stdin")
+	fl.StringVar(&f.file, "file", "", "file with one instant T per line; # begins a comment; - is standard input")
 	fl.StringVar(&f.zone, "timezone", "", "time zone of dates")
 	fl.StringVar(&f.order, "order", "asc", "asc | desc")
-	fl.Int32Var(&f.parallel, "parallel", 1, "largest number of its runs at a time")
-	fl.StringVar(&f.only, "only", "", "failed | missing | failed-or-missing: only instants whose newest run did not succeed, that have none, or both")
-	fl.StringArrayVarP(&f.params, "param", "p", nil, "a parameter, as name=value; may be repeated, over the trigger's")
-	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default the trigger's)")
-	fl.StringVar(&f.key, "key", "", "idempotency key: the same key makes one backfill only")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "only say what would be started")
+	fl.Int32Var(&f.parallel, "parallel", 1, "largest number of concurrent runs of the backfill")
+	fl.StringVar(&f.only, "only", "", "failed | missing | failed-or-missing: only instants whose newest run did not succeed, instants without a run, or both")
+	fl.StringArrayVarP(&f.params, "param", "p", nil, "parameter, as name=value, instead of the trigger's value; may be repeated")
+	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default: that of the trigger)")
+	fl.StringVar(&f.key, "key", "", "idempotency key: the same key starts only one backfill")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "show the selected runs, and change nothing that would start")
 	fl.BoolVar(&f.wait, "wait", false, "wait for the end: exit 10 if a run did not succeed, 11 if it was cancelled")
-	fl.DurationVar(&f.timeout, "timeout", 0, "with --wait: no longer than this (exit 8); the backfill continues")
-	fl.BoolVar(&f.yes, "yes", false, fmt.Sprintf("do not ask, for more than %d runs", surelyMax))
+	fl.DurationVar(&f.timeout, "timeout", 0, "with --wait: stop waiting after this time (exit 8); the backfill continues")
+	fl.BoolVar(&f.yes, "yes", false, fmt.Sprintf("do not ask before more than %d runs start", surelyMax))
 	return cmd
 }
 

@@ -28,11 +28,14 @@ func (c *cli) benchCmd() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure this machine: tasks per second, compared with the raw limit of the disk and the store",
-		Long: `Runs tasks that do nothing through the real path, durably, and measures the raw limit of the same disk and store
-in the same run. With --store postgres it works in a schema of its own in the database of --db (or the setting db), and drops
-it at the end; a benchmark that is killed leaves one behind that is called skein_bench_…. Shapes: single, chain:N, fan:N (1 → N → 1), dag9, wide:N, shell:N (real processes with logs,
-beside bare fork and exec, as many at once: --slots, here by default twenty per core), all; and http: starts and lists over
-the listener of a whole node, with a token, in turn with a route that does nothing; --runs is the number of turns (5).`,
+		Long: `Runs empty tasks through the complete program, durably, and measures the raw limit of the same disk and store in
+the same run. With --store postgres it uses a schema of its own in the database of --db (or the setting db), and
+drops the schema at the end. A benchmark that is killed leaves a schema with the name skein_bench_….
+
+Shapes: single, chain:N, fan:N (1 → N → 1), dag9 (nine tasks), wide:N, shell:N, all, http. shell:N runs real
+processes with logs, and compares them with the same number of concurrent processes from bare fork and exec; its
+default of --slots is twenty per core. http measures starts and lists over the listener of a whole node, with a
+token, in turn with a route that does nothing; --runs is the number of turns (default 5).`,
 		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all\n  skein bench --triggers 1000000 --due 10000 --within 1m\n" +
 			"  skein bench --store postgres --db 'postgres://skein@127.0.0.1:5432/skein'",
 		Args: cobra.NoArgs,
@@ -45,14 +48,14 @@ the listener of a whole node, with a token, in turn with a route that does nothi
 	fl := cmd.Flags()
 	fl.StringVar(&f.store, "store", "sqlite", "sqlite | postgres")
 	fl.StringVar(&f.shape, "shape", "single", "single | chain:N | fan:N | dag9 | wide:N | shell:N | all | http")
-	fl.IntVar(&f.runs, "runs", 0, "number of runs (default depends on the shape)")
-	fl.IntVar(&f.workflows, "workflows", 4, "workflows that the runs are spread over")
-	fl.IntVar(&f.history, "history", 0, "finished tasks in the database before the measurement")
-	fl.BoolVar(&f.cold, "cold", false, "measure the first runs of a new process, instead of warming up with as many (at most 20,000 tasks)")
-	fl.IntVar(&f.nodes, "nodes", 1, "schedulers at once, each with its share of the workflows (postgres only)")
-	fl.IntVar(&f.triggers, "triggers", 0, "measure schedules instead: with this number of stored ones")
-	fl.IntVar(&f.due, "due", 10_000, "with --triggers: how many of them are due")
-	fl.DurationVar(&f.within, "within", 0, "with --triggers: the span over which those are due (default all in the same second)")
+	fl.IntVar(&f.runs, "runs", 0, "number of runs (the default depends on the shape)")
+	fl.IntVar(&f.workflows, "workflows", 4, "number of workflows over which the runs are spread")
+	fl.IntVar(&f.history, "history", 0, "number of finished tasks in the database before the measurement")
+	fl.BoolVar(&f.cold, "cold", false, "measure the first runs of a new process; without it, the same number of runs (at most 20,000 tasks) warms the process up")
+	fl.IntVar(&f.nodes, "nodes", 1, "number of concurrent schedulers, each with its share of the workflows (postgres only)")
+	fl.IntVar(&f.triggers, "triggers", 0, "measure schedules instead of runs, with this number of stored schedules")
+	fl.IntVar(&f.due, "due", 10_000, "with --triggers: number of due schedules")
+	fl.DurationVar(&f.within, "within", 0, "with --triggers: the time over which the due schedules are spread (default: all are due in the same second)")
 	nodeFlags(cmd)
 	cmd.AddCommand(c.benchCallsCmd())
 	return cmd

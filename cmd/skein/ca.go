@@ -11,15 +11,15 @@ import (
 
 func caCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "ca", Short: "The internal certificate authority of workers and nodes",
+		Use: "ca", Short: "Show or change the internal certificate authority of workers and nodes",
 		Example: "  skein ca show\n  skein ca rotate",
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(&cobra.Command{
-		Use: "show", Short: "Show its root certificates", Args: cobra.NoArgs,
-		Long: `Shows the roots. There is one; during a change there are two. On SQLite the first invitation of a worker makes the authority; in a
-cluster a node with TLS makes it when it starts. Its key is sealed like a secret of tasks, so the nodes need the key of the secrets
-(--secret-key-file in a cluster).`,
+		Use: "show", Short: "Show the root certificates", Args: cobra.NoArgs,
+		Long: `Shows the root certificates. There is one, or two during a change. On SQLite, the first invitation of a worker
+creates the authority. In a cluster, a node with TLS creates it when it starts. The key of the authority is
+encrypted like a secret of tasks, so the nodes need the key of the secrets (--secret-key-file in a cluster).`,
 		Example: "  skein ca show\n  skein ca show -o json",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			a, err := skein.Authority(ctx, s.Client)
@@ -35,15 +35,17 @@ cluster a node with TLS makes it when it starts. Its key is sealed like a secret
 func caRotateCmd(c *cli) *cobra.Command {
 	var now bool
 	cmd := &cobra.Command{
-		Use: "rotate", Short: "Change the root", Args: cobra.NoArgs,
-		Long: `Makes a new root. Every certificate that is issued or renewed from now on is of the new root. Certificates of the old one count
-until the last of them has ended: a day by default (certificate_life), or longer if a node has issued one that lasts longer. After that
-the old root is trusted no more. Nothing is restarted.
+		Use: "rotate", Short: "Change the root certificate", Args: cobra.NoArgs,
+		Long: `Makes a new root certificate. The new root signs every certificate that is issued or renewed afterwards.
+Certificates of the old root stay valid until they expire: after a day by default (certificate_life), or later
+if a node has issued a certificate with a longer life. Then the old root is no longer trusted. Nothing has to be
+restarted.
 
-If the key of the root may be known to others, --now ends the old root at once, also during a change. Nodes make certificates of the new
-root by themselves, within seconds. All certificates and invitations of workers end: invite each worker again (skein worker invite), and
-let it join again. Its attempts run again elsewhere when its silence has lasted for lag. Before that, give the secrets another key if the
-thief may have that one, too: skein key rotate.`,
+If others may know the key of the root, --now ends the old root at once, also during a change. Nodes get
+certificates of the new root within seconds. All certificates and invitations of workers end: invite each worker
+again (skein worker invite), and let it join again. A worker that stays away longer than the setting lag counts
+as dead, and its attempts run again elsewhere. If others may also know the key of the secrets, first run skein
+key rotate.`,
 		Example: "  skein ca rotate\n  skein ca rotate --now",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, _ []string) error {
 			rotate := skein.RotateAuthority
@@ -57,7 +59,7 @@ thief may have that one, too: skein key rotate.`,
 			return showRoots(c, a)
 		})),
 	}
-	cmd.Flags().BoolVar(&now, "now", false, "end the old root at once; every worker has to join again")
+	cmd.Flags().BoolVar(&now, "now", false, "end the old root at once; every worker must join again")
 	notSettings(cmd.Flags(), "now")
 	return cmd
 }
@@ -75,10 +77,11 @@ func showRoots(c *cli, a api.Authority) error {
 // nodeRevokeCmd ends the certificate of a node.
 func nodeRevokeCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke NAME", Short: "End the certificate by which a node proves its name to other nodes", Args: cobra.ExactArgs(1),
-		Long: `Ends the certificate of a node, because its key may be known to others: every node refuses it within five seconds. The node notices
-it within ten seconds, makes another key, and goes on; until then its calls to other nodes count only if it also has a token of the kind node. To
-keep a machine out of the cluster, change the password of the database and the key of the secrets.`,
+		Use: "revoke NAME", Short: "Revoke the certificate that a node shows to other nodes", Args: cobra.ExactArgs(1),
+		Long: `Revokes the certificate of a node. Use it if others may know the certificate's key. Every node refuses the
+certificate within five seconds. The node notices this within ten seconds, makes another key, and continues.
+Until then other nodes accept its calls only if it also has a token of the kind node. To keep a machine out of
+the cluster, change the password of the database and the key of the secrets.`,
 		Example: "  skein node revoke n1",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			page, err := s.Tokens(ctx)

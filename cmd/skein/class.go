@@ -13,7 +13,7 @@ import (
 
 func (c *cli) classCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "class", Short: "Resource classes: names for what tasks take of their worker",
+		Use: "class", Short: "Manage resource classes: names for amounts of cpu and memory of tasks",
 		Example: "  skein class set heavy --cpu 4 --memory 16Gi\n  skein class list",
 	}
 	needsVerb(cmd)
@@ -62,10 +62,11 @@ func (c *cli) classListCmd() *cobra.Command {
 func (c *cli) classSetCmd() *cobra.Command {
 	var cpu, memory string
 	cmd := &cobra.Command{
-		Use: "set CLASS", Short: "Make a resource class, or change it",
-		Long: `Makes a resource class, for the whole cluster, or changes its numbers; a resource without a flag is not part of the class. Tasks name it by
-resources: CLASS. Workflows keep the numbers that it had when they were applied: apply them again after a change.
-CPU is in cores, such as 2 or 0.5, or thousandths of one, such as 500m.`,
+		Use: "set CLASS", Short: "Create or change a resource class",
+		Long: `Creates or changes a resource class of the whole cluster. A resource without a flag is not part of the class.
+Tasks name the class by resources: CLASS. A workflow keeps the amounts that the class had when the workflow was
+applied, so apply it again after a change.
+CPU is in cores, such as 2 or 0.5, or in thousandths of a core, such as 500m.`,
 		Example: "  skein class set heavy --cpu 4 --memory 16Gi\n  skein class set small --cpu 100m",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -109,7 +110,7 @@ func classRequest(cpu, memory string) (def api.ClassRequest, err error) {
 
 func (c *cli) classDeleteCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete CLASS", Short: "Remove a resource class; applied workflows keep its numbers",
+		Use: "delete CLASS", Short: "Remove a resource class; workflows that were applied before keep its amounts",
 		Example: "  skein class delete heavy",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {

@@ -22,8 +22,8 @@ func (c *cli) configViewCmd() *cobra.Command {
 	var origin bool
 	cmd := &cobra.Command{
 		Use: "view", Short: "Show every setting, and where each value came from",
-		Long: `Shows every setting. A value comes from the flag, else from the environment (SKEIN_ and the name in capitals),
-else from the config file ($XDG_CONFIG_HOME/skein/config.yaml or --config), else it is the default.`,
+		Long: `Shows every setting. A setting has the value of its flag, else of its environment variable (SKEIN_ and the name
+in capitals), else of the config file ($XDG_CONFIG_HOME/skein/config.yaml or --config), else its default.`,
 		Example: "  skein config view --origin\n  SKEIN_SLOTS=8 skein config view -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(context.Context, []string) error {
@@ -37,7 +37,7 @@ else from the config file ($XDG_CONFIG_HOME/skein/config.yaml or --config), else
 			return show(c, c.cfg.Values, func(v config.Value) string { return v.Name }, cols)
 		}),
 	}
-	cmd.Flags().BoolVar(&origin, "origin", false, "say where each value came from")
+	cmd.Flags().BoolVar(&origin, "origin", false, "show where each value came from")
 	nodeFlags(cmd)
 	listenFlag(cmd)
 	return cmd

@@ -17,9 +17,10 @@ import (
 
 func connectionCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "connection", Short: "Connections: how tasks of a namespace reach other systems",
-		Long: `A connection is the address of a system with the names of the secrets that open it. Tasks use it by its name, so a workflow file
-holds neither, and the same file uses another system in another namespace.`,
+		Use: "connection", Short: "Manage connections, with which tasks of a namespace reach other systems",
+		Long: `Manages connections. A connection has the address of a system and the names of the secrets for it. Tasks use a
+connection by its name. So a workflow file contains no address and no secret, and the same file uses another
+system in another namespace.`,
 		Example: "  skein connection set shop/crm http --url https://crm.example.com --token-secret CRM_TOKEN\n  skein connection test shop/crm",
 	}
 	needsVerb(cmd)
@@ -38,17 +39,17 @@ type connectionFlags struct {
 }
 
 func (f *connectionFlags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.url, "url", "", "http: the beginning of the address of every request")
+	set.StringVar(&f.url, "url", "", "http: beginning of the URL of every request")
 	set.StringVar(&f.token, "token-secret", "", "http: secret with the token of the header Authorization: Bearer")
-	set.StringArrayVar(&f.headers, "header", nil, "http: a header of every request, as NAME=VALUE")
-	set.StringArrayVar(&f.headerSecrets, "header-secret", nil, "http: a header whose value is a secret, as NAME=SECRET")
-	set.StringVar(&f.test, "test-path", "", "http: the path that a test reads (default /)")
-	set.StringVar(&f.host, "host", "", "postgres: the machine")
+	set.StringArrayVar(&f.headers, "header", nil, "http: header of every request, as NAME=VALUE")
+	set.StringArrayVar(&f.headerSecrets, "header-secret", nil, "http: header whose value is a secret, as NAME=SECRET")
+	set.StringVar(&f.test, "test-path", "", "http: path that skein connection test reads (default /)")
+	set.StringVar(&f.host, "host", "", "postgres: host name or IP address")
 	set.IntVar(&f.port, "port", 0, "postgres: the port (default 5432)")
-	set.StringVar(&f.database, "database", "", "postgres: the database (default: that of the user's name)")
-	set.StringVar(&f.tls, "tls", "", "postgres: verify | encrypt (takes any certificate) | disable (default verify)")
-	set.StringVar(&f.caFile, "ca-file", "", "postgres: PEM file of the authority of the server's certificate")
-	set.StringVar(&f.user, "user", "", "the user at the other side")
+	set.StringVar(&f.database, "database", "", "postgres: name of the database (default: the user's name)")
+	set.StringVar(&f.tls, "tls", "", "postgres: verify | encrypt (accept any certificate) | disable (default verify)")
+	set.StringVar(&f.caFile, "ca-file", "", "postgres: PEM file of the authority that signs the server's certificate")
+	set.StringVar(&f.user, "user", "", "name of the user at the system")
 	set.StringVar(&f.password, "password-secret", "", "secret with the user's password")
 	notSettings(set, "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "user", "password-secret")
 }
@@ -119,9 +120,10 @@ const caBytesMax = 64 << 10
 func connectionSetCmd(c *cli) *cobra.Command {
 	var f connectionFlags
 	cmd := &cobra.Command{
-		Use: "set NS/NAME TYPE", Short: "Make a connection, or change it",
-		Long: `Makes a connection, or replaces all that it says. TYPE is http or postgres. Passwords and tokens are secrets of the namespace
-(skein secret set), and the connection holds their names. Attempts that begin later use it.`,
+		Use: "set NS/NAME TYPE", Short: "Create or replace a connection",
+		Long: `Creates a connection, or replaces all of its values. TYPE is http or postgres. Passwords and tokens are secrets
+of the namespace (skein secret set), and the connection contains their names. Attempts that start afterwards use
+the new values.`,
 		Example: `  skein connection set shop/crm http --url https://crm.example.com/api --token-secret CRM_TOKEN
   skein connection set warehouse postgres --host db.example.com --user etl --password-secret WAREHOUSE --database dw`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: argument,
@@ -174,9 +176,9 @@ func connectionListCmd(c *cli) *cobra.Command {
 
 func connectionTestCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "test NS/NAME", Short: "Use a connection once, from the node that answers",
-		Long: `Uses a connection once, from the node that answers: a request GET, or a session of the database. Nothing is changed there. A worker
-elsewhere may reach other addresses.`,
+		Use: "test NS/NAME", Short: "Test a connection, from the node that answers",
+		Long: `Tests a connection once, from the node that answers the command: with a GET request, or with a database session.
+The test changes nothing. Workers on other machines may reach other addresses.`,
 		Example: "  skein connection test shop/crm",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(byName("connection", func(ctx context.Context, s *session, namespace, name string) error {

@@ -15,10 +15,10 @@ import (
 
 func (c *cli) dbCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "db", Short: "Look after the database: status, show, migrate, backup, restore, recovered, copy",
-		Long: `Looks after the database of the settings (--db, else SQLite in the data folder).
+		Use: "db", Short: "Manage the database: status, show, migrate, backup, restore, recovered, copy",
+		Long: `Manages the database of the settings (--db, else SQLite in the data folder).
 
-An SQLite file belongs to the node that holds its data folder; a PostgreSQL schema may be shared by many.`,
+One node uses an SQLite file, the node of its data folder. Several nodes may share a PostgreSQL schema.`,
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.dbStatusCmd(), dbShowCmd(c), c.dbMigrateCmd(), c.dbBackupCmd(), c.dbRestoreCmd(), c.dbRecoveredCmd(), c.dbCopyCmd())
@@ -28,7 +28,7 @@ An SQLite file belongs to the node that holds its data folder; a PostgreSQL sche
 func (c *cli) dbStatusCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show engine, location, format, size, runs and nodes of the database",
-		Long:    "Looks at the database without changing it, also while nodes run, and whatever its format.",
+		Long:    "Shows the state of the database without a change. It works while nodes run, and with any format.",
 		Example: "  skein db status\n  skein db status --db 'postgres://skein@db/skein' -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {
@@ -131,10 +131,11 @@ func ranges(n []int) string {
 
 func (c *cli) dbMigrateCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "migrate", Short: "Make the database, or bring it to the format of this program",
-		Long: `Applies the migrations that are missing, and says which. A node does the same when it starts; this does it at a
-moment of your choice. On PostgreSQL it is safe while nodes run: migrations of one version only add, and the format
-rises when all nodes that are listed know the new one. An SQLite file is migrated while no node holds it.`,
+		Use: "migrate", Short: "Create the database, or migrate it to the format of this program",
+		Long: `Applies the missing migrations and lists them. A node does the same when it starts; this command does it at a
+moment of your choice. On PostgreSQL it is safe while nodes run: the migrations of one version only add tables,
+columns and indexes, and the format rises when all listed nodes know the new one. An SQLite file can be migrated
+only while no node uses it.`,
 		Example: "  skein db migrate --db 'postgres://skein@db/skein?schema=skein'",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {
@@ -162,11 +163,11 @@ rises when all nodes that are listed know the new one. An SQLite file is migrate
 func (c *cli) dbBackupCmd() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use: "backup FILE", Short: "Write what the database holds now into a file, while nodes go on",
-		Long: `Writes a consistent copy of the database into FILE, which is an SQLite database whatever the engine: it can be looked
-at (skein run list --db sqlite:FILE), verified, and restored into either engine. It is there whole and on the disk, or
-not at all. Logs of attempts are files and not in it. A large PostgreSQL is better saved with its own pg_dump, or by
-archiving its log; the command line is shown.`,
+		Use: "backup FILE", Short: "Back up the database into a file, while nodes run",
+		Long: `Writes a consistent copy of the database into FILE. FILE is an SQLite database, whatever the engine: you can
+query it (skein run list --db sqlite:FILE), verify it, and restore it into either engine. FILE appears only when
+the copy is complete and on the disk. Logs of attempts are files and not part of it. For a large PostgreSQL
+database, pg_dump or an archive of its write-ahead log is better; the command shows the pg_dump command line.`,
 		Example: "  skein db backup /backup/skein.db\n  skein verify --db sqlite:/backup/skein.db",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {
@@ -185,18 +186,20 @@ archiving its log; the command line is shown.`,
 			})
 		}),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "replace FILE if it is there")
+	cmd.Flags().BoolVar(&force, "force", false, "replace FILE if it exists")
 	return cmd
 }
 
 func (c *cli) dbRestoreCmd() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use: "restore FILE", Short: "Make a backup the database",
-		Long: `Makes FILE, an SQLite database such as skein db backup writes, the database of the settings, and verifies it before
-anything is replaced. No node may hold the data folder. A database that is there stays, unless --force: then it is kept
-under another name. A PostgreSQL schema must be empty. Another era begins: unfinished runs go on when a node starts, and what they
-did after the backup was taken they do again, under new tokens.`,
+		Use: "restore FILE", Short: "Restore a backup",
+		Long: `Restores a backup: FILE becomes the database of the settings. FILE is an SQLite database, as skein db backup
+writes it. It is verified before anything is replaced. No node may use the data folder. An existing SQLite
+database is replaced only with --force, and is then kept under another name. A PostgreSQL schema must be empty.
+
+A new era begins. Unfinished runs continue when a node starts. They repeat all work that they did after the
+backup, under new tokens.`,
 		Example: "  skein db restore /backup/skein.db\n  skein db restore /backup/skein.db --db 'postgres://skein@db/skein'",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {
@@ -218,18 +221,20 @@ did after the backup was taken they do again, under new tokens.`,
 			})
 		}),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "replace the database that is there (it is kept under another name), and take a backup with violations")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing database (it is kept under another name), and accept a backup that violates an invariant")
 	return cmd
 }
 
 func (c *cli) dbRecoveredCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "recovered", Short: "Say that the database was recovered to an earlier state",
-		Long: `Begins another era of the database, after it was recovered to a point in time, restored by other tools than skein db
-restore, or copied back by hand. All attempts that were handed over before end and begin again under new tokens, so no two
-attempts of a task ever have the same. Nodes that run notice by themselves that the database went back, and so does a
-node that starts where it ran before: then this command is not needed, and does no harm. On PostgreSQL nodes may run; an SQLite
-file must not be in use.`,
+		Use: "recovered", Short: "Begin a new era after the database was recovered to an earlier state",
+		Long: `Begins a new era of the database. Run it after the database was recovered to a point in time, restored by other
+tools than skein db restore, or copied back by hand. All attempts that were dispatched before end, and begin
+again under new tokens, so two attempts of a task never have the same token.
+
+A running node notices by itself that the database went back, and so does a node that starts with its former
+data folder. Then this command is not needed, but it does no harm. On PostgreSQL, nodes may run meanwhile. An
+SQLite file must not be in use.`,
 		Example: "  skein db recovered --db 'postgres://skein@db/skein'",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {

@@ -19,14 +19,15 @@ const copyNamed = 10
 func (c *cli) dbCopyCmd() *cobra.Command {
 	var leaveOut bool
 	cmd := &cobra.Command{
-		Use: "copy FROM TO", Short: "Copy everything into an empty database, from SQLite to PostgreSQL or back",
-		Long: `Copies all that a database holds into an empty one: runs with their ids, attempts and history, workflows with versions
-and files, triggers with their ledger, backfills, answers to requests. FROM and TO are sqlite:PATH or
-postgres://user@host:port/database?schema=NAME. Where the number of shards differs, workflows are spread evenly.
+		Use: "copy FROM TO", Short: "Copy a database into an empty one, from SQLite to PostgreSQL or back",
+		Long: `Copies a whole database into an empty one: runs with their ids, attempts and history, workflows with versions
+and files, triggers with their ledger, backfills, and answers to requests. FROM and TO are sqlite:PATH or
+postgres://user@host:port/database?schema=NAME. If the numbers of shards differ, workflows are spread evenly.
 
-It is all or nothing: a copy that fails or is interrupted leaves nothing and is begun again. It refuses while a node
-works on either database, because unfinished runs would go on twice, and a target that is not empty. Afterwards both
-are verified and their rows counted. Unfinished runs go on when a node starts on the copy; start none on the source.`,
+A copy that fails or is interrupted leaves nothing behind; start it again. The command refuses a target that is
+not empty. It also refuses while a node uses either database, because unfinished runs would continue in both.
+After the copy, it verifies both databases and counts their rows. Unfinished runs continue when a node starts on
+the copy. Do not start a node on the source again.`,
 		Example: "  skein db copy sqlite:$HOME/.local/share/skein/skein.db 'postgres://skein@db/skein'",
 		Args:    cobra.ExactArgs(2),
 		RunE: c.do(func(ctx context.Context, args []string) error {
@@ -40,7 +41,7 @@ are verified and their rows counted. Unfinished runs go on when a node starts on
 			return one(c, r, r.To, func() error { return c.copyCard(&r) })
 		}),
 	}
-	cmd.Flags().BoolVar(&leaveOut, "leave-out", false, "if there are rows that the target cannot hold, copy the others")
+	cmd.Flags().BoolVar(&leaveOut, "leave-out", false, "if the target cannot hold some rows, copy all other rows")
 	return cmd
 }
 

@@ -13,11 +13,12 @@ import (
 
 func dbShowCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "show RUN", Short: "Show all that is stored of a run, decoded",
-		Long: `Decodes the rows of a run: the run, why it waits, its tasks, its attempts with the place where each is kept,
-and its history by transaction. It changes nothing and needs no server, so it also reads a backup or a copy of a database.
-The reasons are those that rows alone give: a node also knows which slots are free (skein explain).
-Rows that cannot be decoded are named under "damage"; the rest is shown all the same.`,
+		Use: "show RUN", Short: "Show the stored rows of a run, decoded",
+		Long: `Decodes the rows of a run: the run, the reason why it waits, its tasks, its attempts with the row that stores
+each, and its history by transaction. The command changes nothing and needs no server, so it also reads a backup
+or a copy of a database.
+The reasons come from the rows alone. A node also knows which slots are free (skein explain).
+Rows that cannot be decoded are listed under "damage". All other rows are shown.`,
 		Example: "  skein db show 019ab6a2-7c1e-7d52-8f0e-3f5f0d6c2b11\n  skein db show 019ab6a2-7c1e-7d52-8f0e-3f5f0d6c2b11 --db sqlite:/backup/skein.db -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {

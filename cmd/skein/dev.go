@@ -24,10 +24,10 @@ import (
 
 func (c *cli) devCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "dev", Short: "Start a server with the examples loaded, and say what to try",
-		Long: `Starts a server with a worker, durable in the data folder, reachable from this machine only, and loads the
-examples. A second one on the same data folder names the first and ends (exit 5). It ends when you close its
-terminal, unless you start it with nohup.`,
+		Use: "dev", Short: "Start a server with the examples loaded",
+		Long: `Starts a server with a worker, and loads the examples. The server stores its state in the data folder and can be
+reached from this machine only. If another server uses the data folder, the command names it and ends (exit 5).
+The server ends when you close its terminal, unless you start it with nohup.`,
 		Example: "  skein dev\n  skein dev --data /tmp/try --listen 127.0.0.1:9000",
 		Args:    cobra.NoArgs,
 		RunE:    c.do(func(ctx context.Context, _ []string) error { return c.serve(ctx, c.welcome) }),

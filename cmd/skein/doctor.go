@@ -11,8 +11,8 @@ import (
 
 func (c *cli) doctorCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Look whether Skein can work here, and say what to do if not",
-		Long:    "Looks at the data folder, the disk, the limits, the clock, the store, how processes can be held together, and the port.\nExit code: 0 all good or only warnings, 1 something is wrong.",
+		Use: "doctor", Short: "Check whether Skein can run on this machine, and name remedies",
+		Long:    "Checks the data folder, the disk, the limits, the clock, the store, the port, and how process trees are kept together.\nExit code: 0 no fault, perhaps warnings; 1 a fault.",
 		Example: "  skein doctor\n  skein doctor -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {

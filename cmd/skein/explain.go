@@ -11,9 +11,9 @@ import (
 
 func (c *cli) explainCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain RUN[/TASK]", Short: "Say why a run or a task does not move, or how it ended",
-		Long: "Says what a run or a task waits for, what holds it up, since when, and what will unblock it.\n" +
-			"docs/errors.md lists the codes that -o json gives to reasons.\n" + runRefHelp,
+		Use: "explain RUN[/TASK]", Short: "Explain why a run or a task waits, or how it ended",
+		Long: "Explains why a run or a task waits: the reason, since when, and the event that will let it continue.\n" +
+			"docs/errors.md lists the codes of the reasons, which -o json shows.\n" + runRefHelp,
 		Example: "  skein explain nightly-orders@latest\n  skein explain nightly-orders@latest/load -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {

@@ -30,8 +30,9 @@ func (c *cli) scheduleMissedCmd() *cobra.Command {
 	q := &fireQuery{unfired: true}
 	return c.ledgerCmd(q, &cobra.Command{
 		Use: "missed [WORKFLOW[/TRIGGER]]", Short: "List the instants that started no run, and why",
-		Long: `Lists the instants that started no run, newest first: skipped (a rule of the trigger said no), merged (a later run
-stands for them, too), missed (nobody could start them in time). Equal ones that follow one another are one line.
+		Long: `Lists the instants that started no run, newest first: skipped (a rule of the trigger forbids the run), merged (a
+later run covers the instant, too), missed (no node could start the run in time). Successive instants with the
+same outcome are one line.
 ` + momentHelp,
 		Example: "  skein schedule missed --since -7d\n  skein schedule missed nightly-orders/nightly -o json",
 	})
@@ -40,13 +41,13 @@ stands for them, too), missed (nobody could start them in time). Equal ones that
 func (c *cli) scheduleFiresCmd() *cobra.Command {
 	q := &fireQuery{}
 	cmd := c.ledgerCmd(q, &cobra.Command{
-		Use: "fires [WORKFLOW[/TRIGGER]]", Short: "List what became of every instant and event: the ledger",
-		Long: `Lists what became of every instant and event, newest first: fired, late (a run was started, later than it should have
-been), skipped, merged or missed (see: skein schedule missed --help). Each instant is in one line.
+		Use: "fires [WORKFLOW[/TRIGGER]]", Short: "List the outcome of every instant and event: the ledger",
+		Long: `Lists the outcome of every instant and event, newest first: fired, late (a run started later than it should
+have), skipped, merged or missed (see skein schedule missed --help). Each instant is in one line.
 ` + momentHelp,
 		Example: "  skein schedule fires nightly-orders --since 2027-03-01 --until 2027-03-31\n  skein schedule fires --outcome late",
 	})
-	cmd.Flags().StringVar(&q.outcome, "outcome", "", "only of this outcome: "+strings.Join(outcomes, " | "))
+	cmd.Flags().StringVar(&q.outcome, "outcome", "", "only this outcome: "+strings.Join(outcomes, " | "))
 	return cmd
 }
 
@@ -62,10 +63,10 @@ func (c *cli) ledgerCmd(q *fireQuery, cmd *cobra.Command) *cobra.Command {
 	}))
 	f := cmd.Flags()
 	f.StringVar(&q.since, "since", "", "only since T")
-	f.StringVar(&q.until, "until", "", "only until T; a date is part of it")
-	f.StringVar(&q.zone, "timezone", "", "time zone of dates (default UTC)")
-	f.IntVar(&q.limit, "limit", firesDefault, "at most this number of lines; 0: all")
-	f.BoolVar(&q.all, "all", false, "all of them")
+	f.StringVar(&q.until, "until", "", "only until T; a date includes its whole day")
+	f.StringVar(&q.zone, "timezone", "", "time zone of dates T (default UTC)")
+	f.IntVar(&q.limit, "limit", firesDefault, "largest number of lines; 0: all")
+	f.BoolVar(&q.all, "all", false, "show all items")
 	f.BoolVar(&q.system, "system", false, systemHelp)
 	c.emptyIsFine(cmd)
 	return cmd

@@ -44,7 +44,7 @@ func (c *cli) workflowGraphCmd() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&format, "format", "ascii", "ascii | mermaid | dot")
-	cmd.Flags().Int32Var(&version, "version", 0, "of this version (default the current one)")
+	cmd.Flags().Int32Var(&version, "version", 0, "version of the workflow (default: the current one)")
 	return cmd
 }
 

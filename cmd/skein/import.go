@@ -23,7 +23,7 @@ import (
 
 func (c *cli) importCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "import", Short: "Make workflows of what other schedulers have",
+		Use: "import", Short: "Convert files of other schedulers to workflows",
 		Example: "  crontab -l | skein import crontab - --out workflows\n  skein import crontab /etc/crontab",
 	}
 	needsVerb(cmd)
@@ -48,15 +48,18 @@ type imported struct {
 func (c *cli) importCrontabCmd() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
-		Use: "crontab FILE|-", Short: "Make a workflow of each line of a crontab, with a report of the differences",
-		Long: `Makes a workflow of each line of a crontab that runs something; - is stdin. The workflows go to stdout, the
-report to stderr: line by line what was converted, approximated (and what is different) or dropped (and why).
---out writes a file for each, --apply gives them to the server. Nothing that is there is replaced without --force.
+		Use: "crontab FILE|-", Short: "Convert the lines of a crontab to workflows, with a report of the differences",
+		Long: `Converts each line of a crontab that runs a command to a workflow. - is standard input. The workflows go to
+stdout, and a report goes to stderr. For each line it says whether the line was converted, approximated (with
+the difference) or dropped (with the reason).
+--out writes a file for each workflow. --apply applies them at the server. Existing files and workflows are
+replaced only with --force.
 
-Formats: user is what crontab -l prints; system has a user behind the times (/etc/crontab, /etc/cron.d); anacron
-is /etc/anacrontab. auto goes by the path, else it is system if every command has a user in front of it.
+Formats: user is the output of crontab -l. system has a column with the user after the times (/etc/crontab,
+/etc/cron.d). anacron is the format of /etc/anacrontab. auto chooses by the path; for another path it chooses
+system if every line has such a column.
 
-Exit code: 0 also if some lines were dropped, 6 if not one could be converted, 5 if something is there already.`,
+Exit code: 0 at least one line was converted, 6 no line could be converted, 5 a file or workflow exists already.`,
 		Example: "  crontab -l | skein import crontab -\n  skein import crontab /etc/cron.d/backup --out workflows\n  crontab -l | skein import crontab - --apply --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {
@@ -72,11 +75,11 @@ Exit code: 0 also if some lines were dropped, 6 if not one could be converted, 5
 func (f *importFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.out, "out", "", "folder for one file per workflow")
-	fl.BoolVar(&f.apply, "apply", false, "give the workflows to the server")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "with --out or --apply: only say what would be done")
-	fl.BoolVar(&f.force, "force", false, "replace files, or workflows, of the same name")
+	fl.BoolVar(&f.apply, "apply", false, "apply the workflows at the server")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "with --out or --apply: only show the changes")
+	fl.BoolVar(&f.force, "force", false, "replace files or workflows of the same name")
 	fl.StringVar(&f.namespace, "namespace", api.NamespaceDefault, "namespace of the workflows")
-	fl.StringVar(&f.timezone, "timezone", "", "time zone of the times in it (default the machine's)")
+	fl.StringVar(&f.timezone, "timezone", "", "time zone of the times in the file (default: that of the machine)")
 }
 
 func (c *cli) importCrontab(ctx context.Context, path string, f importFlags) error {

@@ -12,20 +12,19 @@ import (
 )
 
 // importLong is the part of the help that the imports of YAML files share.
-const importLong = `- is stdin. The workflows go to stdout, the report to stderr: of each
-document and task, and of each setting that is not the same, whether it was converted, approximated (and what is
-different) or dropped (why, and a replacement). A task that was dropped stays in the graph and fails, so
-that nothing which needs it runs as if it had been done.
---out writes a file for each workflow, --apply gives them to the server. Nothing that is there is replaced without
---force.
+const importLong = `The workflows go to stdout, and a report goes to stderr. For each document, task and differing setting it says
+whether it was converted, approximated (with the difference) or dropped (with the reason and a replacement). A
+dropped task stays in the graph and fails, so that no task runs as if its work had been done.
+--out writes a file for each workflow. --apply applies them at the server. Existing files and workflows are
+replaced only with --force.
 
-Exit code: 0 also if something was dropped, 6 if not one workflow came out, 5 if something is there already.`
+Exit code: 0 at least one workflow was made, 6 no workflow could be made, 5 a file or workflow exists already.`
 
 func (c *cli) importDaguCmd() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
-		Use: "dagu FILE|-", Short: "Make workflows of a file of Dagu, with a report of the differences",
-		Long:    "Makes a workflow of each DAG of a file of Dagu; " + importLong,
+		Use: "dagu FILE|-", Short: "Convert a file of Dagu to workflows, with a report of the differences",
+		Long:    "Converts each DAG in a file of Dagu to a workflow. - is standard input.\n" + importLong,
 		Example: "  skein import dagu etl.yaml\n  skein import dagu etl.yaml --out workflows\n  skein import dagu - --apply --dry-run < etl.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {
@@ -39,11 +38,11 @@ func (c *cli) importDaguCmd() *cobra.Command {
 func (c *cli) importArgoCmd() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
-		Use: "argo FILE|-", Short: "Make workflows of a file of Argo Workflows, with a report of the differences",
-		Long: "Makes a workflow of each Workflow, WorkflowTemplate and CronWorkflow of a file of Argo Workflows; " + importLong + `
+		Use: "argo FILE|-", Short: "Convert a file of Argo Workflows to workflows, with a report of the differences",
+		Long: "Converts each Workflow, WorkflowTemplate and CronWorkflow in a file of Argo Workflows to a workflow. - is standard input.\n" + importLong + `
 
-Tasks run as processes of a node: there is no container runtime. --containers drop (the default) drops templates that
-name an image; run runs their commands and scripts on the node, without the image.`,
+Tasks run as processes of a node, because there is no container runtime. --containers drop (the default) drops
+templates that name an image. --containers run runs their commands and scripts on the node, without the image.`,
 		Example: "  skein import argo wf.yaml --containers run\n  skein import argo wf.yaml --containers run --out workflows",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {
@@ -56,7 +55,7 @@ name an image; run runs their commands and scripts on the node, without the imag
 		}),
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.containers, "containers", "drop", "drop | run: what becomes of commands and scripts of images")
+	cmd.Flags().StringVar(&f.containers, "containers", "drop", "commands and scripts of templates with an image: drop | run")
 	return cmd
 }
 

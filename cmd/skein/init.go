@@ -23,8 +23,8 @@ const schemaFile = "workflow.schema.json"
 func (c *cli) initCmd() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use: "init [FILE]", Short: "Write a first workflow, with comments, and the schema for editors",
-		Long:    "Writes a commented workflow (default workflow.yaml) and, in the same folder, " + schemaFile + ", from which editors complete.",
+		Use: "init [FILE]", Short: "Write a first workflow with comments, and the schema for editors",
+		Long:    "Writes a workflow with comments (default workflow.yaml), and " + schemaFile + " in the same folder. Editors use the schema\nfor completion.",
 		Example: "  skein init\n  skein init jobs/report.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: c.do(func(_ context.Context, args []string) error {

@@ -14,7 +14,7 @@ const instancesMax = 20
 
 // instancesFlag adds a flag that makes a table name every instance.
 func instancesFlag(cmd *cobra.Command, all *bool) {
-	cmd.Flags().BoolVar(all, "instances", false, fmt.Sprintf("name every instance of a foreach, also of more than %d", instancesMax))
+	cmd.Flags().BoolVar(all, "instances", false, fmt.Sprintf("show every instance of a foreach, also if there are more than %d", instancesMax))
 }
 
 // folded replaces the instances of a foreach with many instances by one line, at the position of the first

@@ -33,13 +33,14 @@ func loginCmd(c *cli) *cobra.Command {
 	var f loginFlags
 	cmd := &cobra.Command{
 		Use: "login [URL]", Short: "Sign in to a server", Args: cobra.MaximumNArgs(1),
-		Long: `Signs in to the server at URL (default: that of --server, else the server of the data folder) by a name and a password, which are
-asked for. Every command then calls that server with the session, until you log out or the session ends: after 8 hours
-without use, and after 24 hours. A token that a command is given (--token-file, SKEIN_API_TOKEN) counts more.
+		Long: `Signs in to the server at URL (default: that of --server, else the server of the data folder). The command asks
+for your name and password. Every command then calls that server with the session. The session ends when you log
+out, after 8 hours without use, and after 24 hours. If you give a command a token (--token-file,
+SKEIN_API_TOKEN), it uses the token instead.
 
---token signs in by a token of the kind api. --code signs in by a one-time code: have skein open --print make one where
-you have the right to call the server, and paste the code, or the whole address, within a minute. Both are asked for on
-the terminal and not shown, or are the first line of standard input.
+--token signs in with a token of the kind api. --code signs in with a one-time code: run skein open --print
+where you may call the server already, and paste the code, or the whole address, within a minute. The command
+asks for the token or code on the terminal without showing it, or reads the first line of standard input.
 
 The session is in a file that only you can read, below $XDG_STATE_HOME/skein/sessions (~/.local/state/skein/sessions).`,
 		Example: "  skein login https://skein.example:8443\n  skein login --server https://skein.example:8443 --user ann --password-stdin < file\n  skein login https://skein.example:8443 --code",
@@ -50,10 +51,10 @@ The session is in a file that only you can read, below $XDG_STATE_HOME/skein/ses
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.user, "user", "", "your name (default: it is asked for)")
-	fl.BoolVar(&f.stdin, "password-stdin", false, "read the password from standard input: its first line")
-	fl.BoolVar(&f.token, "token", false, "sign in by a token")
-	fl.BoolVar(&f.code, "code", false, "sign in by a one-time code")
+	fl.StringVar(&f.user, "user", "", "your name (default: the command asks for it)")
+	fl.BoolVar(&f.stdin, "password-stdin", false, "read the password from the first line of standard input")
+	fl.BoolVar(&f.token, "token", false, "sign in with a token")
+	fl.BoolVar(&f.code, "code", false, "sign in with a one-time code")
 	cmd.MarkFlagsMutuallyExclusive("token", "code", "user")
 	cmd.MarkFlagsMutuallyExclusive("token", "code", "password-stdin")
 	return cmd
@@ -62,7 +63,7 @@ The session is in a file that only you can read, below $XDG_STATE_HOME/skein/ses
 func logoutCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "logout [URL]", Short: "End the session with a server", Args: cobra.MaximumNArgs(1),
-		Long:    "Ends the session that skein login has opened, on the server and here. URL is as for skein login.",
+		Long:    "Ends the session that skein login has opened, and deletes its file. URL is as for skein login.",
 		Example: "  skein logout https://skein.example:8443",
 		RunE: c.do(func(ctx context.Context, args []string) error {
 			ctx, stop := interruptible(ctx)

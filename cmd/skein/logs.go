@@ -18,10 +18,11 @@ func (c *cli) logsCmd() *cobra.Command {
 	var last int64
 	var raw bool
 	cmd := &cobra.Command{
-		Use: "logs RUN[/TASK]", Short: "Show what tasks printed",
-		Long: `Shows what a task printed; without TASK, what all tasks of the run printed, each after a line
-with its name (on stderr). In a pipe or a file it is byte for byte. On a terminal only text and its colours are shown, because a task could
-print what moves the cursor or writes the clipboard; --raw shows all bytes. ` + runRefHelp,
+		Use: "logs RUN[/TASK]", Short: "Show the output of tasks",
+		Long: `Shows the output of a task. Without TASK, it shows the output of all tasks of the run, each after a line with
+the task's name (on stderr). In a pipe or a file the output is unchanged. A terminal shows only text and
+colours, because other control sequences could move the cursor or write to the clipboard. --raw shows all bytes.
+` + runRefHelp,
 		Example: `  skein logs timezones@latest/extract
   skein logs nightly-orders@latest -f
   skein logs 0190a0b0/load --attempt 1 > load.log`,
@@ -53,10 +54,10 @@ print what moves the cursor or writes the clipboard; --raw shows all bytes. ` + 
 		})),
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&follow, "follow", "f", false, "go on until the end")
-	f.IntVar(&attempt, "attempt", 0, "of this attempt (default the newest)")
-	f.BoolVar(&raw, "raw", false, "on a terminal, too, show all bytes that a task printed")
-	f.Int64Var(&last, "tail-bytes", 0, "only this number of bytes from the end")
+	f.BoolVarP(&follow, "follow", "f", false, "follow the output until its end")
+	f.IntVar(&attempt, "attempt", 0, "number of the attempt (default: the newest)")
+	f.BoolVar(&raw, "raw", false, "show all bytes of the output, also on a terminal")
+	f.Int64Var(&last, "tail-bytes", 0, "show only this number of bytes from the end")
 	return cmd
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // momentHelp is part of every help text that takes T.
-const momentHelp = `T is an instant (2027-03-28T02:30:00+01:00), a date (2027-03-28, a day of the time zone), now, or a length of time
-from now, forward or back: +36h, -2d. Units are w, d, h, m, s.`
+const momentHelp = `T is an instant (2027-03-28T02:30:00+01:00), a date (2027-03-28, a day in the time zone), now, or a time
+relative to now: +36h is in the future, -2d is in the past. Units are w, d, h, m, s.`
 
 // moments reads points in time as people give them.
 type moments struct {

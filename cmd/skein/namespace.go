@@ -16,7 +16,7 @@ import (
 
 func namespaceCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "namespace", Aliases: []string{"ns"}, Short: "Namespaces: their quotas, and what they use of them",
+		Use: "namespace", Aliases: []string{"ns"}, Short: "Show and set the quotas of namespaces",
 		Example: "  skein namespace list\n  skein namespace set shop --quota runs=500 --quota runs_per_hour=10000",
 	}
 	needsVerb(cmd)
@@ -60,8 +60,8 @@ func namespaceListCmd(c *cli) *cobra.Command {
 	var only string
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the namespaces that have a workflow or a quota", Args: cobra.NoArgs,
-		Long: `Lists the namespaces that have a workflow or a quota, with what their runs use. Runs are counted where there is a quota of runs. You
-need the verb namespace.read.`,
+		Long: `Lists the namespaces that have a workflow or a quota, with the use of their quotas. Runs are counted only in
+namespaces with a quota of runs. You need the verb namespace.read.`,
 		Example: "  skein namespace list\n  skein namespace list --namespace shop -o json",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			all, err := everyPage(func(cursor string) (api.List[api.Namespace], error) {
@@ -102,9 +102,10 @@ func quotaRows(n *api.Namespace) []quotaRow {
 
 func namespaceShowCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "show NS", Short: "Show each quota of a namespace, and what is used of it",
-		Long: `Shows each quota with its limit and what the namespace uses of it now. tasks and params_bytes bound one workflow and one run, so nothing
-of them is used up. Each node counts requests_per_minute by itself. You need the verb namespace.read.`,
+		Use: "show NS", Short: "Show each quota of a namespace and its use",
+		Long: `Shows each quota with its limit and its present use. The quotas tasks and params_bytes limit a single workflow
+or run, so they have no use to show. Each node counts requests_per_minute by itself. You need the verb
+namespace.read.`,
 		Example: "  skein namespace show shop",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -135,20 +136,22 @@ func namespaceSetCmd(c *cli) *cobra.Command {
 	var given []string
 	cmd := &cobra.Command{
 		Use: "set NS", Short: "Change the quotas of a namespace",
-		Long: `Changes the quotas that you name, and leaves the others. QUOTA=none takes a quota away. You need the verb namespace.write.
+		Long: `Sets the given quotas, and leaves the others. QUOTA=none removes a quota. You need the verb namespace.write.
 
-  runs           runs that have not ended, waiting ones too
-  runs_per_hour  runs that begin in an hour of the clock (UTC)
-  tasks          tasks of a workflow
-  params_bytes   the parameters of one run; a size such as 64Ki, too
-  stored_bytes   the files of kept versions, and the parameters of kept runs (from 1 KiB on); a size such as 2Gi, too
+  runs           unfinished runs, waiting runs included
+  runs_per_hour  runs that begin within a full hour (UTC)
+  tasks          tasks of one workflow
+  params_bytes   bytes of the parameters of one run, such as 65536 or 64Ki
+  stored_bytes   bytes of the files of kept versions, and of parameters of kept runs
+                 if they have 1 KiB or more; such as 2Gi
   versions       kept versions of all workflows
   triggers       triggers of all workflows
-  tokens         valid tokens and invitations that are limited to namespaces, this one among them
+  tokens         valid tokens and invitations that are limited to some namespaces, including this one
   requests_per_minute
-                 calls, on each node, of callers that have rights in this namespace only
+                 calls to each node by callers that have rights only in this namespace
 
-A start beyond a quota is refused (quota_exceeded), a call fails, and a backfill waits. What runs already goes on.`,
+Beyond a quota, a start is refused (quota_exceeded), a call of another workflow fails, and a backfill waits.
+Runs that have begun continue.`,
 		Example: "  skein namespace set shop --quota runs=500 --quota params_bytes=64Ki\n  skein namespace set shop --quota runs=none",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {

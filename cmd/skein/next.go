@@ -32,11 +32,12 @@ func (c *cli) scheduleNextCmd() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
 		Use: "next [WORKFLOW[/TRIGGER]]", Short: "Show when triggers fire next, or when a cron expression would",
-		Long: `Shows the next instants: of a cron expression (--cron; no server is needed), or of the triggers that a server keeps,
-merged by time. The instants are those after --from (default now), which is not one of them.
+		Long: `Shows the next instants of a cron expression (--cron; no server is needed), or of the triggers of a server,
+merged by time. The instants are later than --from (default now).
 ` + momentHelp + `
 
-A clock change that touches the expression is remarked. Exit code 6: the expression means nothing, or never fires.`,
+A remark names each clock change that affects the expression. Exit code 6: the expression is not valid, or never
+fires.`,
 		Example: `  skein schedule next --cron "15 2 * * *" --timezone Europe/Berlin --from 2027-03-26 -n 4
   skein schedule next --cron "0 0 L * *" -o json
   skein schedule next nightly-orders -n 20`,
@@ -63,14 +64,14 @@ A clock change that touches the expression is remarked. Exit code 6: the express
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.cron, "cron", "", "cron expression of 5, 6 or 7 fields, or @daily and friends")
-	fl.StringVar(&f.zone, "timezone", "", "IANA time zone, such as Europe/Berlin (default UTC, or the trigger's)")
+	fl.StringVar(&f.cron, "cron", "", "cron expression of 5, 6 or 7 fields, or a name such as @daily")
+	fl.StringVar(&f.zone, "timezone", "", "IANA time zone, such as Europe/Berlin (default: UTC, or that of the trigger)")
 	fl.StringVar(&f.from, "from", "", "only instants after T (default now)")
-	fl.IntVarP(&f.n, "count", "n", nextDefault, fmt.Sprintf("how many, 1 to %d; of triggers to %d", nextMax, comingMax))
-	fl.StringVar(&f.gap, "dst-gap", "", "a time that a clock change leaves out: run_after (default) | skip | run_before")
-	fl.StringVar(&f.repeat, "dst-repeat", "", "a time that comes twice: once (default, the first) | second | both")
+	fl.IntVarP(&f.n, "count", "n", nextDefault, fmt.Sprintf("number of instants: 1 to %d, for triggers at most %d", nextMax, comingMax))
+	fl.StringVar(&f.gap, "dst-gap", "", "rule for a time that a clock change skips: run_after (default) | skip | run_before")
+	fl.StringVar(&f.repeat, "dst-repeat", "", "rule for a time that a clock change repeats: once (default: the first) | second | both")
 	fl.BoolVar(&f.system, "system", false, systemHelp)
-	fl.StringVar(&f.seed, "seed", "", "what H is hashed from; of a trigger: NAMESPACE/WORKFLOW/TRIGGER")
+	fl.StringVar(&f.seed, "seed", "", "text from which H is hashed; for a trigger it is NAMESPACE/WORKFLOW/TRIGGER")
 	return cmd
 }
 

@@ -17,14 +17,14 @@ import (
 
 func (c *cli) nodeCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "node", Short: "The nodes of a cluster: list them with their shards, and take one out of service",
+		Use: "node", Short: "List the nodes of a cluster with their shards, and take nodes out of service",
 		Example: "  skein node list\n  skein node drain n2 --wait",
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.nodeListCmd(), c.nodeGetCmd(), c.nodeDrainCmd(), c.nodeMoveCmd(),
-		c.nodeVerbCmd("cordon", "Give a node no shard, and take away those it has; what runs there finishes",
-			"The order holds until skein node uncordon, also when the node starts again.", (*skein.Client).Cordon),
-		c.nodeVerbCmd("uncordon", "Give a node shards again", "It undoes cordon and drain, also of a node that is away.", (*skein.Client).Uncordon),
+		c.nodeVerbCmd("cordon", "Cordon a node: move its shards away, and assign it no new ones; running attempts finish",
+			"The node stays cordoned until skein node uncordon, also after a restart.", (*skein.Client).Cordon),
+		c.nodeVerbCmd("uncordon", "Uncordon a node: it gets shards again", "This undoes cordon and drain, also for a node that is away.", (*skein.Client).Uncordon),
 		c.nodeStopCmd(), c.nodeStartCmd(), c.nodeLogLevelCmd(), nodeRevokeCmd(c))
 	return cmd
 }
@@ -90,11 +90,14 @@ func nodeSight(n *api.Node) string {
 func (c *cli) nodeListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the nodes, with load, shards and lag",
-		Long: `Lists the nodes. SLOTS are busy and all; LOAD is the part of a node's capacity that its shards take.
-LAG is the time since a node's last sign of life, which it gives every --heartbeat;
-after a silence of --lag it counts as dead. SIGHT is how the node that answers sees it over the node channel, and
-which nodes cannot reach it. Its STATE is active, or cordoned (it gets no shard), drained (cordoned, and
-nothing is left to wait for), stopped (skein node stop), leaving.`,
+		Long: `Lists the nodes.
+
+SLOTS shows busy and all slots. LOAD is the part of a node's capacity that its shards use. LAG is the time since
+the node's last heartbeat, which it sends every --heartbeat. After a silence of --lag the node counts as dead.
+SIGHT says whether the node that answers can reach the listed node, and which nodes cannot reach it.
+
+STATE is active, cordoned (the node gets no shard), drained (cordoned, without shards and running attempts), stopped
+(skein node stop), or leaving.`,
 		Example: "  skein node list\n  skein node list -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
@@ -210,9 +213,9 @@ func (c *cli) nodeDrainCmd() *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "drain NODE", Short: "Cordon a node, and with --wait wait until nothing runs there",
-		Long: `Marks a node unschedulable and moves its shards away: other nodes advance their runs. Running attempts finish. When the node
-is drained its process can be ended without loss. The order holds until skein node uncordon, also when the node starts again.`,
+		Use: "drain NODE", Short: "Cordon a node, and with --wait wait until it runs no attempt",
+		Long: `Cordons a node: its shards move to other nodes, which advance their runs. Running attempts finish. When the node is
+drained, you can end its process without loss. The node stays drained until skein node uncordon, also after a restart.`,
 		Example: "  skein node drain n2 --wait\n  skein node drain n2 --wait --timeout 10m",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -226,8 +229,8 @@ is drained its process can be ended without loss. The order holds until skein no
 			return c.nodeTable([]api.Node{n})
 		})),
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the node is drained, or gone")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: give up after that long (exit code 8); 0: never")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the node is drained or has left the cluster")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: stop waiting after this time (exit 8); 0: never")
 	return cmd
 }
 
@@ -267,9 +270,10 @@ func (c *cli) drained(ctx context.Context, s *session, n api.Node, timeout time.
 
 func (c *cli) nodeMoveCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "move SHARD|WORKFLOW NODE", Short: "Have a node own a shard, or the shard of a workflow; NODE - undoes it",
-		Long: `A shard is moved as a whole, with all its workflows, without pausing their runs. It stays with the node for as long as that
-is there and takes shards, also when the node starts again; meanwhile it goes where it is needed. NODE "-" undoes the move.`,
+		Use: "move SHARD|WORKFLOW NODE", Short: "Move a shard, or the shard of a workflow, to a node; NODE - undoes it",
+		Long: `Moves a shard to a node, with all workflows of the shard, without a pause of their runs. The shard stays with
+the node while the node accepts shards, also after a restart of the node. While the node is away, another node
+gets the shard. NODE "-" undoes the move.`,
 		Example: "  skein node move 7 n2\n  skein node move nightly-orders n2\n  skein node move 7 -",
 		Args:    cobra.ExactArgs(2),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -303,10 +307,11 @@ func orDash(s string) string {
 func (c *cli) nodeStopCmd() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "stop [NODE]", Short: "Stop the scheduler of a node, or of the whole cluster: runs wait, their attempts finish",
-		Long: `Stops advancing runs: on one node, whose shards go to the others, or in the whole cluster. Then nothing starts and nothing
-fires; attempts that run finish and their nodes keep the results; new runs are accepted and wait. The order holds until
-skein node start, also when nodes start again.`,
+		Use: "stop [NODE]", Short: "Stop the scheduler of a node, or of the whole cluster: runs wait, running attempts finish",
+		Long: `Stops the scheduler of one node, or of the whole cluster. The shards of a single node move to other nodes. If
+the whole cluster is stopped, no task starts and no trigger fires. Running attempts finish, and their nodes keep
+the results. New runs are accepted and wait. The scheduler stays stopped until skein node start, also after
+restarts.`,
 		Example: "  skein node stop n2\n  skein node stop --yes",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -323,13 +328,13 @@ skein node start, also when nodes start again.`,
 			return c.schedulerCard(&sch)
 		})),
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the whole cluster is stopped")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the whole cluster stops")
 	return cmd
 }
 
 func (c *cli) nodeStartCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "start [NODE]", Short: "Start a stopped scheduler again: of a node, or all of them",
+		Use: "start [NODE]", Short: "Start a stopped scheduler again: of one node, or of all nodes",
 		Example: "  skein node start n2\n  skein node start",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -365,7 +370,8 @@ func schedulerText(s *api.Scheduler) string {
 func (c *cli) nodeLogLevelCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "log-level NODE [debug|info|warn|error]", Short: "Show or change the level of a node's log",
-		Long:    `Shows the level of a node's log, or changes it. A change holds until the node ends, or until it reads its settings again (HUP).`,
+		Long: `Shows or changes the level of a node's log. A change is valid until the node ends or reads its settings again
+(SIGHUP).`,
 		Example: "  skein node log-level n1\n  skein node log-level n1 debug",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) (err error) {

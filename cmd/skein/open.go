@@ -23,8 +23,9 @@ func openCmd(c *cli) *cobra.Command {
 	var onlyPrint bool
 	cmd := &cobra.Command{
 		Use: "open", Short: "Open the web page, signed in", Args: cobra.NoArgs,
-		Long: `Opens the web page of the server that every command talks to, signed in with the rights that the command line has. The
-address holds a code that counts once, within a minute. It is behind the # of the address, which a browser sends to no server.`,
+		Long: `Opens the web page of the server, signed in with the rights of the command line. The address contains a code
+that is valid once, within a minute. The code is after the #, a part of the address that browsers do
+not send to servers.`,
 		Example: "  skein open\n  skein open --print",
 		RunE: c.do(func(ctx context.Context, _ []string) error {
 			ctx, stop := interruptible(ctx)
@@ -45,7 +46,7 @@ address holds a code that counts once, within a minute. It is behind the # of th
 			})
 		}),
 	}
-	cmd.Flags().BoolVar(&onlyPrint, "print", false, "only print the address")
+	cmd.Flags().BoolVar(&onlyPrint, "print", false, "print the address instead of opening it")
 	notSettings(cmd.Flags(), "print")
 	return cmd
 }

@@ -15,7 +15,7 @@ import (
 
 func (c *cli) queueCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "queue", Short: "Named queues: how many runs of them go on at a time, whatever workflow or node they are of",
+		Use: "queue", Short: "Manage named queues, which limit the concurrent runs and tasks of several workflows",
 		Example: "  skein queue set etl --limit 5\n  skein queue list",
 	}
 	needsVerb(cmd)
@@ -96,7 +96,7 @@ func (c *cli) queueWhy(q *api.Queue) string {
 
 func (c *cli) queueListCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the queues: places taken, limit, runs that wait",
+		Use: "list", Aliases: []string{"ls"}, Short: "List the queues with used slots, limit and waiting runs",
 		Example: "  skein queue list\n  skein queue list -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
@@ -115,7 +115,7 @@ func (c *cli) queueListCmd() *cobra.Command {
 
 func (c *cli) queueGetCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "get QUEUE", Short: "Show a queue, and which tasks have places in it or wait for one",
+		Use: "get QUEUE", Short: "Show a queue, and the tasks that have a queue slot or wait for one",
 		Example: "  skein queue get etl\n  skein queue get etl -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -137,20 +137,24 @@ func (c *cli) queueSetCmd() *cobra.Command {
 	var limit int32
 	var want api.QueueRequest
 	cmd := &cobra.Command{
-		Use: "set QUEUE", Short: "Make a queue, or change the given settings of one",
-		Long: `Makes a named queue, or changes of it what is given here. Runs name it by queue: of their workflow or trigger,
-tasks by their own: runs and tasks are counted apart, each up to the limit, and tasks always wait. A change
-holds at once: a higher limit admits waiting runs; under a lower one the admitted runs continue. --per-key is CEL
-over params and trigger.time: each value has a line and a limit of its own. --rate counts the whole queue, spread evenly.`,
+		Use: "set QUEUE", Short: "Create a queue, or change the given settings of one",
+		Long: `Creates a named queue, or changes the given values of an existing one. A workflow, trigger or task names the
+queue with its key queue:. Runs and tasks are counted separately, each up to the limit. --overflow applies to
+runs only: tasks always wait.
+
+A change takes effect at once. A higher limit admits waiting runs. Under a lower limit, admitted runs continue.
+
+--per-key is a CEL expression over params and trigger.time. Each of its values has an order and a limit of its
+own. --rate counts the whole queue, and its grants are spread evenly.`,
 		Example: "  skein queue set etl --limit 5\n  skein queue set api --limit 2 --per-key params.customer --rate 10/s --order priority",
 		Args:    cobra.ExactArgs(1),
 	}
 	f := cmd.Flags()
-	f.Int32Var(&limit, "limit", 0, "most runs that have a place at a time, for each key; 0: any number")
-	f.StringVar(&want.PerKey, "per-key", "", "expression whose values have lines of their own; \"\": one line")
-	f.StringVar(&want.Order, "order", "fifo", "fifo | priority: which run is next")
-	f.StringVar(&want.Overflow, "overflow", "wait", "wait | skip | fail: what becomes of a run for which there is no place")
-	f.StringVar(&want.Rate, "rate", "", "most runs that get a place: N/s, N/m or N/h; \"\": any number")
+	f.Int32Var(&limit, "limit", 0, "largest number of queue slots, for each key; 0: no limit")
+	f.StringVar(&want.PerKey, "per-key", "", "expression whose values have a limit of their own; \"\": one limit for all runs")
+	f.StringVar(&want.Order, "order", "fifo", "order of waiting runs: fifo | priority")
+	f.StringVar(&want.Overflow, "overflow", "wait", "action for a run that finds no free slot: wait | skip | fail")
+	f.StringVar(&want.Rate, "rate", "", "largest rate of grants: N/s, N/m or N/h; \"\": no limit")
 	cmd.RunE = c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 		def, opts := want, []skein.CallOption(nil)
 		def.Limit = limit
@@ -185,7 +189,7 @@ over params and trigger.time: each value has a line and a limit of its own. --ra
 func (c *cli) queueStateCmd(verb, short string, do func(*skein.Client, context.Context, string, api.QueueStateRequest) (api.Queue, error)) *cobra.Command {
 	var reason, until string
 	cmd := &cobra.Command{
-		Use: verb + " QUEUE", Short: short, Long: short + ".\nWho has a place keeps it. " + momentHelp,
+		Use: verb + " QUEUE", Short: short, Long: short + ".\nRuns and tasks that have a queue slot keep it.\n" + momentHelp,
 		Example: "  skein queue " + verb + " etl --reason \"warehouse moves\" --until +2h",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -208,8 +212,8 @@ func (c *cli) queueStateCmd(verb, short string, do func(*skein.Client, context.C
 			return c.queueTable([]api.Queue{q})
 		})),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown for waiting runs")
-	cmd.Flags().StringVar(&until, "until", "", "time at which the queue resumes by itself (T; default: when you run skein queue resume)")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown by skein explain for waiting runs")
+	cmd.Flags().StringVar(&until, "until", "", "time T at which the queue resumes by itself (default: it stays until skein queue resume)")
 	return cmd
 }
 
@@ -244,12 +248,12 @@ func (c *cli) queueDeleteCmd() *cobra.Command {
 }
 
 func (c *cli) lockCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "lock", Short: "Named locks: which run holds what", Example: "  skein lock list"}
+	cmd := &cobra.Command{Use: "lock", Short: "Show which run holds which named lock", Example: "  skein lock list"}
 	needsVerb(cmd)
 	list := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the locks that runs hold",
-		Long: `Lists the named locks that runs hold. TOKEN is what their tasks see as SKEIN_LOCK_TOKEN: it is greater at every grant, so
-the protected system can refuse a request with a smaller one.`,
+		Long: `Lists the named locks that runs hold. TOKEN is the number that the tasks of the run see as SKEIN_LOCK_TOKEN. It
+rises with every grant, so the protected system can refuse requests with a smaller number.`,
 		Example: "  skein lock list\n  skein lock list -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {

@@ -11,7 +11,7 @@ import (
 )
 
 // runRefHelp is part of every help text that takes RUN.
-const runRefHelp = `RUN is an id, the beginning of one, or NAME@latest (NAME@-1 is the one before).`
+const runRefHelp = `RUN is an id or the beginning of one, NAME@latest for the newest run of a workflow, or NAME@-1 for the run before it.`
 
 // refScanMax bounds the newest runs that are searched for the beginning of an id.
 const refScanMax = 10_000

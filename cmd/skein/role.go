@@ -16,7 +16,7 @@ import (
 // roleCmd manages roles: it creates and deletes them, and grants them to users and services.
 func roleCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "role", Short: "Roles: sets of verbs, and who has them in which namespace",
+		Use: "role", Short: "Manage roles (sets of verbs), and grant them to users",
 		Example: "  skein role grant operator ann --namespace shop\n  skein role list",
 	}
 	needsVerb(cmd)
@@ -54,8 +54,8 @@ func roleListCmd(c *cli) *cobra.Command {
 func roleCreateCmd(c *cli) *cobra.Command {
 	var verbs []string
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "Make a role of some verbs", Args: cobra.ExactArgs(1), ValidArgsFunction: argument,
-		Long:    "Makes a role. It gives no right until it is granted. A role cannot be changed: make another one.",
+		Use: "create NAME", Short: "Create a role from verbs", Args: cobra.ExactArgs(1), ValidArgsFunction: argument,
+		Long:    "Creates a role. It gives no right until it is granted. A role cannot be changed. Create another one instead.",
 		Example: "  skein role create starter --verbs workflow.read,run.read,run.start",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			if len(verbs) == 0 {
@@ -68,7 +68,7 @@ func roleCreateCmd(c *cli) *cobra.Command {
 			return one(c, r, r.Name, func() error { return roleTable(c, []api.Role{r}) })
 		})),
 	}
-	cmd.Flags().StringSliceVar(&verbs, "verbs", nil, "the verbs of the role, such as run.read,run.start")
+	cmd.Flags().StringSliceVar(&verbs, "verbs", nil, "verbs of the role, such as run.read,run.start")
 	return cmd
 }
 
@@ -100,7 +100,7 @@ func bindingTable(c *cli, all []api.Binding) error {
 func roleMembersCmd(c *cli) *cobra.Command {
 	var f skein.BindingFilter
 	cmd := &cobra.Command{
-		Use: "members", Short: "List who has which role in which namespace", Args: cobra.NoArgs,
+		Use: "members", Short: "List the users that have a role, with the namespaces", Args: cobra.NoArgs,
 		Example: "  skein role members\n  skein role members --namespace shop",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			all, err := everyPage(func(cursor string) (api.List[api.Binding], error) {
@@ -112,7 +112,7 @@ func roleMembersCmd(c *cli) *cobra.Command {
 			return bindingTable(c, all)
 		})),
 	}
-	cmd.Flags().StringVar(&f.Namespace, "namespace", "", "only in this namespace; * for roles in all")
+	cmd.Flags().StringVar(&f.Namespace, "namespace", "", "only roles in this namespace; *: only roles in all namespaces")
 	cmd.Flags().StringVar(&f.User, "user", "", "only the roles of this user or service")
 	return cmd
 }
@@ -120,9 +120,9 @@ func roleMembersCmd(c *cli) *cobra.Command {
 func roleGrantCmd(c *cli) *cobra.Command {
 	var namespace, expires string
 	cmd := &cobra.Command{
-		Use: "grant ROLE PRINCIPAL", Short: "Give a role to a user or service", Args: cobra.ExactArgs(2), ValidArgsFunction: argument,
-		Long: `Gives a role in a namespace, or in all and for the cluster. You need the verb member.write and each verb of the role there. If the user
-has the role already, it gets the end that --expires says.`,
+		Use: "grant ROLE PRINCIPAL", Short: "Grant a role to a user or service", Args: cobra.ExactArgs(2), ValidArgsFunction: argument,
+		Long: `Grants a role in one namespace, or in all namespaces and for the cluster. You need the verb member.write and
+each verb of the role there. If the user has the role already, --expires changes its end.`,
 		Example: "  skein role grant operator ann --namespace shop\n  skein role grant cluster ann --expires 8h",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			req := api.BindingRequest{User: args[1], RoleRef: api.RoleRef{Role: args[0], Namespace: namespace}}
@@ -140,16 +140,16 @@ has the role already, it gets the end that --expires says.`,
 			return one(c, b, b.User, func() error { return bindingTable(c, []api.Binding{b}) })
 		})),
 	}
-	cmd.Flags().StringVar(&namespace, "namespace", "", "the namespace (default all, and the cluster)")
-	cmd.Flags().StringVar(&expires, "expires", "never", "for how long, such as 8h or 30d")
+	cmd.Flags().StringVar(&namespace, "namespace", "", "namespace of the grant (default: all, and the cluster)")
+	cmd.Flags().StringVar(&expires, "expires", "never", "time after which the grant ends, such as 8h or 30d")
 	return cmd
 }
 
 func roleRevokeCmd(c *cli) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
-		Use: "revoke ROLE PRINCIPAL", Short: "Take a role from a user or service", Args: cobra.ExactArgs(2), ValidArgsFunction: argument,
-		Long:    "Takes a role in a namespace away, or the one in all namespaces. Every node knows within five seconds, and streams end.",
+		Use: "revoke ROLE PRINCIPAL", Short: "Revoke a role of a user or service", Args: cobra.ExactArgs(2), ValidArgsFunction: argument,
+		Long:    "Revokes a role in one namespace, or the role in all namespaces. Every node applies the change within five seconds, and open streams end.",
 		Example: "  skein role revoke operator ann --namespace shop",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			if err := skein.NewPeople(s.Client).Revoke(ctx, args[1], args[0], cmp.Or(namespace, "*")); err != nil {
@@ -159,6 +159,6 @@ func roleRevokeCmd(c *cli) *cobra.Command {
 			return nil
 		})),
 	}
-	cmd.Flags().StringVar(&namespace, "namespace", "", "the namespace (default the role in all)")
+	cmd.Flags().StringVar(&namespace, "namespace", "", "namespace of the role (default: the role in all namespaces)")
 	return cmd
 }

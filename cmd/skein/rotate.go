@@ -18,23 +18,23 @@ import (
 func tokenRotateCmd(c *cli) *cobra.Command {
 	grace, out := "24h", ""
 	cmd := &cobra.Command{
-		Use: "rotate NAME|ID", Short: "Replace a token by a new one with the same rights; it is shown once", Args: cobra.ExactArgs(1),
-		Long: `Makes a new token with the name, the rights and the end of another one, and prints it, once. The old one counts on for --grace, so
-that its holders can change over; it never ends later than before. The new one ends when the old one would have ended: to get a later
-end, make a new token (skein token create). You need what you would need to make the token, and the new one has no right that you lose
-later.
+		Use: "rotate NAME|ID", Short: "Replace a token by a new one with the same rights; the new one is shown once", Args: cobra.ExactArgs(1),
+		Long: `Creates a new token with the name, the rights and the end of an old one, and prints it once. The old token stays
+valid for --grace, so that its holders can replace it, but not beyond its original end. The new token keeps this
+end. To get a later end, create another token (skein token create). You need the rights that skein token create
+needs, and if you lose a right later, the new token loses it, too.
 
-Tokens that were made with the old one end with it. The new one ends with the token that you call with, too; sign in
-(skein login) to make one that does not. A name means the token that is not replaced.
+Tokens that were made with the old token end with it. If you call this command with a token, the new token also
+ends with that token; sign in (skein login) to avoid this. A name selects the newest token of that name.
 
---out writes a new file of the mode 0600, which then takes the place of the old one and keeps its owner.`,
+--out writes a new file with mode 0600, which replaces the old file and keeps its owner.`,
 		Example: "  skein token rotate ci --out /etc/skein/ci.token\n  skein token rotate rack-7 --grace 0s",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			return rotateToken(ctx, c, s, args[0], grace, out)
 		})),
 	}
-	cmd.Flags().StringVar(&grace, "grace", grace, "how long the old token counts on, at most 7d; 0s: not at all")
-	cmd.Flags().StringVar(&out, "out", "", "file to write the new token to, readable by its owner only, instead of showing it; an older one is replaced")
+	cmd.Flags().StringVar(&grace, "grace", grace, "time for which the old token stays valid, at most 7d; 0s: it ends at once")
+	cmd.Flags().StringVar(&out, "out", "", "file for the new token, readable by its owner only, instead of the terminal; an existing file is replaced")
 	return cmd
 }
 

@@ -40,12 +40,15 @@ func (c *cli) runCmd() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
 		Use:   "run FILE|NAME",
-		Short: "Run a workflow and wait for its end; also: look at runs and end them",
-		Long: `Runs a workflow and waits for its end. The argument is a FILE if it contains a / or ends in .yaml, .yml or
-.json, standard input if it is -, else the NAME of a workflow that was applied. Outside the namespace default that is NS/NAME, which is taken for
-a file only if there is one. After -- it is a name in any case, also one that reads like a verb: skein run -- list.
+		Short: "Run a workflow and wait for its end; show and control runs",
+		Long: `Runs a workflow and waits for its end.
 
-It talks to --server, else to the server that holds the data folder; if there is none, it runs here.
+The argument is a FILE if it contains a / or ends in .yaml, .yml or .json. - is standard input. Any other
+argument is the NAME of an applied workflow. Outside the namespace default, write NS/NAME; it counts as a file
+only if that file exists. After -- the argument is always a name, also a name that equals a subcommand: skein
+run -- list.
+
+The run executes at --server, else at the server that uses the data folder, else in this process.
 
 Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops the run (130), the second kills it.`,
 		Example: `  skein run workflow.yaml --follow
@@ -67,22 +70,22 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringArrayVarP(&f.params, "param", "p", nil, "a parameter, as name=value; may be repeated")
-	fl.StringArrayVar(&f.files, "param-file", nil, "a parameter, as name=FILE: the value is the text of the file (-: standard input) without the line end at its end; for parameters of type secret")
-	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the run is accepted")
-	fl.BoolVarP(&f.follow, "follow", "f", false, "show what the tasks print, on stderr")
-	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default the workflow's)")
-	fl.StringVar(&f.key, "key", "", "idempotency key: the same key starts one run only")
-	fl.StringVar(&f.from, "from", "", "begin at this task: what does not depend on it counts as skipped")
-	fl.StringVar(&f.batch, "batch", "", "start a run for each line of this file (-: standard input), and wait for none: {\"params\": {…}, \"idempotency_key\": \"…\"}")
-	fl.Int32Var(&f.version, "version", 0, "version of the workflow (default the current one)")
-	fl.DurationVar(&f.timeout, "timeout", 0, "wait no longer than this (exit 8); the run continues")
+	fl.StringArrayVarP(&f.params, "param", "p", nil, "parameter, as name=value; may be repeated")
+	fl.StringArrayVar(&f.files, "param-file", nil, "parameter, as name=FILE, for parameters of type secret; the value is the text of the file (-: standard input) without its last line end")
+	fl.BoolVarP(&f.detach, "detach", "d", false, "return as soon as the run is accepted")
+	fl.BoolVarP(&f.follow, "follow", "f", false, "show the output of the tasks on stderr")
+	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default: that of the workflow)")
+	fl.StringVar(&f.key, "key", "", "idempotency key: the same key starts only one run")
+	fl.StringVar(&f.from, "from", "", "begin at this task; tasks that do not depend on it count as skipped")
+	fl.StringVar(&f.batch, "batch", "", "start one run per line of this file (-: standard input) without waiting; a line is {\"params\": {…}, \"idempotency_key\": \"…\"}")
+	fl.Int32Var(&f.version, "version", 0, "version of the workflow (default: the current one)")
+	fl.DurationVar(&f.timeout, "timeout", 0, "stop waiting after this time (exit 8); the run continues")
 	apart(cmd, namesOf(cmd), "Flags of the node that this process starts if there is no server")
 	listenFlag(cmd)
 	nodeFlags(cmd)
 	cmd.AddCommand(c.runListCmd(), c.runGetCmd(), c.runWatchCmd(), c.runEventsCmd(),
-		c.verbCmd("stop", "Stop a run: no attempt starts, running ones get TERM, grace, KILL", skeinStop),
-		c.verbCmd("kill", "Kill a run: what runs gets KILL at once", skeinKill),
+		c.verbCmd("stop", "Stop a run: no attempt starts, and running ones get TERM, then KILL after kill_grace", skeinStop),
+		c.verbCmd("kill", "Kill a run: its processes get KILL at once", skeinKill),
 		c.verbCmd("pause", "Pause a run: running attempts finish, and no new ones start", skeinPause),
 		c.verbCmd("resume", "Resume a paused run", skeinResume), c.recoverCmd(), c.rerunCmd(), c.runOpenCmd())
 	return cmd

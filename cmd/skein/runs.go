@@ -112,15 +112,15 @@ func (c *cli) runListCmd() *cobra.Command {
 		}))}
 	f := cmd.Flags()
 	f.StringVar(&q.Workflow, "workflow", "", "only of this workflow")
-	f.StringVar(&q.Namespace, "namespace", "", "only of workflows of this namespace")
-	f.StringSliceVar(&q.States, "state", nil, "only in this state, or in one of several; active: all that are unfinished")
+	f.StringVar(&q.Namespace, "namespace", "", "only runs of workflows of this namespace")
+	f.StringSliceVar(&q.States, "state", nil, "only runs in this state, or in one of several; active: all unfinished runs")
 	f.StringVar(&q.User, "user", "", "only of this user")
-	f.StringVar(&q.Trigger, "trigger", "", "only started by the trigger of this name")
-	f.StringVar(&q.Text, "search", "", "only with this text in the id, workflow, key, user, cause or message")
-	f.StringVar(&since, "since", "", "only started since: a length of time (24h) or an RFC 3339 instant")
-	f.StringVar(&until, "until", "", "only started before: a length of time (24h) or an RFC 3339 instant")
-	f.IntVar(&q.Limit, "limit", 50, "at most this number; 0: all")
-	f.BoolVar(&all, "all", false, "all of them")
+	f.StringVar(&q.Trigger, "trigger", "", "only runs started by the trigger of this name")
+	f.StringVar(&q.Text, "search", "", "only runs with this text in the id, workflow, key, user, cause or message")
+	f.StringVar(&since, "since", "", "only runs started since then: an age (24h) or an RFC 3339 instant")
+	f.StringVar(&until, "until", "", "only runs started before then: an age (24h) or an RFC 3339 instant")
+	f.IntVar(&q.Limit, "limit", 50, "largest number of items; 0: all")
+	f.BoolVar(&all, "all", false, "show all items")
 	f.BoolVar(&q.System, "system", false, systemHelp)
 	c.emptyIsFine(cmd)
 	return cmd
@@ -236,7 +236,7 @@ func (c *cli) runWatchCmd() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use: "watch RUN", Short: "Watch a run until it ends",
-		Long:    "Watches a run until it ends, with the exit code of the run. Ctrl-C ends the watching, not the run.\n" + runRefHelp,
+		Long:    "Watches a run until it ends, and exits with the code of the run. Ctrl-C ends the watching, not the run.\n" + runRefHelp,
 		Example: "  skein run watch nightly-orders@latest --follow\n  skein run watch 0190a0b0 --timeout 10m",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {
@@ -261,8 +261,8 @@ func (c *cli) runWatchCmd() *cobra.Command {
 			return w.await(ctx, id)
 		}),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "watch no longer than this (exit 8)")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what the tasks print, on stderr")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop watching after this time (exit 8)")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show the output of the tasks on stderr")
 	return cmd
 }
 
@@ -293,8 +293,8 @@ func (c *cli) forWatching(ctx context.Context, ref string) (*session, error) {
 
 func (c *cli) runEventsCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "events RUN", Short: "Show a run's history: what happened, when, by whom",
-		Long:    "Shows a run's history and audit.\n" + runRefHelp,
+		Use: "events RUN", Short: "Show the history of a run, with times and users",
+		Long:    "Shows the history of a run, with the decisions of people.\n" + runRefHelp,
 		Example: "  skein run events hello@latest",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {

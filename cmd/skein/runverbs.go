@@ -24,8 +24,8 @@ type verbFlags struct {
 }
 
 const verbHelp = `
-Without RUN, by --workflow, --state, --user, --since or --all: several runs; --dry-run shows which. Several need --yes where
-skein cannot ask.`
+Without RUN, the command applies to the runs that --workflow, --state, --user, --since or --all select.
+--dry-run shows them. If skein cannot ask for a confirmation, several runs need --yes.`
 
 // verbCmd is stop, kill, pause or resume: one run without a question, several with --yes.
 func (c *cli) verbCmd(name, short string, do verb) *cobra.Command {
@@ -41,14 +41,14 @@ func (c *cli) verbCmd(name, short string, do verb) *cobra.Command {
 
 func (f *verbFlags) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.reason, "reason", "", "why, for the history")
-	fl.BoolVar(&f.all, "all", false, "every run in that state")
-	fl.StringVar(&f.workflow, "workflow", "", "the runs of this workflow")
-	fl.StringVar(&f.state, "state", f.state, "the runs in this state")
-	fl.StringVar(&f.user, "user", "", "the runs of this user")
-	fl.StringVar(&f.since, "since", "", "the runs since 24h ago, or since an instant")
-	fl.BoolVar(&f.dry, "dry-run", false, "only show the runs")
-	fl.BoolVar(&f.yes, "yes", false, "do not ask, for several runs")
+	fl.StringVar(&f.reason, "reason", "", "reason, for the history")
+	fl.BoolVar(&f.all, "all", false, "select every run in that state")
+	fl.StringVar(&f.workflow, "workflow", "", "select runs of this workflow")
+	fl.StringVar(&f.state, "state", f.state, "select runs in this state")
+	fl.StringVar(&f.user, "user", "", "select runs of this user")
+	fl.StringVar(&f.since, "since", "", "select runs since an age such as 24h, or since an instant")
+	fl.BoolVar(&f.dry, "dry-run", false, "show the selected runs, and change nothing")
+	fl.BoolVar(&f.yes, "yes", false, "do not ask before several runs are changed")
 	inner := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f.all = f.all || f.workflow != "" || f.user != "" || f.since != "" || cmd.Flags().Changed("state")
@@ -132,10 +132,11 @@ func (c *cli) recoverCmd() *cobra.Command {
 	f := &verbFlags{state: "failed"}
 	var req api.RecoverRequest
 	cmd := &cobra.Command{
-		Use: "recover RUN…", Short: "Bring runs back after their end: do again what failed, keep the results",
-		Long: "Brings runs back after their end, as a new generation of the same run: everything that did not succeed is done again, and\n" +
-			"what depends on it; results are kept. --from TASK does that task again, too, and all that depends on it. --task-only,\n" +
-			"--upstreams and --dependents narrow that to the task, to it and what it needs, to it and what needs it.\n" + runRefHelp + verbHelp,
+		Use: "recover RUN…", Short: "Recover ended runs: run failed tasks again, and keep the other results",
+		Long: "Recovers runs that have ended, as a new generation of the same run. Tasks that did not succeed run again, and so do the\n" +
+			"tasks that depend on them. All other results are kept.\n" +
+			"--from TASK also runs that task again, and all tasks that depend on it. --task-only limits this to the task itself,\n" +
+			"--upstreams to the task and the tasks that it needs, --dependents to the task and the tasks that need it.\n" + runRefHelp + verbHelp,
 		Example: "  skein run recover nightly-orders@latest\n  skein run recover 0190a0b0 --from load --reason 'the table is repaired'\n" +
 			"  skein run recover --workflow nightly-orders --since 24h --dry-run",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -147,10 +148,10 @@ func (c *cli) recoverCmd() *cobra.Command {
 		})),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&req.From, "from", "", "also this task, and all that depends on it")
+	fl.StringVar(&req.From, "from", "", "also run this task and all tasks that depend on it")
 	fl.BoolVar(&req.TaskOnly, "task-only", false, "with --from: only that task")
-	fl.BoolVar(&req.Upstreams, "upstreams", false, "with --from: only that task and all it needs")
-	fl.BoolVar(&req.Dependents, "dependents", false, "with --from: only that task and all that needs it")
+	fl.BoolVar(&req.Upstreams, "upstreams", false, "with --from: only that task and all tasks that it needs")
+	fl.BoolVar(&req.Dependents, "dependents", false, "with --from: only that task and all tasks that need it")
 	f.register(cmd)
 	return cmd
 }
@@ -160,9 +161,9 @@ func (c *cli) rerunCmd() *cobra.Command {
 	var req api.RerunRequest
 	var params []string
 	cmd := &cobra.Command{
-		Use: "rerun RUN…", Short: "Start runs again, from the start, as new runs",
-		Long: "Starts runs again as new runs, from the start: of the same version, with the same parameters and for the same instant,\n" +
-			"unless told otherwise. To go on with a run instead, with its results: skein run recover.\n" + runRefHelp + verbHelp,
+		Use: "rerun RUN…", Short: "Start new runs with the values of earlier runs",
+		Long: "Starts new runs with the version, the parameters and the instant of earlier runs, unless flags change them.\n" +
+			"To continue a run with its results, use skein run recover.\n" + runRefHelp + verbHelp,
 		Example: "  skein run rerun nightly-orders@latest\n  skein run rerun 0190a0b0 --newest -p day=2026-11-20",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			given, err := splitPairs("-p", params)
@@ -188,10 +189,10 @@ func (c *cli) rerunCmd() *cobra.Command {
 	}
 	req.Origin = "manual"
 	fl := cmd.Flags()
-	fl.BoolVar(&req.Newest, "newest", false, "the workflow's current version instead of the run's")
-	fl.StringArrayVarP(&params, "param", "p", nil, "another value of a parameter, as name=value; may be repeated")
-	fl.StringVar(&req.Priority, "priority", "", "highest | high | medium | low | lowest (default the run's)")
-	fl.StringVar(&req.From, "from", "", "begin at this task: what does not depend on it counts as skipped")
+	fl.BoolVar(&req.Newest, "newest", false, "use the workflow's current version instead of the run's")
+	fl.StringArrayVarP(&params, "param", "p", nil, "another value of parameter, as name=value; may be repeated")
+	fl.StringVar(&req.Priority, "priority", "", "highest | high | medium | low | lowest (default: that of the run)")
+	fl.StringVar(&req.From, "from", "", "begin at this task; tasks that do not depend on it count as skipped")
 	f.register(cmd)
 	return cmd
 }

@@ -15,19 +15,19 @@ import (
 )
 
 // triggerRefHelp is part of every help text that takes WORKFLOW/TRIGGER.
-const triggerRefHelp = `WORKFLOW is NAME, or NS/NAME outside the namespace default; TRIGGER is the name of one of its triggers. If a workflow
-has just one, WORKFLOW alone will do.`
+const triggerRefHelp = `WORKFLOW is NAME, or NS/NAME outside the namespace default. TRIGGER is the name of one of its triggers. It can
+be left out if the workflow has only one.`
 
 func (c *cli) scheduleCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "schedule", Short: "Triggers: what fires when, what was missed and why, what an edit would change",
+		Use: "schedule", Short: "Show and control triggers: past and next instants, missed instants, the effect of an edit",
 		Example: "  skein schedule list\n  skein schedule next --cron \"15 2 * * *\" --timezone Europe/Berlin",
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.scheduleListCmd(), c.scheduleNextCmd(), c.scheduleMissedCmd(), c.scheduleFiresCmd(), c.scheduleTriggerCmd(),
 		c.scheduleSimulateCmd(),
-		c.scheduleStateCmd("pause", "Pause a trigger: it fires nothing, what passes is recorded as skipped", (*skein.Client).PauseSchedule),
-		c.scheduleStateCmd("resume", "Resume a paused trigger: it fires from now on, never for the past", (*skein.Client).ResumeSchedule))
+		c.scheduleStateCmd("pause", "Pause a trigger: it does not fire, and its instants are recorded as skipped", (*skein.Client).PauseSchedule),
+		c.scheduleStateCmd("resume", "Resume a paused trigger: it fires for future instants only", (*skein.Client).ResumeSchedule))
 	return cmd
 }
 
@@ -87,7 +87,7 @@ func (c *cli) due(t *api.Time) string {
 func (c *cli) scheduleListCmd() *cobra.Command {
 	var q skein.SchedulesQuery
 	cmd := &cobra.Command{
-		Use: "list [WORKFLOW]", Aliases: []string{"ls"}, Short: "List triggers: state, next instant, last outcome",
+		Use: "list [WORKFLOW]", Aliases: []string{"ls"}, Short: "List triggers with their state, next instant and last outcome",
 		Example: "  skein schedule list\n  skein schedule list nightly-orders\n  skein schedule list --state paused -o name",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -106,7 +106,7 @@ func (c *cli) scheduleListCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.State, "state", "", "only in this state: active | paused | ended")
-	f.StringVar(&q.Kind, "kind", "", "only of this kind: cron, every, at, daily, …, webhook, file, run_of, again, absent")
+	f.StringVar(&q.Kind, "kind", "", "only triggers of this kind: cron, every, at, daily, …, webhook, file, run_of, again, absent")
 	f.StringVar(&q.Namespace, "namespace", "", "only of this namespace")
 	f.BoolVar(&q.System, "system", false, systemHelp)
 	c.emptyIsFine(cmd)
@@ -241,7 +241,7 @@ func (c *cli) scheduleStateCmd(name, short string, do scheduleVerb) *cobra.Comma
 			return c.scheduleTable([]api.Schedule{t})
 		})),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the ledger")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, for the ledger")
 	return cmd
 }
 
@@ -256,8 +256,8 @@ func (c *cli) scheduleTriggerCmd() *cobra.Command {
 	f := &fireFlags{}
 	cmd := &cobra.Command{
 		Use: "trigger WORKFLOW/TRIGGER", Short: "Fire a trigger now, by hand",
-		Long: `Fires a trigger now, with its parameters and its rules, also if it is paused, and waits for the end of the run. What
-its rules say no to is recorded as skipped and starts nothing (exit 11).
+		Long: `Fires a trigger now, with its parameters and its rules, also if it is paused, and waits for the end of the run.
+If a rule of the trigger forbids the run, the fire is recorded as skipped and starts no run (exit 11).
 ` + triggerRefHelp,
 		Example: "  skein schedule trigger nightly-orders/nightly --follow\n  skein schedule trigger nightly-orders --detach -o name",
 		Args:    cobra.ExactArgs(1),
@@ -269,11 +269,11 @@ its rules say no to is recorded as skipped and starts nothing (exit 11).
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.reason, "reason", "", "why, for the ledger")
-	fl.StringVar(&f.key, "key", "", "idempotency key: the same key fires once only")
-	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the fire is recorded")
-	fl.BoolVarP(&f.follow, "follow", "f", false, "show what the tasks print, on stderr")
-	fl.DurationVar(&f.timeout, "timeout", 0, "wait no longer than this (exit 8); the run continues")
+	fl.StringVar(&f.reason, "reason", "", "reason, for the ledger")
+	fl.StringVar(&f.key, "key", "", "idempotency key: the same key fires only once")
+	fl.BoolVarP(&f.detach, "detach", "d", false, "return as soon as the fire is recorded")
+	fl.BoolVarP(&f.follow, "follow", "f", false, "show the output of the tasks on stderr")
+	fl.DurationVar(&f.timeout, "timeout", 0, "stop waiting after this time (exit 8); the run continues")
 	return cmd
 }
 

@@ -19,7 +19,7 @@ const secretBytesMax = 64 << 10
 
 func secretCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "secret", Short: "Secrets: values that tasks use by name, and that no call gives",
+		Use: "secret", Short: "Manage secrets: values that tasks use by name, and that no call returns",
 		Example: "  skein secret set shop/DB_PASSWORD < file\n  skein secret list",
 	}
 	needsVerb(cmd)
@@ -31,10 +31,11 @@ func secretFullName(s api.Secret) string { return s.Namespace + "/" + s.Name }
 
 func secretSetCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "set NS/NAME", Short: "Set the value of a secret, from standard input or as you type it",
-		Long: `Sets the value of a secret. On a terminal, the command asks for the value and does not show it; otherwise it reads standard input to
-its end. One line end at the end does not count. A value is 6 bytes to 64 KiB of text. Tasks of the namespace use it as
-${{ secrets.NAME }}. Attempts that begin later get the new value. No command and no call shows a value again.`,
+		Use: "set NS/NAME", Short: "Set the value of a secret, from standard input or from the terminal",
+		Long: `Sets the value of a secret. On a terminal, the command asks for the value and does not show it. Otherwise it
+reads standard input to its end, without the last line end. A value is 6 bytes to 64 KiB of text. Tasks of the
+namespace use it as ${{ secrets.NAME }}. Attempts that start afterwards get the new value. No command and no
+call shows a value again.`,
 		Example: "  skein secret set shop/DB_PASSWORD\n  skein secret set shop/TLS_KEY < key.pem",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(byName("secret", func(ctx context.Context, s *session, namespace, name string) error {
@@ -110,7 +111,7 @@ func secretDeleteCmd(c *cli) *cobra.Command {
 
 func keyCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "key", Short: "The key that secrets are sealed with",
+		Use: "key", Short: "Manage the key that encrypts secrets",
 		Example: "  skein key rotate",
 	}
 	needsVerb(cmd)
@@ -121,12 +122,14 @@ func keyCmd(c *cli) *cobra.Command {
 func keyRotateCmd(c *cli) *cobra.Command {
 	var more bool
 	cmd := &cobra.Command{
-		Use: "rotate", Short: "Change the key that secrets are sealed with, without a stop", Args: cobra.NoArgs,
-		Long: `Changes the key that secrets are sealed with, and seals every secret again. Work continues meanwhile: both keys count until the
-command has ended. A node on SQLite makes the new key itself and removes the old one at the end.
+		Use: "rotate", Short: "Change the key that encrypts secrets, while nodes run", Args: cobra.NoArgs,
+		Long: `Changes the key that encrypts secrets, and encrypts every secret again. Work continues meanwhile, because both
+keys are valid until the command has ended. A node on SQLite makes the new key itself and removes the old one at
+the end.
 
-On a cluster, first add the new key as the last line of the key file on every node: openssl rand -base64 32. Then run this command,
-and afterwards remove the old line from every file. If the command was interrupted, --continue finishes its work.`,
+In a cluster, first make a key with openssl rand -base64 32, and add it as the last line of the key file on
+every node. Then run this command, and afterwards remove the old line from every file. If the command was
+interrupted, --continue finishes its work.`,
 		Example: "  skein key rotate\n  skein key rotate --continue",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, _ []string) error {
 			for sealed := 0; ; more = true {
@@ -142,7 +145,7 @@ and afterwards remove the old line from every file. If the command was interrupt
 			}
 		})),
 	}
-	cmd.Flags().BoolVar(&more, "continue", false, "finish a change that was interrupted")
+	cmd.Flags().BoolVar(&more, "continue", false, "finish an interrupted change")
 	notSettings(cmd.Flags(), "continue")
 	return cmd
 }

@@ -20,10 +20,11 @@ type simulateFlags struct{ from, to, zone, with string }
 func (c *cli) scheduleSimulateCmd() *cobra.Command {
 	f := &simulateFlags{}
 	cmd := &cobra.Command{
-		Use: "simulate [WORKFLOW]", Short: "Show what a span of time will bring, and what an edit would change of it",
-		Long: `Shows what a span of time will bring, if runs take as long as they did lately: how often each trigger fires, where its
-runs overlap, how many run at once in each hour, which limits are hit, what clock changes do. With --with FILE it
-compares: the workflows of the file take the place of those of the same name. Nothing is changed by it.
+		Use: "simulate [WORKFLOW]", Short: "Simulate triggers over a period, and the effect of an edit",
+		Long: `Simulates the triggers over a period, with the recent durations of runs. It shows how often each trigger fires,
+where its runs overlap, the number of concurrent runs in each hour, the limits that are reached, and the effect
+of clock changes. With --with FILE it compares two simulations: in the second one, the workflows of the file
+replace those of the same name. The command changes nothing.
 ` + momentHelp,
 		Example: `  skein schedule simulate --to +7d
   skein schedule simulate --from 2027-03-27 --to 2027-03-29 --timezone Europe/Berlin nightly-orders
@@ -47,10 +48,10 @@ compares: the workflows of the file take the place of those of the same name. No
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.from, "from", "", "begin T, part of the span (default now)")
-	fl.StringVar(&f.to, "to", "", "end T, at most 366 days later; a date is part of it (default 7 days later)")
-	fl.StringVar(&f.zone, "timezone", "", "time zone of dates (default UTC)")
-	fl.StringVar(&f.with, "with", "", "workflow file whose triggers are tried out")
+	fl.StringVar(&f.from, "from", "", "begin T of the period, included (default now)")
+	fl.StringVar(&f.to, "to", "", "end T of the period, at most 366 days later; a date includes its whole day (default 7 days later)")
+	fl.StringVar(&f.zone, "timezone", "", "time zone of dates T (default UTC)")
+	fl.StringVar(&f.with, "with", "", "workflow file whose triggers are simulated")
 	return cmd
 }
 

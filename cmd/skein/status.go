@@ -17,7 +17,7 @@ import (
 func (c *cli) statusCmd() *cobra.Command {
 	system := false
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show the server, and what runs",
+		Use: "status", Short: "Show the server and its active runs",
 		Example: "  skein status\n  skein status -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
@@ -154,8 +154,8 @@ const (
 
 func (c *cli) topCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "top", Short: "Watch what runs now",
-		Long:    "Shows unfinished runs, refreshed each second until Ctrl-C; in a pipe, once.",
+		Use: "top", Short: "Watch the unfinished runs",
+		Long:    "Shows unfinished runs, and refreshes them each second until Ctrl-C. In a pipe it shows them once.",
 		Example: "  skein top",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {

@@ -12,14 +12,14 @@ import (
 
 func (c *cli) taskCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "task", Short: "Look at the tasks of a run, decide about one", Args: cobra.NoArgs,
+		Use: "task", Short: "Show the tasks of a run, and decide about a task", Args: cobra.NoArgs,
 		Example: "  skein task list hello@latest\n  skein task get hello@latest/greet -o json",
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.taskListCmd(), c.taskGetCmd(), c.taskLogsCmd(), c.taskArtifactsCmd(), c.taskApproveCmd(),
-		c.taskVerbCmd("stop", "Stop a task; its run continues, tasks that need it cannot run", taskStop),
-		c.taskVerbCmd("retry", "Run a task again, now; also one that waits for its next try", taskRetry),
-		c.taskVerbCmd("skip", "Have a task count as skipped", taskSkip), c.taskMarkCmd())
+		c.taskVerbCmd("stop", "Stop a task; its run continues, but tasks that need it cannot run", taskStop),
+		c.taskVerbCmd("retry", "Run a task again now, also a task that waits for its next retry", taskRetry),
+		c.taskVerbCmd("skip", "Skip a task: it counts as skipped", taskSkip), c.taskMarkCmd())
 	return cmd
 }
 

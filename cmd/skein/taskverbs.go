@@ -27,7 +27,7 @@ func (c *cli) taskVerbCmd(name, short string, do taskVerb) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: name + " RUN/TASK", Short: short,
-		Long:    short + ".\nA decision about an ended task begins a new generation of the run.\n" + runRefHelp,
+		Long:    short + ".\nIf the task has ended, this begins a new generation of the run.\n" + runRefHelp,
 		Example: "  skein task " + name + " nightly-orders@latest/load --reason 'by hand'",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -42,7 +42,7 @@ func (c *cli) taskVerbCmd(name, short string, do taskVerb) *cobra.Command {
 			return one(c, t, t.Name, func() error { return c.taskTable([]api.Task{t}) })
 		})),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, for the history")
 	return cmd
 }
 
@@ -50,10 +50,10 @@ func (c *cli) taskMarkCmd() *cobra.Command {
 	var reason string
 	var outputs []string
 	cmd := &cobra.Command{
-		Use: "mark RUN/TASK succeeded|failed", Short: "Say how a task ended, with a reason",
-		Long: "Says how a task ended, with a reason that stays in the history: what needs it goes by that. Of a task that has ended it\n" +
-			"begins a new generation of the run; one that runs is refused: stop it first, with skein task stop. Outputs that the task\n" +
-			"declares must be given, and be of their types.\n" + runRefHelp,
+		Use: "mark RUN/TASK succeeded|failed", Short: "Set the result of a task, with a reason",
+		Long: "Sets the result of a task, with a reason that stays in the history. Tasks that need this task use that result. A mark of\n" +
+			"a task that has ended begins a new generation of the run. A running task cannot be marked: stop it first, with skein task\n" +
+			"stop. You must give all outputs that the task declares, in their types.\n" + runRefHelp,
 		Example: "  skein task mark nightly-orders@latest/load succeeded --reason 'loaded by hand' --output rows=1200",
 		Args:    cobra.ExactArgs(2),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -79,7 +79,7 @@ func (c *cli) taskMarkCmd() *cobra.Command {
 			return one(c, t, t.Name, func() error { return c.taskTable([]api.Task{t}) })
 		})),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; must be given")
-	cmd.Flags().StringArrayVar(&outputs, "output", nil, "an output of the task, as name=value, of the type that the task declares; may be repeated")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; required")
+	cmd.Flags().StringArrayVar(&outputs, "output", nil, "output of the task, as name=value, of the type that the task declares; may be repeated")
 	return cmd
 }

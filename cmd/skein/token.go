@@ -19,7 +19,7 @@ import (
 
 func (c *cli) tokenCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "token", Short: "Rights to call nodes that other machines can reach",
+		Use: "token", Short: "Manage tokens, with which programs call nodes",
 		Example: "  skein token create --kind worker --name rack-7\n  skein token revoke rack-7",
 	}
 	needsVerb(cmd)
@@ -36,17 +36,19 @@ type tokenFlags struct {
 func (c *cli) tokenCreateCmd() *cobra.Command {
 	var f tokenFlags
 	cmd := &cobra.Command{
-		Use: "create", Short: "Make a token; it is shown once",
-		Long: `Makes a token and prints it, once: only a hash of it is stored. Its holder gives it in a file (--token-file) or in
-SKEIN_API_TOKEN. Kinds: api for people and programs, worker for skein worker, node for what the nodes of a cluster say
-to each other. A node that listens beyond loopback asks every caller for one. A token counts for 90 days unless
---expires says otherwise; skein doctor names those that expire within 14 days.
+		Use: "create", Short: "Create a token; it is shown once",
+		Long: `Creates a token and prints it once, because only its hash is stored. Programs read it from a file (--token-file)
+or from SKEIN_API_TOKEN. There are three kinds: api for people and programs, worker for skein worker, node for
+calls between the nodes of a cluster. A node that listens beyond loopback requires a token of every caller. A
+token is valid for 90 days unless --expires sets another time. skein doctor names tokens that expire within 14
+days.
 
-A token of the kind api has your verbs in all namespaces and for the cluster. --verbs and --namespaces narrow it. You can
-give only verbs that you have, and the token has no right that you lose later. A token that you make with a token ends with that one.
+A token of the kind api has your verbs in all namespaces and for the cluster. --verbs and --namespaces narrow
+it. You can give only verbs that you have. If you lose a right later, the token loses it, too. If you call this
+command with a token, the new token ends with that token.
 
---for makes a token of another user or service. Calls with it are that user's: in approvals, runs and events. You need the verb
-user.impersonate for a user, and each right that the user or service has.`,
+--for creates a token of another user or service. Calls with it count as calls of that user, in approvals, runs
+and events. You need each right of the user or service, and for a user the verb user.impersonate.`,
 		Example: "  skein token create --kind api --name ann --expires 30d\n  skein token create --name ci --verbs workflow.read,run.read,run.start --namespaces shop\n  skein token create --kind worker --name rack-7 --expires never --out /etc/skein/token",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, _ []string) error {
@@ -55,12 +57,12 @@ user.impersonate for a user, and each right that the user or service has.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.kind, "kind", "api", "api | worker | node")
-	fl.StringVar(&f.name, "name", "", "name of the token (default the kind, the user and the day)")
-	fl.StringVar(&f.owner, "for", "", "the user or service that a token of the kind api is for (default you)")
-	fl.StringVar(&f.expires, "expires", "90d", "how long it counts, such as 30d; never: until it is revoked")
-	fl.StringSliceVar(&f.verbs, "verbs", nil, "only these verbs of yours, such as run.read,run.start (default all)")
-	fl.StringSliceVar(&f.namespaces, "namespaces", nil, "only in these namespaces (default all, and the cluster)")
-	fl.StringVar(&f.out, "out", "", "file to write it to, readable by its owner only, instead of showing it")
+	fl.StringVar(&f.name, "name", "", "name of the token (default: the kind, the user and the day)")
+	fl.StringVar(&f.owner, "for", "", "user or service of a token of the kind api (default: you)")
+	fl.StringVar(&f.expires, "expires", "90d", "time for which the token is valid, such as 30d; never: until it is revoked")
+	fl.StringSliceVar(&f.verbs, "verbs", nil, "only these of your verbs, such as run.read,run.start (default: all)")
+	fl.StringSliceVar(&f.namespaces, "namespaces", nil, "only in these namespaces (default: all, and the cluster)")
+	fl.StringVar(&f.out, "out", "", "file for the token, readable by its owner only, instead of the terminal")
 	notSettings(fl, "name")
 	return cmd
 }
@@ -125,7 +127,7 @@ func until(end *api.Time) string {
 
 func (c *cli) tokenListCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the tokens, revoked ones too", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List the tokens, including revoked ones", Args: cobra.NoArgs,
 		Example: "  skein token list",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			page, err := s.Tokens(ctx)
@@ -158,9 +160,10 @@ func idText(id *int64) string {
 
 func (c *cli) tokenRevokeCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke NAME|ID", Short: "End a token", Args: cobra.ExactArgs(1),
-		Long: `Ends a token and all that were made with it: every node refuses them within five seconds. A name means the token that is not revoked, and
-those that it has replaced and that count still; an ID means that one.`,
+		Use: "revoke NAME|ID", Short: "Revoke a token", Args: cobra.ExactArgs(1),
+		Long: `Revokes a token and all tokens that were made with it. Every node refuses them within five seconds. A name
+selects the valid token of that name, and also the tokens that it has replaced and that are still valid. An ID
+selects one token.`,
 		Example: "  skein token revoke rack-7",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			all, err := tokensOf(ctx, s, args[0])
@@ -198,9 +201,9 @@ those that it has replaced and that count still; an ID means that one.`,
 func (c *cli) tokenLocalCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "local", Short: "Print the token of your node on this machine", Args: cobra.NoArgs,
-		Long: `Prints the token that a node makes at each start for the programs of its user. Commands, clients and workers of that user
-find it by themselves; other programs send it as Authorization: Bearer TOKEN. It counts at this node until the node ends.
-A node that other machines can reach has none.`,
+		Long: `Prints the local token, which a node makes at each start for the programs of its user. Commands, clients and
+workers of that user find it by themselves. Other programs send it as Authorization: Bearer TOKEN. It is valid
+at this node until the node ends. A node that other machines can reach has no local token.`,
 		Example: `  curl -H "Authorization: Bearer $(skein token local)" http://127.0.0.1:8080/api/v1/runs`,
 		RunE:    c.do(func(ctx context.Context, _ []string) error { return localToken(ctx, c) }),
 	}

@@ -20,13 +20,13 @@ import (
 // userCmd is about people and services.
 func userCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "user", Short: "People and services: who they are, and whether they may sign in",
+		Use: "user", Short: "Manage users and services",
 		Example: "  skein user create ann --role operator@shop\n  skein user list",
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(userCreateCmd(c), userListCmd(c), userGetCmd(c), userPasswdCmd(c),
-		userStateCmd(c, "disable", "Take every right away until the user is enabled", "is disabled", skein.People.DisableUser),
-		userStateCmd(c, "enable", "Give a disabled user its rights back", "is enabled", skein.People.EnableUser),
+		userStateCmd(c, "disable", "Disable a user: it has no right until it is enabled", "is disabled", skein.People.DisableUser),
+		userStateCmd(c, "enable", "Enable a disabled user: it has its rights again", "is enabled", skein.People.EnableUser),
 		userDeleteCmd(c))
 	return cmd
 }
@@ -41,12 +41,14 @@ func userCreateCmd(c *cli) *cobra.Command {
 	var roles []string
 	var none, stdin, service bool
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "Make a user, who signs in with a password, or a service, which calls with tokens",
-		Long: `Makes a user and asks for a password on the terminal, without showing it. A password has at least 12 characters and is none of
-the frequent ones. --password-stdin reads it from standard input instead. A user without a password cannot sign in with one.
+		Use: "create NAME", Short: "Create a user, who signs in with a password, or a service, which calls with tokens",
+		Long: `Creates a user and asks for a password on the terminal, without showing it. A password has at least 12
+characters and must not be a frequent one. --password-stdin reads it from standard input instead. A user without
+a password can sign in only in other ways.
 
---role gives a role in one namespace, ROLE@NS, or in all and for the cluster, ROLE. You can give only roles of which you have each
-verb there. Without a server, the command works on the data folder or the database itself: so you make the first user.`,
+--role ROLE@NS grants a role in one namespace. --role ROLE grants it in all namespaces and for the cluster. You
+can grant a role only where you have each of its verbs. Without a server, the command changes the data folder or
+the database directly. In this way you create the first user.`,
 		Example: "  skein user create ann --role operator@shop --role viewer\n  skein user create root --role cluster --password-stdin < file\n  skein user create ci --service --role editor@shop",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(func(ctx context.Context, args []string) error {
@@ -76,9 +78,9 @@ verb there. Without a server, the command works on the data folder or the databa
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&roles, "role", nil, "ROLE@NAMESPACE, or ROLE for all namespaces and the cluster; may be repeated")
-	f.BoolVar(&none, "no-password", false, "the user cannot sign in with a password")
-	f.BoolVar(&stdin, "password-stdin", false, "read the password from standard input: its first line")
-	f.BoolVar(&service, "service", false, "make a service: a program, which calls with tokens")
+	f.BoolVar(&none, "no-password", false, "create a user that cannot sign in with a password")
+	f.BoolVar(&stdin, "password-stdin", false, "read the password from the first line of standard input")
+	f.BoolVar(&service, "service", false, "create a service: a program that calls with tokens")
 	return cmd
 }
 
@@ -230,8 +232,9 @@ func userPasswdCmd(c *cli) *cobra.Command {
 	var stdin bool
 	cmd := &cobra.Command{
 		Use: "passwd NAME", Short: "Change a password", Args: cobra.ExactArgs(1), ValidArgsFunction: argument,
-		Long: `Asks for a new password on the terminal, without showing it, or reads it from standard input. You need the verb user.write and each
-right of the user. If the user is you, the command asks for the old password as well; on standard input it is the first of two lines.`,
+		Long: `Sets the password of a user. The command asks for it on the terminal without showing it, or reads it from
+standard input. You need the verb user.write and each right of the user. For your own password you need the old
+one instead: the command asks for it, or reads it from the first of two lines of standard input.`,
 		Example: "  skein user passwd ann\n  skein user passwd ann --password-stdin < file",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			return changePassword(ctx, c, skein.NewPeople(s.Client), args[0], stdin)
@@ -276,7 +279,7 @@ func changePassword(ctx context.Context, c *cli, p skein.People, name string, st
 func userStateCmd(c *cli, verb, short, done string, do func(skein.People, context.Context, string) (api.User, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: argument,
-		Long:    short + ". Every node knows within five seconds. The last user that can administer everything cannot be disabled.",
+		Long:    short + ". Every node applies the change within five seconds. The last user that can administer everything cannot be disabled.",
 		Example: "  skein user " + verb + " ann",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			u, err := do(skein.NewPeople(s.Client), ctx, args[0])
@@ -291,9 +294,9 @@ func userStateCmd(c *cli, verb, short, done string, do func(skein.People, contex
 
 func userDeleteCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME", Short: "Remove a user or a service with its roles", Args: cobra.ExactArgs(1), ValidArgsFunction: argument,
-		Long: `Removes a user or a service with its roles and its password. Its tokens have no right any more, and neither have tokens that it
-made. The last user that can administer everything cannot be removed.`,
+		Use: "delete NAME", Short: "Delete a user or a service with its roles", Args: cobra.ExactArgs(1), ValidArgsFunction: argument,
+		Long: `Deletes a user or a service with its roles and its password. Its tokens lose all rights, and so do tokens that
+it made. The last user that can administer everything cannot be deleted.`,
 		Example: "  skein user delete ann",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			if err := skein.NewPeople(s.Client).DeleteUser(ctx, args[0]); err != nil {
@@ -317,7 +320,7 @@ type identity struct {
 
 func whoamiCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "whoami", Short: "Show who you are to the server, and what you may do where", Args: cobra.NoArgs,
+		Use: "whoami", Short: "Show your user at the server, and your verbs in each namespace", Args: cobra.NoArgs,
 		Example: "  skein whoami\n  skein whoami -o json",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			me, err := skein.NewPeople(s.Client).Me(ctx)

@@ -19,8 +19,8 @@ type faults struct {
 
 func (c *cli) validateCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "validate FILE…", Short: "Check workflow files: every mistake at once, with its place and the remedy",
-		Long:    "Checks workflow files. Exit code: 0 all good, 6 mistakes, 3 a file that cannot be read.",
+		Use: "validate FILE…", Short: "Check workflow files, and list all faults with place and remedy",
+		Long:    "Checks workflow files. Exit code: 0 no fault, 6 a file has faults, 3 a file cannot be read.",
 		Example: "  skein validate workflow.yaml\n  skein validate jobs/*.yaml -o json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: c.do(func(_ context.Context, args []string) error {

@@ -12,9 +12,9 @@ import (
 
 func (c *cli) verifyCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "verify", Short: "Recount every invariant from the stored rows",
-		Long: `Recounts every invariant from the base tables, in one read snapshot, also while a server runs. Prints
-{"violations":[]} and exits 0, or prints the list and exits 1.`,
+		Use: "verify", Short: "Check every invariant of the database",
+		Long: `Checks every invariant of the database against its base tables, in one read snapshot, also while a server runs.
+It prints {"violations":[]} and exits with 0, or prints the violations and exits with 1.`,
 		Example: "  skein verify\n  skein verify --server http://node-1:8080\n  skein verify --db sqlite:/backup/skein.db",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {

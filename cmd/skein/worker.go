@@ -14,33 +14,35 @@ import (
 func (c *cli) workerCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "worker", Short: "Start a worker: it runs tasks for the nodes of a cluster",
-		Long: `Starts a worker. It attaches to one of the nodes, runs what it is given, and needs no access to the database.
-When its node is gone it attaches to another, with all that it runs; it learns of the others by itself. When this process dies,
-what it ran goes on for --lease; started again over the same data folder within it, it goes on with that.
+		Long: `Starts a worker. It attaches to one of the nodes, runs the tasks that the node assigns, and needs no access to
+the database. It learns the addresses of the other nodes by itself. If its node is gone, it attaches to another
+one, and its tasks continue. If the worker's process dies, its tasks run on for --lease. A worker that starts
+again with the same data folder within this time takes them over.
 
 Tasks choose workers by group, labels or name (group:, labels:, node: in the workflow file).
 
-TERM or Ctrl-C: nothing new is taken, running attempts may finish for --drain, then they are killed, and run again
-elsewhere. A second signal ends the waiting. HUP reads log_level and pass_env again, and names other settings that changed.`,
+After TERM or Ctrl-C, the worker starts no attempt. Running attempts may finish within --drain, are then killed,
+and run again elsewhere. A second signal ends the waiting. After HUP, the worker reads log_level and pass_env
+again, and names other settings that changed.`,
 		Example: `  skein worker --server http://node-1:8080,http://node-2:8080 --name w1 --slots 8
   skein worker --server http://node-1:8080 --group etl-workers --label disk=ssd,zone=a --data /srv/skein-w1`,
 		Args: cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error { return c.work(ctx) }),
 	}
 	f := cmd.Flags()
-	f.String("name", "", "stable name of this worker (default the host's)")
-	f.String("slots", "", "attempts that run at once (default two per core)")
-	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
-	f.String("isolation", "", "which files tasks may reach: none (all that the user may) | fence (default none)")
-	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default what its home says)")
-	f.String("egress-proxy", "", "proxy that http tasks go through: a URL, or environment for that of http_proxy (default none)")
-	f.String("lease", "", "how long running tasks outlive a worker that is gone, frozen, or heard by no node (default 15s)")
-	f.String("health-listen", "", "address for /livez, /readyz and /metrics, such as :9090 (loopback if it has no host; default none)")
-	f.String("drain", "", "how long a shutdown waits for running attempts (default 1m)")
-	f.String("group", "", "worker groups that it belongs to, as A,B,…")
-	f.String("label", "", "labels that it carries, as NAME=VALUE,…")
-	f.String("cpu", "", "cores for tasks that name what they take (default: what this process may use)")
-	f.String("memory", "", "memory for tasks that name what they take, such as 4Gi (default: what this process may use)")
+	f.String("name", "", "stable name of this worker (default: the name of the host)")
+	f.String("slots", "", "number of attempts that run at the same time (default: two per core)")
+	f.String("pass-env", "", "environment variables of this process that tasks get in addition, as A,B,…")
+	f.String("isolation", "", "isolation of tasks from files: none (tasks reach all files of the user) | fence (default none)")
+	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default: the policy of its node)")
+	f.String("egress-proxy", "", "proxy for http tasks: a URL, or the word environment to use http_proxy and https_proxy (default none)")
+	f.String("lease", "", "time for which running tasks outlive a worker that has died, is frozen, or reaches no node (default 15s)")
+	f.String("health-listen", "", "address for /livez, /readyz and /metrics, such as :9090 (without a host only on loopback; default none)")
+	f.String("drain", "", "time for which a shutdown waits for running attempts (default 1m)")
+	f.String("group", "", "groups of this worker, as A,B,…")
+	f.String("label", "", "labels of this worker, as NAME=VALUE,…")
+	f.String("cpu", "", "cores for tasks with resources (default: all that this process may use)")
+	f.String("memory", "", "memory for tasks with resources, such as 4Gi (default: all that this process may use)")
 	f.String("log-level", "", "debug | info | warn | error")
 	f.String("log-format", "", "text | json")
 	cmd.AddCommand(workerInviteCmd(c), workerJoinCmd(c), workerListCmd(c), workerRevokeCmd(c))

@@ -10,12 +10,12 @@ import (
 )
 
 func (c *cli) workerGroupCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "worker-group", Short: "Groups of workers: their members and free slots", Example: "  skein worker-group list"}
+	cmd := &cobra.Command{Use: "worker-group", Short: "Show the groups of workers", Example: "  skein worker-group list"}
 	needsVerb(cmd)
 	cmd.AddCommand(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the groups that tasks can choose",
-		Long: `Lists the groups that tasks can choose (group: in the workflow file). A worker or node says at its start which ones it
-belongs to (--group); a group is there as long as one of them is. SLOTS are busy and all.`,
+		Long: `Lists the groups that tasks can choose (group: in the workflow file). A worker or node sets its groups at its
+start (--group). A group exists while it has a member. SLOTS shows busy and all slots.`,
 		Example: "  skein worker-group list\n  skein worker-group list -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {

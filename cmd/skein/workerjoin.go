@@ -30,26 +30,26 @@ func workerInviteCmd(c *cli) *cobra.Command {
 	var f inviteFlags
 	cmd := &cobra.Command{
 		Use: "invite NAME", Short: "Invite a worker; prints the command that lets it join", Args: cobra.ExactArgs(1),
-		Long: `Makes an invitation and prints the command with which a worker of that name joins. The worker makes a key and gets a
-certificate that is valid for a day and that it renews by itself. With it, the worker may register under this name, in these groups,
-and with at most that number of slots. An invitation is used up when the worker has joined; if the answer was lost, the same
-command can be repeated.
+		Long: `Creates an invitation and prints the command with which a worker of that name joins. The worker makes a key and
+gets a certificate, which is valid for a day and which it renews by itself. With the certificate, the worker may
+register under this name, in these groups, and with at most that number of slots. An invitation is used up when
+the worker has joined. If the answer was lost, the worker can repeat the same command.
 
-With --namespace the worker runs tasks of these namespaces only, and only those that name its group or its name.
-A name with * at its end invites --uses workers whose names begin like that.
+With --namespace, the worker runs only tasks of these namespaces that name its group or its name.
+A name that ends in * invites --uses workers whose names begin with the text before the *.
 
-You need what you would need to make a token of a worker: every verb in all namespaces. The nodes need TLS (--tls-cert).`,
+You need every verb in all namespaces, as for a token of the kind worker. The nodes need TLS (--tls-cert).`,
 		Example: "  skein worker invite rack-7 --group etl --slots 16\n  skein worker invite 'rack-*' --uses 20 --expires 8h\n  skein worker invite shop-1 --group shop --namespace shop",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			return inviteWorker(ctx, c, s, args[0], f)
 		})),
 	}
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.groups, "group", nil, "groups that the worker may belong to (default none)")
+	fl.StringSliceVar(&f.groups, "group", nil, "groups to which the worker may belong (default none)")
 	fl.StringSliceVar(&f.namespaces, "namespace", nil, "namespaces whose tasks the worker runs (default all)")
-	fl.Int32Var(&f.slots, "slots", 0, "most slots of the worker (default no bound)")
-	fl.Int32Var(&f.uses, "uses", 1, "workers that may join by it")
-	fl.StringVar(&f.expires, "expires", "1h", "how long it can be used, at most 7d")
+	fl.Int32Var(&f.slots, "slots", 0, "largest number of slots of the worker (default: no limit)")
+	fl.Int32Var(&f.uses, "uses", 1, "number of workers that may join with the invitation")
+	fl.StringVar(&f.expires, "expires", "1h", "time for which the invitation can be used, at most 7d")
 	notSettings(fl, "group", "slots")
 	return cmd
 }
@@ -85,14 +85,14 @@ func inviteWorker(ctx context.Context, c *cli, s *session, name string, f invite
 func workerJoinCmd(c *cli) *cobra.Command {
 	var by joining.Invitation
 	cmd := &cobra.Command{
-		Use: "join", Short: "Let this machine's worker join by an invitation", Args: cobra.NoArgs,
-		Long: `Uses an invitation: makes a key, gets a certificate, and keeps both in the data folder (access/worker.json). From then on
-skein worker --data DIR runs with its name, groups, slots and nodes, and renews the certificate by itself. A worker that was away for
-longer than its certificate is valid needs another invitation.
+		Use: "join", Short: "Let this machine's worker join with an invitation", Args: cobra.NoArgs,
+		Long: `Uses an invitation: it makes a key, gets a certificate, and keeps both in the data folder (access/worker.json).
+Afterwards skein worker --data DIR uses the name, groups, slots and nodes of the invitation, and renews the
+certificate by itself. If the certificate expires while the worker is away, the worker needs another invitation.
 
---authority is the fingerprint of the nodes' own certificate authority: with it no --ca-cert is needed. If the answer was lost, run the
-command again. A certificate that the worker has already stays until the nodes have given it another one. The clocks of nodes and
-workers may differ by five minutes.`,
+--authority is the fingerprint of the nodes' own certificate authority, and replaces --ca-cert. If the answer
+was lost, run the command again. An earlier certificate of the worker stays valid until the nodes have issued
+the new one. The clocks of nodes and workers may differ by five minutes.`,
 		Example: "  skein worker join --server https://node-1:8443 --name rack-7 --invitation skein_invite_… --authority sha256:… --data /srv/skein",
 		RunE: c.do(func(ctx context.Context, _ []string) error {
 			if by.Secret == "" {
@@ -110,17 +110,17 @@ workers may differ by five minutes.`,
 		}),
 	}
 	f := cmd.Flags()
-	f.String("name", "", "name of the worker, as it was invited (default the host's)")
-	f.StringVar(&by.Secret, "invitation", "", "the invitation, once")
-	f.StringVar(&by.Fingerprint, "authority", "", "fingerprint of the nodes' certificate authority (default: the certificate that other clients know, too)")
+	f.String("name", "", "name of the worker, as in the invitation (default: the name of the host)")
+	f.StringVar(&by.Secret, "invitation", "", "the invitation; it can be used once")
+	f.StringVar(&by.Fingerprint, "authority", "", "fingerprint of the nodes' certificate authority (default: verify the nodes' certificate as other clients do)")
 	return cmd
 }
 
 func workerListCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the workers that were invited, with their certificates", Args: cobra.NoArgs,
-		Long: `Lists invitations that can be used and the certificates of workers that have joined. Workers that call with a token are
-not among them; skein node list shows all workers that are attached.`,
+		Long: `Lists the invitations that can still be used, and the certificates of workers that have joined. It does not list
+workers that call with a token. skein node list shows all attached workers.`,
 		Example: "  skein worker list\n  skein worker list -o json",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			page, err := s.Tokens(ctx)
@@ -163,10 +163,11 @@ not among them; skein node list shows all workers that are attached.`,
 
 func workerRevokeCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke NAME", Short: "End a worker's certificate, and invitations for its name", Args: cobra.ExactArgs(1),
-		Long: `Ends the certificate of a worker, the invitations for its name, and the invitation by which it joined if others may still join by it
-(such as rack-*), all in one step: every node refuses the worker within five seconds, and its attempts run again elsewhere when its silence has lasted
-for lag. Other workers that joined by the same invitation stay. The name is free for another invitation.`,
+		Use: "revoke NAME", Short: "Revoke a worker's certificate, and the invitations for its name", Args: cobra.ExactArgs(1),
+		Long: `Revokes the certificate of a worker and the invitations for its name in one step. It also revokes the invitation
+with which the worker joined, if others could still join with it (such as rack-*). Every node refuses the worker
+within five seconds. Its attempts run again elsewhere when it counts as dead, after the time of the setting lag.
+Other workers that joined with the same invitation stay. The name is free for another invitation.`,
 		Example: "  skein worker revoke rack-7",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			page, err := s.Tokens(ctx)

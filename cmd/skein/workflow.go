@@ -15,19 +15,19 @@ import (
 
 func (c *cli) workflowCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "workflow", Aliases: []string{"wf"}, Short: "Keep workflows: apply, list, compare, roll back, pause",
+		Use: "workflow", Aliases: []string{"wf"}, Short: "Manage workflows: apply, list, compare, roll back, pause",
 		Example: "  skein workflow apply nightly.yaml\n  skein workflow graph nightly-orders",
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.workflowApplyCmd(), c.workflowListCmd(), c.workflowGetCmd(), c.workflowDiffCmd(), c.workflowDeleteCmd(),
 		c.workflowVersionsCmd(), c.workflowRollbackCmd(), c.workflowGraphCmd(), workflowStatsCmd(c),
-		c.workflowStateCmd("pause", "Pause a workflow: no new run of it starts (logoff)", (*skein.Client).PauseWorkflow),
+		c.workflowStateCmd("pause", "Pause a workflow, so that it starts no new run (logoff)", (*skein.Client).PauseWorkflow),
 		c.workflowStateCmd("resume", "Resume a paused workflow (release)", (*skein.Client).ResumeWorkflow))
 	return cmd
 }
 
 // systemHelp is the help of --system.
-const systemHelp = "also what comes with the program (namespace system)"
+const systemHelp = "also items of the namespace system, which come with the program"
 
 // workflowTable shows workflows. Descriptions are in the files, which lists do not read.
 func (c *cli) workflowTable(all []api.Workflow, described bool) error {
@@ -159,8 +159,8 @@ func (c *cli) workflowDiffCmd() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
 		Use: "diff FILE | NAME [VERSION [VERSION]]", Short: "Compare a file with the applied version, or two versions",
-		Long: `Compares a file with the current version of its workflow, or two versions (default the current and the one before). What it
-prints is a patch. Exit code: 0 in both cases; no output: no difference.`,
+		Long: `Compares a file with the current version of its workflow, or two versions (default: the current one and the one
+before). It prints a patch, or nothing if there is no difference. The exit code is 0 in both cases.`,
 		Example: `  skein workflow diff nightly.yaml
   skein workflow diff nightly.yaml | patch -R nightly.yaml   # the file becomes what was applied again
   skein workflow diff nightly-orders 3 5
@@ -248,7 +248,7 @@ func (c *cli) workflowDeleteCmd() *cobra.Command {
 			return nil
 		})),
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask, for several workflows")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before several workflows are deleted")
 	return cmd
 }
 
@@ -279,7 +279,7 @@ func (c *cli) workflowVersionsCmd() *cobra.Command {
 func (c *cli) workflowRollbackCmd() *cobra.Command {
 	var to int32
 	cmd := &cobra.Command{
-		Use: "rollback NAME", Short: "Give new runs an earlier version",
+		Use: "rollback NAME", Short: "Make an earlier version the current one",
 		Example: "  skein workflow rollback nightly-orders\n  skein workflow rollback nightly-orders --to 3",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -302,7 +302,7 @@ func (c *cli) workflowRollbackCmd() *cobra.Command {
 			return c.workflowTable([]api.Workflow{w}, true)
 		})),
 	}
-	cmd.Flags().Int32Var(&to, "to", 0, "version (default the one before the current)")
+	cmd.Flags().Int32Var(&to, "to", 0, "version (default: the one before the current one)")
 	return cmd
 }
 

@@ -17,10 +17,10 @@ func workflowStatsCmd(c *cli) *cobra.Command {
 	var since, until string
 	cmd := &cobra.Command{
 		Use: "stats NAME", Short: "Count the ended runs of a workflow, with their durations",
-		Long: `Counts the ended runs of a workflow by day, hour or task, with percentiles of their durations. The counts are kept
-longer than the runs. A run counts each time it ends: a run that failed and was recovered counts as failed, and again at its next end.
-With --by task, the attempts of each task are counted, and TREND compares p95 of the second half of the time with the first half.
-Days and hours are those of UTC.
+		Long: `Counts the ended runs of a workflow by day, hour or task, with percentiles of their durations. The counts are
+kept longer than the runs. A run counts each time it ends. So a run that failed and was recovered counts as
+failed, and again at its next end. With --by task, the command counts the attempts of each task, and TREND
+compares the p95 of the second half of the period with that of the first half. Days and hours are in UTC.
 ` + momentHelp,
 		Example: "  skein workflow stats nightly-orders --since -7d\n  skein workflow stats nightly-orders --by task\n  skein workflow stats nightly-orders --task load -o json",
 		Args:    cobra.ExactArgs(1),
@@ -45,8 +45,8 @@ Days and hours are those of UTC.
 			return statsTable(c, stats.Items)
 		})),
 	}
-	cmd.Flags().StringVar(&since, "since", "", "runs that ended since T, in whole periods (default 30 days)")
-	cmd.Flags().StringVar(&until, "until", "", "runs that ended until T; a date is part of it")
+	cmd.Flags().StringVar(&since, "since", "", "only runs that ended since T, in whole days or hours (default 30 days)")
+	cmd.Flags().StringVar(&until, "until", "", "only runs that ended until T; a date includes its whole day")
 	cmd.Flags().StringVar(&q.By, "by", "", "day (the default), hour or task")
 	cmd.Flags().StringVar(&q.Task, "task", "", "count the attempts of this task")
 	return cmd
