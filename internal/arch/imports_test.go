@@ -81,6 +81,7 @@ var allowed = map[string][]string{
 	"internal/depot":                 {"internal/artifact", "internal/artifact/nodes", "internal/artifact/objects", "internal/blob", "internal/config", "internal/dag", "internal/dbadmin", "internal/errkind", "internal/logs", "internal/logs/segments", "internal/store", "internal/worker"},
 	"internal/artifact/nodes":        {"internal/artifact", "internal/dag", "internal/peer", "internal/store"},
 	"internal/trigger":               {"internal/lru", "internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow"},
+	"internal/source":                {"internal/dag", "internal/engine"},
 	"internal/egress":                {},
 	"internal/worker":                {"internal/connection", "sdk/go/shared/mask", "internal/dag", "internal/artifact", "sdk/go/shared/output", "internal/threads", "internal/egress", "internal/fence"},
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},
