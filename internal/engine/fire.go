@@ -137,16 +137,9 @@ func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 	if err := f.s.limits.quotas.roomAbout(wf); err != nil {
 		return err.Error(), nil
 	}
-	k := keyOfTrigger(f.t)
-	if f.s.limits.gates.open[k] { // a run does not wait if its trigger has room now: a reload has put all runs at the first limit
-		delete(f.s.limits.gates.open, k)
-		if err := f.s.limits.letAt(k, func() bool { return false }); err != nil {
-			return "", err
-		}
-	}
-	g := f.s.limits.gates.of[k]
-	if g == nil || f.pol.MaxRuns == 0 || len(g.members) < int(f.pol.MaxRuns) || f.actor != "" {
-		return "", nil
+	g, full, err := f.full()
+	if err != nil || !full || f.actor != "" {
+		return "", err
 	}
 	switch f.pol.Overlap {
 	case OverlapSkip:
@@ -159,6 +152,19 @@ func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 		f.s.limits.cancelMembers(g, "overlap: cancel_running, a newer run takes over")
 	}
 	return "", nil
+}
+
+// full reports whether the trigger has as many unfinished runs as it may have.
+func (f *firing) full() (g *gate, full bool, err error) {
+	k := keyOfTrigger(f.t)
+	if f.s.limits.gates.open[k] { // a run does not wait if its trigger has room now: a reload has put all runs at the first limit
+		delete(f.s.limits.gates.open, k)
+		if err := f.s.limits.letAt(k, func() bool { return false }); err != nil {
+			return nil, false, err
+		}
+	}
+	g = f.s.limits.gates.of[k]
+	return g, g != nil && f.pol.MaxRuns != 0 && len(g.members) >= int(f.pol.MaxRuns), nil
 }
 
 // oldest names the active run that a person should look at.

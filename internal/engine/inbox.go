@@ -49,6 +49,7 @@ type answer struct {
 	view     *inspect.RunView // the run of a submission after its transaction; nil: the caller does not want it
 	workflow store.Workflow
 	occurred Occurred
+	taken    Taken
 	backfill store.Backfill
 	err      error
 }

@@ -25,6 +25,12 @@ type Planner interface {
 	// Heard decides how a trigger reacts to the end of a run of a workflow that its On names. A trigger of kind
 	// start reacts to the start of the scheduler. A Plan without Starts may still change the row.
 	Heard(t *store.Trigger, run *Ended, now dag.Micros) (Plan, error)
+	// Hears decides how a trigger reacts to the events of a batch. The result depends on Spec and on now only.
+	Hears(t *store.Trigger, b *Batch, now dag.Micros) (Hearing, error)
+	// Position returns how far a trigger that a source feeds has come. Placed returns the trigger's Data with
+	// another position.
+	Position(t *store.Trigger) (Position, error)
+	Placed(t *store.Trigger, p Position) ([]byte, error)
 	// Policy returns the rules by which the runs of a trigger are started. BackfillPolicy returns those of a
 	// backfill, of which only Priority and Params count.
 	Policy(t *store.Trigger) (Policy, error)
@@ -105,6 +111,7 @@ const (
 	OverlapQueue  = "queue" // wait, up to QueueMax runs
 	OverlapCancel = "cancel_running"
 	OverlapAllow  = "allow" // start the run, or wait if MaxRuns runs are active
+	OverlapWait   = "wait"  // take no batch of events while MaxRuns runs are active
 )
 
 // Policy holds the rules for the runs of a trigger.

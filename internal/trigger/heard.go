@@ -32,6 +32,8 @@ type memory struct {
 	// Folder is the folder of a file sensor. If an edit changes the folder, a new watch begins. Other edits do
 	// not change the watch.
 	Folder string `json:"folder,omitempty"`
+	// Intake belongs to the kinds that a source of events feeds.
+	Intake *intake `json:"intake,omitempty"`
 }
 
 type heardRun struct {
@@ -101,6 +103,9 @@ func (d *declared) beginHearing(t *store.Trigger, since dag.Micros) {
 // passedSensor returns one line for the time in which a sensor was paused and observed no event.
 func (d *declared) passedSensor(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
 	p := d.waiting(t, now)
+	if d.Intake != nil { // the source reads on from its cursor, so no event is skipped
+		return p
+	}
 	if now > t.Decided && d.Kind != workflow.KindStart { // for KindStart each start has a line of its own
 		p.Lines = []store.Fire{{At: t.Decided, Last: now, Count: 1, Outcome: store.OutcomeSkipped,
 			Reason: reason + "; events of that time start nothing"}}

@@ -160,6 +160,10 @@ func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 	case d.Kind == workflow.KindAbsent:
 		return d.beginAbsent(t, now)
 	}
+	if d.Intake != nil {
+		d.beginIntake(t)
+		return d.beginSensor(t, now)
+	}
 	if d.when == nil {
 		d.beginHearing(t, since)
 		return d.beginSensor(t, now)

@@ -19,6 +19,9 @@ func (r *triggerReader) policies() {
 	t.Priority, t.Queue, t.IfLost = n.get("priority").str(), n.get("queue").str(), n.get("if_lost").str()
 	t.DelayTolerance = durationOf(n.get("delay_tolerance"))
 	t.Overlap = firstText(n.get("overlap").str(), "skip")
+	if t.Intake != nil && n.get("overlap") == nil {
+		t.Overlap = "wait"
+	}
 	most := int64(1)
 	if t.Overlap == "allow" {
 		most = 0
@@ -79,6 +82,7 @@ func (r *triggerReader) concerns() {
 		{"catchup_limit", "catchup_limit does nothing without catchup: all", "add catchup: all, or remove it", t.Catchup == "all"},
 		{"overlap_limit", "overlap_limit does nothing without overlap: queue", "add overlap: queue, or remove it", t.Overlap == "queue"},
 		{"calendar", "calendar is for schedules, a trigger of kind " + kind + " has no days", "remove it", t.timed()},
+		{"overlap", "overlap: wait is for sources that can wait, a trigger of kind " + kind + " cannot", "overlap: queue keeps its fires", t.Intake != nil || t.Overlap != "wait"},
 	} {
 		if !rule.does && r.n.get(rule.key) != nil && !(r.refused && strings.HasSuffix(rule.key, "_limit")) {
 			key := slices.IndexFunc(r.n.keys, func(k *node) bool { return k.text == rule.key })

@@ -43,7 +43,7 @@ func (s scope) limit() limit {
 	switch s {
 	case inClaim, inTrigger, inDefault:
 		return limitStep
-	case inFilter:
+	case inFilter, inEvent, inWaitEvent:
 		return limitFilter
 	}
 	return limitFull

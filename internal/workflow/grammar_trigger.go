@@ -14,8 +14,8 @@ func triggerShape() *shape {
 		key{name: "name", doc: "Its identity across edits; default: kind and expression, such as cron-15-2-x-x-x.", shape: keyOrDash("the name of a trigger")},
 		key{name: "timezone", doc: "IANA time zone, such as Europe/Berlin; default: UTC.", shape: pattern("a time zone such as Europe/Berlin", `^[A-Za-z0-9_+/-]{1,64}$`)},
 		key{name: "max_concurrent_runs", doc: "Most runs of this trigger at one time; default: 1, with overlap: allow any number.", shape: integer(1, 1_000_000)},
-		key{name: "overlap", doc: "What a fire does while max_concurrent_runs runs of this trigger go on: skip (default), queue, cancel_running, or allow, where it waits if there is a maximum.",
-			shape: oneOf("skip", "queue", "cancel_running", "allow")},
+		key{name: "overlap", doc: "What a fire does while max_concurrent_runs runs of this trigger go on: skip (default), queue, cancel_running, or allow, where it waits if there is a maximum; wait (default of event): its source stops reading.",
+			shape: oneOf("skip", "queue", "cancel_running", "allow", "wait")},
 		key{name: "overlap_limit", doc: "With overlap: queue, most fires that wait; default: 100. What comes then is skipped.", shape: integer(1, 100_000)},
 		key{name: "catchup", doc: "What happens to fires that were missed while nothing ran: none, latest (default: one run for all of them) or all.", shape: oneOf("none", "latest", "all")},
 		key{name: "catchup_limit", doc: "Most fires that catchup: all makes up for, the newest; default: 100.", shape: integer(1, 1_000_000)},
@@ -172,6 +172,7 @@ func sensors() []key {
 		{name: "again", doc: "When the last run of this workflow ended.", shape: object("a mapping such as {max_per_hour: 6}",
 			key{name: "max_per_hour", doc: "Most starts in an hour; default: 60.", shape: integer(1, 3600)})},
 		{name: "absent", doc: "Something expected that did not come.", shape: absent},
+		{name: "event", doc: "An event that was sent to the events API. A type alone is its type.", shape: eventShape()},
 	}
 }
 

@@ -174,7 +174,7 @@ func (r *triggerReader) kind() {
 	case KindWebhook:
 		t.Webhook = &Webhook{Secret: v.get("secret").str(), Filter: conditionText(v.get("filter").str()), Unsigned: texts(v.get("unsigned"))}
 		r.unique(v.get("unsigned"), join(at, "unsigned"))
-		r.filter(v.get("filter"), join(at, "filter"))
+		r.filter(v.get("filter"), join(at, "filter"), inFilter)
 	case KindFile:
 		t.File = r.file(v, at)
 	case KindRunOf:
@@ -183,6 +183,8 @@ func (r *triggerReader) kind() {
 		t.Again = &Again{Workflow: r.w.Namespace + "/" + r.w.Name, MaxPerHour: int32(intOf(v.get("max_per_hour"), MaxPerHourDefault))}
 	case KindAbsent:
 		r.absent(v, at)
+	case KindEvent:
+		r.event(v, at)
 	}
 }
 
@@ -300,13 +302,13 @@ func nameOrNumber(text string, names []string, first int) int {
 	return first + slices.IndexFunc(names, func(name string) bool { return name[:3] == short })
 }
 
-func (r *triggerReader) filter(n *node, at string) {
+func (r *triggerReader) filter(n *node, at string, in scope) {
 	if n == nil {
 		return
 	}
 	text := conditionText(n.text)
 	from := len([]rune(n.text[:max(strings.Index(n.text, text), 0)]))
-	x, faults := r.declared.compile(text, inFilter)
+	x, faults := r.declared.compile(text, in)
 	r.complain(n, at, from, faults)
 	if x != nil && !isBoolean(x.out) {
 		line, col := r.inside(n, from)
@@ -507,4 +509,6 @@ func holdsTemplate(n *node) bool {
 }
 
 // hasEvent reports whether a fire has an event.
-func (t *Trigger) hasEvent() bool { return t.Webhook != nil || t.File != nil || t.RunOf != nil }
+func (t *Trigger) hasEvent() bool {
+	return t.Webhook != nil || t.File != nil || t.RunOf != nil || t.Intake != nil
+}

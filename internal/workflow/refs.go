@@ -16,16 +16,21 @@ import (
 type scope uint8
 
 const (
-	inIf      scope = iota // pure: evaluated again at every reload
-	inTask                 // env and dir of a task, evaluated at dispatch
-	inEnv                  // env of the workflow, which cannot read tasks
-	inDefault              // default of a parameter: trigger.time only
-	inForeach              // like inTask, but in a task with foreach
-	inTrigger              // params of a trigger: trigger.time and trigger.event
-	inFilter               // filter of a webhook: event only
-	inClaim                // locks, and per_key of a queue: params and trigger.time
-	inWait                 // condition of a wait: as inTask, and now
+	inIf        scope = iota // pure: evaluated again at every reload
+	inTask                   // env and dir of a task, evaluated at dispatch
+	inEnv                    // env of the workflow, which cannot read tasks
+	inDefault                // default of a parameter: trigger.time only
+	inForeach                // like inTask, but in a task with foreach
+	inTrigger                // params of a trigger: trigger.time and trigger.event
+	inFilter                 // filter of a webhook: event only
+	inClaim                  // locks, and per_key of a queue: params and trigger.time
+	inWait                   // condition of a wait: as inTask, and now
+	inEvent                  // filter of a source of events: event only, of any form
+	inWaitEvent              // filter of a wait for an event: as inTask, and event
 )
+
+// filters reports whether an expression sees an event and nothing else.
+func (s scope) filters() bool { return s == inFilter || s == inEvent }
 
 // secretsToo is added to a scope whose expressions may read secrets: env, the input of a kind, and the
 // headers and the body of a request. The values of such expressions are not stored in rows.
@@ -217,8 +222,11 @@ var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
 // beforeRun refuses what no run has yet: where a trigger decides what to start.
 func beforeRun(root string, in scope) *complaint {
-	if in != inTrigger && in != inFilter || root == "trigger" || root == "event" {
+	if in != inTrigger && !in.filters() || root == "trigger" || root == "event" {
 		return nil
+	}
+	if in == inEvent {
+		return &complaint{message: "a filter cannot see " + root + ": it sees the event only", hint: "write event.KEY"}
 	}
 	if in == inFilter {
 		return &complaint{message: "a filter cannot see " + root + ": it sees the call only", hint: "write event.body, event.headers or event.query"}
@@ -230,6 +238,8 @@ func resolveTrigger(path []string, in scope) (ref, *cel.Type, *complaint) {
 	r := ref{kind: triggerRef}
 	event := len(path) == 2 && path[1] == "event"
 	switch {
+	case in == inEvent:
+		return r, nil, &complaint{message: "a filter cannot see the trigger: it sees the event only", hint: "write event.KEY"}
 	case in == inFilter:
 		return r, nil, &complaint{message: "a filter cannot see the trigger: it sees the call only", hint: "write event.body, event.headers or event.query"}
 	case in == inIf:
@@ -250,9 +260,14 @@ func resolveEvent(path []string, in scope) (ref, *cel.Type, *complaint) {
 	r := ref{kind: eventRef}
 	switch {
 	case in == inTrigger:
-		return r, nil, &complaint{message: "event is known only in the filter of a webhook", hint: "write trigger." + strings.Join(path, ".")}
+		return r, nil, &complaint{message: "event is known only in a filter", hint: "write trigger." + strings.Join(path, ".")}
+	case in == inEvent || in == inWaitEvent:
+		if len(path) > 1 {
+			r.key = path[1]
+		}
+		return r, cel.DynType, nil
 	case in != inFilter:
-		return r, nil, &complaint{message: "event is known only in the filter of a webhook"}
+		return r, nil, &complaint{message: "event is known only in a filter"}
 	case len(path) == 1:
 		return r, cel.MapType(cel.StringType, cel.DynType), nil
 	case !slices.Contains(eventKeys, path[1]):

@@ -99,21 +99,32 @@ func (w *Workflow) NeedsInstant(given json.RawMessage) bool {
 // Passes reports whether the filter of a webhook accepts a call: a JSON object of body, headers and query. If
 // the filter cannot be evaluated for this call, it returns an error.
 func (h *Webhook) Passes(event json.RawMessage) (bool, error) {
-	if h.Filter == "" {
-		return true, nil
-	}
-	x, faults := (*declarations)(nil).compile(h.Filter, inFilter)
-	if len(faults) > 0 {
-		return false, fmt.Errorf("filter %s: %w", quoteShort(h.Filter), faults[0])
-	}
-	from := values{event: event}
-	got, err := x.run(from.lookup)
+	passes, err := compileFilter(h.Filter, inFilter)
 	if err != nil {
-		return false, fmt.Errorf("filter %s: %w", quoteShort(h.Filter), err)
+		return false, err
 	}
-	holds, ok := got.(types.Bool)
-	if !ok {
-		return false, fmt.Errorf("filter %s is neither true nor false, but a %s", quoteShort(h.Filter), typeWord(got.Type().TypeName()))
+	return passes(event)
+}
+
+// compileFilter compiles a condition over event. An empty text accepts every event.
+func compileFilter(text string, in scope) (passes func(event json.RawMessage) (bool, error), err error) {
+	if text == "" {
+		return func(json.RawMessage) (bool, error) { return true, nil }, nil
 	}
-	return bool(holds), nil
+	x, faults := (*declarations)(nil).compile(text, in)
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("filter %s: %w", quoteShort(text), faults[0])
+	}
+	return func(event json.RawMessage) (bool, error) {
+		from := values{event: event}
+		got, err := x.run(from.lookup)
+		if err != nil {
+			return false, fmt.Errorf("filter %s: %w", quoteShort(text), err)
+		}
+		holds, ok := got.(types.Bool)
+		if !ok {
+			return false, fmt.Errorf("filter %s is neither true nor false, but a %s", quoteShort(text), typeWord(got.Type().TypeName()))
+		}
+		return bool(holds), nil
+	}, nil
 }

@@ -37,6 +37,7 @@ const (
 	KindRunOf    = "run_of"
 	KindAgain    = "again"
 	KindAbsent   = "absent"
+	KindEvent    = "event"
 )
 
 // Trigger is one checked entry of triggers, with its defaults filled in. A store keeps its JSON, which is all
@@ -67,7 +68,7 @@ type Trigger struct {
 	Calendars map[string]string `json:"calendars,omitempty"`
 
 	Paused         bool     `json:"paused,omitempty"`          // it begins paused
-	Overlap        string   `json:"overlap"`                   // skip | queue | cancel_running | allow
+	Overlap        string   `json:"overlap"`                   // skip | queue | cancel_running | allow | wait
 	MaxConcurrent  int32    `json:"max_concurrent,omitempty"`  // 0: any number
 	QueueMax       int32    `json:"queue_max,omitempty"`       // of overlap queue
 	Catchup        string   `json:"catchup,omitempty"`         // none | latest | all; "" for a trigger without instants
@@ -84,6 +85,10 @@ type Trigger struct {
 	RunOf   *RunOf     `json:"run_of,omitempty"`
 	Again   *Again     `json:"again,omitempty"`
 	Absent  *Absent    `json:"absent,omitempty"`
+
+	// Intake belongs to the kinds that a source of events with a cursor feeds.
+	Intake *Intake      `json:"intake,omitempty"`
+	Event  *EventSource `json:"event,omitempty"`
 }
 
 // Webhook is a signed call from outside.
@@ -129,7 +134,7 @@ type Absent struct {
 // Sensor reports whether the trigger waits for an event, including the start of a scheduler. Its fires do not
 // follow from the clock alone.
 func (t *Trigger) Sensor() bool {
-	return slices.Contains([]string{KindStart, KindWebhook, KindFile, KindRunOf, KindAgain, KindAbsent}, t.Kind)
+	return slices.Contains([]string{KindStart, KindWebhook, KindFile, KindRunOf, KindAgain, KindAbsent}, t.Kind) || t.Intake != nil
 }
 
 // On returns the workflows to whose ended runs the trigger listens, as namespace/name.

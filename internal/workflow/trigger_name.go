@@ -32,6 +32,8 @@ func (t *Trigger) defaultName() string {
 		add(strings.NewReplacer("-", "", ":", "").Replace(t.At[0]))
 	case t.RunOf != nil:
 		t.RunOf.nameWords(add)
+	case t.Event != nil:
+		t.Event.nameWords(add)
 	case t.File != nil:
 		t.File.nameWords(add)
 	case t.Absent != nil:
@@ -76,6 +78,15 @@ func (o *RunOf) nameWords(add func(string)) {
 	}
 }
 
+func (e *EventSource) nameWords(add func(string)) {
+	for _, name := range e.Types {
+		add(fileSigns.Replace(name))
+	}
+	if e.Source != "" {
+		add(fileSigns.Replace(e.Source))
+	}
+}
+
 func (f *FileWatch) nameWords(add func(string)) {
 	if folder := strings.Trim(f.Path, "/."); folder != "" {
 		add(fileSigns.Replace(folder))
@@ -117,6 +128,8 @@ func (t *Trigger) Describe() string {
 		return fmt.Sprintf("when its last run has ended, at most %d times an hour", t.Again.MaxPerHour)
 	case KindAbsent:
 		return t.Absent.describe(t.Timezone)
+	case KindEvent:
+		return t.Intake.describe(t.Event.describe())
 	}
 	s, err := t.Schedule()
 	if err != nil {

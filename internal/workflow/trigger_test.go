@@ -109,6 +109,7 @@ func drawTrigger(t *rapid.T) string {
 		fmt.Sprintf("run_of: {workflow: [a, b/c], require: %s, within: %s}", one("require", "ended", "any", "all failed", "succeeded any"), one("within", "day", "90m")),
 		fmt.Sprintf("again: {max_per_hour: %d}", number("rate", 1, 3600)),
 		fmt.Sprintf("absent: {run_of: b/c, by: %s}", one("by", `"06:00"`, "2027-01-01T00:00:00Z")), "absent: {file: /in/a.csv, by: 2h}",
+		"event: a.b", "event: {type: [a, \"b.*\"], source: shop, filter: event.data.a == 1, from: beginning, lost: skip, batch: {max: 10}}",
 	}
 	entry := kinds[number("kind", 0, len(kinds)-1)]
 	for _, more := range []string{

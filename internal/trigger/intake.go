@@ -1,0 +1,164 @@
+package trigger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// intake is how far a trigger that a source feeds has come.
+type intake struct {
+	Cursor   []byte     `json:"cursor,omitempty"`
+	From     string     `json:"from,omitempty"` // "": as the declaration says
+	Taken    dag.Micros `json:"taken,omitempty"`
+	Filtered int64      `json:"filtered,omitempty"`
+	Lost     int64      `json:"lost,omitempty"`
+	// Of is a hash of what the source reads. If an edit changes it, the cursor has no meaning any more.
+	Of string `json:"of"`
+}
+
+// source returns a hash of the part of the declaration that says what the source reads.
+func (d *declared) source() string {
+	part := workflow.Trigger{Kind: d.Kind, Event: d.Event}
+	if d.Event != nil { // all events are in one log
+		part.Event = nil
+	}
+	sum := sha256.Sum256(part.Encode())
+	return hex.EncodeToString(sum[:8])
+}
+
+// beginIntake keeps the cursor of an earlier declaration that read from the same source.
+func (d *declared) beginIntake(t *store.Trigger) {
+	was, err := remembered(t)
+	m := memory{Intake: &intake{Of: d.source()}}
+	if err == nil && was.Intake != nil && was.Intake.Of == m.Intake.Of {
+		m.Intake = was.Intake
+	}
+	t.Data = m.pack()
+}
+
+// Position implements engine.Planner.
+func (p *Planner) Position(t *store.Trigger) (engine.Position, error) {
+	d, m, err := p.fed(t)
+	if err != nil {
+		return engine.Position{}, err
+	}
+	is := m.Intake
+	pos := engine.Position{Cursor: is.Cursor, From: is.From, Taken: is.Taken, Filtered: is.Filtered, Lost: is.Lost}
+	if pos.From == "" {
+		pos.From = d.Intake.From
+	}
+	return pos, nil
+}
+
+// Placed implements engine.Planner.
+func (p *Planner) Placed(t *store.Trigger, pos engine.Position) ([]byte, error) {
+	d, m, err := p.fed(t)
+	if err != nil {
+		return nil, err
+	}
+	m.Intake = &intake{Cursor: pos.Cursor, From: pos.From, Taken: pos.Taken, Filtered: pos.Filtered, Lost: pos.Lost, Of: d.source()}
+	if pos.From == d.Intake.From {
+		m.Intake.From = ""
+	}
+	return m.pack(), nil
+}
+
+// fed reads the declaration and the memory of a trigger that a source feeds.
+func (p *Planner) fed(t *store.Trigger) (*declared, memory, error) {
+	d, err := p.compiled(t)
+	if err != nil {
+		return nil, memory{}, err
+	}
+	if d.Intake == nil {
+		return nil, memory{}, fmt.Errorf("%w: trigger %s of kind %s has no source with a cursor", errkind.ErrInvalid, t.Name, t.Kind)
+	}
+	m, err := remembered(t)
+	if err == nil && m.Intake == nil {
+		m.Intake = &intake{Of: d.source()}
+	}
+	return d, m, err
+}
+
+// Hears implements engine.Planner.
+func (p *Planner) Hears(t *store.Trigger, b *engine.Batch, now dag.Micros) (engine.Hearing, error) {
+	d, err := p.compiled(t)
+	if err != nil {
+		return engine.Hearing{}, err
+	}
+	if d.Intake == nil {
+		return engine.Hearing{}, fmt.Errorf("%w: trigger %s of kind %s has no source with a cursor", errkind.ErrInvalid, t.Name, t.Kind)
+	}
+	h := engine.Hearing{PauseLost: d.Intake.Lost == workflow.LostPause}
+	passes, err := d.Intake.Filtering()
+	if err != nil {
+		return h, fmt.Errorf("trigger %s: %w", t.Name, err)
+	}
+	for i := range b.Events {
+		ev := &b.Events[i]
+		s := d.starting(instantOf(ev, now), ev.Key, ev.Reason, ev.Value)
+		outside, _, err := d.outside(s.Instant)
+		if err != nil {
+			return h, err
+		}
+		if ev.Value == nil {
+			s.Reason = "the event cannot be read: " + ev.Reason
+			h.Missed = append(h.Missed, s)
+			continue
+		}
+		holds, err := passes(ev.Value)
+		switch {
+		case outside:
+			h.Filtered++
+		case err != nil:
+			s.Reason = "the event cannot be evaluated: " + err.Error()
+			h.Missed = append(h.Missed, s)
+		case !holds:
+			h.Filtered++
+		default:
+			h.Starts = append(h.Starts, s)
+		}
+	}
+	if d.Intake.BatchMax > 0 {
+		h.Starts = inBatches(h.Starts, int(d.Intake.BatchMax))
+	}
+	return h, nil
+}
+
+// instantOf returns the time of an event. If no schedule can have that time, it returns now.
+func instantOf(ev *engine.Event, now dag.Micros) dag.Micros {
+	if y := ev.At.Year(); ev.At.IsZero() || y < 1970 || y > 2199 {
+		return now
+	}
+	return dag.Micro(ev.At)
+}
+
+// inBatches makes one start of up to most starts. The time of a batch is that of its newest event.
+func inBatches(all []engine.Start, most int) []engine.Start {
+	var out []engine.Start
+	for len(all) > 0 {
+		part := all[:min(most, len(all))]
+		all = all[len(part):]
+		is := part[0]
+		event := struct {
+			Items []json.RawMessage `json:"items"`
+		}{}
+		keys := sha256.New()
+		for i := range part {
+			is.Instant, is.StartBy = max(is.Instant, part[i].Instant), max(is.StartBy, part[i].StartBy)
+			event.Items = append(event.Items, part[i].Event)
+			fmt.Fprintf(keys, "%d %s", len(part[i].Key), part[i].Key)
+		}
+		is.Key, is.Event = "batch/"+hex.EncodeToString(keys.Sum(nil)[:16]), encode(event)
+		is.Reason = fmt.Sprintf("%d events", len(part))
+		out = append(out, is)
+	}
+	return out
+}
