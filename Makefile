@@ -22,7 +22,7 @@ CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven)$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
 # What the tests call, as command:package of Debian.
-NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus patroni:patroni etcd:etcd-server java:default-jre-headless
+NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus patroni:patroni etcd:etcd-server java:default-jre-headless podman:podman crun:crun slirp4netns:slirp4netns catatonit:catatonit busybox:busybox-static
 # Where PostgreSQL's own programs lie: initdb and postgres are not in the PATH.
 PGBIN   := /usr/lib/postgresql/*/bin/postgres
 # ZooKeeper's library, of which the tests start the server.
@@ -109,7 +109,7 @@ cross: ## check the types for other systems: the command line, the SDK and their
 		bin/cross linux/arm64 $(ALL) || exit 1; for p in $$all; do wait $$p || exit 1; done
 
 .PHONY: tools
-tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, promtool, etcd, ZooKeeper, Patroni, iproute2
+tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, promtool, etcd, ZooKeeper, Patroni, podman, iproute2
 	@$(GO) mod download
 	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \

@@ -55,6 +55,8 @@ type Input struct {
 	// Egress holds the rules of egress of the machine, as package egress writes them. Kinds of the house obey
 	// them.
 	Egress json.RawMessage `json:"egress,omitempty"`
+	// Settings is what the settings of the machine say about a kind of this program; nil: nothing.
+	Settings json.RawMessage `json:"settings,omitempty"`
 	// Instant is the logical instant of the run.
 	Instant   time.Time `json:"instant"`
 	Namespace string    `json:"namespace"`

@@ -9,10 +9,11 @@ import (
 	"syscall"
 
 	"skein.dev/skein/internal/kind"
+	"skein.dev/skein/internal/kind/container"
 )
 
 // Kinds are the kinds of this program.
-var Kinds = []kind.Kind{}
+var Kinds = []kind.Kind{container.Kind{}}
 
 // Of returns the kind of a name; nil: there is none.
 func Of(name string) kind.Kind {

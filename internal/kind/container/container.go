@@ -1,0 +1,286 @@
+// Package container is the kind of tasks that run a command in a container. Podman makes the container. It
+// needs no daemon: all processes of the container are in the control group of the attempt.
+//
+// # Nothing is left behind
+//
+// A container lives in namespaces of processes and mounts that belong to the attempt. Their first process
+// dies with this process (PR_SET_PDEATHSIG). The kernel then kills all others: podman, the monitor of the
+// container, and the processes of the container. What podman knows about the container is on file systems in
+// memory that only these namespaces have mounted, so it ends with them. The writable layer of the container
+// is in the folder of the attempt and removed with it. Only images are in the store of the machine. So no
+// record of a container outlives it, whichever process is killed, and nothing has to be released.
+package container
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Name is the name of the kind.
+const Name = "container"
+
+// Kind runs containers.
+type Kind struct{}
+
+// Name implements kind.Kind.
+func (Kind) Name() string { return Name }
+
+// With is the input of the kind.
+type With struct {
+	Image   string `json:"image"`
+	Run     *Run   `json:"run,omitempty"` // nil: what the image says
+	Pull    string `json:"pull,omitempty"`
+	Network string `json:"network,omitempty"`
+	User    string `json:"user,omitempty"`
+	// Mounts holds paths in the container by the names that the machine gives to its folders.
+	Mounts map[string]string `json:"mounts,omitempty"`
+	Env    map[string]string `json:"env,omitempty"`
+}
+
+// Run is the command, as a workflow writes it.
+type Run struct {
+	Shell string   `json:"shell,omitempty"` // a text for sh -c
+	Argv  []string `json:"argv,omitempty"`
+	Lang  string   `json:"lang,omitempty"` // the language of Code: python | node | bash | sh
+	Code  string   `json:"code,omitempty"`
+	File  string   `json:"file,omitempty"` // a script in the working folder
+	Args  []string `json:"args,omitempty"` // of File
+}
+
+// When an image is pulled.
+const (
+	PullMissing = "missing" // the default: if the machine does not have it
+	PullAlways  = "always"
+	PullNever   = "never"
+)
+
+// Networks of a container.
+const (
+	NetworkOwn  = "own" // the default: a network of its own with connections to the outside
+	NetworkNone = "none"
+)
+
+// Settings are what a machine decides about containers.
+type Settings struct {
+	Engine string  `json:"engine,omitempty"` // EngineAuto ("" is the same) | EnginePodman | EngineNone
+	Mounts []Mount `json:"mounts,omitempty"`
+}
+
+// Engines that make containers.
+const (
+	EngineAuto   = "auto"
+	EnginePodman = "podman"
+	EngineNone   = "none"
+)
+
+// Engines are the values of the setting container_engine.
+func Engines() []string { return []string{EngineAuto, EnginePodman, EngineNone} }
+
+// Mount is a folder of the machine that containers may mount.
+type Mount struct {
+	Name  string `json:"name"`
+	Path  string `json:"path"`
+	Write bool   `json:"write,omitempty"`
+}
+
+// Where the files of an attempt are in its container.
+const (
+	workAt = "/work"  // the working folder
+	ownAt  = "/skein" // the outputs and inline code
+)
+
+var (
+	imageName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
+	userName  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$`)
+	mountName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
+	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// transports are the words that, before a colon, make podman read something else than a registry:
+// docker-archive:a is a file.
+var transports = []string{"containers-storage", "dir", "docker", "docker-archive", "docker-daemon", "oci", "oci-archive", "ostree", "sif", "tarball", "atomic"}
+
+// CheckImage returns the reason why a text is not the name of an image.
+func CheckImage(name string) error {
+	first, _, _ := strings.Cut(name, ":")
+	if len(name) > 512 || !imageName.MatchString(name) || slices.Contains(transports, first) {
+		return fmt.Errorf("image %.100q is not the name of an image: write it as in python:3.12 or registry.example/team/tool@sha256:…", name)
+	}
+	return nil
+}
+
+// CheckUser returns the reason why a text is not a user of a container.
+func CheckUser(user string) error {
+	if user != "" && !userName.MatchString(user) {
+		return fmt.Errorf("user %.100q is not a user: write a number or name, or USER:GROUP", user)
+	}
+	return nil
+}
+
+// ParseTarget reads where a task wants a mount: a path in the container, with :rw if it writes there.
+func ParseTarget(text string) (at string, write bool, err error) {
+	at, mode, marked := strings.Cut(text, ":")
+	switch {
+	case marked && mode != "ro" && mode != "rw":
+		return "", false, fmt.Errorf("mount %.100q: write a path in the container, and :rw after it if the task writes there", text)
+	case !path.IsAbs(at) || path.Clean(at) != at || at == "/" || !plainPath(at):
+		return "", false, fmt.Errorf("mount %.100q: the path in the container is absolute, and has no comma, quotation mark or line end", text)
+	}
+	for _, taken := range []string{workAt, ownAt, "/proc", "/sys", "/dev"} {
+		if at == taken || strings.HasPrefix(at, taken+"/") {
+			return "", false, fmt.Errorf("mount %.100q: %s has other files in each container; choose another path", text, taken)
+		}
+	}
+	return at, mode == "rw", nil
+}
+
+// ParseMount reads one entry of the setting container_mounts: NAME=PATH, with :rw after it if tasks may write
+// there.
+func ParseMount(text string) (Mount, error) {
+	name, at, ok := strings.Cut(text, "=")
+	m := Mount{Name: strings.TrimSpace(name)}
+	m.Path, m.Write = strings.CutSuffix(strings.TrimSpace(at), ":rw")
+	m.Path = strings.TrimSuffix(m.Path, ":ro")
+	switch {
+	case !ok || !mountName.MatchString(m.Name):
+		return m, fmt.Errorf("%.100q: write NAME=PATH, or NAME=PATH:rw if tasks may write there; a name has letters, digits, _ and -", text)
+	case !path.IsAbs(m.Path) || !plainPath(m.Path):
+		return m, fmt.Errorf("%.100q: the path is absolute, and has no comma, colon, quotation mark or line end", text)
+	case path.Clean(m.Path) == "/":
+		return m, fmt.Errorf("%.100q: containers may not mount the root of the machine", text)
+	}
+	m.Path = path.Clean(m.Path)
+	return m, nil
+}
+
+// plainPath reports whether a path can be part of an option of the engine.
+func plainPath(p string) bool { return !strings.ContainsAny(p, ",:\"'\n\r\x00") }
+
+// read decodes and checks the input.
+func read(raw json.RawMessage) (*With, error) {
+	var w With
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&w); err != nil {
+		return nil, fmt.Errorf("the input of the task is not that of a container: %w", err)
+	}
+	if w.Pull == "" {
+		w.Pull = PullMissing
+	}
+	if w.Network == "" {
+		w.Network = NetworkOwn
+	}
+	err := errors.Join(CheckImage(w.Image), CheckUser(w.User))
+	if !slices.Contains([]string{PullMissing, PullAlways, PullNever}, w.Pull) {
+		err = errors.Join(err, fmt.Errorf("pull %.100q is not missing, always or never", w.Pull))
+	}
+	if w.Network != NetworkOwn && w.Network != NetworkNone {
+		err = errors.Join(err, fmt.Errorf("network %.100q is not own or none", w.Network))
+	}
+	for name, value := range w.Env {
+		if !envName.MatchString(name) || strings.ContainsRune(value, 0) {
+			err = errors.Join(err, fmt.Errorf("env %.100q cannot be a variable of a container", name))
+		}
+	}
+	return &w, err
+}
+
+// bind is a folder of the machine at a place in the container.
+type bind struct {
+	from, at string
+	write    bool
+}
+
+// binds finds the folders of the machine that the task mounts.
+func (w *With) binds(of Settings) (all []bind, err error) {
+	for name, target := range w.Mounts {
+		at, write, bad := ParseTarget(target)
+		if bad != nil {
+			return nil, bad
+		}
+		i := slices.IndexFunc(of.Mounts, func(m Mount) bool { return m.Name == name })
+		switch {
+		case i < 0:
+			return nil, fmt.Errorf("this machine lets no container mount %q: add it to the setting container_mounts of the node or worker, such as %s=/srv/%s", name, name, name)
+		case write && !of.Mounts[i].Write:
+			return nil, fmt.Errorf("this machine lets containers only read the mount %q: write :rw after its path in the setting container_mounts, or remove :rw from the task", name)
+		}
+		all = append(all, bind{of.Mounts[i].Path, at, write})
+	}
+	slices.SortFunc(all, func(a, b bind) int { return strings.Compare(a.at, b.at) })
+	for i := 1; i < len(all); i++ {
+		if all[i].at == all[i-1].at {
+			return nil, fmt.Errorf("two mounts of the task have the path %s", all[i].at)
+		}
+	}
+	return all, nil
+}
+
+// byExtension names the interpreters of script files, and codeFile the names of files of inline code.
+var byExtension = map[string]string{".py": "python3", ".sh": "sh", ".bash": "bash", ".js": "node", ".mjs": "node", ".cjs": "node", ".rb": "ruby", ".pl": "perl"}
+
+var codeFile = map[string][2]string{"python": {"python3", "code.py"}, "node": {"node", "code.js"}, "bash": {"bash", "code.bash"}, "sh": {"sh", "code.sh"}}
+
+// command returns the command in the container, and the file of its inline code, if it has any. No command
+// means that of the image.
+func (r *Run) command() (argv []string, file, code string, err error) {
+	switch {
+	case r == nil:
+		return nil, "", "", nil
+	case r.Shell != "":
+		return []string{"sh", "-c", r.Shell}, "", "", nil
+	case r.Code != "":
+		by, ok := codeFile[r.Lang]
+		if !ok {
+			return nil, "", "", fmt.Errorf("run: %q is no language of inline code", r.Lang)
+		}
+		return []string{by[0], ownAt + "/" + by[1]}, by[1], r.Code, nil
+	case r.File != "":
+		at := path.Join(workAt, r.File)
+		if path.IsAbs(r.File) || !strings.HasPrefix(at, workAt+"/") {
+			return nil, "", "", errors.New("run: the file is a path inside the working folder")
+		}
+		if by, ok := byExtension[path.Ext(at)]; ok {
+			return append([]string{by, at}, r.Args...), "", "", nil
+		}
+		return append([]string{at}, r.Args...), "", "", nil
+	case len(r.Argv) > 0 && r.Argv[0] != "":
+		return r.Argv, "", "", nil
+	}
+	return nil, "", "", errors.New("run is empty: write a command, or leave run out for the command of the image")
+}
+
+// perilous are the beginnings of names of variables that change what podman itself does. Their values are
+// never in the environment of podman.
+var perilous = []string{"LD_", "GO", "PATH", "HOME", "TMP", "XDG_", "CONTAINER", "_CONTAINER", "PODMAN", "STORAGE", "BUILDAH", "REGISTR", "DBUS", "NOTIFY",
+	"LISTEN", "SSL_", "HTTP", "HTTPS", "NO_PROXY", "ALL_PROXY", "FTP", "DOCKER", "NETAVARK", "CNI", "GLIBC", "MALLOC", "IFS", "ENV", "PS", "OCI", "_OCI", "CONMON", "SKEIN_", "LC_", "LANG", "NLSPATH", "LOC", "RES_", "HOSTALIASES", "GCONV", "GETCONF"}
+
+// variables divides the environment of the container: into a file of lines, and into variables that podman
+// takes from its own environment, because their values have several lines.
+func variables(env map[string]string) (lines string, inherit []string, err error) {
+	names := make([]string, 0, len(env))
+	for name := range env {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var b strings.Builder
+	for _, name := range names {
+		value := env[name]
+		if !strings.ContainsAny(value, "\n\r") {
+			fmt.Fprintf(&b, "%s=%s\n", name, value)
+			continue
+		}
+		upper := strings.ToUpper(name)
+		if slices.ContainsFunc(perilous, func(p string) bool { return strings.HasPrefix(upper, p) }) {
+			return "", nil, fmt.Errorf("env %s has several lines, which is not possible for a variable of this name: use another name", name)
+		}
+		inherit = append(inherit, name+"="+value)
+	}
+	return b.String(), inherit, nil
+}

@@ -1,0 +1,134 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// errEnded means that the first process of the namespaces has ended without a container.
+var errEnded = errors.New("the container was not started")
+
+// lookEvery bounds the time between two looks at the files and processes of a container. Normally the kernel
+// tells of each change at once.
+const lookEvery = time.Second
+
+// follow waits for the end of the container, and returns the exit code of its command. When ctx ends, it
+// tells the container to end. first is the first process of the namespaces.
+func (c *container) follow(ctx context.Context, first int) (int, error) {
+	w, err := newWatch(first, c.folder)
+	if err != nil {
+		return 0, fmt.Errorf("the container cannot be followed: %w", err)
+	}
+	defer w.close()
+	stop := context.AfterFunc(ctx, func() {
+		_ = os.WriteFile(filepath.Join(c.folder, stopFile), nil, 0o600) // w sees it
+	})
+	defer stop()
+	told, exits, monitor := false, "", 0
+	for {
+		ended := w.ended()
+		if exits == "" {
+			if id, err := os.ReadFile(filepath.Join(c.folder, idFile)); err == nil && exists(filepath.Join(c.folder, startedFile)) {
+				exits = fmt.Sprintf("/proc/%d/root/run/libpod/exits", first)
+				w.add(exits)
+				exits += "/" + strings.TrimSpace(string(id))
+				monitor = childOf(first, "conmon")
+			}
+		}
+		if exits != "" {
+			alone := monitor == 0 || unix.Kill(monitor, 0) != nil || zombie(monitor) // before the look at its file
+			if text, err := os.ReadFile(exits); err == nil {
+				return strconv.Atoi(strings.TrimSpace(string(text)))
+			}
+			if alone && !ended {
+				return 0, errors.New("the monitor of the container was killed, and the container with it")
+			}
+		}
+		if ended {
+			return 0, errEnded
+		}
+		if ctx.Err() != nil && monitor != 0 && !told {
+			told = unix.Kill(monitor, unix.SIGTERM) == nil // it passes the signal on
+		}
+		w.wait()
+	}
+}
+
+// watch tells of changes of folders, and of the end of a process.
+type watch struct {
+	notify, process int
+}
+
+func newWatch(pid int, folder string) (w watch, err error) {
+	if w.notify, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
+		return w, err
+	}
+	if w.process, err = unix.PidfdOpen(pid, 0); err != nil {
+		_ = unix.Close(w.notify)
+		return w, err
+	}
+	w.add(folder)
+	return w, nil
+}
+
+// add watches a folder too. If that fails, changes are seen after lookEvery.
+func (w *watch) add(folder string) {
+	_, _ = unix.InotifyAddWatch(w.notify, folder, unix.IN_CLOSE_WRITE|unix.IN_MOVED_TO)
+}
+
+// ended reports whether the process has ended.
+func (w *watch) ended() bool {
+	fds := []unix.PollFd{{Fd: int32(w.process), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
+}
+
+// wait returns after a change, and after lookEvery.
+func (w *watch) wait() {
+	fds := []unix.PollFd{{Fd: int32(w.notify), Events: unix.POLLIN}, {Fd: int32(w.process), Events: unix.POLLIN}}
+	_, _ = unix.Poll(fds, int(lookEvery/time.Millisecond))
+	var events [4096]byte
+	for {
+		if n, err := unix.Read(w.notify, events[:]); n <= 0 || err != nil {
+			return
+		}
+	}
+}
+
+func (w *watch) close() {
+	_ = unix.Close(w.notify)
+	_ = unix.Close(w.process)
+}
+
+// childOf returns a child of a process with a name; 0: there is none.
+func childOf(pid int, name string) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return 0
+	}
+	for _, field := range strings.Fields(string(text)) {
+		child, err := strconv.Atoi(field)
+		if comm, errComm := os.ReadFile("/proc/" + field + "/comm"); err == nil && errComm == nil && strings.TrimSpace(string(comm)) == name {
+			return child
+		}
+	}
+	return 0
+}
+
+// zombie reports whether a process has ended and is not reaped.
+func zombie(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return true
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
+}

@@ -1,0 +1,289 @@
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/kind"
+)
+
+// versionMin is the first version of podman that lets a container write to the log of the attempt itself.
+const versionMin = 4
+
+// Engine describes what makes containers on this machine. It returns an error that names what is missing.
+func Engine(of Settings) (string, error) {
+	if err := lacks(of); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askMax)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, "podman", "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("podman does not tell its version: %w", err)
+	}
+	version := strings.TrimSpace(strings.TrimPrefix(string(text), "podman version "))
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err != nil || n < versionMin {
+		return "", fmt.Errorf("podman is of version %.40q: install %d.0 or later", version, versionMin)
+	}
+	return "podman " + version, nil
+}
+
+// lacks returns what this machine lacks for containers, as far as no program must be asked.
+func lacks(of Settings) error {
+	switch of.Engine {
+	case EngineNone:
+		return errors.New("the setting container_engine is none")
+	case EngineAuto, EnginePodman, "":
+	default:
+		return fmt.Errorf("the setting container_engine is %q: write auto, podman or none", of.Engine)
+	}
+	var missing []string
+	for _, program := range []string{"podman", "crun", "mount"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, program)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%s is missing here: install the packages podman (%d.0 or later) and crun", strings.Join(missing, " and "), versionMin)
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("a worker needs root for containers, because only root may make the namespaces that end with an attempt: run a worker as root for these tasks")
+	}
+	return nil
+}
+
+// askMax bounds the time of a question to podman.
+const askMax = 30 * time.Second
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// container is one attempt.
+type container struct {
+	*kind.Env
+	with   *With
+	binds  []bind
+	folder string // of this container, in the folder of the attempt
+	output string // $SKEIN_OUTPUT of the attempt
+	image  image
+}
+
+// say writes a line of this program into the log of the attempt.
+func (c *container) say(format string, args ...any) {
+	fmt.Fprintf(c.Stderr, "skein: "+format+"\n", args...)
+}
+
+// Main implements kind.Kind.
+func (Kind) Main(ctx context.Context, env *kind.Env) int {
+	runtime.LockOSThread() // children die with this thread
+	defer runtime.UnlockOSThread()
+	c := &container{Env: env, output: os.Getenv(kind.OutputVar)}
+	if code := c.prepare(); code != kind.Done {
+		return code
+	}
+	if code := c.bring(ctx); code != kind.Done {
+		return code
+	}
+	defer os.RemoveAll(c.folder) // if this process is killed, the folder is removed with that of the attempt
+	if err := c.furnish(); err != nil {
+		c.say("the container cannot be prepared: %v", err)
+		return kind.Failed
+	}
+	return c.run(ctx)
+}
+
+// prepare reads the input, and checks what the task wants and what the machine allows.
+func (c *container) prepare() int {
+	var machine Settings
+	if len(c.Input.Settings) > 0 {
+		if err := json.Unmarshal(c.Input.Settings, &machine); err != nil {
+			c.say("the settings of this machine cannot be read: %v", err)
+			return kind.Failed
+		}
+	}
+	var err error
+	if c.with, err = read(c.Input.With); err == nil {
+		c.binds, err = c.with.binds(machine)
+	}
+	if err != nil {
+		c.say("%v", err)
+		return kind.Permanent
+	}
+	if err := lacks(machine); err != nil {
+		c.say("this machine cannot run a container: %v", err)
+		return kind.Failed
+	}
+	if c.output == "" || !filepath.IsAbs(c.output) {
+		c.say("%s is not set: this command is started by the attempt of a task", kind.OutputVar)
+		return kind.Permanent
+	}
+	c.folder = c.output + ".container"
+	if !plainPath(c.folder) || !plainPath(c.Dir) {
+		c.say("the path of the data folder has a comma, colon or quotation mark, which no container can mount: move the data folder")
+		return kind.Permanent
+	}
+	return kind.Done
+}
+
+// image is an image in the store of the machine.
+type image struct {
+	id     string
+	driver string // how the store keeps layers
+	store  string // the folder of the store
+}
+
+// bring finds the image, and pulls it if the task says so.
+func (c *container) bring(ctx context.Context) int {
+	name, pulled := c.with.Image, false
+	if c.with.Pull == PullAlways {
+		if code := c.pull(ctx); code != kind.Done {
+			return code
+		}
+		pulled = true
+	}
+	for {
+		found, err := inspect(ctx, name)
+		switch {
+		case err != nil:
+			c.say("image %s cannot be looked at: %v", name, err)
+			return kind.Failed
+		case found.id != "":
+			c.image = found
+			c.say("image %s is %.19s", name, found.id)
+			return kind.Done
+		case c.with.Pull == PullNever:
+			c.say("image %s is not on this machine, and pull is never: pull it here with podman pull %s, or set pull to missing", name, name)
+			return kind.Failed
+		case pulled:
+			c.say("image %s was pulled and is not there", name)
+			return kind.Failed
+		}
+		if code := c.pull(ctx); code != kind.Done {
+			return code
+		}
+		pulled = true
+	}
+}
+
+// stores matches the folder of a store in the path of a layer.
+var stores = regexp.MustCompile(`"(/[^"]*)/(overlay|vfs)/`)
+
+// inspect looks for an image in the store of the machine. Without an error and an id, it is not there.
+func inspect(ctx context.Context, name string) (image, error) {
+	ctx, cancel := context.WithTimeout(ctx, askMax)
+	defer cancel()
+	cmd := child(ctx, "podman", "image", "inspect", "--format", "{{.Id}} {{.GraphDriver.Name}} {{json .GraphDriver.Data}}", "--", name)
+	var said strings.Builder
+	cmd.Stderr = &said
+	text, err := cmd.Output()
+	if err != nil {
+		if errExists := child(ctx, "podman", "image", "exists", "--", name).Run(); codeOf(errExists) == 1 {
+			return image{}, nil
+		}
+		return image{}, fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
+	}
+	fields := strings.SplitN(strings.TrimSpace(string(text)), " ", 3)
+	if len(fields) != 3 || len(fields[0]) != 64 {
+		return image{}, fmt.Errorf("podman says %.200q", text)
+	}
+	found := image{id: fields[0], driver: fields[1]}
+	if at := stores.FindStringSubmatch(fields[2]); at != nil {
+		found.store = at[1]
+	} else { // not every driver tells its paths, and this question takes longer
+		text, err = child(ctx, "podman", "info", "--format", "{{.Store.GraphRoot}}").Output()
+		found.store = strings.TrimSpace(string(text))
+	}
+	if err != nil || !filepath.IsAbs(found.store) || !plainPath(found.store) {
+		return image{}, fmt.Errorf("the store of images %.200q cannot be used: %w", found.store, errors.Join(err, errStore))
+	}
+	return found, nil
+}
+
+var errStore = errors.New("its path must be absolute, without comma, colon or quotation mark")
+
+// away are what podman says if a registry cannot be reached, or wants to be asked later.
+var away = regexp.MustCompile(`(?i)connection refused|no such host|i/o timeout|TLS handshake timeout|network is unreachable|no route to host|connection reset|temporary failure in name resolution|server misbehaving|deadline exceeded|unexpected EOF|toomanyrequests|too many requests|status code 5\d\d|\b50[0234] `)
+
+// pull gets the image from its registry. What podman says is in the log.
+func (c *container) pull(ctx context.Context) int {
+	cmd := child(ctx, "podman", "pull", "--", c.with.Image)
+	said := &tail{}
+	cmd.Stdout, cmd.Stderr = io.Discard, io.MultiWriter(c.Stderr, said)
+	err := cmd.Run()
+	switch {
+	case err == nil:
+		return kind.Done
+	case ctx.Err() != nil:
+		c.say("the attempt was told to end while image %s was pulled", c.with.Image)
+	case away.MatchString(said.text):
+		c.say("image %s cannot be pulled now: the registry cannot be reached", c.with.Image)
+		return kind.Away
+	default:
+		c.say("image %s cannot be pulled: %v", c.with.Image, err)
+	}
+	return kind.Failed
+}
+
+// tail keeps the end of a text.
+type tail struct{ text string }
+
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 8 << 10
+	t.text += string(p)
+	if len(t.text) > most {
+		t.text = t.text[len(t.text)-most:]
+	}
+	return len(p), nil
+}
+
+// child is a command that dies with this process and ends with ctx. The goroutine must hold its thread.
+func child(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Env = ownEnv()
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// ownEnv is the environment of podman: that of this process without the variables of the attempt.
+func ownEnv() (env []string) {
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "SKEIN_") {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// codeOf returns the exit code of a command; -1: it has none.
+func codeOf(err error) int {
+	if err == nil {
+		return 0
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return 128 + int(status.Signal())
+		}
+		return exit.ExitCode()
+	}
+	return -1
+}

@@ -1,0 +1,332 @@
+package container
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/kind"
+)
+
+const childVar = "SKEIN_TEST_KIND" // this process is that of an attempt
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVar) != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		os.Exit(kind.Run(ctx, Kind{}))
+	}
+	code := m.Run()
+	if images.dir != "" {
+		_ = os.RemoveAll(images.dir)
+	}
+	os.Exit(code)
+}
+
+// images is the store of images of this process.
+var images struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// box is a machine with podman and an image.
+type box struct{ *testing.T }
+
+const testImage = "localhost/skein-test:1"
+
+// newBox makes a store with an image of busybox. It skips the test if this machine has no podman.
+func newBox(t *testing.T) *box {
+	t.Helper()
+	busybox := "/bin/busybox"
+	if _, err := Engine(Settings{}); err != nil || !exists(busybox) {
+		if why := capable(); os.Getenv("CI") == "true" && why == nil {
+			t.Fatalf("make tools installs what this test needs: %v, and busybox-static", err)
+		} else if why != nil {
+			t.Skipf("this kernel makes no containers: %v", why)
+		}
+		t.Skipf("no podman, or no busybox-static: %v", err)
+	}
+	images.once.Do(func() { images.dir, images.err = makeImages(busybox) })
+	if images.err != nil {
+		t.Fatal(images.err)
+	}
+	t.Setenv("CONTAINERS_STORAGE_CONF", filepath.Join(images.dir, "storage.conf"))
+	return &box{T: t}
+}
+
+// makeImages makes a store with the image of the tests.
+func makeImages(busybox string) (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "skein-images-"); err != nil {
+		return "", err
+	}
+	conf, archive := filepath.Join(dir, "storage.conf"), filepath.Join(dir, "image.tar")
+	text := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n[storage.options.overlay]\nskip_mount_home = \"true\"\n", dir+"/root", dir+"/run")
+	root, err := rootFolder(busybox)
+	if err = errors.Join(err, os.WriteFile(conf, []byte(text), 0o600), os.WriteFile(archive, root, 0o600)); err != nil {
+		return dir, err
+	}
+	cmd := exec.Command("podman", "import", "--change", "CMD echo of the image", archive, testImage)
+	cmd.Env = append(os.Environ(), "CONTAINERS_STORAGE_CONF="+conf)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("import an image: %w: %s", err, said)
+	}
+	return dir, nil
+}
+
+// capable returns the reason why this kernel or user can make no containers.
+func capable() error {
+	cmd := exec.Command("/bin/true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET}
+	return cmd.Run()
+}
+
+// rootFolder is the root folder of an image: busybox under its names.
+func rootFolder(busybox string) ([]byte, error) {
+	program, err := os.ReadFile(busybox)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	add := func(h *tar.Header, content []byte) {
+		h.Size = int64(len(content))
+		if err = errors.Join(err, w.WriteHeader(h)); err == nil {
+			_, err = w.Write(content)
+		}
+	}
+	for _, dir := range []string{"bin", "tmp", "etc"} {
+		add(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o777}, nil)
+	}
+	add(&tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o755}, program)
+	for _, name := range strings.Fields("sh sleep echo cat id env ls touch true false grep mount wget stat kill chmod") {
+		add(&tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + name, Linkname: "busybox"}, nil)
+	}
+	return out.Bytes(), errors.Join(err, w.Close())
+}
+
+// attempt is the process of an attempt.
+type attempt struct {
+	*exec.Cmd
+	box    *box
+	folder string
+	log    string
+	output string
+}
+
+// start starts the process of an attempt, in a session of its own as a worker does.
+func (b *box) start(with string, settings Settings, env ...string) *attempt {
+	b.Helper()
+	folder := b.TempDir()
+	a := &attempt{box: b, folder: folder, log: folder + "/log", output: folder + "/r.t.1.out"}
+	machine, _ := json.Marshal(settings)
+	input, _ := json.Marshal(kind.Input{Kind: Name, With: json.RawMessage(with), Settings: machine, Run: "r", Task: "t", Token: 1})
+	work := folder + "/dir"
+	if err := os.Mkdir(work, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(folder+"/in", input, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	log, err := os.Create(a.log)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer log.Close()
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	a.Cmd = exec.Command(self)
+	a.Dir, a.Stdout, a.Stderr = work, log, log
+	a.Env = append(os.Environ(), childVar+"=1", kind.InputVar+"="+folder+"/in", kind.OutputVar+"="+a.output, "SKEIN_TASK=t", "SKEIN_TOKEN=1")
+	a.Env = append(a.Env, env...)
+	a.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := a.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = a.Process.Kill() })
+	return a
+}
+
+// end waits for the end of the attempt, and returns its exit code and log.
+func (a *attempt) end() (int, string) {
+	_ = a.Wait()
+	return a.ProcessState.ExitCode(), a.said()
+}
+
+func (a *attempt) said() string {
+	text, _ := os.ReadFile(a.log)
+	return string(text)
+}
+
+// run runs an attempt to its end.
+func (b *box) run(with string) (int, string) { return b.start(with, Settings{}).end() }
+
+// waitFor waits until a condition holds. The container says by its log when it has begun.
+func (b *box) waitFor(what string, holds func() bool) {
+	b.Helper()
+	for began := time.Now(); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			b.Fatal("no " + what)
+		}
+	}
+}
+
+// living returns the processes whose command line has a text, and podman and its monitor for a folder.
+func living(text string) (found []string) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil {
+			continue
+		}
+		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if err == nil && bytes.Contains(line, []byte(text)) {
+			found = append(found, e.Name()+" "+strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// TestContainer: a command in a container has its files, variables and exit code, and little else.
+func TestContainer(t *testing.T) {
+	b := newBox(t)
+	data, err := os.MkdirTemp("", "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(data)
+	if err := os.WriteFile(data+"/given", []byte("from the machine\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	machine := Settings{Mounts: []Mount{{Name: "data", Path: data}}}
+	script := `pwd; echo "task $SKEIN_TASK $A"; echo "$KEY"; cat /data/given; touch /data/x || echo no write; echo made > file; echo rows=3 >> $SKEIN_OUTPUT; grep -E 'Cap(Eff|Bnd)|NoNewPrivs|^Seccomp:' /proc/self/status; echo err >&2; ls /`
+	with, _ := json.Marshal(With{Image: testImage, Network: "none", Run: &Run{Shell: script}, Mounts: map[string]string{"data": "/data"}, Env: map[string]string{"A": "b", "KEY": "one\ntwo"}})
+	a := b.start(string(with), machine)
+	code, log := a.end()
+	for _, part := range []string{"/work\ntask t b\none\ntwo\nfrom the machine\n", "no write\n", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "err\n"} {
+		if !strings.Contains(log, part) {
+			t.Errorf("%q is missing in\n%s", part, log)
+		}
+	}
+	outputs, _ := os.ReadFile(a.output)
+	file, _ := os.ReadFile(a.folder + "/dir/file")
+	if code != 0 || string(outputs) != "rows=3\n" || string(file) != "made\n" {
+		t.Errorf("%d, %q, %q", code, outputs, file)
+	}
+	if exists(a.output + ".container") {
+		t.Error("the folder of the container is left")
+	}
+}
+
+func TestCodes(t *testing.T) {
+	b := newBox(t)
+	for _, c := range []struct {
+		with string
+		code int
+		log  string
+	}{
+		{`{"image":"` + testImage + `","network":"none"}`, 0, "of the image\n"},
+		{`{"image":"` + testImage + `","network":"none","run":{"argv":["sh","-c","exit 126"]}}`, 126, ""},
+		// The code depends on the program that is the first process of the container.
+		{`{"image":"` + testImage + `","network":"none","run":{"argv":["nothing"]}}`, -1, "o such file or directory"},
+		{`{"image":"` + testImage + `","network":"none","run":{"lang":"sh","code":"id -u; kill -9 $$"},"user":"1000"}`, 137, "1000\n"},
+		{`{"image":"` + testImage + `","network":"none","run":{"shell":"echo a > f; echo n=1 > $SKEIN_OUTPUT; stat -c %u f"},"user":"1000"}`, 0, "1000\n"},
+		{`{"image":"localhost/none:1","pull":"never"}`, kind.Failed, "is not on this machine, and pull is never"},
+		{`{"image":"127.0.0.1:1/none:1"}`, kind.Away, "the registry cannot be reached"},
+		{`{"image":"` + testImage + `","mounts":{"data":"/data"}}`, kind.Permanent, "add it to the setting container_mounts"},
+		{`{"image":"` + testImage + `","privileged":true}`, kind.Permanent, "not that of a container"},
+	} {
+		if code, log := b.run(c.with); code != c.code && c.code >= 0 || code == 0 && c.code < 0 || !strings.Contains(log, c.log) {
+			t.Errorf("%s: %d\n%s", c.with, code, log)
+		}
+	}
+}
+
+// TestOwnNetwork: the network of a container reaches other machines, and not the loopback of this one.
+func TestOwnNetwork(t *testing.T) {
+	b := newBox(t)
+	if _, err := networkOption(NetworkOwn); err != nil {
+		t.Skip(err)
+	}
+	loopback, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loopback.Close()
+	reached := make(chan struct{}, 1)
+	go func() {
+		if conn, err := loopback.Accept(); err == nil {
+			reached <- struct{}{}
+			_ = conn.Close()
+		}
+	}()
+	port := strconv.Itoa(loopback.Addr().(*net.TCPAddr).Port)
+	code, log := b.run(`{"image":"` + testImage + `","run":{"shell":"ls /sys/class/net; wget -T 2 -q -O - http://127.0.0.1:` + port + ` || wget -T 2 -q -O - http://10.0.2.2:` + port + ` || echo out of reach"}}`)
+	if code != 0 || !strings.Contains(log, "out of reach") || !strings.Contains(log, "tap0") {
+		t.Errorf("%d\n%s", code, log)
+	}
+	select {
+	case <-reached:
+		t.Error("a container reached the loopback of the machine")
+	default:
+	}
+}
+
+// TestKilled: whichever process of an attempt is killed, none of its container is left, and podman knows
+// nothing of it.
+func TestKilled(t *testing.T) {
+	b := newBox(t)
+	for i, victim := range []string{"kind", "script", "conmon", "term"} {
+		mark := strconv.Itoa(1_000_000 + os.Getpid()*10 + i)
+		a := b.start(`{"image":"`+testImage+`","network":"none","run":{"shell":"echo begun; sleep `+mark+` & sleep `+mark+`; wait"}}`, Settings{})
+		b.waitFor("begin: "+a.said(), func() bool { return strings.Contains(a.said(), "begun\n") && len(living("sleep\x00"+mark)) == 2 })
+		switch victim {
+		case "kind":
+			_ = a.Process.Kill()
+		case "term":
+			_ = a.Process.Signal(syscall.SIGTERM)
+		default:
+			text := map[string]string{"script": "skein-container\x00" + a.output, "conmon": "/conmon\x00"}[victim]
+			killOf(t, a, text)
+		}
+		_, log := a.end()
+		b.waitFor("end of "+victim+": "+strings.Join(living(mark), "\n")+log, func() bool { return len(living(mark)) == 0 })
+		if victim == "term" && a.ProcessState.ExitCode() != 143 {
+			t.Errorf("%d\n%s", a.ProcessState.ExitCode(), log)
+		}
+	}
+	if known, err := exec.Command("podman", "ps", "--all", "--quiet").Output(); err != nil || len(bytes.TrimSpace(known)) > 0 {
+		t.Errorf("podman knows %s, %v", known, err)
+	}
+}
+
+// killOf kills the process of an attempt whose command line has a text.
+func killOf(t *testing.T, a *attempt, text string) {
+	t.Helper()
+	for _, line := range living(text) {
+		pid, _, _ := strings.Cut(line, " ")
+		if env, _ := os.ReadFile("/proc/" + pid + "/environ"); bytes.Contains(env, []byte(a.output)) || strings.Contains(line, a.output) {
+			n, _ := strconv.Atoi(pid)
+			_ = unix.Kill(n, unix.SIGKILL)
+			return
+		}
+	}
+	t.Fatalf("no process with %q", text)
+}

@@ -1,0 +1,20 @@
+//go:build !linux
+
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"skein.dev/skein/internal/kind"
+)
+
+// Engine returns an error: containers run on Linux only.
+func Engine(Settings) (string, error) { return "", errors.New("containers run on Linux only") }
+
+// Main implements kind.Kind.
+func (Kind) Main(_ context.Context, env *kind.Env) int {
+	fmt.Fprintln(env.Stderr, "skein: containers run on Linux only")
+	return kind.Failed
+}
