@@ -35,23 +35,27 @@ type connectionFlags struct {
 	url, user, password, token, test string
 	headers, headerSecrets           []string
 	host, database, tls, caFile      string
+	path                             string
+	create                           bool
 	port                             int
 }
 
 func (f *connectionFlags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.url, "url", "", "http: beginning of the URL of every request")
+	set.StringVar(&f.url, "url", "", "http: beginning of the URL of every request; clickhouse: URL of its HTTP interface")
 	set.StringVar(&f.token, "token-secret", "", "http: secret with the token of the header Authorization: Bearer")
 	set.StringArrayVar(&f.headers, "header", nil, "http: header of every request, as NAME=VALUE")
 	set.StringArrayVar(&f.headerSecrets, "header-secret", nil, "http: header whose value is a secret, as NAME=SECRET")
 	set.StringVar(&f.test, "test-path", "", "http: path that skein connection test reads (default /)")
-	set.StringVar(&f.host, "host", "", "postgres: host name or IP address")
-	set.IntVar(&f.port, "port", 0, "postgres: the port (default 5432)")
-	set.StringVar(&f.database, "database", "", "postgres: name of the database (default: the user's name)")
-	set.StringVar(&f.tls, "tls", "", "postgres: verify | encrypt (accept any certificate) | disable (default verify)")
-	set.StringVar(&f.caFile, "ca-file", "", "postgres: PEM file of the authority that signs the server's certificate")
+	set.StringVar(&f.host, "host", "", "postgres, mysql: host name or IP address")
+	set.IntVar(&f.port, "port", 0, "postgres, mysql: the port (default 5432, 3306)")
+	set.StringVar(&f.database, "database", "", "postgres, mysql, clickhouse: name of the database (default of postgres: the user's name)")
+	set.StringVar(&f.tls, "tls", "", "postgres, mysql: verify | encrypt (accept any certificate) | disable (default verify)")
+	set.StringVar(&f.caFile, "ca-file", "", "postgres, mysql, clickhouse: PEM file of the authority that signs the server's certificate")
+	set.StringVar(&f.path, "path", "", "sqlite: absolute path of the file on the machine that runs the task")
+	set.BoolVar(&f.create, "create", false, "sqlite: create the file if it does not exist")
 	set.StringVar(&f.user, "user", "", "name of the user at the system")
 	set.StringVar(&f.password, "password-secret", "", "secret with the user's password")
-	notSettings(set, "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "user", "password-secret")
+	notSettings(set, "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "path", "create", "user", "password-secret")
 }
 
 func secretRef(name string) map[string]any { return map[string]any{"secret": name} }
@@ -82,6 +86,10 @@ func (f *connectionFlags) config(kind string) (map[string]any, error) {
 	set("host", f.host)
 	set("database", f.database)
 	set("tls", f.tls)
+	set("path", f.path)
+	if f.create {
+		is["create"] = true
+	}
 	if f.port != 0 {
 		is["port"] = f.port
 	}
@@ -121,11 +129,12 @@ func connectionSetCmd(c *cli) *cobra.Command {
 	var f connectionFlags
 	cmd := &cobra.Command{
 		Use: "set NS/NAME TYPE", Short: "Create or replace a connection",
-		Long: `Creates a connection, or replaces all of its values. TYPE is http or postgres. Passwords and tokens are secrets
-of the namespace (skein secret set), and the connection contains their names. Attempts that start afterwards use
-the new values.`,
+		Long: `Creates a connection, or replaces all of its values. TYPE is http, postgres, mysql (also for MariaDB), sqlite or
+clickhouse. Passwords and tokens are secrets of the namespace (skein secret set), and the connection contains their
+names. Attempts that start afterwards use the new values.`,
 		Example: `  skein connection set shop/crm http --url https://crm.example.com/api --token-secret CRM_TOKEN
-  skein connection set warehouse postgres --host db.example.com --user etl --password-secret WAREHOUSE --database dw`,
+  skein connection set warehouse postgres --host db.example.com --user etl --password-secret WAREHOUSE --database dw
+  skein connection set shop/orders mysql --host db.example.com --user etl --password-secret ORDERS --database shop`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			namespace, name, err := nameAt("connection", args[0])

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"strings"
 
@@ -21,8 +22,11 @@ import (
 
 // Config is what a connection says. Exactly one of its types is set.
 type Config struct {
-	HTTP     *HTTP     `json:"http,omitempty"`
-	Postgres *Postgres `json:"postgres,omitempty"`
+	HTTP       *HTTP       `json:"http,omitempty"`
+	Postgres   *Postgres   `json:"postgres,omitempty"`
+	MySQL      *MySQL      `json:"mysql,omitempty"`
+	SQLite     *SQLite     `json:"sqlite,omitempty"`
+	ClickHouse *ClickHouse `json:"clickhouse,omitempty"`
 }
 
 // HTTP is a server that requests are sent to.
@@ -52,7 +56,37 @@ type Postgres struct {
 	CA string `json:"ca,omitempty"`
 }
 
-// Uses of TLS by a connection to PostgreSQL.
+// MySQL is a database of MySQL or MariaDB. Its fields mean what those of Postgres mean.
+type MySQL struct {
+	Host     string       `json:"host"`
+	Port     int          `json:"port,omitempty"` // 0: 3306
+	Database string       `json:"database,omitempty"`
+	User     string       `json:"user"`
+	Password *secret.Text `json:"password,omitempty"`
+	TLS      string       `json:"tls,omitempty"`
+	CA       string       `json:"ca,omitempty"`
+}
+
+// SQLite is a file of SQLite on the machine that runs the task.
+type SQLite struct {
+	// Path is absolute.
+	Path string `json:"path"`
+	// Create makes the file if there is none.
+	Create bool `json:"create,omitempty"`
+}
+
+// ClickHouse is a server of ClickHouse, over its HTTP interface.
+type ClickHouse struct {
+	// URL is the address of the server, without a path.
+	URL      string       `json:"url"`
+	Database string       `json:"database,omitempty"` // "": that of the user
+	User     string       `json:"user,omitempty"`     // "": default
+	Password *secret.Text `json:"password,omitempty"`
+	// CA holds the certificates of authorities in PEM; "": the authorities of the system.
+	CA string `json:"ca,omitempty"`
+}
+
+// Uses of TLS by a connection to PostgreSQL or MySQL.
 const (
 	TLSVerify  = "verify"  // with a certificate for the host
 	TLSEncrypt = "encrypt" // with any certificate
@@ -76,7 +110,7 @@ var nameOK = regexp.MustCompile(NamePattern)
 func IsName(name string) bool { return nameOK.MatchString(name) }
 
 // Types are the names of the types.
-var Types = []string{"http", "postgres"}
+var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse"}
 
 // Parse reads and checks a connection. Its errors say what is wrong, and what would be right.
 func Parse(data []byte) (Config, error) {
@@ -87,29 +121,58 @@ func Parse(data []byte) (Config, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {
-		return c, fmt.Errorf("the connection cannot be read: %s; the types are %s", strings.TrimPrefix(err.Error(), "json: "), strings.Join(Types, " and "))
+		return c, fmt.Errorf("the connection cannot be read: %s; the types are %s", strings.TrimPrefix(err.Error(), "json: "), typesText())
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return c, errors.New("the connection has text after its end")
 	}
-	switch {
-	case c.HTTP != nil && c.Postgres != nil:
-		return c, errors.New("a connection has one type: make a connection for each")
-	case c.HTTP != nil:
-		return c, c.HTTP.check()
-	case c.Postgres != nil:
-		return c, c.Postgres.check()
+	switch all := c.set(); len(all) {
+	case 0:
+		return c, fmt.Errorf("a connection has a type: %s", typesText())
+	case 1:
+		return c, all[0].is.check()
 	}
-	return c, fmt.Errorf("a connection has a type: %s", strings.Join(Types, " or "))
+	return c, errors.New("a connection has one type: make a connection for each")
+}
+
+// typesText lists the types in a sentence.
+func typesText() string {
+	last := len(Types) - 1
+	return strings.Join(Types[:last], ", ") + " or " + Types[last]
+}
+
+// checked is what a connection of a type says.
+type checked interface {
+	check() error
+	// use uses the connection once, see Config.Test.
+	use(ctx context.Context, m *Means) (found string, err error)
+}
+
+// named is a type that is set.
+type named struct {
+	name string
+	is   checked
+}
+
+// set returns the types that are set.
+func (c *Config) set() (all []named) {
+	add := func(set bool, name string, is checked) {
+		if set {
+			all = append(all, named{name, is})
+		}
+	}
+	add(c.HTTP != nil, "http", c.HTTP)
+	add(c.Postgres != nil, "postgres", c.Postgres)
+	add(c.MySQL != nil, "mysql", c.MySQL)
+	add(c.SQLite != nil, "sqlite", c.SQLite)
+	add(c.ClickHouse != nil, "clickhouse", c.ClickHouse)
+	return all
 }
 
 // Type is the name of the type that is set.
 func (c *Config) Type() string {
-	switch {
-	case c.HTTP != nil:
-		return "http"
-	case c.Postgres != nil:
-		return "postgres"
+	for _, one := range c.set() {
+		return one.name
 	}
 	return ""
 }
@@ -197,10 +260,44 @@ func (p *Postgres) check() error {
 		return errors.New("user and database must not contain NUL")
 	case p.TLS != "" && p.TLS != TLSVerify && p.TLS != TLSEncrypt && p.TLS != TLSDisable:
 		return fmt.Errorf("tls: %.40q is none of %s, %s, %s", p.TLS, TLSVerify, TLSEncrypt, TLSDisable)
-	case p.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(p.CA)):
+	}
+	return errors.Join(checkCA(p.CA), isSecret("password", p.Password))
+}
+
+func checkCA(pem string) error {
+	if pem != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(pem)) {
 		return errors.New("ca contains no certificate in PEM")
 	}
-	return isSecret("password", p.Password)
+	return nil
+}
+
+func (m *MySQL) check() error { return (*Postgres)(m).check() }
+
+func (s *SQLite) check() error {
+	switch {
+	case !path.IsAbs(s.Path) || path.Clean(s.Path) != s.Path:
+		return fmt.Errorf("path: %.200q is not an absolute path without . and ..", s.Path)
+	case strings.ContainsRune(s.Path, 0) || len(s.Path) > 4096:
+		return errors.New("path is no path of a file")
+	}
+	return nil
+}
+
+func (c *ClickHouse) check() error {
+	h := HTTP{URL: c.URL}
+	if err := h.check(); err != nil {
+		return err
+	}
+	c.URL = h.URL
+	switch u, err := url.Parse(c.URL); {
+	case err != nil || u.Path != "":
+		return errors.New("url has a path: the HTTP interface of ClickHouse has none")
+	case c.User == "" && c.Password != nil:
+		return errors.New("user and password belong together")
+	case strings.ContainsAny(c.User+c.Database, "\r\n\x00"):
+		return errors.New("user and database must be one line")
+	}
+	return errors.Join(checkCA(c.CA), isSecret("password", c.Password))
 }
 
 // Means are what the use of a connection needs of its node.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,13 +20,24 @@ func TestParse(t *testing.T) {
 		`{"http":{"url":"http://127.0.0.1:80","user":"u","password":` + secretOf("P") + `,"headers":{"X-Team":"a","Cookie":` + secretOf("C") + `},"test":"/health?x=1"}}`: "",
 		`{"postgres":{"host":"db","user":"etl","password":` + secretOf("P") + `,"port":5433,"database":"dw","tls":"encrypt"}}`:                                            "",
 		`{"postgres":{"host":"::1","user":"e'\\tl"}}`: "",
-		`{}`:                               "a connection has a type",
-		`{"mysql":{}}`:                     "unknown field",
-		`{"http":{"url":"x"}} {}`:          "after its end",
-		`{"http":{"url":"ftp://x"}}`:       "not an http or https address",
-		`{"http":{"url":"https://a:b@x"}}`: "user or a password",
-		`{"http":{"url":"https://x?a=1"}}`: "query",
-		`{"http":{"url":"https://x#a"}}`:   "fragment",
+		`{}`:            "a connection has a type",
+		`{"oracle":{}}`: "unknown field",
+		`{"mysql":{"host":"db","user":"etl","password":` + secretOf("P") + `,"tls":"disable"}}`: "",
+		`{"mysql":{}}`: "host",
+		`{"mysql":{"host":"db","user":"etl","password":"plain"}}`:                                                      "{secret: NAME}",
+		`{"sqlite":{"path":"/var/lib/a.db","create":true}}`:                                                            "",
+		`{"sqlite":{"path":"a.db"}}`:                                                                                   "absolute path",
+		`{"sqlite":{"path":"/var/../etc/a.db"}}`:                                                                       "absolute path",
+		`{"sqlite":{}}`:                                                                                                "absolute path",
+		`{"clickhouse":{"url":"https://ch:8443","user":"u","password":` + secretOf("P") + `}}`:                         "",
+		`{"clickhouse":{"url":"https://ch:8443/x"}}`:                                                                   "has a path",
+		`{"clickhouse":{"url":"ch:8443"}}`:                                                                             "not an http",
+		`{"clickhouse":{"url":"http://ch","password":` + secretOf("P") + `}}`:                                          "belong together",
+		`{"http":{"url":"x"}} {}`:                                                                                      "after its end",
+		`{"http":{"url":"ftp://x"}}`:                                                                                   "not an http or https address",
+		`{"http":{"url":"https://a:b@x"}}`:                                                                             "user or a password",
+		`{"http":{"url":"https://x?a=1"}}`:                                                                             "query",
+		`{"http":{"url":"https://x#a"}}`:                                                                               "fragment",
 		`{"http":{"url":"https://x"},"postgres":{"host":"a","user":"b"}}`:                                              "one type",
 		`{"http":{"url":"https://x","token":"plain"}}`:                                                                 "{secret: NAME}",
 		`{"http":{"url":"https://x","user":"u"}}`:                                                                      "belong together",
@@ -198,5 +210,34 @@ func TestHostilePostgres(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = l.Close()
+	}
+}
+
+// TestUsed: a process that uses a connection gets the values of its secrets, and only them.
+func TestUsed(t *testing.T) {
+	known := values{"P": "the-password"}
+	for _, text := range []string{
+		`{"postgres":{"host":"db","port":5433,"user":"u","password":{"secret":"P"},"tls":"encrypt"}}`,
+		`{"mysql":{"host":"db","user":"u","password":{"secret":"P"}}}`,
+		`{"clickhouse":{"url":"http://ch","user":"u","password":{"secret":"P"}}}`,
+		`{"http":{"url":"http://x","headers":{"secret":{"secret":"P"},"X":"plain"}}}`,
+	} {
+		c := parsed(t, text)
+		raw, err := c.Used(known.of)
+		if err != nil || strings.Contains(string(raw), `{"secret"`) || !strings.Contains(string(raw), `"type":"`+c.Type()+`"`) {
+			t.Errorf("%s, %v", raw, err)
+		}
+		is, err := ParseUsed(raw)
+		if err != nil || is.Type() != c.Type() || !slices.Contains(is.Secrets(), known["P"]) {
+			t.Errorf("%s: %+v, %v", raw, is, err)
+		}
+	}
+	if _, err := parsed(t, `{"mysql":{"host":"db","user":"u","password":{"secret":"NONE"}}}`).Used(known.of); err == nil {
+		t.Error("a secret that is unknown")
+	}
+	for _, text := range []string{``, `{}`, `{"type":"oracle","password":"the-password"}`, `{"type":"mysql","host":["the-password"]}`, `{"type":5}`} {
+		if _, err := ParseUsed([]byte(text)); err == nil || strings.Contains(err.Error(), "the-password") {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

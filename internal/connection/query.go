@@ -119,6 +119,13 @@ func (f *framed) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// ErrSilent is in the error of a session that a server has not opened in time.
+var ErrSilent = errors.New("it has opened no session")
+
+func silent(host string) error {
+	return fmt.Errorf("the server at %s has said nothing: %w within %v", host, ErrSilent, openMax)
+}
+
 // Dial connects to an address, as egress allows it.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -141,7 +148,7 @@ func (p *Postgres) Open(ctx context.Context, password string, dial Dial, notice 
 	defer cancel()
 	conn, err := pgx.ConnectConfig(within, cfg)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("the server at %s has opened no session within %v", p.Host, openMax)
+		return nil, silent(p.Host)
 	}
 	return conn, err
 }

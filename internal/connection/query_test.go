@@ -66,7 +66,7 @@ func run(ctx context.Context, t *testing.T, s Statement) (Done, string, error) {
 	return done, log.String(), err
 }
 
-func sql(t *testing.T, text string) {
+func prepare(t *testing.T, text string) {
 	t.Helper()
 	if err := server.SQL("postgres", text); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestPostgresTest(t *testing.T) {
 }
 
 func TestStatements(t *testing.T) {
-	sql(t, "DROP TABLE IF EXISTS sale; CREATE TABLE sale (day date, shop text, amount numeric, n int, paid bool, more jsonb)")
+	prepare(t, "DROP TABLE IF EXISTS sale; CREATE TABLE sale (day date, shop text, amount numeric, n int, paid bool, more jsonb)")
 	for _, c := range []struct {
 		text, params, result string
 		affected             int64
@@ -159,11 +159,11 @@ func TestStatements(t *testing.T) {
 // TestOnce: a key commits once, whatever is repeated, and repetitions have the result of the first one.
 func TestOnce(t *testing.T) {
 	s := Statement{Text: "INSERT INTO mark (v) VALUES (@v) RETURNING v, n", Params: json.RawMessage(`{"v":"first"}`), Result: ResultFirst, Once: "run/task"}
-	sql(t, "DROP TABLE IF EXISTS mark; CREATE TABLE mark (n serial, v text); DROP TABLE IF EXISTS skein_done")
+	prepare(t, "DROP TABLE IF EXISTS mark; CREATE TABLE mark (n serial, v text); DROP TABLE IF EXISTS skein_done")
 	if _, _, err := run(t.Context(), t, s); err == nil || !strings.Contains(err.Error(), onceTable) {
 		t.Fatalf("without the table: %v", err)
 	}
-	sql(t, onceTable)
+	prepare(t, onceTable)
 	failing := s
 	failing.Text = "INSERT INTO mark (v) VALUES (@v) RETURNING v, n / 0 AS n"
 	if _, _, err := run(t.Context(), t, failing); err == nil || asked(t, "SELECT count(*) FROM skein_done") != "0" {
@@ -194,7 +194,7 @@ func TestOnce(t *testing.T) {
 
 // TestResultsAreJudgedBeforeTheCommit: a refused result has no effect, and takes no row of once.
 func TestResultsAreJudgedBeforeTheCommit(t *testing.T) {
-	sql(t, "DROP TABLE IF EXISTS judged; CREATE TABLE judged (v int); DROP TABLE IF EXISTS skein_done; "+onceTable)
+	prepare(t, "DROP TABLE IF EXISTS judged; CREATE TABLE judged (v int); DROP TABLE IF EXISTS skein_done; "+onceTable)
 	bad := errors.New("the result is bad")
 	for _, once := range []string{"", "judged"} {
 		s := Statement{Text: "INSERT INTO judged VALUES (1) RETURNING v", Result: ResultFirst, Once: once, Keep: func(d *Done) error {
@@ -227,7 +227,7 @@ func TestResultsAreJudgedBeforeTheCommit(t *testing.T) {
 // TestEndDuringCommit: a confirmed commit is a success although the attempt was ended meanwhile. If the
 // session breaks, the error says that the outcome is not known.
 func TestEndDuringCommit(t *testing.T) {
-	sql(t, `DROP TABLE IF EXISTS deferred; CREATE TABLE deferred (v text);
+	prepare(t, `DROP TABLE IF EXISTS deferred; CREATE TABLE deferred (v text);
 		CREATE OR REPLACE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600);
 			RETURN NULL; EXCEPTION WHEN query_canceled THEN IF NEW.v = 'kept' THEN RETURN NULL; END IF; RAISE; END $$;
 		CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON deferred DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hold()`)
@@ -267,7 +267,7 @@ func TestEndDuringCommit(t *testing.T) {
 func TestFrozenClientCommitsNothing(t *testing.T) {
 	defer func(is time.Duration) { idleMax = is }(idleMax)
 	idleMax = 100 * time.Millisecond
-	sql(t, "DROP TABLE IF EXISTS frozen; CREATE TABLE frozen (v int)")
+	prepare(t, "DROP TABLE IF EXISTS frozen; CREATE TABLE frozen (v int)")
 	const open = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO frozen%'"
 	s := Statement{Text: "INSERT INTO frozen VALUES (1)", Keep: func(*Done) error {
 		await(t, "the server has ended the transaction", func() bool { return asked(t, open) == "0" })
@@ -327,7 +327,7 @@ func TestShown(t *testing.T) {
 
 // TestStopEndsTheStatement: the end of an attempt ends its statement in the server, and nothing is committed.
 func TestStopEndsTheStatement(t *testing.T) {
-	sql(t, "DROP TABLE IF EXISTS slow; CREATE TABLE slow (v int)")
+	prepare(t, "DROP TABLE IF EXISTS slow; CREATE TABLE slow (v int)")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -377,7 +377,7 @@ func TestDeadClientEndsTheStatement(t *testing.T) {
 
 // TestConflictsAreRepeated: transactions that the server ends because of each other begin again.
 func TestConflictsAreRepeated(t *testing.T) {
-	sql(t, "DROP TABLE IF EXISTS counter; CREATE TABLE counter (n int); INSERT INTO counter VALUES (0)")
+	prepare(t, "DROP TABLE IF EXISTS counter; CREATE TABLE counter (n int); INSERT INTO counter VALUES (0)")
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {

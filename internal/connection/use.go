@@ -101,14 +101,13 @@ func (c *Config) Test(ctx context.Context, m *Means) (found string, err error) {
 			err = errors.New(shown(hidden, err.Error()))
 		}
 	}()
-	switch {
-	case c.HTTP != nil:
-		return c.HTTP.test(ctx, &known)
-	case c.Postgres != nil:
-		return c.Postgres.test(ctx, &known)
+	for _, one := range c.set() {
+		return one.is.use(ctx, &known)
 	}
 	return "", errors.New("the connection has no type that this node knows")
 }
+
+var noSecrets = mask.NewSet(nil)
 
 // shown makes a text of another program readable for people. It masks secrets before it shortens the text,
 // because a mask does not find a part of a value.
@@ -125,7 +124,7 @@ func shown(hidden *mask.Set, text string) string {
 	return text
 }
 
-func (h *HTTP) test(ctx context.Context, m *Means) (string, error) {
+func (h *HTTP) use(ctx context.Context, m *Means) (string, error) {
 	path := h.Test
 	if path == "" {
 		path = "/"
@@ -199,18 +198,24 @@ func (p *Postgres) settings(password string, dial Dial) (*pgx.ConnConfig, error)
 	cfg.Password, cfg.Fallbacks, cfg.RuntimeParams = password, nil, map[string]string{"application_name": "skein"}
 	cfg.DialFunc = pgconn.DialFunc(dial)
 	cfg.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // the dialler resolves and checks
-	if p.TLS == TLSDisable {
-		return cfg, nil
-	}
-	cfg.TLSConfig = &tls.Config{ServerName: p.Host, MinVersion: tls.VersionTLS12, InsecureSkipVerify: p.TLS == TLSEncrypt}
-	if p.CA != "" {
-		cfg.TLSConfig.RootCAs = x509.NewCertPool()
-		cfg.TLSConfig.RootCAs.AppendCertsFromPEM([]byte(p.CA))
-	}
+	cfg.TLSConfig = tlsOf(p.Host, p.TLS, p.CA)
 	return cfg, nil
 }
 
-func (p *Postgres) test(ctx context.Context, m *Means) (string, error) {
+// tlsOf returns how a session uses TLS; nil: not at all.
+func tlsOf(host, mode, ca string) *tls.Config {
+	if mode == TLSDisable {
+		return nil
+	}
+	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12, InsecureSkipVerify: mode == TLSEncrypt}
+	if ca != "" {
+		cfg.RootCAs = x509.NewCertPool()
+		cfg.RootCAs.AppendCertsFromPEM([]byte(ca))
+	}
+	return cfg
+}
+
+func (p *Postgres) use(ctx context.Context, m *Means) (string, error) {
 	password, err := m.text(ctx, p.Password)
 	if err != nil {
 		return "", err

@@ -6,7 +6,7 @@ import "encoding/json"
 type Connection struct {
 	Namespace  string          `json:"namespace"`
 	Name       string          `json:"name"`
-	Type       string          `json:"type" doc:"http or postgres."`
+	Type       string          `json:"type" doc:"http, postgres, mysql, sqlite or clickhouse."`
 	Config     json.RawMessage `json:"config" doc:"What it says, with the names of secrets."`
 	Version    int64           `json:"version" doc:"How often it was set, from 1."`
 	User       string          `json:"user" doc:"Who set it last."`

@@ -1,0 +1,69 @@
+package connection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// busyMax is how long a statement waits for the locks of other processes.
+const busyMax = 10 * time.Second
+
+// Open opens the file. The end of ctx interrupts the statement that runs. ATTACH is refused: a
+// connection is one file.
+func (s *SQLite) Open(ctx context.Context) (*sqlite.Conn, error) { return s.open(ctx, s.Create) }
+
+func (s *SQLite) open(ctx context.Context, create bool) (*sqlite.Conn, error) {
+	is, err := os.Stat(s.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !create:
+		return nil, fmt.Errorf("there is no file %s on this machine: make it, or set the connection with --create", s.Path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case err == nil && !is.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file", s.Path)
+	}
+	flags := []sqlite.OpenFlags{sqlite.OpenReadWrite}
+	if create {
+		flags = append(flags, sqlite.OpenCreate)
+	}
+	conn, err := sqlite.OpenConn(s.Path, flags...)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", s.Path, err)
+	}
+	conn.SetInterrupt(ctx.Done())
+	conn.SetBusyTimeout(busyMax)
+	conn.Limit(sqlite.LimitLength, messageMax)
+	err = conn.SetAuthorizer(sqlite.AuthorizeFunc(func(a sqlite.Action) sqlite.AuthResult {
+		if a.Type() == sqlite.OpAttach {
+			return sqlite.AuthResultDeny
+		}
+		return sqlite.AuthResultOK
+	}))
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+func (s *SQLite) use(ctx context.Context, _ *Means) (string, error) {
+	conn, err := s.open(ctx, false)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	stmt, _, err := conn.PrepareTransient("SELECT sqlite_version(), (SELECT count(*) FROM sqlite_master WHERE type = 'table')")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = stmt.Finalize() }()
+	if _, err := stmt.Step(); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("SQLite %s, %d tables", stmt.ColumnText(0), stmt.ColumnInt64(1)), nil
+}
