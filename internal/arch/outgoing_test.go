@@ -25,6 +25,7 @@ var outgoing = map[string]string{
 	"internal/worker/http.go":           "by the transport of egress",
 	"internal/connection/use.go":        "by the transport of egress",
 	"internal/connection/clickhouse.go": "by the transport of egress",
+	"internal/kind/sql/sqltest":         "a database of a test",
 	"internal/provider/vault.go":        "the servers of Vault of the settings",
 	"internal/doctor/peers.go":          "the nodes of the cluster",
 	"internal/identity":                 "the identity providers of the settings",

@@ -10,10 +10,11 @@ import (
 
 	"skein.dev/skein/internal/kind"
 	"skein.dev/skein/internal/kind/container"
+	"skein.dev/skein/internal/kind/sql"
 )
 
 // Kinds are the kinds of this program.
-var Kinds = []kind.Kind{container.Kind{}}
+var Kinds = []kind.Kind{container.Kind{}, sql.Kind{}}
 
 // Of returns the kind of a name; nil: there is none.
 func Of(name string) kind.Kind {

@@ -1,0 +1,555 @@
+//go:build linux
+
+package sql
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/connection"
+	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/kind"
+	"skein.dev/skein/internal/kind/sql/sqltest"
+	"skein.dev/skein/internal/store/postgres/pgtest"
+)
+
+// slow is a statement that runs for ten minutes and is found by its name.
+var slow = map[string]string{
+	"postgres": "INSERT INTO %[1]s SELECT 1 FROM pg_sleep(600) AS %[1]s",
+	"mysql":    "INSERT INTO %[1]s SELECT SLEEP(600) /* %[1]s */",
+}
+
+// running counts the statements with a name that run.
+var running = map[string]string{
+	"postgres": "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO %[1]s SELECT%%' AND state = 'active'",
+	"mysql":    "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'INSERT INTO %[1]s SELECT%%' AND id <> connection_id()",
+}
+
+// ends: what an end of an attempt does in a server.
+func ends(t *testing.T, s server) {
+	s.ask(s.done)
+	t.Run("stop", func(t *testing.T) { stop(t, s) })
+	t.Run("kill", func(t *testing.T) { killed(t, s) })
+	t.Run("kill once", func(t *testing.T) { killedOnce(t, s) })
+}
+
+// stop: the end of an attempt ends its statement in the server, and nothing is committed.
+func stop(t *testing.T, s server) {
+	s.ask("DROP TABLE IF EXISTS stopped")
+	s.ask("CREATE TABLE stopped (n int)")
+	active := fmt.Sprintf(running[s.name], "stopped")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan result, 1)
+	go func() { ended <- run(ctx, t, s, With{Query: fmt.Sprintf(slow[s.name], "stopped")}) }()
+	await(t, "the statement runs", func() bool { return s.ask(active) == "1" })
+	cancel()
+	if got := <-ended; got.code != kind.Failed || !strings.Contains(got.log, "told to end") {
+		t.Errorf("%+v", got)
+	}
+	if is := s.ask(active); is != "0" {
+		await(t, "the statement has ended in the server", func() bool { return s.ask(active) == "0" })
+	}
+	if is := s.ask("SELECT count(*) FROM stopped"); is != "0" {
+		t.Errorf("%s rows were committed", is)
+	}
+}
+
+// process starts an attempt in a process of its own, and returns it with its handle.
+func process(t *testing.T, s server, w With, token int64) (*exec.Cmd, string) {
+	t.Helper()
+	in := inputOf(t, s, w)
+	in.Token = token
+	return begin(t, in)
+}
+
+func begin(t *testing.T, in kind.Input) (*exec.Cmd, string) {
+	t.Helper()
+	cmd, out := spawn(t, in)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	handle, ok := strings.CutPrefix(strings.TrimSpace(line), "handle ")
+	if err != nil || !ok {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd, handle
+}
+
+// spawn starts an attempt in a process.
+func spawn(t *testing.T, in kind.Input) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	raw, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVar+"="+string(raw))
+	cmd.Stderr = &locked{}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd, out
+}
+
+func earlier(handle string) option {
+	return func(e *kind.Env) {
+		e.Earlier = []kind.Earlier{{Token: 3, End: "lost", Handle: handle}}
+		e.Input.Token = 4
+	}
+}
+
+// killed: the next attempt ends what a killed one has left in the server, before it begins.
+func killed(t *testing.T, s server) {
+	s.ask("DROP TABLE IF EXISTS killed")
+	s.ask("CREATE TABLE killed (n int)")
+	active := fmt.Sprintf(running[s.name], "killed")
+	cmd, handle := process(t, s, With{Query: fmt.Sprintf(slow[s.name], "killed")}, 3)
+	await(t, "the statement runs", func() bool { return s.ask(active) == "1" })
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if got := attempt(t, s, With{Query: "INSERT INTO killed VALUES (2)"}, earlier(handle)); got.code != kind.Done {
+		t.Errorf("%+v", got)
+	}
+	if is := s.ask(active); is != "0" {
+		t.Errorf("%s statements run", is)
+	}
+	if is := s.ask("SELECT count(*) FROM killed"); is != "1" {
+		t.Errorf("%s effects", is)
+	}
+	// A handle of a session that is gone, and of another kind, ends nothing.
+	for _, handle := range []string{handle, `{"clickhouse":"x"}`, "nonsense", `{"postgres":1,"start":5}`, `{"mysql":1,"from":"x"}`} {
+		if got := attempt(t, s, With{Query: "SELECT 1"}, earlier(handle)); got.code != kind.Done || strings.Contains(got.log, "ended the session") {
+			t.Errorf("%s: %+v", handle, got)
+		}
+	}
+}
+
+// killedOnce: an attempt that is killed at any step has one effect together with the next one.
+func killedOnce(t *testing.T, s server) {
+	s.ask("DROP TABLE IF EXISTS effect")
+	s.ask("CREATE TABLE effect (n int)")
+	n := 0
+	for step, alive := 1, false; !alive; step++ {
+		for _, forwarded := range []bool{false, true} {
+			n++
+			w := With{Connection: "warehouse", Query: fmt.Sprintf("INSERT INTO effect VALUES (%d)", n), Once: true}
+			id := key(fmt.Sprint("killed/", n))
+			var handle string
+			alive, handle = killedAt(t, s, w, id, step, forwarded)
+			if got := attempt(t, s, w, earlier(handle), id); got.code != kind.Done {
+				t.Errorf("step %d: %+v", step, got)
+			}
+		}
+	}
+	if is := s.ask("SELECT count(*) FROM effect") + "/" + s.ask("SELECT count(DISTINCT n) FROM effect"); is != fmt.Sprintf("%d/%d", n, n) {
+		t.Errorf("%s effects of %d", is, n)
+	}
+	if n < 16 {
+		t.Errorf("%d steps only", n)
+	}
+}
+
+// killedAt runs an attempt as a process, which is killed at a message to the server: before the server
+// has it, or when it is forwarded. It returns true if the attempt has fewer messages.
+func killedAt(t *testing.T, s server, w With, id option, step int, forwarded bool) (alive bool, handle string) {
+	t.Helper()
+	var of struct{ Port int }
+	if err := json.Unmarshal([]byte(s.connection), &of); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	through := s
+	through.connection = strings.Replace(s.connection, fmt.Sprintf(`"port":%d`, of.Port), fmt.Sprintf(`"port":%d`, portOf(t, l.Addr().String())), 1)
+	e := &kind.Env{Input: inputOf(t, through, w)}
+	id(e)
+	cmd, out := spawn(t, e.Input)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		far, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", of.Port))
+		if err != nil {
+			return
+		}
+		defer far.Close()
+		go func() { _, _ = io.Copy(c, far) }()
+		buf := make([]byte, 64<<10)
+		for i := 1; ; i++ {
+			n, err := c.Read(buf)
+			if err != nil {
+				return
+			}
+			if i == step && !forwarded {
+				_ = cmd.Process.Kill()
+				return
+			}
+			if _, err := far.Write(buf[:n]); err != nil {
+				return
+			}
+			if i == step {
+				_ = cmd.Process.Kill()
+				return
+			}
+		}
+	}()
+	text, _ := io.ReadAll(out)
+	_ = cmd.Wait()
+	handle, _, _ = strings.Cut(strings.TrimPrefix(string(text), "handle "), "\n")
+	return cmd.ProcessState.Exited(), handle
+}
+
+// TestStopSQLite: the end of an attempt interrupts a statement of SQLite.
+func TestStopSQLite(t *testing.T) {
+	s := sqliteServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	began := make(chan struct{})
+	ended := make(chan result, 1)
+	go func() {
+		close(began)
+		ended <- run(ctx, t, s, With{Query: "CREATE TABLE x (n); WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) INSERT INTO x SELECT max(n) FROM c"})
+	}()
+	<-began
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if got := <-ended; got.code != kind.Failed {
+		t.Errorf("%+v", got)
+	}
+	if is := s.ask("SELECT count(*) FROM sqlite_master WHERE name = 'x'"); is != "0" {
+		t.Errorf("%s tables", is)
+	}
+}
+
+// TestSQLiteFiles: only the file of the connection is used.
+func TestSQLiteFiles(t *testing.T) {
+	s := sqliteServer(t)
+	s.ask("CREATE TABLE t (n int)")
+	works(t, s, "1 tables")
+	if got := attempt(t, s, With{Query: "ATTACH '/tmp/other.db' AS o", Transaction: new(bool)}); got.code != kind.Permanent {
+		t.Errorf("%+v", got)
+	}
+	if got := attempt(t, s, With{Query: "VACUUM INTO '/tmp/skein-other.db'", Transaction: new(bool)}); got.code == kind.Done {
+		t.Errorf("%+v", got)
+	}
+	s.connection = `{"type":"sqlite","path":"/nowhere/a.db"}`
+	if got := attempt(t, s, With{Query: "SELECT 1"}); got.code != kind.Permanent || !strings.Contains(got.log, "--create") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// noServer: what happens if a server cannot be reached or refuses the session.
+func noServer(t *testing.T, maria *sqltest.Server) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := portOf(t, l.Addr().String())
+	_ = l.Close()
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	const secret = `"password":"the-wrong-password"`
+	for _, c := range []struct {
+		connection string
+		code       int
+		says       string
+	}{
+		{fmt.Sprintf(`{"type":"postgres","host":"127.0.0.1","port":%d,"user":"u",%s,"tls":"disable"}`, port, secret), kind.Away, "cannot be reached"},
+		{fmt.Sprintf(`{"type":"mysql","host":"127.0.0.1","port":%d,"user":"u",%s,"tls":"disable"}`, port, secret), kind.Away, "cannot be reached"},
+		{fmt.Sprintf(`{"type":"clickhouse","url":"http://127.0.0.1:%d","user":"u",%s}`, port, secret), kind.Away, "cannot be reached"},
+		{fmt.Sprintf(`{"type":"postgres","host":"127.0.0.1","port":%d,"user":%q,%s,"database":"postgres","tls":"disable"}`, portOf(t, pg.Addr()), pgtest.Locked, secret), kind.Permanent, "skein connection test"},
+		{fmt.Sprintf(`{"type":"mysql","host":"127.0.0.1","port":%d,"user":%q,%s,"tls":"disable"}`, maria.Port, sqltest.User, secret), kind.Permanent, "Access denied"},
+		{fmt.Sprintf(`{"type":"postgres","host":"127.0.0.1","port":%d,"user":"u",%s}`, portOf(t, pg.Addr()), secret), kind.Permanent, "TLS"},
+		{fmt.Sprintf(`{"type":"mysql","host":"127.0.0.1","port":%d,"user":"u",%s}`, maria.Port, secret), kind.Permanent, "TLS"},
+		{fmt.Sprintf(`{"type":"clickhouse","url":%q,"user":"u",%s}`, web.URL, secret), kind.Failed, "404"},
+		{`{"type":"http","url":"http://x"}`, kind.Permanent, "sql needs"},
+		{`{"type":"oracle"}`, kind.Permanent, "no connection of the type"},
+		{``, kind.Permanent, "cannot be read"},
+	} {
+		got := attempt(t, server{connection: c.connection}, With{Query: "SELECT 1"})
+		if got.code != c.code || !strings.Contains(got.log, c.says) || strings.Contains(got.log, "the-wrong") {
+			t.Errorf("%s: %d %s", c.connection, got.code, got.log)
+		}
+	}
+	closed := func(e *kind.Env) { e.Input.Egress, _ = json.Marshal(egress.Rules{}) } // public
+	for _, s := range []server{postgresServer(t), {connection: fmt.Sprintf(`{"type":"mysql","host":"127.0.0.1","port":%d,"user":"u"}`, maria.Port)}, {connection: fmt.Sprintf(`{"type":"clickhouse","url":%q}`, web.URL)}} {
+		if got := attempt(t, s, With{Query: "SELECT 1"}, closed); got.code != kind.Permanent || !strings.Contains(got.log, egress.CodePolicy) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestCertificates: a certificate that is not trusted ends the attempt for good.
+func TestCertificates(t *testing.T) {
+	web := httptest.NewTLSServer(http.NotFoundHandler())
+	defer web.Close()
+	if got := attempt(t, server{connection: fmt.Sprintf(`{"type":"clickhouse","url":%q}`, web.URL)}, With{Query: "SELECT 1"}); got.code != kind.Permanent || !strings.Contains(got.log, "certificate") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// hostile is a server of MySQL that accepts every user, and then sends what a test says.
+func hostile(t *testing.T, after func(c net.Conn, n int)) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				hello := append([]byte{10}, "5.7.1\x00"...)
+				hello = append(hello, 1, 0, 0, 0)
+				hello = append(hello, "12345678\x00"...)
+				hello = append(hello, 0xff, 0xf7, 33, 2, 0, 0xff, 0x81, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+				hello = append(hello, "123456789012\x00mysql_native_password\x00"...)
+				write(c, 0, hello)
+				_, _ = packet(c)
+				write(c, 2, []byte{0, 0, 0, 2, 0, 0, 0})
+				for n := 0; ; n++ {
+					if _, err := packet(c); err != nil {
+						return
+					}
+					after(c, n)
+				}
+			}()
+		}
+	}()
+	return portOf(t, l.Addr().String())
+}
+
+func packet(c net.Conn) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(c, head[:]); err != nil {
+		return nil, err
+	}
+	body := make([]byte, int(head[0])|int(head[1])<<8|int(head[2])<<16)
+	_, err := io.ReadFull(c, body)
+	return body, err
+}
+
+func write(c net.Conn, seq byte, body []byte) {
+	_, _ = c.Write(append([]byte{byte(len(body)), byte(len(body) >> 8), byte(len(body) >> 16), seq}, body...))
+}
+
+// TestHugeRow: a server that sends a row without an end is left, and memory stays bounded.
+func TestHugeRow(t *testing.T) {
+	maria := hostile(t, func(c net.Conn, _ int) {
+		write(c, 1, []byte{1})
+		piece := bytes.Repeat([]byte{'x'}, 1<<24-1)
+		for seq := byte(2); ; seq++ {
+			if _, err := c.Write(append([]byte{0xff, 0xff, 0xff, seq}, piece...)); err != nil {
+				return
+			}
+		}
+	})
+	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(text), "version()") {
+			fmt.Fprintln(w, "25.1")
+			return
+		}
+		fmt.Fprint(w, "a\nString\n")
+		for piece := bytes.Repeat([]byte{'x'}, 1<<20); ; {
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+		}
+	}))
+	defer endless.Close()
+	postgres, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer postgres.Close()
+	go func() {
+		c, err := postgres.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = c.Read(make([]byte, 4096))
+		head := binary.BigEndian.AppendUint32([]byte{'N'}, 1<<30)
+		_, _ = c.Write(head)
+		piece := bytes.Repeat([]byte{'x'}, 1<<20)
+		for {
+			if _, err := c.Write(piece); err != nil {
+				return
+			}
+		}
+	}()
+	for _, connection := range []string{
+		fmt.Sprintf(`{"type":"mysql","host":"127.0.0.1","port":%d,"user":"u","tls":"disable"}`, maria),
+		fmt.Sprintf(`{"type":"clickhouse","url":%q}`, endless.URL),
+		fmt.Sprintf(`{"type":"postgres","host":"127.0.0.1","port":%d,"user":"u","tls":"disable"}`, portOf(t, postgres.Addr().String())),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := attempt(t, server{connection: connection}, With{Query: "SELECT 1", Result: ResultFirst})
+		runtime.ReadMemStats(&after)
+		if got.code == kind.Done || after.TotalAlloc-before.TotalAlloc > 200<<20 {
+			t.Errorf("%d MB, %+v", (after.TotalAlloc-before.TotalAlloc)>>20, got)
+		}
+	}
+}
+
+// TestSilent: a server that says nothing delays a stop by a moment only.
+func TestSilent(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, connection := range []string{
+		`{"type":"postgres","host":"127.0.0.1","port":%d,"user":"u","tls":"disable"}`, `{"type":"mysql","host":"127.0.0.1","port":%d,"user":"u","tls":"disable"}`,
+		`{"type":"clickhouse","url":"http://127.0.0.1:%d"}`,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		if got := run(ctx, t, server{connection: fmt.Sprintf(connection, portOf(t, l.Addr().String()))}, With{Query: "SELECT 1"}); got.code != kind.Failed {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// mariaTransactions: a statement that commits by itself is refused or noticed.
+func mariaTransactions(t *testing.T, s server) {
+	works(t, s, "database shop")
+	s.ask(s.done)
+	s.ask("CREATE TABLE t (n int)")
+	s.ask("CREATE PROCEDURE sly() BEGIN INSERT INTO t VALUES (1); COMMIT; END")
+	s.ask("CREATE PROCEDURE many() BEGIN SELECT 1 AS a; SELECT 2 AS b; END")
+	for _, text := range []string{"TRUNCATE t", "INSERT INTO t VALUES (1); CREATE TABLE u (n int)", "/*!50000 COMMIT */", "DROP TABLE t"} {
+		if got := attempt(t, s, With{Query: text}); got.code != kind.Permanent {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+	if is := s.ask("SELECT count(*) FROM t"); is != "0" {
+		t.Errorf("%s rows", is)
+	}
+	for range 2 { // the effect of a part is never taken for the whole
+		if got := attempt(t, s, With{Query: "CALL sly()", Once: true}, key("sly")); got.code != kind.Permanent {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := attempt(t, s, With{Query: "CALL many()", Result: ResultRows}); string(got.out["rows"]) != `[{"a":1}]` {
+		t.Errorf("%+v", got)
+	}
+	if got := attempt(t, s, With{Query: "CREATE TEMPORARY TABLE v (n int); INSERT INTO v VALUES (:n); SELECT n FROM v", Params: params(t, `{"n":7}`), Result: ResultRows}); string(got.out["rows"]) != `[{"n":7}]` {
+		t.Errorf("%+v", got)
+	}
+	s.ask("DROP TABLE skein_done")
+	if got := attempt(t, s, With{Query: "SELECT 1", Once: true}); got.code != kind.Permanent || !strings.Contains(got.log, "CREATE TABLE skein_done") {
+		t.Errorf("%+v", got)
+	}
+	s.ask(strings.Replace(s.done, "InnoDB", "MyISAM", 1))
+	if got := attempt(t, s, With{Query: "SELECT 1", Once: true}); got.code != kind.Permanent || !strings.Contains(got.log, "InnoDB") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestClickHouse: statements of a real server.
+func TestClickHouse(t *testing.T) {
+	h := sqltest.ClickHouse(t)
+	s := server{connection: fmt.Sprintf(`{"type":"clickhouse","url":"http://127.0.0.1:%d","user":%q,"password":%q}`, h.Port, sqltest.User, sqltest.Password)}
+	works(t, s, "database default")
+	h.Post(t, "CREATE TABLE t (n Int64, s Nullable(String)) ENGINE = Memory")
+	if got := attempt(t, s, With{Query: "INSERT INTO t VALUES (1, 'a\\t\\'b'), (2, NULL)"}); got.code != kind.Done {
+		t.Errorf("%+v", got)
+	}
+	if got := attempt(t, s, With{Query: "SELECT n, s FROM t ORDER BY n", Result: ResultRows, Expect: "rows_affected == 2"}); string(got.out["rows"]) != `[{"n":1,"s":"a\t'b"},{"n":2,"s":null}]` {
+		t.Errorf("%+v", got)
+	}
+	for text, code := range map[string]int{"SELEKT": kind.Permanent, "SELECT * FROM nowhere": kind.Failed, "SELECT 1; SELECT 2": kind.Permanent, "SELECT n FROM t FORMAT JSON": kind.Permanent} {
+		if got := attempt(t, s, With{Query: text}); got.code != code {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+	if got := attempt(t, s, With{Query: "SELECT 1", Once: true}); got.code != kind.Permanent || !strings.Contains(got.log, "no transactions") {
+		t.Errorf("%+v", got)
+	}
+	if got := attempt(t, s, With{Query: "SELECT throwIf(number = 200000) FROM numbers(1000000)"}); got.code == kind.Done {
+		t.Errorf("an exception in the middle of the rows: %+v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan result, 1)
+	const long = "SELECT count() FROM system.numbers WHERE NOT ignore(sipHash64(number))"
+	go func() { ended <- run(ctx, t, s, With{Query: long}) }()
+	const active = "SELECT count() FROM system.processes WHERE query LIKE 'SELECT count() FROM system.numbers%'"
+	await(t, "the statement runs", func() bool { return h.Post(t, active) == "1" })
+	cancel()
+	if got := <-ended; got.code != kind.Failed {
+		t.Errorf("%+v", got)
+	}
+	await(t, "the statement has ended", func() bool { return h.Post(t, active) == "0" })
+	cmd, handle := process(t, s, With{Query: "INSERT INTO t SELECT number, NULL FROM system.numbers WHERE sleep(1) = 5"}, 3)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if got := attempt(t, s, With{Query: "SELECT 1"}, earlier(handle)); got.code != kind.Done {
+		t.Errorf("%+v", got)
+	}
+	if is := h.Post(t, "SELECT count() FROM system.processes WHERE query LIKE 'INSERT%'"); is != "0" {
+		t.Errorf("%s statements run", is)
+	}
+}
+
+// TestClickHouseParameters: values go beside the statement, as a newer server takes them.
+func TestClickHouseParameters(t *testing.T) {
+	double := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(text), "version()") {
+			fmt.Fprintln(w, "25.1")
+			return
+		}
+		raw, _ := json.Marshal(map[string]string{"text": string(text), "a": r.FormValue("param_a"), "n": r.FormValue("param_n"), "x": r.FormValue("param_x")})
+		fmt.Fprintf(w, "v\nString\n%s\n", strings.ReplaceAll(string(raw), `\`, `\\`))
+	}))
+	defer double.Close()
+	got := attempt(t, server{connection: fmt.Sprintf(`{"type":"clickhouse","url":%q}`, double.URL)},
+		With{Query: "SELECT :a, :n, :x, ':a'", Params: params(t, `{"a":"'\\\t;","n":1.5,"x":null}`), Result: ResultFirst})
+	var row struct{ V string }
+	_ = json.Unmarshal(got.out["row"], &row)
+	if row.V != `{"a":"'\\\\\\t;","n":"1.5","text":"SELECT {a:String}, {n:Float64}, {x:Nullable(String)}, ':a'","x":"\\N"}` {
+		t.Errorf("%s %+v", row.V, got)
+	}
+}
+
+// works tests a connection as `skein connection test` does.
+func works(t *testing.T, s server, want string) {
+	t.Helper()
+	c, err := connection.ParseUsed([]byte(s.connection))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := c.Test(t.Context(), &connection.Means{Dial: new(net.Dialer).DialContext,
+		Transport: func() (http.RoundTripper, error) { return http.DefaultTransport, nil }})
+	if err != nil || !strings.Contains(found, want) {
+		t.Errorf("%q, %v", found, err)
+	}
+}

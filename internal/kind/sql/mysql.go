@@ -1,0 +1,352 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"skein.dev/skein/internal/connection"
+	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/sqltext"
+)
+
+// mariaDB is a session of MySQL or MariaDB. The driver only closes the session when a context ends, and
+// the server would go on with the statement. So the statements run under a context of their own, and
+// the end of the attempt kills the statement from another session first.
+type mariaDB struct {
+	t       *task
+	s       *connection.MySQLSession
+	dial    connection.Dial
+	inner   context.Context
+	cut     context.CancelFunc // closes the session
+	unwatch func() bool
+	over    chan struct{} // closed when the session is not used any more
+}
+
+func (t *task) openMySQL(ctx context.Context) (database, error) {
+	dial, err := egress.Dialer(t.egress)
+	if err != nil {
+		return nil, never("%w", err)
+	}
+	m := &mariaDB{t: t, dial: dial, over: make(chan struct{})}
+	if m.s, err = t.to.MySQL.Open(ctx, t.password, dial); err != nil {
+		return nil, unreachable(err, m.judge(err))
+	}
+	m.inner, m.cut = context.WithCancel(context.WithoutCancel(ctx))
+	m.unwatch = context.AfterFunc(ctx, m.kill)
+	// The server rolls back and ends the session of a client that vanished or is frozen.
+	if _, err := m.s.ExecContext(m.inner, fmt.Sprintf("SET SESSION wait_timeout = %d", int(idleMax.Seconds()))); err != nil {
+		m.close()
+		return nil, unreachable(err, m.judge(err))
+	}
+	return m, nil
+}
+
+// kill ends the statement in the server, and then the session.
+func (m *mariaDB) kill() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopMax)
+	defer cancel()
+	defer m.cut()
+	other, err := m.t.to.MySQL.Open(ctx, m.t.password, m.dial)
+	if err != nil {
+		m.t.say("the statement cannot be ended in the server, so the session is cut: %v", err)
+		return
+	}
+	defer func() { _ = other.Close() }()
+	for { // again, because a statement may begin between two
+		_, _ = other.ExecContext(ctx, fmt.Sprintf("KILL QUERY %d", m.s.ID))
+		select {
+		case <-m.over:
+			return
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			ctx, cancel := context.WithTimeout(context.Background(), stopMax)
+			defer cancel()
+			_, _ = other.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", m.s.ID))
+			return
+		}
+	}
+}
+
+func (m *mariaDB) about() string {
+	return fmt.Sprintf("session of %s at %s", m.t.to.MySQL.User, m.t.to.MySQL.Host)
+}
+
+// client is the handle of a session of MySQL. Numbers are given again after a restart of the server, so
+// the address of the client counts, too.
+type client struct {
+	ID   int64  `json:"mysql"`
+	From string `json:"from"`
+}
+
+func (m *mariaDB) handle() string {
+	raw, err := json.Marshal(client{m.s.ID, m.s.From})
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+func (m *mariaDB) end(ctx context.Context, handle string) (there bool, err error) {
+	var of client
+	if json.Unmarshal([]byte(handle), &of) != nil || of.ID == 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, earlierMax)
+	defer cancel()
+	for {
+		n := 0
+		err := m.s.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND host = ?", of.ID, of.From).Scan(&n)
+		if err != nil || n == 0 {
+			return there, err
+		}
+		there = true
+		var gone *mysql.MySQLError
+		if _, err := m.s.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", of.ID)); err != nil && (!errors.As(err, &gone) || gone.Number != 1094) {
+			return there, err
+		}
+		if err := pause(ctx); err != nil {
+			return there, fmt.Errorf("the session %d of the server does not end: %w", of.ID, err)
+		}
+	}
+}
+
+// commitMax bounds the wait for the answer to a COMMIT.
+const commitMax = time.Minute
+
+// commits are the first words of statements that MySQL commits by itself, with all before them.
+var commits = []string{"ALTER", "ANALYZE", "CACHE", "CHANGE", "CHECK", "CREATE", "DROP", "FLUSH", "GRANT", "INSTALL", "LOCK", "OPTIMIZE",
+	"RENAME", "REPAIR", "RESET", "REVOKE", "STOP", "TRUNCATE", "UNINSTALL", "UNLOCK"}
+
+func (m *mariaDB) begin(context.Context) error {
+	for i := range m.t.all {
+		s := &m.t.all[i]
+		if enders(s) {
+			return errEnds
+		}
+		if contains(commits, s.Word(0)) && s.Word(1) != "TEMPORARY" && s.Word(3) != "TEMPORARY" {
+			return never("MySQL commits before and after %s, so statement %d cannot be part of a transaction: write transaction: false", s.Word(0), i+1)
+		}
+	}
+	levels := []string{"", "read uncommitted", "read committed", "repeatable read", "serializable"}
+	if !contains(levels, m.t.with.Isolation) {
+		return never("isolation: MySQL has %s", strings.Join(levels[1:], ", "))
+	}
+	all := []string{"START TRANSACTION", "SAVEPOINT skein_begin"}
+	if m.t.with.Isolation != "" {
+		all = append([]string{"SET TRANSACTION ISOLATION LEVEL " + strings.ToUpper(m.t.with.Isolation)}, all...)
+	}
+	for _, s := range all {
+		if _, err := m.s.ExecContext(m.inner, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const mysqlTable = "CREATE TABLE skein_done (`key` varchar(500) CHARACTER SET ascii COLLATE ascii_bin PRIMARY KEY, " +
+	"at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP, result longtext) ENGINE=InnoDB"
+
+func (m *mariaDB) claim(_ context.Context, key string) (*kept, error) {
+	var engine *string
+	err := m.s.QueryRowContext(m.inner, "SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'skein_done'").Scan(&engine)
+	switch {
+	case errors.Is(err, stdsql.ErrNoRows):
+		return nil, never("the database has no such table: make it with: %s", mysqlTable)
+	case err == nil && (engine == nil || !strings.EqualFold(*engine, "InnoDB")):
+		return nil, never("the table is not of the engine InnoDB, so it has no transactions: ALTER TABLE skein_done ENGINE=InnoDB")
+	case err != nil:
+		return nil, err
+	}
+	_, err = m.s.ExecContext(m.inner, "INSERT INTO skein_done (`key`) VALUES (?)", key)
+	var of *mysql.MySQLError
+	if !errors.As(err, &of) || of.Number != 1062 { // a duplicate
+		return nil, err
+	}
+	var raw *string // FOR UPDATE reads what is committed now
+	if err := m.s.QueryRowContext(m.inner, "SELECT result FROM skein_done WHERE `key` = ? FOR UPDATE", key).Scan(&raw); err != nil {
+		return nil, err
+	}
+	return keptOf(raw)
+}
+
+func (m *mariaDB) keep(_ context.Context, key string, k *kept) error {
+	raw, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	if err := m.unbroken(); err != nil { // before the key gets a result
+		return err
+	}
+	if _, err := m.s.ExecContext(m.inner, "SAVEPOINT skein_begin"); err != nil {
+		return err
+	}
+	_, err = m.s.ExecContext(m.inner, "UPDATE skein_done SET result = ? WHERE `key` = ?", string(raw), key)
+	return err
+}
+
+func (m *mariaDB) run(_ context.Context, s *sqltext.Statement, to *sink) (int64, error) {
+	var args []any
+	text := s.Render(func(name string) string {
+		value := m.t.params[name]
+		if d, ok := value.(decimal); ok {
+			value = string(d)
+		}
+		args = append(args, value)
+		return "?"
+	})
+	m.s.Took()
+	rows, err := m.s.QueryContext(m.inner, text, args...)
+	if err != nil {
+		return 0, m.large(err)
+	}
+	defer rows.Close()
+	n, returns, err := m.rows(rows, to)
+	if err != nil {
+		return 0, m.large(err)
+	}
+	if returns {
+		return n, nil
+	}
+	err = m.s.QueryRowContext(m.inner, "SELECT ROW_COUNT()").Scan(&n)
+	return max(n, 0), err
+}
+
+// large names the cause of an end that this side has made.
+func (m *mariaDB) large(err error) error {
+	if m.s.Overflowed() {
+		return never("the server sent a row that is too large: select less")
+	}
+	return err
+}
+
+// rows gives the rows of the first result to the sink.
+func (m *mariaDB) rows(rows *stdsql.Rows, to *sink) (n int64, returns bool, err error) {
+	for more := true; more; more = rows.NextResultSet() {
+		types, err := rows.ColumnTypes()
+		if err != nil {
+			return 0, false, err
+		}
+		if len(types) == 0 || returns {
+			for rows.Next() {
+				m.s.Took()
+			}
+			continue
+		}
+		returns = true
+		names, kinds := make([]string, len(types)), make([]cellKind, len(types))
+		for i, c := range types {
+			names[i], kinds[i] = c.Name(), mysqlKind(c.DatabaseTypeName())
+		}
+		if err := to.columns(names); err != nil {
+			return 0, false, err
+		}
+		if n, err = m.each(rows, kinds, to); err != nil {
+			return 0, false, err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return 0, false, err
+	}
+	return n, returns, rows.Close()
+}
+
+// each gives rows to the sink.
+func (m *mariaDB) each(rows *stdsql.Rows, kinds []cellKind, to *sink) (n int64, err error) {
+	raw, into, cells := make([]stdsql.RawBytes, len(kinds)), make([]any, len(kinds)), make([]cell, len(kinds))
+	for i := range raw {
+		into[i] = &raw[i]
+	}
+	for ; rows.Next(); n++ {
+		m.s.Took()
+		if err := rows.Scan(into...); err != nil {
+			return 0, err
+		}
+		for i := range raw {
+			if cells[i] = (cell{kinds[i], raw[i]}); raw[i] == nil {
+				cells[i] = cell{}
+			}
+		}
+		if err := to.row(cells); err != nil {
+			return 0, err
+		}
+	}
+	return n, rows.Err()
+}
+
+func mysqlKind(name string) cellKind {
+	switch strings.TrimPrefix(name, "UNSIGNED ") {
+	case "TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE", "YEAR":
+		return number
+	case "JSON":
+		return document
+	case "BLOB", "TINYBLOB", "MEDIUMBLOB", "LONGBLOB", "BINARY", "VARBINARY", "BIT", "GEOMETRY":
+		return bytesOf
+	}
+	return text
+}
+
+// unbroken returns an error if a statement, such as the call of a procedure, has ended the transaction:
+// then its savepoint is gone.
+func (m *mariaDB) unbroken() error {
+	_, err := m.s.ExecContext(m.inner, "RELEASE SAVEPOINT skein_begin")
+	var of *mysql.MySQLError
+	if errors.As(err, &of) && of.Number == 1305 {
+		return never("a statement has committed or ended the transaction by itself, so its effects cannot be taken back: write transaction: false, or remove it")
+	}
+	return err
+}
+
+func (m *mariaDB) commit(context.Context) error {
+	if err := m.unbroken(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(m.inner, commitMax)
+	defer cancel()
+	_, err := m.s.ExecContext(ctx, "COMMIT")
+	var of *mysql.MySQLError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &of):
+		return fmt.Errorf("the transaction was not committed: %w", err)
+	}
+	return fmt.Errorf("%w: %w", errUnknown, err)
+}
+
+func (m *mariaDB) rollback() {
+	ctx, cancel := context.WithTimeout(m.inner, stopMax)
+	defer cancel()
+	_, _ = m.s.ExecContext(ctx, "ROLLBACK")
+}
+
+func (m *mariaDB) close() {
+	close(m.over)
+	m.unwatch()
+	_ = m.s.Close()
+	m.cut()
+}
+
+func (m *mariaDB) judge(err error) verdict {
+	var of *mysql.MySQLError
+	if !errors.As(err, &of) {
+		return tlsVerdict(err)
+	}
+	switch of.Number {
+	case 1213:
+		return conflict
+	case 1040, 1203, 1053, 1226: // too many sessions, or it ends
+		return away
+	case 1044, 1045, 1049, 1698, 1130: // user, password, database, host
+		return permanent
+	case 1064: // syntax
+		return permanent
+	}
+	return failed
+}

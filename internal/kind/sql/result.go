@@ -1,0 +1,266 @@
+package sql
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+)
+
+// fileMax bounds the file of a result, so that a server that sends rows without end fills no disk.
+const fileMax = 64 << 30
+
+// cellKind says how a value is written in JSON.
+type cellKind uint8
+
+const (
+	null cellKind = iota
+	boolean
+	number // any number; what JSON does not know, such as NaN, becomes a text
+	text
+	document // JSON
+	bytesOf  // becomes \x and hexadecimal digits
+)
+
+// cell is one value of a row. The text is valid until the next row.
+type cell struct {
+	kind cellKind
+	text []byte
+}
+
+// json appends the value in JSON.
+func (c *cell) json(to []byte) ([]byte, error) {
+	switch c.kind {
+	case null:
+		return append(to, "null"...), nil
+	case boolean, number:
+		if json.Valid(c.text) {
+			return append(to, c.text...), nil
+		}
+	case document:
+		if !json.Valid(c.text) {
+			return nil, errors.New("its JSON is not valid")
+		}
+		return append(to, c.text...), nil
+	case bytesOf:
+		to = append(to, `"\\x`...)
+		return append(hex.AppendEncode(to, c.text), '"'), nil
+	}
+	if !utf8.Valid(c.text) {
+		return nil, errors.New("its text is not UTF-8: convert it in the statement")
+	}
+	var quoted, err = json.Marshal(string(c.text))
+	return append(to, quoted...), err
+}
+
+// plain is the value in CSV. NULL is empty.
+func (c *cell) plain() string {
+	if c.kind == bytesOf {
+		return `\x` + hex.EncodeToString(c.text)
+	}
+	return string(c.text)
+}
+
+// sink takes the rows of a statement.
+type sink struct {
+	result string
+	keep   int // rows that are kept as JSON: 0, 1 or -1 for all
+
+	names [][]byte // columns in JSON, with colon
+	plain []string
+	n     int64
+	list  []byte // kept rows with commas between them
+	line  []byte
+	path  string
+	file  *os.File
+	out   *bufio.Writer
+	csv   *csv.Writer
+	size  int64
+}
+
+// sink makes the sink of the last statement.
+func (t *task) sink() *sink {
+	s := &sink{result: t.with.Result}
+	switch {
+	case s.result == ResultRows || t.expect != nil && t.expect.Reads("rows"):
+		s.keep = -1
+	case s.result == ResultFirst || t.expect != nil && t.expect.Reads("row"):
+		s.keep = 1
+	}
+	if s.result == ResultCSV || s.result == ResultJSONL {
+		s.path = filepath.Join(t.env.Dir, t.with.To)
+	}
+	return s
+}
+
+// open begins a new result, and drops what a try before has written.
+func (s *sink) open() error {
+	s.discard()
+	s.names, s.plain, s.n, s.list, s.size = nil, nil, 0, nil, 0
+	if s.path == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o755); err != nil {
+		return err
+	}
+	var err error
+	if s.file, err = os.CreateTemp(filepath.Dir(s.path), ".skein-*"); err != nil {
+		return err
+	}
+	s.out = bufio.NewWriterSize(s, 64<<10)
+	if s.result == ResultCSV {
+		s.csv = csv.NewWriter(s.out)
+	}
+	return nil
+}
+
+// Write writes to the file within its bound.
+func (s *sink) Write(p []byte) (int, error) {
+	if s.size += int64(len(p)); s.size > fileMax {
+		return 0, never("the result is larger than %d bytes: select less", int64(fileMax))
+	}
+	return s.file.Write(p)
+}
+
+// discard removes the file, unless it was closed.
+func (s *sink) discard() {
+	if s.file != nil {
+		_ = s.file.Close()
+		_ = os.Remove(s.file.Name())
+		s.file = nil
+	}
+}
+
+// close gives the file its name.
+func (s *sink) close() error {
+	if s.file == nil {
+		return nil
+	}
+	if s.csv != nil {
+		s.csv.Flush()
+		if err := s.csv.Error(); err != nil {
+			return err
+		}
+	}
+	err := errors.Join(s.out.Flush(), s.file.Chmod(0o644), s.file.Close(), os.Rename(s.file.Name(), s.path))
+	s.file = nil
+	return err
+}
+
+// columns takes the names of the columns, before the rows.
+func (s *sink) columns(names []string) error {
+	seen := map[string]bool{}
+	s.names, s.plain = nil, names
+	for _, name := range names {
+		if seen[name] && (s.keep != 0 || s.result == ResultJSONL) {
+			return never("two columns of the result have the name %.100q: rename one with AS", name)
+		}
+		seen[name] = true
+		key, err := json.Marshal(name)
+		if err != nil {
+			return err
+		}
+		s.names = append(s.names, append(key, ':'))
+	}
+	if s.csv != nil {
+		return s.csv.Write(names)
+	}
+	return nil
+}
+
+// row takes a row.
+func (s *sink) row(cells []cell) error {
+	if s.n++; s.csv != nil {
+		record := make([]string, len(cells))
+		for i := range cells {
+			record[i] = cells[i].plain()
+		}
+		if err := s.csv.Write(record); err != nil {
+			return err
+		}
+	}
+	lines := s.result == ResultJSONL
+	if keep := s.keep < 0 || s.keep == 1 && s.n == 1; !keep && !lines {
+		return nil
+	}
+	line := append(s.line[:0], '{')
+	for i := range cells {
+		if i > 0 {
+			line = append(line, ',')
+		}
+		var err error
+		if line, err = cells[i].json(append(line, s.names[i]...)); err != nil {
+			return never("column %.100q: %w", s.plain[i], err)
+		}
+	}
+	s.line = append(line, '}')
+	if lines {
+		if _, err := s.out.Write(append(s.line, '\n')); err != nil {
+			return err
+		}
+	}
+	if s.keep < 0 || s.keep == 1 && s.n == 1 {
+		if len(s.list) > 0 {
+			s.list = append(s.list, ',')
+		}
+		if s.list = append(s.list, s.line...); len(s.list) > outputsMax {
+			return errTooLarge
+		}
+	}
+	return nil
+}
+
+// rows are the rows for the outputs.
+func (s *sink) rows() json.RawMessage {
+	switch {
+	case s.result == ResultRows:
+		return append(append([]byte{'['}, s.list...), ']')
+	case s.result == ResultFirst && s.n == 0:
+		return json.RawMessage("null")
+	case s.result == ResultFirst:
+		return s.first()
+	}
+	return nil
+}
+
+// first is the first kept row.
+func (s *sink) first() json.RawMessage {
+	var one json.RawMessage
+	d := json.NewDecoder(bytes.NewReader(s.list))
+	if d.Decode(&one) != nil {
+		return json.RawMessage("null")
+	}
+	return one
+}
+
+// checks evaluates expect with the result.
+func (t *task) checks(s *sink, affected int64) error {
+	if t.expect == nil {
+		return nil
+	}
+	row, rows := map[string]any{}, []any{}
+	if err := decode(append(append([]byte{'['}, s.list...), ']'), &rows); err != nil {
+		return err
+	}
+	if len(rows) > 0 {
+		row, _ = rows[0].(map[string]any)
+	}
+	columns := s.plain
+	if columns == nil {
+		columns = []string{}
+	}
+	is, err := t.expect.Holds(map[string]any{"columns": columns, "row": row, "rows": rows, "rows_affected": affected})
+	switch {
+	case err != nil:
+		return fmt.Errorf("expect cannot be evaluated for %d rows: %w", affected, err)
+	case !is:
+		return fmt.Errorf("the result is not the expected one: %s is false, rows_affected is %d", t.with.Expect, affected)
+	}
+	return nil
+}

@@ -1,0 +1,293 @@
+// Package sql is the kind of tasks that execute statements in a database over a connection: PostgreSQL,
+// MySQL and MariaDB, SQLite, ClickHouse.
+//
+// All statements of a task are one transaction. With once, the transaction also writes a row with the
+// key of the task into the table skein_done, so it commits once, whatever is repeated. The end of the
+// attempt ends the statement in the server. What an earlier attempt has left there is ended before an
+// attempt begins.
+package sql
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/connection"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/kind"
+	"skein.dev/skein/internal/sqltext"
+	"skein.dev/skein/internal/workflow"
+	"skein.dev/skein/sdk/shared/mask"
+	"skein.dev/skein/sdk/shared/output"
+)
+
+// Kind is the kind sql.
+type Kind struct{}
+
+// Name implements kind.Kind.
+func (Kind) Name() string { return "sql" }
+
+// Results of a task.
+const (
+	ResultNone  = "none"
+	ResultFirst = "first"
+	ResultRows  = "rows"
+	ResultCSV   = "csv"
+	ResultJSONL = "jsonl"
+)
+
+// With is the input of a task.
+type With struct {
+	Connection string                     `json:"connection"`
+	Query      string                     `json:"query,omitempty"`
+	File       string                     `json:"file,omitempty"` // a file with the statements, instead of Query
+	Params     map[string]json.RawMessage `json:"params,omitempty"`
+	Result     string                     `json:"result,omitempty"`
+	To         string                     `json:"to,omitempty"` // the file of csv and jsonl
+	Expect     string                     `json:"expect,omitempty"`
+	Isolation  string                     `json:"isolation,omitempty"`
+	Once       bool                       `json:"once,omitempty"`
+	// Transaction is false if each statement is committed by itself. nil is true.
+	Transaction *bool `json:"transaction,omitempty"`
+}
+
+const (
+	outputsMax = 64 << 10  // bytes of all outputs
+	queryMax   = 256 << 10 // bytes of the text of the statements
+	triesMax   = 5         // tries of a transaction that the server ended because of others
+	shownMax   = 2000      // bytes of a text of a server in the log
+	noticesMax = 1000      // notices of a server in the log
+)
+
+// stopMax is how long a cancelled statement may take to end in the server before the session is cut.
+const stopMax = 2 * time.Second
+
+// earlierMax is how long the session of an earlier attempt may take to end.
+const earlierMax = 10 * time.Second
+
+// idleMax is how long a transaction may wait for its client before the server ends it. It is shorter
+// than the usual lease of a worker: a machine that vanished or was frozen leaves no locks and commits
+// nothing late.
+const idleMax = 10 * time.Second
+
+// failure is an error with the exit code that belongs to it.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// never is a failure that a retry does not mend.
+func never(format string, args ...any) error {
+	return &failure{kind.Permanent, fmt.Errorf(format, args...)}
+}
+
+// errUnknown says that the session broke during the commit.
+var errUnknown = errors.New("it is unknown whether the transaction was committed: look at its effect before a retry, or use once: true")
+
+// errEnds refuses a statement such as COMMIT.
+var errEnds = never("a statement ends the transaction that the task has begun: remove COMMIT and ROLLBACK, or write transaction: false")
+
+// task is one attempt.
+type task struct {
+	env      *kind.Env
+	with     With
+	to       connection.Config
+	password string
+	hidden   *mask.Set
+	egress   egress.Rules
+	all      []sqltext.Statement
+	params   map[string]param
+	expect   *workflow.Expectation
+	told     int // notices of the server
+}
+
+// Main implements kind.Kind.
+func (Kind) Main(ctx context.Context, env *kind.Env) (code int) {
+	t := &task{env: env, hidden: mask.NewSet(nil)}
+	defer func() {
+		if p := recover(); p != nil { // a driver parses messages of a server that is not ours, and may panic
+			t.say("the driver of the database panicked: %v", p)
+			code = kind.Failed
+		}
+	}()
+	err := t.read()
+	if err == nil {
+		err = t.run(ctx)
+	}
+	if err == nil {
+		return kind.Done
+	}
+	code = kind.Failed
+	var f *failure
+	if errors.As(err, &f) {
+		code = f.code
+	}
+	if ctx.Err() != nil && !errors.Is(err, errUnknown) {
+		code = kind.Failed
+		err = fmt.Errorf("the attempt was told to end, and nothing was committed: %w", err)
+	}
+	t.say("connection %s: %v", t.with.Connection, err)
+	return code
+}
+
+// say writes a line to the log. It masks the password before it shortens the text, because a mask does
+// not find a part of a value.
+func (t *task) say(format string, args ...any) {
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(t.hidden.String(fmt.Sprintf(format, args...)), "?"))
+	if len(text) > shownMax {
+		text = strings.ToValidUTF8(text[:shownMax], "") + "…"
+	}
+	fmt.Fprintln(t.env.Stderr, text)
+}
+
+// notice logs a message of the server.
+func (t *task) notice(text string) {
+	if t.told++; t.told <= noticesMax {
+		t.say("%s", text)
+	}
+}
+
+// read reads and checks the input.
+func (t *task) read() error {
+	if json.Unmarshal(t.env.Input.With, &t.with) != nil { // the error could show a value
+		return never("the input of the task cannot be read")
+	}
+	var err error
+	if t.to, err = connection.ParseUsed(t.env.Input.Connection); err != nil {
+		return never("%w", err)
+	}
+	for _, secret := range t.to.Secrets() {
+		t.password = secret
+	}
+	t.hidden = mask.NewSet(t.to.Secrets())
+	if raw := t.env.Input.Egress; len(raw) > 0 && json.Unmarshal(raw, &t.egress) != nil {
+		return never("the rules of egress cannot be read")
+	}
+	if t.with.Result == "" {
+		t.with.Result = ResultNone
+	}
+	if err := t.statements(); err != nil {
+		return err
+	}
+	if t.with.Expect != "" {
+		if t.expect, err = workflow.ParseExpectation(t.with.Expect); err != nil {
+			return never("expect: %w", err)
+		}
+	}
+	return t.check()
+}
+
+// statements reads the text and finds its statements and parameters.
+func (t *task) statements() error {
+	text := t.with.Query
+	if t.with.File != "" {
+		if !filepath.IsLocal(t.with.File) {
+			return never("file: %.200q is not a path within the folder of the task", t.with.File)
+		}
+		f, err := os.Open(filepath.Join(t.env.Dir, t.with.File))
+		if err != nil {
+			return never("file: %w: name it under files of the workflow", err)
+		}
+		defer f.Close()
+		raw, err := io.ReadAll(io.LimitReader(f, queryMax+1))
+		switch {
+		case err != nil:
+			return err
+		case len(raw) > queryMax:
+			return never("file: %s is larger than %d bytes: put its data into a table first", t.with.File, queryMax)
+		}
+		text = string(raw)
+	}
+	var err error
+	if t.params, err = paramsOf(t.with.Params); err != nil {
+		return never("%w", err)
+	}
+	t.all = sqltext.Split(text, dialectOf(&t.to), func(name string) bool { _, ok := t.params[name]; return ok })
+	if len(t.all) == 0 {
+		return never("there is no statement in %s", map[bool]string{true: "query", false: "file " + t.with.File}[t.with.File == ""])
+	}
+	for i := range t.all {
+		for _, name := range t.all[i].Params() {
+			if _, ok := t.params[name]; !ok {
+				return never("statement %d has the parameter :%s, and params has no %s: add it, or write a space after the colon if it is no parameter", i+1, name, name)
+			}
+		}
+	}
+	return nil
+}
+
+// check refuses combinations that cannot hold.
+func (t *task) check() error {
+	w := &t.with
+	file := w.Result == ResultCSV || w.Result == ResultJSONL
+	switch {
+	case w.Once && !t.whole():
+		return never("once needs the transaction: remove transaction: false")
+	case w.Once && file:
+		return never("once keeps its result in the database, and a file is not kept there: use result: rows, or another task for the file")
+	case w.Once && t.env.Input.Key == "":
+		return never("the task has once, and the attempt has no key for it")
+	case w.Isolation != "" && !t.whole():
+		return never("isolation needs the transaction: remove transaction: false")
+	case file && !filepath.IsLocal(w.To):
+		return never("result: %.200q is not a path within the folder of the task", w.To)
+	case file && t.expect != nil && t.expect.Reads("rows"):
+		return never("expect reads rows, and the rows go to a file: read row or rows_affected, or use result: rows")
+	}
+	return nil
+}
+
+// whole reports whether all statements are one transaction.
+func (t *task) whole() bool { return t.with.Transaction == nil || *t.with.Transaction }
+
+// attempt is the number of the attempt that people see.
+func (t *task) attempt() int32 { return dag.Token(t.env.Input.Token).Number() }
+
+// give writes the outputs, or says why they cannot be kept. It is called before the commit, so that no
+// result is refused whose effect is durable.
+func (t *task) give(k *kept) error {
+	values := map[string]any{"rows_affected": k.Affected}
+	switch t.with.Result {
+	case ResultFirst:
+		values["row"] = k.Rows
+	case ResultRows:
+		values["rows"] = k.Rows
+	}
+	raw, err := output.Marshal(values)
+	switch {
+	case err != nil:
+		return never("the result cannot be kept: %w", err)
+	case len(raw) > outputsMax:
+		return errTooLarge
+	case output.HoldsNUL(raw):
+		return never("the result holds a NUL, which no output can")
+	case t.hidden.HoldsJSON(raw):
+		return never("the result holds the password of the connection, so it is not kept")
+	}
+	_, err = t.env.Output.Write(append(raw, '\n'))
+	return err
+}
+
+var errTooLarge = never("the result is larger than %d bytes: select less, write it into a table, or use result: csv", outputsMax)
+
+// kept is the result of a transaction, in the row of its key, too.
+type kept struct {
+	Affected int64           `json:"affected"`
+	Rows     json.RawMessage `json:"rows,omitempty"`
+	Attempt  int32           `json:"attempt,omitempty"`
+}
