@@ -386,6 +386,7 @@ type Store interface {
 	Alerts
 	Namespaces
 	Tallies
+	Traces
 	Connections
 	Close() error
 }

@@ -132,6 +132,7 @@ func GoBack(s *Store, to *Saved) {
 	s.channels, s.incidents, s.notices, s.silences, s.alerts.rules = is.channels, is.incidents, is.notices, is.silences, is.alerts.rules
 	s.namespaces.rows, s.namespaces.uses = is.namespaces.rows, is.namespaces.uses
 	s.tallies.counts, s.tallies.marks = is.tallies.counts, is.tallies.marks
+	s.exported = is.exported
 }
 
 // copied returns a store with the same rows. The bytes behind rows are shared, because they are never changed
@@ -147,7 +148,8 @@ func copied(s *Store) *Store {
 		alerts:      alerts{channels: s.channels.clone(), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices), silences: slices.Clone(s.silences), rules: slices.Clone(s.alerts.rules)},
 		connections: connections{all: s.connections.all.clone()},
 		namespaces:  namespaces{rows: s.namespaces.rows, uses: s.namespaces.uses},
-		tallies:     tallies{counts: maps.Clone(s.tallies.counts), marks: maps.Clone(s.tallies.marks)}}
+		tallies:     tallies{counts: maps.Clone(s.tallies.counts), marks: maps.Clone(s.tallies.marks)},
+		traces:      traces{exported: maps.Clone(s.exported)}}
 	for _, list := range s.active {
 		c.active = append(c.active, slices.Clone(list))
 	}

@@ -20,7 +20,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 		"expireHandlers": true, "stocked": true, "marks": true, "raise": true, "beginEra": true, "firstEra": true, "begun": true, "nodeKey": true, "dropOverSessions": true, "dropSessionsOf": true, "dropAllSessionsOf": true, "secretKey": true, "setSecretKey": true,
 		"setSecretKey" + notedSuffix: true, "lockTokens": true, "auditTree": true, "moveAuditTree": true,
 		"expireSilences": true, "putSilence": true, "putSilence" + notedSuffix: true, "silences": true, "alertRules": true, "lostMembers": true, "depose": true, "watched": true,
-		"shards": true, "shift": true, "reshift": true}
+		"shards": true, "shift": true, "reshift": true, "traceMark": true}
 	s, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, namespacesSQL, tallySQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, namespacesSQL, tallySQL, tracesSQL} {
 		n += len(statements(set))
 	}
 	n += len(notedNames)

@@ -79,6 +79,7 @@ func Run(t *testing.T, e Engine) {
 		{"alerts", alerts()},
 		{"namespaces", namespaces()},
 		{"tallies", tallies()},
+		{"traces", []check{{"the position of the export of traces is the owner's", traceMarks}}},
 		{"connections", connections()},
 		{"eras", eras()},
 		{"reload", reloads()},
