@@ -123,7 +123,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	[ -e $(ZOOKEEPER) ] || missing="$$missing libzookeeper-java"; \
 	/usr/bin/python3 -c 'import etcd' 2>/dev/null || missing="$$missing python3-etcd"; \
 	PATH="$$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || missing="$$missing iproute2"; \
-	if [ -z "$$missing" ]; then $(MAKE) -s provider s3server; exit 0; fi; \
+	if [ -z "$$missing" ]; then $(MAKE) -s provider s3server collector; exit 0; fi; \
 	give_up() { echo "make tools: the tests need$$missing, and $$1." >&2; \
 		echo "Install them by hand (PostgreSQL 14 or newer, its programs in $(PGBIN)); a server need not run." >&2; exit 1; }; \
 	command -v apt-get >/dev/null || give_up "there is no apt-get here"; \
@@ -131,7 +131,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	echo "installing$$missing" >&2; \
 	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing \
 		|| give_up "apt-get could not install them"
-	@$(MAKE) -s provider s3server
+	@$(MAKE) -s provider s3server collector
 
 # The OpenID provider that the tests of sign-in start, in the cache. The name of its folder is that of the lock file's content.
 PROVIDER := internal/app/testdata/provider
@@ -153,6 +153,16 @@ s3server:
 	mkdir -p "$$(dirname "$$to")" && echo "building the S3 server of the tests, once: some minutes" >&2 && \
 	( cd $(S3SERVER) && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o "$$to.new" github.com/versity/versitygw/cmd/versitygw ) && mv "$$to.new" "$$to" || \
 	echo "make tools: the S3 server of the tests could not be built; they are skipped, or fail with CI=true" >&2
+
+# The OpenTelemetry Collector of the tests, in the cache, likewise.
+COLLECTOR := tools/collector
+
+.PHONY: collector
+collector:
+	@to=$${XDG_CACHE_HOME:-$$HOME/.cache}/skein/collector-$$(sha256sum $(COLLECTOR)/go.sum | cut -c1-12); [ -e "$$to" ] && exit 0; \
+	mkdir -p "$$(dirname "$$to")" && echo "building the OpenTelemetry Collector of the tests, once: some minutes" >&2 && \
+	( cd $(COLLECTOR) && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o "$$to.new" . ) && mv "$$to.new" "$$to" || \
+	echo "make tools: the OpenTelemetry Collector of the tests could not be built; they are skipped, or fail with CI=true" >&2
 
 SEEDS ?= 1000000
 .PHONY: soak

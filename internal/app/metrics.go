@@ -11,6 +11,7 @@ import (
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store/postgres"
 	"skein.dev/skein/internal/tally"
+	"skein.dev/skein/internal/trace"
 )
 
 // sizesEvery is how old the sizes of tables on a page may be, sizesMax how long a scrape waits for them.
@@ -18,8 +19,9 @@ const sizesEvery, sizesMax = time.Minute, time.Second
 
 // upkeep counts the work that a node does for itself.
 type upkeep struct {
-	tally *tally.Folder // nil before the engine is made
-	began time.Time
+	tally  *tally.Folder   // nil before the engine is made
+	traces *trace.Exporter // nil if no collector is set
+	began  time.Time
 	// certificate returns the certificate of the node. It is nil if the node listens in plain text.
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
@@ -30,7 +32,7 @@ type upkeep struct {
 // sources are the metrics of a node in addition to those of its engine and its server.
 func (n *Node) sources() []metric.Source {
 	sizes := metric.NewCached(sizesEvery, sizesMax, n.sizes)
-	return []metric.Source{n.showUpkeep, n.showSlots, n.monitor.Show, func(p *metric.Page) {
+	return []metric.Source{n.showUpkeep, n.showSlots, n.monitor.Show, n.upkeep.traces.Show, func(p *metric.Page) {
 		tables, _ := sizes.Get()
 		for name, bytes := range tables {
 			p.Set("store_bytes", float64(bytes), name)

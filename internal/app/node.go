@@ -29,7 +29,6 @@ import (
 	"skein.dev/skein/internal/dispatch"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
-	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/joining"
 	"skein.dev/skein/internal/localtoken"
 	"skein.dev/skein/internal/logs"
@@ -40,7 +39,6 @@ import (
 	"skein.dev/skein/internal/recovery"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
-	"skein.dev/skein/internal/tally"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
@@ -190,7 +188,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.planner = trigger.New(n.store)
 	n.sender = newSender(n, info.Shards)
-	if err := n.newEngine(ctx, is); err != nil {
+	if err := n.newEngine(ctx, is, info.Cluster); err != nil {
 		return err
 	}
 	n.recovery = recovery.New(recovery.Config{Engine: &n.engine, Workflow: n.store.Workflow, Log: log,
@@ -248,7 +246,7 @@ func (n *Node) identify(ctx context.Context) (info store.Info, is identity, err 
 func (n *Node) newExecutor(kept dispatch.Kept) {
 	running := func() *engine.Engine { return n.engine.Engine }
 	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Secrets: n.secrets, Params: dbadmin.Secrets(n.cfg, n.store), Artifacts: n.depot.Folder(), Engine: running,
-		Kept: kept, Egress: n.egressRules, Here: n.egressHere})
+		Kept: kept, Egress: n.egressRules, Here: n.egressHere, Traceparent: traceparent(n.cfg)})
 	n.executor = dispatch.NewExecutor(dispatch.ExecutorConfig{Resolver: n.resolver, Worker: n.worker, Shipper: n.shipper, Engine: running,
 		Over:  func(run dag.RunID, task dag.TaskID, token dag.Token) { n.members.ended(run, task, token) },
 		Slots: n.cfg.Slots, Hold: n.cfg.Hold, Delivery: n.depot, Log: n.log})
@@ -263,14 +261,13 @@ func (n *Node) secretNow(ctx context.Context, namespace, name string) ([]byte, e
 const quotasEach = 2 * time.Second
 
 // newEngine makes the engine and what only it drives.
-func (n *Node) newEngine(ctx context.Context, is identity) error {
+func (n *Node) newEngine(ctx context.Context, is identity, cluster string) error {
 	life := engine.Life{Handler: is.handler}
 	if is.continues {
 		life.Held = n.executor.Adopt(n.adopted)
 	}
 	n.depot.Clean(n.adopted)
-	n.upkeep.tally = tally.NewFolder(tally.Config{Store: n.store, Owner: func() dag.HandlerID { return n.engine.Handler().ID },
-		Owns: func(s dag.ShardID) bool { return n.engine.Owns(s) }, Graphs: inspect.NewGraphs(n.store, compiler()), Log: n.log})
+	n.upkeep.follow(n, cluster)
 	c := engine.Config{
 		Store:     n.store,
 		Past:      n.past,
@@ -285,7 +282,7 @@ func (n *Node) newEngine(ctx context.Context, is identity) error {
 		ByHand:     n.byHand,
 		Declared:   func() { n.declared() },
 		Rules:      alert.Rules,
-		Ended:      n.upkeep.tally.Ended,
+		Ended:      n.upkeep.ended,
 		Noticed:    n.sender.Wake,
 		Node:       n.cfg.Name,
 		Slots:      n.cfg.Slots,

@@ -206,6 +206,8 @@ var logRemedies = map[string]string{
 	"store_lost":                 "repair or free the disk; the node ends, and its next start continues",
 	"store_regressed":            "`skein doctor`; find out which commits the failover or the restore lost",
 	"sweep_not_started":          "nothing: the next sweep starts within a minute",
+	"traces_behind":              "look at `err`; ended runs wait, and are exported when the collector and the database answer",
+	"traces_rejected":            "look at `err`; the spans are lost. A collector of another version or form may be behind the URL",
 	"tally_behind":               "look at `err`; ended runs stay until they are counted, and are counted when the database answers",
 	"tally_damaged":              "nothing; the counts of the workflow are those of the kept runs now. Look for the cause of the damage: `skein verify`",
 	"task_poisoned":              "look what the task does to its worker, such as its memory; then `skein run recover`",

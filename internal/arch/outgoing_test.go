@@ -31,6 +31,7 @@ var outgoing = map[string]string{
 	"internal/identity":                 "the identity providers of the settings",
 	"internal/identity/ldaptest":        "a directory of a test",
 	"internal/registry":                 "the registry of the settings",
+	"internal/trace":                    "the collector of the settings",
 	"internal/registry/registrytest":    "a registry of a test",
 	"sdk/go/client.go":                  "the server",
 	"sdk/go/worker.go":                  "the nodes of the cluster",

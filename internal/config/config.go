@@ -21,6 +21,7 @@ import (
 	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/registry"
 	"skein.dev/skein/internal/retention"
+	"skein.dev/skein/internal/trace"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
 )
@@ -124,6 +125,8 @@ type Config struct {
 	Watchdog string
 	// SMTP is the server that sends mail, and SMTPFrom the sender of that mail.
 	SMTP, SMTPFrom string
+	// Traces says to which collector ended runs are exported as traces.
+	Traces trace.Settings
 	// SecretKeyFile holds the keys of secrets. "": a node on SQLite makes one, on PostgreSQL it has none.
 	SecretKeyFile string
 	// SecretProviders give the secrets that are not sealed in the database.
@@ -231,7 +234,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(append(append(append(append(storeSettings(), registrySettings()...), egressSettings()...), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), certificateSetting(), nodesSetting(), providerSetting())...), append(append(append(identitySettings(), auditSettings()...), alertSettings()...), boundSettings()...)...)...)
+	}, append(append(append(append(append(storeSettings(), registrySettings()...), egressSettings()...), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), certificateSetting(), nodesSetting(), providerSetting())...), append(append(append(append(identitySettings(), auditSettings()...), alertSettings()...), traceSettings()...), boundSettings()...)...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {

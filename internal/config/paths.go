@@ -40,6 +40,7 @@ func (c *Config) Protected() (paths []string) {
 	if l := c.Auth.LDAP; l != nil {
 		add(l.BindPasswordFile)
 	}
+	add(c.Traces.HeadersFile)
 	add(c.Registry.PasswordFile)
 	add(c.Registry.Key)
 	add(c.Logs)

@@ -46,6 +46,14 @@ func (h *Header) Parent() *Parent {
 	return h.Fire.Parent
 }
 
+// Root returns the first ancestor of the run by calls, or the run itself if no call started it.
+func (h *Header) Root() RunID {
+	if p := h.Parent(); p != nil {
+		return p.Line[0].Run
+	}
+	return h.ID
+}
+
 // LineMax bounds the depth of calls: the number of ancestors of a run.
 const LineMax = 16
 

@@ -63,6 +63,8 @@ type Config struct {
 	// Egress returns the rules for requests on every machine; Here adds the rules of this node.
 	Egress func() egress.Rules
 	Here   func(egress.Rules) egress.Rules
+	// Traceparent returns the trace context for an attempt. nil: it is that of the caller of the run.
+	Traceparent func(run *dag.Header, task dag.TaskID, token dag.Token) string
 }
 
 // Resolver makes jobs of assignments: definition, parameters, the outputs that a task reads, environment,
@@ -369,7 +371,7 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, quick bool
 	p := v.Policy(t)
 	job := &worker.Job{
 		Key: worker.Key{Namespace: v.Namespace, Workflow: v.Name, RunID: a.Run.String(), Task: a.Name,
-			Attempt: int(a.Token), Ref: int64(a.Task), IdempotencyKey: idempotencyKey(a, cmp.Or(a.Generation, row.Generation)), Traceparent: row.Trace()},
+			Attempt: int(a.Token), Ref: int64(a.Task), IdempotencyKey: idempotencyKey(a, cmp.Or(a.Generation, row.Generation)), Traceparent: r.traceparent(row, a)},
 		Env: environment(res.Env), Timeout: p.Timeout, KillGrace: p.KillGrace, WarnOnTimeout: p.WarnOnTimeout,
 		OutputTypes: v.types[t], LockToken: a.LockToken, Secrets: used.values,
 	}
@@ -395,6 +397,14 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, quick bool
 			"pass large values in files (files, inputs, artifacts)", size, worker.SizeMax)}
 	}
 	return &resolved{job, v, res.Dir, v.Tasks[t].Kind, res.Input, row.Instant().Time()}, nil
+}
+
+// traceparent is the trace context for the processes of an attempt. "": the worker derives one of the run.
+func (r *Resolver) traceparent(row *dag.RunRow, a *engine.Assignment) string {
+	if r.cfg.Traceparent == nil {
+		return row.Trace()
+	}
+	return r.cfg.Traceparent(&row.Header, a.Task, a.Token)
 }
 
 // graphFor gives an assignment that came from another node its graph. A row that was read earlier may

@@ -16,7 +16,8 @@ func tellEnds(w *writer, b *store.Batch) {
 			if f.Shard == r.Shard && r.State.Terminal() {
 				f.Seq++ // the fence has the number before
 				all = append(all, store.Ended{Fence: f, ID: r.ID, Workflow: r.Workflow, Version: r.Version, Generation: r.Generation,
-					State: r.State, Created: r.Created, Split: r.SplitAt, Finished: r.FinishedAt})
+					State: r.State, Created: r.Created, Split: r.SplitAt, Finished: r.FinishedAt,
+					Root: r.Root(), Trace: r.Trace()})
 			}
 		}
 	}

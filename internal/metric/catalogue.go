@@ -167,6 +167,14 @@ var catalogue = []Family{
 		"Bytes of logs that the shared store of logs does not have yet."},
 	{secUpkeep, "log_dropped_bytes_total", Counter, unitBytes, nil, Some,
 		"Bytes of logs that stay on this machine only, because too many logs waited for the shared store or a file was unreadable."},
+	{secUpkeep, "trace_lag_seconds", Gauge, unitSeconds, nil, Some,
+		"Time since the end of the oldest run that waits to be exported as a trace, since the exporter began with it. 0: none waits."},
+	{secUpkeep, "trace_runs_total", Counter, unitRuns, []string{"outcome"}, Some,
+		"Ends of runs that the exporter of traces has done with: sent, unsampled, rejected (the collector refused spans for ever), gone " +
+			"(deleted or damaged before it was exported)."},
+	{secUpkeep, "trace_spans_total", Counter, "spans", []string{"outcome"}, Some,
+		"Spans by outcome: sent, rejected by the collector, left_out (attempts of a run with too many of them)."},
+	{secUpkeep, "trace_calls_failed_total", Counter, "calls", nil, Some, "Calls of the collector that failed and are repeated."},
 	{secUpkeep, "backup_age_seconds", Gauge, unitSeconds, nil, Some,
 		"Time since skein db backup last ran with the data folder of this node."},
 

@@ -125,4 +125,6 @@ type Ended struct {
 	Version, Generation      int32
 	State                    dag.RunState
 	Created, Split, Finished dag.Micros
+	Root                     dag.RunID // see Header.Root
+	Trace                    string    // the trace context of the caller; "": none
 }

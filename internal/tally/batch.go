@@ -34,7 +34,7 @@ func (b *batch) load(ctx context.Context) error {
 		}
 		for _, id := range b.ids[:n] { // an id without rows: the run is quarantined or deleted
 			for _, e := range b.ends[id] {
-				if end := endOf(e); e.Generation == 1 {
+				if end := EndOf(e); e.Generation == 1 {
 					b.counts.Run(e.Workflow, &end)
 				}
 			}
@@ -52,7 +52,7 @@ func (b *batch) run(ctx context.Context, rec *store.RunRecord) error {
 	row := &rec.Run
 	var all []End
 	if known := b.ends[row.ID]; len(known) == 1 && row.Generation == 1 {
-		all = []End{endOf(known[0])}
+		all = []End{EndOf(known[0])}
 	} else {
 		events, err := b.f.history(ctx, row)
 		if err == nil {
@@ -95,7 +95,7 @@ func (b *batch) byRow(row *dag.RunRow, events []dag.EventRow) []End {
 	} else if row.FinishedAt > b.at {
 		seq = b.to
 	}
-	return []End{endOf(&store.Ended{Fence: store.Fence{Seq: seq}, State: row.State, Created: row.Created, Split: row.SplitAt, Finished: row.FinishedAt})}
+	return []End{EndOf(&store.Ended{Fence: store.Fence{Seq: seq}, State: row.State, Created: row.Created, Split: row.SplitAt, Finished: row.FinishedAt})}
 }
 
 // graph returns the graph of a run if the attempts of its tasks are counted; else nil.
@@ -106,7 +106,7 @@ func (b *batch) graph(row *dag.RunRow) (*dag.Graph, error) {
 	}
 	g, err := b.f.cfg.Graphs.Of(row)
 	if err != nil {
-		return nil, unlessForever(err)
+		return nil, UnlessForever(err)
 	}
 	return g, nil
 }

@@ -81,14 +81,14 @@ func (f *Folder) workflows(ctx context.Context, s dag.ShardID, see func(dag.Work
 		}
 		return nil
 	}
-	if err := eachWorkflow(ctx, f.cfg.Store, show); err != nil {
+	if err := EachWorkflow(ctx, f.cfg.Store, show); err != nil {
 		return err
 	}
 	return errors.Join(failed...)
 }
 
-// eachWorkflow shows pages of all workflows, also of the deleted ones.
-func eachWorkflow(ctx context.Context, st store.Store, show func([]store.Workflow) error) error {
+// EachWorkflow shows pages of all workflows, also of the deleted ones.
+func EachWorkflow(ctx context.Context, st store.Store, show func([]store.Workflow) error) error {
 	for after := ""; ; {
 		page, err := st.Workflows(ctx, store.WorkflowQuery{After: after, Limit: pageRuns})
 		if err == nil {

@@ -25,7 +25,7 @@ type End struct {
 	Took       dag.Micros
 	First      bool // the run has never ended before; in this case Wait counts if Began is set
 	Wait       dag.Micros
-	after      int32 // the generation of the previous end; 0: there was none
+	After      int32 // the generation of the previous end; 0: there was none
 }
 
 // outcomeOf is the index of a final state.
@@ -46,8 +46,8 @@ func OutcomeNames() [outcomes]string {
 	return [outcomes]string{dag.RunSucceeded.String(), dag.RunFailed.String(), dag.RunStopped.String(), dag.RunSkipped.String()}
 }
 
-// endOf returns the end of a run in its first generation, which is in its row.
-func endOf(e *store.Ended) End {
+// EndOf returns the end of a run in its first generation, which is in its row.
+func EndOf(e *store.Ended) End {
 	end := End{Seq: e.Seq, At: e.Finished, State: e.State, Generation: 1, First: true}
 	if e.Split > 0 {
 		end.Began, end.Took, end.Wait = true, max(e.Finished-e.Split, 0), max(e.Split-e.Created, 0)
@@ -94,12 +94,12 @@ func Ends(row *dag.RunRow, events []dag.EventRow) (all []End, err error) {
 					end.Wait = max(started-row.Created, 0)
 				}
 				all = append(all, end)
-				at.First, at.after, started = false, at.Generation, 0
+				at.First, at.After, started = false, at.Generation, 0
 			}
 		}
 	}
 	if row.Generation == 1 && len(all) > 0 {
-		end := endOf(&store.Ended{Fence: store.Fence{Seq: all[len(all)-1].Seq}, State: row.State, Created: row.Created, Split: row.SplitAt, Finished: row.FinishedAt})
+		end := EndOf(&store.Ended{Fence: store.Fence{Seq: all[len(all)-1].Seq}, State: row.State, Created: row.Created, Split: row.SplitAt, Finished: row.FinishedAt})
 		return []End{end}, nil
 	}
 	return all, nil
@@ -139,7 +139,7 @@ func (c Counts) Tasks(w dag.WorkflowID, e *End, g *dag.Graph, attempts []dag.Att
 		if of, instance := g.InstanceOf(t); instance {
 			t = of
 		}
-		if t < 0 || t >= TasksMax || int(t) >= g.Len() || a.Generation > e.Generation || a.Generation <= e.after || !a.State.Ended() || a.Started == 0 {
+		if t < 0 || t >= TasksMax || int(t) >= g.Len() || a.Generation > e.Generation || a.Generation <= e.After || !a.State.Ended() || a.Started == 0 {
 			continue
 		}
 		cell := c.cell(w, store.TallyDay, store.DayOf(e.At), g.Name(t))

@@ -294,7 +294,7 @@ func (f *Folder) fold(ctx context.Context, p *progress, ends []store.Ended) erro
 				return err
 			}
 			if !tasks {
-				end := endOf(e)
+				end := EndOf(e)
 				b.counts.Run(e.Workflow, &end)
 				continue
 			}
@@ -315,14 +315,14 @@ func (f *Folder) fold(ctx context.Context, p *progress, ends []store.Ended) erro
 func (f *Folder) countsTasks(w dag.WorkflowID, version int32) (bool, error) {
 	g, err := f.cfg.Graphs.Get(w, version)
 	if err != nil {
-		return false, unlessForever(err)
+		return false, UnlessForever(err)
 	}
 	return g.Len() > 0 && g.Len() <= GraphMax, nil
 }
 
-// unlessForever returns nil for an error of a version that nobody can read: it is damaged or gone, or does
+// UnlessForever returns nil for an error of a version that nobody can read: it is damaged or gone, or does
 // not compile. After any other error of Graphs, a later step counts.
-func unlessForever(err error) error {
+func UnlessForever(err error) error {
 	if errors.Is(err, store.ErrDamaged) { // the whole database
 		return err
 	}

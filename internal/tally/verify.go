@@ -70,7 +70,7 @@ func (c *Check) read(ctx context.Context) error {
 			return err
 		}
 	}
-	return eachWorkflow(ctx, c.st, func(page []store.Workflow) error { return c.note(ctx, page) })
+	return EachWorkflow(ctx, c.st, func(page []store.Workflow) error { return c.note(ctx, page) })
 }
 
 // Run recounts a run. g is its graph if the attempts of its tasks are counted; else nil.

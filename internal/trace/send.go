@@ -1,0 +1,211 @@
+package trace
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/tally"
+	"skein.dev/skein/sdk/shared/secretfile"
+)
+
+const (
+	// callMax bounds one call of the collector.
+	callMax = 10 * time.Second
+	// spansPerCall is the number of spans from which they are sent.
+	spansPerCall = 1000
+	// backoffMin is the wait after the first failed call. It doubles with each further one, up to backoffMax.
+	backoffMin, backoffMax = time.Second, time.Minute
+	// answerMax bounds what is read of an answer, in bytes.
+	answerMax = 64 << 10
+	// headersMax bounds the headers of the settings.
+	headersMax = 32
+)
+
+func newClient() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, MaxConnsPerHost: 2, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the headers are for one server
+	}
+}
+
+// batch collects spans for calls of the collector.
+type batch struct {
+	x     *Exporter
+	spans []span
+	runs  int64
+}
+
+// add adds the spans of an end of a run, and sends what is enough for a call.
+func (b *batch) add(ctx context.Context, rec *store.RunRecord, end *tally.End) error {
+	t, err := b.x.spans(ctx, rec, end)
+	if err != nil {
+		return err
+	}
+	b.x.stats.leftOut.Add(t.left)
+	b.spans, b.runs = append(b.spans, t.out...), b.runs+1
+	if len(b.spans) < spansPerCall {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+// flush sends the spans. It returns when the collector has taken or refused them, or ctx ends.
+func (b *batch) flush(ctx context.Context) error {
+	outcome := outSent
+	for all := b.spans; len(all) > 0; {
+		n := min(spansPerCall, len(all))
+		taken, err := b.x.deliver(ctx, all[:n])
+		if err != nil {
+			return err
+		}
+		if !taken {
+			outcome = outRejected
+		}
+		all = all[n:]
+	}
+	b.x.stats.runs[outcome].Add(b.runs)
+	b.spans, b.runs = nil, 0
+	return nil
+}
+
+// deliver sends spans until the collector has taken or refused them. taken is false if it refused some.
+func (x *Exporter) deliver(ctx context.Context, spans []span) (taken bool, err error) {
+	for wait := backoffMin; ; wait = min(2*wait, backoffMax) {
+		refused, err := x.post(ctx, spans)
+		var again *againError
+		switch {
+		case err == nil:
+			x.stats.sent.Add(int64(len(spans)) - refused)
+			x.stats.rejected.Add(refused)
+			return refused == 0, nil
+		case errors.Is(err, errTooLarge) && len(spans) > 1:
+			one, err := x.deliver(ctx, spans[:len(spans)/2])
+			if err != nil {
+				return false, err
+			}
+			two, err := x.deliver(ctx, spans[len(spans)/2:])
+			return one && two, err
+		case errors.Is(err, errTooLarge), errors.Is(err, errRefused):
+			x.cfg.Log.Warn("the collector refused spans; they are dropped", "code", "traces_rejected", "spans", len(spans), "err", err)
+			x.stats.rejected.Add(int64(len(spans)))
+			return false, nil
+		case errors.As(err, &again):
+			wait = max(wait, min(again.after, backoffMax))
+		}
+		x.stats.failed.Add(1)
+		x.tell(ctx, err)
+		if err := x.sleep(ctx, wait); err != nil {
+			return false, err
+		}
+	}
+}
+
+// The answers that another call with the same spans does not change.
+var (
+	errTooLarge = errors.New("the request is too large for the collector")
+	errRefused  = errors.New("the collector cannot read the request")
+)
+
+// againError is an answer that says when the next call should come.
+type againError struct {
+	err   error
+	after time.Duration
+}
+
+func (e *againError) Error() string { return e.err.Error() }
+func (e *againError) Unwrap() error { return e.err }
+
+// post calls the collector once. It returns the number of spans that the collector refused.
+func (x *Exporter) post(ctx context.Context, spans []span) (refused int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callMax)
+	defer cancel()
+	body, err := x.encode(spans)
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.cfg.URL, body)
+	if err != nil {
+		return 0, err
+	}
+	if err := headers(x.cfg.HeadersFile, req.Header); err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Encoding", "gzip")
+	req.Header.Set("User-Agent", "Skein/"+x.cfg.Version)
+	resp, err := x.client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))
+	said := fmt.Errorf("%s answered %s", x.cfg.URL, resp.Status)
+	switch code := resp.StatusCode; {
+	case code == http.StatusRequestEntityTooLarge:
+		return 0, fmt.Errorf("%w: %w", errTooLarge, said)
+	case code == http.StatusBadRequest, code == http.StatusUnprocessableEntity:
+		return 0, fmt.Errorf("%w: %w: %s", errRefused, said, bounded(string(answer)))
+	case code < 200 || code > 299:
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		return 0, &againError{said, time.Duration(max(seconds, 0)) * time.Second}
+	case err != nil:
+		return 0, err
+	}
+	var is exportResponse
+	if json.Unmarshal(answer, &is) != nil { // a collector that has taken the spans may answer in another form
+		return 0, nil
+	}
+	refused, _ = is.Partial.Rejected.Int64()
+	if refused = min(max(refused, 0), int64(len(spans))); refused > 0 {
+		x.cfg.Log.Warn("the collector refused spans; they are dropped", "code", "traces_rejected", "spans", refused, "err", bounded(is.Partial.Error))
+	}
+	return refused, nil
+}
+
+// encode returns the body of a call.
+func (x *Exporter) encode(spans []span) (*bytes.Buffer, error) {
+	var of []attribute
+	set(&of, "service.name", "skein")
+	set(&of, "service.version", x.cfg.Version)
+	set(&of, "service.instance.id", x.cfg.Node)
+	set(&of, "skein.cluster", x.cfg.Cluster)
+	out := &bytes.Buffer{}
+	zip := gzip.NewWriter(out)
+	err := json.NewEncoder(zip).Encode(exportRequest{[]resourceSpans{{resource{of}, []scopeSpans{{scope{"skein.dev/skein", x.cfg.Version}, spans}}}}})
+	return out, errors.Join(err, zip.Close())
+}
+
+// headers adds the headers of a file. Its lines are NAME: VALUE. The file is read at each call, so that a new
+// token is used without a restart.
+func headers(file string, to http.Header) error {
+	if file == "" {
+		return nil
+	}
+	text, err := secretfile.Read(file)
+	if err != nil {
+		return fmt.Errorf("traces_headers_file: %w", err)
+	}
+	lines := 0
+	for line := range strings.Lines(string(text)) {
+		lines++
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || name == "" || strings.ContainsAny(name, " \t\"") || lines > headersMax {
+			return fmt.Errorf("%s: line %d is not NAME: VALUE, or there are more than %d lines", file, lines, headersMax)
+		}
+		to.Set(name, strings.TrimSpace(value))
+	}
+	return nil
+}
