@@ -26,6 +26,7 @@ type Spec struct {
 	Read  []string // folders and files that may be read and executed
 	Write []string // folders and files that may also be changed
 	Own   []string // like Write, even if they are below a path of Shut
+	Given []string // like Read, even if they are below a path of Shut
 	// Nothing below a path of Shut can be reached. If a folder of Read or Write contains such a path, the folder
 	// is replaced by its other entries at the time when the fence is made. New files of that folder are then out
 	// of reach.
@@ -116,7 +117,7 @@ func New(s Spec) (*Fence, error) {
 	}
 	unix.CloseOnExec(int(fd))
 	f := &Fence{ruleset: int(fd)}
-	for _, paths := range [][]string{s.Read, s.Write, s.Own} {
+	for _, paths := range [][]string{s.Read, s.Write, s.Own, s.Given} {
 		for _, path := range paths {
 			f.named = append(f.named, faceOf(path))
 		}
@@ -134,6 +135,9 @@ func New(s Spec) (*Fence, error) {
 	}
 	if err == nil {
 		err = f.allowAll(realPaths(s.Own), forRead|forMake, nil)
+	}
+	if err == nil {
+		err = f.allowAll(realPaths(s.Given), forRead, nil)
 	}
 	if err != nil {
 		f.Close()

@@ -126,7 +126,7 @@ func TestRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{"in/a", "work/b", "work/shut/key", "work/shut/own/c", "work/sub/d", "out/e", "single"} {
+	for _, name := range []string{"in/a", "work/b", "work/shut/key", "work/shut/own/c", "work/shut/given/f", "work/sub/d", "out/e", "single"} {
 		file(t, at(name))
 	}
 	if err := os.Symlink(at("work/shut"), at("in/link")); err != nil {
@@ -135,7 +135,7 @@ func TestRights(t *testing.T) {
 	if err := os.Symlink(at("work"), at("alias")); err != nil {
 		t.Fatal(err)
 	}
-	spec := Spec{Read: []string{at("in"), at("single"), at("absent")}, Write: []string{at("alias")}, Own: []string{at("work/shut/own")},
+	spec := Spec{Read: []string{at("in"), at("single"), at("absent")}, Write: []string{at("alias")}, Own: []string{at("work/shut/own")}, Given: []string{at("work/shut/given")},
 		Shut: []string{at("work/shut")}}
 	for _, c := range []struct {
 		name, act string
@@ -151,6 +151,8 @@ func TestRights(t *testing.T) {
 		{"read a shut file", "read", []string{at("work/shut/key")}, unix.EACCES},
 		{"read a shut file by a link", "read", []string{at("in/link/key")}, unix.EACCES},
 		{"write what is its own below a shut folder", "write", []string{at("work/shut/own/c")}, nil},
+		{"read what it is given below a shut folder", "read", []string{at("work/shut/given/f")}, nil},
+		{"write what it is given to read", "write", []string{at("work/shut/given/f")}, unix.EACCES},
 		{"read elsewhere", "read", []string{at("out/e")}, unix.EACCES},
 		{"write elsewhere", "write", []string{at("out/new")}, unix.EACCES},
 		{"link a shut file", "link", []string{at("work/shut/key"), at("work/sub/key")}, unix.EXDEV},

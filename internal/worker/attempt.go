@@ -56,6 +56,8 @@ type attempt struct {
 	kills            int64       // the number of memory kills in the tree before this attempt
 	masks            *mask.Set   // the masks of its secrets; nil: it has no secrets
 	spec             *fence.Spec // the files that the attempt may reach; nil: no isolation
+	away             away        // of the process of a kind
+	failed           error       // the reason why it was not started again
 }
 
 // demand raises the mode and wakes the attempt. Any goroutine may call it.
@@ -94,6 +96,10 @@ func (a *attempt) run() Result {
 	} else {
 		a.watch()
 		a.end()
+		for a.patient() {
+			a.watch()
+			a.end()
+		}
 		a.judge()
 	}
 	if a.leaves != nil {
@@ -149,7 +155,15 @@ func (a *attempt) start() error {
 	if err := a.openDir(); err != nil {
 		return err
 	}
-	err = a.fork()
+	return a.launch()
+}
+
+// launch starts the process of a prepared attempt.
+func (a *attempt) launch() error {
+	if err := a.slot.open(a.w); err != nil {
+		return a.noRoom(err)
+	}
+	err := a.fork()
 	if err == unix.EBUSY || err == unix.EOPNOTSUPP || err != nil && a.slot.tree.spent() {
 		// An earlier task or another program has divided or removed the slot's cgroup.
 		a.slot.dropTree()
@@ -481,8 +495,11 @@ func (a *attempt) judge() {
 		a.settle(Failed, CauseSignal, how+", which Skein did not send: out of memory, or somebody killed it")
 	case r.Signal != "":
 		a.settle(Failed, CauseSignal, how)
+	case a.failed != nil:
+		a.settle(Failed, CauseStart, a.failed.Error())
 	case r.ExitCode != 0:
-		a.settle(Failed, CauseExit, how+a.refused())
+		cause, message := a.exitCause(how)
+		a.settle(Failed, cause, message)
 	default:
 		a.succeed()
 	}

@@ -48,7 +48,7 @@ func taskEnv(job *Job, base []string, output string) (env []string, path string)
 	if trace == "" {
 		trace = derivedTrace(k, "00")
 	}
-	env = make([]string, 0, 10+len(job.Env)+len(base))
+	env = make([]string, 0, 11+len(job.Env)+len(base))
 	env = append(env,
 		outputVar+"="+output,
 		"SKEIN_RUN_ID="+k.RunID,
@@ -61,6 +61,9 @@ func taskEnv(job *Job, base []string, output string) (env []string, path string)
 		"SKEIN_LOCK_TOKEN="+strconv.FormatInt(job.LockToken, 10),
 		"TRACEPARENT="+trace,
 	)
+	if job.Kind != nil {
+		env = append(env, inputVar+"="+inputFile(output))
+	}
 	seen := make(map[string]bool, cap(env))
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")

@@ -109,6 +109,12 @@ func (w *wall) spec(s *slot, job *Job, cmd *command) (fence.Spec, error) {
 		}
 		spec.Read = append(spec.Read, path)
 	}
+	if k := job.Kind; k != nil && k.Folder != "" {
+		spec.Given = append(spec.Given, k.Folder)
+	}
+	if k := job.Kind; k != nil && k.House {
+		spec.Given = append(spec.Given, cmd.path)
+	}
 	if job.Access != nil {
 		for _, path := range slices.Concat(job.Access.Read, job.Access.Write) {
 			if at := slices.IndexFunc(w.shut, func(shut string) bool { return fence.Within(filepath.Clean(path), shut) }); at >= 0 {
@@ -135,7 +141,7 @@ type keptFence struct {
 // of returns a fence for the files that an attempt may reach. The key of a fence leaves out the files that
 // all attempts of the slot may reach.
 func (fs *fences) of(spec *fence.Spec) (*fence.Fence, error) {
-	key := strings.Join(slices.Concat(spec.System[len(systemRead):], []string{""}, spec.Read, []string{""}, spec.Write), "\x00")
+	key := strings.Join(slices.Concat(spec.System[len(systemRead):], []string{""}, spec.Read, []string{""}, spec.Write, []string{""}, spec.Given), "\x00")
 	if i := slices.IndexFunc(*fs, func(f keptFence) bool { return f.key == key }); i >= 0 {
 		kept := (*fs)[i]
 		*fs = slices.Delete(*fs, i, i+1)

@@ -55,6 +55,7 @@ type Job struct {
 	Argv   []string // program and arguments; no shell is added
 	Script *Script  // nil when Argv is set
 	HTTP   *Request // instead of a program: neither Argv nor Script is set
+	Kind   *Kind    // nil: the program is no process of a kind
 
 	// Access lists files that the attempt may reach at the level fence, in addition to the files of every
 	// attempt. It is nil if there are none.
@@ -107,6 +108,9 @@ func (j *Job) Size() int {
 	}
 	if a := j.Access; a != nil {
 		n += sizeOf(a.Read) + sizeOf(a.Write)
+	}
+	if k := j.Kind; k != nil {
+		n += len(k.Input)
 	}
 	if q := j.HTTP; q != nil {
 		n += len(q.URL) + len(q.Body) + len(q.Contains) + sizeOf(q.Keep)

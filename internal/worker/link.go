@@ -44,6 +44,7 @@ type Link struct {
 	rebases bool     // the keeper accepts another environment while it runs
 	masks   bool     // the keeper masks secrets
 	sql     bool     // the keeper executes statements
+	kinds   bool     // the keeper starts the processes of kinds
 	tag     *string
 	renewed time.Duration
 	closing bool
@@ -116,7 +117,7 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 			"code", "tasks_not_isolated")
 	}
 	l.sweepIncoming(w.Running)
-	l.peer, l.said, l.rebases, l.masks, l.sql = p, w.Containment, w.Rebases, w.Masks, w.SQL
+	l.peer, l.said, l.rebases, l.masks, l.sql, l.kinds = p, w.Containment, w.Rebases, w.Masks, w.SQL, w.Kinds
 	for _, h := range w.Running {
 		l.live[h.Key.ID()] = &parcelState{key: h.Key, sent: p}
 	}
@@ -244,6 +245,10 @@ func (l *Link) Start(job Job) {
 	}
 	if job.HTTP != nil && job.HTTP.SQL != nil && !l.sql {
 		l.settleBeside(st, Failed, CauseStart, "the keeper of this machine is of an earlier version, which executes no sql; it ends with the attempts that it holds: start the node again then")
+		return
+	}
+	if job.Kind != nil && !l.kinds {
+		l.settleBeside(st, Failed, CauseStart, "the keeper of this machine is of an earlier version, which starts no processes of kinds; it ends with the attempts that it holds: start the node again then")
 		return
 	}
 	if job.Dir == "" && job.Files != nil || job.Inputs != nil {

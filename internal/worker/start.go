@@ -71,6 +71,11 @@ func (w *Worker) prepare(s *slot, job *Job, wall *wall, stop func() bool) (*comm
 		}
 		cmd.argv = argv
 	}
+	if job.Kind != nil {
+		if err := job.Kind.furnish(s.folder, cmd, wall != nil); err != nil {
+			return nil, err
+		}
+	}
 	if len(cmd.argv) == 0 || cmd.argv[0] == "" {
 		return nil, errors.New("there is no program to run")
 	}

@@ -105,6 +105,7 @@ type welcome struct {
 	Isolates    bool     // the keeper takes hello.Isolation
 	Masks       bool     // the keeper masks Job.Secrets
 	SQL         bool     // the keeper executes Request.SQL
+	Kinds       bool     // the keeper starts the processes of Job.Kind
 }
 
 // Held is an attempt that a keeper runs.

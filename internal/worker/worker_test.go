@@ -28,6 +28,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "keeper" {
 		os.Exit(KeeperMain(os.Args[2:]))
 	}
+	if len(os.Args) > 2 && os.Args[1] == "kind" { // a kind of this program: see TestKindHouse
+		text, _ := os.ReadFile(os.Getenv(inputVar))
+		fmt.Print(os.Args[2], " ", string(text))
+		return
+	}
 	if data := os.Getenv(lifeVar); data != "" {
 		earlierLife(data)
 		return

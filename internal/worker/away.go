@@ -1,0 +1,152 @@
+//go:build linux
+
+package worker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownProgram returns the path of this program for a child. It is the same program even if its file was
+// replaced, except behind a fence, which hides other processes.
+func ownProgram(fenced bool) (string, error) {
+	if !fenced {
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}
+
+// furnish writes the input of a kind into the folder of the attempt, and completes the command of a kind of
+// this program.
+func (k *Kind) furnish(folder string, cmd *command, fenced bool) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return fmt.Errorf("write the input of the kind: %w", err)
+	}
+	defer root.Close()
+	if err := writeNew(root, filepath.Base(inputFile(cmd.output)), 0o600, k.Input); err != nil {
+		return fmt.Errorf("write the input of the kind: %w", err)
+	}
+	if k.House {
+		self, err := ownProgram(fenced)
+		if err != nil {
+			return fmt.Errorf("find this program: %w", err)
+		}
+		cmd.argv = append([]string{self}, cmd.argv...)
+	}
+	return nil
+}
+
+// Pauses between two starts of a process whose other side is away. With a short patience they are shorter.
+const (
+	awayFirst = time.Second
+	awayMax   = time.Minute
+	awayParts = 8
+)
+
+// away is the state of an attempt whose other side is away. Its zero value is right for every other attempt.
+type away struct {
+	since time.Time // the first end with ExitAway; zero: there was none
+	pause time.Duration
+}
+
+// patient reports whether the process of a kind has ended because the other side is away, and was started
+// again after a pause. The pauses count against the timeout of the attempt.
+func (a *attempt) patient() bool {
+	k := a.job.Kind
+	if k == nil || a.cause != "" || !a.status.Exited() || a.status.ExitStatus() != ExitAway {
+		return false
+	}
+	patience := k.Patience
+	if patience <= 0 {
+		patience = PatienceDefault
+	}
+	now := time.Now()
+	if a.away.since.IsZero() {
+		a.away = away{since: now, pause: min(awayFirst, patience/awayParts)}
+	} else {
+		a.away.pause = min(2*a.away.pause, awayMax)
+	}
+	left := patience - now.Sub(a.away.since)
+	if left <= 0 {
+		return false
+	}
+	pause := min(a.away.pause*3/4+time.Duration(rand.Int64N(int64(a.away.pause)/2+1)), left)
+	a.note(fmt.Sprintf("the other side of %s is away: it is asked again in %v", k.Name, pause.Round(time.Millisecond)))
+	if !a.rest(now.Add(pause)) {
+		return false
+	}
+	_ = os.Remove(a.cmd.output) // the outputs of one try are no outputs of the next
+	began := a.result.Started
+	if err := a.launch(); err != nil {
+		a.failed = err
+		return false
+	}
+	a.began, a.result.Started = began, began // the timeout is for all tries together
+	return true
+}
+
+// note writes a line of the worker into the log of the attempt.
+func (a *attempt) note(text string) {
+	if a.log.size > 0 && a.log.last != '\n' {
+		text = "\n" + text
+	}
+	a.log.write([]byte("skein: " + text + "\n"))
+}
+
+// rest waits while no process of the attempt runs. It returns false if the attempt must end.
+func (a *attempt) rest(until time.Time) bool {
+	fds := []unix.PollFd{{Fd: int32(a.slot.wake), Events: unix.POLLIN}}
+	for {
+		switch Mode(a.want.Load()) {
+		case 0:
+		case ModeTerm:
+			a.cause = CauseStopped
+		case ModeKill:
+			a.cause = CauseKilled
+		case modeClose:
+			a.cause = CauseClosed
+		default:
+			a.cause = CauseLease
+		}
+		if a.cause != "" {
+			return false
+		}
+		now := time.Now()
+		if a.job.Timeout > 0 && !a.timedOut && now.Sub(a.began) >= a.job.Timeout {
+			if a.timedOut = true; !a.job.WarnOnTimeout {
+				a.cause = CauseTimeout
+				return false
+			}
+		}
+		left := until.Sub(now)
+		if left <= 0 {
+			return true
+		}
+		if a.job.Timeout > 0 && !a.timedOut {
+			left = min(left, a.job.Timeout-now.Sub(a.began))
+		}
+		n, err := unix.Poll(fds, int((max(left, 0)+time.Millisecond-1)/time.Millisecond))
+		if err == nil && n > 0 {
+			a.slot.slumber()
+		}
+	}
+}
+
+// exitCause is the cause of an attempt whose process ended with another exit code than 0, and the sentence
+// about it.
+func (a *attempt) exitCause(how string) (cause, message string) {
+	k := a.job.Kind
+	switch code := a.status.ExitStatus(); {
+	case k != nil && code == ExitPermanent:
+		return CausePermanent, how + ": " + k.Name + " says that a retry cannot help" + a.refused()
+	case k != nil && code == ExitAway:
+		return CauseAway, fmt.Sprintf("%s: the other side of %s was away for %v", how, k.Name, time.Since(a.away.since).Round(time.Second))
+	}
+	return CauseExit, how + a.refused()
+}

@@ -1,0 +1,38 @@
+package worker
+
+import "time"
+
+// Kind makes an attempt the process of a kind. The process gets its input in a file, which is in the folder of
+// the attempt and removed with it. Its exit code says more than that of a command: see ExitAway and
+// ExitPermanent.
+type Kind struct {
+	Name string // for people
+	// House reports whether this program runs the kind, as `kind NAME` of Argv. Then Job.Argv has only the
+	// arguments.
+	House  bool
+	Folder string // the folder of the extension, which the process may read and execute; "": none
+	Input  []byte // the content of the file that SKEIN_INPUT names; it may hold secrets
+	// Patience is how long the process is started again after ExitAway; 0: PatienceDefault.
+	Patience time.Duration
+}
+
+// Exit codes of the process of a kind, beside 0 for success. Every other code is a failure.
+const (
+	ExitAway      = 75 // the other side cannot be reached
+	ExitPermanent = 78 // failed, and a retry cannot help
+)
+
+// PatienceDefault is the default of Kind.Patience.
+const PatienceDefault = 10 * time.Minute
+
+// Causes of the ends of such attempts.
+const (
+	CauseAway      = "away"      // failed: the other side was away for the whole patience
+	CausePermanent = "permanent" // failed: exit code ExitPermanent
+)
+
+// inputVar names the file with the input of a kind.
+const inputVar = "SKEIN_INPUT"
+
+// inputFile returns the path of the input of an attempt whose outputs have the path output.
+func inputFile(output string) string { return output + ".in" }

@@ -1,0 +1,119 @@
+package worker
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/fence"
+)
+
+// ofKind is a job of a kind whose process is a shell script.
+func (r *rig) ofKind(script, input string) Job {
+	return Job{Key: r.key(), Argv: []string{"sh", "-c", script}, Kind: &Kind{Name: "mail", Input: []byte(input), Patience: 400 * time.Millisecond}}
+}
+
+func TestKindInput(t *testing.T) {
+	eachContainment(t, func(t *testing.T, change func(*Config)) {
+		r := newRig(t, change)
+		job := r.ofKind(`stat -c %a "$SKEIN_INPUT"; cat "$SKEIN_INPUT"; echo " at $(dirname "$SKEIN_INPUT")"; tr '\0' '\n' < /proc/$$/environ | grep -c canary; echo '{"n": 5}' > $SKEIN_OUTPUT`, `{"with":"canary"}`)
+		job.Env, job.OutputTypes = []string{"SKEIN_INPUT=/etc/passwd"}, map[string]string{"n": "int"}
+		job.Secrets = []string{"canary"}
+		res := r.run(job)
+		want(t, res, Succeeded, "", "")
+		if string(res.Outputs) != `{"n":5}` {
+			t.Errorf("%s", res.Outputs)
+		}
+		log := r.log(job.Key)
+		if !strings.HasPrefix(log, "600\n{\"with\":\"***\"} at ") || !strings.HasSuffix(log, "\n0\n") {
+			t.Errorf("%q", log)
+		}
+		_ = filepath.WalkDir(r.data, func(path string, entry os.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() {
+				if text, _ := os.ReadFile(path); strings.Contains(string(text), "canary") {
+					t.Errorf("%s holds the input after the attempt", path)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func TestKindExits(t *testing.T) {
+	r := newRig(t)
+	for script, is := range map[string][2]string{
+		"exit 78": {CausePermanent, "mail says that a retry cannot help"},
+		"exit 75": {CauseAway, "exit code 75: the other side of mail was away"},
+		"exit 76": {CauseExit, "exit code 76"},
+		"exit 1":  {CauseExit, "exit code 1"},
+	} {
+		res := r.run(r.ofKind(script, "{}"))
+		want(t, res, Failed, is[0], is[1])
+		if !res.Exited || res.Started.IsZero() {
+			t.Errorf("%+v", res)
+		}
+	}
+	plain := r.run(r.sh("exit 75"))
+	want(t, plain, Failed, CauseExit, "exit code 75")
+}
+
+// TestKindAway: the process is started again until the other side is there, and its outputs are those of the
+// last start.
+func TestKindAway(t *testing.T) {
+	r := newRig(t)
+	there := filepath.Join(t.TempDir(), "there")
+	job := r.ofKind(`echo try; echo '{"early": 1}' > $SKEIN_OUTPUT; test -s `+there+` || { echo x > `+there+`; exit 75; }; echo "in=$(cat $SKEIN_INPUT)"; echo last=1 > $SKEIN_OUTPUT`, "{}")
+	res := r.run(job)
+	want(t, res, Succeeded, "", "")
+	if string(res.Outputs) != `{"last":"1"}` {
+		t.Errorf("%s", res.Outputs)
+	}
+	if log := r.log(job.Key); strings.Count(log, "try\n") != 2 || !strings.Contains(log, "skein: the other side of mail is away") || !strings.Contains(log, "in={}") {
+		t.Errorf("%q", log)
+	}
+	bell := newBell(t)
+	for cause, timeout := range map[string]time.Duration{CauseTimeout: 300 * time.Millisecond, CauseStopped: 0} {
+		job := r.ofKind("echo x > "+bell.path+"; exit 75", "{}")
+		job.Kind.Patience, job.Timeout = time.Hour, timeout
+		r.Start(job)
+		if bell.line(t); timeout == 0 {
+			r.Stop(job.Key, ModeTerm)
+		}
+		if res := r.wait(); res.Cause != cause {
+			t.Errorf("%+v, want %s", res, cause)
+		}
+	}
+}
+
+// TestKindHouse: a kind of this program is this program, also behind a fence.
+func TestKindHouse(t *testing.T) {
+	for _, level := range []string{IsolationNone, IsolationFence} {
+		r := newRig(t, func(c *Config) { c.Isolation = level })
+		extension := filepath.Join(r.data, "extensions", "mail")
+		if err := os.MkdirAll(extension, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(extension, "send.sh"), []byte("#!/bin/sh\necho sent; echo x > ${0%/*}/new\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		job := Job{Key: r.key(), Argv: []string{"kind", "echo"}, Kind: &Kind{Name: "echo", House: true, Input: []byte("hello")}}
+		if res := r.run(job); res.State != Succeeded || r.log(job.Key) != "echo hello" {
+			t.Errorf("%s: %+v, %q", level, res, r.log(job.Key))
+		}
+		job = Job{Key: r.key(), Argv: []string{extension + "/send.sh"}, Kind: &Kind{Name: "mail", Folder: extension}}
+		res := r.run(job)
+		if _, err := os.Stat(filepath.Join(extension, "new")); !strings.HasPrefix(r.log(job.Key), "sent\n") || (err == nil) != (level == IsolationNone || fence.ABI() == 0) {
+			t.Errorf("%s: %+v, %q, %v", level, res, r.log(job.Key), err)
+		}
+	}
+}
+
+func TestKindSize(t *testing.T) {
+	job := Job{Kind: &Kind{Input: json.RawMessage(strings.Repeat("x", 1000))}}
+	if job.Size() < 1000 {
+		t.Error(job.Size())
+	}
+}
