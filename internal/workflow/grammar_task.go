@@ -1,8 +1,11 @@
 package workflow
 
+import "slices"
+
 // actions are the keys for the work of a task. A task has exactly one of them.
 func actions() []string {
-	return []string{"run", "switch", "workflow", "tasks", "dependent", "wait", "approval", "http", "sql", "kind"}
+	all := []string{"run", "switch", "workflow", "tasks", "dependent", "wait", "approval", "http", "sql", "kind"}
+	return slices.AppendSeq(all, HouseKinds())
 }
 
 func taskShape() *shape {
@@ -31,6 +34,7 @@ func taskShape() *shape {
 	sh.keys = append(sh.keys, placement()...)
 	sh.keys = append(sh.keys, taskLater()...)
 	sh.keys = append(sh.keys, taskActionsLater()...)
+	sh.keys = append(sh.keys, houseKeys()...)
 	one := []any{}
 	for _, name := range actions() {
 		one = append(one, map[string]any{"required": []string{name}})
@@ -90,7 +94,9 @@ func taskActionsLater() []key {
 			key{name: "message", doc: "What is asked.", shape: text("a text")})},
 		{name: "http", doc: "Sends an HTTP request; outputs are status, body and headers.", shape: http()},
 		{name: "sql", doc: "Executes a statement in a database; outputs are rows_affected, and row or rows.", shape: sqlShape()},
-		{name: "kind", doc: "A kind of task that workers register; with is its input.", shape: keyOrDash("the name of a kind, such as vm.create: letters, digits, _, . and -")},
+		{name: "kind", doc: "A kind of task that workers register or extensions bring; with is its input.",
+			shape: pattern("the name of a kind, such as vm.create: letters, digits, _, . and -; behind @ a version, as in slurm@1", `^[A-Za-z0-9_.-]{1,100}(@[0-9][A-Za-z0-9_.-]{0,31})?$`)},
+		{name: "patience", doc: "How long a kind that runs as a process is started again while the other side is away; default: 10m.", shape: duration(false)},
 	}
 }
 

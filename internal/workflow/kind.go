@@ -5,16 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // Tasks of a kind: workers register functions for kinds, and get the tasks of these kinds. A function gets
-// the input, a JSON object. It is no process, so keys about processes are refused.
+// the input, a JSON object. Extensions bring kinds whose tasks run as processes. A file does not say which of
+// both a kind is, so keys about processes are allowed, and refused when the task is assigned to a function.
 
 // inputBytesMax bounds the input of an attempt once it is evaluated.
 const inputBytesMax = 256 << 10
 
-// notOfKinds are the keys that have no meaning for a task of a kind.
+// notOfKinds are the keys that have no meaning for a task function.
 var notOfKinds = []string{"env", "dir", "artifacts", "inputs", "access"}
 
 // kind reads a task of a kind.
@@ -24,11 +24,6 @@ func (r *reader) kind(t *Task, n *node, at string) {
 		return
 	}
 	t.Kind, t.With = k.str(), given(n.get("with"))
-	for _, key := range n.keys {
-		if slices.Contains(notOfKinds, key.text) {
-			r.failNode(key, join(at, key.text), key.text+" does not belong to a task of a kind, which runs no process", "put the values for the task function into the key with")
-		}
-	}
 	if codes := n.get("retry").get("on_exit"); codes != nil {
 		r.failNode(codes, join(at, "retry.on_exit"), "a task of a kind has no exit code", "remove on_exit; the task function decides which errors are not retried")
 	}
@@ -124,6 +119,17 @@ func exact(raw json.RawMessage) (v any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	return v, dec.Decode(&v)
+}
+
+// ProcessKeys names the keys of a task that only a process can obey.
+func (t *Task) ProcessKeys() (keys []string) {
+	for _, k := range notOfKinds {
+		if has := map[string]bool{"env": len(t.Env) > 0, "dir": t.Dir != "", "artifacts": len(t.Artifacts) > 0,
+			"inputs": len(t.Inputs) > 0, "access": t.Access != nil}; has[k] {
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }
 
 // inputTexts calls add for every text in a value.

@@ -229,6 +229,7 @@ func (c *readCheck) check(i int, n *node, at string) {
 	c.checkHTTP(n, at, in, read)
 	c.checkSQL(n, at, in, read)
 	c.checkInput(n, at, in, read)
+	c.checkHouse(n, at, in, read)
 	c.checkForeach(n, at, read)
 	c.inputs(i, n, at)
 	if v := n.get("dir"); v != nil && v.isText() && hasTemplate(v.text) {

@@ -27,7 +27,7 @@ func (r *reader) task(k, n *node) Task {
 	t.Timeout, t.KillGrace = durationAt(n.get("timeout")), durationAt(n.get("kill_grace"))
 	t.OnTimeout, t.Priority = n.get("on_timeout").str(), n.get("priority").str()
 	t.OnLost, t.StartBy = n.get("on_lost").str(), durationAt(n.get("start_deadline"))
-	t.Queue = n.get("queue").str()
+	t.Queue, t.Patience = n.get("queue").str(), durationOf(n.get("patience"))
 	t.Group, t.Node, t.Labels = n.get("group").str(), n.get("node").str(), pairs(n.get("labels"))
 	t.Resources = r.resources(n.get("resources"), join(at, "resources"))
 	t.Access = r.access(n.get("access"), join(at, "access"))
@@ -37,6 +37,10 @@ func (r *reader) task(k, n *node) Task {
 	r.sql(&t, n, at)
 	r.logic(&t, n, at)
 	r.kind(&t, n, at)
+	r.house(&t, n, at)
+	if p := n.get("patience"); p != nil && t.Kind == "" {
+		r.failNode(p, join(at, "patience"), "the key patience belongs to tasks of a kind only", "use retry")
+	}
 	r.foreach(&t, n, at)
 	if d := n.get("dir"); t.Dir != "" && !hasTemplate(t.Dir) && leavesFolder(t.Dir) {
 		r.failNode(d, join(at, "dir"), "dir leads out of the workflow's folder", "give a folder inside it, or an absolute path")

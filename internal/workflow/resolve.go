@@ -26,6 +26,8 @@ type Inputs struct {
 	Now     time.Time       // the value of now in the condition of a wait
 	// Secret returns the value of a secret. It is called only where secrets may be read.
 	Secret func(name string) (string, error)
+	// Process reports whether a task of a kind runs as a process, which has an environment and a folder.
+	Process bool
 	// Unseal returns the value of a parameter of type secret. It is called only where secrets may be read.
 	Unseal func(name, sealed string) (string, error)
 }
@@ -53,8 +55,9 @@ func (w *Workflow) Resolve(task int, in Inputs) (Resolved, error) {
 	var err error
 	switch {
 	case t.Kind != "":
-		out.Input, err = w.input(t, &from)
-		return out, err
+		if out.Input, err = w.input(t, &from); err != nil || !in.Process {
+			return out, err
+		}
 	case t.HTTP != nil:
 		out.Request, err = w.sent(t, &from)
 		return out, err

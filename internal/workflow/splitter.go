@@ -23,6 +23,7 @@ func splitter() *shape {
 	name := keyOrDash("default, or the name of a kind that makes the tasks")
 	task := taskShape()
 	kind, with := *task.find("kind"), *task.find("with")
+	kind.shape = keyOrDash("the name of a kind, such as vm.create: letters, digits, _, . and -") // a splitter is a function
 	kind.must, with.doc = true, "Further input of the splitter. Texts may hold ${{ }}."
 	keys := []key{kind, with}
 	for _, k := range splitKeys {

@@ -80,8 +80,10 @@ type Task struct {
 	HTTP        *HTTP     `json:"http,omitempty"`
 	SQL         *SQL      `json:"sql,omitempty"`
 	Dependent   *Needed   `json:"dependent,omitempty"`
-	Kind        string    `json:"kind,omitempty"` // a kind that workers register; the task then has no Run
-	With        []Given   `json:"with,omitempty"` // input of Kind
+	Kind        string    `json:"kind,omitempty"`     // a kind that workers have; the task then has no Run
+	House       bool      `json:"house,omitempty"`    // Kind is a kind of this program
+	With        []Given   `json:"with,omitempty"`     // input of Kind
+	Patience    Duration  `json:"patience,omitempty"` // of Kind, if it runs as a process; 0: the default
 	Dir         string    `json:"dir,omitempty"`
 	Env         []KV      `json:"env,omitempty"`
 	Outputs     []Output  `json:"outputs,omitempty"`
@@ -233,14 +235,14 @@ func (w *Workflow) Policy(i int) dag.Policy {
 	for _, l := range t.Labels {
 		labels[l.Name] = l.Value
 	}
-	p.Place = dag.NewPlace(t.Node, t.Group, labels).OfKind(t.Kind)
+	p.Place = dag.NewPlace(t.Node, t.Group, labels).OfKind(t.place())
 	if need := t.Resources; need != nil {
 		p.Place = p.Place.With(*need)
 	} else if d.Resources != nil {
 		p.Place = p.Place.With(*d.Resources)
 	}
 	p.Queue = t.Queue
-	if t.Kind != "" {
+	if t.Kind != "" && !t.exits() {
 		p.Retry.OnExit = nil // a task function ends without an exit code: the default is meant for processes
 	}
 	return p

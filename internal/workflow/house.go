@@ -1,0 +1,119 @@
+package workflow
+
+import (
+	"iter"
+	"slices"
+)
+
+// house is a kind of task that is part of this program. A task names it by a key of its own, such as
+// `name: {…}`. The value of the key is the input of the kind.
+type house struct {
+	name  string // of the key, and of the kind in package kind
+	doc   string
+	shape func() *shape
+	// keys are those of notOfKinds that the task may have.
+	keys []string
+	// exits reports whether the exit codes of the kind mean something to retry.on_exit.
+	exits bool
+	// plain are the keys of the input that may not hold ${{ }}, because their values are code.
+	plain []string
+	// outputs returns the outputs that every task with this input has; nil: those that the task declares.
+	outputs func(n *node) []Output
+	// check reports faults that the shape does not find; nil: there are none.
+	check func(r *reader, n *node, at string)
+}
+
+// houses are the kinds of this program.
+var houses = []house{}
+
+// HouseKinds yields the names of the kinds of this program.
+func HouseKinds() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range houses {
+			if !yield(houses[i].name) {
+				return
+			}
+		}
+	}
+}
+
+// HousePrefix begins the kind of the place of a task of this program's kinds. No kind in a file can begin with
+// it, so no other worker can register such a kind.
+const HousePrefix = "skein:"
+
+// houseKeys returns the keys of the kinds of this program.
+func houseKeys() (keys []key) {
+	for i := range houses {
+		keys = append(keys, key{name: houses[i].name, doc: houses[i].doc, shape: houses[i].shape()})
+	}
+	return keys
+}
+
+// houseOf returns the kind of this program that a task has; nil: none.
+func houseOf(n *node) *house {
+	for i := range houses {
+		if n.get(houses[i].name) != nil {
+			return &houses[i]
+		}
+	}
+	return nil
+}
+
+// house reads a task of a kind of this program.
+func (r *reader) house(t *Task, n *node, at string) {
+	h := houseOf(n)
+	if h == nil || n.get(h.name).kind != mapNode {
+		return
+	}
+	in := n.get(h.name)
+	t.Kind, t.House, t.With = h.name, true, given(in)
+	for _, key := range n.keys {
+		switch {
+		case slices.Contains(notOfKinds, key.text) && !slices.Contains(h.keys, key.text):
+			r.failNode(key, join(at, key.text), key.text+" does not belong to "+h.name, "remove it, or use run")
+		case key.text == "outputs" && h.outputs != nil:
+			r.failNode(key, join(at, key.text), "the outputs of "+h.name+" are not declared", "remove outputs")
+		}
+	}
+	if codes := n.get("retry").get("on_exit"); codes != nil && !h.exits {
+		r.failNode(codes, join(at, "retry.on_exit"), h.name+" has no exit codes of its own", "remove on_exit")
+	}
+	for _, name := range h.plain {
+		if v := in.get(name); v != nil {
+			r.noTemplates(v, join(join(at, h.name), name))
+		}
+	}
+	if h.outputs != nil {
+		t.Outputs = h.outputs(in)
+	}
+	if h.check != nil {
+		h.check(r, in, join(at, h.name))
+	}
+}
+
+// exits reports whether a task of a kind has exit codes for retry.on_exit.
+func (t *Task) exits() bool {
+	return t.House && slices.ContainsFunc(houses, func(h house) bool { return h.name == t.Kind && h.exits })
+}
+
+// place returns the kind of the task's place.
+func (t *Task) place() string {
+	if t.House {
+		return HousePrefix + t.Kind
+	}
+	return t.Kind
+}
+
+// checkHouse checks the expressions in the input of a kind of this program.
+func (c *readCheck) checkHouse(n *node, at string, in scope, read func(n *node, at string, refs []ref)) {
+	h := houseOf(n)
+	if h == nil || n.get(h.name).kind != mapNode {
+		return
+	}
+	v := n.get(h.name)
+	for i, k := range v.keys {
+		if !slices.Contains(h.plain, k.text) {
+			c.checkTexts(v.vals[i], join(join(at, h.name), k.text), in|secretsToo, read)
+		}
+	}
+}
