@@ -33,6 +33,7 @@ again, and names other settings that changed.`,
 	f.String("name", "", "stable name of this worker (default: the name of the host)")
 	f.String("slots", "", "number of attempts that run at the same time (default: two per core)")
 	f.String("pass-env", "", "environment variables of this process that tasks get in addition, as A,B,…")
+	f.String("extensions", "", "folders of extensions, separated by colons, or none (default DATA/extensions:/etc/skein/extensions)")
 	f.String("isolation", "", "isolation of tasks from files: none (tasks reach all files of the user) | fence (default none)")
 	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default: the policy of its node)")
 	f.String("egress-proxy", "", "proxy for http tasks: a URL, or the word environment to use http_proxy and https_proxy (default none)")

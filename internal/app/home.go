@@ -18,15 +18,15 @@ import (
 func newHome(n *Node, members home.Members, others home.Caller, directory home.Directory) *home.Home {
 	return home.New(home.Config{Directory: directory, Engine: &n.engine, Boot: worker.Boot, Logs: workerLogs(n), Artifacts: n.depot.Home(),
 		Store: members, Register: n.store.Register, Caller: others, Jobs: n.executor.Jobs(), Executor: n.executor,
-		Slots: n.cfg.Slots, Traits: traitsOf(n.cfg), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed,
+		Slots: n.cfg.Slots, Traits: n.traits(), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed,
 		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Proofs: joining.Proofs(func(ctx context.Context, worker string) (bool, error) { return n.gate.Certified(ctx, worker) }), Version: Version(), Format: directory.Self().Format,
 		Strategy: n.cfg.Dispatch, Log: n.log,
 	})
 }
 
-// traitsOf are the properties by which tasks choose this process.
-func traitsOf(cfg *config.Config) store.Traits {
-	return store.Traits{Groups: cfg.Groups, Labels: cfg.Labels, Room: cfg.Room}
+// traits are the properties by which tasks choose this process.
+func (n *Node) traits() store.Traits {
+	return store.Traits{Groups: n.cfg.Groups, Labels: n.cfg.Labels, Room: n.cfg.Room, Extensions: n.extensions.Extensions()}
 }
 
 // slotless gives a node without the role worker no slots.

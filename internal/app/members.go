@@ -61,7 +61,7 @@ func newMembers(ctx context.Context, n *Node, info store.Info, is store.Handler)
 	n.authority = authority.New(authority.Config{Vault: dbadmin.Secrets(n.cfg, n.store), Rows: authority.RowsOf(n.store), Life: n.cfg.CertificateLife, Log: n.log})
 	n.joining = joining.NewNode(joining.Config{Name: n.cfg.Name, Authority: n.authority, Tokens: n.store, Cluster: store.Can(n.store).Cluster != nil, Log: n.log})
 	self := store.Member{Handler: is.ID, UUID: n.life, Name: n.cfg.Name, Address: n.cfg.Advertise, Version: Version(), Format: info.Known,
-		Slots: int32(n.cfg.Slots), Started: is.Started, Traits: traitsOf(n.cfg)}
+		Slots: int32(n.cfg.Slots), Started: is.Started, Traits: n.traits()}
 	if shared := store.Can(n.store).Cluster; shared != nil {
 		self.Address = n.advertised()
 		return newMembership(ctx, n, shared, self)

@@ -29,6 +29,7 @@ import (
 	"skein.dev/skein/internal/dispatch"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/joining"
 	"skein.dev/skein/internal/localtoken"
 	"skein.dev/skein/internal/logs"
@@ -53,10 +54,11 @@ type Node struct {
 	listener net.Listener
 	life     string // of this process, as start triggers see it
 	services
-	declared  func() // called by the writer when triggers have changed
-	upkeep    upkeep
-	authority *authority.Authority // has the roots of the certificates of workers and nodes
-	joining   *joining.Node        // issues and verifies these certificates
+	declared   func() // called by the writer when triggers have changed
+	upkeep     upkeep
+	extensions *extension.Book
+	authority  *authority.Authority // has the roots of the certificates of workers and nodes
+	joining    *joining.Node        // issues and verifies these certificates
 
 	// newer are the settings of the last reload; only those of retention are read from it. nil: there was no
 	// reload. rekept gets a value when they have changed.
@@ -138,6 +140,7 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (n *Node, e
 	if n.listener, err = listen(cfg); err != nil {
 		return n, err
 	}
+	n.extensions = openExtensions(cfg, log)
 	connecting := n.connect(ctx)
 	n.store, err = dbadmin.Open(ctx, cfg, n.patient())
 	if err == nil {
@@ -246,7 +249,7 @@ func (n *Node) identify(ctx context.Context) (info store.Info, is identity, err 
 func (n *Node) newExecutor(kept dispatch.Kept) {
 	running := func() *engine.Engine { return n.engine.Engine }
 	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Secrets: n.secrets, Params: dbadmin.Secrets(n.cfg, n.store), Artifacts: n.depot.Folder(), Engine: running,
-		Kept: kept, Egress: n.egressRules, Here: n.egressHere, Traceparent: traceparent(n.cfg)})
+		Kept: kept, Egress: n.egressRules, Here: n.egressHere, Traceparent: traceparent(n.cfg), Extensions: n.extensions})
 	n.executor = dispatch.NewExecutor(dispatch.ExecutorConfig{Resolver: n.resolver, Worker: n.worker, Shipper: n.shipper, Engine: running,
 		Over:  func(run dag.RunID, task dag.TaskID, token dag.Token) { n.members.ended(run, task, token) },
 		Slots: n.cfg.Slots, Hold: n.cfg.Hold, Delivery: n.depot, Log: n.log})
@@ -271,7 +274,7 @@ func (n *Node) newEngine(ctx context.Context, is identity, cluster string) error
 	c := engine.Config{
 		Store:     n.store,
 		Past:      n.past,
-		Traits:    traitsOf(n.cfg),
+		Traits:    n.traits(),
 		Unclaimed: n.cfg.Unclaimed, LoadHalf: n.cfg.LoadHalf(),
 		Executor:   n.executor,
 		Compile:    compiler(),

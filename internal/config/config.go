@@ -28,25 +28,27 @@ import (
 
 // Config is the settings of a process. [Load] fills it.
 type Config struct {
-	Data      string            // data folder, absolute
-	DB        string            // path of the SQLite file; "": <data>/skein.db
-	Postgres  string            // URL of the database of a cluster; "": SQLite
-	Listen    string            // host:port; if it is the default, it moves to the next free port
-	Server    []string          // URLs of servers; empty: the process that holds the data folder
-	Name      string            // stable name of this node
-	Slots     int               // attempts that run at once
-	PassEnv   []string          // names of further variables of this process that tasks get
-	Isolation string            // level at which the processes of tasks run: none | fence
-	Lease     time.Duration     // how long attempts outlive the last renewal
-	Drain     time.Duration     // how long a shutdown waits for running attempts
-	LogLevel  string            // debug | info | warn | error; a node can change it later
-	LogFormat string            // text | json
-	APIToken  string            // the token that this process sends to servers
-	TokenFile string            // the file from which APIToken was read; "": a setting holds the token
-	Room      dag.Need          // cpu and memory that this process has for tasks
-	Groups    []string          // the groups of workers to which this process belongs
-	Labels    map[string]string // the labels that tasks may require
-	Dispatch  string            // the rule by which one of several workers is chosen
+	Data     string   // data folder, absolute
+	DB       string   // path of the SQLite file; "": <data>/skein.db
+	Postgres string   // URL of the database of a cluster; "": SQLite
+	Listen   string   // host:port; if it is the default, it moves to the next free port
+	Server   []string // URLs of servers; empty: the process that holds the data folder
+	Name     string   // stable name of this node
+	Slots    int      // attempts that run at once
+	PassEnv  []string // names of further variables of this process that tasks get
+	// Extensions are the folders of extensions. Empty: see ExtensionFolders.
+	Extensions []string
+	Isolation  string            // level at which the processes of tasks run: none | fence
+	Lease      time.Duration     // how long attempts outlive the last renewal
+	Drain      time.Duration     // how long a shutdown waits for running attempts
+	LogLevel   string            // debug | info | warn | error; a node can change it later
+	LogFormat  string            // text | json
+	APIToken   string            // the token that this process sends to servers
+	TokenFile  string            // the file from which APIToken was read; "": a setting holds the token
+	Room       dag.Need          // cpu and memory that this process has for tasks
+	Groups     []string          // the groups of workers to which this process belongs
+	Labels     map[string]string // the labels that tasks may require
+	Dispatch   string            // the rule by which one of several workers is chosen
 	// WorkersMax bounds the workers of the cluster, WorkerSlotsMax the slots of each, as this node takes them.
 	WorkersMax, WorkerSlotsMax int
 	NoWorker                   bool   // it runs no task itself
@@ -184,6 +186,7 @@ func settings() []setting {
 		{name: "cpu", def: func() string { return dag.Cores(worker.Cores()) }, set: setCPU},
 		{name: "memory", def: func() string { return strconv.FormatInt(worker.Memory(), 10) }, set: setMemory},
 		{name: "pass_env", def: text(""), set: setPassEnv},
+		{name: "extensions", def: text(""), set: setExtensions},
 		{name: "isolation", def: text(worker.IsolationNone), set: setIsolation},
 		{name: "advertise", def: text(""), set: func(c *Config, v string) error { return setAdvertise(c, v) }},
 		{name: "heartbeat", def: text("5s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Heartbeat, v) }},

@@ -33,6 +33,7 @@ var descriptions = map[string]described{
 	"cpu":                      {def: "what the process may use", meaning: "cores for tasks with `resources`"},
 	"memory":                   {def: "what the process may use", meaning: "memory for tasks with `resources`"},
 	"pass_env":                 {meaning: "further variables of the process that tasks get, with commas", reread: true},
+	"extensions":               {def: "`extensions` in the data folder, and `/etc/skein/extensions`", meaning: "folders of [extensions](extensions.md), with colons, of which the first wins; or `none`"},
 	"isolation":                {meaning: "`none` or `fence`: files that a task may reach, see [isolation](security.md#isolation)"},
 	"advertise":                {def: "the address of `listen`", meaning: "URL by which the other nodes of the cluster reach the node"},
 	"heartbeat":                {meaning: "time between two renewals of a node's row in a cluster"},

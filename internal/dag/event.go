@@ -123,7 +123,7 @@ const (
 // Causes lists the causes that the domain sets, and those that processes report.
 func Causes() []Cause {
 	return []Cause{
-		"signal", "start", "memory", "artifacts", "inputs", "secret", "connection",
+		"signal", "start", "memory", "artifacts", "inputs", "secret", "connection", "away",
 		CauseExit, CauseOutput, CauseTimeout, CausePermanent, CauseOverdue, CauseCondition, CauseLost,
 		CauseNodeGone, CausePoison, CauseNoRetake, CauseOnLost, CauseAsk, CauseDeadline, CauseMarked, CauseSkip,
 		CauseRetry, CauseFrom, CauseHalted, CauseMissed, CauseStopped, CauseKilled, CauseTask, CauseSplit,

@@ -10,6 +10,9 @@ import (
 // worker must match. NewPlace and With make places.
 type Place string
 
+// HousePrefix begins the kind of tasks whose kind is part of Skein. No kind in a file begins with it.
+const HousePrefix = "skein:"
+
 // Anywhere: every worker that runs processes fits.
 const Anywhere Place = ""
 
@@ -26,11 +29,14 @@ const (
 )
 
 // Traits are the properties by which tasks choose a worker, in addition to its name. A worker with kinds
-// has handlers for tasks of these kinds and gets no others. A worker without kinds runs processes.
+// has handlers for tasks of these kinds and gets no other processes. A worker without kinds runs processes.
 type Traits struct {
 	Groups []string          `json:"groups,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Kinds  []string          `json:"kinds,omitempty"`
+	// Extensions are the kinds of tasks that the worker runs as processes, in addition to other processes. Of
+	// one kind, the newest version comes first.
+	Extensions []Extension `json:"extensions,omitempty"`
 	// Namespaces are the only namespaces whose tasks the worker runs; empty: all. A worker with namespaces gets
 	// only tasks that name its group or its name.
 	Namespaces []string `json:"namespaces,omitempty"`
@@ -43,6 +49,28 @@ type Traits struct {
 	// this time after its last renewal. So it counts as dead after this silence if the registry has lost it, too.
 	// 0: the lag counts alone.
 	Quick int64 `json:"quick,omitzero"`
+}
+
+// Extension is a kind of task that a worker runs as a process.
+type Extension struct {
+	Kind    string `json:"kind"`
+	Version string `json:"version,omitempty"`
+	Digest  string `json:"digest,omitempty"` // of the declaration of the kind
+	// Connection is the type of connection that the input of the kind names; "": none.
+	Connection string `json:"connection,omitempty"`
+}
+
+// Extension returns the extension that runs tasks of a kind, which may have a version behind @, such as
+// slurm@1. It returns nil if there is none.
+func (t *Traits) Extension(kind string) *Extension {
+	name, version, _ := strings.Cut(kind, "@")
+	for i := range t.Extensions {
+		x := &t.Extensions[i]
+		if x.Kind == name && (version == "" || x.Version == version || strings.HasPrefix(x.Version, version+".")) {
+			return x
+		}
+	}
+	return nil
 }
 
 // NewPlace makes a place. An empty text requires nothing.
@@ -137,7 +165,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 	p.each(func(kind byte, text string) bool {
 		switch kind {
 		case placeKind:
-			fits, handled = slices.Contains(t.Kinds, text), true
+			fits, handled = slices.Contains(t.Kinds, text) || t.Extension(text) != nil, true
 		case placeNode:
 			fits, named = text == name, true
 		case placeGroup:
@@ -164,7 +192,7 @@ func (p Place) String() string {
 	p.each(func(kind byte, text string) bool {
 		switch kind {
 		case placeKind:
-			all = append(all, "kind "+text)
+			all = append(all, "kind "+strings.TrimPrefix(text, HousePrefix))
 		case placeNode:
 			all = append(all, "node "+text)
 		case placeGroup:

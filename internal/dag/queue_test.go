@@ -324,6 +324,16 @@ func TestPlace(t *testing.T) {
 			t.Errorf("%s fits %s %v %v %v: %v", c.place, c.name, c.groups, c.labels, c.kinds, got)
 		}
 	}
+	with := &Traits{Extensions: []Extension{{Kind: "slurm", Version: "1.10.0"}, {Kind: "slurm", Version: "1.4.0"}}}
+	for kind, version := range map[string]string{"slurm": "1.10.0", "slurm@1": "1.10.0", "slurm@1.4": "1.4.0", "slurm@1.4.0": "1.4.0", "slurm@1.1": "", "slu": ""} {
+		x := with.Extension(kind)
+		if got := Anywhere.OfKind(kind).Fits("x", with); got != (x != nil) || x != nil && x.Version != version || x == nil && version != "" {
+			t.Errorf("%s: %v, %v", kind, got, x)
+		}
+	}
+	if !Anywhere.Fits("x", with) || Anywhere.OfKind("mail").Fits("x", with) {
+		t.Error("a worker with extensions runs other processes, and no other kinds")
+	}
 	if p.Node() != "w1" || NewPlace("", "etl", nil).Node() != "" || p.String() != "node w1, group etl, label a==, label disk=ssd" {
 		t.Errorf("%q: node %q", p, p.Node())
 	}

@@ -8,10 +8,12 @@ import (
 
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/remote"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
@@ -26,10 +28,10 @@ var _ home.Jobs = jobs{}
 func (x *Executor) Jobs() home.Jobs { return jobs{x} }
 
 // Job implements home.Jobs.
-func (j jobs) Job(ctx context.Context, a *engine.Assignment, quick bool) (*workerv1.Job, error) {
+func (j jobs) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, error) {
 	var is *resolved
 	err := j.x.resolver.surely(ctx, a, func() (err error) {
-		is, err = j.x.resolver.resolve(ctx, a, quick)
+		is, err = j.x.resolver.resolve(ctx, a, t, quick)
 		return err
 	}, j.x.stays)
 	switch {
@@ -43,8 +45,12 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment, quick bool) (*worke
 	case err != nil:
 		return nil, err
 	}
-	out := remote.Wire(is.job, is.version.Origin, is.dir, true)
-	if is.kind != "" {
+	var rules egress.Rules
+	if is.job.Kind != nil {
+		rules = j.x.resolver.cfg.Egress()
+	}
+	out := remote.Wire(is.job, is.version.Origin, is.dir, rules)
+	if is.kind != "" && is.job.Kind == nil {
 		out.Kind, out.Input, out.InstantMicros = is.kind, is.input, is.instant.UnixMicro()
 		out.Files, out.Origin = false, ""
 	}

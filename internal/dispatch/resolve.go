@@ -16,6 +16,7 @@ import (
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/lru"
 	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/remote"
@@ -60,6 +61,8 @@ type Config struct {
 	Artifacts string
 	// Engine returns the engine of this process. It must be set before worker.Link.Begin.
 	Engine func() *engine.Engine
+	// Extensions holds the kinds that this node runs as processes; nil: none.
+	Extensions *extension.Book
 	// Egress returns the rules for requests on every machine; Here adds the rules of this node.
 	Egress func() egress.Rules
 	Here   func(egress.Rules) egress.Rules
@@ -300,7 +303,7 @@ const (
 
 // job makes the job of an assignment that runs here.
 func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, error) {
-	is, err := r.resolve(ctx, a, false)
+	is, err := r.resolve(ctx, a, &dag.Traits{Extensions: r.cfg.Extensions.Extensions()}, false)
 	if err != nil {
 		return nil, err
 	}
@@ -308,8 +311,13 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	if job.HTTP != nil {
 		job.HTTP.Egress = r.cfg.Here(job.HTTP.Egress)
 	}
-	if is.kind != "" { // tasks of a kind go only to workers that have registered the kind
-		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which a node has no task function", a.Name, is.kind)}
+	switch {
+	case job.Kind != nil:
+		if err := remote.Furnish(job, r.cfg.Extensions, r.cfg.Here(r.cfg.Egress())); err != nil {
+			return job, &notStarted{causeStart, err}
+		}
+	case is.kind != "": // tasks of a kind go only to nodes and workers that have the kind
+		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which this node has no extension", a.Name, is.kind)}
 	}
 	if job.Dir, err = remote.Folder(is.version.Origin, is.dir); err != nil {
 		return job, &notStarted{causeStart, err}
@@ -334,9 +342,9 @@ type resolved struct {
 	instant time.Time       // the logical instant of the run
 }
 
-// resolve makes the job of an assignment, without the folder in which it runs. If quick is true and a secret
-// needs a call to a provider, it returns an error that wraps provider.ErrSlow.
-func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, quick bool) (*resolved, error) {
+// resolve makes the job of an assignment to a worker with these traits, without the folder in which it runs.
+// If quick is true and a secret needs a call to a provider, it returns an error that wraps provider.ErrSlow.
+func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, traits *dag.Traits, quick bool) (*resolved, error) {
 	row, err := r.enter(a)
 	if err != nil {
 		return nil, err
@@ -358,10 +366,15 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, quick bool
 	if err != nil {
 		return nil, err
 	}
+	process, err := v.processOf(t, traits)
+	if err != nil {
+		return nil, err
+	}
 	used := secretsOf{ctx: ctx, from: r.cfg.Secrets, params: r.cfg.Params, namespace: v.Namespace, workflow: v.Name, quick: quick}
 	res, err := v.Resolve(t, workflow.Inputs{Item: a.Graph.Item(a.Task),
 		RunID: a.Run.String(), Version: int(a.Version), Attempt: int(a.Token), Params: row.Params, TriggerTime: row.Instant().Time(),
 		Secret:  used.value,
+		Process: process != nil,
 		Unseal:  used.param,
 		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state },
 	})
@@ -392,7 +405,10 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, quick bool
 	if err := r.request(ctx, &res, job, &used); err != nil {
 		return nil, err
 	}
-	if size := job.Size() + len(res.Input); size > worker.SizeMax {
+	if err := r.process(ctx, process, v, t, &envelope{job, res.Input, row, &used}); err != nil {
+		return nil, err
+	}
+	if size := job.Size() + len(res.Input); size > worker.SizeMax { // of a process, the input counts twice
 		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task have %d bytes, the limit is %d: "+
 			"pass large values in files (files, inputs, artifacts)", size, worker.SizeMax)}
 	}

@@ -72,7 +72,7 @@ func TestWaitForProvider(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, a := needy(t, absent{time.Now().Add(c.away)})
 			began, is := time.Now(), (*resolved)(nil)
-			err := r.surely(t.Context(), a, func() (err error) { is, err = r.resolve(t.Context(), a, false); return err },
+			err := r.surely(t.Context(), a, func() (err error) { is, err = r.resolve(t.Context(), a, &dag.Traits{}, false); return err },
 				func(d time.Duration) bool {
 					if why := r.Waits(a.Run, a.Task, a.Token); !strings.Contains(why, "provider corp") {
 						t.Errorf("it waits for %q", why)
@@ -94,7 +94,7 @@ func TestWaitForProvider(t *testing.T) {
 			case took > secretsAway+2*askAgainLate || took < min(c.away, secretsAway):
 				t.Errorf("away for %s: it has waited for %s", c.away, took)
 			}
-			if _, err := r.resolve(t.Context(), a, true); !errors.Is(err, provider.ErrSlow) {
+			if _, err := r.resolve(t.Context(), a, &dag.Traits{}, true); !errors.Is(err, provider.ErrSlow) {
 				t.Errorf("at once: %v", err)
 			}
 		})
@@ -117,7 +117,7 @@ func TestWaitForProvider(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	r, a := needy(t, absent{time.Now().Add(time.Hour)})
-	err := r.surely(ctx, a, func() (err error) { cancel(); _, err = r.resolve(ctx, a, false); return err }, func(time.Duration) bool { return true })
+	err := r.surely(ctx, a, func() (err error) { cancel(); _, err = r.resolve(ctx, a, &dag.Traits{}, false); return err }, func(time.Duration) bool { return true })
 	if !errors.Is(err, errUnwanted) {
 		t.Errorf("a cancelled attempt: %v", err)
 	}

@@ -111,7 +111,7 @@ func (nothing) ReadInput(_ context.Context, in *artifact.Input, offset int64) ([
 	return readInput(in, offset)
 }
 
-func (nothing) Job(_ context.Context, a *engine.Assignment, _ bool) (*workerv1.Job, error) {
+func (nothing) Job(_ context.Context, a *engine.Assignment, _ *store.Traits, _ bool) (*workerv1.Job, error) {
 	return &workerv1.Job{Namespace: "test", Workflow: "w", Task: a.Name, Argv: []string{"true"}, Artifacts: []string{"*"}}, nil
 }
 

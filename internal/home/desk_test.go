@@ -9,6 +9,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/store"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
@@ -18,11 +19,11 @@ type ending struct {
 	asked *atomic.Int64
 }
 
-func (e ending) Job(ctx context.Context, a *engine.Assignment, quick bool) (*workerv1.Job, error) {
+func (e ending) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, error) {
 	if e.asked.Add(1) == 1 {
 		return nil, home.ErrEnding
 	}
-	return e.nothing.Job(ctx, a, quick)
+	return e.nothing.Job(ctx, a, t, quick)
 }
 
 // TestEndingIsNoFailure: a process that ends before it has made the job of an attempt reports nothing about
@@ -47,7 +48,7 @@ type slow struct {
 	waits *atomic.Int64
 }
 
-func (s slow) Job(ctx context.Context, a *engine.Assignment, quick bool) (*workerv1.Job, error) {
+func (s slow) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, error) {
 	switch {
 	case a.Name != "t0":
 	case quick:
@@ -60,7 +61,7 @@ func (s slow) Job(ctx context.Context, a *engine.Assignment, quick bool) (*worke
 			return nil, ctx.Err()
 		}
 	}
-	return s.nothing.Job(ctx, a, quick)
+	return s.nothing.Job(ctx, a, t, quick)
 }
 
 // Refused says that an attempt was stopped if the making of its job was.

@@ -227,7 +227,7 @@ func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
 // another goroutine makes the job.
 func (h *Home) job(ctx context.Context, w *worker, x *holding, quick bool) *workerv1.Job {
 	k := keyOf(&x.Assignment)
-	job, err := h.cfg.Jobs.Job(ctx, &x.Assignment, quick)
+	job, err := h.cfg.Jobs.Job(ctx, &x.Assignment, &w.member.Traits, quick)
 	switch {
 	case errors.Is(err, ErrEnding):
 		return nil

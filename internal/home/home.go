@@ -52,9 +52,10 @@ type Caller interface {
 
 // Jobs makes the jobs of assignments for workers.
 type Jobs interface {
-	// Job waits while the store does not answer. It returns ErrEnding if this process ends meanwhile. If quick
-	// is true and the job needs what may be far away, such as a secret of a provider, it returns ErrSlow.
-	Job(ctx context.Context, a *engine.Assignment, quick bool) (*workerv1.Job, error)
+	// Job makes the job of an assignment to a worker with traits t. It waits while the store does not answer. It
+	// returns ErrEnding if this process ends meanwhile. If quick is true and the job needs what may be far away,
+	// such as a secret of a provider, it returns ErrSlow.
+	Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, error)
 	// Refused returns the result of an attempt whose job could not be made.
 	Refused(err error) dag.Result
 	Files(ctx context.Context, w dag.WorkflowID, version int32) ([]*workerv1.File, error)

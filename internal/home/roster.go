@@ -76,6 +76,10 @@ func classKey(t *dag.Traits, of string, n dag.Need) string {
 	for _, k := range slices.Sorted(slices.Values(t.Kinds)) {
 		part('k', k)
 	}
+	for _, x := range t.Extensions {
+		part('x', x.Kind)
+		part('v', x.Version)
+	}
 	for _, ns := range t.Namespaces {
 		part('s', ns)
 	}

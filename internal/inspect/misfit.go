@@ -172,7 +172,11 @@ func (x *explaining) misplaced(ctx context.Context, ts ...dag.TaskID) (others []
 // unblocked names the remedy for tasks whose placement fits no member.
 func (x *explaining) unblocked(p dag.Place) string {
 	if kind := p.Kind(); kind != "" {
-		return "a program that registers the kind: skein.Handle(worker, \"" + kind + "\", …), of a splitter skein.HandleSplitter"
+		if name, house := strings.CutPrefix(kind, dag.HousePrefix); house {
+			return "a node or worker of this version that runs " + name + " tasks: skein doctor names what one lacks"
+		}
+		return "a program that registers the kind: skein.Handle(worker, \"" + kind + "\", …), of a splitter skein.HandleSplitter; " +
+			"or a node or worker with an extension that has the kind: skein extension list"
 	}
 	return "a worker for it: skein worker" + startedWith(p)
 }

@@ -18,6 +18,21 @@ type Kind interface {
 	Main(ctx context.Context, env *Env) int
 }
 
+// Connector is a kind whose input may name a connection, by the key connection.
+type Connector interface {
+	Kind
+	// Connections are the types that the connection may have.
+	Connections() []string
+}
+
+// Needy is a kind that needs something of the machine, such as a program.
+type Needy interface {
+	Kind
+	// Missing returns what the machine lacks, with the remedy. Then the machine gets no tasks of the kind. nil:
+	// nothing.
+	Missing() error
+}
+
 // Exit codes of Main. Every other code is a failure, which is retried as the task says.
 const (
 	Done      = 0

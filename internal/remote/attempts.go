@@ -24,7 +24,10 @@ func (r *Worker) Prepare(j *workerv1.Job, from session.Caller) *attempt {
 		return filesOf(out), nil
 	})
 	if job.HTTP != nil {
-		job.HTTP.Egress = r.rules(j.Request)
+		job.HTTP.Egress = r.rules(j.Request.Egress, j.Request.Own)
+	}
+	if p := j.Process; p != nil && err == nil {
+		err = Furnish(job, r.cfg.Extensions, r.rules(p.Egress, p.Own))
 	}
 	j.Attempt.CpuMillis, j.Attempt.MemoryBytes = j.CpuMillis, j.MemoryBytes
 	if job.ArtifactsIn = r.outgoing.Path; j.Inputs {

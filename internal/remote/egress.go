@@ -20,12 +20,12 @@ func wireOwn(all []egress.Own) []*workerv1.Own {
 
 // rules returns the addresses that a request may reach: those that both the home and this worker allow. The
 // addresses of Skein itself are those that came with the job, and the nodes that this worker knows.
-func (r *Worker) rules(q *workerv1.Request) egress.Rules {
-	out := egress.Rules{Policies: slices.Concat(q.Egress, r.cfg.Egress.Policies), Proxy: r.cfg.Egress.Proxy}
+func (r *Worker) rules(policies []string, owns []*workerv1.Own) egress.Rules {
+	out := egress.Rules{Policies: slices.Concat(policies, r.cfg.Egress.Policies), Proxy: r.cfg.Egress.Proxy}
 	if len(out.Policies) == 0 && onLoopback(r.cfg.Servers) {
 		out.Policies = []string{egress.Any}
 	}
-	for _, own := range q.Own {
+	for _, own := range owns {
 		out.Own = append(out.Own, egress.Own{What: own.What, Address: own.Address})
 	}
 	for _, node := range r.s.Nodes() {

@@ -54,10 +54,10 @@ func TestRequestsToNodes(t *testing.T) {
 // TestRulesTravel: the egress rules of a job arrive unchanged.
 func TestRulesTravel(t *testing.T) {
 	sent := worker.Job{HTTP: &worker.Request{Egress: egress.Rules{Policies: []string{"public", "10.0.0.0/8"}, Own: []egress.Own{{What: "database", Address: "db:5432"}}}}}
-	wire := Wire(&sent, "", "", false).Request
+	wire := Wire(&sent, "", "", egress.Rules{}).Request
 	r := &Worker{cfg: Config{Servers: []string{"http://node-1:8080"}}}
 	r.s = session.New(session.Config{Servers: []string{"http://node-1:8080", "https://node-2", "::"}}, r, nil)
-	got := r.rules(wire)
+	got := r.rules(wire.Egress, wire.Own)
 	if !slices.Equal(got.Policies, sent.HTTP.Egress.Policies) {
 		t.Errorf("policies %q", got.Policies)
 	}
@@ -65,7 +65,7 @@ func TestRulesTravel(t *testing.T) {
 	if !slices.Equal(got.Own, want) {
 		t.Errorf("own addresses %v, want %v", got.Own, want)
 	}
-	if got := r.rules(&workerv1.Request{}); got.Policies != nil {
+	if got := r.rules(nil, nil); got.Policies != nil {
 		t.Errorf("a worker of a node elsewhere, whose home says nothing, allows %q", got.Policies)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/worker"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
@@ -62,6 +63,9 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 			out.HTTP.Header = append(out.HTTP.Header, [2]string{h.Name, h.Value})
 		}
 	}
+	if p := j.Process; p != nil {
+		out.Kind = &worker.Kind{Name: p.Kind, Input: p.Input, Patience: time.Duration(p.PatienceMillis) * time.Millisecond}
+	}
 	dir, err := Folder(j.Origin, j.Dir)
 	if err != nil {
 		return out, err
@@ -72,10 +76,11 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 	return out, nil
 }
 
-// Wire is the form of a job in a message. The sender adds the attempt.
-func Wire(j *worker.Job, origin, dir string, files bool) *workerv1.Job {
+// Wire is the form of a job in a message. rules are those of egress for the process of a kind. The sender
+// adds the attempt.
+func Wire(j *worker.Job, origin, dir string, rules egress.Rules) *workerv1.Job {
 	out := &workerv1.Job{Namespace: j.Key.Namespace, Workflow: j.Key.Workflow, Task: j.Key.Task, IdempotencyKey: j.Key.IdempotencyKey, Traceparent: j.Key.Traceparent,
-		Argv: j.Argv, Env: j.Env, Origin: origin, Dir: dir, Files: files, TimeoutMillis: j.Timeout.Milliseconds(),
+		Argv: j.Argv, Env: j.Env, Origin: origin, Dir: dir, Files: true, TimeoutMillis: j.Timeout.Milliseconds(),
 		KillGraceMillis: j.KillGrace.Milliseconds(), WarnOnTimeout: j.WarnOnTimeout, Outputs: j.OutputTypes, LockToken: j.LockToken,
 		CpuMillis: j.CPU, MemoryBytes: j.Memory, Artifacts: j.Artifacts, Inputs: j.Inputs != nil, Secrets: j.Secrets}
 	if a := j.Access; a != nil {
@@ -83,6 +88,9 @@ func Wire(j *worker.Job, origin, dir string, files bool) *workerv1.Job {
 	}
 	if s := j.Script; s != nil {
 		out.Script = &workerv1.Script{Interpreter: s.Interpreter, Code: s.Code, File: s.File, Args: s.Args}
+	}
+	if k := j.Kind; k != nil {
+		out.Process = &workerv1.Process{Kind: k.Name, Input: k.Input, PatienceMillis: k.Patience.Milliseconds(), Egress: rules.Policies, Own: wireOwn(rules.Own)}
 	}
 	if q := j.HTTP; q != nil {
 		out.Request = &workerv1.Request{Method: q.Method, Url: q.URL, Body: q.Body, TimeoutMillis: q.Timeout.Milliseconds(),

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"skein.dev/skein/internal/connection"
+	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/worker"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
@@ -14,7 +15,7 @@ import (
 func TestAccessTravels(t *testing.T) {
 	for _, access := range []*worker.Access{nil, {Read: []string{"/opt/a", "/opt/b"}, Write: []string{"/var/backups"}}} {
 		key := worker.Key{Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
-		sent := Wire(&worker.Job{Key: key, Access: access}, "", "", false)
+		sent := Wire(&worker.Job{Key: key, Access: access}, "", "", egress.Rules{})
 		sent.Attempt = &workerv1.Attempt{}
 		got, err := job(sent, nil)
 		if err != nil {
@@ -34,7 +35,7 @@ func TestAccessTravels(t *testing.T) {
 func TestStatementTravels(t *testing.T) {
 	q := &worker.Query{To: connection.Postgres{Host: "db", Port: 5433, Database: "dw", User: "etl", TLS: connection.TLSEncrypt, CA: "pem"}, Password: "value",
 		Text: "SELECT @a", Params: json.RawMessage(`{"a":1}`), Result: connection.ResultRows, Isolation: "serializable", Once: true}
-	sent := Wire(&worker.Job{Key: worker.Key{Namespace: "n", Workflow: "w", RunID: "r", Task: "t", Attempt: 1}, HTTP: &worker.Request{SQL: q}}, "", "", false)
+	sent := Wire(&worker.Job{Key: worker.Key{Namespace: "n", Workflow: "w", RunID: "r", Task: "t", Attempt: 1}, HTTP: &worker.Request{SQL: q}}, "", "", egress.Rules{})
 	if sent.Request.Url != "" {
 		t.Errorf("an earlier worker would send a request to %s", sent.Request.Url)
 	}

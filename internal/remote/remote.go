@@ -17,6 +17,7 @@ import (
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/worker"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
@@ -47,7 +48,9 @@ type Config struct {
 	Drain     time.Duration
 	Version   string
 	Egress    egress.Rules // the rules for the requests of tasks, in addition to the rules of the home
-	Log       *slog.Logger
+	// Extensions holds the kinds that the worker runs as processes; nil: none.
+	Extensions *extension.Book
+	Log        *slog.Logger
 }
 
 // attempt is what the worker keeps for an attempt, until its result is acknowledged.
@@ -185,7 +188,11 @@ func (r *Worker) forget() {
 
 // offer returns what the worker says of itself when it registers.
 func offer(cfg *Config) *workerv1.RegisterRequest {
-	return &workerv1.RegisterRequest{Groups: cfg.Groups, Labels: cfg.Labels, Version: cfg.Version, CpuMillis: cfg.Room.CPU, MemoryBytes: cfg.Room.Memory,
+	var kinds []*workerv1.Extension
+	for _, x := range cfg.Extensions.Extensions() {
+		kinds = append(kinds, &workerv1.Extension{Kind: x.Kind, Version: x.Version, Digest: x.Digest, Connection: x.Connection})
+	}
+	return &workerv1.RegisterRequest{Extensions: kinds, Groups: cfg.Groups, Labels: cfg.Labels, Version: cfg.Version, CpuMillis: cfg.Room.CPU, MemoryBytes: cfg.Room.Memory,
 		Artifacts: true, Inputs: true, GivesLogs: true, Masks: true}
 }
 

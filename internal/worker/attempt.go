@@ -94,6 +94,9 @@ func (a *attempt) run() Result {
 		a.result.Finished = time.Now()
 		a.settleStop("before it began")
 	} else {
+		if k := a.job.Kind; k != nil && k.Label != "" {
+			a.note(k.Label)
+		}
 		a.watch()
 		a.end()
 		for a.patient() {

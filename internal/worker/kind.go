@@ -2,11 +2,13 @@ package worker
 
 import "time"
 
-// Kind makes an attempt the process of a kind. The process gets its input in a file, which is in the folder of
-// the attempt and removed with it. Its exit code says more than that of a command: see ExitAway and
+// Kind makes an attempt the process of a kind. The process gets its input in a file, which is in the folder
+// of the attempt and removed with it. Its exit code says more than that of a command: see ExitAway and
 // ExitPermanent.
 type Kind struct {
 	Name string // for people
+	// Label is the first line of the log, which records the version of an extension; "": there is no such line.
+	Label string
 	// House reports whether this program runs the kind, as `kind NAME` of Argv. Then Job.Argv has only the
 	// arguments.
 	House  bool
@@ -16,7 +18,7 @@ type Kind struct {
 	Patience time.Duration
 }
 
-// Exit codes of the process of a kind, beside 0 for success. Every other code is a failure.
+// Exit codes of the process of a kind, in addition to 0 for success. Every other code is a failure.
 const (
 	ExitAway      = 75 // the other side cannot be reached
 	ExitPermanent = 78 // failed, and a retry cannot help

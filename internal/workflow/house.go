@@ -3,6 +3,8 @@ package workflow
 import (
 	"iter"
 	"slices"
+
+	"skein.dev/skein/internal/dag"
 )
 
 // house is a kind of task that is part of this program. A task names it by a key of its own, such as
@@ -36,10 +38,6 @@ func HouseKinds() iter.Seq[string] {
 		}
 	}
 }
-
-// HousePrefix begins the kind of the place of a task of this program's kinds. No kind in a file can begin with
-// it, so no other worker can register such a kind.
-const HousePrefix = "skein:"
 
 // houseKeys returns the keys of the kinds of this program.
 func houseKeys() (keys []key) {
@@ -96,10 +94,10 @@ func (t *Task) exits() bool {
 	return t.House && slices.ContainsFunc(houses, func(h house) bool { return h.name == t.Kind && h.exits })
 }
 
-// place returns the kind of the task's place.
-func (t *Task) place() string {
+// PlaceKind returns the kind of the task's place; "": the task has no kind.
+func (t *Task) PlaceKind() string {
 	if t.House {
-		return HousePrefix + t.Kind
+		return dag.HousePrefix + t.Kind
 	}
 	return t.Kind
 }

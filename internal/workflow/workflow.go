@@ -235,7 +235,7 @@ func (w *Workflow) Policy(i int) dag.Policy {
 	for _, l := range t.Labels {
 		labels[l.Name] = l.Value
 	}
-	p.Place = dag.NewPlace(t.Node, t.Group, labels).OfKind(t.place())
+	p.Place = dag.NewPlace(t.Node, t.Group, labels).OfKind(t.PlaceKind())
 	if need := t.Resources; need != nil {
 		p.Place = p.Place.With(*need)
 	} else if d.Resources != nil {

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/kind"
 	"skein.dev/skein/internal/kind/container"
 	"skein.dev/skein/internal/kind/sql"
@@ -15,6 +18,25 @@ import (
 
 // Kinds are the kinds of this program.
 var Kinds = []kind.Kind{container.Kind{}, sql.Kind{}}
+
+// Extensions returns the kinds that this machine can run, and why it cannot run the others.
+func Extensions() (all []extension.House, missing map[string]error) {
+	missing = map[string]error{}
+	for _, k := range Kinds {
+		h := extension.House{Kind: dag.HousePrefix + k.Name()}
+		if c, ok := k.(kind.Connector); ok {
+			h.Connection = strings.Join(c.Connections(), ",")
+		}
+		if n, ok := k.(kind.Needy); ok {
+			if err := n.Missing(); err != nil {
+				missing[k.Name()] = err
+				continue
+			}
+		}
+		all = append(all, h)
+	}
+	return all, missing
+}
 
 // Of returns the kind of a name; nil: there is none.
 func Of(name string) kind.Kind {

@@ -83,6 +83,7 @@ func (s *Store) Rise(ctx context.Context) (format int, err error) {
 
 func cloneTraits(t store.Traits) store.Traits {
 	t.Groups, t.Labels, t.Kinds = slices.Clone(t.Groups), maps.Clone(t.Labels), slices.Clone(t.Kinds)
+	t.Extensions = slices.Clone(t.Extensions)
 	t.Namespaces = slices.Clone(t.Namespaces)
 	return t
 }

@@ -47,7 +47,7 @@ type traitsRow struct {
 // and numbers cannot fail.
 func traits(m *store.Member) string {
 	t := &m.Traits
-	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 && m.Load == nil {
+	if len(t.Groups)+len(t.Labels)+len(t.Kinds)+len(t.Extensions) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 && m.Load == nil {
 		return ""
 	}
 	text, _ := json.Marshal(traitsRow{m.Traits, m.Load})

@@ -86,7 +86,7 @@ func (e members) Leave(ctx context.Context, handler dag.HandlerID) error {
 // traits returns the form of traits in a row. It is "" if there are no traits. Marshalling plain texts cannot
 // fail.
 func traits(t store.Traits) string {
-	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 {
+	if len(t.Groups)+len(t.Labels)+len(t.Kinds)+len(t.Extensions) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 {
 		return ""
 	}
 	text, _ := json.Marshal(t)

@@ -98,7 +98,7 @@ func attached(b *bed, c store.Cluster) {
 	h, err := b.s.Register(b.ctx, uuid(103), "w")
 	b.ok(err)
 	w := store.Member{Handler: h.ID, UUID: h.UUID, Name: "w", Worker: true, Version: "v1", Format: 4, State: store.MemberActive,
-		Slots: 20, Home: first.Handler, Lease: 1, Traits: store.Traits{Groups: []string{"etl", "größer"}, Labels: map[string]string{"disk": "ssd"}, Kinds: []string{"vm.create"}}}
+		Slots: 20, Home: first.Handler, Lease: 1, Traits: store.Traits{Groups: []string{"etl", "größer"}, Labels: map[string]string{"disk": "ssd"}, Kinds: []string{"vm.create"}, Extensions: []dag.Extension{{Kind: "slurm", Version: "1.4.0", Digest: "d", Connection: "http"}}}}
 	b.ok(c.Join(b.ctx, w))
 	members, _ := b.look(c)
 	is := members[w.Handler]

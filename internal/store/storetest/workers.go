@@ -34,7 +34,7 @@ func lists(b *bed, c store.Workers, n int, name string) store.Member {
 	h, err := b.s.Register(b.ctx, uuid(200+n), name)
 	b.ok(err)
 	m := store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Worker: true, Version: "v1", Format: b.knows(), State: store.MemberActive, Slots: 20, Busy: 2,
-		Home: 7, Lease: 1, Traits: store.Traits{Groups: []string{"etl", "größer"}, Labels: map[string]string{"disk": "ssd"}, Kinds: []string{"vm.create"}}}
+		Home: 7, Lease: 1, Traits: store.Traits{Groups: []string{"etl", "größer"}, Labels: map[string]string{"disk": "ssd"}, Kinds: []string{"vm.create"}, Extensions: []dag.Extension{{Kind: "slurm", Version: "1.4.0", Digest: "d", Connection: "http"}}}}
 	b.ok(c.Join(b.ctx, m))
 	return m
 }

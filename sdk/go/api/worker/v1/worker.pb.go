@@ -175,15 +175,17 @@ type RegisterRequest struct {
 	Running []*Attempt        `protobuf:"bytes,8,rep,name=running,proto3" json:"running,omitempty"`
 	Ended   []*Attempt        `protobuf:"bytes,9,rep,name=ended,proto3" json:"ended,omitempty"` // and not acknowledged
 	// The kinds of task that it has handlers for; then it gets such tasks only. None: it runs processes.
-	Kinds         []string `protobuf:"bytes,10,rep,name=kinds,proto3" json:"kinds,omitempty"`
-	CpuMillis     int64    `protobuf:"varint,11,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"` // what it has for tasks that name what they take
-	MemoryBytes   int64    `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Draining      bool     `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`                    // it takes nothing new
-	Artifacts     bool     `protobuf:"varint,14,opt,name=artifacts,proto3" json:"artifacts,omitempty"`                  // it brings what tasks are to leave behind: PutArtifact
-	Inputs        bool     `protobuf:"varint,15,opt,name=inputs,proto3" json:"inputs,omitempty"`                        // it fetches what tasks get of others: ListInputs
-	Full          bool     `protobuf:"varint,16,opt,name=full,proto3" json:"full,omitempty"`                            // its disk has no room for attempts
-	GivesLogs     bool     `protobuf:"varint,17,opt,name=gives_logs,json=givesLogs,proto3" json:"gives_logs,omitempty"` // it answers a LogRead: GiveLog
-	Masks         bool     `protobuf:"varint,18,opt,name=masks,proto3" json:"masks,omitempty"`                          // it masks the secrets of a job in log and message, and refuses outputs that hold one
+	Kinds       []string `protobuf:"bytes,10,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	CpuMillis   int64    `protobuf:"varint,11,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"` // what it has for tasks that name what they take
+	MemoryBytes int64    `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	Draining    bool     `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`                    // it takes nothing new
+	Artifacts   bool     `protobuf:"varint,14,opt,name=artifacts,proto3" json:"artifacts,omitempty"`                  // it brings what tasks are to leave behind: PutArtifact
+	Inputs      bool     `protobuf:"varint,15,opt,name=inputs,proto3" json:"inputs,omitempty"`                        // it fetches what tasks get of others: ListInputs
+	Full        bool     `protobuf:"varint,16,opt,name=full,proto3" json:"full,omitempty"`                            // its disk has no room for attempts
+	GivesLogs   bool     `protobuf:"varint,17,opt,name=gives_logs,json=givesLogs,proto3" json:"gives_logs,omitempty"` // it answers a LogRead: GiveLog
+	Masks       bool     `protobuf:"varint,18,opt,name=masks,proto3" json:"masks,omitempty"`                          // it masks the secrets of a job in log and message, and refuses outputs that hold one
+	// The kinds of task that it runs as processes, beside other processes. Of one kind, the newest version comes first.
+	Extensions    []*Extension `protobuf:"bytes,19,rep,name=extensions,proto3" json:"extensions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -344,6 +346,82 @@ func (x *RegisterRequest) GetMasks() bool {
 	return false
 }
 
+func (x *RegisterRequest) GetExtensions() []*Extension {
+	if x != nil {
+		return x.Extensions
+	}
+	return nil
+}
+
+// Extension is a kind of task that a worker runs as a process.
+type Extension struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`         // of the declaration of the kind
+	Connection    string                 `protobuf:"bytes,4,opt,name=connection,proto3" json:"connection,omitempty"` // the type of connection that the input of the kind names; "": none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Extension) Reset() {
+	*x = Extension{}
+	mi := &file_worker_v1_worker_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Extension) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Extension) ProtoMessage() {}
+
+func (x *Extension) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Extension.ProtoReflect.Descriptor instead.
+func (*Extension) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Extension) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Extension) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Extension) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Extension) GetConnection() string {
+	if x != nil {
+		return x.Connection
+	}
+	return ""
+}
+
 type RegisterResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
@@ -360,7 +438,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[2]
+	mi := &file_worker_v1_worker_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -372,7 +450,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[2]
+	mi := &file_worker_v1_worker_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -385,7 +463,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{2}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RegisterResponse) GetHandler() int64 {
@@ -463,7 +541,7 @@ type PollRequest struct {
 
 func (x *PollRequest) Reset() {
 	*x = PollRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[3]
+	mi := &file_worker_v1_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -475,7 +553,7 @@ func (x *PollRequest) String() string {
 func (*PollRequest) ProtoMessage() {}
 
 func (x *PollRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[3]
+	mi := &file_worker_v1_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -488,7 +566,7 @@ func (x *PollRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PollRequest.ProtoReflect.Descriptor instead.
 func (*PollRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PollRequest) GetHandler() int64 {
@@ -570,7 +648,7 @@ type PollResponse struct {
 
 func (x *PollResponse) Reset() {
 	*x = PollResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[4]
+	mi := &file_worker_v1_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +660,7 @@ func (x *PollResponse) String() string {
 func (*PollResponse) ProtoMessage() {}
 
 func (x *PollResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[4]
+	mi := &file_worker_v1_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +673,7 @@ func (x *PollResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PollResponse.ProtoReflect.Descriptor instead.
 func (*PollResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PollResponse) GetSeq() int64 {
@@ -656,7 +734,7 @@ type LogRead struct {
 
 func (x *LogRead) Reset() {
 	*x = LogRead{}
-	mi := &file_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_worker_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +746,7 @@ func (x *LogRead) String() string {
 func (*LogRead) ProtoMessage() {}
 
 func (x *LogRead) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_worker_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +759,7 @@ func (x *LogRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRead.ProtoReflect.Descriptor instead.
 func (*LogRead) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LogRead) GetTicket() string {
@@ -743,7 +821,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_worker_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +833,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_worker_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +846,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Stop) GetAttempt() *Attempt {
@@ -785,7 +863,7 @@ func (x *Stop) GetKill() bool {
 	return false
 }
 
-// Job is all that is needed to run an attempt. Exactly one of argv, script, request and kind is set.
+// Job is all that is needed to run an attempt. Exactly one of argv, script, request, kind and process is set.
 type Job struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Attempt         *Attempt               `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -821,13 +899,14 @@ type Job struct {
 	// Values that the worker masks in the log. An attempt whose outputs hold one fails with the cause secret.
 	Secrets       []string `protobuf:"bytes,28,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	Traceparent   string   `protobuf:"bytes,27,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // the trace context of the run's caller; "": the worker makes one of the run
+	Process       *Process `protobuf:"bytes,29,opt,name=process,proto3" json:"process,omitempty"`         // instead of argv, script, request and kind
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_worker_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +918,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_worker_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +931,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Job) GetAttempt() *Attempt {
@@ -1051,6 +1130,90 @@ func (x *Job) GetTraceparent() string {
 	return ""
 }
 
+func (x *Job) GetProcess() *Process {
+	if x != nil {
+		return x.Process
+	}
+	return nil
+}
+
+// Process is the process of a kind that the worker has registered as an extension.
+type Process struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Kind           string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                            // as the task names it, which may be with a version
+	Input          []byte                 `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`                                          // a JSON object, which becomes the file that SKEIN_INPUT names
+	PatienceMillis int64                  `protobuf:"varint,3,opt,name=patience_millis,json=patienceMillis,proto3" json:"patience_millis,omitempty"` // how long it is started again while the other side is away; 0: the worker's default
+	Egress         []string               `protobuf:"bytes,4,rep,name=egress,proto3" json:"egress,omitempty"`                                        // as in Request
+	Own            []*Own                 `protobuf:"bytes,5,rep,name=own,proto3" json:"own,omitempty"`                                              // likewise
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Process) Reset() {
+	*x = Process{}
+	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Process) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Process) ProtoMessage() {}
+
+func (x *Process) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Process.ProtoReflect.Descriptor instead.
+func (*Process) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Process) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Process) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Process) GetPatienceMillis() int64 {
+	if x != nil {
+		return x.PatienceMillis
+	}
+	return 0
+}
+
+func (x *Process) GetEgress() []string {
+	if x != nil {
+		return x.Egress
+	}
+	return nil
+}
+
+func (x *Process) GetOwn() []*Own {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
 // Request is an HTTP request that the worker sends itself.
 type Request struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1076,7 +1239,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_worker_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1251,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_worker_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1264,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Request) GetMethod() string {
@@ -1199,7 +1362,7 @@ type Own struct {
 
 func (x *Own) Reset() {
 	*x = Own{}
-	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_worker_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1374,7 @@ func (x *Own) String() string {
 func (*Own) ProtoMessage() {}
 
 func (x *Own) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_worker_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1387,7 @@ func (x *Own) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Own.ProtoReflect.Descriptor instead.
 func (*Own) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Own) GetWhat() string {
@@ -1251,7 +1414,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_worker_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1426,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_worker_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1439,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Header) GetName() string {
@@ -1305,7 +1468,7 @@ type Script struct {
 
 func (x *Script) Reset() {
 	*x = Script{}
-	mi := &file_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_worker_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +1480,7 @@ func (x *Script) String() string {
 func (*Script) ProtoMessage() {}
 
 func (x *Script) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_worker_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +1493,7 @@ func (x *Script) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Script.ProtoReflect.Descriptor instead.
 func (*Script) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Script) GetInterpreter() string {
@@ -1374,7 +1537,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_worker_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1549,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_worker_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1562,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReportRequest) GetHandler() int64 {
@@ -1458,7 +1621,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_worker_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1633,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_worker_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1646,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Result) GetAttempt() *Attempt {
@@ -1582,7 +1745,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1757,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1770,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReportResponse) GetVerdicts() []Verdict {
@@ -1636,7 +1799,7 @@ type FilesRequest struct {
 
 func (x *FilesRequest) Reset() {
 	*x = FilesRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1811,7 @@ func (x *FilesRequest) String() string {
 func (*FilesRequest) ProtoMessage() {}
 
 func (x *FilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1824,7 @@ func (x *FilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesRequest.ProtoReflect.Descriptor instead.
 func (*FilesRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FilesRequest) GetHandler() int64 {
@@ -1701,7 +1864,7 @@ type FilesResponse struct {
 
 func (x *FilesResponse) Reset() {
 	*x = FilesResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1876,7 @@ func (x *FilesResponse) String() string {
 func (*FilesResponse) ProtoMessage() {}
 
 func (x *FilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1889,7 @@ func (x *FilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesResponse.ProtoReflect.Descriptor instead.
 func (*FilesResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FilesResponse) GetFiles() []*File {
@@ -1747,7 +1910,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1922,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1935,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *File) GetName() string {
@@ -1808,7 +1971,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +1983,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1996,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Artifact) GetName() string {
@@ -1873,7 +2036,7 @@ type PutArtifactRequest struct {
 
 func (x *PutArtifactRequest) Reset() {
 	*x = PutArtifactRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2048,7 @@ func (x *PutArtifactRequest) String() string {
 func (*PutArtifactRequest) ProtoMessage() {}
 
 func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2061,7 @@ func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactRequest.ProtoReflect.Descriptor instead.
 func (*PutArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PutArtifactRequest) GetHandler() int64 {
@@ -1967,7 +2130,7 @@ type PutArtifactResponse struct {
 
 func (x *PutArtifactResponse) Reset() {
 	*x = PutArtifactResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1979,7 +2142,7 @@ func (x *PutArtifactResponse) String() string {
 func (*PutArtifactResponse) ProtoMessage() {}
 
 func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1992,7 +2155,7 @@ func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactResponse.ProtoReflect.Descriptor instead.
 func (*PutArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PutArtifactResponse) GetIndex() int32 {
@@ -2022,7 +2185,7 @@ type KeepArtifactsRequest struct {
 
 func (x *KeepArtifactsRequest) Reset() {
 	*x = KeepArtifactsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2197,7 @@ func (x *KeepArtifactsRequest) String() string {
 func (*KeepArtifactsRequest) ProtoMessage() {}
 
 func (x *KeepArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2210,7 @@ func (x *KeepArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*KeepArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KeepArtifactsRequest) GetHandler() int64 {
@@ -2093,7 +2256,7 @@ type KeepArtifactsResponse struct {
 
 func (x *KeepArtifactsResponse) Reset() {
 	*x = KeepArtifactsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2268,7 @@ func (x *KeepArtifactsResponse) String() string {
 func (*KeepArtifactsResponse) ProtoMessage() {}
 
 func (x *KeepArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2281,7 @@ func (x *KeepArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*KeepArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 type ListInputsRequest struct {
@@ -2133,7 +2296,7 @@ type ListInputsRequest struct {
 
 func (x *ListInputsRequest) Reset() {
 	*x = ListInputsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2308,7 @@ func (x *ListInputsRequest) String() string {
 func (*ListInputsRequest) ProtoMessage() {}
 
 func (x *ListInputsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2321,7 @@ func (x *ListInputsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInputsRequest.ProtoReflect.Descriptor instead.
 func (*ListInputsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListInputsRequest) GetHandler() int64 {
@@ -2198,7 +2361,7 @@ type ListInputsResponse struct {
 
 func (x *ListInputsResponse) Reset() {
 	*x = ListInputsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	mi := &file_worker_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2373,7 @@ func (x *ListInputsResponse) String() string {
 func (*ListInputsResponse) ProtoMessage() {}
 
 func (x *ListInputsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	mi := &file_worker_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2386,7 @@ func (x *ListInputsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInputsResponse.ProtoReflect.Descriptor instead.
 func (*ListInputsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListInputsResponse) GetInputs() []*Artifact {
@@ -2247,7 +2410,7 @@ type GetInputRequest struct {
 
 func (x *GetInputRequest) Reset() {
 	*x = GetInputRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_worker_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2422,7 @@ func (x *GetInputRequest) String() string {
 func (*GetInputRequest) ProtoMessage() {}
 
 func (x *GetInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_worker_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2435,7 @@ func (x *GetInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInputRequest.ProtoReflect.Descriptor instead.
 func (*GetInputRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetInputRequest) GetHandler() int64 {
@@ -2326,7 +2489,7 @@ type GetInputResponse struct {
 
 func (x *GetInputResponse) Reset() {
 	*x = GetInputResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[26]
+	mi := &file_worker_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2501,7 @@ func (x *GetInputResponse) String() string {
 func (*GetInputResponse) ProtoMessage() {}
 
 func (x *GetInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[26]
+	mi := &file_worker_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2514,7 @@ func (x *GetInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInputResponse.ProtoReflect.Descriptor instead.
 func (*GetInputResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetInputResponse) GetData() []byte {
@@ -2373,7 +2536,7 @@ type PushLogsRequest struct {
 
 func (x *PushLogsRequest) Reset() {
 	*x = PushLogsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[27]
+	mi := &file_worker_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2385,7 +2548,7 @@ func (x *PushLogsRequest) String() string {
 func (*PushLogsRequest) ProtoMessage() {}
 
 func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[27]
+	mi := &file_worker_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2398,7 +2561,7 @@ func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsRequest.ProtoReflect.Descriptor instead.
 func (*PushLogsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PushLogsRequest) GetHandler() int64 {
@@ -2445,7 +2608,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_worker_v1_worker_proto_msgTypes[28]
+	mi := &file_worker_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2620,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[28]
+	mi := &file_worker_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2633,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LogChunk) GetAttempt() *Attempt {
@@ -2533,7 +2696,7 @@ type PushLogsResponse struct {
 
 func (x *PushLogsResponse) Reset() {
 	*x = PushLogsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[29]
+	mi := &file_worker_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2708,7 @@ func (x *PushLogsResponse) String() string {
 func (*PushLogsResponse) ProtoMessage() {}
 
 func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[29]
+	mi := &file_worker_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2721,7 @@ func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsResponse.ProtoReflect.Descriptor instead.
 func (*PushLogsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PushLogsResponse) GetEnds() []int64 {
@@ -2581,7 +2744,7 @@ type GiveLogRequest struct {
 
 func (x *GiveLogRequest) Reset() {
 	*x = GiveLogRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[30]
+	mi := &file_worker_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +2756,7 @@ func (x *GiveLogRequest) String() string {
 func (*GiveLogRequest) ProtoMessage() {}
 
 func (x *GiveLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[30]
+	mi := &file_worker_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +2769,7 @@ func (x *GiveLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveLogRequest.ProtoReflect.Descriptor instead.
 func (*GiveLogRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{30}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GiveLogRequest) GetHandler() int64 {
@@ -2652,7 +2815,7 @@ type GiveLogResponse struct {
 
 func (x *GiveLogResponse) Reset() {
 	*x = GiveLogResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[31]
+	mi := &file_worker_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2827,7 @@ func (x *GiveLogResponse) String() string {
 func (*GiveLogResponse) ProtoMessage() {}
 
 func (x *GiveLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[31]
+	mi := &file_worker_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2840,7 @@ func (x *GiveLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveLogResponse.ProtoReflect.Descriptor instead.
 func (*GiveLogResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 type LeaveRequest struct {
@@ -2691,7 +2854,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[32]
+	mi := &file_worker_v1_worker_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2703,7 +2866,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[32]
+	mi := &file_worker_v1_worker_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2716,7 +2879,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{32}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LeaveRequest) GetHandler() int64 {
@@ -2748,7 +2911,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[33]
+	mi := &file_worker_v1_worker_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2760,7 +2923,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[33]
+	mi := &file_worker_v1_worker_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +2936,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{33}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{35}
 }
 
 var File_worker_v1_worker_proto protoreflect.FileDescriptor
@@ -2787,7 +2950,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\x03R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xf3\x04\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xaf\x05\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -2809,10 +2972,20 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x04full\x18\x10 \x01(\bR\x04full\x12\x1d\n" +
 	"\n" +
 	"gives_logs\x18\x11 \x01(\bR\tgivesLogs\x12\x14\n" +
-	"\x05masks\x18\x12 \x01(\bR\x05masks\x1a9\n" +
+	"\x05masks\x18\x12 \x01(\bR\x05masks\x12:\n" +
+	"\n" +
+	"extensions\x18\x13 \x03(\v2\x1a.skein.worker.v1.ExtensionR\n" +
+	"extensions\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfd\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"q\n" +
+	"\tExtension\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\x12\x1e\n" +
+	"\n" +
+	"connection\x18\x04 \x01(\tR\n" +
+	"connection\"\xfd\x01\n" +
 	"\x10RegisterResponse\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x12\x1f\n" +
@@ -2851,7 +3024,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05limit\x18\a \x01(\x05R\x05limit\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xbd\a\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xf1\a\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -2883,10 +3056,17 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x04read\x18\x19 \x03(\tR\x04read\x12\x14\n" +
 	"\x05write\x18\x1a \x03(\tR\x05write\x12\x18\n" +
 	"\asecrets\x18\x1c \x03(\tR\asecrets\x12 \n" +
-	"\vtraceparent\x18\x1b \x01(\tR\vtraceparent\x1a:\n" +
+	"\vtraceparent\x18\x1b \x01(\tR\vtraceparent\x122\n" +
+	"\aprocess\x18\x1d \x01(\v2\x18.skein.worker.v1.ProcessR\aprocess\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd3\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9c\x01\n" +
+	"\aProcess\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05input\x18\x02 \x01(\fR\x05input\x12'\n" +
+	"\x0fpatience_millis\x18\x03 \x01(\x03R\x0epatienceMillis\x12\x16\n" +
+	"\x06egress\x18\x04 \x03(\tR\x06egress\x12&\n" +
+	"\x03own\x18\x05 \x03(\v2\x14.skein.worker.v1.OwnR\x03own\"\xd3\x02\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x121\n" +
@@ -3047,106 +3227,111 @@ func file_worker_v1_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_worker_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_worker_v1_worker_proto_goTypes = []any{
 	(Verdict)(0),                  // 0: skein.worker.v1.Verdict
 	(*Attempt)(nil),               // 1: skein.worker.v1.Attempt
 	(*RegisterRequest)(nil),       // 2: skein.worker.v1.RegisterRequest
-	(*RegisterResponse)(nil),      // 3: skein.worker.v1.RegisterResponse
-	(*PollRequest)(nil),           // 4: skein.worker.v1.PollRequest
-	(*PollResponse)(nil),          // 5: skein.worker.v1.PollResponse
-	(*LogRead)(nil),               // 6: skein.worker.v1.LogRead
-	(*Stop)(nil),                  // 7: skein.worker.v1.Stop
-	(*Job)(nil),                   // 8: skein.worker.v1.Job
-	(*Request)(nil),               // 9: skein.worker.v1.Request
-	(*Own)(nil),                   // 10: skein.worker.v1.Own
-	(*Header)(nil),                // 11: skein.worker.v1.Header
-	(*Script)(nil),                // 12: skein.worker.v1.Script
-	(*ReportRequest)(nil),         // 13: skein.worker.v1.ReportRequest
-	(*Result)(nil),                // 14: skein.worker.v1.Result
-	(*ReportResponse)(nil),        // 15: skein.worker.v1.ReportResponse
-	(*FilesRequest)(nil),          // 16: skein.worker.v1.FilesRequest
-	(*FilesResponse)(nil),         // 17: skein.worker.v1.FilesResponse
-	(*File)(nil),                  // 18: skein.worker.v1.File
-	(*Artifact)(nil),              // 19: skein.worker.v1.Artifact
-	(*PutArtifactRequest)(nil),    // 20: skein.worker.v1.PutArtifactRequest
-	(*PutArtifactResponse)(nil),   // 21: skein.worker.v1.PutArtifactResponse
-	(*KeepArtifactsRequest)(nil),  // 22: skein.worker.v1.KeepArtifactsRequest
-	(*KeepArtifactsResponse)(nil), // 23: skein.worker.v1.KeepArtifactsResponse
-	(*ListInputsRequest)(nil),     // 24: skein.worker.v1.ListInputsRequest
-	(*ListInputsResponse)(nil),    // 25: skein.worker.v1.ListInputsResponse
-	(*GetInputRequest)(nil),       // 26: skein.worker.v1.GetInputRequest
-	(*GetInputResponse)(nil),      // 27: skein.worker.v1.GetInputResponse
-	(*PushLogsRequest)(nil),       // 28: skein.worker.v1.PushLogsRequest
-	(*LogChunk)(nil),              // 29: skein.worker.v1.LogChunk
-	(*PushLogsResponse)(nil),      // 30: skein.worker.v1.PushLogsResponse
-	(*GiveLogRequest)(nil),        // 31: skein.worker.v1.GiveLogRequest
-	(*GiveLogResponse)(nil),       // 32: skein.worker.v1.GiveLogResponse
-	(*LeaveRequest)(nil),          // 33: skein.worker.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 34: skein.worker.v1.LeaveResponse
-	nil,                           // 35: skein.worker.v1.RegisterRequest.LabelsEntry
-	nil,                           // 36: skein.worker.v1.Job.OutputsEntry
+	(*Extension)(nil),             // 3: skein.worker.v1.Extension
+	(*RegisterResponse)(nil),      // 4: skein.worker.v1.RegisterResponse
+	(*PollRequest)(nil),           // 5: skein.worker.v1.PollRequest
+	(*PollResponse)(nil),          // 6: skein.worker.v1.PollResponse
+	(*LogRead)(nil),               // 7: skein.worker.v1.LogRead
+	(*Stop)(nil),                  // 8: skein.worker.v1.Stop
+	(*Job)(nil),                   // 9: skein.worker.v1.Job
+	(*Process)(nil),               // 10: skein.worker.v1.Process
+	(*Request)(nil),               // 11: skein.worker.v1.Request
+	(*Own)(nil),                   // 12: skein.worker.v1.Own
+	(*Header)(nil),                // 13: skein.worker.v1.Header
+	(*Script)(nil),                // 14: skein.worker.v1.Script
+	(*ReportRequest)(nil),         // 15: skein.worker.v1.ReportRequest
+	(*Result)(nil),                // 16: skein.worker.v1.Result
+	(*ReportResponse)(nil),        // 17: skein.worker.v1.ReportResponse
+	(*FilesRequest)(nil),          // 18: skein.worker.v1.FilesRequest
+	(*FilesResponse)(nil),         // 19: skein.worker.v1.FilesResponse
+	(*File)(nil),                  // 20: skein.worker.v1.File
+	(*Artifact)(nil),              // 21: skein.worker.v1.Artifact
+	(*PutArtifactRequest)(nil),    // 22: skein.worker.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil),   // 23: skein.worker.v1.PutArtifactResponse
+	(*KeepArtifactsRequest)(nil),  // 24: skein.worker.v1.KeepArtifactsRequest
+	(*KeepArtifactsResponse)(nil), // 25: skein.worker.v1.KeepArtifactsResponse
+	(*ListInputsRequest)(nil),     // 26: skein.worker.v1.ListInputsRequest
+	(*ListInputsResponse)(nil),    // 27: skein.worker.v1.ListInputsResponse
+	(*GetInputRequest)(nil),       // 28: skein.worker.v1.GetInputRequest
+	(*GetInputResponse)(nil),      // 29: skein.worker.v1.GetInputResponse
+	(*PushLogsRequest)(nil),       // 30: skein.worker.v1.PushLogsRequest
+	(*LogChunk)(nil),              // 31: skein.worker.v1.LogChunk
+	(*PushLogsResponse)(nil),      // 32: skein.worker.v1.PushLogsResponse
+	(*GiveLogRequest)(nil),        // 33: skein.worker.v1.GiveLogRequest
+	(*GiveLogResponse)(nil),       // 34: skein.worker.v1.GiveLogResponse
+	(*LeaveRequest)(nil),          // 35: skein.worker.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 36: skein.worker.v1.LeaveResponse
+	nil,                           // 37: skein.worker.v1.RegisterRequest.LabelsEntry
+	nil,                           // 38: skein.worker.v1.Job.OutputsEntry
 }
 var file_worker_v1_worker_proto_depIdxs = []int32{
-	35, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
+	37, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
 	1,  // 1: skein.worker.v1.RegisterRequest.running:type_name -> skein.worker.v1.Attempt
 	1,  // 2: skein.worker.v1.RegisterRequest.ended:type_name -> skein.worker.v1.Attempt
-	1,  // 3: skein.worker.v1.RegisterResponse.revoked:type_name -> skein.worker.v1.Attempt
-	1,  // 4: skein.worker.v1.PollRequest.running:type_name -> skein.worker.v1.Attempt
-	1,  // 5: skein.worker.v1.PollRequest.ended:type_name -> skein.worker.v1.Attempt
-	8,  // 6: skein.worker.v1.PollResponse.start:type_name -> skein.worker.v1.Job
-	7,  // 7: skein.worker.v1.PollResponse.stop:type_name -> skein.worker.v1.Stop
-	6,  // 8: skein.worker.v1.PollResponse.read:type_name -> skein.worker.v1.LogRead
-	1,  // 9: skein.worker.v1.LogRead.attempt:type_name -> skein.worker.v1.Attempt
-	1,  // 10: skein.worker.v1.Stop.attempt:type_name -> skein.worker.v1.Attempt
-	1,  // 11: skein.worker.v1.Job.attempt:type_name -> skein.worker.v1.Attempt
-	12, // 12: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
-	36, // 13: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
-	9,  // 14: skein.worker.v1.Job.request:type_name -> skein.worker.v1.Request
-	11, // 15: skein.worker.v1.Request.headers:type_name -> skein.worker.v1.Header
-	10, // 16: skein.worker.v1.Request.own:type_name -> skein.worker.v1.Own
-	14, // 17: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
-	1,  // 18: skein.worker.v1.Result.attempt:type_name -> skein.worker.v1.Attempt
-	0,  // 19: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
-	8,  // 20: skein.worker.v1.ReportResponse.start:type_name -> skein.worker.v1.Job
-	1,  // 21: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
-	18, // 22: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
-	1,  // 23: skein.worker.v1.PutArtifactRequest.attempt:type_name -> skein.worker.v1.Attempt
-	19, // 24: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
-	1,  // 25: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
-	19, // 26: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
-	1,  // 27: skein.worker.v1.ListInputsRequest.attempt:type_name -> skein.worker.v1.Attempt
-	19, // 28: skein.worker.v1.ListInputsResponse.inputs:type_name -> skein.worker.v1.Artifact
-	1,  // 29: skein.worker.v1.GetInputRequest.attempt:type_name -> skein.worker.v1.Attempt
-	29, // 30: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
-	1,  // 31: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
-	2,  // 32: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
-	4,  // 33: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
-	13, // 34: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
-	16, // 35: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
-	20, // 36: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
-	22, // 37: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
-	24, // 38: skein.worker.v1.Workers.ListInputs:input_type -> skein.worker.v1.ListInputsRequest
-	26, // 39: skein.worker.v1.Workers.GetInput:input_type -> skein.worker.v1.GetInputRequest
-	28, // 40: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
-	31, // 41: skein.worker.v1.Workers.GiveLog:input_type -> skein.worker.v1.GiveLogRequest
-	33, // 42: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
-	3,  // 43: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
-	5,  // 44: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
-	15, // 45: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
-	17, // 46: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
-	21, // 47: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
-	23, // 48: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
-	25, // 49: skein.worker.v1.Workers.ListInputs:output_type -> skein.worker.v1.ListInputsResponse
-	27, // 50: skein.worker.v1.Workers.GetInput:output_type -> skein.worker.v1.GetInputResponse
-	30, // 51: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
-	32, // 52: skein.worker.v1.Workers.GiveLog:output_type -> skein.worker.v1.GiveLogResponse
-	34, // 53: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
-	43, // [43:54] is the sub-list for method output_type
-	32, // [32:43] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	3,  // 3: skein.worker.v1.RegisterRequest.extensions:type_name -> skein.worker.v1.Extension
+	1,  // 4: skein.worker.v1.RegisterResponse.revoked:type_name -> skein.worker.v1.Attempt
+	1,  // 5: skein.worker.v1.PollRequest.running:type_name -> skein.worker.v1.Attempt
+	1,  // 6: skein.worker.v1.PollRequest.ended:type_name -> skein.worker.v1.Attempt
+	9,  // 7: skein.worker.v1.PollResponse.start:type_name -> skein.worker.v1.Job
+	8,  // 8: skein.worker.v1.PollResponse.stop:type_name -> skein.worker.v1.Stop
+	7,  // 9: skein.worker.v1.PollResponse.read:type_name -> skein.worker.v1.LogRead
+	1,  // 10: skein.worker.v1.LogRead.attempt:type_name -> skein.worker.v1.Attempt
+	1,  // 11: skein.worker.v1.Stop.attempt:type_name -> skein.worker.v1.Attempt
+	1,  // 12: skein.worker.v1.Job.attempt:type_name -> skein.worker.v1.Attempt
+	14, // 13: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
+	38, // 14: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
+	11, // 15: skein.worker.v1.Job.request:type_name -> skein.worker.v1.Request
+	10, // 16: skein.worker.v1.Job.process:type_name -> skein.worker.v1.Process
+	12, // 17: skein.worker.v1.Process.own:type_name -> skein.worker.v1.Own
+	13, // 18: skein.worker.v1.Request.headers:type_name -> skein.worker.v1.Header
+	12, // 19: skein.worker.v1.Request.own:type_name -> skein.worker.v1.Own
+	16, // 20: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
+	1,  // 21: skein.worker.v1.Result.attempt:type_name -> skein.worker.v1.Attempt
+	0,  // 22: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
+	9,  // 23: skein.worker.v1.ReportResponse.start:type_name -> skein.worker.v1.Job
+	1,  // 24: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
+	20, // 25: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
+	1,  // 26: skein.worker.v1.PutArtifactRequest.attempt:type_name -> skein.worker.v1.Attempt
+	21, // 27: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
+	1,  // 28: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	21, // 29: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
+	1,  // 30: skein.worker.v1.ListInputsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	21, // 31: skein.worker.v1.ListInputsResponse.inputs:type_name -> skein.worker.v1.Artifact
+	1,  // 32: skein.worker.v1.GetInputRequest.attempt:type_name -> skein.worker.v1.Attempt
+	31, // 33: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
+	1,  // 34: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
+	2,  // 35: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
+	5,  // 36: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
+	15, // 37: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
+	18, // 38: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
+	22, // 39: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
+	24, // 40: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
+	26, // 41: skein.worker.v1.Workers.ListInputs:input_type -> skein.worker.v1.ListInputsRequest
+	28, // 42: skein.worker.v1.Workers.GetInput:input_type -> skein.worker.v1.GetInputRequest
+	30, // 43: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
+	33, // 44: skein.worker.v1.Workers.GiveLog:input_type -> skein.worker.v1.GiveLogRequest
+	35, // 45: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
+	4,  // 46: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
+	6,  // 47: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
+	17, // 48: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
+	19, // 49: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
+	23, // 50: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
+	25, // 51: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
+	27, // 52: skein.worker.v1.Workers.ListInputs:output_type -> skein.worker.v1.ListInputsResponse
+	29, // 53: skein.worker.v1.Workers.GetInput:output_type -> skein.worker.v1.GetInputResponse
+	32, // 54: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
+	34, // 55: skein.worker.v1.Workers.GiveLog:output_type -> skein.worker.v1.GiveLogResponse
+	36, // 56: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
+	46, // [46:57] is the sub-list for method output_type
+	35, // [35:46] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_worker_v1_worker_proto_init() }
@@ -3160,7 +3345,7 @@ func file_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_worker_v1_worker_proto_rawDesc), len(file_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,31 @@
+package app
+
+import (
+	"log/slog"
+
+	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/extension"
+	"skein.dev/skein/internal/kind/house"
+)
+
+// openExtensions reads the kinds that this machine runs as processes.
+func openExtensions(cfg *config.Config, log *slog.Logger) *extension.Book {
+	own, missing := house.Extensions()
+	for name, err := range missing {
+		log.Info("this machine gets no tasks of a kind", "code", "kind_missing", "kind", name, "why", err)
+	}
+	b := extension.Open(cfg.ExtensionFolders(), Version(), own)
+	sayExtensions(b.Found(), log)
+	return b
+}
+
+// sayExtensions logs which extensions are used and which are refused.
+func sayExtensions(found []extension.Found, log *slog.Logger) {
+	for _, f := range found {
+		if f.Err != nil {
+			log.Warn("an extension is refused", "code", "extension_refused", "folder", f.Folder, "err", f.Err)
+			continue
+		}
+		log.Info("an extension is used", "code", "extension_used", "extension", f.Name, "version", f.Version, "folder", f.Folder, "kinds", len(f.Kinds))
+	}
+}

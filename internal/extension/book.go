@@ -1,0 +1,312 @@
+package extension
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// extensionsMax bounds the extensions of a machine, and the kinds of all of them.
+const extensionsMax = 100
+
+// filesMax bounds the files of an extension, because each is checked.
+const filesMax = 10_000
+
+// House is a kind of this program.
+type House struct {
+	Kind       string // with the prefix of such kinds
+	Connection string // as in Kind
+	// Settings is what the settings of this machine say about the kind; nil: nothing.
+	Settings json.RawMessage
+}
+
+// Book holds the kinds that a machine runs as processes. Its methods may be called concurrently.
+type Book struct {
+	folders []string
+	version string // of this program
+	house   []House
+
+	mu    sync.RWMutex // protects following fields
+	found []Found
+	all   []dag.Extension
+}
+
+// Found is an extension, or a folder that is refused.
+type Found struct {
+	Folder string
+	*Manifest
+	Err error // why it is refused; nil: it is used
+}
+
+// Open reads the extensions of folders, of which the first wins. A folder that does not exist is left out.
+func Open(folders []string, version string, house []House) *Book {
+	b := &Book{folders: folders, version: version, house: house}
+	b.Reload()
+	return b
+}
+
+// Reload reads the folders again, and returns what it found.
+func (b *Book) Reload() []Found {
+	found := Scan(b.folders, b.house)
+	var all []dag.Extension
+	for i := range found {
+		f := &found[i]
+		if f.Err != nil {
+			continue
+		}
+		for name, k := range f.Kinds {
+			all = append(all, dag.Extension{Kind: name, Version: f.Version, Digest: f.Digest, Connection: k.Connection})
+		}
+	}
+	for _, h := range b.house {
+		all = append(all, dag.Extension{Kind: h.Kind, Version: b.version, Connection: h.Connection})
+	}
+	slices.SortFunc(all, func(x, y dag.Extension) int {
+		return cmp.Or(strings.Compare(x.Kind, y.Kind), compareVersions(y.Version, x.Version))
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.found, b.all = found, all
+	return found
+}
+
+// Extensions returns the kinds. Of one kind, the newest version comes first. A nil Book has none.
+func (b *Book) Extensions() []dag.Extension {
+	if b == nil {
+		return nil
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.all
+}
+
+// Found returns what the last reading has found.
+func (b *Book) Found() []Found {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.found
+}
+
+// Command is how a kind is started.
+type Command struct {
+	Argv     []string
+	House    bool // this program runs it: see worker.Kind
+	Name     string
+	Version  string
+	Digest   string
+	Folder   string
+	Settings json.RawMessage
+}
+
+// ErrUnknown says that this machine does not have a kind.
+var ErrUnknown = errors.New("this machine does not have the kind")
+
+// Command returns how a kind is started, after its input was checked.
+func (b *Book) Command(kind string, with json.RawMessage) (*Command, error) {
+	f, k, house := b.of(kind)
+	switch {
+	case house != nil:
+		name := house.Kind[strings.Index(house.Kind, ":")+1:]
+		return &Command{Argv: []string{"kind", name}, House: true, Name: name, Version: b.version, Settings: house.Settings}, nil
+	case k == nil:
+		return nil, fmt.Errorf("%w %s: it was there when the task was assigned; see skein extension list", ErrUnknown, kind)
+	}
+	if err := k.Input.Check(with, "with", nil); err != nil {
+		return nil, fmt.Errorf("the input does not suit kind %s %s: %w", kind, f.Version, err)
+	}
+	argv := slices.Clone(k.Run)
+	if strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) {
+		argv[0] = filepath.Join(f.Folder, argv[0])
+	}
+	return &Command{Argv: argv, Name: kind, Version: f.Version, Digest: f.Digest, Folder: f.Folder}, nil
+}
+
+// Check compares an input whose expressions are not evaluated with the schema of a kind. A kind that this
+// machine does not have is not checked.
+func (b *Book) Check(kind string, with json.RawMessage) error {
+	if b == nil {
+		return nil
+	}
+	_, k, _ := b.of(kind)
+	if k == nil {
+		return nil
+	}
+	return k.Input.Check(with, "with", func(text string) bool { return strings.Contains(text, "${{") })
+}
+
+// of finds a kind, which may have a version.
+func (b *Book) of(kind string) (*Found, *Kind, *House) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	x := (&dag.Traits{Extensions: b.all}).Extension(kind)
+	if x == nil {
+		return nil, nil, nil
+	}
+	for i := range b.house {
+		if b.house[i].Kind == x.Kind {
+			return nil, nil, &b.house[i]
+		}
+	}
+	for i := range b.found {
+		f := &b.found[i]
+		if f.Err != nil || f.Version != x.Version {
+			continue
+		}
+		if k, ok := f.Kinds[x.Kind]; ok {
+			return f, &k, nil
+		}
+	}
+	return nil, nil, nil
+}
+
+// Scan reads the extensions of folders. Of two extensions with the same kind in the same version, the first
+// wins, and the second is refused.
+func Scan(folders []string, house []House) []Found {
+	var all []Found
+	seen := map[string]string{}
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				all = append(all, Found{Folder: folder, Err: err})
+			}
+			continue
+		}
+		for _, entry := range entries {
+			at := filepath.Join(folder, entry.Name())
+			if info, err := os.Stat(at); err != nil || !info.IsDir() {
+				continue
+			}
+			f := Found{Folder: at}
+			if f.Manifest, f.Err = Read(at); f.Err == nil {
+				f.Err = f.first(seen, house)
+			}
+			if len(all) >= extensionsMax {
+				f.Err = fmt.Errorf("there are more than %d extensions", extensionsMax)
+			}
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// first notes the kinds of an extension, and returns an error if another one has one of them.
+func (f *Found) first(seen map[string]string, house []House) error {
+	for name := range f.Kinds {
+		if at, ok := seen[name+"@"+f.Version]; ok {
+			return fmt.Errorf("kind %s %s is in %s, too: remove one of both, or give it another version", name, f.Version, at)
+		}
+		if len(seen) >= extensionsMax {
+			return fmt.Errorf("there are more than %d kinds", extensionsMax)
+		}
+		if slices.ContainsFunc(house, func(h House) bool { return h.Kind == name }) {
+			return fmt.Errorf("kind %s is one of this program: rename it", name)
+		}
+	}
+	for name := range f.Kinds {
+		seen[name+"@"+f.Version] = f.Folder
+	}
+	return nil
+}
+
+// Read reads the extension of a folder. The folder and all files in it must belong to root or to the user of
+// this process, and only the owner may be able to write them.
+func Read(folder string) (*Manifest, error) {
+	n := 0
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if n++; n > filesMax {
+			return fmt.Errorf("%s has more than %d files: leave out what the extension does not need", folder, filesMax)
+		}
+		if entry.Type()&fs.ModeSymlink == 0 {
+			return owned(path)
+		}
+		real, err := filepath.EvalSymlinks(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a link that leads nowhere
+		}
+		if err == nil {
+			err = errors.Join(owned(real), owned(filepath.Dir(real)))
+		}
+		return err
+	})
+	if err == nil {
+		err = owned(filepath.Dir(folder))
+	}
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(folder, FileName)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	src, err := io.ReadAll(io.LimitReader(file, manifestMax+1))
+	if err != nil {
+		return nil, err
+	}
+	m, err := Parse(src)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// owned returns an error if another user than root and that of this process owns or may write a file.
+func owned(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	self := os.Geteuid()
+	mode := info.Mode()
+	switch {
+	case st.Uid != 0 && int(st.Uid) != self:
+		return fmt.Errorf("%s belongs to the user with the number %d: give it to root or to the user of Skein: chown %d %s", path, st.Uid, self, path)
+	case mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0:
+		return fmt.Errorf("%s can be written by others: take that away: chmod go-w %s", path, path)
+	}
+	return nil
+}
+
+// compareVersions compares versions by their parts between points, numbers by their value.
+func compareVersions(a, b string) int {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range max(len(as), len(bs)) {
+		var x, y string
+		if i < len(as) {
+			x = as[i]
+		}
+		if i < len(bs) {
+			y = bs[i]
+		}
+		n, errN := strconv.Atoi(x)
+		m, errM := strconv.Atoi(y)
+		if errN == nil && errM == nil && n != m {
+			return cmp.Compare(n, m)
+		}
+		if c := strings.Compare(x, y); (errN != nil || errM != nil) && c != 0 {
+			return c
+		}
+	}
+	return 0
+}

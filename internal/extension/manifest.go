@@ -1,0 +1,182 @@
+package extension
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"skein.dev/skein/internal/workflow"
+)
+
+// FileName is the name of a manifest in the folder of its extension.
+const FileName = "extension.yaml"
+
+// protocol is the version of the protocol between Skein and extensions.
+const protocol = 1
+
+// Manifest is what a file extension.yaml says.
+type Manifest struct {
+	Extension int             `json:"extension"` // the version of the protocol
+	Name      string          `json:"name"`
+	Version   string          `json:"version"`
+	Kinds     map[string]Kind `json:"kinds,omitempty"`
+	Digest    string          `json:"-"` // of the file
+}
+
+// Kind is a kind of task. The folder of its extension is where relative programs are.
+type Kind struct {
+	Run     []string `json:"run"`               // the program and its arguments
+	Release []string `json:"release,omitempty"` // ends the work that a handle names; empty: nothing outlives the process
+	Adopts  bool     `json:"adopts,omitempty"`  // an attempt goes on with the work of an earlier one
+	Input   *Schema  `json:"input,omitempty"`   // of with; nil: anything
+	// Outputs are the types of outputs, for people and editors.
+	Outputs map[string]string `json:"outputs,omitempty"`
+	// Connection is the type of the connection that with.connection names; "": it names none.
+	Connection string `json:"connection,omitempty"`
+}
+
+const (
+	manifestMax = 256 << 10 // bytes of a file
+	kindsMax    = 50        // kinds of an extension
+	wordsMax    = 100       // words of a command
+)
+
+var (
+	nameOK    = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+	versionOK = regexp.MustCompile(`^[0-9][A-Za-z0-9_.-]{0,31}$`)
+)
+
+// outputTypes are the types that an output may have.
+var outputTypes = []string{"string", "int", "float", "bool", "json"}
+
+// later are the keys of coming versions.
+var later = []string{"sources", "channels", "secrets"}
+
+// Parse reads a manifest. Its errors name the key, the reason and the remedy.
+func Parse(src []byte) (*Manifest, error) {
+	if len(src) > manifestMax {
+		return nil, fmt.Errorf("the file has %d bytes, the limit is %d: move what is no declaration out of it", len(src), manifestMax)
+	}
+	docs, errs := workflow.ReadYAML(src, FileName)
+	if len(errs) == 0 && len(docs) == 1 {
+		errs = docs[0].Errors
+	}
+	switch {
+	case len(errs) > 0:
+		return nil, errors.New(strings.TrimSpace(errs.Error()))
+	case len(docs) != 1 || docs[0].Value.Kind != workflow.MapValue:
+		return nil, errors.New("the file is not one mapping: begin it with extension: 1")
+	}
+	root := docs[0].Value
+	for _, key := range later {
+		if root.Get(key) != nil {
+			return nil, fmt.Errorf("%s are not yet supported in extensions: remove the key %s; this version knows kinds", key, key)
+		}
+	}
+	if v := root.Get("extension"); v != nil && v.Str() != strconv.Itoa(protocol) {
+		return nil, fmt.Errorf("extension: %q is not a version of the protocol that this program knows: write extension: %d, or use a newer Skein", v.Str(), protocol)
+	}
+	raw, err := json.Marshal(value(root))
+	if err != nil {
+		return nil, err
+	}
+	m := &Manifest{}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(m); err != nil {
+		return nil, fmt.Errorf("the file cannot be read: %s; docs/extensions.md lists the keys", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	sum := sha256.Sum256(src)
+	m.Digest = hex.EncodeToString(sum[:])
+	return m, m.check()
+}
+
+// value converts a value of YAML to what package json writes.
+func value(v *workflow.Value) any {
+	switch {
+	case v.Null():
+		return nil
+	case v.Kind == workflow.MapValue:
+		all := map[string]any{}
+		for i, k := range v.Keys {
+			all[k.Text] = value(v.Vals[i])
+		}
+		return all
+	case v.Kind == workflow.ListValue:
+		all := make([]any, len(v.Vals))
+		for i := range v.Vals {
+			all[i] = value(v.Vals[i])
+		}
+		return all
+	case v.Plain && (v.Text == "true" || v.Text == "false"):
+		return v.Text == "true"
+	case v.Plain && json.Valid([]byte(v.Text)) && v.Text != "":
+		return json.Number(v.Text)
+	}
+	return v.Text
+}
+
+func (m *Manifest) check() error {
+	switch {
+	case m.Extension != protocol:
+		return fmt.Errorf("extension is missing: write extension: %d, the version of the protocol", protocol)
+	case !nameOK.MatchString(m.Name):
+		return fmt.Errorf("name: %.100q is no name: use 1 to 100 letters, digits, _, . and -", m.Name)
+	case !versionOK.MatchString(m.Version):
+		return fmt.Errorf("version: %.100q is no version: begin it with a digit, as in \"1.4.0\", and quote it if it has one point only", m.Version)
+	case len(m.Kinds) == 0:
+		return errors.New("kinds is missing or empty: an extension declares at least one kind")
+	case len(m.Kinds) > kindsMax:
+		return fmt.Errorf("it has %d kinds, the limit is %d: make several extensions of it", len(m.Kinds), kindsMax)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Kinds)) {
+		k := m.Kinds[name]
+		if !nameOK.MatchString(name) {
+			return fmt.Errorf("kinds: %.100q is no name of a kind: use 1 to 100 letters, digits, _, . and -", name)
+		}
+		if err := k.check(); err != nil {
+			return fmt.Errorf("kinds.%s.%w", name, err)
+		}
+	}
+	return nil
+}
+
+func (k *Kind) check() error {
+	if err := checkCommand(k.Run); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	if len(k.Release) > 0 {
+		if err := checkCommand(k.Release); err != nil {
+			return fmt.Errorf("release: %w", err)
+		}
+	}
+	for name, is := range k.Outputs {
+		if !slices.Contains(outputTypes, is) {
+			return fmt.Errorf("outputs.%s: %.40q is none of %s", name, is, strings.Join(outputTypes, ", "))
+		}
+	}
+	if k.Adopts && len(k.Release) == 0 {
+		return errors.New("adopts: true needs release: work that is not adopted must be ended")
+	}
+	return nil
+}
+
+func checkCommand(words []string) error {
+	switch {
+	case len(words) == 0 || words[0] == "":
+		return errors.New("it names no program: write a list such as [./run.py]")
+	case len(words) > wordsMax:
+		return fmt.Errorf("it has %d words, the limit is %d", len(words), wordsMax)
+	case strings.ContainsRune(strings.Join(words, ""), 0):
+		return errors.New("it contains a NUL")
+	}
+	return nil
+}
