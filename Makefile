@@ -17,8 +17,9 @@ SQLITE  := TestConformance(Ahead)?$$/(concurrent|life|unknown)|TestReadOnlyBesid
 HEAVY   := ^(TestYear|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargePages)$$
 # This one runs with the detector at a tenth of its size, and without it at its whole size.
 LARGE   := ^TestLargeRun$$
-# Tests of whole clusters that mostly wait: etcd, ZooKeeper, Patroni, machines, moves by load. make clusters and make nightly run them.
-CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven)$$
+# Tests that take long, with clusters that mostly wait or with a server that takes minutes to build: etcd, ZooKeeper,
+# Patroni, machines, moves by load, the OpenTelemetry Collector. make clusters and make nightly run them.
+CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector)$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
 # What the tests call, as command:package of Debian.
@@ -44,7 +45,7 @@ build: page ## build bin/skein
 
 .PHONY: test
 test: tools vet webtest ## install what the tests need and run them all (≤ 30 minutes on 2 cores)
-	$(TEST) $(RACE) -skip '$(HEAVY)' $(RACED)
+	$(TEST) $(RACE) -skip '$(HEAVY)|$(CLUSTERS)' $(RACED)
 	$(TEST) $(RACE) -run '$(SQLITE)' ./internal/store/sqlite
 	$(TEST) -skip '$(CLUSTERS)' $(PLAIN)
 	$(TEST) -run '$(HEAVY)|$(LARGE)' ./internal/app ./internal/engine ./internal/server
@@ -123,7 +124,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	[ -e $(ZOOKEEPER) ] || missing="$$missing libzookeeper-java"; \
 	/usr/bin/python3 -c 'import etcd' 2>/dev/null || missing="$$missing python3-etcd"; \
 	PATH="$$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || missing="$$missing iproute2"; \
-	if [ -z "$$missing" ]; then $(MAKE) -s provider s3server collector; exit 0; fi; \
+	if [ -z "$$missing" ]; then $(MAKE) -s provider s3server; exit 0; fi; \
 	give_up() { echo "make tools: the tests need$$missing, and $$1." >&2; \
 		echo "Install them by hand (PostgreSQL 14 or newer, its programs in $(PGBIN)); a server need not run." >&2; exit 1; }; \
 	command -v apt-get >/dev/null || give_up "there is no apt-get here"; \
@@ -131,7 +132,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	echo "installing$$missing" >&2; \
 	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing \
 		|| give_up "apt-get could not install them"
-	@$(MAKE) -s provider s3server collector
+	@$(MAKE) -s provider s3server
 
 # The OpenID provider that the tests of sign-in start, in the cache. The name of its folder is that of the lock file's content.
 PROVIDER := internal/app/testdata/provider
@@ -154,7 +155,7 @@ s3server:
 	( cd $(S3SERVER) && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o "$$to.new" github.com/versity/versitygw/cmd/versitygw ) && mv "$$to.new" "$$to" || \
 	echo "make tools: the S3 server of the tests could not be built; they are skipped, or fail with CI=true" >&2
 
-# The OpenTelemetry Collector of the tests, in the cache, likewise.
+# The OpenTelemetry Collector of TestCollector, in the cache, likewise.
 COLLECTOR := tools/collector
 
 .PHONY: collector
@@ -184,8 +185,8 @@ chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN 
 	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
 
 .PHONY: clusters
-clusters: tools ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, and of shards that move by load
-	$(GO) test ./cmd/skein -run '$(CLUSTERS)' -timeout 20m -v -count 1
+clusters: tools collector ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, and of traces
+	$(GO) test ./internal/app ./cmd/skein -run '$(CLUSTERS)' -timeout 20m -v -count 1
 
 .PHONY: networks
 networks: tools ## have nodes, workers and PostgreSQL on machines of their own cut off, delayed, lossy for SPAN (default 10m), check and print a table

@@ -25,7 +25,7 @@ type collector struct {
 	out string // the file with what it prints
 }
 
-// collectorProgram is the collector that "make tools" builds into the cache. The name of the file contains a
+// collectorProgram is the collector that "make clusters" builds into the cache. The name of the file contains a
 // digest of its modules.
 func collectorProgram(t *testing.T) string {
 	t.Helper()
@@ -40,7 +40,7 @@ func collectorProgram(t *testing.T) string {
 	}
 	program := filepath.Join(cache, "skein", "collector-"+hex.EncodeToString(sum[:])[:12])
 	if _, err := os.Stat(program); err != nil {
-		const why = "there is no OpenTelemetry Collector in the cache: run make tools"
+		const why = "there is no OpenTelemetry Collector in the cache: run make clusters"
 		if os.Getenv("CI") == "true" {
 			t.Fatal(why)
 		}
