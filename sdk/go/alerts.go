@@ -8,7 +8,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Alerts calls what is about alerts and channels.
+// Alerts makes the calls about alerts and channels.
 type Alerts struct{ c *Client }
 
 // NewAlerts returns the Alerts of a client's server.
@@ -17,8 +17,8 @@ func NewAlerts(c *Client) Alerts { return Alerts{c} }
 // AlertFilter selects alerts.
 type AlertFilter struct {
 	Namespace string // "": all
-	Workflow  string // NAME or NAMESPACE/NAME; "": all
-	State     string // open, acknowledged or resolved; "": as All says
+	Workflow  string // the alerts of NAME or NAMESPACE/NAME; "": of all workflows
+	State     string // open, acknowledged or resolved; "": the field All decides
 	All       bool   // also resolved alerts
 }
 
@@ -46,7 +46,7 @@ func (a Alerts) Get(ctx context.Context, id string) (is api.AlertDetail, err err
 	return is, err
 }
 
-// Acknowledge says that the caller takes care of an alert.
+// Acknowledge records that the caller takes care of an alert.
 func (a Alerts) Acknowledge(ctx context.Context, id, reason string) (api.AlertDetail, error) {
 	return a.change(ctx, id, "ack", reason)
 }
@@ -91,7 +91,7 @@ func (a Alerts) Channels(ctx context.Context, namespace, cursor string, limit in
 	return page, err
 }
 
-// SetChannel makes a channel, or changes it.
+// SetChannel creates or changes a channel.
 func (a Alerts) SetChannel(ctx context.Context, namespace, name string, config map[string]any) (is api.Channel, err error) {
 	k := newCall(http.MethodPut, nil, "channels", namespace, name)
 	k.body = api.ChannelRequest{Config: config}
@@ -113,7 +113,7 @@ func (a Alerts) TestChannel(ctx context.Context, namespace, name string) (is api
 	return is, err
 }
 
-// Silences lists a page of silences, newest first. With all, silences that are over are listed, too.
+// Silences lists a page of silences, newest first. With all, it also lists silences that have ended.
 func (a Alerts) Silences(ctx context.Context, namespace string, all bool, cursor string, limit int) (page api.List[api.Silence], err error) {
 	k := newCall(http.MethodGet, nil, "silences")
 	if k.query = pageQuery(cursor, limit); k.query == nil {
@@ -129,7 +129,8 @@ func (a Alerts) Silences(ctx context.Context, namespace string, all bool, cursor
 	return page, err
 }
 
-// Silence keeps new alerts of a namespace back for a time. The namespace * stands for all.
+// Silence suppresses the messages about new alerts of a namespace for a time. The namespace * means all
+// namespaces.
 func (a Alerts) Silence(ctx context.Context, namespace string, r api.SilenceRequest) (is api.Silence, err error) {
 	k := newCall(http.MethodPost, nil, "silences", namespace)
 	k.body = r

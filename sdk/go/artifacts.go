@@ -10,8 +10,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Artifacts lists the files that an attempt of a task produced, by name. If attempt is 0, it is the newest
-// that succeeded.
+// Artifacts lists the files that an attempt of a task produced, by name. If attempt is 0, it lists those of
+// the newest attempt that succeeded.
 func (c *Client) Artifacts(ctx context.Context, run, task string, attempt int) ([]api.Artifact, error) {
 	k := newCall(http.MethodGet, nil, "runs", run, "tasks", task, "artifacts")
 	setInt(k.query, "attempt", int64(attempt))
@@ -20,9 +20,9 @@ func (c *Client) Artifacts(ctx context.Context, run, task string, attempt int) (
 	return page.Items, err
 }
 
-// ArtifactQuery selects what of an artifact is read.
+// ArtifactQuery selects an attempt and the part of an artifact to read.
 type ArtifactQuery struct {
-	Attempt int   // 0: the newest that succeeded
+	Attempt int   // 0: the newest attempt that succeeded
 	Offset  int64 // first byte
 }
 

@@ -13,8 +13,9 @@ func backfillCall(method string, id int64, opts []CallOption, more ...string) *c
 	return newCall(method, opts, append([]string{"backfills", strconv.FormatInt(id, 10)}, more...)...)
 }
 
-// StartBackfill starts a backfill: when it returns, the backfill is durable. Started reports whether this
-// call made it. It is false for a dry run, and if an earlier call with the same key made it. Options: [Key].
+// StartBackfill starts a backfill. When it returns, the backfill is durable. Started reports whether this
+// call made the backfill. Started is false for a dry run, and if an earlier call with the same key made the
+// backfill. Options: [Key].
 func (c *Client) StartBackfill(ctx context.Context, req api.BackfillRequest, opts ...CallOption) (b api.Backfill, started bool, err error) {
 	k := newCall(http.MethodPost, opts, "backfills")
 	k.body = req
@@ -40,7 +41,7 @@ func (c *Client) Backfills(ctx context.Context, q BackfillsQuery) (page api.List
 	return page, err
 }
 
-// EachBackfill goes through all pages from q on. An error is the last pair.
+// EachBackfill iterates over all pages from q on. An error is the last pair.
 func (c *Client) EachBackfill(ctx context.Context, q BackfillsQuery) iter.Seq2[api.Backfill, error] {
 	return each(q.Cursor, func(cursor string) (api.List[api.Backfill], error) {
 		q.Cursor = cursor
@@ -62,7 +63,7 @@ func (c *Client) BackfillRuns(ctx context.Context, id int64, cursor string, limi
 	return page, err
 }
 
-// EachBackfillRun goes through all runs of a backfill. An error is the last pair.
+// EachBackfillRun iterates over all runs of a backfill. An error is the last pair.
 func (c *Client) EachBackfillRun(ctx context.Context, id int64) iter.Seq2[api.BackfillRun, error] {
 	return each("", func(cursor string) (api.List[api.BackfillRun], error) {
 		return c.BackfillRuns(ctx, id, cursor, pageMax)

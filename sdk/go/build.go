@@ -14,8 +14,8 @@ import (
 	"skein.dev/skein/sdk/shared/session"
 )
 
-// Workflow is a definition that a program makes. The server checks it like a file when it is applied, and a
-// fault names the key, such as tasks.vm.with.
+// Workflow is a definition that a program makes. The server checks it like a file when it is applied. The
+// message about a fault names the key, such as tasks.vm.with.
 type Workflow struct {
 	namespace, name string
 	keys            entries
@@ -38,8 +38,8 @@ func NewWorkflow(name string) *Workflow {
 	return w
 }
 
-// Set gives a key of the workflow file a value, such as max_concurrent_runs or triggers. It takes every key
-// of docs/workflow-file.md.
+// Set sets a key of the workflow file, such as max_concurrent_runs or triggers. It accepts every key of
+// docs/workflow-file.md.
 func (w *Workflow) Set(key string, value any) *Workflow {
 	w.keys.set(key, value)
 	return w
@@ -71,10 +71,10 @@ func (w *Workflow) Task(name string) *TaskDef {
 // Task adds the next task to the workflow.
 func (t *TaskDef) Task(name string) *TaskDef { return t.w.Task(name) }
 
-// Workflow is that of the task: the end of a chain.
+// Workflow returns the workflow of the task. It ends a chain of calls.
 func (t *TaskDef) Workflow() *Workflow { return t.w }
 
-// Set gives a key of the task in the workflow file a value, such as foreach, wait or switch.
+// Set sets a key of the task in the workflow file, such as foreach, wait or switch.
 func (t *TaskDef) Set(key string, value any) *TaskDef {
 	t.keys.set(key, value)
 	return t
@@ -126,8 +126,8 @@ func (t *TaskDef) Group(group string) *TaskDef { return t.Set("group", group) }
 // runs together.
 func (t *TaskDef) Queue(name string) *TaskDef { return t.Set("queue", name) }
 
-// Outputs declares what of the task's outputs expressions of other tasks may read, by the fields of a struct
-// such as the Out of its handler.
+// Outputs declares the outputs of the task that expressions of other tasks may read. They are the fields of
+// a struct, such as the Out type of the task function.
 func (t *TaskDef) Outputs(out any) *TaskDef {
 	typ := reflect.TypeOf(out)
 	for typ != nil && typ.Kind() == reflect.Pointer {
@@ -167,7 +167,7 @@ func outputType(t reflect.Type) string {
 	return "json"
 }
 
-// Source is the definition as a workflow file: JSON, which is YAML.
+// Source returns the definition as a workflow file: JSON, which is valid YAML.
 func (w *Workflow) Source() (string, error) {
 	if w.err != nil {
 		return "", w.err
@@ -197,7 +197,7 @@ func (w *Workflow) Source() (string, error) {
 	return b.String() + "\n", nil
 }
 
-// Apply makes a version of the definition, unless the newest is the same. Options: [IfRevision].
+// Apply creates a version of the definition, unless the newest version is equal. Options: [IfRevision].
 func (w *Workflow) Apply(ctx context.Context, c *Client, opts ...CallOption) (api.Applied, error) {
 	src, err := w.Source()
 	if err != nil {
@@ -257,7 +257,7 @@ func Outputs[T any](ctx context.Context, c *Client, run, task string) (out T, er
 	return out, nil
 }
 
-// entries is a JSON object that keeps its order.
+// entries is a JSON object whose keys keep their order.
 type entries []entry
 
 type entry struct {

@@ -13,9 +13,9 @@ import (
 )
 
 // Call sends a request to a path of the REST API, such as /runs?limit=5, and returns the answer. The caller
-// closes its body. The path is below /api/v1, also if it begins with that. An answer of 300 or more is an
-// *Error. The body is JSON, unless the header has another Content-Type. Use Call for routes that no method of
-// Client offers.
+// closes its body. The path is below /api/v1, also if it begins with /api/v1. A status of 300 or more
+// becomes an *Error. The body is JSON, unless the header has another Content-Type. Use Call for routes that
+// no method of Client offers.
 func (c *Client) Call(ctx context.Context, method, path string, body json.RawMessage, header http.Header) (*http.Response, error) {
 	at, err := addressOf(c.base, path)
 	if err != nil {

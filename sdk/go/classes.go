@@ -13,7 +13,7 @@ func (c *Client) Classes(ctx context.Context) (page api.List[api.Class], err err
 	return page, err
 }
 
-// SetClass makes a resource class, or changes it for workflows that are applied later.
+// SetClass creates a resource class, or changes it for workflows that are applied later.
 func (c *Client) SetClass(ctx context.Context, name string, def api.ClassRequest) (class api.Class, err error) {
 	k := newCall(http.MethodPut, nil, "classes", name)
 	k.body = def

@@ -28,8 +28,8 @@ type Client struct {
 // Option changes how a Client is made.
 type Option func(*Client)
 
-// WithHTTPClient sends requests through c. It must have no Timeout, because logs and events are followed for
-// as long as their context lives.
+// WithHTTPClient sends requests through c. c must have no Timeout, because streams of logs and events last
+// as long as their contexts.
 func WithHTTPClient(c *http.Client) Option { return func(k *Client) { k.http = c } }
 
 // WithTransport sends requests through rt.
@@ -37,8 +37,8 @@ func WithTransport(rt http.RoundTripper) Option {
 	return func(k *Client) { k.http = newHTTPClient(rt) }
 }
 
-// WithHandler lets h answer requests in this process, without a socket. The base URL must be one that h
-// accepts as its own.
+// WithHandler lets h answer requests in this process, without a socket. h must accept the base URL as its
+// own.
 func WithHandler(h http.Handler) Option { return WithTransport(handlerTransport{h}) }
 
 // WithUser names the user of a program that shows no token. Servers show the name as claimed_by, and base no
@@ -63,30 +63,29 @@ func sendable(text string) bool {
 	return len(text) <= traceMax && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// WithToken sends an API token with every request. Without one, a client of a loopback address shows the
-// token of the node that this user runs there.
+// WithToken sends an API token with every request. Without this option, a client of a loopback address sends
+// the local token of the node that this user runs there.
 func WithToken(token string) Option { return func(k *Client) { k.token = token } }
 
 // WithSession authenticates calls by a session: the cookie that POST /session has set. A token takes
 // precedence. nil: no session.
 func WithSession(cookie *http.Cookie) Option { return func(k *Client) { k.session = cookie } }
 
-// WithPatience makes the client repeat a request for up to d if the server answers 503 with Retry-After: a
-// node of the cluster has died and no other node owns its shards yet, or the database does not answer. The
-// client calls waiting, if it is not nil, at the first refusal of a request. Each POST gets an idempotency
-// key, unless it has one.
+// WithPatience repeats a request for up to d if the server answers 503 with Retry-After. Servers do so if a
+// node of the cluster has died and no other node owns its shards yet, or if the database does not answer. At
+// the first refusal of a request, the client calls waiting, unless waiting is nil. Each POST without an
+// idempotency key gets one.
 func WithPatience(d time.Duration, waiting func(*Error)) Option {
 	return func(k *Client) { k.patience, k.waiting = d, waiting }
 }
 
-// newHTTPClient makes a client that follows no redirect: an answer must not send a request, with its token,
-// to another address.
+// newHTTPClient makes a client that follows no redirect, because a redirect would send the request and its
+// token to another address.
 func newHTTPClient(rt http.RoundTripper) *http.Client {
 	return &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// New makes a client of the server at a base URL, such as http://127.0.0.1:8080. Nothing is
-// sent yet.
+// New makes a client of the server at a base URL, such as http://127.0.0.1:8080. It sends nothing yet.
 func New(baseURL string, opts ...Option) (*Client, error) {
 	if !strings.Contains(baseURL, "://") {
 		baseURL = "http://" + baseURL
@@ -119,8 +118,8 @@ func ownNodes(next http.RoundTripper) http.RoundTripper {
 	return local.Transport(next)
 }
 
-// newTransport is the ordinary transport with a bound on the time to the first byte of an answer. An answer
-// may wait for the end of a run.
+// newTransport is the default transport with a bound on the time to the first byte of an answer. The server
+// may delay an answer until the end of a run.
 func newTransport() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok { // the program replaced the default transport: use that one
@@ -134,8 +133,8 @@ func newTransport() http.RoundTripper {
 // waitMax bounds the time for which one request waits at the server for the end of a run.
 const waitMax = 5 * time.Minute
 
-// Close gives idle connections back.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// URL is the address of the server.
+// URL returns the address of the server.
 func (c *Client) URL() string { return c.base.String() }

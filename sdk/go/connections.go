@@ -8,13 +8,14 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Connections calls what is about connections.
+// Connections makes the calls about connections.
 type Connections struct{ c *Client }
 
 // NewConnections returns the Connections of a client's server.
 func NewConnections(c *Client) Connections { return Connections{c} }
 
-// List lists a page of connections, by namespace and name. An empty namespace lists those of all.
+// List lists a page of connections, by namespace and name. An empty namespace lists the connections of all
+// namespaces.
 func (n Connections) List(ctx context.Context, namespace, cursor string, limit int) (page api.List[api.Connection], err error) {
 	k := newCall(http.MethodGet, nil, "connections")
 	if k.query = pageQuery(cursor, limit); k.query == nil {
@@ -27,7 +28,7 @@ func (n Connections) List(ctx context.Context, namespace, cursor string, limit i
 	return page, err
 }
 
-// Set makes a connection, or changes it. Attempts that begin later use it.
+// Set creates or replaces a connection. Attempts that start later use it.
 func (n Connections) Set(ctx context.Context, namespace, name string, config map[string]any) (is api.Connection, err error) {
 	k := newCall(http.MethodPut, nil, "connections", namespace, name)
 	k.body = api.ConnectionRequest{Config: config}
@@ -41,7 +42,7 @@ func (n Connections) Delete(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// Test uses a connection once, from the node that answers.
+// Test tests a connection once, from the node that answers.
 func (n Connections) Test(ctx context.Context, namespace, name string) (is api.ConnectionTest, err error) {
 	k := newCall(http.MethodPost, nil, "connections", namespace, name)
 	k.verb = "test"

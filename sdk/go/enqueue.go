@@ -16,14 +16,14 @@ type Enqueue struct {
 	Params   any    // a value that encodes to a JSON object: a map, a struct, a json.RawMessage
 	Key      string // the same key with the same request is the same run
 	Priority string // highest, high, medium, low, lowest; "": the priority of the workflow
-	// User is the name that the program gives its user. The run shows it (claimed_by) next to the role of the
-	// connection, and it decides nothing. "": none
+	// User is the name that the program gives its user; "": none. The run shows it (claimed_by) next to the
+	// role of the connection. No decision is based on it.
 	User   string
-	Schema string // the schema of Skein's tables; "": skein
+	Schema string // the schema of Skein's tables; "": the schema skein
 	// Traceparent is the W3C trace context, of version 00, to which the tasks of the run belong, such as
-	// "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01". It becomes the setting skein.traceparent of the
-	// transaction, so it also applies to a later start of the transaction without a Traceparent. "": the setting
-	// that the transaction has.
+	// "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01". It becomes the setting skein.traceparent of
+	// the transaction, so it also applies to later starts of the transaction that have no Traceparent. "":
+	// the present setting of the transaction.
 	Traceparent string
 }
 
@@ -85,7 +85,7 @@ func (e *Enqueue) statement() (query string, args []any, err error) {
 	return query, args, nil
 }
 
-// enqueueError gives the database's refusals their kinds.
+// enqueueError maps the database's refusals to kinds of error.
 func enqueueError(err error) error {
 	var coded interface{ SQLState() string }
 	if err == nil || !errors.As(err, &coded) {

@@ -17,14 +17,14 @@ var (
 	ErrNotAllowed  = errors.New("not allowed")
 	ErrBusy        = errors.New("busy")
 	ErrUnavailable = errors.New("unavailable")
-	// ErrUnreachable: no server answered, or its answer broke off. A POST without an
-	// idempotency key may or may not have happened.
+	// ErrUnreachable: no server answered, or the answer broke off. A POST without an idempotency key may or
+	// may not have had an effect.
 	ErrUnreachable = errors.New("unreachable")
-	// ErrSpeaksTLS is the ErrUnreachable of an address with http:// at which a server speaks TLS.
+	// ErrSpeaksTLS is an ErrUnreachable: the address begins with http://, but the server there speaks TLS.
 	ErrSpeaksTLS = fmt.Errorf("%w: the server speaks TLS, and its address says http://", ErrUnreachable)
 )
 
-// Error is an error that a server answered.
+// Error is an error answer of the server.
 type Error struct {
 	Problem    api.Problem
 	RetryAfter time.Duration // 0: the server does not say
@@ -42,10 +42,10 @@ func (e *Error) Code() string {
 	return api.CodeOf(e.Problem.Type) // an earlier server sends no codes
 }
 
-// Unwrap gives the problem, so that errors.As finds it.
+// Unwrap returns the problem, so that errors.As finds it.
 func (e *Error) Unwrap() error { return &e.Problem }
 
-// Is compares with the kinds.
+// Is compares with the kinds of error.
 func (e *Error) Is(target error) bool { return target == e.kind() }
 
 func (e *Error) kind() error {

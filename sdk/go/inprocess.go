@@ -48,8 +48,8 @@ type pipeWriter struct {
 	sent   http.Header // the headers when the first byte was sent
 	status int
 	once   sync.Once
-	begun  chan struct{} // closed once status and sent are set
-	done   chan struct{} // closed once the handler has returned
+	begun  chan struct{} // closed when status and sent are set
+	done   chan struct{} // closed when the handler has returned
 	pipe   *io.PipeWriter
 }
 
@@ -58,7 +58,7 @@ func (w *pipeWriter) serve(h http.Handler, req *http.Request) {
 	defer req.Body.Close()
 	defer func() {
 		p := recover()
-		w.WriteHeader(http.StatusInternalServerError) // too late for a handler that wrote
+		w.WriteHeader(http.StatusInternalServerError) // has no effect if the handler has already written
 		if p != nil {
 			w.pipe.CloseWithError(fmt.Errorf("the task function panicked: %v", p))
 			return
@@ -83,7 +83,7 @@ func (w *pipeWriter) Write(b []byte) (int, error) {
 	return w.pipe.Write(b)
 }
 
-// Flush makes the header known; bytes are never held back.
+// Flush sends the header. Bytes of the body are never delayed.
 func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
 
 // pipeBody ends the handler when it is closed.
@@ -97,7 +97,7 @@ type pipeBody struct {
 func (b *pipeBody) Read(p []byte) (int, error) {
 	n, err := b.PipeReader.Read(p)
 	if err == io.EOF && b.ctx.Err() != nil {
-		err = b.ctx.Err() // the handler returned because the caller gave up: this is not the end of the stream
+		err = b.ctx.Err() // the handler returned because the caller gave up, so this is not the end of the stream
 	}
 	return n, err
 }

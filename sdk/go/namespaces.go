@@ -8,7 +8,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Namespaces calls what is about namespaces and their quotas.
+// Namespaces makes the calls about namespaces and their quotas.
 type Namespaces struct{ c *Client }
 
 // NewNamespaces returns the Namespaces of a client's server.
@@ -27,7 +27,7 @@ func (n Namespaces) List(ctx context.Context, namespace, cursor string, limit in
 	return page, err
 }
 
-// Set sets the quotas of a namespace, all of them.
+// Set sets all quotas of a namespace.
 func (n Namespaces) Set(ctx context.Context, namespace string, quotas api.Quotas) (is api.Namespace, err error) {
 	k := newCall(http.MethodPut, nil, "namespaces", namespace)
 	k.body = api.NamespaceRequest{Quotas: quotas}

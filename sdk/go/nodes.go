@@ -26,13 +26,13 @@ func (c *Client) Node(ctx context.Context, name string) (n api.Node, err error) 
 	return n, err
 }
 
-// Cordon removes all shards from a node and gives it no new ones; its running attempts finish. When nothing
-// is left, its state is drained.
+// Cordon moves all shards away from a node and assigns it no new ones. Running attempts finish. Afterwards
+// the node's state is drained.
 func (c *Client) Cordon(ctx context.Context, name string) (api.Node, error) {
 	return c.orderNode(ctx, name, "cordon")
 }
 
-// Uncordon allows a node to get shards again.
+// Uncordon lets a node get shards again.
 func (c *Client) Uncordon(ctx context.Context, name string) (api.Node, error) {
 	return c.orderNode(ctx, name, "uncordon")
 }
@@ -59,12 +59,12 @@ func (c *Client) SetLogLevel(ctx context.Context, node, level string) (l api.Log
 	return l, err
 }
 
-// MoveShard makes a node own a shard; "-": any node.
+// MoveShard moves a shard to a node; "-": to any node.
 func (c *Client) MoveShard(ctx context.Context, id int32, node string) (api.Shard, error) {
 	return c.move(ctx, node, "shards", strconv.Itoa(int(id)))
 }
 
-// MoveWorkflow makes a node own the shard of a workflow; "-": any node.
+// MoveWorkflow moves the shard of a workflow to a node; "-": to any node.
 func (c *Client) MoveWorkflow(ctx context.Context, name, node string) (api.Shard, error) {
 	namespace, short := splitName(name)
 	return c.move(ctx, node, "workflows", namespace, short)
@@ -77,18 +77,18 @@ func (c *Client) move(ctx context.Context, node string, path ...string) (s api.S
 	return s, err
 }
 
-// Scheduler returns the nodes and the parts of the cluster where runs are not advanced.
+// Scheduler returns the stopped nodes, and whether the whole cluster is stopped.
 func (c *Client) Scheduler(ctx context.Context) (s api.Scheduler, err error) {
 	_, err = c.do(ctx, newCall(http.MethodGet, nil, "admin", "scheduler"), &s)
 	return s, err
 }
 
-// StopScheduler stops a node from advancing runs; node "": the whole cluster.
+// StopScheduler stops a node from advancing runs. An empty node stops the whole cluster.
 func (c *Client) StopScheduler(ctx context.Context, node string) (api.Scheduler, error) {
 	return c.scheduler(ctx, node, "stop")
 }
 
-// StartScheduler makes a node advance runs again; node "": the whole cluster.
+// StartScheduler lets a node advance runs again. An empty node starts the whole cluster.
 func (c *Client) StartScheduler(ctx context.Context, node string) (api.Scheduler, error) {
 	return c.scheduler(ctx, node, "start")
 }
@@ -101,8 +101,8 @@ func (c *Client) scheduler(ctx context.Context, node, verb string) (s api.Schedu
 	return s, err
 }
 
-// Status reads the state of the node that answers. The counts of runs leave out the program's own, unless
-// WithSystem is given.
+// Status reads the state of the node that answers. The counts of runs exclude the runs of built-in
+// workflows, unless WithSystem is given.
 func (c *Client) Status(ctx context.Context, opts ...CallOption) (s api.Status, err error) {
 	k := newCall(http.MethodGet, nil, "status")
 	for _, o := range opts {
@@ -112,7 +112,7 @@ func (c *Client) Status(ctx context.Context, opts ...CallOption) (s api.Status, 
 	return s, err
 }
 
-// Verify makes the server recount every invariant from all stored rows, which may take long.
+// Verify makes the server check every invariant against all stored rows, which may take long.
 func (c *Client) Verify(ctx context.Context) (v api.Verification, err error) {
 	_, err = c.do(ctx, newCall(http.MethodGet, nil, "verify"), &v)
 	return v, err

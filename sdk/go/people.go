@@ -7,13 +7,13 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// People calls the routes about users, roles and their assignment.
+// People makes the calls about users, roles and bindings.
 type People struct{ c *Client }
 
 // NewPeople returns the People of a client's server.
 func NewPeople(c *Client) People { return People{c} }
 
-// Me returns the caller as the server knows it, and its verbs by namespace.
+// Me returns the caller as the server identifies it, with its verbs by namespace.
 func (p People) Me(ctx context.Context) (me api.Me, err error) {
 	_, err = p.c.do(ctx, newCall(http.MethodGet, nil, "me"), &me)
 	return me, err
@@ -44,31 +44,31 @@ func (p People) SetPassword(ctx context.Context, name string, req api.PasswordRe
 	return p.post(ctx, req, nil, "password", "users", name)
 }
 
-// DisableUser takes every right of a user away until EnableUser.
+// DisableUser removes every right of a user until EnableUser is called.
 func (p People) DisableUser(ctx context.Context, name string) (u api.User, err error) {
 	err = p.post(ctx, nil, &u, "disable", "users", name)
 	return u, err
 }
 
-// EnableUser gives a user its rights back.
+// EnableUser restores the rights of a disabled user.
 func (p People) EnableUser(ctx context.Context, name string) (u api.User, err error) {
 	err = p.post(ctx, nil, &u, "enable", "users", name)
 	return u, err
 }
 
-// DeleteUser removes a user or a service. Its tokens keep no right.
+// DeleteUser deletes a user or a service. Its tokens have no right afterwards.
 func (p People) DeleteUser(ctx context.Context, name string) error {
 	_, err := p.c.do(ctx, newCall(http.MethodDelete, nil, "users", name), nil)
 	return err
 }
 
-// Roles lists the roles: those of the program, then custom ones by name.
+// Roles lists the roles: built-in ones first, then custom ones by name.
 func (p People) Roles(ctx context.Context) (page api.List[api.Role], err error) {
 	_, err = p.c.do(ctx, newCall(http.MethodGet, nil, "roles"), &page)
 	return page, err
 }
 
-// CreateRole makes a role of some verbs.
+// CreateRole creates a role from verbs.
 func (p People) CreateRole(ctx context.Context, req api.RoleRequest) (r api.Role, err error) {
 	err = p.post(ctx, req, &r, "", "roles")
 	return r, err
@@ -80,7 +80,7 @@ func (p People) DeleteRole(ctx context.Context, name string) error {
 	return err
 }
 
-// BindingFilter selects from the bindings; an empty field selects all.
+// BindingFilter selects bindings. An empty field selects all.
 type BindingFilter struct{ Namespace, User string }
 
 // Bindings lists a page of bindings: principal, role and namespace.
@@ -102,7 +102,7 @@ func (p People) Grant(ctx context.Context, req api.BindingRequest) (b api.Bindin
 	return b, err
 }
 
-// Revoke takes a role in a namespace, or "*", from a user or service.
+// Revoke removes a role in a namespace, or in all namespaces ("*"), from a user or service.
 func (p People) Revoke(ctx context.Context, user, role, namespace string) error {
 	_, err := p.c.do(ctx, newCall(http.MethodDelete, nil, "bindings", user, role, namespace), nil)
 	return err

@@ -21,7 +21,7 @@ func (c *Client) Queue(ctx context.Context, name string) (q api.Queue, err error
 	return q, err
 }
 
-// SetQueue makes a queue, or changes its definition. IfRevision applies.
+// SetQueue creates a queue, or changes its definition. Options: [IfRevision].
 func (c *Client) SetQueue(ctx context.Context, name string, def api.QueueRequest, opts ...CallOption) (q api.Queue, err error) {
 	k := newCall(http.MethodPut, opts, "queues", name)
 	k.body = def

@@ -26,15 +26,15 @@ func Wait(d time.Duration) CallOption {
 // WithTasks includes the tasks of a run, if there are at most 1,000.
 func WithTasks() CallOption { return func(c *call) { c.query.Set("include", "tasks") } }
 
-// WithSystem counts the runs of the program's own workflows (namespace system), too.
+// WithSystem also counts the runs of built-in workflows (namespace system).
 func WithSystem() CallOption { return func(c *call) { c.query.Set("system", "true") } }
 
-// Key makes a POST happen once: requests with the same key and the same body get the same answer.
+// Key makes a POST have its effect once: requests with the same key and the same body get the same answer.
 func Key(key string) CallOption {
 	return func(c *call) { c.header.Set(api.HeaderIdempotencyKey, key) }
 }
 
-// IfRevision makes the server refuse a change of a workflow that has another revision.
+// IfRevision makes the server refuse a change if the workflow has another revision.
 func IfRevision(revision int64) CallOption {
 	return func(c *call) { c.header.Set("If-Match", strconv.Quote(strconv.FormatInt(revision, 10))) }
 }
@@ -47,12 +47,12 @@ type RunsQuery struct {
 	States    []string // runs in any of these states, in addition to State
 	User      string
 	Origin    string
-	Trigger   string // the name of the trigger that started them
+	Trigger   string // the name of the trigger that started the runs
 	Cause     string
 	Backfill  int64
-	Parent    string // the run whose task called them
-	Node      string // the node that made their tasks
-	Text      string // part of their id, workflow, key, user, cause or message
+	Parent    string // the run whose task called the runs
+	Node      string // the node that made tasks of the runs
+	Text      string // a part of the id, workflow, key, user, cause or message of the runs
 	Since     time.Time
 	Until     time.Time
 	Params    bool // true: the runs have their parameters, which lists usually leave out
@@ -88,8 +88,8 @@ func (q RunsQuery) values() url.Values {
 	return v
 }
 
-// Start starts a run. When it returns, the run is durable. Started reports whether this call made the run. If
-// it is false, an earlier call with the same key did.
+// Start starts a run. When it returns, the run is durable. Started reports whether this call made the run;
+// otherwise an earlier call with the same key made it.
 func (c *Client) Start(ctx context.Context, req api.RunRequest, opts ...CallOption) (run api.Run, started bool, err error) {
 	k := newCall(http.MethodPost, opts, "runs")
 	k.body = req
@@ -103,7 +103,7 @@ func (c *Client) Run(ctx context.Context, id string, opts ...CallOption) (run ap
 	return run, err
 }
 
-// Runs lists one page of runs, newest first. They come without their parameters unless q asks for them.
+// Runs lists one page of runs, newest first. It leaves out their parameters unless q requests them.
 func (c *Client) Runs(ctx context.Context, q RunsQuery) (page api.List[api.Run], err error) {
 	k := newCall(http.MethodGet, nil, "runs")
 	k.query = q.values()
@@ -111,7 +111,7 @@ func (c *Client) Runs(ctx context.Context, q RunsQuery) (page api.List[api.Run],
 	return page, err
 }
 
-// EachRun goes through all pages from q on. An error is the last pair.
+// EachRun iterates over all pages from q on. An error is the last pair.
 func (c *Client) EachRun(ctx context.Context, q RunsQuery) iter.Seq2[api.Run, error] {
 	return each(q.Cursor, func(cursor string) (api.List[api.Run], error) {
 		q.Cursor = cursor
@@ -128,7 +128,7 @@ func (c *Client) UserRuns(ctx context.Context, user string, q RunsQuery) (page a
 	return page, err
 }
 
-// StopRun ends a run: no task starts, and running attempts get TERM and, after the grace, KILL.
+// StopRun ends a run: no task starts, and running attempts get TERM, then KILL after the grace period.
 func (c *Client) StopRun(ctx context.Context, id, reason string, opts ...CallOption) (api.Run, error) {
 	return c.verb(ctx, id, "stop", reason, opts)
 }
@@ -148,7 +148,7 @@ func (c *Client) ResumeRun(ctx context.Context, id, reason string, opts ...CallO
 	return c.verb(ctx, id, "resume", reason, opts)
 }
 
-// Recover continues a run after its end. The zero request repeats the failed tasks.
+// Recover continues a run that has ended. A zero request runs the failed tasks again.
 func (c *Client) Recover(ctx context.Context, id string, req api.RecoverRequest, opts ...CallOption) (run api.Run, err error) {
 	k := newCall(http.MethodPost, opts, "runs", id)
 	k.verb, k.body = "recover", req
@@ -156,7 +156,7 @@ func (c *Client) Recover(ctx context.Context, id string, req api.RecoverRequest,
 	return run, err
 }
 
-// Rerun starts a run again, as a new one.
+// Rerun starts a new run with the values of an earlier one.
 func (c *Client) Rerun(ctx context.Context, id string, req api.RerunRequest, opts ...CallOption) (run api.Run, err error) {
 	k := newCall(http.MethodPost, opts, "runs", id)
 	k.verb, k.body = "rerun", req
@@ -170,12 +170,12 @@ func (c *Client) VerbRuns(ctx context.Context, verb string, req api.BulkVerb, op
 	return c.bulk(ctx, verb, req, opts)
 }
 
-// RecoverRuns continues several runs after their end.
+// RecoverRuns continues several runs that have ended.
 func (c *Client) RecoverRuns(ctx context.Context, req api.BulkRecover, opts ...CallOption) (api.BulkResult, error) {
 	return c.bulk(ctx, "recover", req, opts)
 }
 
-// RerunRuns starts several runs again, as new ones.
+// RerunRuns starts new runs with the values of earlier ones.
 func (c *Client) RerunRuns(ctx context.Context, req api.BulkRerun, opts ...CallOption) (api.BulkResult, error) {
 	return c.bulk(ctx, "rerun", req, opts)
 }
@@ -192,7 +192,7 @@ func (c *Client) StopTask(ctx context.Context, run, task, reason string, opts ..
 	return c.taskVerb(ctx, run, task, "stop", api.VerbRequest{Reason: reason}, opts)
 }
 
-// RetryTask runs a task now: it repeats an ended task, or skips the wait for the next try.
+// RetryTask runs a task now: it runs an ended task again, or ends the delay before a retry.
 func (c *Client) RetryTask(ctx context.Context, run, task, reason string, opts ...CallOption) (api.Task, error) {
 	return c.taskVerb(ctx, run, task, "retry", api.VerbRequest{Reason: reason}, opts)
 }
@@ -202,7 +202,7 @@ func (c *Client) SkipTask(ctx context.Context, run, task, reason string, opts ..
 	return c.taskVerb(ctx, run, task, "skip", api.VerbRequest{Reason: reason}, opts)
 }
 
-// MarkTask sets the end of a task.
+// MarkTask sets the result of a task.
 func (c *Client) MarkTask(ctx context.Context, run, task string, req api.MarkRequest, opts ...CallOption) (api.Task, error) {
 	return c.taskVerb(ctx, run, task, "mark", req, opts)
 }
@@ -230,7 +230,7 @@ func (c *Client) Tasks(ctx context.Context, run, cursor string, limit int) (page
 	return page, err
 }
 
-// EachTask goes through all tasks of a run. An error is the last pair.
+// EachTask iterates over all tasks of a run. An error is the last pair.
 func (c *Client) EachTask(ctx context.Context, run string) iter.Seq2[api.Task, error] {
 	return each("", func(cursor string) (api.List[api.Task], error) { return c.Tasks(ctx, run, cursor, pageMax) })
 }
@@ -255,12 +255,13 @@ func (c *Client) Events(ctx context.Context, run, cursor string, limit int) (pag
 	return page, err
 }
 
-// EachEvent goes through all of a run's history. An error is the last pair.
+// EachEvent iterates over the whole history of a run. An error is the last pair.
 func (c *Client) EachEvent(ctx context.Context, run string) iter.Seq2[api.Event, error] {
 	return each("", func(cursor string) (api.List[api.Event], error) { return c.Events(ctx, run, cursor, pageMax) })
 }
 
-// Explain says why a run, or one task of it, is in its present state. If task is "", it explains the run.
+// Explain explains why a run, or one of its tasks, is in its present state. If task is "", it explains the
+// run.
 func (c *Client) Explain(ctx context.Context, run, task string) (x api.Explanation, err error) {
 	path := []string{"runs", run, "explain"}
 	if task != "" {

@@ -22,7 +22,7 @@ func setTrue(v url.Values, key string, is bool) {
 	}
 }
 
-// scheduleCall is about one trigger of a workflow (NAME or NS/NAME).
+// scheduleCall is a call about one trigger of a workflow (NAME or NS/NAME).
 func scheduleCall(method, workflow, trigger string, opts []CallOption, more ...string) *call {
 	ns, name := splitName(workflow)
 	return newCall(method, opts, append([]string{"schedules", ns, name, trigger}, more...)...)
@@ -52,7 +52,7 @@ func (c *Client) Schedules(ctx context.Context, q SchedulesQuery) (page api.List
 	return page, err
 }
 
-// EachSchedule goes through all pages from q on. An error is the last pair.
+// EachSchedule iterates over all pages from q on. An error is the last pair.
 func (c *Client) EachSchedule(ctx context.Context, q SchedulesQuery) iter.Seq2[api.Schedule, error] {
 	return each(q.Cursor, func(cursor string) (api.List[api.Schedule], error) {
 		q.Cursor = cursor
@@ -75,10 +75,10 @@ func (c *Client) ScheduleDays(ctx context.Context, workflow, trigger, cursor str
 	return page, err
 }
 
-// NextQuery selects coming instants.
+// NextQuery selects future instants.
 type NextQuery struct {
 	N         int       // 0: 20
-	From      time.Time // instants strictly after it; zero: the instants that are not decided yet
+	From      time.Time // only instants after From; zero: the instants that are not decided yet
 	Namespace string    // used only by AllNextFires
 	Workflow  string    // used only by AllNextFires: NAME or NS/NAME
 	System    bool      // used only by AllNextFires; true: the triggers of the built-in workflows are included
@@ -99,7 +99,7 @@ func (c *Client) NextFires(ctx context.Context, workflow, trigger string, q Next
 	return n, err
 }
 
-// AllNextFires lists the next fires of all active triggers, or of those of a namespace or a workflow.
+// AllNextFires lists the next fires of all active triggers, or of the triggers of a namespace or a workflow.
 func (c *Client) AllNextFires(ctx context.Context, q NextQuery) (n api.NextFires, err error) {
 	k := newCall(http.MethodGet, nil, "schedules", "next")
 	k.query = q.values()
@@ -138,7 +138,7 @@ func (c *Client) Fires(ctx context.Context, q FiresQuery) (page api.List[api.Fir
 	return page, err
 }
 
-// EachFire goes through all pages from q on. An error is the last pair.
+// EachFire iterates over all pages from q on. An error is the last pair.
 func (c *Client) EachFire(ctx context.Context, q FiresQuery) iter.Seq2[api.Fire, error] {
 	return each(q.Cursor, func(cursor string) (api.List[api.Fire], error) {
 		q.Cursor = cursor
@@ -163,7 +163,8 @@ func (c *Client) scheduleVerb(ctx context.Context, k *call, verb, reason string)
 	return s, err
 }
 
-// FireSchedule makes a trigger fire now, even if it is paused. Options: [Key], under which it fires once.
+// FireSchedule makes a trigger fire now, even if it is paused. Options: [Key]; calls with the same key fire
+// once.
 func (c *Client) FireSchedule(ctx context.Context, workflow, trigger, reason string, opts ...CallOption) (o api.Occurrence, err error) {
 	k := scheduleCall(http.MethodPost, workflow, trigger, opts)
 	k.verb, k.body = "trigger", api.VerbRequest{Reason: reason}
@@ -171,7 +172,7 @@ func (c *Client) FireSchedule(ctx context.Context, workflow, trigger, reason str
 	return o, err
 }
 
-// Simulate returns the fires and runs of a span of time, and the effect of an edit on them.
+// Simulate returns the fires and runs of a period, and the effect of an edit on them.
 func (c *Client) Simulate(ctx context.Context, req api.SimulateRequest) (s api.Simulation, err error) {
 	k := newCall(http.MethodPost, nil, "schedules")
 	k.verb, k.body = "simulate", req

@@ -6,17 +6,17 @@ import (
 	"fmt"
 )
 
-// Split is a run whose tasks are to be made: what the workflow was applied as, and what the run was started
-// with. P is made of the parameters of the run, which must fit it exactly.
+// Split is a run whose tasks are to be made: the workflow as it was applied, and the values with which the
+// run was started. The parameters of the run are decoded into P, and must fit it exactly.
 type Split[P any] struct {
-	*Task   // the attempt that splits: run, workflow, instant, token, log
+	*Task   // the attempt of the splitter: run, workflow, instant, token, log
 	Version int
 	Params  P
-	// With is further input from the file (splitter: {kind: …, with: …}), as JSON. It is nil if there is none.
+	// With is additional input from the file (splitter: {kind: …, with: …}), as JSON; nil: none.
 	With json.RawMessage
 }
 
-// splitInput is the input of a kind for splitters.
+// splitInput is the input of a task function that splits.
 type splitInput[P any] struct {
 	Params  P               `json:"params"`
 	Version int             `json:"version"`
@@ -27,12 +27,15 @@ type splitOutput struct {
 	Tasks []entries `json:"tasks"`
 }
 
-// HandleSplitter registers a splitter: a kind that workflows name with splitter: in place of tasks. It is
-// called once per run (and attempt), with a slot of the worker. It returns the tasks of the run with their
-// edges, made with [NewTask]; no tasks is a success. Returned tasks are checked like those of a file; a fault
-// fails the task work of the run. A planner compares the present state with the wanted one, and returns the
-// tasks that lead from one to the other. The rules of [Handle] for functions and their errors hold for it,
-// too.
+// HandleSplitter registers a splitter: a kind that workflows name with splitter: instead of tasks. The
+// function is called once per attempt to split a run, and uses a slot of the worker. It returns the tasks of
+// the run with their edges, made with [NewTask]. A result without tasks is a success. The server checks
+// returned tasks like those of a file. A fault fails the task work of the run.
+//
+// For example, a planner compares the present state with the wanted one, and returns the tasks that lead
+// from one to the other.
+//
+// The rules of [Handle] for functions and their errors also apply here.
 func HandleSplitter[P any](w *Worker, kind string, split func(ctx context.Context, s *Split[P]) ([]*TaskDef, error)) {
 	Handle(w, kind, func(ctx context.Context, t *Task, in splitInput[P]) (out splitOutput, err error) {
 		defs, err := split(ctx, &Split[P]{Task: t, Version: in.Version, Params: in.Params, With: in.With})
@@ -57,5 +60,5 @@ func HandleSplitter[P any](w *Worker, kind string, split func(ctx context.Contex
 	})
 }
 
-// NewTask begins a task that belongs to no workflow yet, for the result of a splitter.
+// NewTask begins a task that belongs to no workflow yet. A splitter returns such tasks.
 func NewTask(name string) *TaskDef { return &TaskDef{w: &Workflow{name: "of a splitter"}, name: name} }

@@ -17,13 +17,13 @@ const (
 	// manyStarts and manyBytes bound one call of StartMany.
 	manyStarts = 1000
 	manyBytes  = 8 << 20
-	// manyPause is the pause before starts are repeated that the server has refused for now.
+	// manyPause is the pause before starts are repeated that the server has temporarily refused.
 	manyPause = time.Second
 )
 
-// StartBatch starts up to [api.StartsMax] runs with one call and returns a verdict on each, in their
-// order. When it returns, every accepted run is durable. A start without an idempotency key gets one.
-// After an error, call it again with the same keys: a start that was accepted comes back as existing.
+// StartBatch starts up to [api.StartsMax] runs with one call and returns a verdict on each, in their order.
+// When it returns, every accepted run is durable. A start without an idempotency key gets one. After an
+// error, call it again with the same keys. A start that was accepted before then has the verdict existing.
 func (c *Client) StartBatch(ctx context.Context, starts []api.RunRequest, opts ...CallOption) (res api.BatchResult, err error) {
 	raw := make([]json.RawMessage, len(starts))
 	for i := range starts {
@@ -56,10 +56,10 @@ func startBatch(ctx context.Context, c *Client, starts []json.RawMessage, opts [
 	return res, err
 }
 
-// StartMany starts all runs of the sequence, up to 1,000 with one call. It yields a verdict on each, in their
-// order. A start without an idempotency key gets one. The refusal of one start is a verdict. An error is the
-// last pair, and ends the sequence. If the server refuses starts for now (429, 503), they are repeated within
-// [WithPatience].
+// StartMany starts all runs of the sequence, up to 1,000 with one call. It yields a verdict on each, in
+// their order. A start without an idempotency key gets one. A refused start is a verdict and not an error.
+// An error is the last pair, and ends the sequence. If the server temporarily refuses starts (429, 503),
+// they are repeated within [WithPatience].
 func (c *Client) StartMany(ctx context.Context, starts iter.Seq[api.RunRequest], opts ...CallOption) iter.Seq2[api.StartVerdict, error] {
 	return func(yield func(api.StartVerdict, error) bool) {
 		var chunk []json.RawMessage
@@ -98,7 +98,7 @@ func (c *Client) StartMany(ctx context.Context, starts iter.Seq[api.RunRequest],
 	}
 }
 
-// startPatiently repeats starts that the server has refused for now.
+// startPatiently repeats starts that the server has temporarily refused.
 func startPatiently(ctx context.Context, c *Client, starts []json.RawMessage, opts []CallOption) ([]api.StartVerdict, error) {
 	res, err := startBatch(ctx, c, starts, opts)
 	if err != nil {

@@ -9,14 +9,15 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// StatsQuery selects counts and durations of ended runs. Zero fields are the server's: 30 days, by day.
+// StatsQuery selects counts and durations of ended runs. For zero fields the server uses its defaults: 30
+// days, by day.
 type StatsQuery struct {
 	From, To time.Time
 	By       string // day, hour or task
 	Task     string // the attempts of this task are counted
 }
 
-// Stats reads counts and durations of ended runs.
+// Stats makes the calls about counts and durations of ended runs.
 type Stats struct{ c *Client }
 
 // NewStats returns the Stats of a client's server.

@@ -14,8 +14,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// LogQuery selects bytes of the log of an attempt. Attempt 0 is the newest. Offset counts from the start, or
-// from the end if it is negative; Limit 0 is all.
+// LogQuery selects bytes of the log of an attempt. Attempt 0 is the newest attempt. Offset counts from the
+// start of the log, or from its end if negative. Limit 0 means no limit.
 type LogQuery struct {
 	Attempt int
 	Offset  int64
@@ -62,8 +62,8 @@ type Watcher struct {
 	body io.ReadCloser
 }
 
-// Watch subscribes. When it returns, the subscription is active. If the caller reads the watched objects
-// after that, it misses no change.
+// Watch subscribes. When it returns, the subscription is active. A caller that reads the watched objects
+// afterwards misses no change.
 func (c *Client) Watch(ctx context.Context, q WatchQuery) (*Watcher, error) {
 	k := newCall(http.MethodGet, nil, "events")
 	for _, r := range q.Runs {
@@ -87,8 +87,8 @@ func (c *Client) Watch(ctx context.Context, q WatchQuery) (*Watcher, error) {
 // Close ends the subscription.
 func (w *Watcher) Close() error { return w.body.Close() }
 
-// Changes gives what arrives. It ends with the stream: without an error if the server
-// closed it in order, with one if it broke off or the context ended.
+// Changes yields the received changes. It ends with the stream: without an error if the server closed the
+// stream normally, with an error if the stream broke off or the context ended.
 func (w *Watcher) Changes() iter.Seq2[api.Change, error] {
 	return func(yield func(api.Change, error) bool) {
 		lines := bufio.NewReader(w.body)
@@ -122,7 +122,7 @@ type sseEvent struct {
 	data     strings.Builder
 }
 
-// line processes one line. It returns true if the event is complete.
+// line processes one line. It returns true when the event is complete.
 func (e *sseEvent) line(s string) bool {
 	if s == "" {
 		return true

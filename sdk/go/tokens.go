@@ -8,7 +8,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Tokens lists the tokens, revoked ones too.
+// Tokens lists the tokens, including revoked ones.
 func (c *Client) Tokens(ctx context.Context) (page api.List[api.Token], err error) {
 	_, err = c.do(ctx, newCall(http.MethodGet, nil, "tokens"), &page)
 	return page, err
@@ -30,8 +30,8 @@ func (c *Client) RevokeToken(ctx context.Context, id int64) (t api.Token, err er
 	return t, err
 }
 
-// RotateToken makes the successor of a token. Only this answer contains the secret of the successor. The old
-// token stays valid until the end that the answer gives.
+// RotateToken makes the successor of a token. Only this answer contains the successor's secret. The old
+// token stays valid until the time in the answer.
 func RotateToken(ctx context.Context, c *Client, id int64, req api.RotateRequest) (t api.RotatedToken, err error) {
 	k := newCall(http.MethodPost, nil, "tokens", strconv.FormatInt(id, 10))
 	k.verb, k.body = "rotate", req

@@ -21,25 +21,25 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// pageMax is the largest page that a server gives.
+// pageMax is the largest page that a server returns.
 const pageMax = 1000
 
-// answerMax bounds what is read of one JSON answer.
+// answerMax bounds the bytes that are read of one JSON answer.
 const answerMax = 1 << 30
 
 // call is one request.
 type call struct {
 	method string
 	path   []string // segments, not yet escaped
-	verb   string   // after a colon
-	root   bool     // not below api.Prefix
-	at     *url.URL // the complete address, in place of path, verb, root and query; nil: not set
+	verb   string   // verb after a colon
+	root   bool     // true: the path is not below api.Prefix
+	at     *url.URL // the complete address, instead of path, verb, root and query; nil: not set
 	query  url.Values
 	header http.Header
 	body   any // nil: no body; rawBody: sent unchanged
 }
 
-// rawBody is a body that is not JSON. The header says what it is.
+// rawBody is a body that is not JSON. The header has its Content-Type.
 type rawBody []byte
 
 func newCall(method string, opts []CallOption, path ...string) *call {
@@ -121,7 +121,7 @@ func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(e.RetryAfter + rand.N(e.RetryAfter/4)): // random, so that callers that were refused together do not return together
+		case <-time.After(e.RetryAfter + rand.N(e.RetryAfter/4)): // random, so that callers that were refused together do not return at the same moment
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (c *Client) sendOnce(ctx context.Context, k *call, body []byte) (*http.Resp
 	return resp, nil
 }
 
-// notTLS is the answer in plain text of a Go server that speaks TLS to a client that does not.
+// notTLS is the plain-text answer of a Go server that speaks TLS to a client that does not.
 const notTLS = "Client sent an HTTP request to an HTTPS server."
 
 // do sends a request and reads its JSON answer into out, if that is not nil.
@@ -191,10 +191,10 @@ func (c *Client) do(ctx context.Context, k *call, out any) (status int, err erro
 	return resp.StatusCode, nil
 }
 
-// problemMax bounds what is read of a refusal.
+// problemMax bounds the bytes that are read of a refusal.
 const problemMax = 4 << 20
 
-// retryAfterMax bounds, in seconds, what a server may ask a client to wait.
+// retryAfterMax bounds the seconds that a server can make a client wait.
 const retryAfterMax = 24 * 3600
 
 func refusal(resp *http.Response) *Error {

@@ -22,20 +22,20 @@ import (
 
 // WorkerOptions describes a worker. The zero value works.
 type WorkerOptions struct {
-	Name   string            // the name of this worker in the cluster; "": host and process. It replaces a listed worker of the same name
+	Name   string            // the name of this worker in the cluster, which must be free; "": host and process
 	Slots  int               // task functions that run at the same time; 0: four per core
-	Groups []string          // worker groups that it belongs to
-	Labels map[string]string // the labels that tasks may require
+	Groups []string          // worker groups of this worker
+	Labels map[string]string // labels that tasks may require
 	Token  string            // a token of the kind worker, if the nodes require one
-	Drain  time.Duration     // how long task functions may continue when the worker is to end; 0: a minute
-	Log    *slog.Logger      // the log of the worker itself; nil: slog.Default
-	// Transport carries its calls; nil: HTTP with kept connections.
+	Drain  time.Duration     // how long task functions may continue after the worker is told to end; 0: a minute
+	Log    *slog.Logger      // the worker's own log; nil: slog.Default
+	// Transport sends the calls; nil: HTTP with kept connections.
 	Transport http.RoundTripper
 }
 
-// Worker runs task functions of this program for tasks of the kinds that were registered with [Handle]. It is
-// attached to one node. If the node is lost, the worker attaches to another one, or to the same one when it
-// is back.
+// Worker runs task functions of this program for tasks of the kinds that were registered with [Handle]. It
+// is attached to one node. If the node is lost, the worker attaches to another node, or to the same one when
+// it is back.
 type Worker struct {
 	urls     []string
 	o        WorkerOptions
@@ -43,11 +43,11 @@ type Worker struct {
 	err      error // the error of NewWorker, which Run returns
 }
 
-// handler runs one attempt: input in, outputs out, both JSON.
+// handler runs one attempt. Its input and outputs are JSON.
 type handler func(ctx context.Context, t *Task, input []byte) (outputs []byte, err error)
 
-// NewWorker makes a worker of the nodes at servers, one URL or several with commas between.
-// Nothing happens until [Worker.Run], which also returns the errors of the URLs and options.
+// NewWorker makes a worker of the nodes at servers, which is one URL or several with commas between. It does
+// not connect. [Worker.Run] connects, and also returns the errors of the URLs and options.
 func NewWorker(servers string, o WorkerOptions) *Worker {
 	w := &Worker{o: o, handlers: map[string]handler{}}
 	for _, s := range strings.Split(servers, ",") {
@@ -82,16 +82,18 @@ func NewWorker(servers string, o WorkerOptions) *Worker {
 
 var kindName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
-// Handle registers the handler of a kind of task. In is made of the task's input (with: in the workflow
-// file), which must fit it exactly: a key that In does not have fails the attempt. Out, a struct or a map,
-// becomes the task's outputs.
+// Handle registers the task function of a kind of task.
 //
-// A handler runs once per attempt, and an attempt may be tried again: see [Task] for what makes effects
-// happen once. It must return soon after its context has ended; context.Cause says why that was. An error
-// fails the attempt, which is tried again as the workflow says, unless it is [Permanent]. A panic fails it,
-// too, and its stack is in the log.
+// The task's input (with: in the workflow file) is decoded into In and must fit it exactly: a key that In
+// does not have fails the attempt. Out, a struct or a map, becomes the task's outputs.
 //
-// Handlers are registered before Run.
+// The function runs once per attempt, and a task may have several attempts. [Task] says how to make effects
+// happen once. The function must return soon after its context has ended; context.Cause gives the reason.
+//
+// An error fails the attempt. The task is then tried again as the workflow says, unless the error is
+// [Permanent]. A panic fails the attempt, too, and its stack is in the log.
+//
+// Register all functions before Run.
 func Handle[In, Out any](w *Worker, kind string, h func(ctx context.Context, t *Task, in In) (Out, error)) {
 	switch out := reflect.TypeFor[Out](); {
 	case !kindName.MatchString(kind):
@@ -124,7 +126,7 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// Permanent marks an error of a task function for which a retry cannot help: the task is not tried again.
+// Permanent marks an error of a task function that a retry cannot remove. The task is not tried again.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -132,38 +134,40 @@ func Permanent(err error) error {
 	return permanent{err}
 }
 
-// The reasons why the context of a task function has ended. context.Cause returns them.
+// These errors are the reasons why the context of a task function has ended. context.Cause returns them.
 var (
 	ErrStopped  = errors.New("the attempt was ordered to stop")
 	ErrTimedOut = errors.New("the attempt has reached its timeout")
-	// ErrFenced: the attempt is another worker's by now. Whatever the handler returns is discarded.
+	// ErrFenced: another worker has the task now. The result of the task function is discarded.
 	ErrFenced = errors.New("another worker has the task now, or the attempt counts as lost")
 	// ErrCutOff: no node has answered for the length of the worker's lease.
 	ErrCutOff = errors.New("no node of the cluster answers this worker")
-	// ErrDraining: the worker ends, and its time to drain has passed. The attempt will be repeated.
+	// ErrDraining: the worker is ending, and its time to drain has passed. Another attempt will run the task
+	// again.
 	ErrDraining = errors.New("the worker ends")
 )
 
-// Task is the attempt that a task function works on. Bytes written to it as an [io.Writer] go into the
-// attempt's log.
+// Task is the attempt that a task function works on. Bytes that are written to it as an [io.Writer] go into
+// the attempt's log.
 //
-// Tasks are executed at least once: if the worker of an attempt dies, another attempt begins. An effect
-// elsewhere happens once if it is requested under IdempotencyKey, or guarded by Token.
+// Tasks are executed at least once: if the worker of an attempt dies, another attempt begins. To make an
+// effect in another system happen once, send IdempotencyKey with the request, or guard the effect by Token.
 type Task struct {
-	Run, Name           string // id of the run, name of the task
+	Run, Name           string // id of the run, and name of the task
 	Workflow, Namespace string
 	Kind                string
-	// Attempt is the number of this attempt, from 1. Token rises with every attempt of the task, also after the
-	// database has gone back to an earlier state: a request with a lower token than an earlier one is from an
-	// attempt that has ended.
+	// Attempt is the number of this attempt, from 1. Token rises with every attempt of the task, also after
+	// the database has gone back to an earlier state. So if a request has a lower token than an earlier
+	// request, it comes from an attempt that has ended.
 	Attempt, Token int
-	// IdempotencyKey is the same for all attempts of the task, until the run is recovered or started again.
+	// IdempotencyKey is the same for all attempts of the task. It changes when the run is recovered or
+	// started again.
 	IdempotencyKey string
-	// Traceparent is the W3C trace context of the program that started the run; "": it gave none. Make the spans
-	// of the task its children.
+	// Traceparent is the W3C trace context of the program that started the run; "": none. Make the spans of
+	// the task its children.
 	Traceparent string
 	LockToken   int64     // rises with every grant of the run's locks; 0: the run holds no lock
-	Instant     time.Time // the time that the run is for: trigger.time
+	Instant     time.Time // the instant of the run: trigger.time
 
 	ctx context.Context
 	log *attemptLog
@@ -171,18 +175,18 @@ type Task struct {
 
 var _ io.Writer = (*Task)(nil)
 
-// Write adds to the attempt's log.
+// Write appends to the attempt's log.
 func (t *Task) Write(p []byte) (int, error) { return t.log.Write(p) }
 
 // Logger writes to the attempt's log.
 func (t *Task) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(t, nil)) }
 
-// progressEvery is how often progress is written down at most.
+// progressEvery is the shortest time between two lines of progress in the log.
 const progressEvery = time.Second
 
-// Progress writes the progress of the attempt into its log, at most once a second. It returns an error if the
-// attempt is to end, and the error says why. So a task function can be stopped if it calls Progress now and
-// then and returns this error.
+// Progress writes the progress of the attempt into its log, at most once a second. If the attempt is to end,
+// it returns an error with the reason. A task function that calls Progress regularly and returns this error
+// can be stopped.
 func (t *Task) Progress(done, of int64, what string) error {
 	if err := context.Cause(t.ctx); err != nil {
 		return err
@@ -194,8 +198,8 @@ func (t *Task) Progress(done, of int64, what string) error {
 }
 
 // Run works until ctx ends. Then it accepts no new tasks, waits for its task functions up to
-// WorkerOptions.Drain, and leaves the cluster. Another worker repeats the tasks that have not ended by then.
-// Run returns only errors that do not end by themselves.
+// WorkerOptions.Drain, and leaves the cluster. Tasks that have not ended by then are repeated on another
+// worker. Run retries temporary errors, and returns all others.
 func (w *Worker) Run(ctx context.Context) error {
 	switch {
 	case w.err != nil:
@@ -206,7 +210,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return newAttached(w).run(ctx)
 }
 
-// taskOf makes the task that a handler gets from a job.
+// taskOf makes the Task of a task function from a job.
 func taskOf(j *workerv1.Job, l *attemptLog) *Task {
 	return &Task{Run: j.Attempt.Run, Name: j.Task, Workflow: j.Workflow, Namespace: j.Namespace, Kind: j.Kind, Attempt: int(j.Attempt.Token % workerv1.TokensOfEra),
 		Token: int(j.Attempt.Token), IdempotencyKey: j.IdempotencyKey, Traceparent: j.Traceparent, LockToken: j.LockToken, Instant: time.UnixMicro(j.InstantMicros).UTC(), log: l}

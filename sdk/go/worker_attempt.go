@@ -13,18 +13,18 @@ import (
 	"skein.dev/skein/sdk/shared/output"
 )
 
-// attempt is what the worker keeps for an attempt, until its result is acknowledged.
+// attempt is the worker's state of an attempt, until its result is acknowledged.
 type attempt struct {
 	job    *workerv1.Job
-	masks  *mask.Set // of its secrets; nil: it has none
+	masks  *mask.Set // of the attempt's secrets; nil: it has none
 	log    *attemptLog
 	began  time.Time
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	told   bool // that it runs
+	told   bool // the server knows that the attempt runs
 }
 
-// The words of results, as the server knows them.
+// States of results, in the words of the protocol.
 const (
 	stateSucceeded = "succeeded"
 	stateFailed    = "failed"
@@ -32,8 +32,8 @@ const (
 	stateLost      = "lost" // the attempt no longer runs, and its result is unknown
 )
 
-// judge returns the report about an attempt, from the values that its task function returned; nil: no report
-// is needed.
+// judge makes the report about an attempt from the values that its task function returned; nil: no report is
+// needed.
 func (a *attempt) judge(ctx context.Context, raw []byte, err error) *workerv1.Result {
 	r := &workerv1.Result{Attempt: a.job.Attempt, StartedMicros: a.began.UnixMicro(), FinishedMicros: time.Now().UnixMicro(), State: stateSucceeded}
 	late := a.job.TimeoutMillis > 0 && time.Since(a.began) >= time.Duration(a.job.TimeoutMillis)*time.Millisecond
@@ -87,7 +87,8 @@ func causeOf(err error) string {
 	return "error"
 }
 
-// call runs the handler of an attempt. A panic is an error, with its stack in the log.
+// call runs the task function of an attempt. It converts a panic to an error, and writes the stack to the
+// log.
 func (a *attempt) call(ctx context.Context, h handler) (raw []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -104,7 +105,7 @@ func (a *attempt) call(ctx context.Context, h handler) (raw []byte, err error) {
 // does.
 var errGoexit = &failure{"panic", errors.New("the task function has ended its goroutine")}
 
-// messageMax bounds the sentence of a result, in bytes.
+// messageMax bounds the message of a result, in bytes.
 const messageMax = 2000
 
 // plain returns a text in a form that every database accepts.

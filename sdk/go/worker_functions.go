@@ -29,11 +29,11 @@ func (s *attached) Start(a *session.Attempt[*attempt]) {
 	})
 }
 
-// runnerIdleMax is the time for which a goroutine waits for its next task function. Its stack has already
-// grown to the size that task functions need.
+// runnerIdleMax is the time for which a goroutine waits for its next task function. The goroutine is kept
+// because its stack has already grown to the needed size.
 const runnerIdleMax = time.Second
 
-// dispatch runs a task function on a goroutine of its own: a waiting one, or a new one.
+// dispatch runs a task function on a goroutine of its own: an idle one, or a new one.
 func (s *attached) dispatch(handle func()) {
 	select {
 	case s.handlers <- handle:
@@ -76,7 +76,7 @@ func (s *attached) work(ctx context.Context, a *session.Attempt[*attempt]) {
 	s.finish(a, a.Of.judge(ctx, raw, err))
 }
 
-// finish hands the result of an attempt to the session. nil: there is no result.
+// finish passes the result of an attempt to the session; nil: there is no result.
 func (s *attached) finish(a *session.Attempt[*attempt], result *workerv1.Result) {
 	a.Of.log.end()
 	a.Of.cancel(nil)
@@ -92,7 +92,7 @@ func (k unknownKind) Error() string {
 	return "this worker has no handler of kind " + string(k)
 }
 
-// endings are the causes that the contexts of task functions end with.
+// endings are the causes with which the contexts of task functions end.
 var endings = map[session.Ending]error{session.Stopped: ErrStopped, session.Killed: ErrStopped, session.TakenAway: ErrFenced}
 
 // End implements session.Owner.
@@ -120,7 +120,7 @@ func (s *attached) cancelAll(why error) {
 // report is useful.
 const startedAfter = time.Second
 
-// tellStarted reports as started the attempts that have run for a while. Only one goroutine calls it.
+// tellStarted reports the attempts that have run for startedAfter. Only one goroutine calls it.
 func (s *attached) tellStarted() {
 	for _, a := range s.s.Select(func(a *session.Attempt[*attempt]) bool { return !a.Of.told && time.Since(a.Of.began) >= startedAfter }) {
 		a.Of.told = true

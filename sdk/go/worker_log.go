@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// logKeep bounds the bytes of one log that wait to be sent. Older bytes are left out.
+	// logKeep bounds the unsent bytes of one log. Older bytes are dropped.
 	logKeep = 1 << 20
-	// logsEvery is how often logs are sent while handlers run.
+	// logsEvery is the time between two calls that send logs, while task functions run.
 	logsEvery = time.Second
-	// logsMax bounds one call, in bytes. logsOpenMax bounds the logs of ended attempts that wait while no node
-	// accepts them.
+	// logsMax bounds one call, in bytes. logsOpenMax bounds the number of logs of ended attempts that are
+	// kept while no node accepts them.
 	logsMax     = 4 << 20
 	logsOpenMax = 10_000
 )
 
-// attemptLog is the output of an attempt that no node has yet.
+// attemptLog is the part of an attempt's output that no node has received yet.
 type attemptLog struct {
 	to   *logs
 	of   *workerv1.Job
-	mask *mask.Writer // of the secrets of the attempt; nil: it has none
+	mask *mask.Writer // of the attempt's secrets; nil: it has none
 
-	mu       sync.Mutex // protects following fields
+	mu       sync.Mutex // protects the following fields
 	buf      []byte
 	offset   int64 // the offset of the first byte of buf
-	cut      bool  // the bytes before it were left out
+	cut      bool  // true: bytes before offset were dropped
 	listed   bool
 	over     bool
 	progress time.Time
@@ -70,7 +70,7 @@ func (l *attemptLog) due(now time.Time, last bool) bool {
 	return true
 }
 
-// end says that nothing is added any more.
+// end marks the log as complete.
 func (l *attemptLog) end() {
 	l.mu.Lock()
 	if l.mask != nil && !l.over {
@@ -96,7 +96,7 @@ func (l *attemptLog) chunk() *workerv1.LogChunk {
 		Offset: l.offset, Cut: l.cut, Data: l.buf}
 }
 
-// took notes how far the log has come; true: there is no more to come.
+// took records that a node has the log up to a position. It returns true if nothing is left to send.
 func (l *attemptLog) took(end int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,11 +117,11 @@ func (l *attemptLog) done() bool {
 	return l.over && len(l.buf) == 0
 }
 
-// logs are those of a worker that have something to send.
+// logs holds the logs of a worker that have unsent bytes.
 type logs struct {
 	wake chan struct{} // cap 1: an attempt with a log has ended
 
-	mu   sync.Mutex // protects following fields
+	mu   sync.Mutex // protects the following fields
 	open map[*attemptLog]bool
 }
 
@@ -130,7 +130,7 @@ func newLogs() *logs { return &logs{wake: make(chan struct{}, 1), open: map[*att
 func (s *logs) list(l *attemptLog) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.open) < logsOpenMax { // if the list is full, no node has accepted a log for a long time, and this one is not added
+	if len(s.open) < logsOpenMax { // if the list is full, no node has accepted a log for a long time, and this log is dropped
 		s.open[l] = true
 	}
 }
@@ -148,7 +148,7 @@ func (s *logs) nudge() {
 	}
 }
 
-// sendLogs sends what was printed, until ctx ends.
+// sendLogs sends new output until ctx ends.
 func (s *attached) sendLogs(ctx context.Context) {
 	tick := time.NewTicker(logsEvery)
 	defer tick.Stop()
@@ -185,7 +185,7 @@ func (s *attached) flushLogs(ctx context.Context) error {
 			if c != nil {
 				in.Chunks, of = append(in.Chunks, c), append(of, l)
 				size += len(c.Data)
-			} else if l.done() { // everything was sent before it ended
+			} else if l.done() { // everything was sent before the log ended
 				s.logs.drop(l)
 			}
 		}

@@ -15,14 +15,14 @@ import (
 	"skein.dev/skein/sdk/shared/session"
 )
 
-// attached is a worker at work: its session with the cluster, and its task functions.
+// attached is a running worker: its session with the cluster, and its task functions.
 type attached struct {
 	w    *Worker
 	log  *slog.Logger
 	s    *session.Session[*attempt]
 	logs *logs
 	life context.Context // the context of its background goroutines; set by run
-	// handlers holds task functions for the goroutines that wait for one, until over is closed.
+	// handlers passes task functions to idle goroutines, until over is closed.
 	handlers chan func()
 	over     chan struct{}
 }
@@ -45,7 +45,7 @@ func workerTransport(o *WorkerOptions) http.RoundTripper {
 	return ownNodes(o.Transport)
 }
 
-// lastMax bounds the time in which task functions may end after the worker has ordered it.
+// lastMax bounds the time that task functions have after the worker has ordered them to end.
 const lastMax = 10 * time.Second
 
 func (s *attached) run(ctx context.Context) error {
@@ -82,8 +82,8 @@ func (s *attached) Refused(_ context.Context, r session.Refusal) bool {
 	return false
 }
 
-// Fenced implements session.Owner. It waits for task functions that ignore their context, because they keep
-// their slots.
+// Fenced implements session.Owner. It waits for task functions that ignore their context, because they still
+// use slots.
 func (s *attached) Fenced(ctx context.Context) {
 	s.s.Emptied(ctx, func(left int, again bool) {
 		s.cancelAll(ErrFenced)
@@ -95,7 +95,7 @@ func (s *attached) Fenced(ctx context.Context) {
 }
 
 // watch orders the task functions to end if no node has answered this worker for the length of its lease. By
-// then, the attempts of these functions have been given to other workers.
+// then, other workers have their tasks.
 func (s *attached) watch(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -114,7 +114,8 @@ func (s *attached) watch(ctx context.Context) {
 	}
 }
 
-// drain takes no new attempts. It waits until the running ones have ended and their results are accepted.
+// drain accepts no new attempts. It waits until the running attempts have ended and their results are
+// accepted.
 func (s *attached) drain() {
 	if n := s.s.Drain(); n > 0 {
 		s.log.Info("the shutdown waits for task functions", "code", "draining", "attempts", n, "drain", s.w.o.Drain)
@@ -129,7 +130,7 @@ func (s *attached) drain() {
 	}
 }
 
-// leave announces the end of this worker, so that no node has to wait for its silence.
+// leave reports the end of this worker, so that no node has to wait until it counts as dead.
 func (s *attached) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), session.RegisterMax)
 	defer cancel()

@@ -23,11 +23,11 @@ func workflowCall(method, workflow string, opts []CallOption, more ...string) *c
 	return newCall(method, opts, append([]string{"workflows", ns, name}, more...)...)
 }
 
-// WorkflowsQuery selects workflows. Zero fields select everything but the built-in workflows.
+// WorkflowsQuery selects workflows. Zero fields select everything except the built-in workflows.
 type WorkflowsQuery struct {
 	Namespace string
 	System    bool // true: the built-in workflows are included
-	Limit     int  // 0: the server's
+	Limit     int  // 0: the server chooses it
 	Cursor    string
 }
 
@@ -41,7 +41,7 @@ func (c *Client) ListWorkflows(ctx context.Context, q WorkflowsQuery) (page api.
 	return page, err
 }
 
-// EachListedWorkflow goes through all pages from q on. An error is the last pair.
+// EachListedWorkflow iterates over all pages from q on. An error is the last pair.
 func (c *Client) EachListedWorkflow(ctx context.Context, q WorkflowsQuery) iter.Seq2[api.Workflow, error] {
 	return each(q.Cursor, func(cursor string) (api.List[api.Workflow], error) {
 		q.Cursor = cursor
@@ -55,7 +55,7 @@ func (c *Client) Workflows(ctx context.Context, namespace, cursor string, limit 
 	return c.ListWorkflows(ctx, WorkflowsQuery{Namespace: namespace, Cursor: cursor, Limit: limit})
 }
 
-// EachWorkflow goes through all workflows. An error is the last pair.
+// EachWorkflow iterates over all workflows. An error is the last pair.
 func (c *Client) EachWorkflow(ctx context.Context, namespace string) iter.Seq2[api.Workflow, error] {
 	return each("", func(cursor string) (api.List[api.Workflow], error) {
 		return c.Workflows(ctx, namespace, cursor, pageMax)
@@ -68,8 +68,8 @@ func (c *Client) Workflow(ctx context.Context, workflow string) (w api.Workflow,
 	return w, err
 }
 
-// Apply makes a version of a definition, unless the newest is the same. The name must be
-// the document's. Options: [IfRevision].
+// Apply creates a version of a definition, unless the newest version is equal. name must be the name in the
+// document. Options: [IfRevision].
 func (c *Client) Apply(ctx context.Context, workflow string, req api.ApplyRequest, opts ...CallOption) (a api.Applied, err error) {
 	k := workflowCall(http.MethodPut, workflow, opts)
 	k.body = req
@@ -77,14 +77,13 @@ func (c *Client) Apply(ctx context.Context, workflow string, req api.ApplyReques
 	return a, err
 }
 
-// DeleteWorkflow hides a workflow; its name is free again, its runs stay. Options:
-// [IfRevision].
+// DeleteWorkflow hides a workflow. Its name can be used again, and its runs stay. Options: [IfRevision].
 func (c *Client) DeleteWorkflow(ctx context.Context, workflow string, opts ...CallOption) error {
 	_, err := c.do(ctx, workflowCall(http.MethodDelete, workflow, opts), nil)
 	return err
 }
 
-// PauseWorkflow has a workflow start nothing. Options: [IfRevision], [Key].
+// PauseWorkflow stops a workflow from starting runs. Options: [IfRevision], [Key].
 func (c *Client) PauseWorkflow(ctx context.Context, workflow string, opts ...CallOption) (w api.Workflow, err error) {
 	return c.workflowVerb(ctx, workflow, "pause", nil, opts)
 }
@@ -94,7 +93,7 @@ func (c *Client) ResumeWorkflow(ctx context.Context, workflow string, opts ...Ca
 	return c.workflowVerb(ctx, workflow, "resume", nil, opts)
 }
 
-// Rollback makes an earlier version the one that new runs get. Options: [IfRevision], [Key].
+// Rollback makes an earlier version the version of new runs. Options: [IfRevision], [Key].
 func (c *Client) Rollback(ctx context.Context, workflow string, version int32, opts ...CallOption) (w api.Workflow, err error) {
 	return c.workflowVerb(ctx, workflow, "rollback", api.RollbackRequest{Version: version}, opts)
 }
@@ -114,7 +113,7 @@ func (c *Client) Versions(ctx context.Context, workflow, cursor string, limit in
 	return page, err
 }
 
-// EachVersion goes through all versions of a workflow. An error is the last pair.
+// EachVersion iterates over all versions of a workflow. An error is the last pair.
 func (c *Client) EachVersion(ctx context.Context, workflow string) iter.Seq2[api.Version, error] {
 	return each("", func(cursor string) (api.List[api.Version], error) {
 		return c.Versions(ctx, workflow, cursor, pageMax)
@@ -137,8 +136,7 @@ func (c *Client) WorkflowGraph(ctx context.Context, workflow string, version int
 	return g, err
 }
 
-// Validate checks a file without keeping it. Faults of the file are in the answer, not in
-// the error.
+// Validate checks a file without storing it. Faults of the file are in the answer, not in the error.
 func (c *Client) Validate(ctx context.Context, req api.ApplyRequest) (v api.Validation, err error) {
 	k := newCall(http.MethodPost, nil, "validate")
 	k.body = req
