@@ -12,19 +12,19 @@ import (
 const (
 	// abroadEvery is the pause between two requests to other nodes about the attempts that they hold.
 	abroadEvery = 15 * time.Second
-	// abroadAgain is the pause after a request that could not be answered. After a failover a worker is often
-	// not attached yet when it is asked first, and its attempts of the lost time end only when it answers.
+	// abroadAgain is the pause after a request that could not be answered. After a failover, a worker is
+	// often not attached yet when it is first asked. Its attempts of the lost time end only when it answers.
 	abroadAgain = time.Second
 )
 
-// abroad holds the loaded runs with attempts on other nodes. A node that is alive may not hold all
-// attempts of its handler: its process may have been replaced, or the transaction that assigned an attempt
-// may have been in doubt when the shard moved. So the owner asks these nodes from time to time. A node
-// reports the attempts that it does not hold as lost, after all its earlier reports.
+// abroad holds the loaded runs with attempts on other nodes. A living node may lack an attempt that the rows
+// assign to its handler: its process may have been replaced, or the transaction that assigned the attempt
+// may have been in doubt when the shard moved. So the owner asks these nodes regularly. A node reports the
+// attempts that it does not hold as lost, after all its earlier reports.
 type abroad struct {
 	runs  map[dag.RunID]bool
 	asked time.Time
-	open  bool // a question of the last round was not answered
+	open  bool // a question of the last round has no answer yet
 }
 
 // forget drops the runs. The owner asks at once about the runs that it loads next.
@@ -37,8 +37,8 @@ func (b *abroad) add(id dag.RunID) {
 	b.runs[id] = true
 }
 
-// ask asks the other nodes about attempts if the time for it has come. It drops the runs that have no
-// attempts on other nodes.
+// ask asks the other nodes about attempts if it is time to do so. It drops the runs that have no attempts on
+// other nodes.
 func (b *abroad) ask(w *writer) {
 	pause := abroadEvery
 	if b.open {
@@ -71,18 +71,18 @@ func (b *abroad) ask(w *writer) {
 		}
 	}
 	for _, h := range slices.Sorted(maps.Keys(held)) {
-		if w.e.cfg.Peers != nil { // workers of a node that is alone repeat their reports by themselves
+		if w.e.cfg.Peers != nil { // the workers of a single node repeat their reports without being asked
 			w.e.cfg.Peers.Confirm(h, held[h])
 		}
 	}
 	askWorkers(w, old)
 }
 
-// carriedMax bounds the known reports on their way. If an attempt is forgotten here and its shard comes back
-// before its report, the attempt may run again.
+// carriedMax bounds the reports in delivery that are known. If an attempt is forgotten here and its shard
+// comes back before its report, the attempt may run again.
 const carriedMax = 100_000
 
-// carried holds the attempts of this process whose reports were given to the peers. If the shard of such an
+// carried holds the attempts of this process whose reports the peers deliver. If the shard of such an
 // attempt comes back to this node, the attempt has ended and must not be started again. After an owner has
 // accepted the report, the rows show the end.
 type carried struct {
@@ -97,9 +97,8 @@ func (c *carried) add(k dag.AttemptKey) {
 	c.all[k] = true
 }
 
-// has reports whether the peers have a report of an attempt that its owner has not taken yet. The rows
-// show each report that the owner has taken, unless the database has gone back since: then the attempt is
-// lost.
+// has reports whether the peers have a report of an attempt that its owner has not accepted yet. The rows
+// show each accepted report, unless the database has gone back since. In that case the attempt is lost.
 func (c *carried) has(k dag.AttemptKey) bool {
 	if !c.all[k] {
 		return false
@@ -111,8 +110,8 @@ func (c *carried) has(k dag.AttemptKey) bool {
 	return false
 }
 
-// Disown reports as lost those of the given attempts that this process does not hold, although their rows
-// name its handler.
+// Disown reports as lost the given attempts that this process does not hold, although their rows name its
+// handler.
 func (e *Engine) Disown(ids []AttemptID) error {
 	return e.writer.inbox.put(item{op: func(w *writer) answer {
 		for _, id := range ids {

@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// loadAdmission makes the memory from rows and messages. It runs before a transaction, when everything that
-// this writer knows is in the store.
+// loadAdmission builds the state of the admission owner from rows and messages. It runs before a
+// transaction, when the store has everything that this writer knows.
 func (l *limits) loadAdmission(ctx context.Context) error {
 	g := &l.admission
 	if g.Loaded || l.held(store.GateShard) == nil {
@@ -49,7 +49,7 @@ func (l *limits) loadAdmission(ctx context.Context) error {
 		l.aside += int(lines[i].Runs)
 	}
 	if g.Loaded = true; !l.alone {
-		l.aside = 0 // the owners of the runs aside are not known
+		l.aside = 0 // the owners of queued runs that are not in memory are unknown
 	} else {
 		for _, r := range l.inMemory() {
 			if r.Claim.InLine() {
@@ -100,7 +100,7 @@ func (l *limits) loadHolders(ctx context.Context, given map[admission.CrewKey]da
 }
 
 // fillWindows reads the next waiting runs of each open queue whose window is nearly empty. It is called
-// before a transaction, when the store knows every waiting run.
+// before a transaction, when the store has every waiting run.
 func (l *limits) fillWindows(ctx context.Context) error {
 	return l.admission.Fill(func(at admission.Window) ([]store.Claimant, error) {
 		page, err := l.store.InLine(ctx, at.Line, at.Level, at.From, at.Limit)
@@ -111,9 +111,9 @@ func (l *limits) fillWindows(ctx context.Context) error {
 	})
 }
 
-// loadGrants adds the grants that are under way: the rows of their runs do not have them yet. It returns the
-// queue slots of tasks among them. It is called before the rows are read, so a grant that arrives in between
-// is in the rows.
+// loadGrants adds the grants that are still messages: the rows of their runs do not show them yet. It
+// returns the grants of queue slots for tasks. It is called before the rows are read, so a grant that
+// arrives in between is in the rows.
 func (l *limits) loadGrants(ctx context.Context) (given map[admission.CrewKey]dag.Share, err error) {
 	if l.alone {
 		return nil, nil
@@ -150,7 +150,7 @@ func (l *limits) loadGrants(ctx context.Context) (given map[admission.CrewKey]da
 }
 
 // loadGrant adds a grant if its run still asks for it. A run that no longer asks has already sent a message
-// about that, perhaps to an earlier owner, and does not repeat it.
+// about that, perhaps to an earlier owner, and does not send it again.
 func (l *limits) loadGrant(ctx context.Context, g *word, s dag.ShardID) error {
 	row, err := l.store.Run(ctx, g.Run)
 	switch {
@@ -164,6 +164,6 @@ func (l *limits) loadGrant(ctx context.Context, g *word, s dag.ShardID) error {
 	return nil
 }
 
-// grantsMax bounds the waiting messages of a shard that are searched for grants. So many never wait: an owner
-// receives a hundred messages at a time, and the limits never grant so many slots at once.
+// grantsMax bounds the messages of a shard that are searched for grants. A shard never has more: an owner
+// receives a hundred messages at a time, and the limits never grant that many slots at once.
 const grantsMax = 1_000_000

@@ -19,25 +19,25 @@ type word struct {
 	// Share describes queue slots for the run's tasks. If it is set, Claim does not count.
 	Share *dag.Share   `json:"share,omitempty"`
 	Level dag.Priority `json:"level,omitempty"` // the priority of the run to which the share belongs
-	Cause dag.Cause    `json:"cause,omitempty"` // of a denial
+	Cause dag.Cause    `json:"cause,omitempty"` // the reason of a denial
 	Why   string       `json:"why,omitempty"`
 	Skip  bool         `json:"skip,omitempty"`
 }
 
 type wordKind string
 
-// The first three kinds, wordShare and wordOver are sent to the admission owner. The other kinds are sent by
-// it.
+// wordAsk, wordLeft, wordLend, wordShare and wordOver are sent to the admission owner. The admission owner
+// sends the others.
 const (
 	wordAsk   wordKind = "ask"  // the run is queued, or wants its queue slot again
-	wordLeft  wordKind = "left" // the run no longer asks for queue slot or locks, and holds none
-	wordLend  wordKind = "lend" // the run has given back its queue slot, and keeps its locks
+	wordLeft  wordKind = "left" // the run no longer asks for a queue slot or locks, and holds none
+	wordLend  wordKind = "lend" // the run has returned its queue slot, and keeps its locks
 	wordGrant wordKind = "grant"
 	wordDeny  wordKind = "deny"
 
-	wordShare  wordKind = "share"  // the queue slots that its tasks want, and those given back
+	wordShare  wordKind = "share"  // the number of queue slots that its tasks want, and the number returned
 	wordOver   wordKind = "over"   // the run has ended, and its tasks hold no queue slots
-	wordGave   wordKind = "gave"   // the queue slots that its tasks have got
+	wordGave   wordKind = "gave"   // the number of queue slots granted to its tasks
 	wordRefuse wordKind = "refuse" // its tasks get no slots
 )
 
@@ -46,7 +46,7 @@ func (l *limits) say(to dag.ShardID, said word) {
 }
 
 // gateHere reports whether this writer is the admission owner. If it is, the transaction needs the fence of
-// that shard.
+// shard 0.
 func (l *limits) gateHere() bool {
 	if l.held(store.GateShard) == nil {
 		return false
@@ -55,7 +55,7 @@ func (l *limits) gateHere() bool {
 	return true
 }
 
-// serve lets every run pass that can pass, after the transaction has freed locks and queue slots.
+// serve admits every run that can be admitted, after the transaction has freed locks and queue slots.
 func (l *limits) serve() error {
 	g := &l.admission
 	if !g.Loaded {
@@ -80,11 +80,11 @@ func (l *limits) serveTasks() {
 	g.ServeTasks(l.txn().now.Wall, &l.shell)
 }
 
-// shell applies the decisions of the admission owner in the transaction being made. A run of this writer
+// shell carries out the decisions of the admission owner in the transaction being made. A run of this writer
 // continues in this transaction. The owner of any other run gets a message.
 type shell struct{ l *limits }
 
-// Serial is the number of the transaction among the transactions of the admission owner's shard.
+// Serial is the number of the transaction in the order of the admission owner's shard.
 func (s *shell) Serial() int64 { return s.l.held(store.GateShard).Seq + 1 }
 
 func (s *shell) Full() bool         { return s.l.txn().rows >= grantRowsMax }
@@ -140,7 +140,7 @@ func (s *shell) Refuse(c *admission.Crew, why string) {
 	s.l.refuseTasks(c.Run, c.Share.Queue, why)
 }
 
-// bounded returns a denial with a text that every store can hold: the text of a deadlock may name many runs.
+// bounded returns a denial with a text that every store can hold. The text of a deadlock may name many runs.
 func bounded(d *admission.Denial) *admission.Denial {
 	if d == nil || d.Cause != dag.CauseCycle {
 		return d
@@ -152,7 +152,7 @@ func denyWord(c *admission.Claimant, d *admission.Denial) word {
 	return word{Kind: wordDeny, Run: c.Run, Claim: c.Claim, Cause: d.Cause, Why: d.Why, Skip: d.Skip}
 }
 
-// comeIn adds a new claimant. If the store cannot be read, the transaction is abandoned.
+// comeIn adds a new claim. If the store cannot be read, the transaction is abandoned.
 func (l *limits) comeIn(c *admission.Claimant) (why string, d *admission.Denial) {
 	why, d, err := l.admission.Ask(c, l.txn().now.Wall, &l.shell)
 	if err != nil {
@@ -195,7 +195,7 @@ func (l *limits) hearClaim(said *word) error {
 	return nil
 }
 
-// grantAsked grants a claim at once and informs the run.
+// grantAsked grants a claim at once and notifies the run.
 func (l *limits) grantAsked(c *admission.Claimant) error {
 	asks, err := l.shell.Grant(c)
 	if err == nil && !asks {

@@ -21,19 +21,19 @@ import (
 // aheadRowsDefault is the number of rows from which a transaction counts as large.
 const aheadRowsDefault = 400
 
-// flight is a transaction that the store is writing.
+// flight is a transaction in flight: the store is writing it.
 type flight struct {
 	tx   *transaction
-	n    int           // the number of its items, which are the first ones of kept
+	n    int           // the number of its items; they are the first items of kept
 	done chan struct{} // receives a value when the flight has ended
-	over bool          // the value of done was received
+	over bool          // the value of done was read
 	took time.Duration
 	wall dag.Micros
 	err  error
 }
 
-// depart makes the store begin the transaction that was made of items, if it is large and plain. It returns
-// nil if the transaction is left to commit. Later changes go into a new transaction.
+// depart makes the store begin the transaction that was made from items, if it is large and plain. Later
+// changes go into a new transaction. Otherwise depart returns nil, and the caller commits the transaction.
 func (w *writer) depart(items []item) *flight {
 	if !w.departs(items) {
 		return nil
@@ -41,7 +41,7 @@ func (w *writer) depart(items []item) *flight {
 	b := &w.tx.batch
 	w.stage()
 	f := &flight{tx: w.tx, n: len(items), done: make(chan struct{}, 1)}
-	for i := range b.Fences { // the transaction made ahead has the next number
+	for i := range b.Fences { // the transaction that is made ahead gets the next number
 		w.held(b.Fences[i].Shard).Seq++
 	}
 	w.tx, w.spare, w.flying = w.spare, nil, w.tx
@@ -55,14 +55,14 @@ func (w *writer) depart(items []item) *flight {
 	return f
 }
 
-// departs reports whether the transaction that was made of items is large and plain.
+// departs reports whether the transaction that was made from items is large and plain.
 func (w *writer) departs(items []item) bool {
 	b := &w.tx.batch
 	rows := b.Changes.Rows()
 	return rows >= w.e.cfg.AheadRows && rows == b.Rows() && b.Watermark == 0 && w.plain(items)
 }
 
-// stage makes the store prepare for the transaction being made, once.
+// stage makes the store execute the transaction being made, except its commit; at most once.
 func (w *writer) stage() {
 	b := &w.tx.batch
 	if w.tx.staged {
@@ -75,9 +75,9 @@ func (w *writer) stage() {
 	w.tx.staged = true
 }
 
-// plain reports whether the runs of a transaction, made of items, affect no other runs, except through queues
-// and locks that are granted here. While the writer searches for content that a store refuses, transactions
-// go one by one.
+// plain reports whether the runs of a transaction, made from items, affect no other runs, except through
+// queues and locks that are granted here. While the writer searches for content that a store refuses, no
+// transaction is plain, so that transactions commit one by one.
 func (w *writer) plain(items []item) bool {
 	if w.itemsMax < batchRowsMax || len(w.tx.letters) > 0 || len(w.tx.addressed) > 0 {
 		return false
@@ -97,7 +97,7 @@ func (w *writer) plain(items []item) bool {
 	return true
 }
 
-// fly waits for the end of a flight, and of the flights that were made meanwhile.
+// fly waits for the end of a flight, and of the flights that begin meanwhile.
 func (w *writer) fly(ctx context.Context, f *flight) error {
 	for {
 		n, err := w.ahead(ctx, f)
@@ -141,7 +141,7 @@ func (w *writer) fly(ctx context.Context, f *flight) error {
 }
 
 // ahead makes the next transaction while one is in flight, as soon as enough items wait. It returns the
-// number of items in the new transaction: 0 if the one in flight ended first.
+// number of items in the new transaction. It returns 0 if the flight ended first.
 func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 	enough := max(w.e.cfg.AheadRows/rowsPerItem, 1)
 	for ctx.Err() == nil {
@@ -158,7 +158,7 @@ func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 			if len(w.kept) == f.n {
 				w.take()
 			}
-			if !w.quotas.fresh() { // a caller may have set a quota before it sent what was taken
+			if !w.quotas.fresh() { // a caller may have set a quota before it sent one of the items
 				return 0, nil
 			}
 			simple := 0
@@ -175,8 +175,7 @@ func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 	return 0, nil
 }
 
-// onlyItems reports whether the writer has only items to do: no work for which a transaction first reads the
-// store.
+// onlyItems reports whether the writer has only items to process, and no work that first reads the store.
 func (w *writer) onlyItems() bool {
 	return w.itemsMax == batchRowsMax && w.quotas.fresh() && !w.quotas.heldOpen() && len(w.schedule.backfills.open) == 0 && !w.limits.busy(w.clock.now().Wall)
 }
@@ -212,10 +211,10 @@ func (w *writer) arrive(f *flight) {
 	}
 }
 
-// fold undoes a transaction whose flight failed, together with those that were made since. None of the latter
-// was sent.
+// fold undoes a transaction whose flight failed, together with the transactions that were made since. None
+// of these was sent.
 func (w *writer) fold(f *flight) {
-	if s := w.e.can.Stager; s != nil { // later transactions are made again, perhaps under the same number
+	if s := w.e.can.Stager; s != nil { // later transactions are made again, perhaps with the same number
 		s.Unstage()
 	}
 	w.quotas.forget()

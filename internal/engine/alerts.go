@@ -18,26 +18,25 @@ import (
 )
 
 // alerts owns the incidents of the owned shards. It writes incidents and notices in the transaction of their
-// cause. Package alert has the rules; package notify sends the notices.
-//
-// Invariant: if loaded, open holds the incidents of the owned shards that are not over, as the transaction
-// being made leaves them. It is a cache of rows: forget is allowed when the writer drops its transaction.
+// cause. Package alert has the rules; package notify sends the notices. Invariant: if loaded, open holds the
+// unresolved incidents of the owned shards, as the transaction being made leaves them. It is a cache of
+// rows: forget is allowed when the writer drops its transaction.
 type alerts struct {
 	open   map[dag.WorkflowID]map[string]*alert.Incident // by rule
 	loaded bool
 	rules  map[versionOf][]alert.Rule
-	// watching has the workflows of the owned shards with rules, as the transaction being made leaves them. It
-	// is nil if it is not loaded. changed: a transaction that has not committed has changed it. undo holds the
-	// changes of open by such transactions, in their order.
+	// watching has the workflows of the owned shards that have rules, as the transaction being made leaves
+	// them; nil: not loaded. changed: a transaction that has not committed has changed watching. undo holds
+	// the changes of open by such transactions, in their order.
 	watching  map[dag.WorkflowID]*current
-	unlisted  bool // watching says nothing, because its rows cannot be read
+	unlisted  bool // true: watching is incomplete, because its rows cannot be read
 	changed   bool
 	undo      []noted
-	expecting bool // times are loaded
+	expecting bool // the times of lateness are loaded
 	times     lateness
 	// overseen is the last observation of the cluster.
 	overseen overseen
-	// quiet are the silences of a moment ago.
+	// quiet has the silences, as they were last read.
 	quiet     []store.Silence
 	quietRead time.Time
 
@@ -51,7 +50,7 @@ type alerts struct {
 	alertsCore
 }
 
-// alertsCore is what alerts sees of the writer.
+// alertsCore is the part of the writer that alerts uses.
 type alertsCore interface {
 	txn() *transaction
 	held(dag.ShardID) *store.Fence
@@ -66,7 +65,7 @@ type versionOf struct {
 	version  int32
 }
 
-// incidentsPage is how many incidents one read of a load brings.
+// incidentsPage is the number of incidents per read when they are loaded.
 const incidentsPage = 1000
 
 func newAlerts(e *Engine, w *writer) alerts {
@@ -74,7 +73,7 @@ func newAlerts(e *Engine, w *writer) alerts {
 	return alerts{read: e.cfg.Rules, defs: &w.defs, store: e.store, newID: e.host.ID, log: e.log, clock: clock, mono: e.host.Now, alertsCore: w}
 }
 
-// forget drops the cache. The next transaction loads it.
+// forget drops the cache. The next transaction loads it again.
 func (a *alerts) forget() {
 	a.open, a.rules, a.loaded, a.watching, a.expecting = nil, nil, false, nil, false
 	a.settled()
@@ -82,7 +81,7 @@ func (a *alerts) forget() {
 	a.times.forget()
 }
 
-// load reads the incidents that are not over, unless it has.
+// load reads the unresolved incidents, unless they are loaded.
 func (a *alerts) load(ctx context.Context) error {
 	switch {
 	case a.read == nil:
@@ -120,7 +119,7 @@ func (a *alerts) load(ctx context.Context) error {
 	return a.loadTimes()
 }
 
-// note takes an incident into the cache, or out of it if it is over.
+// note puts an incident into the cache, or removes it if it is resolved.
 func (a *alerts) note(n *alert.Incident) {
 	of := a.open[n.Workflow]
 	switch {
@@ -135,7 +134,8 @@ func (a *alerts) note(n *alert.Incident) {
 	}
 }
 
-// write adds a change to the transaction being made. However often an incident changes in it, it has one row.
+// write adds the change of an incident to the transaction being made. Several changes in one transaction
+// share one row.
 func (a *alerts) write(c alert.Change) {
 	c.Silence(a.silences(), a.txn().now.Wall)
 	to := &a.txn().batch.AlertChanges
@@ -152,7 +152,7 @@ func (a *alerts) write(c alert.Change) {
 	a.await(c.Incident)
 }
 
-// of returns the rules of the version that new runs of a workflow get.
+// of returns the rules of the version that new runs of a workflow use.
 func (a *alerts) of(wf *store.Workflow) ([]alert.Rule, error) {
 	switch c, err := a.current(wf.ID); {
 	case err != nil || c == nil:
@@ -173,7 +173,7 @@ func (a *alerts) ofVersion(wf *store.Workflow) ([]alert.Rule, error) {
 	switch {
 	case err == nil:
 		return a.learn(k, v.Def), nil
-	case errors.Is(err, errkind.ErrNotFound): // retention has deleted the version during a rollback to it
+	case errors.Is(err, errkind.ErrNotFound): // retention deleted the version during a rollback to that version
 		return a.keep(k, nil), nil
 	case errors.Is(err, errkind.ErrUnavailable):
 		return nil, err
@@ -185,12 +185,12 @@ func (a *alerts) ofVersion(wf *store.Workflow) ([]alert.Rule, error) {
 	return nil, nil
 }
 
-// unread logs that a version has no rules because they cannot be read: its runs must end all the same.
+// unread logs that the rules of a version cannot be read. The runs of that version still end, without rules.
 func (a *alerts) unread(k versionOf, err error) {
 	a.log.Error("the alerts of a version cannot be read; it has none", "code", "alerts_unread", "workflow", int64(k.workflow), "version", k.version, "err", err)
 }
 
-// learn reads the rules of a version.
+// learn reads the rules of a version and keeps them.
 func (a *alerts) learn(k versionOf, def []byte) []alert.Rule {
 	rules, err := a.read(def)
 	if err != nil {
@@ -200,7 +200,7 @@ func (a *alerts) learn(k versionOf, def []byte) []alert.Rule {
 	return a.keep(k, rules)
 }
 
-// keep takes the rules of a version into the cache.
+// keep puts the rules of a version into the cache.
 func (a *alerts) keep(k versionOf, rules []alert.Rule) []alert.Rule {
 	if a.rules == nil || len(a.rules) >= definitionsMax {
 		a.rules = map[versionOf][]alert.Rule{}
@@ -214,7 +214,7 @@ const workflowGone = "the workflow was deleted"
 
 // happen applies the rules of a workflow to an event.
 func (a *alerts) happen(wf *store.Workflow, h *alert.Happening, about func(*alert.Rule) bool) (all []alert.Change, err error) {
-	if wf.State == store.WorkflowDeleted { // its runs continue, but no other run can resolve an incident that one of them opens
+	if wf.State == store.WorkflowDeleted { // the runs continue, but no later run can resolve an incident that one of them opens
 		for _, name := range slices.Sorted(maps.Keys(a.open[wf.ID])) {
 			all = append(all, alert.Close(a.open[wf.ID][name], alert.Word{Reason: workflowGone, At: h.At}))
 		}
@@ -253,7 +253,7 @@ func (a *alerts) happened(id dag.WorkflowID, h *alert.Happening) error {
 	return a.happenedTo(id, h, (*alert.Rule).Any)
 }
 
-// happenedTo is happened for some rules.
+// happenedTo is happened for given rules.
 func (a *alerts) happenedTo(id dag.WorkflowID, h *alert.Happening, about func(*alert.Rule) bool) error {
 	if unwatched, err := a.unwatched(id); unwatched || err != nil {
 		return err
@@ -274,7 +274,7 @@ func (a *alerts) ended(r *dag.Run) error {
 	if a.read == nil {
 		return nil
 	}
-	if unwatched, err := a.unwatched(r.Workflow); unwatched || err != nil { // for most runs no event is made
+	if unwatched, err := a.unwatched(r.Workflow); unwatched || err != nil { // most runs have no rules, so no event is made
 		return err
 	}
 	a.lasted(r)
@@ -292,7 +292,7 @@ func (a *alerts) unwatched(id dag.WorkflowID) (bool, error) {
 	return c == nil, err
 }
 
-// ending is the end of a run as an event.
+// ending describes the end of a run as an event.
 func ending(r *dag.RunRow, now dag.Micros) *alert.Happening {
 	h := course(&r.Header, now)
 	h.Cause, h.Message, h.Over = string(r.Cause), clean(r.Message), true
@@ -396,21 +396,21 @@ func (a *alerts) buried(r *dag.RunRow, b *store.Batch) (then func(), err error) 
 	}, err
 }
 
-// IncidentChange is what a person says of an incident.
+// IncidentChange is a person's change of an incident.
 type IncidentChange struct {
 	Resolve       bool // false: acknowledge
 	Actor, Reason string
 	Once          *store.Request
 }
 
-// Incidents changes the incidents of an engine's shards.
+// Incidents changes the incidents of the shards of an engine.
 type Incidents struct{ e *Engine }
 
 // NewIncidents returns the Incidents of an engine.
 func NewIncidents(e *Engine) Incidents { return Incidents{e} }
 
-// Change acknowledges or resolves an incident. An incident that is acknowledged may be acknowledged again by
-// another person. It returns ErrConflict if the incident is over.
+// Change acknowledges or resolves an incident. Another person may acknowledge an acknowledged incident
+// again. It returns ErrConflict if the incident is resolved.
 func (n Incidents) Change(ctx context.Context, id uuid.UUID, c IncidentChange) error {
 	if err := checkTexts("actor", c.Actor, "reason", c.Reason); err != nil {
 		return err
@@ -439,7 +439,7 @@ func (a *alerts) change(row *store.Incident, c *IncidentChange) error {
 	return nil
 }
 
-// noticed says that there may be notices to be sent.
+// noticed wakes the sender, because there may be notices to send.
 func (e *Engine) noticed() {
 	if e.cfg.Noticed != nil {
 		e.cfg.Noticed()

@@ -10,9 +10,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Most workflows have no alert rules. The owner of a shard reads those that have some in one query, and it
-// reads nothing of the others. After a transaction that the store refused, it undoes its changes in memory
-// and reads no incident again.
+// Most workflows have no alert rules. The owner of a shard finds the workflows with rules by one query, and
+// reads nothing about the others. After a transaction that the store refused, the owner undoes its changes
+// in memory and reads no incident again.
 
 // current has the rules of the current version of a workflow.
 type current struct {
@@ -20,13 +20,13 @@ type current struct {
 	rules   []alert.Rule
 }
 
-// noted is a change of the cache by a transaction that has not committed.
+// noted is a change of the cache by a transaction that has not committed yet.
 type noted struct {
 	of  ruleOf
-	was *alert.Incident // nil: there was none
+	was *alert.Incident // nil: there was no incident
 }
 
-// notedMax bounds the changes that can be undone. With more of them, the incidents are read again.
+// notedMax bounds the changes that can be undone. If there are more, the incidents are read again.
 const notedMax = 20_000
 
 // current returns the rules of the current version of a workflow. It returns nil if the workflow has none or
@@ -43,7 +43,7 @@ func (a *alerts) current(id dag.WorkflowID) (*current, error) {
 	return a.watching[id], nil
 }
 
-// alone reads the rules of one workflow, because they cannot be listed.
+// alone reads the rules of one workflow, when they cannot be listed.
 func (a *alerts) alone(id dag.WorkflowID) (*current, error) {
 	wf, err := a.defs.workflow(id)
 	if err != nil || wf.State == store.WorkflowDeleted {
@@ -56,8 +56,8 @@ func (a *alerts) alone(id dag.WorkflowID) (*current, error) {
 	return &current{wf.Version, rules}, nil
 }
 
-// loadWatching reads the workflows of the owned shards that have rules. If a row is damaged, the rules of
-// each workflow are read by themselves.
+// loadWatching reads the workflows of the owned shards that have rules. If a row is damaged, it reads the
+// rules of each workflow separately.
 func (a *alerts) loadWatching() error {
 	rows, err := a.store.Watched(context.Background(), a.shards())
 	if err = errkind.FromStore("read the alert rules", err); errors.Is(err, errkind.ErrUnavailable) {
@@ -80,7 +80,7 @@ func (a *alerts) loadWatching() error {
 	return nil
 }
 
-// hold notes the rules of the current version of a workflow.
+// hold keeps the rules of the current version of a workflow.
 func (a *alerts) hold(k versionOf, rules []alert.Rule) {
 	switch {
 	case a.watching == nil:
@@ -91,7 +91,7 @@ func (a *alerts) hold(k versionOf, rules []alert.Rule) {
 	}
 }
 
-// changes notes the rules of a workflow whose version or state the transaction being made changes.
+// changes keeps the rules of a workflow whose version or state the transaction being made changes.
 func (a *alerts) changes(wf *store.Workflow, rules []alert.Rule) {
 	a.changed = true
 	if wf.State == store.WorkflowDeleted {
@@ -100,7 +100,7 @@ func (a *alerts) changes(wf *store.Workflow, rules []alert.Rule) {
 	a.hold(versionOf{wf.ID, wf.Version}, rules)
 }
 
-// remember notes how the cache was before the transaction being made changes an incident.
+// remember keeps the earlier state of the cache before the transaction being made changes an incident.
 func (a *alerts) remember(n *alert.Incident) {
 	if len(a.undo) <= notedMax {
 		a.undo = append(a.undo, noted{ruleOf{n.Workflow, n.Rule}, a.open[n.Workflow][n.Rule]})
@@ -131,7 +131,7 @@ func (a *alerts) back() {
 			delete(a.open, of.workflow)
 		}
 	}
-	if a.changed { // the versions that it has noted may not exist
+	if a.changed { // the versions whose rules it holds may not exist
 		a.watching = nil
 	}
 	a.settled()

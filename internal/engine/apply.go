@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// apply does one item to memory; its answer waits for the commit.
+// apply applies one item to memory. Its answer waits for the commit.
 func (w *writer) apply(it *item) {
 	w.tx.rows += rowsPerItem
 	a, known := w.asked(it)
@@ -39,7 +39,7 @@ func (w *writer) apply(it *item) {
 	w.tx.answers = append(w.tx.answers, a)
 }
 
-// asked reports whether an item came before under its idempotency key.
+// asked reports whether an item with the same idempotency key came before.
 func (w *writer) asked(it *item) (a answer, known bool) {
 	if it.req == nil {
 		return a, false
@@ -109,9 +109,9 @@ type keyOf struct {
 	key      string
 }
 
-// known finds the run that an earlier delivery of the submission has made. It looks for the key. If the
-// caller chose the id, or a transaction with an unknown outcome may have applied the submission, it looks for
-// the id.
+// known finds the run that an earlier delivery of the submission has made. It looks for the key. It also
+// looks for the id if the caller chose the id, or if a transaction with an unknown outcome may have applied
+// the submission.
 func (w *writer) known(it *item) (answer, bool) {
 	s := it.submit
 	if r := w.runs[s.ID]; r != nil {
@@ -150,8 +150,8 @@ func (w *writer) known(it *item) (answer, bool) {
 	return sameRun(s, &row.Header), true
 }
 
-// lookForKeys reads the runs under the keys of all submissions at once. If that fails, known reads each by
-// itself.
+// lookForKeys reads the runs under the keys of all submissions at once. If that fails, known reads each key
+// separately.
 func (w *writer) lookForKeys(items []item) {
 	clear(w.tx.looked) // an earlier result may be out of date
 	keys := w.asks[:0]
@@ -194,7 +194,7 @@ func sameBody(was, is []byte) error {
 	return nil
 }
 
-// event steps the run that it is about.
+// event steps the run of an event.
 func (w *writer) event(it *item) answer {
 	ev := &it.ev
 	k := dag.KeyOf(it.run, ev.Task, ev.Token)
@@ -237,7 +237,7 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 	}
 	v := r.Step(ev, w.tx.now, &w.tx.fx)
 	if gated && v == dag.Accepted && r.State == dag.RunWaiting && r.Claim != nil {
-		r.PutClaim(nil) // the run asks for its claim when it has passed the gate, like a new run
+		r.PutClaim(nil) // the run asks for its claim when it has passed its gates, like a new run
 	}
 	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // the run was revived; it may have ended again in the same step
 		if w.limits.count(r); r.Gate != gateNone {
@@ -267,8 +267,8 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 	return answer{run: it.run, verdict: v}
 }
 
-// waits makes a run that another transaction inserted pass its gates. It returns the reason for which a
-// recovered run has to wait.
+// waits makes a run that another transaction inserted pass its gates. It returns the reason why a recovered
+// run has to wait.
 func (w *writer) waits(r *dag.Run, ev *dag.Event) (_ *dag.Event, gated bool, err error) {
 	switch {
 	case ev.Kind == dag.EvSubmit && r.Gate == gateNone:
@@ -314,8 +314,7 @@ func (w *writer) score(kind dag.EventKind, v dag.Verdict) {
 	}
 }
 
-// alert notifies the operator of tasks that were lost too often: they may have ended the workers that ran
-// them.
+// alert notifies the operator of tasks that were lost too often, because they may have ended their workers.
 func (w *writer) alert(poisoned []dag.Poisoned) {
 	for _, p := range poisoned {
 		w.e.stats.Poisoned.Add(1)

@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// fetch returns a run, or nil if this owner has no such run. It loads the run if it is set aside, that is,
-// unfinished but not in memory.
+// fetch returns a run, or nil if this owner has no such run. It loads the run if the run is set aside:
+// unfinished, but not in memory.
 func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
 	if r := w.runs[id]; r != nil || w.bad[id] != "" {
 		return r, nil
@@ -37,8 +37,8 @@ func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
 	return r, nil
 }
 
-// standAside forgets, after a commit, queued runs that no limit counts, if there are many. Their rows hold
-// the whole state, except for runs that a transaction made ahead has changed again.
+// standAside drops queued runs from memory after a commit, if there are many and no limit counts them. Their
+// rows hold the whole state, except for runs that a transaction made ahead has changed again.
 func (w *writer) standAside() {
 	if len(w.runs) < asideMin {
 		return
@@ -54,5 +54,5 @@ func (w *writer) standAside() {
 	}
 }
 
-// asideMin is the number of runs in memory from which a writer forgets queued ones.
+// asideMin is the number of runs in memory above which a writer sets queued runs aside.
 const asideMin = 20_000

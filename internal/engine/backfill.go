@@ -13,14 +13,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// backfills holds the backfills that have not ended, as this owner knows them. One transaction writes the
-// cursor (Started), the run and its place in the backfill. So a crash cannot separate them, and no instant is
+// backfills holds the unfinished backfills, as this owner knows them. One transaction writes the cursor
+// (Started), the run and its entry in the backfill. So a crash cannot separate them, and no instant is
 // started twice.
 type backfills struct {
 	known    map[int64]*store.Backfill
-	instants map[int64][]dag.Micros // the unpacked instants of the backfills that are starting runs
-	open     map[int64]bool         // may start more
-	over     []int64                // the backfills that have ended and start no more runs
+	instants map[int64][]dag.Micros // the unpacked instants of backfills that start runs
+	open     map[int64]bool         // backfills that may start more runs
+	over     []int64                // backfills that have ended and start no more runs
 }
 
 func (b *backfills) forget() {
@@ -86,7 +86,7 @@ func (s *schedule) loadBackfillsIn(ctx context.Context, state string) error {
 	}
 }
 
-// backfill gives a backfill as it is in the transaction being made.
+// backfill returns a backfill as the transaction being made leaves it.
 func (s *schedule) backfill(id int64) (*store.Backfill, error) {
 	if b := s.backfills.known[id]; b != nil {
 		return b, nil
@@ -139,8 +139,8 @@ func (s *schedule) backfilled(r *dag.Run) error {
 	return nil
 }
 
-// counted counts the end of a run, and reports whether the backfill has changed. If the run had ended before,
-// it was counted then, and only its result may differ now.
+// counted counts the end of a run, and reports whether the backfill has changed. If the run had ended
+// before, it was counted then, and only its outcome may differ now.
 func counted(b *store.Backfill, again, wasGood, good bool) bool {
 	switch {
 	case again && good == wasGood:
@@ -272,7 +272,7 @@ func (s *schedule) instants(b *store.Backfill) ([]dag.Micros, error) {
 	return at, err
 }
 
-// spoil cancels a backfill whose row is invalid, so that nothing else waits for it.
+// spoil cancels a backfill whose row is invalid, so that nothing waits for it.
 func (s *schedule) spoil(b store.Backfill, cause error) error {
 	s.log.Error("a backfill is cancelled, because its instants cannot be read", "code", "backfill_unreadable", "backfill", b.ID, "err", cause)
 	b.State = store.BackfillCancelled
@@ -354,7 +354,7 @@ func (s *schedule) stopWaiting(id int64, actor string) {
 }
 
 // StartBackfill begins a backfill. It uses these fields of b: workflow, trigger, spec, instants, counts,
-// bound and user. It returns the row with its id.
+// bound and user. It returns the row with the new id.
 func (e *Engine) StartBackfill(ctx context.Context, b store.Backfill, once *store.Request) (store.Backfill, error) {
 	if b.Total < 1 || b.Parallel < 1 {
 		return b, fmt.Errorf("%w: a backfill has %d instants and runs %d at a time; both are at least 1", errkind.ErrInvalid, b.Total, b.Parallel)
@@ -365,7 +365,7 @@ func (e *Engine) StartBackfill(ctx context.Context, b store.Backfill, once *stor
 }
 
 // ChangeBackfill pauses (store.BackfillPaused), resumes (store.BackfillRunning) or cancels
-// (store.BackfillCancelled) a backfill. To cancel it stops its waiting runs; active runs continue.
+// (store.BackfillCancelled) a backfill. A cancellation stops the waiting runs, while active runs continue.
 func (e *Engine) ChangeBackfill(ctx context.Context, id int64, state, actor string, once *store.Request) (store.Backfill, error) {
 	if err := checkTexts("actor", actor); err != nil {
 		return store.Backfill{}, err

@@ -14,28 +14,30 @@ import (
 )
 
 const (
-	// backlogEvery is the age that the backlog on a page may have. backlogWait bounds the time that a scrape
-	// waits for it.
+	// backlogEvery is the greatest age of a backlog on a page of metrics. backlogWait bounds the wait of a
+	// scrape for a new one.
 	backlogEvery, backlogWait = 5 * time.Second, time.Second
-	// placesShown bounds the placements that are added up. lookMax bounds the lines of queues that are counted.
+	// placesShown bounds the placements that are summed. linesShown bounds the lines of queues that are
+	// counted.
 	placesShown, linesShown = 10_000, 20_000
 	// topQueues bounds the queues with label values of their own. topGroups bounds the pairs of group and kind.
 	topQueues, topGroups = 200, 200
 )
 
-// backlog is the waiting work of this node at one moment, as its writer knows it.
+// backlog is the waiting work of this node at one moment, as its writer sees it.
 type backlog struct {
 	ready     map[string]int64 // tasks by group and kind
-	queues    map[string]int64 // runs that wait, or whose tasks do, by queue
+	queues    map[string]int64 // by queue, the runs that wait, or whose tasks wait
 	oldest    map[string]dag.Micros
 	names     []string // the names of all queues, if this node grants their slots
 	approvals int
 	now       dag.Micros
 	running, approving,
-	due dag.Micros // instants; 0: no task is waiting
+	due dag.Micros // the earliest start deadline; 0: no task is waiting
 }
 
-// Backlog returns a source of the waiting work of this node. It asks the writer at most every five seconds.
+// Backlog returns a source of metrics about the waiting work of this node. It asks the writer at most every
+// five seconds.
 func Backlog(e *Engine) metric.Source {
 	c := metric.NewCached(backlogEvery, backlogWait, func(ctx context.Context) (*backlog, error) { return lookAtBacklog(ctx, e) })
 	return func(p *metric.Page) {

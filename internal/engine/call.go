@@ -14,14 +14,14 @@ import (
 )
 
 // A call starts a run of another workflow and waits for its end. Parent and child may be of different shards,
-// so they send each other letters. If a transaction decides something about the other run, it contains that
+// so they communicate by messages. If a transaction decides something about the other run, it contains that
 // decision: as a message row, or as a step of the other run if this node owns that run, too.
 //
 //   - The parent's attempt names its child before the child exists: the transaction of the parent's shard
 //     that writes the name also sends the start. The child's id is derived from the attempt, so a start
 //     message that arrives twice makes one run.
-//   - The end of a child tells the parent's owner to look. It reads the child's rows and settles
-//     the call with them. A reload of the parent also looks, so the message may be lost.
+//   - The end of a child makes the parent's owner look: it reads the child's rows and settles the call with
+//     them. A reload of the parent also looks, so the message may be lost.
 
 // childLetter is a message to the owner of a child run, or of a parent.
 type childLetter struct {
@@ -31,7 +31,7 @@ type childLetter struct {
 	Look     *childLook     `json:"look,omitempty"`
 }
 
-// childStart asks for a child run, or for another generation of an existing one.
+// childStart requests a child run, or another generation of an existing one.
 type childStart struct {
 	Run        dag.RunID      `json:"run"`
 	Generation int32          `json:"generation"` // 1: a new run
@@ -47,15 +47,15 @@ func (s *childStart) child() dag.Child {
 	return dag.Child{Run: s.Run, Generation: s.Generation, Workflow: s.Workflow}
 }
 
-// childOrder tells the owner of a child run to apply an order that the parent got: stop, kill, pause or
-// resume.
+// childOrder tells the owner of a child run to apply an order that the parent has received: stop, kill,
+// pause or resume.
 type childOrder struct {
 	Run    dag.RunID  `json:"run"`
 	Intent dag.Intent `json:"intent"`
 	Reason string     `json:"reason"`
 }
 
-// childLook informs a parent that a child of it has ended.
+// childLook tells a parent's owner that a child has ended.
 type childLook struct {
 	Run  dag.RunID  `json:"run"`
 	Task dag.TaskID `json:"task"`
@@ -105,9 +105,9 @@ func (c *calls) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow,
 	return s, nil
 }
 
-// sameVersion reports whether a run has the version that a call wants. For a workflow of emitted tasks the
-// version numbers do not decide: other emitted tasks may have come in between, and then the same tasks have
-// another number.
+// sameVersion reports whether a run has the version that a call wants. A workflow of emitted tasks is
+// compared by content and not by version number: other emitted tasks may have come in between, and then the
+// same tasks have another number.
 func (c *calls) sameVersion(ctx context.Context, was *dag.RunRow, is *Prepared) (bool, error) {
 	if was.Workflow != is.Workflow || !is.Exact || was.Version == is.Version {
 		return was.Workflow == is.Workflow, nil
@@ -120,8 +120,8 @@ func (c *calls) sameVersion(ctx context.Context, was *dag.RunRow, is *Prepared) 
 	return err == nil && bytes.Equal(a.Digest, b.Digest), err
 }
 
-// sameGiven reports whether a run was given the same parameters as a call would give now. They may differ
-// because a task that the call reads ran again, or because another item has the index of an instance.
+// sameGiven reports whether a run has the parameters that a call would pass now. They may differ because a
+// task that the call reads ran again, or because another item now has the index of an instance.
 func sameGiven(params []byte, is *Prepared) bool {
 	var was, now map[string]json.RawMessage
 	if len(is.Given) == 0 {
@@ -133,8 +133,8 @@ func sameGiven(params []byte, is *Prepared) bool {
 	return !slices.ContainsFunc(is.Given, func(name string) bool { return !bytes.Equal(was[name], now[name]) })
 }
 
-// lineOf returns the ancestors of a child of the run. If a workflow is already among them, it would call
-// itself without end.
+// lineOf returns the ancestors of a child of the run. It refuses a workflow that is already among them,
+// because that workflow would call itself without end.
 func lineOf(row *dag.RunRow, is *Prepared) ([]dag.Ancestor, error) {
 	var line []dag.Ancestor
 	if p := row.Parent(); p != nil {
@@ -177,7 +177,7 @@ func (c *calls) hearChild(l *childLetter) error {
 		return c.startChild(l.Start)
 	case l.Order != nil:
 		it := item{run: l.Order.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)}}
-		return c.event(&it).err // like a verb of a person, because the run may have to ask for its claim again
+		return c.event(&it).err // like a person's verb, because the run may have to ask for its claim again
 	case l.Look != nil:
 		if r := c.inMemory()[l.Look.Run]; r != nil {
 			if a := r.Attempt(l.Look.Task); a != nil {
@@ -221,8 +221,8 @@ func (c *calls) startChild(s *childStart) error {
 
 // catchUp applies the parent's present intent to a run that a call has started. An order may overtake the
 // start and find no run, because the start travels as a message if another node owned the child's shard. An
-// order is committed before it is delivered here, or its sender is in this memory. So the state of the parent
-// replaces an order that came too early.
+// order is committed before it is delivered here, or its sender is in this memory. So the state of the
+// parent makes up for an order that came too early.
 func (c *calls) catchUp(r *dag.Run) error {
 	up, task := r.Parent().Up(), r.Parent().Task
 	intent, a := dag.IntentRun, (*dag.AttemptRow)(nil)
@@ -288,7 +288,7 @@ func (c *calls) recoverChild(s *childStart) error {
 	return nil
 }
 
-// orders passes on the requests of this transaction's steps to child runs.
+// orders sends the orders of this transaction's steps to child runs.
 func (c *calls) orders() error {
 	for i := 0; i < len(c.txn().fx.Orders); i++ {
 		o := c.txn().fx.Orders[i]
@@ -301,7 +301,7 @@ func (c *calls) orders() error {
 	return nil
 }
 
-// tellParent makes the owner of the parent look at a child that has ended.
+// tellParent makes the parent's owner look at a child that has ended.
 func (c *calls) tellParent(r *dag.Run) error {
 	p := r.Parent()
 	if p == nil {
@@ -312,12 +312,12 @@ func (c *calls) tellParent(r *dag.Run) error {
 }
 
 // ended turns the end of a child into the end of its call. It returns no item while the child runs. If the
-// child runs although its parent is to end, a person has resumed the child after the order, and the order is
+// child runs although its parent is to end, a person has resumed the child after the order, so the order is
 // sent again.
 func (c *calls) ended(ctx context.Context, p *dag.Prepare, child dag.Child, parent *dag.RunRow) (item, error) {
 	row, err := c.store.Run(ctx, child.Run)
 	if errors.Is(err, store.ErrNotFound) {
-		return item{}, nil // the start of the run is under way
+		return item{}, nil // the message that starts the run has not arrived yet
 	}
 	if err != nil {
 		return item{}, errkind.FromStore("read run "+child.Run.String(), err)
@@ -362,8 +362,8 @@ func endOf(row *dag.RunRow) string {
 	return what
 }
 
-// callOutputs returns the outputs of a call: the outputs of the last tasks of its run. No other task needs a
-// last task.
+// callOutputs returns the outputs of a call: the outputs of the last tasks of its run. A last task is one
+// that no other task needs.
 func (c *calls) callOutputs(ctx context.Context, p *dag.Prepare, parent, row *dag.RunRow) ([]byte, error) {
 	g, err := c.graphs.Of(row)
 	if err != nil {

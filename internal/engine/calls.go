@@ -9,10 +9,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// calls carries deferred tasks: it finds out in other goroutines what they wait for (prepare.go), joins the
-// outputs of a foreach (foreach.go), and speaks with the runs that calls have started (call.go).
-//
-// It owns the list of tasks to be prepared. A load of a run lists its deferred tasks again.
+// calls processes deferred tasks. Helpers find out what the tasks wait for (prepare.go), outputs of a
+// foreach are joined (foreach.go), and messages are exchanged with the runs that calls have started
+// (call.go). It owns the list of tasks to be prepared. A load of a run lists its deferred tasks again.
 type calls struct {
 	queue preparing
 
@@ -35,7 +34,7 @@ type callsCore interface {
 	revive(dag.RunID) (*dag.Run, error)
 	event(*item) answer
 	step(*item, *dag.Run) answer
-	shardCount() int // sum over the shards that this writer owns
+	shardCount() int // the number of shards that exist
 }
 
 func newCalls(e *Engine, w *writer) calls {

@@ -11,10 +11,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// sweeper is the caller of a check in a run's history.
+// sweeper is the actor of a check in a run's history.
 const sweeper = SystemNamespace + "/" + RecoveryName
 
-// CheckAll makes the writer compare runs of owned shards with their rows, and repairs differences. It returns
+// CheckAll makes the writer compare runs of owned shards with their rows and repair differences. It returns
 // the number of repaired runs. A second call finds nothing to repair.
 func (e *Engine) CheckAll(ctx context.Context, list []Suspect) (repaired int, err error) {
 	return ask(ctx, e.writer.inbox, func(w *writer) (repaired int, err error) {
@@ -31,7 +31,7 @@ func (e *Engine) CheckAll(ctx context.Context, list []Suspect) (repaired int, er
 	})
 }
 
-// suspected checks one run.
+// suspected checks one suspected run.
 func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 	before := w.runs[s.Run]
 	switch {
@@ -39,7 +39,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 		return false, nil
 	case s.Fault == FaultCircle:
 		return w.breakCircle(s)
-	case s.Fault == FaultUnsubmitted && before != nil && before.Queued(): // the run waits for its turn
+	case s.Fault == FaultUnsubmitted && before != nil && before.Queued(): // the run waits in its order
 		return false, nil
 	}
 	page, err := w.e.store.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{s.Run}})

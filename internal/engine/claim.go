@@ -10,19 +10,18 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// This file is the work of a run's owner for the run's claim. If this node is also the admission owner, the
-// work is done in the same transaction. Otherwise the owner sends a message, and the answer is another
-// message.
+// This file contains what a run's owner does for the run's claim. If this node is also the admission owner,
+// the same transaction decides. Otherwise the owner sends a message, and the answer is another message.
 
-// queueUp makes a run ask for its claim, after the limits of its trigger and its workflow. why names the
-// claim for which the run has to wait.
+// queueUp makes a run ask for its claim, after it has passed the limits of its trigger and its workflow. why
+// names the claim for which the run has to wait.
 func (l *limits) queueUp(r *dag.Run) (why string, d *admission.Denial, err error) {
 	var c *dag.Claim
 	if r.Claim == nil {
 		if c, d, err = l.claimOf(r); c == nil {
 			return "", d, err
 		}
-	} else { // the run asks again: it was paused in the meantime, or is in a new generation
+	} else { // the run asks again: it was paused meanwhile, or is in a new generation
 		again := *r.Claim
 		c = &again
 	}
@@ -51,7 +50,7 @@ func (l *limits) queueUp(r *dag.Run) (why string, d *admission.Denial, err error
 	return why, d, nil
 }
 
-// unclaim gives up the claim of a run, open or granted: the run has ended, or is paused while it waits.
+// unclaim gives up a requested or granted claim of a run: the run has ended, or is paused while it waits.
 func (l *limits) unclaim(r *dag.Run) {
 	c := r.Claim
 	if c == nil || c.Stage == dag.ClaimNone {
@@ -65,7 +64,7 @@ func (l *limits) unclaim(r *dag.Run) {
 	l.admission.Leave(r.ID, c.Asked)
 }
 
-// released gives back the claim of a quarantined run, whose end is written without a step.
+// released gives up the claim of a quarantined run, whose end is written without a step.
 func (l *limits) released(r *dag.RunRow, b *store.Batch) {
 	if r.Claim == nil {
 		return
@@ -81,7 +80,7 @@ func (l *limits) released(r *dag.RunRow, b *store.Batch) {
 		Payload: envelope([]letter{{Word: &word{Kind: wordLeft, Run: r.ID, Claim: &over}}})})
 }
 
-// lend gives back the queue slot of a suspended run. The run keeps its locks.
+// lend returns the queue slot of a suspended run. The run keeps its locks.
 func (l *limits) lend(r *dag.Run) {
 	c := *r.Claim
 	c.Stage = dag.ClaimLent
@@ -133,7 +132,7 @@ func (l *limits) anew(r *dag.Run, ev *dag.Event) error {
 	return l.askFor(r)
 }
 
-// askFor asks for the claim of a run, and applies the answer to the run.
+// askFor requests the claim of a run, and applies the answer to the run.
 func (l *limits) askFor(r *dag.Run) error {
 	why, d, err := l.queueUp(r)
 	switch {
@@ -159,7 +158,7 @@ func denial(d *admission.Denial) dag.Event {
 	return dag.Event{Kind: dag.EvDeny, Cause: d.Cause, Reason: d.Why, Skip: d.Skip}
 }
 
-// asking returns the run if it is in the stage that expects this answer of the gate, or nil.
+// asking returns the run if it waits for this answer of the admission owner, or nil.
 func (l *limits) asking(id dag.RunID, asked dag.Micros) (*dag.Run, error) {
 	r, err := l.fetch(id)
 	if err != nil || r == nil || !asks(r.Claim, asked) {
@@ -168,7 +167,7 @@ func (l *limits) asking(id dag.RunID, asked dag.Micros) (*dag.Run, error) {
 	return r, nil
 }
 
-// asks reports whether a run asks now, with this request.
+// asks reports whether a run waits now with this request.
 func asks(c *dag.Claim, asked dag.Micros) bool {
 	return c != nil && c.Asked == asked && (c.Stage == dag.ClaimAsked || c.Stage == dag.ClaimAgain)
 }
@@ -180,7 +179,7 @@ func (l *limits) goOn(id dag.RunID, granted *dag.Claim) (bool, error) {
 		return false, err
 	}
 	r.PutClaim(granted)
-	if r.State != dag.RunWaiting { // it was suspended
+	if r.State != dag.RunWaiting { // the run was suspended
 		l.txn().rows += rowsPerItem
 		l.touch(r)
 		return true, nil
@@ -200,14 +199,14 @@ func (l *limits) sendAway(id dag.RunID, asked *dag.Claim, d *admission.Denial) e
 	return nil
 }
 
-// listen processes a word.
+// listen processes a message about claims.
 func (l *limits) listen(said *word) error {
 	if done, err := l.listenShare(said); done || err != nil || said.Claim == nil {
 		return err
 	}
 	switch said.Kind {
 	case wordGrant:
-		_, err := l.goOn(said.Run, said.Claim) // a run that has left has sent a message about that
+		_, err := l.goOn(said.Run, said.Claim) // a run that has left has already sent a message about that
 		return err
 	case wordDeny:
 		return l.sendAway(said.Run, said.Claim, &admission.Denial{Cause: said.Cause, Why: said.Why, Skip: said.Skip})
@@ -215,9 +214,9 @@ func (l *limits) listen(said *word) error {
 	return l.hearClaim(said)
 }
 
-// stillAsks reports whether the run still asks for the claim of this message. The message may be old: while
-// the admission owner loaded the rows, an owner of both shards may have let the run through, and the run may
-// have ended. A grant to it would never come back.
+// stillAsks reports whether the run still waits for the claim of this message. The message may be old: while
+// the admission owner loaded the rows, an owner of both shards may have admitted the run, and the run may
+// have ended. Such a run would never return the grant.
 func (l *limits) stillAsks(said *word) (bool, error) {
 	if r := l.inMemory()[said.Run]; r != nil {
 		return asks(r.Claim, said.Claim.Asked), nil

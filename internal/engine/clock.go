@@ -6,11 +6,11 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// clock makes the pair of times that Step sees. Wall is the store's clock at the last transaction plus the
-// time that has elapsed here since. It never runs backwards while the shards are owned. Mono is the time
+// clock makes the pair of times that Step gets. Wall is the store's clock at the last transaction plus the
+// time that has elapsed here since. It never goes backwards while the shards are owned. Mono is the time
 // since the shards were taken.
 type clock struct {
-	read  func() time.Time // of this machine
+	read  func() time.Time // reads the clock of this machine
 	taken time.Time        // monotonic
 	asOf  time.Time        // monotonic
 	wall  dag.Micros

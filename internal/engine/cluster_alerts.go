@@ -14,38 +14,38 @@ import (
 )
 
 // Alerts about the cluster belong to no workflow. Their incidents are rows of the first shard with workflow
-// 0. Package oversee measures, the rules of a row judge, and the owner of the first shard writes.
+// 0. Package oversee measures, the rules of a row decide, and the owner of the first shard writes.
 
 // clusterWide is the workflow of incidents about the cluster.
 const clusterWide dag.WorkflowID = 0
 
-// overseen is what the owner of the first shard remembers of its last observation.
+// overseen holds what the owner of the first shard keeps of its last observation.
 type overseen struct {
 	seen  bool
 	rules *alert.ClusterRules
-	// stood has the conditions that stood, by key, with their causes. It is nil if there was no observation since
-	// the incidents were loaded.
+	// stood has the conditions that were true, by key, with their causes; nil: no observation since the
+	// incidents were loaded.
 	stood map[string]string
 }
 
 const (
-	// dismissedFor is the time for which a new owner respects that a person has resolved an alert whose condition
-	// still stands.
+	// dismissedFor is the time for which a new owner respects that a person has resolved an alert whose
+	// condition is still true.
 	dismissedFor = dag.Micros(24 * 3600 * 1_000_000)
-	// overseeAgain is the time after which an escalation is looked at again that came before the first
+	// overseeAgain is the delay after which an escalation is examined again, if it was due before the first
 	// observation of this owner.
 	overseeAgain = dag.Micros(5_000_000)
-	// openingsMax bounds the conditions for which one observation looks for earlier incidents. Each costs the
-	// owner a read, in which runs wait.
+	// openingsMax bounds the conditions for which one observation looks for earlier incidents. Each look is
+	// a read, during which runs wait.
 	openingsMax = 100
 	// conditionOver is the reason for which an alert about the cluster ends.
 	conditionOver = "the condition has ended"
 	ruleGone      = "its rule no longer exists"
 )
 
-// Observe opens incidents for the conditions that stand, and ends those whose condition has ended, in one
-// transaction of the owner of the first shard. It returns Elsewhere on other nodes. rules may be nil: then
-// all incidents of the cluster end.
+// Observe opens incidents for the conditions that are true, and resolves those whose condition has ended, in
+// one transaction of the owner of the first shard. On other nodes it returns Elsewhere. If rules is nil, all
+// incidents of the cluster are resolved.
 func (n Incidents) Observe(ctx context.Context, rules *alert.ClusterRules, f *alert.Findings) error {
 	return n.e.operate(ctx, nil, func(w *writer) answer { return answer{err: w.alerts.observe(rules, f)} })
 }
@@ -59,7 +59,7 @@ func (a *alerts) observe(rules *alert.ClusterRules, f *alert.Findings) error {
 	for i := range standing {
 		stood[standing[i].Key] = standing[i].Finding.Cause
 	}
-	for _, key := range slices.Sorted(maps.Keys(a.open[clusterWide])) { // first, because it makes room
+	for _, key := range slices.Sorted(maps.Keys(a.open[clusterWide])) { // first, because it makes room for new incidents
 		is := a.open[clusterWide][key]
 		switch {
 		case rules.Named(is.Detail.Of) == nil:
@@ -93,14 +93,14 @@ func (a *alerts) observe(rules *alert.ClusterRules, f *alert.Findings) error {
 	return nil
 }
 
-// stood reports whether the last observation has seen the condition, too. If a person has resolved its
-// incident, it opens again only after the condition has ended once.
+// stood reports whether the condition was true in the last observation, too. If a person has resolved its
+// incident, the incident opens again only after the condition has ended once.
 func (a *alerts) stood(s *alert.ClusterIncident) bool {
 	cause, stood := a.overseen.stood[s.Key]
 	return stood && cause == s.Finding.Cause
 }
 
-// opens reports whether a condition that stands opens an incident.
+// opens reports whether a true condition opens an incident.
 func (a *alerts) opens(s *alert.ClusterIncident, now dag.Micros) (bool, error) {
 	row, err := a.store.LastIncident(context.Background(), clusterWide, s.Key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -110,7 +110,7 @@ func (a *alerts) opens(s *alert.ClusterIncident, now dag.Micros) (bool, error) {
 		return false, errkind.FromStore("look for incidents", err)
 	}
 	last, err := alert.Read(row)
-	if err != nil { // its content is damaged: it says nothing
+	if err != nil { // the row is damaged, so it is ignored
 		return true, nil
 	}
 	by := last.Detail.Resolved
@@ -123,7 +123,7 @@ func stands(stood map[string]string, key string) bool {
 	return is
 }
 
-// wokenCluster does what is due for an incident about the cluster: an escalation, or the end of a silence.
+// wokenCluster processes a moment of an incident about the cluster: an escalation, or the end of a silence.
 func (a *alerts) wokenCluster(key string) {
 	is := a.open[clusterWide][key]
 	switch {
@@ -135,8 +135,8 @@ func (a *alerts) wokenCluster(key string) {
 	}
 }
 
-// QueueAges returns for how long the first run of each queue has waited. A node that does not grant queue
-// slots returns none.
+// QueueAges returns, by queue, the waiting time of the first run. A node that does not grant queue slots
+// returns nothing.
 func QueueAges(ctx context.Context, e *Engine) (map[string]time.Duration, error) {
 	b, err := lookAtBacklog(ctx, e)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 )
 
 // The first quota of runs of a namespace needs a count of its unfinished runs, which reads all of them. The
-// writer goes on meanwhile: a helper reads them at one instant, and the writer notes each run that begins or
-// ends. Then it adds what the transactions after that instant have changed.
+// writer continues meanwhile: a helper reads the runs at one instant, and the writer notes each run that
+// begins or ends. Afterwards the writer adds the changes of the transactions after that instant.
 
-// counting is a count that is under way.
+// counting is a count in progress.
 type counting struct {
 	since []move // of transactions since the count began
 	done  atomic.Pointer[countResult]
@@ -28,7 +28,7 @@ type move struct {
 	n        int64
 }
 
-// movesMax bounds the moves of one count. A count with more is made on the writer.
+// movesMax bounds the moves of one count. If there are more, the writer makes the count itself.
 const movesMax = 1 << 20
 
 // countResult is the result of a count.
@@ -40,8 +40,8 @@ type countResult struct {
 
 func (c *counting) over() bool { return c.done.Load() != nil || len(c.since) > movesMax }
 
-// countsBeside begins a count or takes the result of one. It returns false if all runs have to be counted on
-// the writer: shards have come or gone, or the count has failed.
+// countsBeside begins a count or takes the result of one. It returns false if the writer must count all runs
+// itself: the owned shards have changed, or the count has failed.
 func (q *quotas) countsBeside() bool {
 	set := q.known.is.Load()
 	if !q.loaded || q.slow || set == nil || (set.counts || q.set.counts) && !q.sameShards() {
@@ -83,7 +83,8 @@ func (q *quotas) countsBeside() bool {
 	return true
 }
 
-// take adds the result of a count to the counts. Everything that the writer knows is in the store.
+// take adds the result of a count to the counts. It is called when the store has everything that the writer
+// knows.
 func (q *quotas) take(c *counting, is *countResult) error {
 	pending := q.pending
 	q.counting, q.pending = nil, nil
@@ -135,14 +136,14 @@ func (q *quotas) take(c *counting, is *countResult) error {
 	return nil
 }
 
-// moved notes a change of the number of unfinished runs, if a count is under way.
+// moved notes a change of the number of unfinished runs, if a count is in progress.
 func (q *quotas) moved(r *dag.Run, n int64) {
 	if q.counting != nil {
 		q.txn().recount.moves = append(q.txn().recount.moves, move{workflow: r.Workflow, shard: r.Shard, n: n})
 	}
 }
 
-// moveOn gives the moves of the transaction to the count, with the numbers that the store will give it.
+// moveOn adds the moves of the transaction to the count, with the numbers that the store will assign.
 func (q *quotas) moveOn() {
 	r := &q.txn().recount
 	if q.counting == nil {
@@ -159,7 +160,7 @@ func (q *quotas) moveOn() {
 	r.moves = r.moves[:0]
 }
 
-// unmove takes the moves of a transaction back that was not committed.
+// unmove removes the moves of a transaction that was not committed.
 func (q *quotas) unmove(r *recount) {
 	if q.counting != nil && r.kept >= 0 {
 		q.counting.since = q.counting.since[:min(r.kept, len(q.counting.since))]
@@ -167,13 +168,13 @@ func (q *quotas) unmove(r *recount) {
 }
 
 const (
-	// heldMax bounds the wait for a count, and heldEach is the time between two looks.
+	// heldMax bounds the wait for a count, and heldEach is the time between two checks.
 	heldMax  = 10 * time.Second
 	heldEach = 20 * time.Millisecond
 )
 
-// held waits until this node holds runs to the quotas that were read last. If the count of a first quota
-// takes longer than heldMax, the node does so as soon as it has ended.
+// held waits until this node enforces the quotas that were read last. If the count for a first quota takes
+// longer than heldMax, held returns, and the node enforces the quotas when the count has ended.
 func (n Namespaces) held(ctx context.Context) {
 	e := n.e
 	set := e.quotas.is.Load()

@@ -17,10 +17,10 @@ import (
 // Only the owner changes them, so the memory is exact.
 type triggers struct {
 	known map[store.TriggerKey]*store.Trigger
-	// touched are the triggers that were written, or dropped, since the present read of due rows began. For any
-	// other trigger, the row from that read is current.
+	// touched are the triggers that were written or dropped since the current read of due rows began. For
+	// any other trigger, the row of that read is current.
 	touched map[store.TriggerKey]bool
-	// heard holds, by workflow, whether a trigger listens to the ends of its runs.
+	// heard holds, by workflow, whether a trigger reacts to the ends of its runs.
 	heard      map[dag.WorkflowID]bool
 	heardSince time.Time
 }
@@ -44,7 +44,7 @@ func (t *triggers) trim() {
 	}
 }
 
-// trigger returns a trigger as it is in the transaction being made, or nil.
+// trigger returns a trigger as the transaction being made leaves it, or nil.
 func (s *schedule) trigger(k store.TriggerKey) (*store.Trigger, error) {
 	if t, ok := s.triggers.known[k]; ok {
 		return t, nil
@@ -65,8 +65,8 @@ func keyOfTrigger(t *store.Trigger) store.TriggerKey {
 	return store.TriggerKey{Workflow: t.Workflow, Name: t.Name}
 }
 
-// putTrigger writes a changed row. A second change in one transaction goes into the row of
-// the first: an engine may apply a batch as sets.
+// putTrigger writes a changed row. A second change in one transaction goes into the row of the first,
+// because a store may apply a batch as sets.
 func (s *schedule) putTrigger(t store.Trigger) {
 	k := keyOfTrigger(&t)
 	t.Modified = s.txn().now.Wall
@@ -95,7 +95,7 @@ func (s *schedule) insertTrigger(t store.Trigger) {
 	k := keyOfTrigger(&t)
 	t.Revision, t.Created, t.Modified = 1, s.txn().now.Wall, s.txn().now.Wall
 	s.txn().declared = true
-	s.limits.again(k) // runs of a trigger of the same name may be waiting
+	s.limits.again(k) // runs of an earlier trigger with this name may be waiting
 	if s.restored(t) {
 		return
 	}
@@ -105,8 +105,8 @@ func (s *schedule) insertTrigger(t store.Trigger) {
 	s.due.sooner(t.Next)
 }
 
-// restored handles a row that is deleted and declared again in one transaction. It turns both into an update,
-// because an engine inserts before it deletes.
+// restored handles a row that is deleted and declared again in one transaction. It turns both into an
+// update, because a store inserts before it deletes.
 func (s *schedule) restored(t store.Trigger) bool {
 	b := &s.txn().batch
 	i := slices.IndexFunc(b.TriggerDeletes, func(o store.Trigger) bool { return o.Workflow == t.Workflow && o.Name == t.Name })
@@ -127,8 +127,8 @@ func (s *schedule) deleteTrigger(t *store.Trigger) {
 	s.limits.gates.open[keyOfTrigger(t)] = true // the trigger has no limit any more
 }
 
-// settleChanged decides the due instants of triggers that a declaration changes or drops, by their old form.
-// So an edit neither fires past instants nor loses them.
+// settleChanged decides the due instants of triggers that a declaration changes or drops, by their old
+// declaration. So an edit neither fires past instants nor loses them.
 func (s *schedule) settleChanged(wf *store.Workflow, d *Declaration) error {
 	is, err := s.triggersOf(wf.ID)
 	if err != nil {
@@ -150,8 +150,8 @@ func (s *schedule) settleChanged(wf *store.Workflow, d *Declaration) error {
 
 func sameTrigger(a, b *store.Trigger) bool { return a.Kind == b.Kind && bytes.Equal(a.Spec, b.Spec) }
 
-// declare makes the rows of a workflow's triggers equal to its current version, after the changed ones were
-// settled.
+// declare makes the rows of a workflow's triggers equal to its current version. The changed triggers must be
+// settled before.
 func (s *schedule) declare(wf *store.Workflow, d *Declaration) error {
 	is, err := s.triggersOf(wf.ID)
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, er
 		default:
 			plan, err = s.planner.Plan(t, now)
 		}
-		if err != nil { // the row is damaged: the due instants cannot be computed, but a person must be able to replace the trigger
+		if err != nil { // the row is damaged; a person must still be able to replace the trigger
 			return t, s.undecided(t, now, err)
 		}
 		was := *t
@@ -234,7 +234,7 @@ func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, er
 	return t, nil
 }
 
-// undecided writes to the ledger that instants of a trigger with an unreadable row were due.
+// undecided records in the ledger that instants of a trigger with an unreadable row were due.
 func (s *schedule) undecided(t *store.Trigger, now dag.Micros, cause error) error {
 	s.log.Error("the due fires of a trigger cannot be computed", "code", "trigger_plan_failed", "trigger", t.Name, "workflow", int64(t.Workflow), "err", cause)
 	if t.Next == 0 || t.Next > now {
@@ -256,7 +256,7 @@ func pausedReason(t *store.Trigger) string {
 	return "paused by " + t.Actor + ": " + t.Reason
 }
 
-// triggersOf reads the rows of a workflow's triggers, as they are in this transaction.
+// triggersOf reads the rows of a workflow's triggers, as the transaction being made leaves them.
 func (s *schedule) triggersOf(id dag.WorkflowID) (map[string]*store.Trigger, error) {
 	all := map[string]*store.Trigger{}
 	if id == 0 {
@@ -299,7 +299,7 @@ func sortedNames(m map[string]*store.Trigger) []string {
 }
 
 // PauseTrigger stops a trigger from firing, or lets it fire again. The instants that pass in between are
-// recorded as skipped, in one line. once is as in SetState.
+// recorded as skipped, in one line. For once, see SetState.
 func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, once *store.Request) error {
 	if err := checkTexts("reason", p.Reason, "actor", p.Actor); err != nil {
 		return err
@@ -314,7 +314,7 @@ func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, 
 	})
 }
 
-// Pause says who pauses or resumes a trigger, and why.
+// Pause contains the person who pauses or resumes a trigger, and the reason.
 type Pause struct {
 	Resume bool
 	Actor  string
@@ -352,9 +352,9 @@ func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {
 	default:
 		next.State, next.Actor, next.Reason = store.TriggerActive, "", ""
 		if t.Kind == kindFile {
-			next.Since = now // a file that arrived during the pause counts as an old file
+			next.Since = now // files that arrived during the pause count as old
 		}
-		clear(s.triggers.heard) // it listens again
+		clear(s.triggers.heard) // the trigger reacts to ends of runs again
 	}
 	s.putTrigger(next)
 	s.txn().declared = true

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Definition is a workflow to be applied, checked and compiled by the caller.
+// Definition is a workflow to be applied. The caller has checked and compiled it.
 type Definition struct {
 	Namespace, Name string
 	Source, Def     []byte
@@ -20,9 +20,9 @@ type Definition struct {
 	Digest          []byte // digest of source and files
 	Files           []store.File
 	User            string
-	// Revision, if not 0, is the revision that the caller expects: If-Match.
+	// Revision, if not 0, is the revision that the caller expects (If-Match).
 	Revision int64
-	// Beside, if not nil, is the shard for a new workflow.
+	// Beside, if not nil, is the shard of a new workflow.
 	Beside *dag.ShardID
 }
 
@@ -39,11 +39,11 @@ type definition struct {
 }
 
 // definitions holds the workflows of the owned shards. Only the owner changes them, so these copies are
-// exact, while a gateway may have read an older version.
+// exact. The copy of a gateway may be older.
 type definitions struct {
 	known  map[dag.WorkflowID]store.Workflow
-	names  *directory     // the copies that the gateways keep
-	system dag.WorkflowID // whose tasks are carried out here, without a slot; 0: not known
+	names  *directory     // the copies of the gateways
+	system dag.WorkflowID // the workflow whose tasks this process executes without a slot; 0: not known
 
 	limits   *limits
 	schedule *schedule
@@ -81,7 +81,7 @@ func (d *definitions) trim() {
 	}
 }
 
-// workflow gives a workflow as it is in the transaction being made.
+// workflow returns a workflow as the transaction being made leaves it.
 func (d *definitions) workflow(id dag.WorkflowID) (store.Workflow, error) {
 	wf, ok := d.known[id]
 	if ok {
@@ -95,7 +95,7 @@ func (d *definitions) workflow(id dag.WorkflowID) (store.Workflow, error) {
 	return wf, nil
 }
 
-// named finds the workflow that has a name now; its ID is 0 if there is none.
+// named finds the workflow that has a name now. Its ID is 0 if there is none.
 func (d *definitions) named(namespace, name string, beside *dag.ShardID) (store.Workflow, error) {
 	inserts := d.txn().batch.WorkflowInserts
 	for i := range inserts {
@@ -164,9 +164,9 @@ func emptiest(rows []store.ShardRow) dag.ShardID {
 	return rows[best].ID
 }
 
-// Apply makes a version of a definition. If new runs get the same definition already, it returns that
-// version, and created is false. If the newest version is the same but an older one is current, it is made
-// current again.
+// Apply makes a version of a definition. If new runs already get the same definition, it returns that
+// version, and created is false. If the newest version is equal but an older one is current, the newest
+// becomes current again.
 func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, created bool, err error) {
 	if err := checkTasks(e, d.Namespace, d.Tasks); err != nil {
 		return w, false, err
@@ -175,7 +175,7 @@ func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, cre
 	switch {
 	case err == nil:
 		v, err := e.store.Version(ctx, is.ID, is.Version)
-		if err != nil && !errors.Is(err, store.ErrNotFound) { // retention may have deleted the version during a rollback to it
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // retention may have deleted the version during a rollback to that version
 			return w, false, errkind.FromStore("read the current version", err)
 		}
 		if err == nil && bytes.Equal(v.Digest, d.Digest) && (d.Revision == 0 || d.Revision == is.Revision) {
@@ -234,7 +234,7 @@ func (e *Engine) change(ctx context.Context, it item) (answer, error) {
 		return answer{}, err
 	}
 	a, err := e.writer.inbox.send(ctx, it)
-	if err == nil && d.version != nil { // compile it now: the first run need not wait for it
+	if err == nil && d.version != nil { // compile the version now, so that the first run need not wait for it
 		_, _ = e.graphs.Get(a.workflow.ID, a.workflow.Version)
 	}
 	return a, err
@@ -269,7 +269,7 @@ func (d *definitions) define(ch *definition) answer {
 		next.Latest = max(wf.Latest, next.Version)
 	}
 	if wf.ID != 0 && next == wf {
-		return a // nothing to change
+		return a // nothing changes
 	}
 	decl, err := d.room(&next, &wf, ch, a.existing)
 	if err != nil {
@@ -310,8 +310,8 @@ func (d *definitions) define(ch *definition) answer {
 	return a
 }
 
-// room does what declaration does. It returns a QuotaError if the namespace has no room for what the change
-// adds.
+// room returns what declaration returns. It returns a QuotaError if the change would exceed a quota of the
+// namespace.
 func (d *definitions) room(next, was *store.Workflow, ch *definition, existing bool) (*Declaration, error) {
 	decl, err := d.declaration(next, was, ch)
 	if err == nil {
@@ -320,7 +320,7 @@ func (d *definitions) room(next, was *store.Workflow, ch *definition, existing b
 	return decl, err
 }
 
-// mayKeep returns a QuotaError if the namespace of a changed workflow may not keep what the change adds.
+// mayKeep returns a QuotaError if the change would exceed a quota of stored objects of the namespace.
 func (d *definitions) mayKeep(next *store.Workflow, decl *Declaration, ch *definition, existing bool) error {
 	bounds := d.limits.quotas.known.quotasOf(next.Namespace)
 	if !bounds.Stocked() {
@@ -385,7 +385,7 @@ func (d *definitions) declaration(next, was *store.Workflow, ch *definition) (*D
 	return &decl, d.schedule.ring(next, &decl)
 }
 
-// defined finds the workflow that a change is about.
+// defined finds the workflow of a change.
 func (d *definitions) defined(ch *definition) (store.Workflow, error) {
 	if ch.id != 0 {
 		return d.workflow(ch.id)
@@ -396,14 +396,15 @@ func (d *definitions) defined(ch *definition) (store.Workflow, error) {
 	return d.named(ch.namespace, ch.name, ch.beside)
 }
 
-// numbered returns the number of the version with a digest: the current one, the newest, or the next number.
+// numbered returns the number for a version with a digest: that of an equal version (the current one, or the
+// newest), or else the next number.
 func (d *definitions) numbered(wf *store.Workflow, digest []byte) (int32, error) {
 	for _, n := range [...]int32{wf.Version, wf.Latest} {
 		if n == 0 {
 			break
 		}
 		is, err := d.digest(wf.ID, n)
-		if errors.Is(err, errkind.ErrNotFound) { // retention may have deleted it during the rollback
+		if errors.Is(err, errkind.ErrNotFound) { // retention may have deleted the version during the rollback
 			continue
 		}
 		if err != nil {
@@ -421,7 +422,7 @@ func (d *definitions) digest(id dag.WorkflowID, version int32) ([]byte, error) {
 	return v.Digest, err
 }
 
-// version gives a version as it is in the transaction being made.
+// version returns a version as the transaction being made leaves it.
 func (d *definitions) version(id dag.WorkflowID, version int32) (store.Version, error) {
 	for i := range d.txn().batch.Versions {
 		if v := &d.txn().batch.Versions[i]; v.Workflow == id && v.Version == version {

@@ -14,9 +14,9 @@ import (
 // under its key.
 const depositTries = 3
 
-// Deposit stores a run whose owner cannot be reached, or whose shard has no owner. It writes the run's row as
-// submitted, and the next owner of the shard finds the row. When it returns without an error, the run is
-// durable. The same submission may also reach the owner directly. Both lead to one run, because they have the
+// Deposit stores a run whose owner cannot be reached, or whose shard has no owner. It writes the run's row
+// as submitted, and the next owner of the shard finds the row. When it returns without an error, the run is
+// durable. The same submission may also reach the owner directly. Both make one run, because they have the
 // same id and key.
 func (e *Engine) Deposit(ctx context.Context, s Submission) (Accepted, error) {
 	if e.cluster == nil {
@@ -48,7 +48,7 @@ func (e *Engine) Deposit(ctx context.Context, s Submission) (Accepted, error) {
 	return Accepted{}, errkind.FromStore("write the run", last)
 }
 
-// deposited finds the run that a submission has made before, by its id or its key.
+// deposited finds the run that an earlier delivery of a submission has made, by its id or its key.
 func (e *Engine) deposited(ctx context.Context, s *Submission) (Accepted, bool, error) {
 	row, err := e.store.Run(ctx, s.ID)
 	if errors.Is(err, store.ErrNotFound) && s.Key != "" {
@@ -61,7 +61,7 @@ func (e *Engine) deposited(ctx context.Context, s *Submission) (Accepted, bool, 
 		return Accepted{}, false, errkind.FromStore("look for the run", err)
 	}
 	a := sameRun(s, &row.Header)
-	// If the run has the id of this submission, this submission made it earlier, here or through another node.
+	// If the run has the id of this submission, an earlier delivery made it, here or through another node.
 	return Accepted{Run: a.run, Existing: row.ID != s.ID}, true, a.err
 }
 

@@ -7,9 +7,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// directory keeps the workflows of owned shards by their names. Each start needs its workflow, and would
-// otherwise read it from the store. Only the owner of a shard changes its workflows. So a copy is exact
-// unless the shard was lost unnoticed. In that case no transaction commits here any more.
+// directory keeps the workflows of owned shards by their names, because each start needs its workflow and
+// would otherwise read it from the store. Only the owner of a shard changes its workflows. So a copy is
+// exact unless the shard was lost unnoticed. In that case no transaction commits here any more.
 type directory struct {
 	mu      sync.Mutex // protects following fields
 	known   map[workflowName]store.Workflow

@@ -21,7 +21,7 @@ type Assignment struct {
 	// earlier version.
 	Generation int32
 	Shard      dag.ShardID
-	Handler    dag.HandlerID // whose it is
+	Handler    dag.HandlerID // the holder
 	Place      dag.Place
 	Graph      *dag.Graph `json:"-"` // nil: it came from another node
 	// LockToken is the number of the grant of the run's locks. It is 0 if the run has none.
@@ -52,8 +52,8 @@ type Executor interface {
 	Live(run dag.RunID, task dag.TaskID, token dag.Token) bool
 }
 
-// fill gives free slots to the best ready tasks, in the transaction being made: the end
-// of a task and the start of the next are one commit.
+// fill gives free slots to the best ready tasks, in the transaction being made. So the end of a task and the
+// start of the next are one commit.
 func (w *writer) fill(most int) {
 	w.e.slots.keepFor(&w.queue, w.tx.now.Wall)
 	for ; most > 0 && w.tx.rows < batchRowsMax; most-- {
@@ -74,12 +74,12 @@ func (w *writer) fill(most int) {
 	w.tx.current = nil
 }
 
-// assignNext assigns the next ready task of a place to the handler whose slot was taken for it. Nothing
+// assignNext assigns the next ready task of a placement to the handler whose slot was taken for it. Nothing
 // leaves the process here: slots.send sends the assignment after the commit.
 func (w *writer) assignNext(r *dag.Run, p dag.Place, h dag.HandlerID) (a Assignment) {
 	given := false
 	defer func() {
-		if !given { // after a panic
+		if !given { // true after a panic
 			w.e.slots.giveBack(h, p)
 		}
 	}()
@@ -164,7 +164,7 @@ func (w *writer) lead(a Assignment) {
 		g, params, err := w.e.split(ctx, &a, fill)
 		for pause := 10 * time.Millisecond; errors.Is(err, errkind.ErrUnavailable); pause = min(2*pause, leadPauseMax) {
 			if w.e.host.Await(ctx, nil, pause); ctx.Err() != nil {
-				return // the next owner splits again
+				return // the next owner splits the run again
 			}
 			g, params, err = w.e.split(ctx, &a, fill)
 		}

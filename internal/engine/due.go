@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// duePage bounds the due triggers of one read.
+	// duePage bounds the due triggers per read.
 	duePage = 1000
 	// dueLook is the interval at which the store's clock is read even if no instant is due. So the engine notices
 	// a changed clock, or a machine that has slept, within this time.
 	dueLook = 15 * time.Second
-	// duePause is the time for which a trigger that cannot be decided delays the next look.
+	// duePause is the time for which a trigger that cannot be decided delays the next read.
 	duePause = time.Second
 	// clockFresh is the age up to which a reading of the store's clock is used, with the elapsed time of this
 	// machine added.
@@ -29,18 +29,18 @@ const (
 // the plans; the writer only carries them out.
 type due struct {
 	read    func() time.Time // the clock of this machine
-	next    dag.Micros       // the earliest undecided instant; 0: there is none
+	next    dag.Micros       // the earliest undecided instant; 0: none
 	changed dag.Micros       // the earliest instant written since the last read of next began
 	looked  time.Time
 	looking bool
-	// The last reading of the store's clock. Unlike the clock that stamps rows, it follows the store backwards.
-	// The watermark ensures that decided instants do not fire again.
+	// The last reading of the store's clock. Unlike the clock that stamps rows, it goes backwards with the
+	// store's clock. The watermark ensures that decided instants do not fire again.
 	wall      dag.Micros
 	asOf      time.Time
 	watermark dag.Micros
 }
 
-// sooner notes the instant of a changed trigger.
+// sooner takes the instant of a changed trigger into account.
 func (d *due) sooner(next dag.Micros) {
 	if next != 0 && (d.changed == 0 || next < d.changed) {
 		d.changed = next
@@ -77,7 +77,7 @@ func (e *Engine) readClock(ctx context.Context) (reading, error) {
 	return reading{wall, e.host.Now()}, nil
 }
 
-// goBy makes the instants follow a reading, unless a newer one exists. If the process stood still and the
+// goBy makes the instants follow a reading, unless a newer one exists. If the process was stopped and the
 // reading is old, goBy reads the clock again.
 func (s *schedule) goBy(r reading) {
 	d := &s.due
@@ -96,8 +96,8 @@ func (s *schedule) goBy(r reading) {
 	s.txn().due = max(d.now(), s.txn().batch.Watermark)
 }
 
-// dueNow is the instant up to which instants are due. In a transaction it is never before an instant that the
-// transaction has decided.
+// dueNow is the instant up to which instants are due. Within a transaction it is never before an instant
+// that the transaction has decided.
 func (s *schedule) dueNow() dag.Micros { return s.txn().due }
 
 // wait returns how long the writer may sleep before the next instant is due.
@@ -112,8 +112,8 @@ func (d *due) wait() time.Duration {
 	return max(until, 0)
 }
 
-// left returns the time until the next instant is due, by the clock. The clock may be far behind the
-// watermark.
+// left returns the time until the next instant is due, by the store's clock. This clock may be far behind
+// the watermark.
 func (d *due) left() time.Duration {
 	if d.next <= d.watermark {
 		return 0
@@ -124,7 +124,7 @@ func (d *due) left() time.Duration {
 // byHand reports whether only people may start runs now: see Config.ByHand.
 func (s *schedule) byHand() bool { return s.manual != nil && s.manual() }
 
-// look reads the due triggers and computes their plans, in a goroutine of its own.
+// look reads the due triggers and computes their plans. It starts a goroutine for this.
 func (w *writer) look(ctx context.Context) {
 	if w.e.cfg.Planner == nil || w.schedule.due.looking || w.schedule.due.wait() > 0 || w.schedule.byHand() {
 		return
@@ -139,7 +139,7 @@ func (w *writer) look(ctx context.Context) {
 	})
 }
 
-// looked processes the result of a look.
+// looked processes the result of look.
 func (s *schedule) looked(l *look) {
 	d := &s.due
 	d.looking, d.looked = false, d.read()
@@ -205,9 +205,9 @@ func (l *look) fail(ctx context.Context, err error) {
 	l.failed++
 }
 
-// decide makes the writer carry out the due instants of a page of triggers, and waits until it has. It
-// reports whether any instant was decided, so that the next read gives another page. A former owner that does
-// not know yet that its shards have moved decides nothing.
+// decide makes the writer carry out the due instants of a page of triggers, and waits for it. It reports
+// whether any instant was decided, so that the next read returns another page. An owner that does not know
+// yet that its shards have moved decides nothing.
 func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micros) bool {
 	items := make([]item, 0, len(page))
 	told := make(chan struct{}, len(page))
@@ -251,8 +251,8 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 	return stale < len(items)
 }
 
-// setAside pauses a trigger with a damaged row. Otherwise it would be due for ever and hold up the others.
-// The ledger lists the instants that it missed. An edit replaces the row.
+// setAside pauses a trigger with a damaged row. Otherwise it would be due for ever and delay the others. The
+// ledger lists the instants that it missed. An edit replaces the row.
 func (s *schedule) setAside(was *store.Trigger, cause error) error {
 	t, err := s.trigger(keyOfTrigger(was))
 	if err != nil || t == nil || s.held(t.Shard) == nil || t.State != store.TriggerActive || t.Revision != was.Revision {
@@ -269,7 +269,7 @@ func (s *schedule) setAside(was *store.Trigger, cause error) error {
 }
 
 // decide carries out a plan. If the trigger has changed since the plan was made, decide makes another plan.
-// An edit has already decided the due instants, but an event has not.
+// An edit has already decided the due instants, an event has not.
 func (s *schedule) decide(was *store.Trigger, p *Plan, until dag.Micros) answer {
 	k := keyOfTrigger(was)
 	if s.triggers.known[k] == nil && s.triggers.touched != nil && !s.triggers.touched[k] {

@@ -5,7 +5,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// tellEnds tells which runs ended in a transaction that has committed.
+// tellEnds reports the runs that ended in a committed transaction.
 func tellEnds(w *writer, b *store.Batch) {
 	if w.e.cfg.Ended == nil {
 		return
@@ -14,7 +14,7 @@ func tellEnds(w *writer, b *store.Batch) {
 	tell := func(r *dag.RunRow) {
 		for _, f := range b.Fences {
 			if f.Shard == r.Shard && r.State.Terminal() {
-				f.Seq++ // the fence has the number before
+				f.Seq++ // the fence still has the previous number
 				all = append(all, store.Ended{Fence: f, ID: r.ID, Workflow: r.Workflow, Version: r.Version, Generation: r.Generation,
 					State: r.State, Created: r.Created, Split: r.SplitAt, Finished: r.FinishedAt,
 					Root: r.Root(), Trace: r.Trace()})

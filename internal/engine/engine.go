@@ -19,84 +19,84 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Config says how an engine works. Store, Executor and Compile are required.
+// Config configures an engine. Store, Executor and Compile are required.
 type Config struct {
 	Store    store.Store
 	Executor Executor
 	Compile  dag.Compiler // compiles conditions of stored graphs
 	Node     string       // the permanent name of this process
-	Slots    int          // attempts that run at once, ≥ 1
-	// Ageing is the time after which a waiting run's level counts as one better; 0: 10 minutes.
+	Slots    int          // attempts that run at the same time; at least 1
+	// Ageing is the time after which a waiting run rises by one level; 0: 10 minutes.
 	Ageing time.Duration
 	// SubmitMax bounds the submissions that wait for the writer; 0: 20,000.
 	SubmitMax int
-	// AheadRows is the number of rows in a transaction from which on the next transaction is made while this one
-	// is in flight; 0: 400.
+	// AheadRows is the size of a transaction, in rows, from which on the next transaction is made while this
+	// one is in flight; 0: 400.
 	AheadRows int
-	// EvaluateMax bounds the time in which one transaction evaluates conditions and keys. The rest is evaluated
-	// in other goroutines, or by the next transactions. 0: 20 ms; negative: it evaluates no condition.
+	// EvaluateMax bounds the time in which one transaction evaluates conditions and keys. Other goroutines
+	// or the next transactions evaluate the rest. 0: 20 ms; negative: a transaction evaluates no condition.
 	EvaluateMax time.Duration
 	// Reap kills the processes of attempts that earlier handlers of this node left running. It is called before
 	// their tasks are assigned again, and again if the engine has to reload them. It is nil if no process can
 	// be left.
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
-	// Life, if not nil, is the handler of an earlier process of this node, under which this process continues
-	// because its attempts have outlived that process. If it is nil, this process gets a new handler, and the
-	// attempts of earlier ones are lost.
+	// Life, if not nil, is an earlier process of this node whose attempts have outlived it. This process
+	// continues under its handler. If it is nil, this process gets a new handler, and the attempts of
+	// earlier ones are lost.
 	Life *Life
 	// Planner computes the instants of triggers. If it is nil, no trigger is declared and none fires.
 	Planner Planner
-	// Preparer finds out for which event a logical task waits. It is nil if there are no logical tasks.
+	// Preparer finds out for which event a logical task waits. nil: there are no logical tasks.
 	Preparer Preparer
-	// Waits returns the reason why an assigned attempt of this node has not been started yet; "": no reason is
-	// known. It is nil if no reason is ever known.
+	// Waits returns the reason why an assigned attempt of this node has not been started yet; "": no known
+	// reason. nil: no reason is ever known.
 	Waits func(run dag.RunID, task dag.TaskID, token dag.Token) string
-	// Namer finds the shared things that definitions name: queues and locks. If it is nil, no definition names
-	// any.
+	// Namer finds the queues and locks that definitions name. nil: definitions name none.
 	Namer Namer
 	// ByHand, if not nil, reports whether only people may start runs now. Due instants then stay due for a later
 	// engine, or until ByHand returns false. Triggers that follow the end of a run still fire, because the event
 	// comes only once. ByHand is called on the writer's goroutine.
 	ByHand func() bool
-	// Declared, if not nil, is called when triggers were declared, paused or resumed, and when
-	// other shards are owned than before; on the writer's goroutine.
+	// Declared, if not nil, is called on the writer's goroutine when triggers were declared, paused or
+	// resumed, and when the owned shards have changed.
 	Declared func()
 	// Rules reads the alert rules of a stored definition. If it is nil, there are no alerts.
 	Rules func(def []byte) ([]alert.Rule, error)
-	// Noticed, if not nil, is called when there may be notices to be sent; on the writer's goroutine.
+	// Noticed, if not nil, is called on the writer's goroutine when there may be notices to send.
 	Noticed func()
-	// Ended, if not nil, is called after a transaction in which runs have ended; on the writer's goroutine. If
-	// the outcome of a transaction was unknown, the shards are taken again, and its ends are not told.
+	// Ended, if not nil, is called on the writer's goroutine after a transaction in which runs have ended.
+	// After a transaction with an unknown outcome, the shards are taken again, and its ends are not
+	// reported.
 	Ended func([]store.Ended)
 	// QuotasEach is the time between two reads of the quotas of namespaces; 0: there are no quotas.
 	QuotasEach time.Duration
 	// Past remembers the commits that the store has confirmed. nil: the engine does not notice when the store
 	// goes back.
 	Past Past
-	// Peers makes this engine one of a cluster: it owns the shards that Own returns. The store must be a
+	// Peers makes this engine one of a cluster: it owns the shards that Own assigns. The store must be a
 	// store.Cluster. If Peers is nil, the engine is alone and owns every shard.
 	Peers Peers
-	// Holders are the workers of a node without other nodes, and Roster lists these workers and this node. Both
+	// Holders are the workers of a node that is alone, and Roster lists these workers and this node. Both
 	// are nil if there are no workers, or if Peers is set.
 	Holders Holders
 	Roster  inspect.Roster
-	// Helpers lets a sweep reach the other nodes and the workers. It is nil if there are none.
+	// Helpers lets a sweep reach the other nodes and the workers. nil: there are none.
 	Helpers Helpers
 	// Unclaimed bounds the time from an assignment to the report that the attempt runs; 0: 5 minutes.
 	Unclaimed time.Duration
-	// LoadHalf is the time after which the work for a shard counts half in its load; 0: 30 s.
+	// LoadHalf is the time after which the work for a shard has half of its weight in the load; 0: 30 s.
 	LoadHalf time.Duration
-	// Market has slots of workers that are not in this process. It is nil if there are no such workers. With a
+	// Market has slots of workers that are not in this process. nil: there are no such workers. With a
 	// Market, Slots may be 0.
 	Market Market
 	// Traits are the properties by which tasks choose this process, in addition to Node.
 	Traits store.Traits
-	// Host is the machine. If it is nil, it is the real one.
+	// Host is the machine; nil: the real one.
 	Host host.Host
 	Log  *slog.Logger
 }
 
-// Life is an earlier life of a node that continues in another process.
+// Life is an earlier process of a node that another process continues.
 type Life struct {
 	Handler store.Handler
 	// Held are the attempts of Life's handler that the Executor still has, or whose ends it is about to report.
@@ -118,25 +118,25 @@ type Engine struct {
 	log       *slog.Logger
 	store     store.Store
 	can       store.Capabilities            // of the store
-	handler   atomic.Pointer[store.Handler] // of this life
+	handler   atomic.Pointer[store.Handler] // the handler of this process
 	graphs    *inspect.Graphs
 	directory directory
 	slots     slots
 	quotas    quotaBook
 	hub       hub
 	stats     Stats
-	shards    []dag.ShardID                 // all there are
+	shards    []dag.ShardID                 // all shards that exist
 	cluster   store.Cluster                 // nil: alone
 	holders   Holders                       // nil: there are no other members
 	holding   atomic.Pointer[[]dag.ShardID] // the owned shards, as of the last change
 	writer    *writer
 	pulse     *pulse
 
-	ready chan struct{} // closed once the shards are loaded
+	ready chan struct{} // closed when the shards are loaded
 	state atomic.Pointer[string]
 }
 
-// Stats counts the events since the start. The counters only rise.
+// Stats counts events since the start. The counters only rise.
 type Stats struct {
 	Commits, Rows           atomic.Int64
 	Ahead                   atomic.Int64 // transactions that were made while the previous one was in flight
@@ -145,11 +145,11 @@ type Stats struct {
 	AttemptsEnded           atomic.Int64
 	Rejected                atomic.Int64 // reports of senders that no longer hold the attempt
 	Lost, Repaired          atomic.Int64
-	RunsRevived             atomic.Int64 // runs that continued after their end: each ends again
+	RunsRevived             atomic.Int64 // runs that continued after their end; each ends again
 	Retaken, Quarantined    atomic.Int64
 	Poisoned                atomic.Int64 // tasks that failed because they were lost too often
-	Expired                 atomic.Int64 // runs deleted because they need not be kept
-	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns goes up and down
+	Expired                 atomic.Int64 // runs that retention deleted
+	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns rises and falls
 	ReadyTasks, InboxItems  atomic.Int64 // the values after the last transaction
 	Sweeps                  atomic.Int64
 	Regressed               atomic.Int64         // times that the store went back to an earlier state
@@ -159,7 +159,7 @@ type Stats struct {
 	meter *Meter
 	loads loads
 	store metric.Source
-	name  func(context.Context, dag.WorkflowID) string // of a workflow
+	name  func(context.Context, dag.WorkflowID) string // returns the name of a workflow
 }
 
 // count counts a transaction.
@@ -268,13 +268,13 @@ func (e *Engine) Run(ctx context.Context) error {
 // Ready is closed once every shard is owned and loaded: submissions are accepted.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// State returns the state of the engine in a word: starting, running, "retaking: <why>" while the store
+// State returns the state of the engine as a word: starting, running, "retaking: <why>" while the store
 // accepts no transactions, or stopped.
 func (e *Engine) State() string { return *e.state.Load() }
 
 func (e *Engine) setState(s string) { e.state.Store(&s) }
 
-// Accepting reports whether submissions are taken now; if not, the error says why.
+// Accepting returns nil if submissions are accepted now. Otherwise the error has the reason.
 func (e *Engine) Accepting() error {
 	if s := e.State(); s != StateRunning {
 		return fmt.Errorf("%w: the node is %s", errkind.ErrUnavailable, s)
@@ -282,16 +282,16 @@ func (e *Engine) Accepting() error {
 	return nil
 }
 
-// StateRunning is the State of an engine that takes submissions.
+// StateRunning is the State of an engine that accepts submissions.
 const StateRunning = "running"
 
-// Stats gives the counters.
+// Stats returns the counters.
 func (e *Engine) Stats() *Stats { return &e.stats }
 
 // Handler returns the handler of this process.
 func (e *Engine) Handler() store.Handler { return *e.handler.Load() }
 
-// me is Handler without a write.
+// me returns the handler. Unlike Handler, it returns a shared value.
 func (e *Engine) me() *store.Handler { return e.handler.Load() }
 
 // Idle reports whether no run is unfinished.

@@ -19,8 +19,8 @@ func rawParams(r *dag.Run) *ParamsQuery {
 	return &ParamsQuery{Workflow: r.Workflow, Version: r.Version, Given: r.Params, Instant: r.Instant(), Literal: true}
 }
 
-// filling is the data that is needed to complete the parameters of a run that another program's transaction
-// inserted. It is nil if they are complete.
+// filling is the data for completing the parameters of a run that another program's transaction inserted;
+// nil: they are complete.
 func (w *writer) filling(a Assignment) *ParamsQuery {
 	r := w.runs[a.Run]
 	if r == nil || !r.Raw() {
@@ -29,8 +29,8 @@ func (w *writer) filling(a Assignment) *ParamsQuery {
 	return rawParams(r)
 }
 
-// split is Leader work: the graph of a run and, with fill, its completed parameters. If the parameters are
-// refused, it returns the parameters that the row may keep.
+// split is Leader work: it makes the graph of a run and, with fill, completes the parameters. If the
+// parameters are refused, it returns the parameters that the row may keep.
 func (e *Engine) split(ctx context.Context, a *Assignment, fill *ParamsQuery) (*dag.Graph, []byte, error) {
 	g, err := e.graphs.Get(a.Workflow, a.Version)
 	if err != nil || fill == nil {

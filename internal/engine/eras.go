@@ -24,7 +24,7 @@ type Past interface {
 	Look() func(ctx context.Context, read []store.Fence) (back bool, err error)
 }
 
-// forgetful is the Past of an engine without one: it remembers nothing.
+// forgetful is a Past that remembers nothing. Engines without a Past use it.
 type forgetful struct{}
 
 func (forgetful) Confirm([]store.Fence) {}
@@ -38,7 +38,7 @@ var errBack = fmt.Errorf("the database has gone back to an earlier state: %w", s
 // FaultRegressed is the fault in the history of a run after the database has gone back to an earlier state.
 const FaultRegressed = "store_regressed"
 
-// backWord notifies a shard that the database has gone back. The node that raises the era writes it, in the
+// backWord tells a shard that the database has gone back. The node that raises the era writes it, in the
 // same transaction.
 type backWord struct {
 	Era dag.Era `json:"era"`
@@ -66,7 +66,7 @@ func (e *Engine) Back(floor dag.Era) {
 	}})
 }
 
-// Regressed counts times that the database was found to have gone back before the engine was there.
+// Regressed counts regresses of the database that were noticed before the engine existed.
 func (e *Engine) Regressed(n int64) { e.stats.Regressed.Add(n) }
 
 // endHeld ends the attempts of older eras in this process, also for shards of other nodes and for runs that
@@ -103,7 +103,7 @@ func compared(ctx context.Context, e *Engine) error {
 	return err
 }
 
-// confirmed remembers that the transaction of a batch is in the store for good.
+// confirmed remembers that the transaction of a batch has committed.
 func (w *writer) confirmed(b *store.Batch) {
 	w.marks = w.marks[:0]
 	for _, f := range b.Fences {
@@ -113,12 +113,13 @@ func (w *writer) confirmed(b *store.Batch) {
 	w.e.cfg.Past.Confirm(w.marks)
 }
 
-// ofOldEra reports whether an attempt was assigned before the database went back. It may rest on data that
-// the database has lost, so it ends wherever it runs, and counts as lost.
+// ofOldEra reports whether an attempt was assigned before the database went back. The attempt may depend on
+// data that the database has lost. So it ends wherever it runs, and counts as lost.
 func ofOldEra(w *writer, a *dag.AttemptRow) bool { return a.Token.Era() < w.clock.floor }
 
 // endOld ends an attempt of an older era. The attempt counts as lost when its holder reports its end, or
-// reports that it does not hold it. Until then it may run, and the task is not assigned again.
+// reports that it does not hold the attempt. Until then the attempt may run, and the task is not assigned
+// again.
 func endOld(w *writer, r *dag.Run, a *dag.AttemptRow, f *found) {
 	k := dag.KeyOf(r.ID, a.Task, a.Token)
 	kill := dag.Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: true}
@@ -133,8 +134,8 @@ func endOld(w *writer, r *dag.Run, a *dag.AttemptRow, f *found) {
 	case w.e.slots.has(k) && w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
 		f.fx.Cancels = append(f.fx.Cancels, kill)
 	case !w.carried.has(k):
-		// The executor also remembers attempts that it reported lately. If the report was taken and the database
-		// has lost it, the attempt's slot is not booked, and no other report comes.
+		// The executor also remembers attempts that it has just reported. If the owner accepted the report
+		// and the database has lost it, the attempt's slot is not booked, and no other report comes.
 		f.fx.Cancels = append(f.fx.Cancels, kill)
 		w.e.slots.unbook(k)
 		f.lost = append(f.lost, *a)
@@ -161,12 +162,13 @@ func askWorkers(w *writer, held map[dag.HandlerID][]Held) {
 	}
 }
 
-// tellMax bounds the runs of a shard in whose history one transaction writes that the database has gone back.
+// tellMax bounds the runs of a shard to whose history one transaction adds the entry that the database has
+// gone back.
 const tellMax = 200
 
-// tellBack writes into the history of the unfinished runs of a shard that the database has gone back. done
-// reports whether all these runs have the entry. After a crash it begins again, so some runs have the entry
-// twice.
+// tellBack adds an entry to the history of the unfinished runs of a shard: the database has gone back. done
+// reports whether all these runs have the entry. After a crash tellBack begins again, so some runs have the
+// entry twice.
 func (w *writer) tellBack(m *store.Message, said *backWord) (done bool, err error) {
 	page, err := w.e.store.Load(context.Background(), store.LoadQuery{Shard: m.To, After: w.telling[m.ID], Limit: tellMax})
 	if err != nil {

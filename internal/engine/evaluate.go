@@ -24,11 +24,10 @@ const (
 	evaluatedMax = 256
 )
 
-// evaluating holds the conditions that wait to be evaluated outside the writer's goroutine. The writer and
-// its helpers share it. Runs take turns, so that a run with many conditions does not hold up those of others.
-//
-// Invariant: one transaction of the writer evaluates for evaluateMax at most, and then completes the one
-// run or instant that it has begun.
+// evaluating holds the conditions that wait to be evaluated outside of the writer's goroutine. The writer
+// and its helpers share it. Runs take turns, so that a run with many conditions does not delay those of
+// others. Invariant: one transaction of the writer evaluates for evaluateMax at most, and then completes the
+// one run or instant that it has begun.
 type evaluating struct {
 	host    host.Host
 	inbox   *inbox
@@ -49,7 +48,7 @@ func (q *evaluating) set(e *Engine, w *writer) {
 }
 
 // evaluate evaluates a condition on the writer, unless the condition costs more than a step may, or this
-// transaction has evaluated for its longest time. The place of the evaluation does not change the result.
+// transaction has used up its time for evaluations. The place of the evaluation does not change the result.
 func (q *evaluating) evaluate(c dag.Condition, v dag.View) (holds bool, err error) {
 	if q.spent() {
 		return false, dag.ErrCostly
@@ -58,7 +57,7 @@ func (q *evaluating) evaluate(c dag.Condition, v dag.View) (holds bool, err erro
 	return holds, err
 }
 
-// timed counts the time that f takes to evaluate something.
+// timed adds the duration of f to the evaluation time of the transaction.
 func (q *evaluating) timed(f func()) {
 	began := q.host.Now()
 	f()
@@ -67,21 +66,21 @@ func (q *evaluating) timed(f func()) {
 	tx.evaluations++
 }
 
-// plannedParams works out the parameters of a run that a trigger or a backfill starts.
+// plannedParams computes the parameters of a run that a trigger or a backfill starts.
 func (q *evaluating) plannedParams(of ParamsQuery) (params []byte, err error) {
 	q.timed(func() { params, err = q.planner.Params(context.Background(), of) })
 	return params, err
 }
 
-// spent reports whether this transaction has evaluated for its longest time.
+// spent reports whether this transaction has used up its time for evaluations.
 func (q *evaluating) spent() bool { return q.txn().evaluated >= q.most }
 
-// full reports whether this transaction begins nothing further that may evaluate an expression on the writer:
-// no item, no run that has waited for its limits, no instant and no key. The next transaction continues. Each
-// transaction evaluates one expression at least, so the work always ends.
+// full reports whether this transaction begins no further work that may evaluate an expression on the
+// writer: no item, no run that has waited for its limits, no instant and no key. The next transaction
+// continues. Each transaction evaluates at least one expression, so the work always ends.
 func (q *evaluating) full() bool { return q.txn().evaluations > 0 && q.spent() }
 
-// evaluateBeside gives conditions to a few goroutines. They end when no condition is left.
+// evaluateBeside makes a few goroutines evaluate conditions. They end when no condition is left.
 func (q *evaluating) evaluateBeside(es []dag.Evaluation) {
 	if len(es) == 0 {
 		return
@@ -101,7 +100,7 @@ func (q *evaluating) evaluateBeside(es []dag.Evaluation) {
 	}
 }
 
-// next takes some of the conditions of the run whose turn it is.
+// next takes some of the conditions of the next run in turn.
 func (q *evaluating) next(ctx context.Context) []dag.Evaluation {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -126,7 +125,7 @@ func (q *evaluating) next(ctx context.Context) []dag.Evaluation {
 	return nil
 }
 
-// rest puts the conditions that were not evaluated in a turn behind those of the other runs.
+// rest returns the conditions that were not evaluated in a turn. They come after those of the other runs.
 func (q *evaluating) rest(es []dag.Evaluation) {
 	if len(es) == 0 {
 		return
@@ -149,7 +148,7 @@ func (q *evaluating) add(es []dag.Evaluation) {
 	q.waits.Add(int64(len(es)))
 }
 
-// drop forgets the conditions of a run that has ended or is no longer here.
+// drop forgets the conditions of a run that has ended or is no longer owned.
 func (q *evaluating) drop(id dag.RunID) {
 	if q.waits.Load() == 0 {
 		return
@@ -160,7 +159,7 @@ func (q *evaluating) drop(id dag.RunID) {
 	delete(q.todo, id) // when the turn of the run comes, next finds no condition of it
 }
 
-// dropAll forgets everything: a load asks again.
+// dropAll forgets all conditions. A load requests them again.
 func (q *evaluating) dropAll() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -168,7 +167,8 @@ func (q *evaluating) dropAll() {
 	q.waits.Store(0)
 }
 
-// evaluateSome evaluates some conditions of one run. It returns how many, and the event that tells the run.
+// evaluateSome evaluates some conditions of one run. It returns their number, and the event with the
+// results.
 func (q *evaluating) evaluateSome(ctx context.Context, es []dag.Evaluation) (n int, ev dag.Event) {
 	ev = dag.Event{Kind: dag.EvEvaluated, Generation: es[0].Generation}
 	began := q.host.Now()
@@ -183,7 +183,7 @@ func (q *evaluating) evaluateSome(ctx context.Context, es []dag.Evaluation) (n i
 	return n, ev
 }
 
-// evaluateOne evaluates one condition. A bug in it fails its task, not the process.
+// evaluateOne evaluates one condition. A panic in it fails the task, not the process.
 func evaluateOne(e *dag.Evaluation) (got dag.Evaluated) {
 	if p := errkind.Guarded(func() { got = e.Do() }); p != nil {
 		return dag.Evaluated{Task: e.Task, Branch: e.Branch, Err: errors.New(firstLine(p.Error()))}
@@ -197,7 +197,7 @@ func (q *evaluating) tellResults(ctx context.Context, run dag.RunID, ev dag.Even
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, preparePauseMax) {
 		_, err := q.inbox.send(ctx, it)
 		if ctx.Err() != nil || !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrBusy) {
-			return // the next owner evaluates again
+			return // the next owner evaluates the conditions again
 		}
 		q.host.Await(ctx, nil, pause)
 	}

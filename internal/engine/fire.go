@@ -81,11 +81,11 @@ type firing struct {
 	s     *schedule
 	t     *store.Trigger
 	pol   *Policy
-	actor string // the person who fires it
+	actor string // the person who fires the trigger
 }
 
-// start decides one instant or event. It starts a run, or writes a ledger line with the reason for not
-// starting one.
+// start decides one instant or event. It starts a run, or writes a ledger line with the reason why none
+// starts.
 func (f *firing) start(is *Start) (Occurred, error) {
 	k := keyOfTrigger(f.t)
 	f.s.txn().rows += rowsPerItem
@@ -167,7 +167,7 @@ func (f *firing) full() (g *gate, full bool, err error) {
 	return g, g != nil && f.pol.MaxRuns != 0 && len(g.members) >= int(f.pol.MaxRuns), nil
 }
 
-// oldest names the active run that a person should look at.
+// oldest names the active run that a person should examine.
 func oldest(g *gate) dag.RunID {
 	var first *dag.Run
 	for _, r := range g.members {
@@ -211,8 +211,8 @@ func (f *firing) run(wf *store.Workflow, is *Start) (id dag.RunID, why string, e
 }
 
 // startVersion returns the version for a run that starts now. In a transaction that makes another version
-// current, it is the version before: an edit decides due instants by the old declaration, and the new version
-// cannot be read yet.
+// current, it is the previous version, because an edit decides due instants by the old declaration, and the
+// new version cannot be read yet.
 func (s *schedule) startVersion(wf *store.Workflow) (int32, error) {
 	same := func(o store.Workflow) bool { return o.ID == wf.ID }
 	if !slices.ContainsFunc(s.txn().batch.WorkflowUpdates, same) {
@@ -397,10 +397,10 @@ func (s *schedule) occur(k store.TriggerKey, o *Occurrence) answer {
 // firedBy names the trigger that an occurrence has fired.
 func firedBy(k store.TriggerKey) []byte { return fmt.Appendf(nil, "%d/%s", k.Workflow, k.Name) }
 
-// filteredBy names the trigger that refused an occurrence.
+// filteredBy names the trigger whose filter refused an occurrence.
 func filteredBy(k store.TriggerKey) []byte { return append([]byte("filtered "), firedBy(k)...) }
 
-// errFiltered: the occurrence came before, and the trigger refused it.
+// errFiltered: the occurrence came before, and the filter of the trigger refused it.
 var errFiltered = errors.New("the same call came before, and the trigger refused it")
 
 // remember keeps the result of an occurrence, so that the occurrence has no effect if it comes again.
@@ -411,9 +411,9 @@ func (s *schedule) remember(o *Occurrence, became []byte) {
 	}
 }
 
-// seen reports whether an occurrence has fired this trigger before. It returns errFiltered if this trigger
-// has refused the occurrence. It returns errkind.ErrReplayed if the occurrence was sent to another trigger,
-// or if the record of this trigger's fire was deleted.
+// seen reports whether an occurrence has fired this trigger before. It returns errFiltered if the filter of
+// this trigger has refused the occurrence. It returns errkind.ErrReplayed if the occurrence was sent to
+// another trigger, or if the record of this trigger's fire was deleted.
 func (s *schedule) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	if o.Seen.Key == "" {
 		return false, nil
@@ -438,7 +438,7 @@ func (s *schedule) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	return err == nil, err
 }
 
-// Came tells a trigger of kind absent that the awaited event has come, at an instant.
+// Came tells a trigger of kind absent that the awaited event has happened, at an instant.
 func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) error {
 	return e.operate(ctx, nil, func(w *writer) answer {
 		t, err := w.schedule.trigger(k)
@@ -462,8 +462,8 @@ func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) er
 	})
 }
 
-// broken abandons the half-made transaction. If the store could not be read, the shards are taken again and
-// the read is repeated; any other error is a bug.
+// broken abandons the transaction being made. If the store could not be read, the shards are taken again and
+// the read is repeated. Any other error is a bug.
 func (w *writer) broken(err error) {
 	if errors.Is(err, errkind.ErrUnavailable) {
 		w.unsure = errors.Join(w.unsure, err)

@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/errkind"
 )
 
-// follow applies the consequences of ended runs in the transaction of their ends: lines of the ledger,
-// further runs of a backfill, reactions of triggers, and free places at gates.
+// follow applies the consequences of ended runs in the transaction of their ends: ledger lines, further runs
+// of a backfill, reactions of triggers, and runs that gates admit.
 func (w *writer) follow() {
 	for done := 0; ; {
 		if err := w.calls.orders(); err != nil {
@@ -67,10 +67,10 @@ func (w *writer) followOne(r *dag.Run) error {
 	return w.schedule.tell(r)
 }
 
-// hearingMax bounds the triggers that may listen to one workflow.
+// hearingMax bounds the triggers that may react to one workflow.
 const hearingMax = 1000
 
-// tell makes the triggers that listen to the run's workflow react to its end.
+// tell makes triggers react to the end of a run.
 func (s *schedule) tell(r *dag.Run) error {
 	if !s.alone && s.clock().Sub(s.triggers.heardSince) > heardFor {
 		clear(s.triggers.heard)
@@ -88,7 +88,7 @@ func (s *schedule) tell(r *dag.Run) error {
 	if err != nil {
 		return errkind.FromStore("read the followers of "+name, err)
 	}
-	if len(keys) > 0 || len(s.txn().written) == 0 { // a trigger that begins to listen in this transaction is not in the store yet
+	if len(keys) > 0 || len(s.txn().written) == 0 { // a trigger that begins to react in this transaction is not in the store yet
 		s.triggers.heard[r.Workflow] = len(keys) > 0
 	}
 	for _, k := range keys {
@@ -101,7 +101,7 @@ func (s *schedule) tell(r *dag.Run) error {
 		}
 		ended := Ended{Run: r.ID, Workflow: name, State: r.State, Instant: r.Instant(), Finished: r.FinishedAt,
 			Successor: r.Fire != nil && r.Workflow == k.Workflow && r.Fire.Trigger == k.Name}
-		if r.Workflow != k.Workflow { // a workflow that follows itself would have one trace without end
+		if r.Workflow != k.Workflow { // a workflow that follows itself would stay in one trace for ever
 			ended.Trace = dag.FollowTrace(&r.Header)
 		}
 		if s.held(t.Shard) == nil {

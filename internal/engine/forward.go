@@ -8,8 +8,8 @@ import (
 )
 
 // Forward divides a message between shards again, for a database in which workflows belong to other shards
-// than at the time of writing. It returns a payload for each shard with a letter. It leaves out messages
-// about claims: the node that loads the rows finds in them what the runs ask for and hold.
+// than when the message was written. It returns a payload for each shard that gets a part. It leaves out
+// messages about claims: the node that loads the rows finds in them what the runs ask for and hold.
 func Forward(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error) {
 	var letters []letter
 	if err := json.Unmarshal(payload, &letters); err != nil {

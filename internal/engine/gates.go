@@ -10,8 +10,8 @@ import (
 )
 
 // A run passes two gates before it begins: first max_concurrent_runs of its trigger, then that of its
-// workflow. A run that passed the first keeps that place while it waits at the second. The counts of a gate
-// are derived from the runs in memory. The store holds only that a run is waiting.
+// workflow. A run that has passed the first gate still counts there while it waits at the second. The counts
+// of a gate are derived from the runs in memory. The store only records that a run is waiting.
 
 // The progress of a run: dag.Run.Gate.
 const (
@@ -20,13 +20,11 @@ const (
 	atWorkflow              // the run has passed its trigger's gate, and waits at its workflow's gate
 	atCommons               // the run has passed both gates, and waits for its queue or locks: see claim.go
 	through
-	beyond // the run ends at once, because a quota is used up; it is not counted
+	beyond // the run ends at once, because a quota is used up; no gate counts it
 )
 
-// gate counts the runs of a trigger, or with an empty name of a workflow.
-//
-// Invariant: no run is let through while past has reached the limit. If past is below the limit and a run
-// waits, the gate is in gates.open.
+// gate counts the runs of a trigger or, with an empty name, of a workflow. Invariant: no run is admitted
+// while past has reached the limit. If past is below the limit and a run waits, the gate is in gates.open.
 type gate struct {
 	past    int // unfinished runs that have passed the gate
 	waiting dag.Queue
@@ -36,7 +34,7 @@ type gate struct {
 
 type gates struct {
 	of map[store.TriggerKey]*gate
-	// open holds the limits where a run may get through that could not before.
+	// open holds the gates at which a run may now pass.
 	open map[store.TriggerKey]bool
 }
 
@@ -44,10 +42,10 @@ func (g *gates) forget() {
 	g.of, g.open = map[store.TriggerKey]*gate{}, map[store.TriggerKey]bool{}
 }
 
-// reopen makes all waiting runs pass their limits again, from the first on, as after a reload. The
-// transaction that tried the limits, and the limits that it read, are undone. If that transaction took a run
-// from its trigger's limit to its workflow's, the row of the run did not change, so only memory has the
-// place to give back.
+// reopen makes all waiting runs pass their gates again, from the first one on, as after a reload. The
+// transaction that tried the gates, and the limits that it read, are undone. If that transaction moved a run
+// from its trigger's gate to its workflow's, the run's row did not change, so only the count in memory must
+// be corrected.
 func (g *gates) reopen() {
 	for k, is := range g.of {
 		if k.Name != "" {
@@ -73,7 +71,8 @@ func (l *limits) gate(k store.TriggerKey) *gate {
 
 func workflowGate(r *dag.Run) store.TriggerKey { return store.TriggerKey{Workflow: r.Workflow} }
 
-// triggerGate is the gate of the trigger that started r. A backfill has a bound of its own.
+// triggerGate is the gate of the trigger that started r. Runs of a backfill have none, because a backfill
+// has a bound of its own.
 func triggerGate(r *dag.Run) (store.TriggerKey, bool) {
 	if r.Fire == nil || r.Fire.Trigger == "" || r.Fire.Backfill != 0 {
 		return store.TriggerKey{}, false
@@ -81,8 +80,8 @@ func triggerGate(r *dag.Run) (store.TriggerKey, bool) {
 	return store.TriggerKey{Workflow: r.Workflow, Name: r.Fire.Trigger}, true
 }
 
-// limit bounds the runs that may be through a gate; 0 means any number. If the workflow no longer declares
-// the trigger, the trigger has no limit.
+// limit bounds the runs that may have passed a gate and not ended; 0: no bound. If the workflow no longer
+// declares the trigger, there is no bound.
 func (l *limits) limit(k store.TriggerKey) (int, error) {
 	if k.Name == "" {
 		wf, err := l.defs.workflow(k.Workflow)
@@ -95,8 +94,8 @@ func (l *limits) limit(k store.TriggerKey) (int, error) {
 	return int(t.MaxRuns), nil
 }
 
-// enter takes a new run through its gates as far as possible, and then to its claim. why says what it waits
-// for.
+// enter moves a new run through its gates as far as possible, and then to its claim. why is the reason if it
+// has to wait.
 func (l *limits) enter(r *dag.Run) (why string, d *admission.Denial, err error) {
 	if r.Gate == gateNone {
 		l.quotas.began(r)
@@ -121,7 +120,7 @@ func (l *limits) enter(r *dag.Run) (why string, d *admission.Denial, err error) 
 	return why, d, err
 }
 
-// try lets r through a limit, or makes it wait there.
+// try admits r at a gate, or makes it wait there.
 func (l *limits) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err error) {
 	if why, err = l.closed(k, g); why != "" || err != nil {
 		if err == nil {
@@ -133,7 +132,7 @@ func (l *limits) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err e
 	return "", nil
 }
 
-// closed says why a limit lets no other run through now. It returns "" if it does.
+// closed returns the reason why a gate admits no other run now, or "" if it does.
 func (l *limits) closed(k store.TriggerKey, g *gate) (why string, err error) {
 	limit, err := l.limit(k)
 	if err != nil || limit == 0 || g == nil || g.past < limit && g.waiting.Len() == 0 {
@@ -157,7 +156,7 @@ func (l *limits) shut(r *dag.Run) (why string, err error) {
 	return why, err
 }
 
-// count takes up a run as its rows have it: a waiting run is at its first limit.
+// count counts a run by its rows: a waiting run is at its first gate.
 func (l *limits) count(r *dag.Run) {
 	k, triggered := triggerGate(r)
 	if triggered {
@@ -187,7 +186,7 @@ func (l *limits) count(r *dag.Run) {
 	}
 }
 
-// exit takes a run off its gates: the run ended, or its memory is given up.
+// exit removes a run from its gates: the run has ended, or leaves memory.
 func (l *limits) exit(r *dag.Run) {
 	if r.Gate == gateNone || r.Gate == beyond {
 		r.Gate = gateNone
@@ -215,7 +214,7 @@ func (l *limits) exit(r *dag.Run) {
 	r.Gate = gateNone
 }
 
-// again sends the runs that wait at their workflow's limit back to their trigger's limit, because the
+// again moves the runs that wait at their workflow's gate back to their trigger's gate, because the
 // trigger's limit has changed. A reload does the same with all waiting runs.
 func (l *limits) again(k store.TriggerKey) {
 	l.gates.open[k] = true
@@ -224,13 +223,13 @@ func (l *limits) again(k store.TriggerKey) {
 	}
 }
 
-// takeBack makes the runs of a trigger that wait at their workflow's limit wait at the trigger's limit again.
+// takeBack moves the runs of a trigger that wait at their workflow's gate back to the trigger's gate.
 func (g *gates) takeBack(at *gate) {
 	for _, r := range at.members {
 		if r.Gate != atWorkflow {
 			continue
 		}
-		if of := g.of[workflowGate(r)]; of != nil { // after a failed read, r may be in no queue
+		if of := g.of[workflowGate(r)]; of != nil { // after a failed read, r may be at no gate
 			of.waiting.Remove(r)
 		}
 		at.past--
@@ -239,7 +238,7 @@ func (g *gates) takeBack(at *gate) {
 	}
 }
 
-// opened notes that a run may get through a limit, and forgets a limit without runs.
+// opened notes that a run may pass a gate, and drops a gate without runs.
 func (l *limits) opened(k store.TriggerKey, g *gate) {
 	switch {
 	case g.waiting.Len() > 0:
@@ -250,7 +249,7 @@ func (l *limits) opened(k store.TriggerKey, g *gate) {
 	}
 }
 
-// letThrough begins the runs for which there is room now, the best first.
+// letThrough admits the runs that gates can admit now, the best first.
 func (l *limits) letThrough() error {
 	for len(l.gates.open) > 0 && l.txn().rows < takeMax*rowsPerItem {
 		keys := slices.SortedFunc(maps.Keys(l.gates.open), compareKeys)
@@ -280,7 +279,7 @@ func compareKeys(a, b store.TriggerKey) int {
 	return 1
 }
 
-// letAt begins runs that wait at a limit: at least one, and further ones until the transaction is full.
+// letAt admits runs that wait at a gate: at least one, and further ones until the transaction is full.
 func (l *limits) letAt(k store.TriggerKey, full func() bool) error {
 	g := l.gates.of[k]
 	if g == nil {
@@ -319,7 +318,7 @@ func (l *limits) letAt(k store.TriggerKey, full func() bool) error {
 	return nil
 }
 
-// cancelMembers stops the runs that a trigger has started. Those that wait end at once.
+// cancelMembers stops the runs that a trigger has started. Waiting runs end at once.
 func (l *limits) cancelMembers(g *gate, why string) {
 	for _, r := range sortedRuns(g.members) {
 		l.txn().rows += rowsPerItem

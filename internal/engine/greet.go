@@ -19,10 +19,10 @@ const (
 // startPausedMax bounds the paused triggers that are processed when the scheduler starts.
 const startPausedMax = 10_000
 
-// Greet fires the triggers of kind start, of the owned shards, because the scheduler has started. life is the
-// same for all nodes that start together, and different for each start, so a trigger that is greeted twice
-// fires once. A paused trigger gets a ledger line that says so. Greet tries until the store takes it, or ctx
-// ends.
+// Greet fires the triggers of kind start of the owned shards, because the scheduler has started. life is the
+// same for all nodes that start together, and different for each start. So a trigger that gets several
+// greetings fires once. A paused trigger gets a ledger line with that reason. Greet tries until the store
+// accepts the fires, or until ctx ends.
 func (e *Engine) Greet(ctx context.Context, life string) error {
 	if e.cfg.Planner == nil {
 		return nil

@@ -11,11 +11,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// halve handles a transaction whose content was refused, or that met a bug. It restores memory from the rows.
-// The next transaction has half as many items. This repeats until the guilty item or assignment is alone.
+// halve handles a transaction whose content was refused, or in which a bug occurred. It restores memory from
+// the rows. The next transaction has half as many items. This repeats until the faulty item or assignment is
+// alone.
 func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	tried := w.tx.tried
-	if _, over := quotaRefusal(cause); !over { // a caller gets it as its answer
+	if _, over := quotaRefusal(cause); !over { // the caller gets it as its answer
 		w.e.log.Warn("a transaction was refused", "code", "transaction_refused", "tried", tried, "err", cause)
 	}
 	var guilty dag.RunID // the run of an assignment without an item
@@ -28,8 +29,8 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	if err := w.putBack(ctx); err != nil {
 		return w.retake(ctx, 0, err)
 	}
-	// The run may be one that the items do not name, because the gate may have stepped it. If this does not help,
-	// the items are searched.
+	// The faulty run may be one that no item names, because a gate may have stepped it. If the store's error
+	// does not name it, the items are searched.
 	if about := (*store.RunError)(nil); errors.As(cause, &about) && about.Run != w.blamed {
 		w.blamed = about.Run
 		if err := w.quarantine(about.Run, cause); err != nil {
@@ -41,7 +42,7 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 		w.itemsMax = max(tried/2, 1)
 		return nil
 	}
-	if w.quotas.refused(cause) { // applied again, the item gets the answer for a used-up quota
+	if w.quotas.refused(cause) { // the items are applied again, and the item gets the answer for a used-up quota
 		return nil
 	}
 	err := error(nil)
@@ -56,7 +57,7 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	return nil
 }
 
-// punish removes the guilty item from the kept ones. An item with new content is refused. A report settles
+// punish removes the faulty item from the kept ones. An item with new content is refused. A report settles
 // its attempt without its result. Any other event ends its run.
 func (w *writer) punish(cause error) error {
 	it := &w.kept[0]
@@ -84,7 +85,7 @@ func (w *writer) punish(cause error) error {
 			return err
 		}
 	}
-	if it.mail != 0 { // the message stays among the messages being read: the next owner may succeed
+	if it.mail != 0 { // the message stays in reading, because the next owner may be able to process it
 		w.e.log.Error("a message between shards was refused; it stays in the store", "code", "message_refused", "message", it.mail, "err", cause)
 	}
 	it.reply(answer{run: it.run, err: err})
@@ -107,7 +108,7 @@ func strip(it *item) {
 	}
 }
 
-// putBack undoes, in memory, the transaction being made. The runs that it touched are loaded again. The items
+// putBack undoes the transaction being made, in memory. The runs that it touched are loaded again. The items
 // stay.
 func (w *writer) putBack(ctx context.Context) error {
 	ids := make([]dag.RunID, 0, len(w.tx.touched)+1)
@@ -119,7 +120,7 @@ func (w *writer) putBack(ctx context.Context) error {
 		w.queue.Remove(r)
 		w.limits.exit(r)
 		delete(w.runs, r.ID)
-		w.evaluating.drop(r.ID) // the load asks again
+		w.evaluating.drop(r.ID) // the load requests the conditions again
 	}
 	for i := range w.tx.assigns {
 		w.e.slots.unassign(&w.tx.assigns[i])

@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Notice says that a change of a run was committed. Lost means that the subscriber was too slow: this
-// notice replaces several others, and the subscriber must read again the runs that it watches.
+// Notice reports a committed change of a run. Lost means that the subscriber was too slow: this notice
+// replaces several others, and the subscriber must read its runs again.
 type Notice struct {
 	Seq     int64
 	Run     dag.RunID
@@ -19,7 +19,7 @@ type Notice struct {
 // noticesMax bounds the notices that wait for a subscriber.
 const noticesMax = 1024
 
-// hub publishes committed changes to subscribers. It never holds up the writer: a subscriber that is too slow
+// hub publishes committed changes to subscribers. It never blocks the writer: a subscriber that is too slow
 // loses notices, and gets a notice that says so.
 type hub struct {
 	mu     sync.Mutex // protects following fields
@@ -37,8 +37,8 @@ type Subscription struct {
 	// that reads the store for it.
 	seq  int64
 	stop func()
-	// lost reports whether the last place of c holds a notice that is marked as lost. Until that notice has been
-	// read, it represents all dropped notices.
+	// lost reports whether the last element of c is a notice that is marked as lost. Until the subscriber
+	// has read it, it represents all dropped notices.
 	lost bool
 }
 
@@ -101,11 +101,11 @@ func (h *hub) publish(events []dag.EventRow) {
 	}
 }
 
-// push is the only sender, so a place that was free stays free.
+// push is the only sender, so a free element stays free.
 func (s *Subscription) push(n Notice) {
 	if s.stop != nil {
 		if n.Seq <= s.seq {
-			return // the reader of the store has sent it
+			return // the goroutine that reads the store has sent it
 		}
 		s.seq = n.Seq
 	}

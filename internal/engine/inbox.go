@@ -14,22 +14,22 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// item is one thing for the writer to do: an event of a run, a submission, or a change of a definition. done
-// is set if a caller waits for the answer. It is called once, on the writer's goroutine, after the commit or
-// when it is certain that there will be none.
+// item is one unit of work for the writer: an event of a run, a submission, or a change of a definition.
+// done is set if a caller waits for the answer. It is called once, on the writer's goroutine, after the
+// commit or when it is certain that there will be none.
 type item struct {
 	run    dag.RunID
 	ev     dag.Event
-	task   string // the task that a verb is about, by its name
+	task   string // the name of the task of a verb
 	submit *Submission
 	define *definition
 	// ask reads memory, or replaces a run in memory by its rows. It writes nothing. It is the first item of its
 	// transaction, so that it never sees a half-made one.
 	ask func(w *writer) error
-	// op changes triggers or backfills.
+	// op changes triggers, backfills or other rows.
 	op     func(w *writer) answer
-	mail   int64          // op processes this message
-	req    *store.Request // the answer that is kept with the change
+	mail   int64          // the id of the message that op processes
+	req    *store.Request // the answer that is stored with the change
 	note   *store.Audit   // the audit row of the caller's change, or nil
 	done   func(answer)
 	behind bool // the item waits for all reports that came before it
@@ -46,7 +46,7 @@ type answer struct {
 	verdict  dag.Verdict
 	run      dag.RunID
 	existing bool
-	view     *inspect.RunView // the run of a submission after its transaction; nil: the caller does not want it
+	view     *inspect.RunView // the run of a submission after its transaction; nil: the caller did not ask for it
 	workflow store.Workflow
 	occurred Occurred
 	taken    Taken
@@ -66,8 +66,8 @@ func (it *item) reply(a answer) {
 type inbox struct {
 	host  host.Host
 	pulse *pulse
-	wake  chan struct{} // cap 1: many wake-ups mean one look
-	since atomic.Int64  // the time, by pulse, at which an item arrived in an empty inbox
+	wake  chan struct{} // capacity 1: many wake-ups lead to one look
+	since atomic.Int64  // the time, by pulse, at which an item arrived in the empty inbox
 
 	mu        sync.Mutex // protects following fields
 	events    fifo
@@ -115,7 +115,7 @@ func (b *inbox) put(items ...item) error {
 	return nil
 }
 
-// oldest is when the oldest item arrived, in the time of pulse. It is 0 if the inbox is empty.
+// oldest returns the arrival of the oldest item, in the time of pulse, or 0 if the inbox is empty.
 func (b *inbox) oldest() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,7 +125,8 @@ func (b *inbox) oldest() int64 {
 	return b.since.Load()
 }
 
-// begun notes that the writer has taken what it can take at once. Items that are left count from now.
+// begun notes that the writer has taken as many items as it can. The wait of the remaining items counts from
+// now.
 func (b *inbox) begun() {
 	if b.len() > 0 {
 		b.since.Store(b.pulse.now())
@@ -165,14 +166,14 @@ func (b *inbox) len() int {
 	return b.events.len() + b.calls.len()
 }
 
-// eachEvent shows the reports that wait.
+// eachEvent calls a function for each waiting report.
 func (b *inbox) eachEvent(f func(*item)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.events.each(f)
 }
 
-// refuse answers every call that waits.
+// refuse answers every waiting call.
 func (b *inbox) refuse(err error) {
 	b.mu.Lock()
 	calls := b.calls.move(nil, b.calls.len())
@@ -195,7 +196,7 @@ func (b *inbox) close(err error) {
 	b.refuse(err)
 }
 
-// send puts one item and waits for its answer.
+// send puts one item into the inbox and waits for its answer.
 func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 	var a answer
 	told := make(chan struct{}, 1)
@@ -211,18 +212,18 @@ func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 	if b.host.Await(ctx, told, host.Forever) {
 		return a, a.err
 	}
-	// The item may still be written. A retry with the caller's key finds out.
+	// The item may still be written. The caller can retry with its key to find out.
 	return answer{}, fmt.Errorf("%w: no answer yet; the request may have been accepted: %w", errkind.ErrUnavailable, ctx.Err())
 }
 
-// ask makes the writer call look, and returns its result, which may come together with an error. If ctx ends
-// first, ask returns the zero value, because the writer may still be running look.
+// ask makes the writer call look, and returns the result and the error of look. If ctx ends first, ask
+// returns the zero value, because the writer may still be running look.
 func ask[T any](ctx context.Context, b *inbox, look func(w *writer) (T, error)) (T, error) {
 	said := make(chan T, 1)
 	_, err := b.send(ctx, item{ask: func(w *writer) error {
 		seen, err := look(w)
 		select {
-		case <-said: // the value is from an earlier transaction that failed; only the last look counts
+		case <-said: // the value is from an earlier transaction that failed; only the last call of look counts
 		default:
 		}
 		said <- seen
@@ -230,7 +231,7 @@ func ask[T any](ctx context.Context, b *inbox, look func(w *writer) (T, error)) 
 	}})
 	var nothing T
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nothing, err // the result is the same if look has just returned
+		return nothing, err // the result is the same even if look has just returned
 	}
 	select {
 	case seen := <-said:

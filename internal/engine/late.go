@@ -17,25 +17,26 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// lateness knows when the deadlines of the unfinished runs and of incidents are due. It has no rows: the rows
-// of runs and incidents say everything. alerts.load makes it again.
+// lateness knows when the deadlines of unfinished runs and of incidents are due. It has no rows, because the
+// rows of runs and incidents contain everything. alerts.load builds it again.
 type lateness struct {
 	heap    moments
 	pruneAt int
-	// late holds the unfinished runs that have passed the deadline of a rule. starting has, by run, the rules of
-	// late that ask for its start.
+	// late holds, by rule, the unfinished runs that have passed the rule's deadline. starting has, by run,
+	// the rules of late whose deadline is about the run's start.
 	late     map[ruleOf]map[string]bool
 	starting map[dag.RunID][]ruleOf
-	// ahead has, by run, the rules whose deadline counts from its start, which is still to come.
+	// ahead has, by run, the rules whose deadline counts from the run's start, if the run has not started
+	// yet.
 	ahead   map[dag.RunID][]ruleOf
 	aheadAt int
 	// usual has, by workflow, the durations of the last runs that succeeded.
 	usual map[dag.WorkflowID][]dag.Micros
-	// barred are moments that the store has refused. This process does not try them again.
+	// barred are moments whose changes the store has refused. This process does not try them again.
 	barred map[moment]bool
 }
 
-// moment is a time at which a rule looks at a run, or at its incident.
+// moment is a time at which a rule checks a run, or its incident.
 type moment struct {
 	due  dag.Micros
 	what sighting
@@ -48,7 +49,7 @@ func (m *moment) before(o *moment) bool {
 		cmp.Compare(m.what.of.rule, o.what.of.rule)) < 0
 }
 
-// moments is a heap: the first one is due first.
+// moments is a heap with the earliest moment first.
 type moments []moment
 
 func (h moments) Len() int           { return len(h) }
@@ -64,7 +65,7 @@ func (h *moments) Pop() any {
 }
 
 type sighting struct {
-	run dag.RunID // zero: the incident of the rule
+	run dag.RunID // zero: the moment is about the incident of the rule
 	of  ruleOf
 }
 
@@ -74,9 +75,9 @@ type ruleOf struct {
 }
 
 const (
-	// silenceLook is the time after which a silenced incident looks whether its silence was ended early.
+	// silenceLook is the interval at which a silenced incident checks whether its silence was ended early.
 	silenceLook = dag.Micros(60_000_000)
-	// silencesFresh is the age up to which a reading of the silences counts.
+	// silencesFresh is the age up to which a reading of the silences is used.
 	silencesFresh = time.Second
 	// barredMax bounds barred.
 	barredMax = 1000
@@ -87,18 +88,18 @@ func (l *lateness) forget() {
 		usual: map[dag.WorkflowID][]dag.Micros{}, barred: l.barred}
 }
 
-// expect begins to watch the time of a run that is in memory. If the store is away, everything
-// is loaded again.
+// expect begins to watch the times of a run that is in memory. If the store is away, everything is loaded
+// again later.
 func (a *alerts) expect(r *dag.Run) {
 	if a.read == nil || !a.expecting {
-		return // load does it
+		return // load watches the run
 	}
 	if err := a.expectOf(r, nil); errors.Is(err, errkind.ErrUnavailable) {
 		a.broken(err)
 	}
 }
 
-// expectOf is expect for the rules of a workflow, or for some of them. With rules nil, they are looked up.
+// expectOf is expect for the rules of a workflow, or for given rules. With rules nil, it looks the rules up.
 func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule, only ...ruleOf) error {
 	if rules == nil {
 		c, err := a.current(r.Workflow)
@@ -120,7 +121,7 @@ func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule, only ...ruleOf) error 
 	return nil
 }
 
-// timedFor reports whether a rule watches the time of a run.
+// timedFor reports whether a rule watches the times of a run.
 func (a *alerts) timedFor(r *dag.Run) (bool, error) {
 	if a.read == nil {
 		return false, nil
@@ -132,19 +133,19 @@ func (a *alerts) timedFor(r *dag.Run) (bool, error) {
 	return slices.ContainsFunc(c.rules, func(rule alert.Rule) bool { return rule.Timed() && rule.Covers(r.Origin) }), nil
 }
 
-// expectAll begins to watch the time of the unfinished runs of a workflow that has new rules.
+// expectAll begins to watch the unfinished runs of a workflow that has new rules.
 func (a *alerts) expectAll(wf *store.Workflow, rules []alert.Rule) {
 	if !slices.ContainsFunc(rules, func(r alert.Rule) bool { return r.Timed() }) {
 		return
 	}
 	for _, r := range a.inMemory() {
 		if r.Workflow == wf.ID {
-			_ = a.expectOf(r, rules) // the rules are known: nothing is read
+			_ = a.expectOf(r, rules) // the rules are known, so nothing is read
 		}
 	}
 }
 
-// watch notes when a rule looks at a run.
+// watch computes when a rule checks a run next.
 func (a *alerts) watch(r *dag.Run, rule *alert.Rule) {
 	c := alert.CourseOf(&r.Header, r.State, r.StartedAt, r.Generation)
 	if rule.Met(&c) {
@@ -165,7 +166,7 @@ func (a *alerts) watch(r *dag.Run, rule *alert.Rule) {
 	}
 }
 
-// startsLater notes that the deadline of a rule counts from the start of a run, which is still to come.
+// startsLater notes that the deadline of a rule counts from the start of a run that has not started yet.
 func (a *alerts) startsLater(id dag.RunID, of ruleOf) {
 	l := &a.times
 	if len(l.ahead) >= max(l.aheadAt, pruneMin) {
@@ -188,8 +189,8 @@ func (a *alerts) isLate(of ruleOf, r *dag.Run, rule *alert.Rule) {
 	}
 }
 
-// await notes when something is due for an incident itself: a deadline without a run, the end of a silence,
-// an escalation.
+// await computes the next moment of an incident itself: a deadline without a run, the end of a silence, an
+// escalation.
 func (a *alerts) await(n *alert.Incident) {
 	if n.Ended != 0 {
 		return
@@ -203,7 +204,7 @@ func (a *alerts) await(n *alert.Incident) {
 	}
 }
 
-// woken does what is due for an incident.
+// woken processes a moment of an incident.
 func (a *alerts) woken(rules []alert.Rule, is *alert.Incident, wf *store.Workflow) {
 	if is == nil {
 		return
@@ -215,7 +216,7 @@ func (a *alerts) woken(rules []alert.Rule, is *alert.Incident, wf *store.Workflo
 		}
 	}
 	if is.Waits() != 0 && !rule.Timed() {
-		return // an edit has changed the rule, or it cannot be read
+		return // an edit has changed the rule, or the rule cannot be read
 	}
 	var c alert.Change
 	switch {
@@ -233,8 +234,8 @@ func (a *alerts) woken(rules []alert.Rule, is *alert.Incident, wf *store.Workflo
 	a.write(c)
 }
 
-// silences are those of the database. They are read again after a second at the earliest. If that fails, the
-// store is away, and the transaction that asks will fail as well.
+// silences returns the silences of the database. They are read again after a second at the earliest. If the
+// read fails, the store is away, and the transaction that asks will fail as well.
 func (a *alerts) silences() []store.Silence {
 	if at := a.mono(); a.quietRead.IsZero() || at.Sub(a.quietRead) > silencesFresh {
 		if all, err := a.store.Silences(context.Background()); err == nil {
@@ -244,7 +245,7 @@ func (a *alerts) silences() []store.Silence {
 	return a.quiet
 }
 
-// loadTimes makes lateness from what is in memory.
+// loadTimes builds lateness from the runs and incidents in memory.
 func (a *alerts) loadTimes() error {
 	a.times.forget()
 	for _, r := range a.inMemory() {
@@ -276,8 +277,8 @@ func (a *alerts) push(m moment) {
 func (a *alerts) prune() {
 	l, at, runs := &a.times, map[sighting]int{}, a.inMemory()
 	var kept []moment
-	// The order of the heap does not matter. Of two moments for the same incident or run the earlier one stays,
-	// because a check that comes too early changes nothing.
+	// The order within the heap's array does not matter here. Of two moments for the same incident or run
+	// the earlier one stays, because a check that comes too early changes nothing.
 	for _, m := range l.heap {
 		i, twice := at[m.what]
 		switch {
@@ -295,7 +296,7 @@ func (a *alerts) prune() {
 
 func (l *lateness) pop() moment { return heap.Pop(&l.heap).(moment) }
 
-// due reports whether there is a moment that is due.
+// due reports whether a moment is due.
 func (a *alerts) due() bool { return len(a.times.heap) > 0 && a.times.heap[0].due <= a.clock() }
 
 // wait bounds the sleep of the writer.
@@ -325,7 +326,7 @@ func (a *alerts) dueItems(to []item, most int) []item {
 	return to
 }
 
-// refused keeps a moment from being tried for ever.
+// refused prevents that a moment is tried for ever.
 func (a *alerts) refused(m moment, err error) {
 	if err == nil {
 		return
@@ -338,7 +339,7 @@ func (a *alerts) refused(m moment, err error) {
 		"rule", m.what.of.rule, "run", m.what.run.String(), "err", err)
 }
 
-// struck applies a rule to its run or incident when a moment has come.
+// struck lets a rule check its run or incident, because a moment is due.
 func (a *alerts) struck(m *moment) error {
 	of := m.what.of
 	if of.workflow == clusterWide {
@@ -403,8 +404,8 @@ func (a *alerts) fell(rule *alert.Rule, is *alert.Incident, wf *store.Workflow) 
 	return rule.Pass(is, &h, true, false)
 }
 
-// pass adds a passed deadline to the transaction being made, unless an earlier incident, which may be over,
-// has counted it.
+// pass adds a passed deadline to the transaction being made, unless an earlier incident, possibly a resolved
+// one, has counted it.
 func (a *alerts) pass(rule *alert.Rule, is *alert.Incident, wf *store.Workflow, h *alert.Happening) error {
 	if is == nil {
 		if told, err := a.counted(wf.ID, rule.Name, h.Due); told || err != nil {
@@ -419,7 +420,8 @@ func (a *alerts) pass(rule *alert.Rule, is *alert.Incident, wf *store.Workflow, 
 	return nil
 }
 
-// counted reports whether the last incident of a rule has counted a deadline. A person may have resolved it.
+// counted reports whether the last incident of a rule has counted a deadline, even if a person has resolved
+// the incident.
 func (a *alerts) counted(wf dag.WorkflowID, rule string, due dag.Micros) (bool, error) {
 	row, err := a.store.LastIncident(context.Background(), wf, rule)
 	if errors.Is(err, store.ErrNotFound) {
@@ -432,10 +434,10 @@ func (a *alerts) counted(wf dag.WorkflowID, rule string, due dag.Micros) (bool, 
 	return err == nil && n.Counted(due), nil
 }
 
-// now is the time by which deadlines are judged in a transaction.
+// now returns the time with which a transaction compares deadlines.
 func (a *alerts) now() dag.Micros { return max(a.txn().now.Wall, a.clock()) }
 
-// course is a run as an event.
+// course describes a run as an event.
 func course(r *dag.Header, now dag.Micros) *alert.Happening {
 	h := &alert.Happening{Run: r.ID.String(), Origin: r.Origin, At: now}
 	if r.Fire != nil {
@@ -450,8 +452,8 @@ func running(rule *alert.Rule, r *dag.Run, due dag.Micros) string {
 	return fmt.Sprintf("it should have %s by %s, and is %s", what, due.Time().UTC().Format(time.RFC3339), r.State)
 }
 
-// timed applies a rule that watches the time of runs to an event. h is the end of a run, its start, or an
-// instant without a run.
+// timed applies a rule about the times of runs to an event. h is the end of a run, its start, or an instant
+// without a run.
 func (a *alerts) timed(rule *alert.Rule, is *alert.Incident, h *alert.Happening) (alert.Change, error) {
 	of := ruleOf{h.Of.Workflow, rule.Name}
 	late := a.times.late[of]
@@ -485,7 +487,7 @@ func (a *alerts) timed(rule *alert.Rule, is *alert.Incident, h *alert.Happening)
 	return rule.Pass(is, &last, true, was), nil
 }
 
-// usualOf knows the durations of the last runs of a workflow that succeeded.
+// usualOf returns the durations of the last runs of a workflow that succeeded.
 func (a *alerts) usualOf(id dag.WorkflowID) alert.Usual {
 	return func(percentile int) (dag.Micros, bool) {
 		all, known := a.times.usual[id]
@@ -520,7 +522,8 @@ func (a *alerts) lasted(r *dag.Run) {
 	a.times.usual[r.Workflow] = all
 }
 
-// begun resolves incidents about runs that should have begun, and watches the time of runs from their start.
+// begun resolves incidents about runs that should have begun, and begins to watch deadlines that count from
+// the start of a run.
 func (a *alerts) begun() error {
 	if len(a.times.starting) == 0 && len(a.times.ahead) == 0 {
 		return nil
@@ -541,7 +544,7 @@ func (a *alerts) begun() error {
 		h := course(&r.Header, a.now())
 		h.Course = alert.CourseOf(&r.Header, r.State, r.StartedAt, r.Generation)
 		if h.Over = !r.Unfinished(); h.Over {
-			continue // ended has decided
+			continue // ended has already decided
 		}
 		if err := a.happenedTo(r.Workflow, h, (*alert.Rule).Starts); err != nil {
 			return err

@@ -9,19 +9,17 @@ import (
 )
 
 // limits holds runs back until they may begin: at max_concurrent_runs of their trigger and workflow
-// (gates.go), then at the queue and the locks that they name (claim.go). It also gets queue slots for tasks
-// (share.go).
-//
-// It owns its counts and the definitions of names. Other parts report changes to it (aside.go, declare.go,
-// define.go, fire.go). All its data is a cache of rows. So forget may be called when the writer also drops
-// the runs in memory and its transaction.
+// (gates.go), then at the queue and the locks that they name (claim.go). It also requests queue slots for
+// tasks (share.go). It owns its counts and the definitions of names. Other parts report changes to it
+// (aside.go, declare.go, define.go, fire.go). All its data is a cache of rows. So forget may be called when
+// the writer also drops the runs in memory and its transaction.
 type limits struct {
 	gates     gates
 	admission admission.State // the state of the admission owner; empty if another node is the owner
 	naming    naming
 	aside     int // queued runs that are not in memory
 	shell     shell
-	keyless   map[dag.RunID]bool // runs whose shares get their keys in a later transaction
+	keyless   map[dag.RunID]bool // runs that need keys for their shares in a later transaction
 
 	store  store.Store
 	namer  Namer
@@ -47,13 +45,13 @@ func (l *limits) forget() {
 	l.naming, l.aside = naming{}, 0
 }
 
-// forgetAdmission drops the state of queues and locks. The next transaction loads it.
+// forgetAdmission drops the state of queues and locks. The next transaction loads it again.
 func (l *limits) forgetAdmission() {
 	l.admission = admission.New(dag.Micros(l.ageing.Microseconds()))
 	l.shell.l = l
 }
 
-// busy reports whether a run or a task may get through now, or the rows of queues and locks have to be read.
+// busy reports whether a run or a task may be admitted now, or the rows of queues and locks have to be read.
 func (l *limits) busy(now dag.Micros) bool {
 	return len(l.gates.open) > 0 || l.admission.Busy(now) || !l.admission.Loaded && l.held(store.GateShard) != nil
 }

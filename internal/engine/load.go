@@ -9,16 +9,16 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// loadHalfDefault is the time after which the work of the writer counts half in its rates.
+// loadHalfDefault is the time after which the work of the writer has half of its weight in the rates.
 const loadHalfDefault = 30 * time.Second
 
-// loads measures the work of the writer for each shard. A transaction costs a few additions for each shard
-// that it writes to, and no row.
+// loads measures the work of the writer for each shard. For each shard that a transaction writes to, this
+// costs a few additions and no row.
 type loads struct {
 	half time.Duration
 	now  func() time.Time
-	// Only the writer's goroutine uses these: when the time of the next transaction begins, and when its oldest
-	// item arrived, in the time of pulse. arrived is 0 if no item came from the inbox.
+	// Only the writer's goroutine uses these fields: the start of the measured time of the next transaction,
+	// and the arrival of its oldest item, in the time of pulse. arrived is 0 if no item came from the inbox.
 	began   time.Time
 	arrived int64
 
@@ -26,8 +26,8 @@ type loads struct {
 	of map[dag.ShardID]*rates
 }
 
-// rates are sums of work that decay, and the time that they stand for, which decays in the same way. Their
-// quotient is right from the beginning, also for a shard that has just come.
+// rates are decaying sums of work, and the decaying time in which the work was done. Their quotient is right
+// from the beginning, also for a shard that was just taken.
 type rates struct {
 	at      time.Time // of the last decay
 	seconds float64
@@ -37,7 +37,7 @@ type rates struct {
 	waited  float64 // seconds, over commits
 }
 
-// shardRows counts the rows of a transaction that are of one shard.
+// shardRows is the number of rows of a transaction that belong to one shard.
 type shardRows struct {
 	shard dag.ShardID
 	rows  int
@@ -54,7 +54,7 @@ func (t *transaction) work(s dag.ShardID, rows int) {
 	t.rowsOf = append(t.rowsOf, shardRows{s, rows})
 }
 
-// decay makes everything before now count less.
+// decay reduces the weight of earlier work.
 func (r *rates) decay(now time.Time, half time.Duration) {
 	passed := now.Sub(r.at).Seconds()
 	if passed <= 0 {
@@ -69,7 +69,8 @@ func (r *rates) decay(now time.Time, half time.Duration) {
 	r.waited *= keep
 }
 
-// begin measures a shard that this node has taken. A shard that it had before is measured on.
+// begin starts to measure a shard that this node has taken. If the node already measures it, the measurement
+// continues.
 func (l *loads) begin(s dag.ShardID, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,15 +79,15 @@ func (l *loads) begin(s dag.ShardID, now time.Time) {
 	}
 }
 
-// end forgets a shard that this node gave back.
+// end forgets a shard that this node has released.
 func (l *loads) end(s dag.ShardID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.of, s)
 }
 
-// take counts a transaction that has committed. The time since the last one is its cost, which its shards
-// share by their rows.
+// take counts a committed transaction. Its cost is the time since the previous one, which its shards share
+// by their rows.
 func (l *loads) take(t *transaction, now time.Time, pulse int64) {
 	took := now.Sub(l.began).Seconds()
 	l.began = now
@@ -101,7 +102,7 @@ func (l *loads) take(t *transaction, now time.Time, pulse int64) {
 	for _, s := range t.rowsOf {
 		rest -= s.rows
 	}
-	for _, f := range b.Fences { // rows whose shard is not known here: each shard has a part, and at least a bit
+	for _, f := range b.Fences { // the shards of some rows are not known here, so each shard of the transaction gets a part
 		t.work(f.Shard, 1+max(rest, 0)/len(b.Fences))
 	}
 	for _, s := range t.rowsOf {
@@ -146,5 +147,5 @@ func (s *Stats) Load() *store.Load {
 	return store.NewLoad(all)
 }
 
-// busyMin is the least cost that is listed.
+// busyMin is the smallest cost that is listed.
 const busyMin = 1e-5

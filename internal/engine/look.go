@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/inspect"
 )
 
-// reading returns the sources from which the reader of this engine reads.
+// reading returns the sources of the Reader of this engine.
 func (e *Engine) reading() inspect.Config {
 	c := inspect.Config{Store: e.store, Roster: e.cfg.Roster, Shards: e.shards, Graphs: e.graphs, Memory: memory{e},
 		Node: e.cfg.Node, Slots: e.cfg.Slots, Traits: e.cfg.Traits, Ageing: e.cfg.Ageing, Waits: e.cfg.Waits}
@@ -20,7 +20,7 @@ func (e *Engine) reading() inspect.Config {
 	return c
 }
 
-// outside gives explanations the findings of a Preparer.
+// outside gives the findings of a Preparer to explanations.
 type outside struct{ Preparer }
 
 func (o outside) Missing(ctx context.Context, row *dag.RunRow, g *dag.Graph, t dag.TaskID, token dag.Token) (inspect.Missing, error) {
@@ -28,7 +28,7 @@ func (o outside) Missing(ctx context.Context, row *dag.RunRow, g *dag.Graph, t d
 	return inspect.Missing{By: is.By, Message: is.Message, Later: is.Later, Why: is.Why}, err
 }
 
-// memory gives readers the knowledge of the writer.
+// memory gives readers access to the writer's memory.
 type memory struct{ e *Engine }
 
 func (m memory) Serving() bool {
@@ -72,7 +72,7 @@ func (m memory) Turn(ctx context.Context, run dag.RunID, task dag.TaskID, shared
 	return *t, true, err
 }
 
-// sight is asked between transactions: everything it copies is on the disk.
+// sight is called between transactions, so everything that it copies is on the disk.
 func (w *writer) sight(id dag.RunID, task dag.TaskID) *inspect.Sight {
 	r := w.runs[id]
 	if r == nil || r.Graph == nil || r.Raw() {
@@ -116,7 +116,7 @@ func (w *writer) sight(id dag.RunID, task dag.TaskID) *inspect.Sight {
 	return s
 }
 
-// Slots tells how many attempts may run at once and how many slots are taken.
+// Slots returns the number of attempts that may run at the same time, and the number of taken slots.
 func (e *Engine) Slots() (total, busy int) {
 	return e.cfg.Slots, e.cfg.Slots - int(max(e.slots.free.Load(), 0))
 }

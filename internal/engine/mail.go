@@ -13,11 +13,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Shards talk by messages. A message is a row that the sender's transaction writes and the receiver's
+// Shards communicate by messages. A message is a row that the sender's transaction writes and the receiver's
 // transaction deletes. All letters of one transaction to one shard are one row. Within a node that owns both
 // shards, no message is needed.
 
-// letter is one message to a shard.
+// letter is the content of one message to a shard.
 type letter struct {
 	// Ended tells a trigger of the end of a run.
 	Trigger store.TriggerKey `json:"trigger"`
@@ -35,10 +35,10 @@ type letter struct {
 const mailMax = 100
 
 // heardFor is the time for which a node of a cluster relies on its knowledge that no trigger follows a
-// workflow. A trigger that another node adds is noticed after that time.
+// workflow. It notices a trigger that another node adds after that time.
 const heardFor = time.Second
 
-// post writes the letters of the transaction.
+// post writes the messages of the transaction.
 func (w *writer) post() {
 	if len(w.tx.letters) == 0 {
 		return
@@ -64,7 +64,7 @@ func (w *writer) announceMail() {
 	}
 }
 
-// collect reads the messages to the owned shards, and makes the next transactions consume them.
+// collect reads the messages to the owned shards, and lets the next transactions consume them.
 func (w *writer) collect(ctx context.Context) error {
 	for _, s := range w.shards() {
 		page, err := w.e.store.Messages(ctx, s, mailMax)
@@ -92,7 +92,7 @@ func (w *writer) unread() {
 func (w *writer) receive(m *store.Message) answer {
 	if w.held(m.To) == nil {
 		delete(w.reading, m.ID)
-		return answer{} // the next owner reads it
+		return answer{} // the next owner reads the message
 	}
 	var letters []letter
 	if err := json.Unmarshal(m.Payload, &letters); err != nil {
@@ -133,7 +133,7 @@ func (w *writer) receive(m *store.Message) answer {
 			}
 			continue
 		}
-		if letters[i].Child != nil { // the workflow may have moved to another shard; then the letter is sent on
+		if letters[i].Child != nil { // the workflow may have moved to another shard; then the message is sent on
 			if err := w.calls.sendChild(letters[i]); err != nil {
 				w.broken(err)
 				return answer{err: err}
@@ -158,7 +158,7 @@ func (s *schedule) hear(t *store.Trigger, ended *Ended) error {
 		return nil
 	}
 	plan, err := s.planner.Heard(t, ended, s.dueNow())
-	if err != nil { // the message itself is invalid: the end of the run must not depend on it
+	if err != nil { // the message itself is invalid; the end of the run must not depend on it
 		s.log.Error("a trigger cannot process the end of a run", "code", "run_end_not_taken", "trigger", t.Name, "run", ended.Run.String(), "err", err)
 		return nil
 	}

@@ -11,22 +11,23 @@ import (
 // Market supplies an engine with slots of workers that are outside of its process. Its methods do not block.
 // Any goroutine may call them, except Take and Back, which only the writer calls.
 type Market interface {
-	// Open reports whether Take would find a slot for a task of that place now. The slot stays available until
-	// Take.
+	// Open reports whether Take would find a slot for a task with that placement now. The slot stays
+	// available until Take.
 	Open(p dag.Place) bool
 	// Take uses a slot. The slot belongs to the attempt until the worker has released it.
 	Take(p dag.Place) (dag.HandlerID, bool)
-	// Back returns a slot that was taken for an attempt at that place, if the attempt was never assigned.
+	// Back returns a slot that was taken for an attempt with that placement, if the attempt was never
+	// assigned.
 	Back(h dag.HandlerID, p dag.Place)
-	// Want reports all demand for slots, each time in full. The slice belongs to the engine. The market calls
-	// Engine.Wake when slots have arrived. spare is the number of slots of this process that the engine does not
-	// need.
+	// Want reports the whole present demand for slots. The slice belongs to the engine. The market calls
+	// Engine.Wake when slots have arrived. spare is the number of slots of this process that the engine does
+	// not need.
 	Want(ds []Demand, spare int)
 	// Send sends durable attempts, and repeats this until their handler has them or is gone. Attempts that the
 	// handler already has do not change. The engine owns the slice.
 	Send(as []Assignment)
-	// Handed is Send for the attempts that a transaction has assigned, before its reports are answered. Settled
-	// follows when they are answered. So a worker can get the answer and new attempts together.
+	// Handed is Send for the attempts that a transaction has assigned, before its reports are answered.
+	// Settled follows when they are answered. So a worker can get the answer and its new attempts together.
 	Handed(as []Assignment)
 	Settled()
 	// Worker reports whether a handler is a worker and no node.
@@ -35,24 +36,24 @@ type Market interface {
 	Reset()
 }
 
-// Demand describes ready tasks of one place that found no slot.
+// Demand describes ready tasks of one placement that found no slot.
 type Demand struct {
 	Place dag.Place
 	N     int // the least number of these tasks; at most demandMax
-	// The best of these tasks: the level, submission time and id of its run, and its rank in the run. The lowest
-	// is served first.
+	// The best of these tasks: the level, submission time and id of its run, and its rank in the run. The
+	// lowest value comes first.
 	Level   int64
 	Created dag.Micros
 	Run     dag.RunID
 	Rank    dag.Rank `json:",omitzero"`
-	// Aged says that the task has waited so long that room is kept for it.
+	// Aged is set if the task has waited so long that resources are reserved for it.
 	Aged bool `json:",omitempty"`
 }
 
 const (
-	// demandMax bounds how many slots are wanted at a time for one place.
+	// demandMax bounds the slots that are requested at a time for one placement.
 	demandMax = 256
-	// placesMax bounds for how many places slots are wanted at a time.
+	// placesMax bounds the placements for which slots are requested at a time.
 	placesMax = 64
 )
 
@@ -81,8 +82,8 @@ func (h *slots) demand(queue *dag.Board, now func() dag.Micros) {
 // Wake makes the writer look for slots again.
 func (e *Engine) Wake() { e.writer.inbox.poke() }
 
-// Lend takes a slot of this process, and room, for attempts of another owner. It returns false if none is
-// free. Regain gives them back.
+// Lend takes a slot and resources of this process for attempts of another owner. It returns false if no slot
+// is free. Regain returns them.
 func (e *Engine) Lend(n dag.Need) bool {
 	if !e.slots.claim() {
 		return false
@@ -94,14 +95,14 @@ func (e *Engine) Lend(n dag.Need) bool {
 	return true
 }
 
-// Regain gives back a slot that Lend took, and its room.
+// Regain returns a slot that Lend took, and its resources.
 func (e *Engine) Regain(n dag.Need) {
 	e.slots.free.Add(1)
 	e.slots.room.back(n)
 	e.Wake()
 }
 
-// Resend dispatches again the attempts that a handler holds of the shards owned here.
+// Resend sends the attempts again that a handler holds for the shards owned here.
 func (e *Engine) Resend(h dag.HandlerID) {
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
 		var as []Assignment

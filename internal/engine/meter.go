@@ -30,9 +30,9 @@ const (
 
 var waitNames = [waitReasons]string{"slot", "place", "queue", "lock"}
 
-// Meter counts the effects of this engine's transactions, once they have committed.
+// Meter counts the effects of this engine's transactions after they have committed.
 type Meter struct {
-	showing sync.Mutex // held by the scrape that is under way
+	showing sync.Mutex // held during a scrape
 
 	mu        sync.Mutex // protects following fields
 	workflows *metric.Top[dag.WorkflowID, workflowMeter]
@@ -50,7 +50,7 @@ type workflowMeter struct {
 	seconds metric.Histogram
 }
 
-// end says how a run or an attempt ended.
+// end is the way in which a run or an attempt ended.
 type end struct {
 	state string
 	cause dag.Cause
@@ -58,7 +58,7 @@ type end struct {
 
 // draft holds the counts that the meter adds if the transaction commits.
 type draft struct {
-	plain    int64 // succeeded attempts of work
+	plain    int64 // succeeded attempts without a row of their own
 	attempts map[attemptEnd]int64
 	runs     []runEnd
 	waits    [waitReasons]metric.Histogram
@@ -211,7 +211,7 @@ func addTo(m *map[end]int64, e end, n int64) {
 	(*m)[e] += n
 }
 
-// causes are the label values of causes. Workers choose causes freely, so other causes share one value.
+// causes are the label values of causes. Workers can choose any cause, so all other causes share one value.
 var causes = func() map[dag.Cause]bool {
 	all := map[dag.Cause]bool{}
 	for _, c := range dag.Causes() {
@@ -220,7 +220,7 @@ var causes = func() map[dag.Cause]bool {
 	return all
 }()
 
-// known returns a cause as a label value.
+// known returns the label value of a cause.
 func known(c dag.Cause) dag.Cause {
 	if c == "" || causes[c] {
 		return c
@@ -239,7 +239,7 @@ func (m *Meter) show(p *metric.Page, name func(context.Context, dag.WorkflowID) 
 	// A deleted workflow and a new one can have the same name. A page may show each label once.
 	named := map[string]*workflowMeter{}
 	m.workflows.Each(func(id dag.WorkflowID, of *workflowMeter) {
-		if name := m.names[id]; name != "" { // a workflow that came since find is shown on the next page
+		if name := m.names[id]; name != "" { // a workflow that was added since find is shown on the next page
 			named[name] = of.plus(named[name])
 		}
 	})
@@ -265,7 +265,7 @@ func (m *Meter) show(p *metric.Page, name func(context.Context, dag.WorkflowID) 
 	p.Histogram("fire_lag_seconds", &m.lag)
 }
 
-// plus returns the sum of two; o may be nil. It changes neither.
+// plus returns the sum of two drafts; o may be nil. It changes neither.
 func (w *workflowMeter) plus(o *workflowMeter) *workflowMeter {
 	if o == nil {
 		return w
@@ -311,7 +311,7 @@ func (m *Meter) find(name func(context.Context, dag.WorkflowID) string) {
 	m.mu.Unlock()
 }
 
-// findMax bounds the look for the names of workflows during one scrape.
+// findMax bounds the time for finding names of workflows during one scrape.
 const findMax = time.Second
 
 // Metrics writes the effects of this engine's transactions, and the answers of its store. The names of
@@ -321,7 +321,7 @@ func (s *Stats) Metrics(p *metric.Page) {
 	s.store(p)
 }
 
-// namer returns how Stats finds the name of a workflow.
+// namer returns the function with which Stats finds the name of a workflow.
 func namer(st store.Store) func(context.Context, dag.WorkflowID) string {
 	return func(ctx context.Context, id dag.WorkflowID) string {
 		wf, err := st.WorkflowByID(ctx, id)

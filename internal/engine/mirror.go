@@ -14,9 +14,9 @@ import (
 // Memory is only a cache: this file compares it with the rows. The simulator does so after every commit, the
 // engine's tests when they check.
 
-// Mirror says where memory differs from the given rows of unfinished runs. It returns "" if a load of these
-// rows would give the same memory. It is called on the writer's goroutine, when all changes of these runs are
-// committed.
+// Mirror describes how memory differs from the given rows of unfinished runs. It returns "" if a load of
+// these rows would give the same memory. It is called on the writer's goroutine, when all changes of these
+// runs are committed.
 func (e *Engine) Mirror(recs []store.RunRecord) (string, error) {
 	for i := range recs {
 		if diff, err := e.writer.mirrorRun(&recs[i]); diff != "" || err != nil {
@@ -26,8 +26,8 @@ func (e *Engine) Mirror(recs []store.RunRecord) (string, error) {
 	return "", nil
 }
 
-// MirrorShard does so for all runs of a shard, and for the counts of the gates. It is called
-// between transactions.
+// MirrorShard compares all runs of a shard with their rows, and the counts of the gates with the runs. It is
+// called between transactions.
 func (e *Engine) MirrorShard(ctx context.Context, s dag.ShardID) (string, error) {
 	diff, err := e.writer.mirror(ctx, s)
 	if diff == "" && err == nil {
@@ -52,8 +52,8 @@ func (e *Engine) MirrorGate(ctx context.Context) (string, error) {
 	return e.writer.limits.admissionDiff(ctx, now)
 }
 
-// admissionDiff says where what is known of queues and locks differs from the rows, or "". No message may be
-// on its way.
+// admissionDiff describes how the state of queues and locks differs from the rows, or returns "". No message
+// may be in flight.
 func (l *limits) admissionDiff(ctx context.Context, now dag.Micros) (string, error) {
 	if !l.admission.Loaded {
 		return "", nil
@@ -84,7 +84,7 @@ func (l *limits) admissionDiff(ctx context.Context, now dag.Micros) (string, err
 	return l.admission.Diff(&rows, now), nil
 }
 
-// diff says where the cache differs from the incidents of a shard that are not over.
+// diff describes how the cache differs from the unresolved incidents of a shard.
 func (a *alerts) diff(ctx context.Context, s dag.ShardID) (string, error) {
 	if !a.loaded {
 		return "", nil
@@ -126,7 +126,7 @@ func (w *writer) mirrorRun(rec *store.RunRecord) (string, error) {
 		return fmt.Sprintf("run %s is not in memory", id), nil
 	}
 	if w.spare == nil && w.tx != nil && w.tx.touches(r) {
-		return "", nil // memory is ahead of the transaction under way
+		return "", nil // memory is ahead of the transaction in flight
 	}
 	if r.Evaluating() {
 		return "", nil // memory lags behind the rows until the results are there
@@ -181,7 +181,8 @@ func (w *writer) mirror(ctx context.Context, s dag.ShardID) (string, error) {
 // gateCounts are the counts of a gate that follow from the runs in memory.
 type gateCounts struct{ past, waiting, members int }
 
-// gatesDiff says where the counts of the gates differ from the runs in memory. It returns "" if they agree.
+// gatesDiff describes how the counts of the gates differ from the runs in memory. It returns "" if they
+// agree.
 func (l *limits) gatesDiff() string {
 	want := map[store.TriggerKey]*gateCounts{}
 	of := func(k store.TriggerKey) *gateCounts {
@@ -224,9 +225,9 @@ func (l *limits) gatesDiff() string {
 	return l.gateStuck()
 }
 
-// gateStuck names a limit at which a run waits although there is room, and which the writer is not going to
-// try. It also names a trigger's limit that is exceeded while a run that has passed it has not begun: a lower
-// limit takes these runs back.
+// gateStuck names a gate at which a run waits although there is room, and which the writer will not try. It
+// also names a trigger's gate whose limit is exceeded while a run that has passed it has not begun, because
+// a lower limit takes such runs back.
 func (l *limits) gateStuck() string {
 	for k, g := range l.gates.of {
 		limit, err := l.limit(k)
@@ -234,7 +235,7 @@ func (l *limits) gateStuck() string {
 			continue
 		}
 		stuck := g.waiting.Len() > 0 && (limit == 0 || g.past < limit)
-		if stuck && !l.gates.open[k] { // this is the state after a reload, where the present transaction admits the runs
+		if stuck && !l.gates.open[k] { // this is the state after a reload, in which the present transaction admits the runs
 			return fmt.Sprintf("gate %v: %d wait, %d of %d are through", k, g.waiting.Len(), g.past, limit)
 		}
 		for id, r := range g.members {

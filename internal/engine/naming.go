@@ -16,7 +16,8 @@ import (
 // Namer finds the queues and locks that definitions name: package trigger implements it. Its methods may be
 // called from any goroutine.
 type Namer interface {
-	// Names reads the claims of a version's runs. It returns nil if the runs have none, whatever starts them.
+	// Names reads the claims of a version's runs. It returns nil if these runs have no claim, whatever
+	// starts them.
 	Names(def []byte) (Names, error)
 	// CheckKey refuses the per_key of a declared queue if it does not compile, or certainly costs too much.
 	CheckKey(expr string) error
@@ -26,8 +27,8 @@ type Namer interface {
 
 // Names holds the claims of the runs of one version.
 type Names interface {
-	// Of returns the claims of a run that the named trigger has started; "" means that no trigger has started it.
-	// Expressions see the run's parameters and instant.
+	// Of returns the claims of a run that the named trigger has started; "": no trigger. Expressions see the
+	// run's parameters and instant.
 	Of(trigger string, params []byte, instant dag.Micros) (Named, error)
 }
 
@@ -49,8 +50,7 @@ type namesKey struct {
 type naming struct {
 	names map[namesKey]Names
 	keys  map[string]func([]byte, dag.Micros) (string, error) // by expression
-	// queues holds definitions for a writer that is not the admission owner. They may be out of date by up to a
-	// second.
+	// queues holds definitions for a writer that is not the admission owner. They may be up to a second old.
 	queues map[string]store.Queue
 	read   time.Time
 }
@@ -102,7 +102,7 @@ func (l *limits) queueNamed(name string) (store.Queue, error) {
 	return q, err
 }
 
-// keyOf works out the key of a run in a queue.
+// keyOf computes the key of a run in a queue.
 func (l *limits) keyOf(q *store.Queue, params []byte, at dag.Micros) (string, error) {
 	if q.PerKey == "" {
 		return "", nil
@@ -137,8 +137,8 @@ func (n *naming) keyOf(by Namer, expr string) (func([]byte, dag.Micros) (string,
 	return f, nil
 }
 
-// claimOf makes the claim of a run that asks for the first time. It returns nil if the run names no queue and
-// no lock. A denial describes the fault of a name.
+// claimOf makes the claim of a run that asks for the first time. It returns nil if the run names no queue
+// and no lock. A denial describes what is wrong with a name.
 func (l *limits) claimOf(r *dag.Run) (*dag.Claim, *admission.Denial, error) {
 	names, err := l.names(r)
 	if err != nil || names == nil {
@@ -187,7 +187,7 @@ func (l *limits) claimOf(r *dag.Run) (*dag.Claim, *admission.Denial, error) {
 	if c.Key, err = l.keyOf(&q, params, r.Instant()); err != nil {
 		return nil, &admission.Denial{Cause: dag.CauseQueue, Why: clean(fmt.Sprintf("the per_key %s of queue %s: %v", q.PerKey, q.Name, err))}, nil
 	}
-	c.Level = r.Priority // set even if the queue is first in, first out, because the order may change while the run waits
+	c.Level = r.Priority // set even if the queue is first in, first out, because the order of the queue may change while the run waits
 	return c, nil, nil
 }
 
@@ -206,7 +206,7 @@ func wrongLocks(locks []string) string {
 // mustKeep reports whether the run must stay in memory while it waits in a line: another limit
 // counts it, or a timer or a rule of an alert waits for it.
 func (l *limits) mustKeep(r *dag.Run) (bool, error) {
-	if r.AwaitsStart() || l.defs.system == r.Workflow { // a further request gets this sweep: see coalesced
+	if r.AwaitsStart() || l.defs.system == r.Workflow { // a further request for a sweep gets this one: see coalesced
 		return true, nil
 	}
 	if timed, err := l.defs.alerts.timedFor(r); timed || err != nil {

@@ -61,9 +61,9 @@ func (w *writer) own(ctx context.Context) (*taken, error) {
 	}
 }
 
-// breathe waits before the shards are taken: not at all after a commit that succeeded, and twice as long
-// each time since. A store that allows the acquisition but no writes would otherwise be taken in a hot
-// loop. breathe reports whether to continue.
+// breathe waits before the shards are taken. There is no pause after a successful commit, and each further
+// pause is twice as long. Otherwise a store that allows the acquisition but no writes would be taken in a
+// hot loop. breathe reports whether to continue.
 func (w *writer) breathe(ctx context.Context) bool {
 	pause := w.pause
 	w.pause = min(max(2*pause, ownPauseMin), ownPauseMax)
@@ -113,11 +113,11 @@ func (w *writer) claim(ctx context.Context) ([]store.Acquired, error) {
 // alive reports whether another handler is listed. The attempts of a listed handler are not lost.
 func (e *Engine) alive(h dag.HandlerID) bool { return e.holders != nil && e.holders.Alive(h) }
 
-// found holds the findings of a load other than the runs themselves.
+// found holds the results of a load other than the runs themselves.
 type found struct {
 	fx   dag.Effects
 	lost []dag.AttemptRow // held by earlier handlers of this node, or by this handler in an earlier process
-	mine []Assignment     // held by this handler, according to the rows; this process does not have them
+	mine []Assignment     // held by this handler according to the rows, but not by this process
 	away []Assignment     // held by other listed handlers, which may not have received them
 }
 
@@ -179,8 +179,8 @@ func (w *writer) reload(ctx context.Context, ids []dag.RunID) error {
 	return w.takeOver(ctx, &f)
 }
 
-// adopt makes a run of its rows. A run whose rows are invalid is quarantined, and adopt returns nil. An error
-// is an error of the store.
+// adopt makes a run from its rows. A run whose rows are invalid is quarantined, and adopt returns nil. An
+// error is an error of the store.
 func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	r, err := w.takeUp(rec, f)
 	if r != nil {
@@ -189,7 +189,7 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	return err
 }
 
-// takeUp is like adopt, but the run does nothing yet. It returns nil if the run is in quarantine.
+// takeUp is like adopt, but does not step the run. It returns nil if the run is in quarantine.
 func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	r, err := w.revived(rec, &f.fx)
 	if errors.Is(err, errkind.ErrUnavailable) {
@@ -227,7 +227,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	return r, nil
 }
 
-// others notes the attempts that other present members hold.
+// others collects the attempts that other present members hold.
 func (w *writer) others(r *dag.Run, a *dag.AttemptRow, worker bool, f *found) {
 	if worker {
 		f.away = append(f.away, assignment(r, a))
@@ -236,8 +236,8 @@ func (w *writer) others(r *dag.Run, a *dag.AttemptRow, worker bool, f *found) {
 	}
 }
 
-// certain reads the members again, and removes from the lost attempts those whose holder is listed. After a
-// freeze, for example, this node may not know yet that such a holder has joined.
+// certain reads the members again, and removes from the lost attempts those whose holder is listed. For
+// example, after a freeze this node may not know yet that such a holder has joined.
 func (w *writer) certain(ctx context.Context, f *found) error {
 	doubted := func(a dag.AttemptRow) bool { return a.Handler != w.e.me().ID && a.Task != dag.LeaderTask }
 	if w.e.cluster == nil || !slices.ContainsFunc(f.lost, doubted) {
@@ -262,7 +262,7 @@ func (w *writer) certain(ctx context.Context, f *found) error {
 
 // rouse makes a run that was taken up continue.
 func (w *writer) rouse(r *dag.Run) {
-	if len(r.NewShares()) > 0 { // the transaction in which their tasks became ready had evaluated for its longest time
+	if len(r.NewShares()) > 0 { // the transaction in which their tasks became ready had used up its time for evaluations
 		keysLater(&w.limits, r)
 	}
 	stuck := r.Active() == 0 && (r.Unsettled() == 0 || r.Intent != dag.IntentRun) || r.Stirs()
@@ -274,8 +274,8 @@ func (w *writer) rouse(r *dag.Run) {
 	}
 }
 
-// nudge checks a run that no other event would move: one that was inserted as submitted, whose Leader work
-// was never assigned, or whose end was not written.
+// nudge checks a run that no other event would move: it was inserted as submitted, its Leader work was never
+// assigned, or its end was not written.
 func (w *writer) nudge(r *dag.Run) {
 	ev := dag.Event{Kind: dag.EvCheck}
 	if r.State == dag.RunSubmitted {
@@ -303,8 +303,8 @@ func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err
 	return r, err
 }
 
-// takeOver handles the findings of a load. It sends attempts of this process that the executor does not have
-// again, under the same token. Attempts of earlier handlers are lost.
+// takeOver processes the results of a load. It sends attempts of this process that the executor does not
+// have again, under the same token. Attempts of earlier handlers are lost.
 func (w *writer) takeOver(ctx context.Context, f *found) error {
 	if err := w.certain(ctx, f); err != nil {
 		return err
@@ -333,7 +333,7 @@ func (w *writer) takeOver(ctx context.Context, f *found) error {
 	return nil
 }
 
-// resend sends the attempts that do not run, unless their report is on its way.
+// resend sends the attempts that do not run, unless their report is in delivery.
 func (w *writer) resend(mine []Assignment) {
 	var start []Assignment
 	for _, a := range w.unsent(mine) {
@@ -365,7 +365,7 @@ func (w *writer) unsent(mine []Assignment) []Assignment {
 	})
 }
 
-// told lists the attempts whose reports wait here.
+// told lists the attempts whose reports wait in the inbox.
 func (w *writer) told() map[dag.AttemptKey]bool {
 	told := map[dag.AttemptKey]bool{}
 	see := func(it *item) {
@@ -381,12 +381,11 @@ func (w *writer) told() map[dag.AttemptKey]bool {
 }
 
 // doubt holds the parts of a transaction that may not have committed, until the shards are taken again.
-//
-// Invariant: the transaction happened as a whole or not at all. It happened if the seq of each of its fences
-// has moved by one and no other owner had the shards meanwhile (see happened).
+// Invariant: the transaction committed as a whole or not at all. It committed if the seq of each of its
+// fences has risen by one and no other owner had the shards meanwhile (see happened).
 type doubt struct {
-	n       int  // the number of items of the transaction; they are the first ones of kept
-	unknown bool // it is not known whether the transaction happened
+	n       int  // the number of items of the transaction; they are the first items of kept
+	unknown bool // it is unknown whether the transaction committed
 	fences  []store.Fence
 	answers []answer
 	assigns []Assignment
@@ -413,7 +412,7 @@ func hopeless(err error) bool {
 	return errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrLost)
 }
 
-// retake takes the shards again and finds out what became of the transaction.
+// retake takes the shards again and finds out whether the transaction committed.
 func (w *writer) retake(ctx context.Context, n int, cause error) error {
 	w.e.stats.Retaken.Add(1)
 	w.e.log.Warn("the outcome of a transaction is unknown; the node takes the shards again", "code", "commit_unknown", "err", cause)
@@ -428,7 +427,7 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 		}
 	}
 	if errors.Is(cause, store.ErrUnavailable) {
-		w.refuse(cause) // callers do not wait for a full disk
+		w.refuse(cause) // callers do not wait until a full disk has space
 	}
 	first, err := w.own(ctx)
 	if err != nil || first == nil {
@@ -439,8 +438,8 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 	return nil
 }
 
-// resolve settles a transaction in doubt. If the transaction happened, resolve answers its items. Otherwise
-// resolve leaves the items in kept, and they are applied again.
+// resolve settles a transaction in doubt. If the transaction committed, resolve answers its items. Otherwise
+// the items stay in kept, and they are applied again.
 func (w *writer) resolve(ctx context.Context, d *doubt, first *taken) {
 	if d.happened(ctx, w.e.store, first, w.e.me().ID) {
 		w.e.stats.add(&d.tally, len(d.assigns))
@@ -457,7 +456,7 @@ func (w *writer) resolve(ctx context.Context, d *doubt, first *taken) {
 		w.e.noticed() // the transaction may contain notices
 		w.drop(d.n)
 	}
-	for i := range d.assigns { // assignments that were not written hold no slot
+	for i := range d.assigns { // assignments that were not written have no slot
 		a := &d.assigns[i]
 		r := w.runs[a.Run]
 		if r != nil {
@@ -469,10 +468,10 @@ func (w *writer) resolve(ctx context.Context, d *doubt, first *taken) {
 	}
 }
 
-// happened finds out from the shards' seq whether the transaction committed. If another owner has moved
-// them in between, it counts as not committed. The items are then applied again, and are recognised by
-// token, id or key. The same applies if the era has risen because of a loss. If it has risen quietly, the
-// marks at the end of the era of the transaction tell.
+// happened finds out from the shards' seq whether the transaction committed. If another owner has changed
+// them in between, the transaction counts as not committed. The items are then applied again, and are
+// recognised by token, id or key. The same applies if the era has risen because of a loss. If it has risen
+// quietly, the marks at the end of the transaction's era decide.
 func (d *doubt) happened(ctx context.Context, st store.Eras, first *taken, me dag.HandlerID) bool {
 	if !d.unknown || len(d.answers) < d.n {
 		return false
@@ -506,8 +505,8 @@ func (d *doubt) happened(ctx context.Context, st store.Eras, first *taken, me da
 	return len(d.fences) > 0
 }
 
-// refuse answers all waiting callers, except for items that may have been written, so that no caller waits
-// for a store that does not answer. Reports are kept.
+// refuse answers all waiting callers, except those whose items may have been written. So no caller waits for
+// a store that does not answer. Reports are kept.
 func (w *writer) refuse(cause error) {
 	err := errkind.FromStore("nothing was accepted", cause)
 	if !errors.Is(err, errkind.ErrUnavailable) { // this is not an error of the store, but it also blocks the shards

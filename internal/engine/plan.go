@@ -17,13 +17,13 @@ type Planner interface {
 	// Begin completes the row of a trigger that is declared at now, for the first time or again. It sets Next,
 	// Decided, Since, State and Reason. No instant at or before now is due.
 	Begin(t *store.Trigger, now dag.Micros) error
-	// Plan works out what an active trigger owes at now: everything in (t.Decided, now].
+	// Plan computes the due instants of an active trigger at now: those in (t.Decided, now].
 	Plan(t *store.Trigger, now dag.Micros) (Plan, error)
 	// Passed decides the instants in (t.Decided, now] of a trigger that was paused in that time. Plan.Starts is
 	// empty.
 	Passed(t *store.Trigger, now dag.Micros, reason string) (Plan, error)
-	// Heard decides how a trigger reacts to the end of a run of a workflow that its On names. A trigger of kind
-	// start reacts to the start of the scheduler. A Plan without Starts may still change the row.
+	// Heard decides how a trigger reacts to the end of a run of a workflow that its On names. A trigger of
+	// kind start reacts to the start of the scheduler. A Plan without Starts may still change the row.
 	Heard(t *store.Trigger, run *Ended, now dag.Micros) (Plan, error)
 	// Hears decides how a trigger reacts to the events of a batch. The result depends on Spec and on now only.
 	Hears(t *store.Trigger, b *Batch, now dag.Micros) (Hearing, error)
@@ -35,9 +35,9 @@ type Planner interface {
 	// backfill, of which only Priority and Params count.
 	Policy(t *store.Trigger) (Policy, error)
 	BackfillPolicy(b *store.Backfill) (Policy, error)
-	// Params returns the parameters of a run: the given ones over those of the version, with expressions of the
-	// instant or the event evaluated. trigger may be "".
-	// With an error of the kind errkind.ErrInvalid it returns the given ones without the values of type secret.
+	// Params returns the parameters of a run: those of the version, replaced by the given ones, with
+	// expressions of the instant or the event evaluated. trigger may be "". With an error of the kind
+	// errkind.ErrInvalid it returns the given ones without the values of type secret.
 	Params(ctx context.Context, p ParamsQuery) ([]byte, error)
 }
 
@@ -51,18 +51,19 @@ type Declaration struct {
 type ParamsQuery struct {
 	Workflow dag.WorkflowID
 	Version  int32
-	Given    []byte // a JSON object, or nil; its texts may hold ${{ }}
+	Given    []byte // a JSON object, or nil; its strings may contain ${{ }}
 	Instant  dag.Micros
 	Event    []byte // a JSON value, or nil
-	Literal  bool   // the texts of Given are data, in which no expression is evaluated
+	Literal  bool   // the strings of Given are data, in which no expression is evaluated
 }
 
-// Plan is the decisions that a trigger has to make now. Starts and Lines are in the order of their instants.
+// Plan holds the decisions that a trigger has to make now. Starts and Lines are in the order of their
+// instants.
 type Plan struct {
 	Starts []Start
-	// Lines are outcomes that need no run: At, Last, Count, Outcome and Reason count.
+	// Lines are outcomes that need no run. Only At, Last, Count, Outcome and Reason are used.
 	Lines []store.Fire
-	// The row after the plan.
+	// The columns of the trigger's row after the plan.
 	Next, Decided dag.Micros
 	State, Reason string // "": unchanged
 	Data          []byte // nil: unchanged
@@ -79,11 +80,11 @@ type Start struct {
 	Trace   string     // the trace context of the caller or event that started the run; "": none
 }
 
-// Occurrence is an event that a sensor saw, or a person's wish that a trigger fires now.
+// Occurrence is an event of a sensor, or a person's request that a trigger fires now.
 type Occurrence struct {
 	Key    string // the event's id: an event that is delivered twice fires once
 	Event  []byte // a JSON value for trigger.event, or nil
-	Reason string // what happened, in a few words
+	Reason string // the event in a few words
 	Actor  string // the person who fires the trigger, even a paused one; "": a sensor fires it
 	Trace  string // the trace context of the caller, as dag.ParseTrace returns it; "": none
 	// Seen names the event across triggers: an event with a known Key fires one trigger only. Key may be empty.
@@ -102,7 +103,7 @@ type Occurred struct {
 	Run      dag.RunID // zero: none
 	Outcome  string
 	Reason   string
-	Existing bool // it came before
+	Existing bool // the occurrence came before
 }
 
 // Overlap policies.
@@ -118,10 +119,10 @@ const (
 type Policy struct {
 	Overlap  string
 	MaxRuns  int32 // 0: any number
-	QueueMax int32 // of overlap queue
+	QueueMax int32 // for overlap queue
 	Priority dag.Priority
 	FailLost bool
-	Params   []byte // a JSON object, or nil; its texts may hold ${{ }}
+	Params   []byte // a JSON object, or nil; its strings may contain ${{ }}
 }
 
 // Ended is a run that has just ended, in the form that sensors get.
@@ -132,8 +133,8 @@ type Ended struct {
 	Run       dag.RunID
 	Workflow  string // namespace/name
 	State     dag.RunState
-	Instant   dag.Micros // its logical instant
+	Instant   dag.Micros // its instant
 	Finished  dag.Micros
 	Successor bool   // the trigger that gets this value has itself started the run
-	Trace     string `json:",omitempty"` // the trace context for a run of another workflow that it starts; "": none
+	Trace     string `json:",omitempty"` // the trace context for a run of another workflow that this run starts; "": none
 }

@@ -10,10 +10,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// If a node has just died, its shards have no owner for a moment. A verb on such a run is posted: it becomes
-// a message to the run's shard. The next owner consumes it before any other event of the run.
+// After a node has died, its shards have no owner for a short time. A verb on such a run is posted: it
+// becomes a message to the run's shard. The next owner consumes it before any other event of the run.
 
-// posted is a verb in a letter.
+// posted is a verb in a message.
 type posted struct {
 	Run     dag.RunID
 	Intent  dag.Intent `json:",omitempty"`
@@ -70,7 +70,7 @@ func (e *Engine) Post(ctx context.Context, c Command) error {
 	return nil
 }
 
-// takeIn applies a posted verb. It returns false if the verb has to wait for the next transaction.
+// takeIn applies a posted verb. It returns false if the verb must wait for the next transaction.
 func (w *writer) takeIn(p *posted) (bool, error) {
 	c := Command{Run: p.Run, Intent: p.Intent, Recover: p.Recover, Scope: p.Scope, Mark: p.Mark, Task: p.Task,
 		Outputs: p.Outputs, Actor: p.Actor, Reason: p.Reason}
@@ -96,7 +96,7 @@ func (w *writer) takeIn(p *posted) (bool, error) {
 
 type postingKey struct{}
 
-// WithPosting allows a verb to be posted, because the shard of the request has no reachable owner.
+// WithPosting allows that a verb is posted, because the shard of the request has no reachable owner.
 func WithPosting(ctx context.Context) context.Context {
 	return context.WithValue(ctx, postingKey{}, true)
 }
@@ -104,8 +104,8 @@ func WithPosting(ctx context.Context) context.Context {
 // PostingAllowed reports whether ctx comes from WithPosting.
 func PostingAllowed(ctx context.Context) bool { return ctx.Value(postingKey{}) != nil }
 
-// Tell carries out a command as Do does. If this node does not own the run and ctx allows it, Tell posts the
-// command.
+// Tell carries out a command as Do does. If this node does not own the run and ctx allows posting, Tell
+// posts the command.
 func (e *Engine) Tell(ctx context.Context, c Command) error {
 	err := e.Do(ctx, c)
 	var moved *errkind.Elsewhere

@@ -32,16 +32,16 @@ type PrepareQuery struct {
 	Token dag.Token
 }
 
-// Prepared describes the event that a deferred task waits for.
+// Prepared describes the event for which a deferred task waits.
 type Prepared struct {
 	Until   dag.Micros // for a wait: its instant
 	By      []string   // for an approval: the principals that may decide; nil: all
 	Message string     // the question of an approval
 	Items   *dag.Items // of a foreach
-	// For a call: the present version of the workflow, and the parameters of its run. Without a workflow there
-	// is nothing to do, and the call has succeeded.
+	// For a call: the present version of the workflow, and the parameters of its run. Without a workflow
+	// there is nothing to call, and the call has succeeded.
 	Workflow dag.WorkflowID
-	// Exact says that a child of an earlier attempt continues only if its version is the given one, or has the
+	// Exact is set if a child of an earlier attempt continues only with the given version or one with the
 	// same content.
 	Exact    bool
 	Version  int32
@@ -66,7 +66,7 @@ const (
 
 // preparing holds the tasks that wait to be prepared. The writer and its helpers share it.
 type preparing struct {
-	mu      sync.Mutex // protects following fields
+	mu      sync.Mutex // protects the following fields
 	todo    []dag.Prepare
 	pending map[dag.AttemptKey]bool // the attempts that wait for preparation or are being prepared; true: prepare the attempt again afterwards
 	helpers int
@@ -86,7 +86,7 @@ func (c *calls) prepare(ps []dag.Prepare) {
 	for _, p := range ps {
 		k := dag.KeyOf(p.Run, p.Task, p.Token)
 		if _, known := q.pending[k]; known {
-			q.pending[k] = true // the read under way may be outdated
+			q.pending[k] = true // the present read may be outdated
 			continue
 		}
 		q.pending[k] = false
@@ -114,7 +114,7 @@ func (q *preparing) next() (p dag.Prepare, ok bool) {
 }
 
 // prepareOne finds out what one task waits for, and sends the result to the writer. The writer checks it by
-// token, so a late or repeated result does not count.
+// token, so a late or repeated result has no effect.
 func (c *calls) prepareOne(ctx context.Context, p *dag.Prepare) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, preparePauseMax) {
 		it, err := c.prepared(ctx, p)
@@ -208,8 +208,8 @@ func (c *calls) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 	}}, nil
 }
 
-// lookedAt settles a prepared task, or sets a timer to look again later. The timer is not stored: a load
-// looks at once.
+// lookedAt settles a prepared task, or sets a timer for the next check. The timer is not stored, because a
+// load checks at once.
 func (c *calls) lookedAt(p *dag.Prepare, is *Prepared) item {
 	if is.Later > 0 {
 		return item{op: func(*writer) answer {

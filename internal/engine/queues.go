@@ -19,8 +19,8 @@ const (
 
 var queueName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
-// SetQueue makes a named queue, or changes the definition of one: State, Actor, Reason and Until stay as
-// they are. revision, if not 0, is the revision that the caller expects to change.
+// SetQueue creates a named queue, or changes its definition. State, Actor, Reason and Until stay as they
+// are. revision, if not 0, is the revision that the caller expects.
 func (e *Engine) SetQueue(ctx context.Context, q store.Queue, revision int64) (store.Queue, error) {
 	if err := e.checkQueue(&q); err != nil {
 		return q, err
@@ -31,7 +31,7 @@ func (e *Engine) SetQueue(ctx context.Context, q store.Queue, revision int64) (s
 		if is != nil {
 			next.State, next.Actor, next.Reason, next.Until = is.State, is.Actor, is.Reason, is.Until
 			next.Paced, next.Revision, next.Created = is.Paced, is.Revision, is.Created
-			if q.Rate > 0 { // the next start waits no longer than the new rate asks
+			if q.Rate > 0 { // the next start waits no longer than the new rate requires
 				next.Paced = min(next.Paced, w.tx.now.Wall+q.Each/dag.Micros(q.Rate))
 			}
 			next.Modified = is.Modified

@@ -5,7 +5,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Each way that makes a run meets the quotas of its namespace in the transaction that makes the run:
+// Each code path that makes a run checks the quotas of its namespace in the transaction that makes the run:
 //
 //   - A submission is refused, and so is a verb that continues a run that had ended.
 //   - An instant of a trigger is skipped (fire.go).
@@ -15,10 +15,10 @@ import (
 //     counts too: a namespace full of parents would wait for itself.
 //
 // The owner knows exactly what its shards use. The store compares the sum of all shards. If the store refuses
-// a transaction of one item, the transaction is made again with full set, and then each way does what it does
-// without room.
+// a transaction of one item, the transaction is made again with full set. Then each code path does what it
+// does when the quota is used up.
 
-// newcomer is how a run begins, as far as quotas are concerned.
+// newcomer is the way in which a run begins, as far as quotas are concerned.
 type newcomer uint8
 
 const (
@@ -26,12 +26,12 @@ const (
 	returns                 // a run that began before, which counts only among the runs
 )
 
-// roomAbout is room that also knows what the shards of other nodes used, from the last reading of up to
-// QuotasEach before.
+// roomAbout is room that also includes the use by shards of other nodes, from a reading that may be as old
+// as QuotasEach.
 func (q *quotas) roomAbout(wf *store.Workflow) error { return q.roomWith(wf, begins, true) }
 
-// room returns a QuotaError if the namespace of a workflow may not have another run, by what the owned shards
-// use.
+// room returns a QuotaError if the namespace of a workflow may not have another run, by the use of the owned
+// shards.
 func (q *quotas) room(wf *store.Workflow, n newcomer) error { return q.roomWith(wf, n, false) }
 
 func (q *quotas) roomWith(wf *store.Workflow, n newcomer, about bool) error {
@@ -69,8 +69,8 @@ func (q *quotas) roomWith(wf *store.Workflow, n newcomer, about bool) error {
 	return nil
 }
 
-// checked makes the store compare the use of a namespace with its quotas, because a run begins that can be
-// refused.
+// checked makes the store compare the use of a namespace with its quotas, because a run begins that can
+// still be refused.
 func (q *quotas) checked(r *dag.Run) {
 	q.checkParams(r)
 	if u := q.of(&r.Header, false); u != nil {
@@ -79,8 +79,8 @@ func (q *quotas) checked(r *dag.Run) {
 }
 
 // refused notes that the store has refused a transaction because of a quota. The transaction is made again,
-// once for each namespace that is full. It returns false if the cause is another one, or if the store has
-// refused the same namespace already.
+// once for each full namespace. It returns false if there was another cause, or if the store has already
+// refused the same namespace.
 func (q *quotas) refused(cause error) bool {
 	over, is := quotaRefusal(cause)
 	if !is || q.full[over.Namespace] != nil {
@@ -93,8 +93,8 @@ func (q *quotas) refused(cause error) bool {
 	return true
 }
 
-// beyondQuota returns the event that ends a new run because its namespace has no room, or nil. Otherwise the
-// caller lets the run enter, and calls checked afterwards.
+// beyondQuota returns the event that ends a new run because the quota of its namespace is used up, or nil.
+// If it returns nil, the caller lets the run enter, and calls checked afterwards.
 func (q *quotas) beyondQuota(r *dag.Run) (*dag.Event, error) {
 	if !q.loaded {
 		return nil, nil
@@ -112,7 +112,7 @@ func (q *quotas) beyondQuota(r *dag.Run) (*dag.Event, error) {
 	return &dag.Event{Kind: dag.EvDeny, Cause: dag.CauseQuota, Reason: over.Error()}, nil
 }
 
-// turnAway ends a new run at once if its namespace has no room. The run has no caller that could be told, so
+// turnAway ends a new run at once if the quota of its namespace is used up. No caller waits for the run, so
 // its row is the answer.
 func (q *quotas) turnAway(r *dag.Run) (over bool, err error) {
 	deny, err := q.beyondQuota(r)
@@ -137,11 +137,11 @@ func (q *quotas) mayReturn(r *dag.Run) error {
 	return q.room(&wf, returns)
 }
 
-// heldBackfills are the backfills that wait for room in their namespace.
+// heldBackfills are the backfills that wait for quota in their namespace.
 type heldBackfills struct {
 	of   map[int64]string // the namespace, by backfill
 	open []int64          // may try again
-	at   *quotaSet        // the reading by which they wait
+	at   *quotaSet        // the reading of the quotas with which they began to wait
 }
 
 func (h *heldBackfills) put(id int64, namespace string, at *quotaSet) {
@@ -161,8 +161,8 @@ func (h *heldBackfills) freed(namespace string) {
 	}
 }
 
-// reread lets all backfills try again, if the quotas and the use by other nodes were read since they began
-// to wait.
+// reread lets all backfills try again, if the quotas and the use by other nodes were read again since they
+// began to wait.
 func (h *heldBackfills) reread(now *quotaSet) {
 	if len(h.of) == 0 || h.at == now {
 		return
@@ -173,7 +173,7 @@ func (h *heldBackfills) reread(now *quotaSet) {
 	}
 }
 
-// retryHeld opens the backfills that may have room now.
+// retryHeld opens the backfills whose namespace may have quota left now.
 func (s *schedule) retryHeld() {
 	h := &s.limits.quotas.waiting
 	h.reread(s.limits.quotas.known.is.Load())
@@ -185,7 +185,7 @@ func (s *schedule) retryHeld() {
 	h.open = h.open[:0]
 }
 
-// holds keeps a backfill back whose namespace has no room.
+// holds keeps a backfill waiting whose namespace has no quota left.
 func (s *schedule) holds(b *store.Backfill, wf *store.Workflow) bool {
 	q := s.limits.quotas
 	if _, over := quotaRefusal(q.roomAbout(wf)); !over {
@@ -196,7 +196,7 @@ func (s *schedule) holds(b *store.Backfill, wf *store.Workflow) bool {
 	return true
 }
 
-// heldOpen reports whether a backfill that waits for room may try again.
+// heldOpen reports whether a backfill that waits for quota may try again.
 func (q *quotas) heldOpen() bool {
 	return len(q.waiting.open) > 0 || len(q.waiting.of) > 0 && q.waiting.at != q.known.is.Load()
 }

@@ -14,12 +14,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// quotas counts what the runs of the owned shards use of the quotas of namespaces. The store has the counts
-// of all shards, each as the last transaction of its owner left it, and compares their sum with the quotas
-// in the transaction that starts a run. So a quota is exact, also while several nodes start runs.
-//
-// The counts are absolute, so an owner that did not know a quota for a while leaves no error behind: it
-// counts again. They are a cache of rows, so forget is allowed when the writer drops the runs in memory.
+// quotas counts the use of the namespaces' quotas by the runs of the owned shards. The store has the counts
+// of all shards, as the last transaction of each owner left them, and compares their sum with the quotas in
+// the transaction that starts a run. So a quota is exact even while several nodes start runs. The counts are
+// absolute, so an owner that did not know a quota for some time causes no lasting error: it counts again.
+// They are a cache of rows, so forget is allowed when the writer drops the runs in memory.
 type quotas struct {
 	known   *quotaBook
 	set     *quotaSet // the quotas that the counts belong to
@@ -29,12 +28,12 @@ type quotas struct {
 	changed []*use            // counts that differ from their rows
 	// names are the namespaces of the workflows of counted runs.
 	names map[dag.WorkflowID]string
-	// full holds the refusals of the store, by namespace, for the transaction that is being made again. Until
-	// that transaction has committed, no run begins in these namespaces.
+	// full holds the refusals of the store, by namespace, for the transaction that is being made again.
+	// Until that transaction has committed, no run begins in these namespaces.
 	full map[string]*store.QuotaError
-	// counting is the count of namespaces that have got their first quota of runs, concurrently with the
-	// writer. Until it has ended, their runs are pending: neither counted nor refused. slow: it cannot be had
-	// in this way.
+	// counting counts the runs of namespaces that have got their first quota of runs, concurrently with the
+	// writer. Until it has ended, their runs are pending: neither counted nor refused. slow: the count
+	// cannot be made in this way.
 	counting *counting
 	pending  map[string]bool
 	slow     bool
@@ -53,13 +52,13 @@ type use struct {
 	changed, check bool
 }
 
-// quotaSet are the quotas of all namespaces, as one reading has found them. It does not change.
+// quotaSet has the quotas of all namespaces from one reading. It does not change.
 type quotaSet struct {
 	of     map[string]store.Quotas
 	rows   []store.Namespace
 	uses   map[string][]store.NamespaceUse // by namespace, of all shards
 	stocks map[string]store.NamespaceStock // by namespace
-	counts bool                            // runs of a namespace are counted
+	counts bool                            // true: runs of a namespace are counted
 	order  uint64                          // numbers the readings in the order in which they began
 }
 
@@ -67,10 +66,10 @@ type quotaSet struct {
 type quotaBook struct {
 	is    atomic.Pointer[quotaSet]
 	order atomic.Uint64
-	// awaited is set if a backfill waits for room: then the writer looks after each reading.
+	// awaited is set if a backfill waits for quota. The writer then checks after each reading.
 	awaited atomic.Bool
 	on      bool
-	// held is what the writer holds runs to, by the order of its reading.
+	// held is the reading whose quotas the writer enforces, by its order.
 	held atomic.Uint64
 }
 
@@ -132,12 +131,12 @@ func (q *quotas) forget() {
 	q.counting, q.pending = nil, nil
 }
 
-// recount holds the changes that a transaction has made to the counts.
+// recount holds the changes of the counts by a transaction.
 type recount struct {
 	before  map[*use]store.NamespaceUse // the earlier values of the changed counts
-	flushed []*use                      // in its batch
-	stocks  []store.StockUpdate         // what it adds to the stocks of namespaces
-	moves   []move                      // for a count that is under way
+	flushed []*use                      // the counts in its batch
+	stocks  []store.StockUpdate         // the amounts that it adds to the stocks of namespaces
+	moves   []move                      // for a count in progress
 	kept    int                         // the moves of that count before this transaction
 }
 
@@ -147,7 +146,7 @@ func (r *recount) reset() {
 	r.flushed, r.stocks, r.moves, r.kept = r.flushed[:0], r.stocks[:0], r.moves[:0], -1
 }
 
-// undo takes the counts back to what they were before the transaction being made.
+// undo restores the counts to their values before the transaction being made.
 func (q *quotas) undo() {
 	r := &q.txn().recount
 	q.unmove(r)
@@ -171,7 +170,7 @@ func (q *quotas) differs(u *use) {
 	}
 }
 
-// fresh reports whether the counts are those of the present quotas and shards.
+// fresh reports whether the counts belong to the present quotas and shards.
 func (q *quotas) fresh() bool {
 	if !q.known.on {
 		return true
@@ -188,8 +187,9 @@ func (q *quotas) fresh() bool {
 	return true
 }
 
-// counted reports whether the counts of the present quotas suffice for others: each namespace that these
-// count is counted already. So only the first quota of a namespace makes the writer count its runs.
+// counted reports whether the counts for the present quotas are enough for other quotas: each namespace that
+// the others count is already counted. So only the first quota of a namespace makes the writer count its
+// runs.
 func (q *quotas) counted(set *quotaSet) bool {
 	for name, bounds := range set.of {
 		if was := q.set.of[name]; bounds.Counted() && !was.Counted() {
@@ -208,8 +208,8 @@ func (q *quotas) sameShards() bool {
 	return len(q.shards) == q.shardCount()
 }
 
-// load counts the runs of the owned shards again, if that is necessary. It runs before a transaction, when
-// everything that this writer knows is in the store.
+// load counts the runs of the owned shards again, if necessary. It runs before a transaction, when the store
+// has everything that this writer knows.
 func (q *quotas) load(ctx context.Context) error {
 	if q.fresh() {
 		return nil
@@ -236,7 +236,7 @@ func (q *quotas) load(ctx context.Context) error {
 	return nil
 }
 
-// count makes the counts of the owned shards.
+// count counts the runs of the owned shards.
 func (q *quotas) count(ctx context.Context, set *quotaSet, shards []dag.ShardID) error {
 	rows, err := q.store.NamespaceUses(ctx, "")
 	if err != nil {
@@ -297,10 +297,10 @@ func (q *quotas) ownedShards() (owned []dag.ShardID) {
 	return owned
 }
 
-// of returns what the shard of a run uses of the quotas of its namespace. It returns nil if its runs are
-// not counted, or if the shard was taken in this transaction: the next one counts its runs. begins is set if
-// no run of the workflow may be counted yet. Then the workflow is read, unless it has just been. If that
-// fails, all runs are counted again.
+// of returns the use of a namespace's quotas by the shard of a run. It returns nil if the runs of the
+// namespace are not counted, or if the shard was taken in this transaction: the next one counts its runs.
+// begins is set if no run of the workflow may have been counted yet. Then the workflow is read, unless it
+// was just read. If the read fails, all runs are counted again.
 func (q *quotas) of(r *dag.Header, begins bool) *use {
 	if !q.loaded || !q.set.counts || !slices.Contains(q.shards, r.Shard) {
 		return nil
@@ -407,9 +407,9 @@ func (q *quotas) buried(row *dag.RunRow, b *store.Batch) {
 // waits reports whether counts have to be made or written.
 func (q *quotas) waits() bool { return !q.fresh() || len(q.changed) > 0 || q.heldOpen() }
 
-// admitQuotas refuses a submission that its namespace may not make. In a cluster it reads what all shards use
-// first, so that a flood beyond the quota does not reach the writer. It does not do this for a submission
-// with a key, because that may repeat an earlier submission.
+// admitQuotas refuses a submission that exceeds a quota of its namespace. In a cluster it first reads the
+// use by all shards, so that a flood beyond the quota does not reach the writer. It does not check a
+// submission with a key, because that may repeat an earlier submission.
 func admitQuotas(ctx context.Context, e *Engine, s *Submission) error {
 	ns := s.Workflow.Namespace
 	bounds := e.quotas.quotasOf(ns)
@@ -447,8 +447,7 @@ func quotaRefusal(cause error) (*store.QuotaError, bool) {
 	return over, errors.As(cause, &over)
 }
 
-// Changed reads the quotas again, because they have been changed. The node holds runs to them when it
-// returns.
+// Changed reads the quotas again after a change. When it returns, the node enforces them.
 func (n Namespaces) Changed(ctx context.Context) error {
 	changed, err := n.e.quotas.read(ctx, n.e.store)
 	if changed || err == nil && n.e.quotas.awaited.Swap(false) {
@@ -469,11 +468,11 @@ func (n Namespaces) List(ctx context.Context) ([]store.Namespace, error) {
 	return rows, errkind.FromStore("read the namespaces", err)
 }
 
-// quotaTries bounds the repetitions of a change because another one came first.
+// quotaTries bounds the repetitions of a change that lost against another one.
 const quotaTries = 10
 
-// Set sets the quotas of a namespace. This node holds runs to them when it returns, and the others do within
-// seconds.
+// Set sets the quotas of a namespace. When it returns, this node enforces them. Other nodes enforce them
+// within seconds.
 func (n Namespaces) Set(ctx context.Context, namespace string, q store.Quotas, by string) (is store.Namespace, err error) {
 	for range quotaTries {
 		rows, err := n.List(ctx)
@@ -500,7 +499,7 @@ func (n Namespaces) Set(ctx context.Context, namespace string, q store.Quotas, b
 	return is, fmt.Errorf("%w: namespace %s: other callers change it at the same time; try again", errkind.ErrConflict, namespace)
 }
 
-// watchQuotas reads the quotas again and again, because other nodes may have changed them.
+// watchQuotas reads the quotas regularly, because other nodes may have changed them.
 func watchQuotas(ctx context.Context, e *Engine, wg *sync.WaitGroup) {
 	if !e.quotas.on {
 		return
@@ -515,7 +514,7 @@ func watchQuotas(ctx context.Context, e *Engine, wg *sync.WaitGroup) {
 	})
 }
 
-// Uses returns what all shards use of the quotas of namespaces: unfinished runs, and runs that began in this
+// Uses returns the use of the namespaces' quotas by all shards: unfinished runs, and runs that began in this
 // hour, by namespace.
 func (n Namespaces) Uses(ctx context.Context) (map[string]store.NamespaceUse, error) {
 	uses, err := n.e.store.NamespaceUses(ctx, "")
@@ -534,7 +533,7 @@ func (n Namespaces) Uses(ctx context.Context) (map[string]store.NamespaceUse, er
 	return out, nil
 }
 
-// Room returns the quota that lets no other run of a namespace begin now, or nil.
+// Room returns the quota because of which no run of a namespace may begin now, or nil.
 func (n Namespaces) Room(ctx context.Context, namespace string) (*store.QuotaError, error) {
 	rows, err := n.List(ctx)
 	if err != nil {

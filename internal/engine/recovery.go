@@ -20,7 +20,7 @@ const (
 	FaultReportLost  = "report_lost"   // the holder of an attempt is present, but does not know the attempt
 	FaultUnclaimed   = "not_picked_up" // an attempt was assigned long ago and does not run
 	FaultUnfinalised = "not_finalised" // all work of the run is done, but the run has not ended
-	FaultUnsubmitted = "not_submitted" // something is to do, and no component does it
+	FaultUnsubmitted = "not_submitted" // something is to be done, and no component does it
 	FaultCircle      = "wait_circle"   // runs wait for each other in a cycle: a deadlock
 	FaultCorrupt     = "corrupt"       // rows that are invalid
 	faults           = 7
@@ -33,11 +33,11 @@ func Faults() []string {
 
 const (
 	unclaimedDefault = 5 * time.Minute
-	// suspectsMax bounds the suspects of one sweep. A repaired run is not found again, so the next sweep gets
-	// further.
+	// suspectsMax bounds the suspects of one sweep. A repaired run is not found again, so the next sweep
+	// finds others.
 	suspectsMax = 1000
-	// lookMax bounds the runs that one sweep reads completely: runs that do not move and have no open attempt.
-	// If there are more, each sweep takes other ones.
+	// lookMax bounds the runs that one sweep reads completely: runs that do not move and have no open
+	// attempt. If there are more, each sweep reads others.
 	lookMax = 2000
 	// askMax bounds the attempts in one question to a holder.
 	askMax = 1000
@@ -53,7 +53,7 @@ type Held struct {
 	Handler dag.HandlerID `json:"handler"`
 }
 
-// Suspect is a run that its owner should look at, with the reason.
+// Suspect is a run that its owner should check, with the reason.
 type Suspect struct {
 	Run   dag.RunID `json:"run"`
 	Fault string    `json:"fault"`
@@ -74,17 +74,17 @@ type Helpers interface {
 
 // Swept is the result of a sweep.
 type Swept struct {
-	Runs     int `json:"runs"`     // unfinished runs that were looked at
+	Runs     int `json:"runs"`     // unfinished runs that were examined
 	Checked  int `json:"checked"`  // runs that their owners were asked to check
 	Repaired int `json:"repaired"` // runs with a fault that was repaired
-	Left     int `json:"left"`     // suspects that are left to the next sweep
+	Left     int `json:"left"`     // suspects that the next sweep will find
 }
 
 func (s Swept) String() string {
 	return fmt.Sprintf("%d runs looked at, %d checked, %d repaired, %d left to the next sweep", s.Runs, s.Checked, s.Repaired, s.Left)
 }
 
-// Sweep looks at every unfinished run of the cluster, in the store and never in memory. It makes the owners
+// Sweep examines every unfinished run of the cluster, in the store and never in memory. It makes the owners
 // of runs that seem to be stuck check them. It writes nothing itself, so two sweeps may overlap. Its error
 // lists the shards that it could not check; all others are checked.
 func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
@@ -103,7 +103,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 	}
 	s.limits, s.waits = limits, inspect.NewWaits(now, limits)
 	var errs []error
-	first := s.minute() % len(e.shards) // each minute begins with another shard, so that no shard is always the last
+	first := s.minute() % len(e.shards) // each minute begins with another shard, so that every shard is sometimes the first
 	s.unread = len(e.shards)
 	for i := range e.shards {
 		if ctx.Err() != nil {
@@ -127,7 +127,7 @@ type sweep struct {
 	spare  map[dag.ShardID]bool // the owner had a free slot recently
 	waits  *inspect.Waits
 	limits map[dag.WorkflowID]int32 // on concurrent runs
-	left   int                      // shards that are left, including the present one
+	left   int                      // remaining shards, including the present one
 	// unread is the number of shards that were not read to the end.
 	unread int
 	done   Swept
@@ -139,7 +139,7 @@ type sweep struct {
 	held    map[dag.HandlerID][]Held     // attempts whose holders are asked
 	begun   map[dag.WorkflowID]bool      // true: the workflow has an unfinished run that has started
 	waiting map[dag.WorkflowID]dag.RunID // the run that has waited longest
-	idle    [2][]dag.RunID               // runs that stand still without an open attempt; the second list has those that may wait for a good reason
+	idle    [2][]dag.RunID               // runs that do not move and have no open attempt; the second list has those that may wait for a good reason
 }
 
 func (s *sweep) minute() int { return int(s.now / dag.Micros(inspect.Standstill.Microseconds())) }
@@ -182,7 +182,7 @@ func (s *sweep) shard(ctx context.Context, id dag.ShardID) error {
 	}
 	s.unread--
 	for wf, run := range s.waiting {
-		if !s.begun[wf] { // every unfinished run waits to start, so they wait for nothing
+		if !s.begun[wf] { // every unfinished run waits to start, so the runs wait for nothing
 			s.found = append(s.found, Suspect{Run: run, Fault: FaultUnsubmitted})
 		}
 	}
@@ -224,14 +224,14 @@ func (s *sweep) judge(r *store.Standing, shard dag.ShardID) (fault string) {
 		return ""
 	}
 	class := 0
-	if r.State == dag.RunSuspended || r.Later > s.now || !s.spare[shard] { // the run says that it waits, or its owner has no slot
+	if r.State == dag.RunSuspended || r.Later > s.now || !s.spare[shard] { // the row gives a reason for the wait, or the owner has no free slot
 		class = 1
 	}
 	s.idle[class] = append(s.idle[class], r.Run)
 	return ""
 }
 
-// lookAll reads the runs that do not move completely, for each shard up to its part of lookMax.
+// lookAll completely reads the runs that do not move, for each shard up to its part of lookMax.
 func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 	for class := range s.idle {
 		room := max(lookMax-s.looked, 0) / s.left
@@ -257,8 +257,7 @@ func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 	return nil
 }
 
-// turn returns a part of a list, of about at most most runs. Of a long list it returns another part each
-// minute.
+// turn returns a part of a list, of about most runs. For a long list it returns another part each minute.
 func (s *sweep) turn(list []dag.RunID, most int) []dag.RunID {
 	if len(list) <= most || most == 0 {
 		return list[:min(len(list), most)]
@@ -292,7 +291,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	}
 	due := map[dag.TaskID]dag.Micros{} // of retries
 	for i := range rec.Attempts {
-		due[rec.Attempts[i].Task] = rec.Attempts[i].RetryAt // in the order of tokens: the newest counts
+		due[rec.Attempts[i].Task] = rec.Attempts[i].RetryAt // in the order of tokens, so that the newest one counts
 	}
 	work, waits, left := false, false, false
 	for t := range views {
@@ -316,9 +315,8 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	return FaultUnfinalised
 }
 
-// placed reports whether a ready task does not have to wait for a queue slot: it has no queue, or its run
-// holds a slot of the queue. Such a slot is free, because the caller has checked that the run has no open
-// attempt.
+// placed reports whether a ready task need not wait for a queue slot: it has no queue, or its run holds a
+// slot of the queue. Such a slot is free, because the caller has checked that the run has no open attempt.
 func placed(g *dag.Graph, r *dag.RunRow, t dag.TaskID) bool {
 	q := g.Policy(t).Queue
 	return q == "" || slices.ContainsFunc(r.Shares, func(s dag.Share) bool { return s.Queue == q && s.Has() > 0 })
@@ -337,7 +335,7 @@ func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
 		}
 		for _, m := range missing {
 			su := Suspect{Run: m.Run, Fault: FaultReportLost, Lost: []Held{m}}
-			if h == s.owner[shard] { // the owner sends it again, under the same token
+			if h == s.owner[shard] { // the owner sends the attempt again, under the same token
 				su = Suspect{Run: m.Run, Fault: FaultUnclaimed}
 			}
 			s.found = append(s.found, su)
@@ -361,8 +359,8 @@ func (s *sweep) missing(ctx context.Context, h dag.HandlerID, list []Held) (all 
 	return all, err
 }
 
-// circles resolves deadlocks: in each cycle of waits it fails the run that began to wait last. Before that it
-// reads the runs of the cycle again, because the first reading did not see all shards at one instant.
+// circles resolves deadlocks: in each cycle of waits it fails the run that began to wait last. Before that
+// it reads the runs of the cycle again, because the first reading did not see all shards at one instant.
 func (s *sweep) circles(ctx context.Context) error {
 	if s.waits.Settle(); len(s.waits.Circles()) == 0 {
 		return nil
@@ -399,7 +397,7 @@ func (s *sweep) askOwner(ctx context.Context, shard dag.ShardID) error {
 	return nil
 }
 
-// suspects returns the suspects of the sweep, each run once.
+// suspects returns the suspects of the sweep, without duplicates.
 func (s *sweep) suspects() []Suspect {
 	at := map[dag.RunID]int{}
 	var list []Suspect
@@ -426,7 +424,7 @@ func (e *Engine) checkAt(ctx context.Context, shard dag.ShardID, list []Suspect)
 }
 
 // Missing returns those of these attempts that this process does not have: they do not run here, and no
-// report of them is on its way.
+// report of them is in delivery.
 func (e *Engine) Missing(ctx context.Context, list []Held) (missing []Held, err error) {
 	return ask(ctx, e.writer.inbox, func(w *writer) (missing []Held, err error) {
 		told := w.told()

@@ -9,7 +9,7 @@ import (
 )
 
 // A node is not notified of commits on shards that it does not own, so the watchers of such runs poll the
-// store. Package remote, the worker on another machine, is another thing.
+// store. This file has nothing to do with package remote, the worker on another machine.
 
 // remotePoll is the interval at which the store is read for a watcher.
 const remotePoll = 250 * time.Millisecond
@@ -53,7 +53,7 @@ func (e *Engine) read(ctx context.Context, s *Subscription) {
 }
 
 // skip passes over the events that were committed before the subscription began. It may also pass over newer
-// ones, so the subscriber is notified to read again.
+// ones, so it notifies the subscriber to read again.
 func (e *Engine) skip(ctx context.Context, s *Subscription) bool {
 	if !e.eachEvent(ctx, s, func(dag.EventRow) {}) {
 		return false
@@ -67,7 +67,7 @@ func (e *Engine) skip(ctx context.Context, s *Subscription) bool {
 	return true
 }
 
-// tellFromStore sends the subscription the news in the store that it does not have yet.
+// tellFromStore sends the subscription the events in the store that it does not have yet.
 func (e *Engine) tellFromStore(ctx context.Context, s *Subscription) {
 	e.eachEvent(ctx, s, func(row dag.EventRow) {
 		records, err := dag.UnpackRecords(row.Records)

@@ -11,11 +11,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// ringMax bounds the workflows that are searched for a ring.
+// ringMax bounds the workflows that are searched for a cycle.
 const ringMax = 1000
 
-// ring refuses triggers by which workflows would start each other in a cycle. Each run of one workflow would
-// follow a run of another, for ever and without a pause.
+// ring refuses triggers by which workflows would start each other in a cycle. In such a cycle, each run
+// would be followed by a run of another workflow, for ever and without a pause.
 func (s *schedule) ring(wf *store.Workflow, d *Declaration) error {
 	start := wf.Namespace + "/" + wf.Name
 	type step struct {

@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// room counts the cpu and memory of this process, and the part that its attempts take. Tasks that name
+// room counts the cpu and memory of this process, and the part that its attempts use. Tasks that name
 // neither do not count. The writer uses it, and so do the goroutines that lend slots to other nodes.
 type room struct {
 	booked map[dag.AttemptKey]dag.Need // the writer's
@@ -15,13 +15,13 @@ type room struct {
 	mu   sync.Mutex // protects following fields
 	free dag.Need
 	used dag.Need
-	// kept is the placement for which room is kept. Only the writer changes it.
+	// kept is the placement for which resources are reserved. Only the writer changes it.
 	kept dag.Place
 }
 
 func (r *room) open(all dag.Need) { r.free, r.booked = all, map[dag.AttemptKey]dag.Need{} }
 
-// has reports whether there is room for a task of a place now.
+// has reports whether the free resources suffice for a task with a placement.
 func (r *room) has(p dag.Place) bool {
 	n := p.Need()
 	if n.IsZero() {
@@ -39,7 +39,7 @@ func (r *room) fits(p dag.Place, n dag.Need) bool {
 	return n.Within(r.free)
 }
 
-// take takes room for a task of a place. It returns false if there is none.
+// take takes resources for a task with a placement. It returns false if they do not suffice.
 func (r *room) take(p dag.Place) bool {
 	n := p.Need()
 	if n.IsZero() {
@@ -54,7 +54,7 @@ func (r *room) take(p dag.Place) bool {
 	return true
 }
 
-// back gives room back that was taken.
+// back returns resources that were taken.
 func (r *room) back(n dag.Need) {
 	if n.IsZero() {
 		return
@@ -64,14 +64,14 @@ func (r *room) back(n dag.Need) {
 	r.free, r.used = r.free.Plus(n), r.used.Minus(n)
 }
 
-// note names the attempt for which room was taken.
+// note names the attempt for which resources were taken.
 func (r *room) note(k dag.AttemptKey, p dag.Place) {
 	if n := p.Need(); !n.IsZero() {
 		r.booked[k] = r.booked[k].Plus(n)
 	}
 }
 
-// book reserves room for an attempt whose rows say that it has it, even if there is not enough.
+// book takes resources for an attempt that has them by its rows, even if they do not suffice.
 func (r *room) book(k dag.AttemptKey, p dag.Place) {
 	n := p.Need()
 	if _, in := r.booked[k]; in || n.IsZero() {
@@ -83,7 +83,7 @@ func (r *room) book(k dag.AttemptKey, p dag.Place) {
 	r.free, r.used = r.free.Minus(n), r.used.Plus(n)
 }
 
-// settle gives back the room of an attempt, if it has any.
+// settle returns the resources of an attempt, if it has any.
 func (r *room) settle(k dag.AttemptKey) {
 	if len(r.booked) == 0 {
 		return
@@ -94,7 +94,7 @@ func (r *room) settle(k dag.AttemptKey) {
 	}
 }
 
-// settlePart gives back the room of one of several assignments of an attempt.
+// settlePart returns the resources of one of several assignments of an attempt.
 func (r *room) settlePart(k dag.AttemptKey, p dag.Place) {
 	if n := p.Need(); !n.IsZero() {
 		r.booked[k] = r.booked[k].Minus(n)
@@ -102,21 +102,21 @@ func (r *room) settlePart(k dag.AttemptKey, p dag.Place) {
 	}
 }
 
-// keep reserves room for a placement: room that becomes free goes to no other task.
+// keep reserves resources for a placement: resources that become free go to no other task.
 func (r *room) keep(p dag.Place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kept = p
 }
 
-// aged reports whether a run has waited for so long that smaller tasks may no longer overtake its tasks.
+// aged reports whether a run has waited so long that smaller tasks may no longer overtake its tasks.
 func (h *slots) aged(r *dag.Run, now dag.Micros) bool {
 	return h.ageing > 0 && time.Duration(now-r.Created)*time.Microsecond >= h.ageing
 }
 
-// keepFor keeps room for the best of the tasks that have waited for long and need much room. Small tasks,
-// of which one always fits, would otherwise keep such a task from running for ever. Only tasks that take
-// cpu or memory wait for room.
+// keepFor reserves resources for the best of the tasks that have waited long and need many resources.
+// Otherwise small tasks, of which one always fits, could keep such a task from running for ever. Only tasks
+// with cpu or memory wait for resources.
 func (h *slots) keepFor(queue *dag.Board, now dag.Micros) {
 	if !queue.Any() {
 		if h.room.kept != dag.Anywhere {
@@ -141,7 +141,7 @@ func (h *slots) keepFor(queue *dag.Board, now dag.Micros) {
 	h.room.keep(at)
 }
 
-// Room returns the cpu and memory that this process has for tasks, and the part that attempts take.
+// Room returns the cpu and memory that this process has for tasks, and the part that attempts use.
 func (e *Engine) Room() (total, used dag.Need) {
 	r := &e.slots.room
 	r.mu.Lock()

@@ -12,11 +12,10 @@ import (
 )
 
 // schedule starts runs: at the instants of triggers (due.go), for events (fire.go) and ends of other runs
-// (mail.go, follow.go), and for backfills (backfill.go). It writes the ledger of what fired and what did not.
-//
-// It holds the rows of triggers and backfills as this owner has last written or read them, and the next
-// instant. All its data is a cache of rows. So forget may be called when the writer also drops the runs in
-// memory and its transaction.
+// (mail.go, follow.go), and for backfills (backfill.go). It writes the ledger of all outcomes. It holds the
+// rows of triggers and backfills as this owner has last written or read them, and the next instant. All its
+// data is a cache of rows. So forget may be called when the writer also drops the runs in memory and its
+// transaction.
 type schedule struct {
 	triggers  triggers
 	backfills backfills

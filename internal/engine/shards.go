@@ -14,9 +14,9 @@ import (
 // Holders are the other members, which may hold attempts: the nodes and workers of a cluster, or the workers
 // of a node that is alone. The methods do not block and may be called from any goroutine.
 type Holders interface {
-	// Alive reports whether a handler is listed. If it is, its attempts are not lost.
+	// Alive reports whether a handler is listed. The attempts of a listed handler are not lost.
 	Alive(h dag.HandlerID) bool
-	// Cancel asks another handler to end attempts. It may be lost: a reload asks again.
+	// Cancel asks another handler to end attempts. The request may be lost; a reload repeats it.
 	Cancel(h dag.HandlerID, cs []dag.Cancel)
 }
 
@@ -29,11 +29,11 @@ type Peers interface {
 	Report(r Report)
 	// Pending reports whether a report of the attempt that was passed to Report has not been applied yet.
 	Pending(id AttemptID) bool
-	// Confirm asks another handler which of these attempts it does not hold, and reports these as lost. If the
-	// question is lost, it is asked again.
+	// Confirm asks another handler which of these attempts it does not hold, and reports these as lost. If
+	// the question is lost, it is repeated.
 	Confirm(h dag.HandlerID, ids []AttemptID)
-	// Nudge makes the owner of a shard look into the store at once. A nudge may be lost: owners look by
-	// themselves every second.
+	// Nudge makes the owner of a shard read the store at once. A nudge may be lost, because owners read the
+	// store every second.
 	Nudge(s dag.ShardID)
 }
 
@@ -46,7 +46,7 @@ func (w *writer) held(s dag.ShardID) *store.Fence {
 	return &w.fences[i]
 }
 
-// here is nil if a shard is owned here.
+// here returns nil if a shard is owned here.
 func (w *writer) here(s dag.ShardID) error {
 	if w.held(s) == nil {
 		return &errkind.Elsewhere{Shard: s}
@@ -66,7 +66,7 @@ func (w *writer) shards() []dag.ShardID {
 // owned is the list of owned shards for goroutines other than the writer's.
 func (e *Engine) owned() []dag.ShardID { return *e.holding.Load() }
 
-// Owns reports whether a shard is held now. It may be another's a moment later.
+// Owns reports whether a shard is owned now. Another node may own it a moment later.
 func (e *Engine) Owns(s dag.ShardID) bool { return slices.Contains(e.owned(), s) }
 
 // fenced returns the fences of the shards that a batch writes to, in their order. A batch that has only
@@ -124,7 +124,7 @@ func (w *writer) fenced(b *store.Batch) []store.Fence {
 	return fences
 }
 
-// Own sets the shards that this engine is to own. It gives back owned shards that are not in the list, and
+// Own sets the shards that this engine is to own. It releases owned shards that are not in the list, and
 // takes and loads listed shards that are free. It returns the shards that it owns afterwards. Only an engine
 // with Peers may be called.
 func (e *Engine) Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, error) {
@@ -138,10 +138,10 @@ func (e *Engine) Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, 
 	})
 }
 
-// change gives shards back and takes others. It runs between transactions.
+// change releases shards and takes others. It runs between transactions.
 func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	w.want = want
-	w.defs.forget() // other nodes may have changed the workflows of the shards that come and go
+	w.defs.forget() // other nodes may have changed the workflows of released and taken shards
 	w.schedule.triggers.forget()
 	w.schedule.triggers.touched = nil
 	var leave []store.Fence
@@ -186,7 +186,7 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	}
 	w.hold(got)
 	if err := w.loadShards(ctx, got); err != nil {
-		w.unsure = errors.Join(w.unsure, err) // the runs are loaded only partly, so all of them are loaded again
+		w.unsure = errors.Join(w.unsure, err) // the runs are loaded only in part, so all of them are loaded again
 		return errkind.FromStore("load shards", err)
 	}
 	w.schedule.due.looked = w.schedule.due.looked.AddDate(-1, 0, 0) // triggers of the new shards may be due
@@ -209,7 +209,7 @@ func (w *writer) hold(got []store.Acquired) {
 	w.announce()
 }
 
-// announce tells the other goroutines what is owned.
+// announce publishes the owned shards to other goroutines.
 func (w *writer) announce() {
 	all := w.shards()
 	was := w.e.holding.Swap(&all)
@@ -220,8 +220,8 @@ func (w *writer) announce() {
 	w.e.noticed()
 }
 
-// abandonShard forgets everything about a shard. Running attempts of its runs continue: the next owner
-// knows that this handler is alive, and gets its reports.
+// abandonShard forgets everything about a shard. Running attempts of its runs continue: the next owner knows
+// that this handler is alive, and gets its reports.
 func (w *writer) abandonShard(s dag.ShardID) {
 	w.e.stats.loads.end(s)
 	for id, r := range w.runs {
@@ -290,8 +290,8 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 	return h, err
 }
 
-// Meet takes up runs that other transactions have inserted as submitted, and the messages of other shards. An
-// engine that is alone only repeats its questions about attempts of an older era.
+// Meet takes up runs that other transactions have inserted as submitted, and the messages of other shards.
+// An engine that is alone only repeats its questions about attempts of an older era.
 func (e *Engine) Meet(ctx context.Context) error {
 	if e.cluster == nil && e.holders == nil {
 		return nil
@@ -319,13 +319,13 @@ func (e *Engine) Meet(ctx context.Context) error {
 	return err
 }
 
-// moved handles an event of a run that is not in memory: another node may own the run now. If the store
-// cannot tell, the peers that carry the report find out.
+// moved handles an event of a run that is not in memory, because another node may own the run now. If the
+// store does not answer, the peers deliver the report to the owner.
 func (w *writer) moved(it *item) error {
 	row, err := w.e.store.Run(context.Background(), it.run)
 	away := errors.Is(err, store.ErrUnavailable)
 	if !away && (err != nil || row.State.Terminal() || w.held(row.Shard) != nil) {
-		return nil // ended, or damaged: the ordinary answer
+		return nil // the run has ended or is damaged: the caller gets the ordinary answer
 	}
 	if ev := &it.ev; it.done == nil && ev.Handler == w.e.me().ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted || ev.Kind == dag.EvLost) {
 		if ev.Kind != dag.EvStarted {

@@ -11,12 +11,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// This file is the work of a run's owner for the queue slots of the run's tasks. If this node is also the
-// admission owner, the work is done in the same transaction. Otherwise the owner sends a message, and slots
-// arrive in another one.
+// This file contains what a run's owner does for the queue slots of the run's tasks. If this node is also
+// the admission owner, the same transaction decides. Otherwise the owner sends a message, and slots arrive
+// in another one.
 
-// balance informs the gate about changed shares of a run. It is called for every run that a transaction
-// touches.
+// balance tells the admission owner about changed shares of a run. It is called for every run that a
+// transaction touches.
 func (l *limits) balance(r *dag.Run) {
 	refused, err := l.newKeys(r)
 	if err != nil {
@@ -33,9 +33,9 @@ func (l *limits) balance(r *dag.Run) {
 	}
 }
 
-// newKeys gives new shares of a run their keys, and fails the tasks of those that get none. If this
-// transaction has evaluated for its longest time, the rest of the shares get their keys in the next ones.
-// Until then, their tasks wait.
+// newKeys gives new shares of a run their keys, and fails the tasks of shares without a valid key. If this
+// transaction has used up its time for evaluations, the other shares get their keys in the next
+// transactions. Until then, their tasks wait.
 func (l *limits) newKeys(r *dag.Run) (refused bool, err error) {
 	var events []dag.Event
 	for names := r.NewShares(); len(names) > 0; names = r.NewShares() {
@@ -90,7 +90,7 @@ func keysLater(l *limits, r *dag.Run) {
 	}})
 }
 
-// shareKey finds the key of a run in a queue that its tasks name. why says what is wrong with the key.
+// shareKey finds the key of a run in a queue that its tasks name. why describes what is wrong with the key.
 func (l *limits) shareKey(r *dag.Run, name string) (key, why string, err error) {
 	q, err := l.queueNamed(name)
 	switch {
@@ -121,8 +121,8 @@ func (l *limits) tellShare(r *dag.Run, s *dag.Share, over bool) {
 	l.admission.Enroll(admission.Crew{Run: r.ID, Shard: r.Shard, Priority: r.Priority, Share: *s})
 }
 
-// receiveShare adds the queue slots that the admission owner has granted to a run. The run gives unused slots
-// back. If the run has ended, it has already sent a message about that.
+// receiveShare adds the queue slots that the admission owner has granted to a run. The run returns unused
+// slots. If the run has ended, it has already sent a message about that.
 func (l *limits) receiveShare(id dag.RunID, given *dag.Share) {
 	if r := l.inMemory()[id]; r != nil && r.PutShare(given) {
 		l.touch(r)
@@ -189,7 +189,7 @@ func (l *limits) shareNow(id dag.RunID, was *dag.Share) (*dag.Share, error) {
 	return nil, nil
 }
 
-// releasedShares takes back the queue slots of a quarantined run's tasks, like released.
+// releasedShares takes the queue slots of a quarantined run's tasks back, as released does with its claim.
 func (l *limits) releasedShares(r *dag.RunRow, b *store.Batch) {
 	var letters []letter
 	for i := range r.Shares {

@@ -10,16 +10,18 @@ import (
 )
 
 // slots books the slots of this process's executor. Package home is another thing: it lends slots between
-// workers and nodes. A slot is booked with the transaction that assigns the attempt. It is given back when
-// the report is taken, whether or not the report counts. Both steps use the attempt's name, so a repeated
-// message counts once.
+// workers and nodes.
 //
-// A slot is also lent to other nodes (see Engine.Lend), by other goroutines. Only the writer may use booked.
-// free, drained and shut are atomic, and room has its own lock.
+// A slot is booked with the transaction that assigns the attempt. It is freed when the report of the end
+// arrives, whether or not the report counts. Both steps use the attempt's name, so a repeated message counts
+// once.
+//
+// A slot can also be lent to other nodes (see Engine.Lend), by other goroutines. Only the writer may use
+// booked. free, drained and shut are atomic, and room has its own lock.
 //
 // An attempt has a second slot if the database has gone back unnoticed and its task is assigned under the
-// same token again. If that assignment is not written, only its own slot is given back, because the first
-// attempt runs.
+// same token again. If that assignment is not written, only its own slot is freed, because the first attempt
+// runs.
 //
 // Invariant: free + the slots of booked + slots that are claimed or lent = slots of this process.
 type slots struct {
@@ -33,8 +35,8 @@ type slots struct {
 
 	free    atomic.Int64
 	drained atomic.Bool            // slots can no longer be booked
-	shut    atomic.Pointer[string] // the reason why no slot is booked for now; nil: slots are booked
-	booked  map[dag.AttemptKey]int // the number of slots that an attempt has
+	shut    atomic.Pointer[string] // the reason why no slot is booked at present; nil: slots are booked
+	booked  map[dag.AttemptKey]int // the number of slots of each attempt
 	room    room
 }
 
@@ -44,7 +46,8 @@ func (h *slots) vacant() bool { return h.free.Load() > 0 && h.taking() }
 // taking reports whether slots may be booked at all.
 func (h *slots) taking() bool { return !h.drained.Load() && h.shut.Load() == nil }
 
-// has reports whether this process has assigned an attempt, or continues it, and has not taken its report.
+// has reports whether this process has assigned an attempt, or continues it, and has not received the report
+// of its end.
 func (h *slots) has(k dag.AttemptKey) bool {
 	_, in := h.booked[k]
 	return in
@@ -66,7 +69,7 @@ func (h *slots) claim() bool {
 // note names the attempt for which a slot was claimed.
 func (h *slots) note(k dag.AttemptKey) { h.booked[k]++ }
 
-// book reserves a slot for an attempt whose rows say that it has one, even if none is free.
+// book takes a slot for an attempt that has one by its rows, even if none is free.
 func (h *slots) book(k dag.AttemptKey) {
 	if !h.has(k) {
 		h.booked[k] = 1
@@ -74,7 +77,7 @@ func (h *slots) book(k dag.AttemptKey) {
 	}
 }
 
-// unbook gives back all slots of an attempt that has ended.
+// unbook frees all slots of an attempt that has ended.
 func (h *slots) unbook(k dag.AttemptKey) {
 	if n, in := h.booked[k]; in {
 		delete(h.booked, k)
@@ -83,7 +86,7 @@ func (h *slots) unbook(k dag.AttemptKey) {
 	}
 }
 
-// release gives back the slot of one assignment.
+// release frees the slot of one assignment.
 func (h *slots) release(k dag.AttemptKey, p dag.Place) {
 	if h.booked[k] <= 1 {
 		h.unbook(k)
@@ -94,13 +97,13 @@ func (h *slots) release(k dag.AttemptKey, p dag.Place) {
 	h.room.settlePart(k, p)
 }
 
-// regain gives back a slot that was claimed for a task of a place and never used.
+// regain frees a slot that was claimed for a task with a placement and never used.
 func (h *slots) regain(p dag.Place) {
 	h.free.Add(1)
 	h.room.back(p.Need())
 }
 
-// begin sets the slots of a process, of which the attempts of its earlier life have some.
+// begin sets the number of slots of a process. The attempts of an earlier process may use some of them.
 func (h *slots) begin(cfg *Config) {
 	h.free.Store(int64(cfg.Slots))
 	h.booked = map[dag.AttemptKey]int{}
@@ -113,17 +116,19 @@ func (h *slots) begin(cfg *Config) {
 	}
 }
 
-// open reports whether there is a slot for tasks of a place: in this process, or with a worker elsewhere.
+// open reports whether there is a slot for tasks with a placement: in this process, or with a worker
+// elsewhere.
 func (h *slots) open(p dag.Place) bool {
 	return h.here(p) || h.market != nil && h.market.Open(p)
 }
 
-// here reports whether a task of that place would get a slot of this process.
+// here reports whether a task with that placement would get a slot of this process.
 func (h *slots) here(p dag.Place) bool {
 	return h.vacant() && (p == dag.Anywhere || p.Fits(h.node, h.traits) && h.room.has(p))
 }
 
-// take takes a slot for a task of a place. It takes a slot of this process first, because that costs least.
+// take takes a slot for a task with a placement. It prefers a slot of this process, because that costs
+// least.
 func (h *slots) take(p dag.Place) (dag.HandlerID, bool) {
 	if h.here(p) && h.claim() {
 		if p == dag.Anywhere || h.room.take(p) {
@@ -137,7 +142,7 @@ func (h *slots) take(p dag.Place) (dag.HandlerID, bool) {
 	return h.market.Take(p)
 }
 
-// giveBack gives back a slot that take took, for which nothing was assigned.
+// giveBack returns a slot that take took, if no task was assigned to it.
 func (h *slots) giveBack(of dag.HandlerID, p dag.Place) {
 	if of == h.me() {
 		h.regain(p)
@@ -156,7 +161,7 @@ func (h *slots) assigned(a *Assignment, p dag.Place) (abroad bool) {
 	return false
 }
 
-// unassign gives back the slot of an attempt that was not assigned after all.
+// unassign returns the slot of an attempt that was not assigned after all.
 func (h *slots) unassign(a *Assignment) {
 	if a.Handler == h.me() {
 		h.release(a.key(), a.Place)
@@ -165,8 +170,8 @@ func (h *slots) unassign(a *Assignment) {
 	}
 }
 
-// isWorker reports whether a handler is a worker's. Its home makes sure that the worker has the attempts
-// that it was sent. A node is asked for its attempts (see abroad).
+// isWorker reports whether a handler is a worker. Its home node makes sure that the worker gets the attempts
+// that were sent to it. A node is asked for its attempts (see abroad).
 func (h *slots) isWorker(of dag.HandlerID) bool { return h.market != nil && h.market.Worker(of) }
 
 // send sends durable assignments: by a call to this process, by the market to others. abroad reports whether
@@ -215,12 +220,12 @@ func (h *slots) cancel(cs []dag.Cancel) {
 	}
 }
 
-// Drain stops the assignment of tasks to this process. Running attempts end, and all other tasks wait for the
-// next process of a node. A process that is about to end calls it, so that no task is assigned to it only to
-// be declared lost.
+// Drain stops the assignment of tasks to this process. Running attempts end, and all other tasks wait for
+// the next process of a node. A process that is about to end calls it, because a task that was assigned to
+// it would soon be lost.
 func (e *Engine) Drain() { e.slots.drained.Store(true) }
 
-// Shut stops this process from taking tasks as long as there is a reason. If why is "", it takes them
+// Shut stops the assignment of tasks to this process, and gives the reason why. An empty why permits it
 // again. Running attempts continue, and other nodes take the waiting tasks.
 func (e *Engine) Shut(why string) {
 	if why == "" {
@@ -231,7 +236,7 @@ func (e *Engine) Shut(why string) {
 	e.Wake()
 }
 
-// IsShut returns the reason why this process takes no task for now. It returns "" if it takes tasks.
+// IsShut returns the reason why this process gets no task at present, or "" if it gets tasks.
 func (e *Engine) IsShut() string {
 	if why := e.slots.shut.Load(); why != nil {
 		return *why

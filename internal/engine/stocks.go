@@ -9,11 +9,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The store counts versions and triggers of namespaces, and takes deleted runs away. The writer adds the
-// parameters of runs that begin: another node, or a caller of skein_enqueue in a long transaction, may have
-// inserted such a run, and must not lock the count of the shard.
+// The store maintains the stocks of versions and triggers of namespaces, and subtracts deleted runs. The
+// writer adds the parameters of a run when the run begins and not when it is inserted: another node, or a
+// caller of skein_enqueue in a long transaction, may have inserted the run, and must not lock the count of
+// the shard.
 
-// stocksOf reads what a namespace, or each one (""), keeps.
+// stocksOf reads the stock of a namespace, or of each namespace ("").
 func stocksOf(ctx context.Context, st store.Store, namespace string) (map[string]store.NamespaceStock, error) {
 	all, err := st.NamespaceStocks(ctx, namespace)
 	if err != nil {
@@ -50,7 +51,7 @@ func (q *quotas) keepParams(r *dag.Run) {
 }
 
 // checkParams makes the store compare the stored bytes of a namespace with the quota, because a run begins
-// that can be refused and adds to them.
+// that adds to them and can still be refused.
 func (q *quotas) checkParams(r *dag.Run) {
 	if !q.loaded || store.StockBytes(r.Params) == 0 {
 		return
@@ -61,8 +62,8 @@ func (q *quotas) checkParams(r *dag.Run) {
 	}
 }
 
-// mayKeep returns a QuotaError if a namespace may not keep more. It compares only quotas of which more holds
-// something. If it returns nil, the store compares again in the transaction, with all shards.
+// mayKeep returns a QuotaError if a namespace may not keep more. It compares only the quotas of the given
+// amounts. If it returns nil, the store compares again in the transaction, with all shards.
 func (q *quotas) mayKeep(wf *store.Workflow, bounds *store.Quotas, more store.NamespaceStock) error {
 	check := store.StockCheck(0)
 	for _, one := range [...]struct {
@@ -101,8 +102,8 @@ func versionBytes(v *store.Version) int64 {
 	return int64(n)
 }
 
-// roomToKeep refuses a submission whose parameters do not fit, so that it does not reach the writer. A
-// submission that an earlier one with its key may have made is decided by the writer.
+// roomToKeep refuses a submission whose parameters exceed the quota, so that it does not reach the writer.
+// The writer decides about a submission that may repeat an earlier one with its key.
 func roomToKeep(ctx context.Context, e *Engine, s *Submission, bounds *store.Quotas) error {
 	n := store.StockBytes(s.Params)
 	if bounds.StoredBytes == 0 || n == 0 || s.Key != "" || s.named {
@@ -121,8 +122,8 @@ func roomToKeep(ctx context.Context, e *Engine, s *Submission, bounds *store.Quo
 	return nil
 }
 
-// overstocked returns the quota of stored bytes if a namespace keeps more than that, or nil. Then no run of
-// it begins.
+// overstocked returns the quota of stored bytes if a namespace exceeds it, or nil. No run of such a
+// namespace begins.
 func overstocked(ctx context.Context, e *Engine, n *store.Namespace) (*store.QuotaError, error) {
 	if n.StoredBytes == 0 {
 		return nil, nil
@@ -136,12 +137,12 @@ func overstocked(ctx context.Context, e *Engine, n *store.Namespace) (*store.Quo
 	return n.Overstocked(&is, store.CheckStoredBytes), nil
 }
 
-// Stocks returns what namespaces keep, by name.
+// Stocks returns the stocks of namespaces, by name.
 func (n Namespaces) Stocks(ctx context.Context) (map[string]store.NamespaceStock, error) {
 	return stocksOf(ctx, n.e.store, "")
 }
 
-// RequestsPerMinute returns the quota of calls of a namespace, as it was read last. 0 is no bound.
+// RequestsPerMinute returns the quota of calls of a namespace, as it was last read; 0: no limit.
 func (n Namespaces) RequestsPerMinute(namespace string) int64 {
 	bounds := n.e.quotas.quotasOf(namespace)
 	return bounds.RequestsPerMinute

@@ -32,7 +32,7 @@ type stopwatch struct {
 	times [ops]metric.Histogram
 }
 
-// timed counts the time from its call to the call of its result.
+// timed measures the time between its call and the call of the function that it returns.
 func (s *stopwatch) timed(op int) func() {
 	began := s.host.Now()
 	return func() {
@@ -100,7 +100,7 @@ const (
 	probeEvery, probeMax = 5 * time.Second, time.Second
 )
 
-// prober returns a source that tells whether the store answers.
+// prober returns a source of metrics that reports whether the store answers.
 func (s *stopwatch) prober() metric.Source {
 	up := metric.NewCached(probeEvery, probeMax, func(ctx context.Context) (bool, error) {
 		_, err := s.Clock(ctx)

@@ -17,20 +17,20 @@ import (
 
 // Submission asks for a run.
 type Submission struct {
-	ID       dag.RunID      // zero: one is made
+	ID       dag.RunID      // zero: the engine makes one
 	Workflow store.Workflow // the workflow as the caller has read it
-	Version  int32          // 0: the workflow's current one
+	Version  int32          // 0: the workflow's current version
 	Priority dag.Priority
 	Origin   dag.Origin
 	User     string
 	Key      string // idempotency key; "": none
 	KeyHash  []byte
 	Params   []byte     // a JSON object, or nil
-	Of       dag.RunID  // the run that it repeats; zero: none
+	Of       dag.RunID  // the run that this run repeats; zero: none
 	Instant  dag.Micros // the logical instant of the repeated run; 0: now
-	From     string     // the task at which it begins; "": the first
+	From     string     // the task at which the run begins; "": at the first tasks
 	Trace    string     `json:",omitempty"` // the trace context of the caller, as dag.ParseTrace returns it; "": none
-	View     bool       `json:"-"`          // the answer is to contain the run as it was accepted
+	View     bool       `json:"-"`          // true: the answer contains the run as it was accepted
 
 	named bool // the caller chose the ID: a run with this ID may exist
 }
@@ -39,8 +39,8 @@ type Submission struct {
 type Accepted struct {
 	Run      dag.RunID
 	Existing bool // an earlier submission with this key made the run
-	// View shows the run after the transaction that made it. It is nil if it was not asked for, or if it has to
-	// be read.
+	// View shows the run after the transaction that made it. It is nil if the caller did not ask for it, or
+	// if it must be read.
 	View *inspect.RunView `json:"-"`
 }
 
@@ -117,7 +117,7 @@ func (e *Engine) SubmitEach(ctx context.Context, all []Submission) ([]Accepted, 
 	return out, errs
 }
 
-// submitEach gives submissions to the writer, which owns them afterwards, and waits for the answers.
+// submitEach passes submissions to the writer, which owns them afterwards, and waits for the answers.
 func submitEach(ctx context.Context, e *Engine, all []Submission) ([]Accepted, []error) {
 	out, errs := make([]Accepted, len(all)), make([]error, len(all))
 	if len(all) == 0 {
@@ -128,7 +128,7 @@ func submitEach(ctx context.Context, e *Engine, all []Submission) ([]Accepted, [
 		i int
 		a answer
 	}
-	got := make(chan numbered, len(all)) // the writer never waits for a reader
+	got := make(chan numbered, len(all)) // large enough, so that the writer never waits for a reader
 	for i := range all {
 		items[i] = item{submit: &all[i], done: func(a answer) { got <- numbered{i, a} }}
 	}
@@ -183,12 +183,12 @@ type Report struct {
 	Token   dag.Token
 	Result  dag.Result
 	Started dag.Micros // the time since which the attempt runs; Result is ignored
-	Lost    string     // if not "", the reason why the attempt no longer runs and its end is unknown; Result is ignored
+	Lost    string     // if not "", the reason why the attempt no longer runs and its result is unknown; Result is ignored
 }
 
-// Report takes the ends of attempts from the executor of this process. While the process lives, no report is
-// lost: the reports of a failed transaction are applied again. Report removes the parts of texts that no
-// store can hold, so that they cannot cost the run.
+// Report accepts the ends of attempts from the executor of this process. While the process lives, no report
+// is lost: the reports of a failed transaction are applied again. Report removes the parts of texts that no
+// store can hold, because such a part must not fail the run.
 func (e *Engine) Report(rs ...Report) {
 	var one [1]item // avoids an allocation
 	items := one[:0]
@@ -220,14 +220,14 @@ func (e *Engine) reported(from dag.HandlerID, r Report) item {
 	return it
 }
 
-// Barrier waits until every report that the engine received before is on the disk.
+// Barrier waits until every report that the engine has received is on the disk.
 func (e *Engine) Barrier(ctx context.Context) error {
 	_, err := e.writer.inbox.send(ctx, item{behind: true, ask: func(*writer) error { return nil }})
 	return err
 }
 
 // Check makes the owner compare a run with its rows: memory is reset to the rows, and an attempt that does
-// not run is dispatched again.
+// not run is sent again.
 func (e *Engine) Check(ctx context.Context, id dag.RunID) error {
 	_, err := e.writer.inbox.send(ctx, item{run: id, ask: func(w *writer) error { return w.check(id) }})
 	return err
@@ -263,9 +263,9 @@ func (w *writer) check(id dag.RunID) error {
 	return nil
 }
 
-// addRun takes up a new run, of a submission or of a fire: the run begins, or waits at a concurrency limit.
-// With inline it may be split, and even end, in this transaction. A run that the end of another run has
-// started may not, so that no cycle of workflows runs round in one transaction.
+// addRun takes up a new run, of a submission or of a fire. The run begins, or waits at a concurrency limit.
+// With inline it may be split, and even end, in this transaction. inline is false for a run that the end of
+// another run has started, so that a cycle of workflows does not run within one transaction.
 func (w *writer) addRun(r *dag.Run, inline bool) error {
 	w.tx.current = r
 	ev := dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID}

@@ -12,20 +12,20 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Recovery is a workflow like any other: it has a trigger, runs, a history. Only its task differs: the node
-// that owns its shard executes it in this process and without a slot, because a repair must not wait for
-// the broken part.
+// Recovery is a workflow like any other: it has a trigger, runs, a history. Only the execution of its task
+// differs: the node that owns its shard executes it in this process and without a slot, because a repair
+// must not wait for the broken part.
 
-// SystemNamespace is the namespace of built-in workflows. RecoveryName is the name of the workflow that
-// sweeps.
+// SystemNamespace is the namespace of built-in workflows. RecoveryName is the name of the workflow of
+// recovery sweeps.
 const (
 	SystemNamespace = store.SystemNamespace
 	RecoveryName    = "recovery"
-	// RecoveryQueue lets one sweep through at a time.
+	// RecoveryQueue admits one sweep at a time.
 	RecoveryQueue = "system.recovery"
 )
 
-// sweepMax bounds a sweep: the next one begins within the minute.
+// sweepMax bounds the duration of a sweep. The next one begins within a minute.
 const sweepMax = 50 * time.Second
 
 // findSystem reads the ID of the built-in workflow that does the recovery sweep.
@@ -38,14 +38,14 @@ func (d *definitions) findSystem(ctx context.Context) error {
 	return nil
 }
 
-// noteSystem notes that this workflow was applied here.
+// noteSystem notes that the built-in workflow was applied here.
 func (d *definitions) noteSystem(wf *store.Workflow) {
 	if wf.Namespace == SystemNamespace && wf.Name == RecoveryName {
 		d.system = wf.ID
 	}
 }
 
-// coalesced returns a sweep that already waits, because another one would find the same faults.
+// coalesced returns a sweep that is already waiting, because another one would find the same faults.
 func (w *writer) coalesced(id dag.WorkflowID) (waits *dag.Run) {
 	if id != w.defs.system {
 		return nil
@@ -66,7 +66,7 @@ func (w *writer) carrySweep(a Assignment) {
 		defer cancel()
 		got, err := e.Sweep(ctx)
 		if w.ctx.Err() != nil {
-			return // the next owner sweeps
+			return // the next owner runs the sweep
 		}
 		r := Report{Run: a.Run, Task: a.Task, Token: a.Token, Result: dag.Result{State: dag.AttemptSucceeded, Message: got.String()}}
 		if err != nil {
@@ -75,9 +75,9 @@ func (w *writer) carrySweep(a Assignment) {
 		if r.Result.Outputs, err = json.Marshal(got); err != nil {
 			panic("engine: what a sweep did is not JSON: " + err.Error())
 		}
-		_ = w.inbox.put(e.reported(h, r)) // refused only when this process ends: the next owner sweeps
+		_ = w.inbox.put(e.reported(h, r)) // refused only when this process ends; the next owner runs the sweep
 	})
 }
 
-// causeSweep: the sweep could not look at everything, or not reach every owner.
+// causeSweep: the sweep could not examine every run, or not reach every owner.
 const causeSweep dag.Cause = "sweep"

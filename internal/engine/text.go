@@ -11,7 +11,7 @@ import (
 const (
 	// textMax bounds names that callers choose, in bytes.
 	textMax = 4 << 10
-	// messageMax bounds a sentence about a run or an attempt, in bytes.
+	// messageMax bounds the message of a run or an attempt, in bytes.
 	messageMax = 1 << 10
 	// outputsMax bounds the outputs of a task that a reload restores for conditions.
 	outputsMax = 64 << 10
@@ -40,8 +40,8 @@ func firstLine(s string) string {
 	return clean(s)
 }
 
-// checkTexts refuses texts of callers that not every store can hold. They come as pairs
-// of a name and a text.
+// checkTexts refuses texts of callers that not every store can hold. The arguments are pairs of a name and a
+// text.
 func checkTexts(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		what, s := pairs[i], pairs[i+1]

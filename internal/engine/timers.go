@@ -7,9 +7,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// timers is a heap, the next due first. Step never removes a timer, so the heap also holds many timers
-// without effect: those of ended runs, and of attempts that ended in time. These are removed each time the
-// heap has doubled, so that its size stays in proportion to the live timers, even with long timeouts.
+// timers is a heap with the earliest timer first. Step never removes a timer, so the heap also holds many
+// timers without effect: those of ended runs, and of attempts that ended in time. They are removed each time
+// the heap has doubled. So its size stays in proportion to the live timers, even with long timeouts.
 type timers struct {
 	heap    dueHeap
 	pruneAt int
@@ -111,7 +111,7 @@ func (w *writer) arm(fx *dag.Effects) {
 func (w *writer) dueTimers(to []item, most int) []item {
 	for mono := w.clock.mono(); most > 0 && w.timers.due(mono); most-- {
 		t := w.timers.pop()
-		if t.Kind == dag.TimerLook { // a look changes no row by itself
+		if t.Kind == dag.TimerLook { // the check of a condition changes no row by itself
 			if w.awaited(&t) {
 				w.calls.prepare([]dag.Prepare{{Run: t.Run, Task: t.Task, Token: t.Token, Kind: dag.Dependent}})
 			}

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Command is an operator's verb on one run, or on one task of it: Recover, Mark or, if neither is
-// set, Intent.
+// Command is an operator's verb on one run or on one of its tasks: Recover, Mark or, if neither is set,
+// Intent.
 type Command struct {
 	Run     dag.RunID
 	Intent  dag.Intent // run (resume), pause, stop, kill
@@ -26,9 +26,9 @@ type Command struct {
 	Request *store.Request
 }
 
-// scopeVerb is the scope of verbs without a key of their own. After a commit of unknown outcome, verbs are
-// applied again. An intent may be applied twice without harm, but other verbs may not. So their results are
-// stored under this scope.
+// scopeVerb is the scope of verbs without a key of their own. After a commit with an unknown outcome, verbs
+// are applied again. An intent may be applied twice without harm, but other verbs may not. So their results
+// are stored under this scope.
 const scopeVerb = "verb"
 
 // item makes an item that applies a command.
@@ -60,7 +60,7 @@ func (e *Engine) item(c *Command) (item, error) {
 }
 
 // Do carries out a command. When it returns without an error, the effect of the command is durable. A verb
-// that has already been applied is no error.
+// that was already applied is no error.
 func (e *Engine) Do(ctx context.Context, c Command) error {
 	it, err := e.item(&c)
 	if err != nil {
@@ -92,7 +92,7 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 
 var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}
 
-// wanted finds the run of a verb, even one that has ended, and its task.
+// wanted finds the run of a verb, even an ended one, and its task.
 func (w *writer) wanted(it *item) (r *dag.Run, revived bool, err error) {
 	if r = w.runs[it.run]; r == nil {
 		if why, bad := w.bad[it.run]; bad {
@@ -156,8 +156,8 @@ func (w *writer) revive(id dag.RunID) (*dag.Run, error) {
 	return r, nil
 }
 
-// endedNow reports whether an item is a verb about a run that has ended in the transaction being made: the
-// consequences of that end must happen before the run continues.
+// endedNow reports whether an item is a verb about a run that has ended in the transaction being made. The
+// consequences of that end must be applied before the run continues.
 func (w *writer) endedNow(it *item) bool {
 	if it.ev.Kind != dag.EvRecover && it.ev.Kind != dag.EvMark {
 		return false

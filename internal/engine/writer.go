@@ -17,22 +17,20 @@ import (
 const (
 	// batchRowsMax bounds the rows of a transaction. An item is never split.
 	batchRowsMax = 4000
-	// rowsPerItem is the assumed number of rows that an item writes, until the real number is known.
+	// rowsPerItem is the assumed number of rows of an item, until the real number is known.
 	rowsPerItem = 2
-	// takeMax bounds the items of a transaction. A quarter of the transaction is left for the filling of free
+	// takeMax bounds the items of a transaction. A quarter of the transaction is left for filling free
 	// slots, so that a flood of items does not delay ready tasks.
 	takeMax = batchRowsMax * 3 / 4 / rowsPerItem
-	// grantRowsMax bounds the rows up to which a transaction grants queue slots, so that a flood of items does
-	// not keep queued runs waiting.
+	// grantRowsMax is the number of rows up to which a transaction grants queue slots. Items fill at most
+	// three quarters of the rows, so a flood of items does not keep queued runs waiting.
 	grantRowsMax = batchRowsMax * 7 / 8
 )
 
 // writer is the only writer of its shards. It is one goroutine, which writes one transaction at a time. All
-// fields belong to this goroutine.
-//
-// Invariant: memory is a cache. After a commit, if flying is nil, runs equals the result of dag.Load for the
-// rows of the owned shards, without two kinds of runs: those in bad, and queued runs that are set aside
-// (aside.go).
+// fields belong to this goroutine. Invariant: memory is a cache. After a commit, if flying is nil, runs
+// equals the result of dag.Load for the rows of the owned shards, except for two kinds of runs: those in
+// bad, and queued runs that are set aside (aside.go).
 type writer struct {
 	e     *Engine
 	inbox *inbox
@@ -40,7 +38,7 @@ type writer struct {
 	// kept holds the items that were taken from the inbox and are not in a committed transaction yet. Invariant:
 	// an item is answered without an error only after its commit.
 	kept []item
-	base []item // the array behind kept
+	base []item // the array of kept
 
 	clock clock
 	// fences are the owned shards, as the last commit left them, in order. Invariant: a shard without a fence
@@ -65,7 +63,7 @@ type writer struct {
 	marks    []store.Fence       // room for confirmed
 	telling  map[int64]dag.RunID // by message id: the last run whose history has the entry; see tellBack
 
-	leading map[dag.AttemptKey]bool // Leader work under way in other goroutines
+	leading map[dag.AttemptKey]bool // Leader work that other goroutines are doing
 	carried carried
 	calls   calls
 	// Conditions that are evaluated in other goroutines.
@@ -80,18 +78,19 @@ type writer struct {
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
 	// content, doubled when one commits. See halve.go.
 	itemsMax int
-	// unsure is set when the seq of the shards is unknown. Nothing may be written until they are taken again.
+	// unsure is set while the seq of the shards is unknown. Nothing may be written until the shards are
+	// taken again.
 	unsure error
 
 	ctx context.Context // the context of run, at whose end lead stops
 	wg  *sync.WaitGroup
-	// pause is the time until the shards are taken again. A commit resets it.
+	// pause is the delay before the shards are taken again. A commit resets it.
 	pause time.Duration
 }
 
-// transaction is the transaction being made. Nothing in it counts until it has committed.
+// transaction is the transaction being made. Nothing in it has an effect until it has committed.
 type transaction struct {
-	side    int    // 0 or 1: its place among the two transactions
+	side    int    // 0 or 1: its index among the two transactions
 	serial  uint64 // rises with each use of the transaction, because the struct is reused
 	batch   store.Batch
 	fx      dag.Effects
@@ -99,7 +98,7 @@ type transaction struct {
 	due     dag.Micros // instants up to this time are due
 	touched []*dag.Run
 	ended   []*dag.Run   // the runs of touched that ended in this transaction
-	current *dag.Run     // the run being stepped: a panic leaves it half changed
+	current *dag.Run     // the run being stepped: a panic leaves it in an incomplete state
 	assigns []Assignment // to dispatch
 	splits  []Assignment // Leader work to dispatch
 	answers []answer     // by item
@@ -114,18 +113,18 @@ type transaction struct {
 	// messages it consumes, or to which it sends a message here.
 	letters   map[dag.ShardID][]letter
 	addressed []dag.ShardID
-	common    bool // queues or locks of all shards are read or changed
+	common    bool // true: queues or locks of all shards are read or changed
 	// declared: the declaration of a trigger has changed, not only its progress.
 	declared    bool
 	evaluated   time.Duration // the time for which it has evaluated expressions
 	evaluations int           // the number of expressions that it has evaluated
-	shown       int           // answers that show the state of their run
+	shown       int           // answers that contain the state of their run
 	rows        int           // estimate
 	tried       int           // items and assignments begun
 	tally       tally
 	draft       draft        // of the metrics
 	recount     recount      // of the quotas of namespaces
-	rowsOf      []shardRows  // the rows by shards
+	rowsOf      []shardRows  // the rows by shard
 	staged      bool         // the store has its batch. Invariant: a staged batch does not change
 	next        *transaction // the transaction that was made while this one was in flight, and is not written yet; nil: none
 }
@@ -144,7 +143,7 @@ func newTransaction(side int) *transaction {
 	}
 }
 
-// mark notes that the transaction touches a run. It reports whether this is the first time.
+// mark notes that the transaction touches a run. It reports whether this was the first time.
 func (t *transaction) mark(r *dag.Run) bool {
 	if t.touches(r) {
 		return false
@@ -277,7 +276,7 @@ func (w *writer) busy() bool {
 		w.queue.Some(w.e.slots.open) || len(w.schedule.backfills.open) > 0 || w.limits.busy(w.clock.now().Wall) || w.quotas.waits()
 }
 
-// transact makes one transaction of the waiting work, and carries it out.
+// transact makes one transaction from the waiting work, and carries it out.
 func (w *writer) transact(ctx context.Context) error {
 	w.e.stats.loads.began = w.e.host.Now()
 	if len(w.kept) == 0 {
@@ -297,9 +296,9 @@ func (w *writer) transact(ctx context.Context) error {
 	return nil
 }
 
-// take collects the items of the next transactions. Each source gets a part of the room before the first
-// source gets the rest, so a flood from one source does not starve the others. New items follow the kept
-// items.
+// take collects the items of the next transactions. Each source first gets a part of the capacity, and then
+// the first source gets the rest. So a flood from one source does not starve the others. New items follow
+// the kept items.
 func (w *writer) take() {
 	w.e.stats.loads.arrived = w.inbox.oldest()
 	w.kept = append(w.base[:0], w.kept...)
@@ -315,7 +314,7 @@ func (w *writer) take() {
 	w.inbox.begun()
 }
 
-// make applies as many items as fit and fills free slots. It returns how many items it took.
+// make applies as many items as fit and fills free slots. It returns the number of items that it applied.
 func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	w.tx.now, w.tx.due = w.clock.now(), w.schedule.due.now()
 	if err := w.limits.loadAdmission(ctx); err != nil {
@@ -327,7 +326,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	if err := w.alerts.load(ctx); err != nil {
 		return 0, err
 	}
-	if w.flying == nil { // the store does not have the runs of a transaction under way
+	if w.flying == nil { // the store does not have the runs of a transaction in flight
 		w.alerts.settled()
 		if err := w.quotas.load(ctx); err != nil {
 			return 0, err
@@ -338,7 +337,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	err = errkind.Guarded(func() {
 		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem && (n == 0 || !w.evaluating.full()) {
 			if (items[n].ask != nil || !w.quotas.fresh()) && n > 0 {
-				break // runs must be counted again first, or the item needs a state in which no other item is half done
+				break // runs must first be counted again, or the item needs a state in which no other item is incomplete
 			}
 			if w.endedNow(&items[n]) {
 				break
@@ -390,7 +389,7 @@ func (w *writer) flush() {
 	}
 }
 
-// show completes the answers to callers that want to see the run that they started.
+// show completes the answers to callers that want the run that they started.
 func (w *writer) show() {
 	inserts, at := w.tx.batch.RunInserts, 0
 	for i := range w.tx.answers {
@@ -410,7 +409,7 @@ func (w *writer) show() {
 	}
 }
 
-// commit writes the transaction, if there is anything to write.
+// commit writes the transaction, unless it is empty.
 func (w *writer) commit(ctx context.Context) error {
 	rows := w.tx.batch.Rows()
 	if rows == 0 {
@@ -448,7 +447,7 @@ func (w *writer) committed(wall dag.Micros) {
 	w.e.stats.Commits.Add(1)
 }
 
-// settle releases the effects of a committed transaction of n items. It sends assignments before it answers
+// settle lets the effects of a committed transaction of n items out. It sends assignments before it answers
 // callers, because assignments take longer. It is not related to dag/settle.go, which ends tasks.
 func (w *writer) settle(n int) {
 	w.retire()
