@@ -7,15 +7,15 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Rows are the claims as the store has them, when no message between shards is under way.
+// Rows are the claims as the store has them, when no message between shards is in flight.
 type Rows struct {
 	Claims map[dag.RunID]*dag.Claim // the claims of the runs that hold locks or queue slots
 	Shares map[CrewKey]dag.Share
 	Lines  []store.Line
 }
 
-// Diff says where the state differs from rows, or names a run that waits although there is room. It returns
-// "" if neither is the case.
+// Diff describes how the state differs from rows, or names a run that waits although it could be admitted.
+// It returns "" if neither is the case.
 func (s *State) Diff(rows *Rows, now dag.Micros) string {
 	if diff := s.crewsDiff(rows.Shares); diff != "" {
 		return diff
@@ -62,7 +62,7 @@ func (s *State) Diff(rows *Rows, now dag.Micros) string {
 	return ""
 }
 
-// crewsDiff says where the state differs from the rows about queue slots of tasks, or "".
+// crewsDiff describes how the state differs from the rows about queue slots of tasks, or returns "".
 func (s *State) crewsDiff(stored map[CrewKey]dag.Share) string {
 	past := map[*waitList]int64{}
 	for k, c := range s.crews {
@@ -84,7 +84,7 @@ func (s *State) crewsDiff(stored map[CrewKey]dag.Share) string {
 	return ""
 }
 
-// unread reports whether only the store holds some of the runs of a window that want a lock.
+// unread reports whether only the store has some of the runs of a window that want a lock.
 func (s *State) unread(at stand) bool {
 	for _, k := range s.locks {
 		if _, more := k.more[at]; more {

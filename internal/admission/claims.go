@@ -10,42 +10,42 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Shell carries out what the core decides, in the transaction in which it is decided. Its methods may call
-// back the core: a run that is granted its claim may end at once and leave.
+// Shell carries out the decisions of the core, in the transaction in which they are made. Its methods may
+// call the core: a run that gets its claim may end at once and leave.
 type Shell interface {
 	// Serial returns the number of the transaction. Numbers rise.
 	Serial() int64
-	// Full reports whether the transaction has no room for another decision; FullForTasks does so for the slots
-	// of tasks, which leave more room to others.
+	// Full reports whether the transaction has no capacity for another decision. FullForTasks does so for
+	// slots of tasks, which leave more capacity to other work.
 	Full() bool
 	FullForTasks() bool
-	// Spend counts a slot of a task against the room of the transaction.
+	// Spend counts a slot of a task against the capacity of the transaction.
 	Spend()
 	// Paced stores the time until which a queue's rate is used up.
 	Paced(queue string, until dag.Micros)
-	// Grant tells a run that it has its claim. It returns false if the run no longer asks for it.
+	// Grant gives a run its claim. It returns false if the run no longer asks for the claim.
 	Grant(c *Claimant) (asks bool, err error)
-	// Deny tells a run that it does not get its claim.
+	// Deny ends the wait of a run that does not get its claim.
 	Deny(c *Claimant, d *Denial) error
-	// Give tells a run the slots that its tasks have got.
+	// Give gives a run the slots that were granted to its tasks.
 	Give(c *Crew)
 	// Refuse tells a run that the queue of its tasks does not exist.
 	Refuse(c *Crew, why string)
 }
 
-// Denial ends a run that waits.
+// Denial is the reason with which a waiting run ends.
 type Denial struct {
 	Cause dag.Cause
 	Why   string
 	Skip  bool
 }
 
-// Ask takes in a new claimant. The claimant may get everything at once; then its claim is granted. Otherwise
-// Ask returns the reason of its wait, or its denial.
+// Ask adds a new claimant. If everything is free, its claim is granted at once. Otherwise Ask returns the
+// reason of its wait, or its denial.
 func (s *State) Ask(c *Claimant, now dag.Micros, out Shell) (why string, d *Denial, err error) {
 	if was := s.of[c.Run]; was != nil {
 		if was.Claim.Asked == c.Claim.Asked {
-			return "", nil, nil // read from its row before
+			return "", nil, nil // the run was already read from its row
 		}
 		s.leave(was)
 	}
@@ -84,7 +84,7 @@ func (s *State) Ask(c *Claimant, now dag.Micros, out Shell) (why string, d *Deni
 	return c.line.held(), nil, nil
 }
 
-// AskAgain adds a claimant that still has its locks and wants its queue slot back. The slot is granted when
+// AskAgain adds a claimant that still has its locks and wants a queue slot again. The slot is granted when
 // the line is served.
 func (s *State) AskAgain(c *Claimant) {
 	if was := s.of[c.Run]; was != nil {
@@ -113,7 +113,7 @@ func (s *State) Lend(run dag.RunID, asked dag.Micros) {
 	if c == nil || c.Claim.Asked != asked || c.Claim.Stage != dag.ClaimGranted {
 		return
 	}
-	next := *c.Claim // the current claim belongs to the run: do not change it
+	next := *c.Claim // the current claim belongs to the run, so it is not changed
 	next.Stage = dag.ClaimLent
 	c.Claim = &next
 	if c.slot {
@@ -123,9 +123,9 @@ func (s *State) Lend(run dag.RunID, asked dag.Micros) {
 	}
 }
 
-// Expect prepares for a repeated request. It returns false if the run has its claim already. If the state
-// knows the run from its row only, Expect removes it, because only the request shows whether the run may
-// wait.
+// Expect prepares for a repeated request. It returns false if the run already has its claim. If the state
+// knows the run only from its row, Expect removes the run, because only the request shows whether the run
+// may wait.
 func (s *State) Expect(run dag.RunID, asked dag.Micros) bool {
 	was := s.of[run]
 	if was == nil || was.Claim.Asked != asked {
@@ -138,12 +138,12 @@ func (s *State) Expect(run dag.RunID, asked dag.Micros) bool {
 	return true
 }
 
-// full is the denial of a run for which the queue has no slot.
+// full is the denial of a run for which the queue has no free slot.
 func (q *queue) full(why string) *Denial {
 	return &Denial{Cause: dag.CauseQueue, Why: why, Skip: q.Overflow == store.OverflowSkip}
 }
 
-// held says why a queue lets no run through.
+// held returns the reason why a queue admits no run.
 func (l *line) held() string {
 	q := l.q
 	of := ""
@@ -208,7 +208,7 @@ func (s *State) give(c *Claimant, now dag.Micros, out Shell) {
 // grants rise.
 const grantBits = 13
 
-// Tick notes the time: rates and pauses that have ended let runs and tasks pass.
+// Tick sets the time. Rates and pauses that have ended let runs and tasks be admitted.
 func (s *State) Tick(now dag.Micros) {
 	if s.wake == 0 || s.wake > now {
 		return
@@ -222,10 +222,10 @@ func (s *State) Tick(now dag.Micros) {
 	s.look(func(q *queue) bool { return q.Rate > 0 || q.Until != 0 })
 }
 
-// RunsMayPass reports whether Serve has something to look at.
+// RunsMayPass reports whether Serve may admit a run.
 func (s *State) RunsMayPass() bool { return len(s.open)+len(s.freed) > 0 }
 
-// Serve lets every run pass that can pass, after locks and queue slots have become free.
+// Serve admits every run that can be admitted, after locks and queue slots have become free.
 func (s *State) Serve(now dag.Micros, out Shell) error {
 	for s.RunsMayPass() && !out.Full() {
 		for _, name := range slices.Sorted(maps.Keys(s.freed)) {
@@ -253,7 +253,8 @@ func (s *State) Serve(now dag.Micros, out Shell) error {
 	return nil
 }
 
-// inTurn returns the open lines. The line whose first run asked first comes first: lines may share a rate.
+// inTurn returns the open lines, ordered by the request time of their first run, because lines may share a
+// rate.
 func (s *State) inTurn(now dag.Micros) []*line {
 	var all []*line
 	for _, name := range slices.Sorted(maps.Keys(s.open)) {
@@ -299,7 +300,7 @@ func (s *State) serveLine(l *line, now dag.Micros, out Shell) (more bool, err er
 			s.wakeAt(later)
 			return false, nil
 		}
-		next := *c.Claim // the current claim belongs to the run, and may be under way to the store
+		next := *c.Claim // the current claim belongs to the run, and the store may be writing it
 		c.Claim = &next
 		s.give(c, now, out)
 		asks, err := out.Grant(c)
@@ -315,14 +316,14 @@ func (s *State) serveLine(l *line, now dag.Micros, out Shell) (more bool, err er
 	}
 }
 
-// wakeAt notes the time at which something can pass without an event. 0: never.
+// wakeAt records the time at which a run or task can be admitted without an event; 0: never.
 func (s *State) wakeAt(at dag.Micros) {
 	if at != 0 && (s.wake == 0 || at < s.wake) {
 		s.wake = at
 	}
 }
 
-// thin reports whether the store holds waiting runs of a level while few of them are in memory.
+// thin reports whether the store has waiting runs of a level while few of them are in memory.
 func (l *line) thin() bool {
 	for p := range l.levels {
 		if l.levels[p].thin() {
@@ -339,7 +340,7 @@ func (s *State) serveLock(name string, now dag.Micros, out Shell) error {
 		return nil
 	}
 	for _, c := range slices.Clone(k.wants) {
-		if s.of[c.Run] != c { // c was denied in the meantime, as the youngest run of a deadlock
+		if s.of[c.Run] != c { // c was denied meanwhile, as the youngest run of a deadlock
 			continue
 		}
 		if !s.turn(k, c) && (len(k.has) == 0 || k.family != c.family()) {

@@ -8,22 +8,22 @@ import (
 )
 
 // How a state is filled from rows. The order matters: AddQueue for all queues, Promise for each grant that
-// its run has not received yet, Enroll and Adopt for all runs that hold locks or queue slots, AddLine for all
-// lines; then Loaded is set.
+// its run has not received yet, Enroll and Adopt for all runs that hold locks or queue slots, AddLine for
+// all lines. Then Loaded is set.
 
 // AddQueue adds the definition of a queue.
 func (s *State) AddQueue(q *store.Queue) {
 	s.queues[q.Name] = &queue{Queue: *q, lines: map[string]*line{}}
 }
 
-// Promise adds a grant that is under way: the row of its run does not have it yet.
+// Promise adds a grant that its run has not received yet: the row of the run does not show it.
 func (s *State) Promise(c *Claimant) {
 	if s.of[c.Run] == nil {
 		s.take(c)
 	}
 }
 
-// Adopt adds a claimant as its row describes it, unless a grant to it was promised.
+// Adopt adds a claimant as its row describes it, unless Promise has added a grant to it.
 func (s *State) Adopt(c *Claimant) {
 	switch {
 	case s.of[c.Run] != nil:
@@ -38,7 +38,7 @@ func (s *State) Adopt(c *Claimant) {
 	}
 }
 
-// AddLine notes that the store has waiting runs in a line.
+// AddLine records that the store has waiting runs in a line.
 func (s *State) AddLine(is *store.Line) {
 	c := claimOfLine(is.Name)
 	l := s.lineOf(&c)
@@ -46,7 +46,7 @@ func (s *State) AddLine(is *store.Line) {
 	s.open[l.name] = true
 }
 
-// claimOfLine returns a claim with the name of a line.
+// claimOfLine returns a claim that has the name of a line.
 func claimOfLine(name string) dag.Claim {
 	queue, rest, _ := strings.Cut(name, "/")
 	if queue == "" {
@@ -59,12 +59,12 @@ func claimOfLine(name string) dag.Claim {
 type Window struct {
 	Line  string
 	Level dag.Priority
-	From  dag.Micros // the runs that asked then or later
+	From  dag.Micros // only runs that asked then or later
 	Limit int        // at most this number
 }
 
 // Fill calls read for each open line whose window in memory is nearly empty, and adds the waiting runs that
-// read returns. It must be called when the store knows every waiting run.
+// read returns. It must be called when the store has every waiting run.
 func (s *State) Fill(read func(Window) ([]store.Claimant, error)) error {
 	for name := range s.open {
 		l := s.lines[name]
@@ -91,7 +91,7 @@ func (s *State) Fill(read func(Window) ([]store.Claimant, error)) error {
 // addPage adds a page of waiting runs.
 func (s *State) addPage(l *line, at Window, page []store.Claimant) {
 	for i := range page {
-		if s.of[page[i].Run] != nil { // or its grant is under way
+		if s.of[page[i].Run] != nil { // or a grant to the run is a message that has not arrived
 			continue
 		}
 		if !s.stand(NewClaimant(&page[i])) {
@@ -104,7 +104,7 @@ func (s *State) addPage(l *line, at Window, page []store.Claimant) {
 	s.onward(l, at.Level, page, len(page) == at.Limit)
 }
 
-// NewClaimant returns a claimant as the store knows it.
+// NewClaimant returns a claimant as the store describes it.
 func NewClaimant(is *store.Claimant) *Claimant {
 	claim := is.Claim
 	return &Claimant{Run: is.Run, Shard: is.Shard, Claim: &claim}
@@ -127,7 +127,8 @@ func (s *State) RunsUse(queue string) bool {
 // DropQueue forgets a queue. Runs and tasks that ask for it are denied.
 func (s *State) DropQueue(name string) { delete(s.queues, name) }
 
-// SetQueue changes the definition of a queue. What it lets through now is served by Serve and ServeTasks.
+// SetQueue changes the definition of a queue. Serve and ServeTasks then admit the runs and tasks that the
+// new definition allows.
 func (s *State) SetQueue(next *store.Queue) {
 	q := s.queues[next.Name]
 	if q == nil {

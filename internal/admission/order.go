@@ -16,8 +16,8 @@ type Crew struct {
 	Share    dag.Share
 }
 
-// QueueState returns the present state of a queue: if a state was set for a time that has ended, the queue
-// is active again.
+// QueueState returns the present state of a queue. If its state was set until a time that has passed, the
+// queue is active again.
 func QueueState(q *store.Queue, now dag.Micros) string {
 	if q.Until != 0 && q.Until <= now {
 		return store.QueueActive
@@ -45,7 +45,7 @@ func (c *Crew) level(now, ageing dag.Micros) int64 {
 	return Aged(c.Priority, c.Share.Asked, now, ageing)
 }
 
-// Aged is a level that improves by one for each full ageing since an instant. The best level is 0.
+// Aged returns a level that rises by one for each full ageing time since an instant. The best level is 0.
 func Aged(p dag.Priority, since, now, ageing dag.Micros) int64 {
 	level := int64(p)
 	if ageing > 0 {

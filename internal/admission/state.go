@@ -10,23 +10,23 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// State is the memory of the admission owner. Make a State with New. A State that is not Loaded is empty.
+// State is the memory of the admission owner. New makes it. A State that is not Loaded is empty.
 type State struct {
 	Loaded bool       // filled from the rows: it contains every run that holds locks or queue slots
-	Ageing dag.Micros // the wait that raises a run in a queue by priority by one level; 0: none
+	Ageing dag.Micros // the wait that raises a run by one level, in a queue by priority; 0: none
 
 	queues map[string]*queue
 	of     map[dag.RunID]*Claimant // the runs that hold locks or queue slots, and the first runs of each line
 	locks  map[string]*lock
 	lines  map[string]*line
-	open   map[string]bool      // lines in which a run may now get through that could not before
-	freed  map[string]bool      // locks that a run may now get that could not before
-	kin    int                  // claimants that wait for locks and may use the locks of ancestors: only these can be part of a deadlock
-	grants int64                // in the present transaction
-	crews  map[CrewKey]*crew    // the crews (a run's tasks on one queue) that have, want or had queue slots
+	open   map[string]bool      // lines in which a run may be admitted now
+	freed  map[string]bool      // locks that a run may get now
+	kin    int                  // claimants that wait for locks and may use the locks of ancestors; only these can be part of a deadlock
+	grants int64                // the number of grants in the present transaction
+	crews  map[CrewKey]*crew    // the crews (the tasks of one run in one queue) that have, want or had queue slots
 	waits  map[string]*waitList // of crews, by queue and key
-	dirty  map[string]bool      // the wait lists in which a task may now get a slot
-	// wake is the time at which a rate or a pause lets a run pass. It is 0 if no run waits for such a time.
+	dirty  map[string]bool      // the wait lists in which a task may get a slot now
+	// wake is the time at which a rate or a pause lets a run be admitted; 0: no run waits for such a time.
 	wake dag.Micros
 }
 
@@ -40,15 +40,15 @@ func New(ageing dag.Micros) State {
 // Begin starts a transaction: its grants are counted from one.
 func (s *State) Begin() { s.grants = 0 }
 
-// Wake returns the time at which a rate or a pause lets a run or a task pass, or 0.
+// Wake returns the time at which a rate or a pause lets a run or a task be admitted, or 0.
 func (s *State) Wake() dag.Micros { return s.wake }
 
-// Busy reports whether a run or a task may get through now.
+// Busy reports whether a run or a task may be admitted now.
 func (s *State) Busy(now dag.Micros) bool {
 	return len(s.open)+len(s.freed)+len(s.dirty) > 0 || s.wake != 0 && s.wake <= now
 }
 
-// queue is a definition and its lines by key.
+// queue is a definition with its lines by key.
 type queue struct {
 	store.Queue
 	lines map[string]*line
@@ -58,9 +58,9 @@ type queue struct {
 type Claimant struct {
 	Run   dag.RunID
 	Shard dag.ShardID
-	Claim *dag.Claim // the claim in the row of its run, now or after this transaction; a change replaces it by another Claim
-	locks bool       // its locks are reserved for it or held by it
-	slot  bool       // has a slot of its queue
+	Claim *dag.Claim // the claim in the row of its run, now or after this transaction; a change replaces the Claim
+	locks bool       // its locks are reserved for it, or it holds them
+	slot  bool       // it has a slot of its queue
 	line  *line
 }
 
@@ -73,20 +73,20 @@ type line struct {
 	wait   int    // runs that wait for locks
 	again  []*Claimant
 	levels [dag.Levels]window
-	// full is the reason given to runs that wait for a queue slot, and fullAt the limit that it names. 0: not
-	// given yet.
+	// full is the reason given to runs that wait for a queue slot, and fullAt the limit in that reason; 0:
+	// not computed yet.
 	full   string
 	fullAt int32
 }
 
-// lock holds the runs that have a lock and those that want it.
+// lock holds the runs that have a lock and the runs that want it.
 type lock struct {
 	name   string
 	family dag.RunID // the family that has it
 	has    map[dag.RunID]*Claimant
 	wants  []*Claimant // by Asked
-	// more says where to find further runs that want the lock and are only in the store: the runs that asked at
-	// that instant or later.
+	// more says where further runs that want the lock are found, if only the store has them: by window, the
+	// runs that asked at that instant or later.
 	more map[stand]dag.Micros
 }
 
@@ -115,7 +115,7 @@ func insertAsked(list []*Claimant, c *Claimant) []*Claimant {
 func removeAsked(list []*Claimant, c *Claimant) []*Claimant {
 	if i, found := slices.BinarySearchFunc(list, c, byAsked); found {
 		switch {
-		case len(list) == 1: // the array is used again
+		case len(list) == 1: // the array is reused
 			list[0] = nil
 			return list[:0]
 		case i == 0: // remove the head without moving the other claimants
@@ -175,7 +175,7 @@ func (s *State) tidy(l *line) {
 }
 
 // enter enqueues c for its locks and then for a queue slot. It returns false if the window in memory is full
-// and only the store keeps c.
+// and only the store has c.
 func (s *State) enter(c *Claimant) bool {
 	c.line = s.lineOf(c.Claim)
 	if c.Claim.Stage == dag.ClaimAgain {
@@ -216,8 +216,8 @@ func (s *State) hold(k *lock, c *Claimant) {
 	k.has[c.Run] = c
 }
 
-// leave removes a claimant from all lines and locks. It does nothing if the claimant has left already: a run
-// that closes a deadlock may be the youngest one in it, and is then denied at once.
+// leave removes a claimant from all lines and locks. It does nothing if the claimant has already left: a run
+// that closes a deadlock may be the youngest run in it, and is then denied at once.
 func (s *State) leave(c *Claimant) {
 	if s.of[c.Run] != c {
 		return
@@ -257,8 +257,8 @@ func (s *State) leave(c *Claimant) {
 	s.tidy(l)
 }
 
-// free reports whether a claimant may have a lock now: the lock is free and it is the claimant's turn, or the
-// run of an ancestor holds it.
+// free reports whether a claimant may have a lock now: the lock is free and the claimant is next, or the run
+// of an ancestor holds the lock.
 func (s *State) free(k *lock, c *Claimant) bool {
 	if len(k.has) > 0 {
 		return k.family == c.family()
@@ -284,7 +284,7 @@ func (s *State) turn(k *lock, c *Claimant) bool {
 	return true
 }
 
-// lockAll reserves all locks of a claimant for it, in one step, or none.
+// lockAll reserves all locks of a claimant in one step, or none of them.
 func (s *State) lockAll(c *Claimant) bool {
 	if c.locks {
 		return true
@@ -310,10 +310,10 @@ func (s *State) lockAll(c *Claimant) bool {
 	return true
 }
 
-// state returns the present state of the queue: a state with an end is over after that time.
+// state returns the present state of the queue. A state with an end no longer applies after that time.
 func (q *queue) state(now dag.Micros) string { return QueueState(&q.Queue, now) }
 
-// room reports whether the line lets another run pass now. later is the time at which it may, if only time is
+// room reports whether the line admits another run now. later is the time at which it may, if only time is
 // missing.
 func (l *line) room(now dag.Micros) (ok bool, later dag.Micros) {
 	switch q := l.q; {
@@ -346,7 +346,7 @@ func (l *line) head(now dag.Micros, ageing dag.Micros) *Claimant {
 	flat := l.q == nil || l.q.Order != store.QueuePriority
 	var best *Claimant
 	var bestLevel int64
-	hidden, hiddenLevel := endOfTime, int64(0) // the first that the store may have
+	hidden, hiddenLevel := endOfTime, int64(0) // the first run that may be only in the store
 	for p := range l.levels {
 		v := &l.levels[p]
 		if len(v.list) == 0 && !v.more {

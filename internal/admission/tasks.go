@@ -10,9 +10,9 @@ import (
 )
 
 // Queue slots of tasks go to crews. The row of a crew's run (dag.Share) has three totals: the slots that the
-// crew has, wants and gave back. This memory consists of these rows and of the grants under way. Slots of
-// runs and slots of tasks are counted separately, each up to the limit. A task with a queue slot waits only
-// for a worker, so no two tasks wait for each other's slots.
+// crew has got, needs and returned. This memory consists of these rows and of the grants that have not
+// arrived. Slots of runs and slots of tasks are counted separately, each up to the limit. A task with a
+// queue slot waits only for a worker, so no two tasks wait for each other's slots.
 
 // CrewKey names a crew.
 type CrewKey struct {
@@ -41,7 +41,7 @@ type waitList struct {
 
 func byTurn(a, b *crew) int { return ByTurn(&a.Crew, &b.Crew) }
 
-// list lists a crew if it wants a queue slot. A crew is unlisted before its share changes.
+// list adds a crew to its wait list if it wants a queue slot. A crew is unlisted before its share changes.
 func (t *waitList) list(c *crew) {
 	if c.listed = c.Share.Wants() > 0; c.listed {
 		l := t.levels[c.Priority]
@@ -59,7 +59,7 @@ func (t *waitList) unlist(c *crew) {
 	}
 }
 
-// head returns the crew whose turn it is, or nil. In a queue by priority this is the first of the best
+// head returns the next crew in turn, or nil. In a queue by priority this is the first crew of the best
 // level. The level of a crew rises with the time that it waits for its next slot.
 func (t *waitList) head(q *queue, now, ageing dag.Micros) *crew {
 	var best *crew
@@ -79,8 +79,8 @@ func sooner(q *queue, a, b *crew, now, ageing dag.Micros) bool {
 	return Sooner(&q.Queue, &a.Crew, &b.Crew, now, ageing)
 }
 
-// room reports whether a task gets a slot now. later is the time at which it may, if the passing of time
-// alone brings that. A drained queue gives tasks no slots: they wait as at a paused one.
+// room reports whether a task gets a slot now. later is the time at which it may, if only time is missing. A
+// drained queue gives tasks no slots: they wait as at a paused one.
 func (t *waitList) room(q *queue, now dag.Micros) (ok bool, later dag.Micros) {
 	switch {
 	case q.state(now) != store.QueueActive:
@@ -100,7 +100,7 @@ func (s *State) Enroll(is Crew) {
 	k := run.key()
 	c := s.crews[k]
 	if c != nil && c.Share.Life < run.Share.Life {
-		s.dismiss(c) // the run has begun again since then
+		s.dismiss(c) // the run has begun a new generation since then
 		c = nil
 	}
 	switch {
@@ -128,7 +128,7 @@ func (s *State) Enroll(is Crew) {
 	s.dirty[c.wait.name] = true
 }
 
-// Dismiss removes the crew of a run that has ended, unless the run has begun again since.
+// Dismiss removes the crew of a run that has ended, unless the run has begun a new generation since.
 func (s *State) Dismiss(run dag.RunID, share *dag.Share) {
 	if c := s.crews[CrewKey{run, share.Queue}]; c != nil && c.Share.Life <= share.Life {
 		s.dismiss(c)
@@ -168,7 +168,7 @@ func (s *State) TasksUse(queue string) bool {
 	return false
 }
 
-// look marks the wait lists of queues to be looked at: a queue lets more through, or time has passed.
+// look marks the wait lists of queues for the next ServeTasks: a queue admits more, or time has passed.
 func (s *State) look(which func(*queue) bool) {
 	for name, t := range s.waits {
 		if q := s.queues[t.queue]; q != nil && which(q) {
@@ -177,10 +177,10 @@ func (s *State) look(which func(*queue) bool) {
 	}
 }
 
-// TasksMayPass reports whether ServeTasks has something to look at.
+// TasksMayPass reports whether ServeTasks may give a slot.
 func (s *State) TasksMayPass() bool { return len(s.dirty) > 0 }
 
-// ServeTasks gives slots to the crews whose turn it is. Each run gets one message about all its new slots.
+// ServeTasks gives slots to the crews in turn. Each run gets one message about all its new slots.
 func (s *State) ServeTasks(now dag.Micros, out Shell) {
 	for s.TasksMayPass() && !out.FullForTasks() {
 		var given []*crew
@@ -198,8 +198,8 @@ func (s *State) ServeTasks(now dag.Micros, out Shell) {
 	}
 }
 
-// listsInTurn returns the wait lists that may let a task through, the longest waiting first, because they may
-// share a rate.
+// listsInTurn returns the wait lists that may give slots, the longest waiting first, because they may share
+// a rate.
 func (s *State) listsInTurn(now dag.Micros) []*waitList {
 	var all []*waitList
 	heads := map[*waitList]*crew{}
@@ -219,7 +219,7 @@ func (s *State) listsInTurn(now dag.Micros) []*waitList {
 	return all
 }
 
-// serveList gives slots to the crews of one wait list; more reports whether the list must be served again.
+// serveList gives slots to the crews of one wait list. more reports whether the list must be served again.
 func (s *State) serveList(t *waitList, now dag.Micros, given *[]*crew, out Shell) (more bool) {
 	q := s.queues[t.queue]
 	for {

@@ -11,16 +11,16 @@ type window struct {
 	more bool        // the store may have more runs, which asked at from or later
 	from dag.Micros
 	page int // the number of runs to read next; 0: windowFill
-	// far is the point that reading had reached before it began again for the locks in again.
+	// far is the position that reading had reached before it began again for the locks in again.
 	far   dag.Micros
 	again map[string]bool
 }
 
 // Bounds of a window of waiting runs. When fewer than windowThin runs with free locks are left, windowFill
-// are read at a time. The window grows to windowMax; until knownMax runs are known in all queues together, no
-// run that arrived under this owner has to be read again. A run that waits for a lock is in the lock's list
-// instead, of which wantsMax are known, so that many runs at one lock neither fill the memory nor hide the
-// runs behind them.
+// are read at a time. The window grows to windowMax. Until knownMax runs are known in all queues together,
+// no run that arrived under this owner has to be read again. A run that waits for a lock is in the lock's
+// list instead. At most wantsMax of a list are known, so that many runs at one lock neither fill the memory
+// nor hide the runs behind them.
 const (
 	windowFill = 200
 	windowThin = 50
@@ -56,10 +56,10 @@ func (s *State) stand(c *Claimant) bool {
 	return true
 }
 
-// crowded reports whether the known runs that want one of c's locks are so numerous that c need not be in
-// memory until there are fewer. It notes the lock, so that c is read then. A run that uses the locks of its
-// ancestors is always known, because it may be part of a deadlock. A run that does not wait for locks is
-// always known, too, because it must get its refusal.
+// crowded reports whether so many known runs want one of c's locks that c need not be in memory until there
+// are fewer. It records the lock, so that c is read then. A run that uses the locks of its ancestors is
+// always known, because it may be part of a deadlock. A run that does not wait for locks is always known,
+// too, because it must get its refusal.
 func (s *State) crowded(c *Claimant) bool {
 	if !c.Claim.Family.IsZero() || c.Claim.Fail {
 		return false
@@ -108,8 +108,8 @@ func (s *State) recall(k *lock) {
 // endOfTime is later than the time of any request.
 const endOfTime = dag.Micros(1<<63 - 1)
 
-// onward moves the end of a window after a page was read. The runs between this point and the former end are
-// known, except runs that want a lock whose list is being read again. If enough of those are found, reading
+// onward moves the end of a window after a page was read. The runs between the new end and the former end
+// are known, except runs that want a lock whose list is being read again. If enough runs are found, reading
 // continues at the former end.
 func (s *State) onward(l *line, level dag.Priority, page []store.Claimant, full bool) {
 	v := &l.levels[level]
@@ -143,5 +143,5 @@ func (s *State) onward(l *line, level dag.Priority, page []store.Claimant, full 
 	v.far, v.again, v.page = 0, nil, 0
 }
 
-// thin reports whether the store holds waiting runs of a window while few of them are in memory.
+// thin reports whether the store has waiting runs of a window while few of them are in memory.
 func (v *window) thin() bool { return v.more && len(v.list) < windowThin }

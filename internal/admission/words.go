@@ -22,7 +22,7 @@ func Because(reason string) string {
 	return " (" + reason + ")"
 }
 
-// Lets describes a limit in words.
+// Lets describes a limit in words, for messages.
 func Lets[N int | int64 | int32](what string, limit N) string {
 	if limit == 1 {
 		return what + " lets one run be active at a time"
@@ -30,7 +30,7 @@ func Lets[N int | int64 | int32](what string, limit N) string {
 	return fmt.Sprintf("%s lets %d runs be active at a time", what, limit)
 }
 
-// Paces says how many runs or tasks a rate lets through.
+// Paces describes in words how many runs or tasks a rate admits.
 func Paces(what string, n int32, of string, period dag.Micros) string {
 	if n == 1 {
 		return fmt.Sprintf("%s lets one %s through %s", what, of, each(period))
@@ -65,8 +65,8 @@ func WhyHeld(q *store.Queue, s *dag.Share, has int64, now dag.Micros) (what, unb
 	return "it is queued in " + s.What(), "its turn", 0
 }
 
-// NoQueue returns the message that there is no queue of a name. by is the part that names the queue; "" means
-// the run.
+// NoQueue returns the message that no queue has a name. by describes the definition that names the queue;
+// "": the run.
 func NoQueue(name, by string) string {
 	if by == "" {
 		by = "the run"

@@ -21,7 +21,7 @@ type AloneConfig struct {
 	Self  store.Member // the node: Handler, UUID, Name, Address, Version, Slots, Started, Traits
 	// Shards is the number of shards of the store. The node owns all of them.
 	Shards int32
-	Now    func() (busy int, used dag.Need, full bool) // what the node does at the moment
+	Now    func() (busy int, used dag.Need, full bool) // the present load of the node
 	Lag    time.Duration                               // silence after which a worker counts as dead; 0: LagDefault
 	// Deposed, if not nil, is called after a worker was declared dead.
 	Deposed func(store.Member)
@@ -43,10 +43,8 @@ type AloneOwner interface {
 //
 // Invariant: a worker is deposed only after the lease of each of its attempts has ended. Silence counts from
 // the last renewal that this process has seen, or from its start. Both are later than the last poll whose
-// answer extended a lease.
-//
-// It assumes that a restart does not lower the lag to less than the lease that the workers had before: three
-// quarters of the old lag. docs/config.md says so.
+// answer extended a lease. This assumes that a restart does not lower the lag below the lease that the
+// workers had before, which is three quarters of the old lag. docs/config.md says so.
 type Alone struct {
 	cfg  AloneConfig
 	host host.Host
@@ -56,21 +54,21 @@ type Alone struct {
 	writing sync.Mutex
 	mu      sync.Mutex // protects following fields
 	rows    map[dag.HandlerID]store.Member
-	// doubt is true if the outcome of a write is unknown: the rows must be read again.
+	// doubt is true if the outcome of a write is unknown, so that the rows must be read again.
 	doubt  bool
 	self   store.Member
 	view   []store.Member // self and the rows; replaced as a whole, never changed
 	shards []store.ShardRow
 
 	watch watch     // used only by the goroutine of Run
-	later time.Time // when a failed deposal is tried again; used only by the goroutine of Run
+	later time.Time // the next try after a deposal has failed; used only by the goroutine of Run
 }
 
-// aloneAgain is the pause after a worker could not be deposed.
+// aloneAgain is the pause before another try to depose a worker.
 const aloneAgain = 5 * time.Second
 
 // NewAlone reads the workers that an earlier process has left. It calls no method of the owner, which may be
-// made later: the first call comes from Run.
+// made later. The first call comes from Run.
 func NewAlone(ctx context.Context, cfg AloneConfig) (*Alone, error) {
 	if cfg.Lag == 0 {
 		cfg.Lag = LagDefault
@@ -112,7 +110,7 @@ func (a *Alone) Run(ctx context.Context) {
 	}
 }
 
-// update shows what the node does at the moment.
+// update stores the present load of the node.
 func (a *Alone) update() {
 	if a.cfg.Now == nil {
 		return
@@ -187,7 +185,7 @@ func (a *Alone) reread(ctx context.Context) error {
 	return nil
 }
 
-// show makes the view of the node and the rows. The caller holds a.mu.
+// show makes the view from the node and the rows. The caller holds a.mu.
 func (a *Alone) show() {
 	view := make([]store.Member, 0, len(a.rows)+1)
 	view = append(view, a.self)
@@ -232,10 +230,10 @@ func (a *Alone) Member(h dag.HandlerID) (store.Member, bool) {
 // OwnerOf returns this node, which owns every shard.
 func (a *Alone) OwnerOf(dag.ShardID) (store.Member, bool) { return a.Self(), true }
 
-// Wake does nothing: a change is seen at once.
+// Wake does nothing, because changes are visible at once.
 func (a *Alone) Wake() {}
 
-// Vouched returns 0: there is no other node.
+// Vouched returns 0, because there is no other node.
 func (a *Alone) Vouched() time.Duration { return 0 }
 
 // Members lists this node, the workers and the shards.
@@ -247,7 +245,7 @@ func (a *Alone) Members(ctx context.Context) ([]store.Member, []store.ShardRow, 
 	return members, shards, nil
 }
 
-// Join writes the row of a worker's new life.
+// Join writes the row of a worker's new process.
 func (a *Alone) Join(ctx context.Context, m store.Member) error {
 	_, err := a.write(func() (bool, error) { return true, a.cfg.Store.Join(ctx, m) }, func() {
 		now := dag.Micro(a.host.Now())
@@ -264,7 +262,7 @@ func (a *Alone) Attach(ctx context.Context, m store.Member) (lease int64, err er
 		return lease != 0, err
 	}, func() {
 		is, listed := a.rows[m.Handler]
-		if !listed { // a write whose outcome was unknown has added it
+		if !listed { // a write with an unknown outcome has added the worker
 			a.doubt = true
 			return
 		}

@@ -9,12 +9,12 @@ import (
 )
 
 // assign returns the owner of each shard. Every node computes it from the same rows, with the same result.
-// It spreads shards evenly and moves no more of them than needed. A shard that an operator has moved stays
-// at its node, and counts for it. A shard that was shifted because of its load stays at its node, too. It
-// counts for the node in whose even share it was, so that no shard goes the other way in exchange.
+// It spreads shards evenly and moves no more of them than needed.
 //
-// Members that leave, are cordoned or are stopped get no shard. If there are no other members, no shard has
-// an owner.
+// A shard that an operator has moved stays at its node, and counts for that node. A shard that was moved
+// because of its load also stays. It counts for the node from which it came, so that no other shard moves
+// back in exchange. Members that leave, are cordoned or are stopped get no shard. If there are no other
+// members, no shard has an owner.
 func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag.HandlerID {
 	var able []dag.HandlerID
 	for i := range members {

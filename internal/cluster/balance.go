@@ -9,30 +9,30 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Loads says how a node takes part in the spread of shards by load.
+// Loads configures how a node takes part in the balancing of shards by load.
 type Loads struct {
 	// Measured returns the work for the shards of this node, which goes into its row. If it is nil, the cluster
 	// does not know the load of this node, and no shard moves because of it.
 	Measured func() *store.Load
-	// Rule decides which shards move. If its period is 0, this node decides nothing; it follows the decisions of
-	// other nodes.
+	// Rule decides which shards move. If its period is 0, this node decides nothing and follows the
+	// decisions of other nodes.
 	Rule balance.Rule
 }
 
-// LoadsOf returns how a node takes part that measures its load, and decides once a period; 0: it decides
+// LoadsOf returns the Loads of a node that measures its load and decides once per period; 0: it decides
 // nothing.
 func LoadsOf(period time.Duration, measured func() *store.Load) Loads {
 	return Loads{Measured: measured, Rule: balance.NewRule(period)}
 }
 
-// scales is the part of the membership that spreads shards by load. Only the goroutine of Run uses it.
+// scales is the part of the membership that balances shards by load. Only the goroutine of Run uses it.
 type scales struct {
 	memory  balance.Memory
 	decided time.Time
-	quick   int // looks that came early, because a shard is on its way to this node
+	quick   int // looks that came early, because a shard moves to this node
 }
 
-// balance moves a shard if its load makes the cluster uneven, and this node is the one that decides.
+// balance moves a shard if the loads of the nodes are uneven, and this node is the one that decides.
 func (n *Node) balance(ctx context.Context, members []store.Member, shards []store.ShardRow) {
 	rule, self, s := n.cfg.Loads.Rule, n.Self().Handler, &n.scales
 	decides := false
@@ -71,14 +71,14 @@ func (n *Node) balance(ctx context.Context, members []store.Member, shards []sto
 	}
 }
 
-// quickMax bounds the looks in a row that come early. quickEvery is the time between them.
+// quickMax bounds the successive looks that come early. quickEvery is the time between them.
 const (
 	quickMax   = 20
 	quickEvery = lookEvery / 10
 )
 
-// expects reports whether the next look should come early: another node is giving back a shard that was
-// moved to this one. So the shard is without an owner for a short time only.
+// expects reports whether the next look should come early: another node is releasing a shard that was moved
+// to this one. So the shard has no owner for a short time only.
 func (n *Node) expects(members []store.Member, shards []store.ShardRow) bool {
 	self, coming := n.Self().Handler, false
 	for i := range shards {
@@ -101,7 +101,7 @@ func (n *Node) expects(members []store.Member, shards []store.ShardRow) bool {
 	return n.scales.quick <= quickMax
 }
 
-// nameOf is the name of a listed member, or "".
+// nameOf returns the name of a listed member, or "".
 func nameOf(members []store.Member, h dag.HandlerID) string {
 	for i := range members {
 		if members[i].Handler == h {

@@ -44,7 +44,7 @@ const otherSlots = metric.Other + "\n" + metric.Other
 // memberStates are the label values of the states of members.
 var memberStates = []string{store.MemberActive, "cordoned", "stopped", store.MemberLeaving, store.MemberDrained}
 
-// census is the cluster in numbers.
+// census holds the numbers of members and slots of the cluster.
 type census struct {
 	all, busy map[string]int64 // slots, by groups and kinds
 	members   map[string]int   // by role and state

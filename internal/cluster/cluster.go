@@ -21,23 +21,23 @@ const (
 	LagDefault  = 20 * time.Second
 	// lookEvery is the time between two reads of the members.
 	lookEvery = 500 * time.Millisecond
-	// meetEvery is the time between two searches for runs that others have inserted.
+	// meetEvery is the time between two searches for runs that other transactions have inserted.
 	meetEvery = time.Second
-	// stallMax bounds a turn. If a node is stuck for longer, its row is not renewed, so that other nodes take
-	// its shards.
+	// stallMax bounds a turn. If a turn takes longer, the node's row is not renewed, so that other nodes
+	// take its shards.
 	stallMax = 2 * time.Minute
 )
 
 // Owner is the engine of this node.
 type Owner interface {
-	// Own takes and gives back shards until the node owns these, as far as possible. It returns the owned
+	// Own takes and releases shards until the node owns these, as far as possible. It returns the owned
 	// ones.
 	Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, error)
 	// Bury declares the attempts of handlers that are gone lost.
 	Bury(gone func(dag.HandlerID) bool)
-	// Meet takes up runs that others have inserted.
+	// Meet takes up runs that other transactions have inserted.
 	Meet(ctx context.Context) error
-	// Reborn stops all effects, forgets all runs, and returns the handler of a new life.
+	// Reborn stops all effects, forgets all runs, and returns the new handler of this process.
 	Reborn(ctx context.Context) (store.Handler, error)
 }
 
@@ -48,18 +48,18 @@ type Config struct {
 	// Self is the row with which the node joins: Handler, UUID, Name, Address, Version, Format, Slots.
 	Self store.Member
 	Used func() dag.Need // cpu and memory of the attempts; nil: unknown
-	// Look, if not nil, is called before the shards are read. The function that it returns is called with the
-	// rows that were read: see past.Past.
+	// Look, if not nil, is called before the shards are read. The returned function is called with the rows
+	// that were read: see past.Past.
 	Look func() Compare
 	Full func() bool // reports whether the disk is full, so that the node takes no attempts; nil: never
-	Busy func() int  // attempts that run or whose end is not reported yet; nil: unknown
-	// Loads spreads shards by load.
+	Busy func() int  // attempts that run, or whose end is not reported yet; nil: unknown
+	// Loads configures the balancing of shards by load.
 	Loads Loads
 	Beat  time.Duration // between two renewals; 0: BeatDefault
 	Lag   time.Duration // silence after which a member counts as dead; 0: LagDefault
-	// Started, if not nil, is called once if the cluster starts with this node: either no other node was there
-	// before, or all of them began together. life is the same for all of these. Started is called in a
-	// goroutine of its own when the node owns its shards. Run waits for it.
+	// Started, if not nil, is called once if the cluster starts with this node: either no other node was
+	// listed before, or all of them began together. All these nodes get the same life. Started is called in
+	// a goroutine of its own when the node owns its shards. Run waits for it.
 	Started func(ctx context.Context, life string)
 	// Deposed, if not nil, is called after this node has declared another one dead. It runs in a goroutine of
 	// its own. Run waits for it.
@@ -87,7 +87,7 @@ var ErrReplaced = errors.New("another process has taken this node's name")
 // Node is the membership of this node.
 type Node struct {
 	cfg   Config
-	quick time.Duration // what the row promises: see vow
+	quick time.Duration // the promise in the row: see vow
 	began time.Duration // on the boot clock
 	host  host.Host
 	log   *slog.Logger
@@ -100,14 +100,14 @@ type Node struct {
 	index    map[dag.HandlerID]int // of members
 	shards   []store.ShardRow
 	joined   bool
-	written  string        // the state in the row
+	written  string        // the state in the node's row
 	lost     bool          // another node deposed this handler
 	beaten   time.Time     // when the newest confirmed renewal was sent
 	turned   time.Time     // when the last turn ended
 	read     time.Time     // when the members were last read
 	sure     time.Duration // see Sure. Invariant: no node deposes this one before sure + lag
 	vouched  time.Duration // see Vouched
-	deciding time.Time     // until then, a decision that deposes others may be on its way
+	deciding time.Time     // until then, a decision that deposes others may be on its way to the store
 
 	shifted atomic.Int64 // shards that this node moved because of their load
 
@@ -118,7 +118,7 @@ type Node struct {
 	scales scales
 	fails  troubles
 	format int // of the database, as Rise returned it last
-	agreed int // known to all nodes, as Rise returned it last
+	agreed int // the format that all nodes can use, as Rise returned it last
 }
 
 // New returns the membership of a node. It does nothing before Run.
@@ -139,19 +139,19 @@ func New(cfg Config) *Node {
 	cfg.Host = host.Or(cfg.Host)
 	if cfg.Boot == nil {
 		began := cfg.Host.Now()
-		cfg.Boot = func() time.Duration { return cfg.Host.Now().Sub(began) + 1 } // 0 is never
+		cfg.Boot = func() time.Duration { return cfg.Host.Now().Sub(began) + 1 } // 0 would mean never
 	}
 	return &Node{cfg: cfg, quick: quickOf(&cfg), began: cfg.Boot(), host: cfg.Host, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), state: make(chan struct{}, 1),
 		watch: newWatch(shortest(&cfg)), fails: newTroubles()}
 }
 
-// Run is a member until ctx ends. Then it gives its shards back and leaves.
+// Run is a member until ctx ends. Then it releases its shards and leaves.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.join(ctx, 0); err != nil {
 		if ctx.Err() == nil {
 			return err
 		}
-		n.leave() // the row of the member may exist nevertheless
+		n.leave() // the row of the member may exist although join failed
 		return nil
 	}
 	var beats sync.WaitGroup
@@ -205,8 +205,8 @@ func (n *Node) turns(ctx context.Context) error {
 	return nil
 }
 
-// join writes this node's row. It tries until the row is written, or until a process has this name that is
-// younger than the node's previous life, if there was one.
+// join writes this node's row. It tries until the row is written. It gives up if a process with this name is
+// younger than the node's previous handler, if there was one.
 func (n *Node) join(ctx context.Context, before dag.HandlerID) error {
 	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
 		sent, boot := n.host.Now(), n.cfg.Boot()
@@ -235,7 +235,7 @@ func (n *Node) join(ctx context.Context, before dag.HandlerID) error {
 			return err
 		}
 		n.failed(&n.fails.joining, err)
-		// The jitter keeps nodes that lost the store together from coming back in step.
+		// The jitter keeps nodes that lost the store at the same time from returning at the same time.
 		if n.host.Await(ctx, nil, pause/2+n.host.Jitter(pause)); ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -299,8 +299,8 @@ func (n *Node) rise(ctx context.Context, members []store.Member) {
 	n.format, n.agreed = is, agreed
 }
 
-// renewals renews the row until ctx ends. It is a goroutine of its own, so that a node that takes long to
-// load its new shards is not silent. Otherwise the next owner would be silent, too.
+// renewals renews the row until ctx ends. It is a goroutine of its own: a node that takes long to load new
+// shards must not seem silent, because the next owner would take as long and seem silent, too.
 func (n *Node) renewals(ctx context.Context) {
 	pause := n.cfg.Beat
 	for {
@@ -347,7 +347,7 @@ func (n *Node) renew(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.self.Handler != m.Handler: // the node has begun a new life meanwhile
+	case n.self.Handler != m.Handler: // the node has a new handler meanwhile
 	case !listed:
 		n.lost = true
 		n.Wake()
@@ -355,15 +355,15 @@ func (n *Node) renew(ctx context.Context) error {
 		n.beaten, n.sure = sent, boot
 		if m.State != n.written {
 			n.written = m.State
-			n.Wake() // the other nodes know it by now: act on it
+			n.Wake() // the other nodes know the state by now, so this node acts on it
 		}
 	}
 	return nil
 }
 
-// replaced returns an error if a younger process than the handler life has this node's name: a process that
-// starts under a listed name replaces the older one at once. If the older one joined again, they would depose
-// each other for ever.
+// replaced returns an error if a process that is younger than the handler life has this node's name. A
+// process that starts under a listed name replaces the older one at once. If the older one joined again,
+// they would depose each other for ever.
 func (n *Node) replaced(ctx context.Context, life dag.HandlerID) error {
 	members, _, err := n.cfg.Store.Members(ctx)
 	if err != nil {
@@ -378,7 +378,7 @@ func (n *Node) replaced(ctx context.Context, life dag.HandlerID) error {
 	return nil
 }
 
-// rejoin begins a new life: this node was declared dead, and other nodes own its shards.
+// rejoin continues under a new handler: this node was declared dead, and other nodes own its shards.
 func (n *Node) rejoin(ctx context.Context) error {
 	n.log.Error("the other nodes declared this one dead; it ends its attempts and joins under a new handler", "code", "declared_dead")
 	life := n.Self().Handler
@@ -483,8 +483,8 @@ func (n *Node) own(ctx context.Context, members []store.Member, shards []store.S
 	}
 }
 
-// disown gives back shards that belong to this node only by their rows. Its engine got them or gave them
-// back in a call whose answer was lost.
+// disown releases shards that belong to this node only by their rows. Its engine got or released them in a
+// call whose answer was lost.
 func (n *Node) disown(ctx context.Context, shards []store.ShardRow, got []dag.ShardID) error {
 	self := n.Self().Handler
 	var free []store.Fence
@@ -511,8 +511,8 @@ func (n *Node) meet(ctx context.Context) {
 // leaveMax bounds each step of leaving.
 const leaveMax = 5 * time.Second
 
-// leave gives the shards back, so that the other nodes need not wait for the lag. If the engine cannot do
-// this in time, the node leaves nevertheless: without its row the shards are free.
+// leave releases the shards, so that the other nodes need not wait for the lag. If the engine cannot do this
+// in time, the node leaves nevertheless. Without its row the shards are free.
 func (n *Node) leave() {
 	giving, given := context.WithTimeout(context.Background(), min(leaveMax, n.cfg.Lag/4))
 	if _, err := n.cfg.Owner.Own(giving, nil); err != nil {
@@ -534,7 +534,7 @@ func (n *Node) Wake() {
 	}
 }
 
-// Cordon excludes the node from the spread of shards, or includes it again.
+// Cordon excludes the node from the assignment of shards, or includes it again.
 func (n *Node) Cordon(out bool) {
 	n.mu.Lock()
 	n.self.State = store.MemberActive

@@ -9,12 +9,13 @@ import (
 )
 
 // Judge asks a registry which members live. Its answers can only shorten a silence that is seen in the
-// database, and only for members that have promised to end their attempts in time (Traits.Quick). So a
-// registry that is wrong costs time, and never fences or frees anything by itself.
+// database, and only for members that have promised to end their attempts in time (Traits.Quick). So a wrong
+// registry costs time, and never fences or frees anything by itself.
 type Judge interface {
-	// Run keeps this node listed in the registry until ctx ends. self returns its present life.
+	// Run keeps this node listed in the registry until ctx ends. self returns the present uuid and name of
+	// the node.
 	Run(ctx context.Context, self func() (uuid, name string))
-	// Gone reports whether the registry has lost a life that it knew. It is false if the registry is away.
+	// Gone reports whether the registry knew a uuid and has lost it. It is false if the registry is away.
 	Gone(uuid string) bool
 	// Quick is the silence after which a member that is gone counts as dead; 0: there is no registry.
 	Quick() time.Duration
@@ -33,8 +34,8 @@ func shortest(cfg *Config) time.Duration {
 	return cfg.Lag
 }
 
-// vow is what the row of this node promises, in milliseconds. A process promises nothing for one lag after
-// its start: the keeper may still hold attempts under a longer lease that an earlier process has given.
+// vow is the promise in the row of this node, in milliseconds. A process promises nothing for one lag after
+// its start, because the keeper may still hold attempts under a longer lease of an earlier process.
 func (n *Node) vow(boot time.Duration) int64 {
 	if boot-n.began < n.cfg.Lag {
 		return 0
@@ -42,7 +43,7 @@ func (n *Node) vow(boot time.Duration) int64 {
 	return n.quick.Milliseconds()
 }
 
-// quickOf is the promise of a node: 0 without a registry, and if the lag is as short as that.
+// quickOf is the promise of a node. It is 0 without a registry, and if the lag is as short as the promise.
 func quickOf(cfg *Config) time.Duration {
 	if cfg.Judge == nil {
 		return 0
@@ -61,8 +62,8 @@ func promised(m *store.Member, lag time.Duration) time.Duration {
 	return lag
 }
 
-// lagOf is the silence after which a member counts as dead. The database decides alone unless the registry
-// has lost the member.
+// lagOf is the silence after which a member counts as dead. It is the lag, unless the registry has lost the
+// member.
 func (n *Node) lagOf(m *store.Member) time.Duration {
 	if n.cfg.Judge != nil && !m.Worker && n.cfg.Judge.Gone(m.UUID) {
 		return promised(m, n.cfg.Lag)
@@ -70,7 +71,7 @@ func (n *Node) lagOf(m *store.Member) time.Duration {
 	return n.cfg.Lag
 }
 
-// entry is the present life of this node, as the registry lists it.
+// entry is the present uuid and name of this node, for the registry.
 func (n *Node) entry() (uuid, name string) {
 	self := n.Self()
 	return self.UUID, self.Name

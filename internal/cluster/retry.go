@@ -13,8 +13,8 @@ const (
 	triesLeft = 4
 )
 
-// backOff is the pause after a number of failures in a row. The jitter keeps nodes that lost the database
-// together from asking it in step.
+// backOff is the pause after a number of failures in a row. The jitter keeps nodes that lost the database at
+// the same time from asking it at the same time.
 func (n *Node) backOff(failures int) time.Duration {
 	longest := min(awayMax, max(shortest(&n.cfg)/awayPerLag, lookEvery))
 	return n.jitter(min(lookEvery<<min(max(failures, 1)-1, 4), longest))
@@ -25,9 +25,9 @@ func (n *Node) jitter(pause time.Duration) time.Duration {
 	return pause/2 + n.host.Jitter(pause-pause/2)
 }
 
-// retry is the pause before the next renewal after a number of failures in a row. Shortly before the attempts
-// of this node would end, the pause is short again: a store that answers only one call of several must not
-// make the others declare this node dead.
+// retry is the pause before the next renewal after a number of failures in a row. Shortly before the
+// attempts of this node would end, the pause is short again. Otherwise a store that answers only one call of
+// several could make the other nodes declare this node dead.
 func (n *Node) retry(failures int) time.Duration {
 	pause := n.backOff(failures)
 	if sure := n.Sure(); sure > 0 {
@@ -38,12 +38,13 @@ func (n *Node) retry(failures int) time.Duration {
 	return min(pause, n.cfg.Beat)
 }
 
-// trouble is a kind of work that can fail for a long time. The log has a line when the failures begin, lines
-// at growing intervals while they last, and a line at their end. Only one goroutine uses a trouble.
+// trouble is a kind of work that can fail for a long time. The log has an entry when the failures begin,
+// entries at growing intervals while they last, and an entry at their end. Only one goroutine uses a
+// trouble.
 type trouble struct {
 	code       string // of its log lines
 	what, over string
-	tries      int // failed ones in a row
+	tries      int // failed tries in a row
 	began      time.Time
 	tell       time.Time // of the next log line
 	gap        time.Duration
@@ -55,7 +56,7 @@ const (
 	tellMax   = 10 * time.Minute
 )
 
-// failed counts a failed try, and writes a log line if one is due.
+// failed counts a failed try, and writes a log entry if one is due.
 func (n *Node) failed(t *trouble, err error) {
 	now := n.host.Now()
 	t.tries++
@@ -73,7 +74,7 @@ func (n *Node) failed(t *trouble, err error) {
 	t.tell = now.Add(t.gap)
 }
 
-// succeeded ends a row of failures, and writes the log line of its end.
+// succeeded ends a series of failures, and logs its end.
 func (n *Node) succeeded(t *trouble) {
 	if t.tries > 0 {
 		n.log.Info(t.over, "code", t.code+"_ended", "after", n.host.Now().Sub(t.began).Round(time.Millisecond), "tries", t.tries)
@@ -81,7 +82,7 @@ func (n *Node) succeeded(t *trouble) {
 	t.tries = 0
 }
 
-// troubles holds the failures of a node that continue.
+// troubles holds the failures of a node that have not ended.
 type troubles struct {
 	joining, renewing              trouble
 	looking, meeting, owning, born trouble

@@ -32,7 +32,7 @@ func (n *Node) ShowLoad(p *metric.Page) {
 	slices.SortFunc(costs, func(a, b store.ShardLoad) int {
 		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(b.Busy, a.Busy))
 	})
-	costs = slices.CompactFunc(costs, func(a, b store.ShardLoad) bool { return a.Shard == b.Shard }) // a shard that moves can have two
+	costs = slices.CompactFunc(costs, func(a, b store.ShardLoad) bool { return a.Shard == b.Shard }) // a shard that moves can have two costs
 	slices.SortFunc(costs, func(a, b store.ShardLoad) int {
 		return cmp.Or(cmp.Compare(b.Busy, a.Busy), cmp.Compare(a.Shard, b.Shard))
 	})

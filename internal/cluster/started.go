@@ -11,9 +11,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// before finds out whether the cluster starts with this node. It checks whether the members that were
-// listed at the start were alive, because a cluster that was killed as a whole leaves the rows of its dead
-// members.
+// before finds out whether the cluster starts with this node. It checks whether the members that were listed
+// at the start are alive, because a cluster that was killed as a whole leaves the rows of its dead members.
 type before struct {
 	looked bool
 	over   bool // the decision has been made
@@ -56,8 +55,8 @@ func (n *Node) started(ctx context.Context, members []store.Member) {
 	}
 }
 
-// judge reports whether one of the earlier members is alive, or whether that is unknown yet. A silent
-// member is deposed after its lag. If its row goes away in half of that time, the member has left by itself.
+// judge reports whether one of the earlier members is alive, or whether that is unknown yet. A silent member
+// is deposed after its lag. If its row disappears within half of that time, the member has left by itself.
 func (b *before) judge(members []store.Member, now time.Time) (alive, waits bool) {
 	for h, was := range b.beats {
 		i := slices.IndexFunc(members, func(m store.Member) bool { return m.Handler == h })
@@ -76,7 +75,7 @@ func (b *before) judge(members []store.Member, now time.Time) (alive, waits bool
 }
 
 // together reports whether a member began at the same time as this one, by the store's clock, so that
-// neither was there before the other.
+// neither was listed before the other.
 func (n *Node) together(m, self *store.Member) bool {
 	apart := max(m.Started-self.Started, self.Started-m.Started)
 	return time.Duration(apart)*time.Microsecond < n.cfg.Lag

@@ -20,8 +20,8 @@ func (n *Node) Sure() time.Duration {
 	return n.sure
 }
 
-// Vouched returns the newest instant, on the boot clock, at which all known nodes were blind. None of them
-// can have deposed a member then. It is 0 if there is none.
+// Vouched returns the newest instant, on the boot clock, at which all known nodes were blind, or 0 if there
+// is none. None of them can have deposed a member at that instant.
 func (n *Node) Vouched() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -29,7 +29,7 @@ func (n *Node) Vouched() time.Duration {
 }
 
 // Blind reports whether this node has been blind for so long that it will count the silence of all members
-// from the beginning: either it has not read the store, or the store has not taken its renewals. It is
+// from the beginning: either it has not read the store, or the store has not accepted its renewals. It is
 // false while a decision of this node may be on its way to the store.
 func (n *Node) Blind() bool {
 	n.mu.Lock()
@@ -41,11 +41,11 @@ func (n *Node) Blind() bool {
 	return now.Sub(n.read) > n.watch.gap || n.unheard(now)
 }
 
-// unheard reports whether the store takes no renewals of this node. The caller holds n.mu.
+// unheard reports whether the store does not accept renewals of this node. The caller holds n.mu.
 func (n *Node) unheard(now time.Time) bool { return now.Sub(n.beaten) > n.cfg.Beat+n.watch.gap }
 
-// decides calls do, which deposes other members. While its outcome is unknown, this node must not report
-// itself as blind.
+// decides calls do, which deposes other members. While the outcome of do is unknown, this node must not
+// report itself as blind.
 func (n *Node) decides(do func() (bool, error)) (bool, error) {
 	n.mu.Lock()
 	before := n.deciding
@@ -62,7 +62,7 @@ func (n *Node) decides(do func() (bool, error)) (bool, error) {
 	return done, err
 }
 
-// decidesMax is longer than any call of the store.
+// decidesMax is longer than any call of the store can take.
 const decidesMax = time.Hour
 
 // vouch asks the other nodes while this node's renewals are not confirmed. If no known node reads and writes
@@ -97,7 +97,7 @@ func (n *Node) vouch(ctx context.Context) {
 	}
 }
 
-// Interval of the questions to other nodes while this node is blind.
+// Bounds of the interval between questions to other nodes while this node is blind.
 const (
 	vouchesPerLag = 32
 	vouchMin      = 100 * time.Millisecond

@@ -5,7 +5,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// What the other parts of a node ask about the cluster. The answers come from memory.
+// The queries of other parts of a node about the cluster. They are answered from memory.
 
 // Self returns this node's row.
 func (n *Node) Self() store.Member {

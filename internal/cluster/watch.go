@@ -10,13 +10,13 @@ import (
 // watch measures silence: the time since the counter of a member last moved, by this process's monotonic
 // clock.
 type watch struct {
-	gap   time.Duration // bound of the time between two successful reads; after a longer one, earlier silence does not count
+	gap   time.Duration // the greatest time between two successful reads; after a longer one, earlier silence does not count
 	last  time.Time     // of the last successful read
 	beats map[dag.HandlerID]int64
-	// since is when the present counter was first read. Invariant: no entry is earlier than the end of the last
-	// gap.
+	// since is the time at which the present counter was first read. Invariant: no entry is earlier than the
+	// end of the last gap.
 	since   map[dag.HandlerID]time.Time
-	settled bool // the engine owns its shards, as of its last answer
+	settled bool // the engine owns its shards, according to its last answer
 	era     dag.Era
 }
 
@@ -28,11 +28,11 @@ func newWatch(shortest time.Duration) watch {
 	return watch{gap: min(gapMax, max(shortest/4, 2*lookEvery))}
 }
 
-// restart counts the silence of all members from the next read.
+// restart makes the silence of all members count from the next read.
 func (w *watch) restart() { w.beats = nil }
 
-// see takes a successful read. After a gap, earlier silence does not count, because this node could not see
-// any member.
+// see takes a successful read into account. After a gap, earlier silence does not count, because this node
+// could not see any member.
 func (w *watch) see(members []store.Member, now time.Time) {
 	if w.beats == nil || now.Sub(w.last) > w.gap {
 		w.beats, w.since = map[dag.HandlerID]int64{}, map[dag.HandlerID]time.Time{}

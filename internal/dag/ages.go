@@ -2,21 +2,21 @@ package dag
 
 import "time"
 
-// Ages lists runs by the time since which a condition holds for them, the oldest first. A run is in it
-// once.
+// Ages lists runs by the time since which a condition holds for them, the oldest first. A run is in the list
+// at most once.
 type Ages struct {
 	first, last *Run
 	at          func(*Run) *age
 }
 
-// age is the place of a run in an Ages.
+// age is the entry of a run in an Ages.
 type age struct {
 	older, younger *Run
 	since          Micros
 	listed         bool
 }
 
-// ageWalk bounds the walk from the youngest run to the place of a run. Runs come nearly in order: only a
+// ageWalk bounds the walk from the youngest run to the position of a run. Runs come nearly in order: only a
 // reload brings runs out of order.
 const ageWalk = 100
 
@@ -64,8 +64,8 @@ func (l *Ages) remove(r *Run) {
 	*a = age{}
 }
 
-// Oldest returns the time since which the condition holds for the oldest run that is still there, or 0 if
-// there is none. It removes runs that are no longer there.
+// Oldest returns the time since which the condition holds for the oldest remaining run, or 0 if there is
+// none. It removes runs for which the condition has ended.
 func (l *Ages) Oldest(there func(*Run) bool) Micros {
 	for l.first != nil {
 		if there(l.first) {
@@ -109,7 +109,7 @@ func (b *Board) aged(r *Run) {
 	}
 }
 
-// gone takes a run off the lists by age.
+// gone removes a run from the lists by age.
 func (b *Board) gone(r *Run) {
 	b.Running().remove(r)
 	b.Approving().remove(r)
@@ -117,7 +117,7 @@ func (b *Board) gone(r *Run) {
 	r.approvalsSeen = 0
 }
 
-// awaits counts a task that begins or ends its wait for an approval.
+// awaits counts a task when its wait for an approval begins or ends.
 func (r *Run) awaits(by int32) {
 	if r.approvals == 0 {
 		r.approvalSince = r.clock
@@ -125,8 +125,8 @@ func (r *Run) awaits(by int32) {
 	r.approvals += by
 }
 
-// Waited returns how long a ready task of the list has waited, up to 24 days. After a reload, the time begins
-// again.
+// Waited returns how long a ready task of the list has waited, up to 24 days. After a reload, the wait
+// counts from the reload.
 func (r *Run) Waited(t TaskID, now Micros) time.Duration {
 	if t == LeaderTask {
 		return 0

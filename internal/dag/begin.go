@@ -2,11 +2,11 @@ package dag
 
 import "fmt"
 
-// Rules for runs that were not started by hand: they may have to begin by an instant, and may not be
-// resubmitted.
+// Rules for runs that no person started: a run may have to begin by an instant, and its tasks may have to
+// fail instead of being assigned again.
 
-// watchStart sets a timer for the instant by which the run must have begun. The instant is a date on the
-// calendar, so the remaining time follows the wall clock, however long the run has waited before.
+// watchStart sets a timer for the instant by which the run must have begun. The instant is a calendar time,
+// so the remaining time follows the wall clock, however long the run has waited before.
 func (r *Run) watchStart(now Now, fx *Effects) {
 	if r.Fire == nil || r.Fire.StartBy == 0 || r.begun() {
 		return
@@ -15,8 +15,8 @@ func (r *Run) watchStart(now Now, fx *Effects) {
 	fx.Timers = append(fx.Timers, Timer{Due: now.Mono + micros(left), Run: r.ID, Kind: TimerStartBy, Task: LeaderTask})
 }
 
-// begun reports whether the run is past the point up to which it may end as skipped: a handler got one of its
-// tasks, or a task ended without a handler.
+// begun reports whether the run can no longer end as skipped: a handler got one of its tasks, or a task
+// ended without a handler.
 func (r *Run) begun() bool {
 	if r.State.Terminal() || r.Generation > 1 {
 		return true
@@ -32,7 +32,7 @@ func (r *Run) begun() bool {
 // AwaitsStart reports whether the run still has to begin by an instant.
 func (r *Run) AwaitsStart() bool { return r.Fire != nil && r.Fire.StartBy != 0 && !r.begun() }
 
-// tooLate ends a run that did not begin in time. None of its tasks has started, and none will.
+// tooLate ends a run that did not begin in time. None of its tasks has started, and none will start.
 func (r *Run) tooLate(now Now) Verdict {
 	if !r.AwaitsStart() || r.Intent >= IntentStop {
 		return Stale

@@ -43,16 +43,16 @@ func NewGraph(spec GraphSpec) (*Graph, error) {
 // errorsMax bounds the errors that an invalid graph can cause.
 const errorsMax = 100
 
-// walkMax bounds the steps of the check which tasks conditions read. Without it, 100,000 conditions that read
-// tasks far above them would cost the product of tasks and edges.
+// walkMax bounds the steps of the check of the tasks that conditions read. Without it, 100,000 conditions
+// that read tasks far above them would cost the product of tasks and edges.
 const walkMax = 20_000_000
 
 type builder struct {
 	spec GraphSpec
 	g    *Graph
 	errs GraphErrors
-	// The state of the walks of ancestor: the number of needs that were visited, the number of this walk, and, by
-	// task, the last walk that visited it.
+	// The state of the walks of ancestor: the number of visited needs, the number of the current walk, and,
+	// by task, the last walk that visited it.
 	walk  int
 	round int32
 	seen  []int32
@@ -83,7 +83,7 @@ func (b *builder) linkNeeds() {
 	}
 	off := make([]int32, len(b.spec.Tasks)+1)
 	ids := make([]TaskID, 0, edges)
-	seenBy := make([]int32, len(b.spec.Tasks)) // task+1 that last named this need
+	seenBy := make([]int32, len(b.spec.Tasks)) // by task, the number + 1 of the task that last named it as a need
 	for i := range b.spec.Tasks {
 		t := &b.spec.Tasks[i]
 		for _, need := range t.Needs {
@@ -154,7 +154,7 @@ func (b *builder) policies() {
 	g := b.g
 	g.policy = make([]uint32, len(g.names))
 	known := map[string]uint32{}
-	var last *Policy // most tasks have the policy of the task before, so a comparison saves the formatting
+	var last *Policy // most tasks have the policy of the previous task, so a comparison saves the formatting
 	for i := range b.spec.Tasks {
 		p := &b.spec.Tasks[i].Policy
 		if last != nil && samePolicy(p, last) {
@@ -167,7 +167,7 @@ func (b *builder) policies() {
 		if !ok {
 			id = uint32(len(g.policies))
 			known[key] = id
-			if p.Queue != "" { // the key of a queue is made of parameters
+			if p.Queue != "" { // the key of a queue is computed from parameters
 				g.queued, g.params = true, true
 			}
 			g.policies = append(g.policies, *p)
@@ -198,7 +198,7 @@ func (b *builder) conditions() {
 	}
 }
 
-// reads notes the tasks that a condition of t reads.
+// reads records the tasks that a condition of t reads.
 func (b *builder) reads(t TaskID, c Condition) {
 	g, reads := b.g, c.Reads()
 	g.params = g.params || reads.Params
@@ -222,7 +222,7 @@ func (b *builder) keep(t TaskID) {
 	b.g.kept[t] = true
 }
 
-// mayRead holds the rule that makes the end of a run independent of the order of events. A condition that
+// mayRead enforces the rule that makes the end of a run independent of the order of events. A condition that
 // handles failures is decided when its needs are terminal, but a need can be upstream_failed while tasks
 // before it still run. So such a condition may read direct needs only. Any other condition is decided when
 // no need failed. Then every ancestor is terminal, back to the next task that handles failures and its
@@ -236,8 +236,8 @@ func (b *builder) mayRead(t, read TaskID) bool {
 	return b.ancestor(t, read)
 }
 
-// ancestor walks back from t. Each pair of reader and read task costs a walk of its own, so walkMax bounds
-// all walks together. A task beyond that bound must be named in needs.
+// ancestor walks back from t. Each pair of a reading task and a read task costs a walk of its own, so
+// walkMax bounds all walks together. If that bound is reached, a task must be named in needs to be read.
 func (b *builder) ancestor(t, of TaskID) bool {
 	if b.seen == nil {
 		b.seen = make([]int32, len(b.g.names))

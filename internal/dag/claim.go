@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// ClaimStage is the progress of a run with its claim.
+// ClaimStage is the progress of a run's claim.
 type ClaimStage uint8
 
-// The stages. Their numbers are stored: only append.
+// The stages. Their numbers are stored, so new ones are only appended.
 const (
 	ClaimNone    ClaimStage = iota // the run asks for nothing now, and holds nothing
-	ClaimAsked                     // it is queued
-	ClaimGranted                   // it has everything
-	ClaimLent                      // the run is suspended: it has its locks, and has given back its queue slot
+	ClaimAsked                     // the run is queued
+	ClaimGranted                   // the run has all of its locks and its queue slot
+	ClaimLent                      // the run is suspended: it has its locks, and has returned its queue slot
 	ClaimAgain                     // the run has its locks, and asks for a queue slot again
 	ClaimOver                      // the run has ended, and holds nothing
 	claimStages
@@ -38,12 +38,12 @@ type Claim struct {
 	Fail  bool     `json:"fail,omitempty"` // fail the run if another run has a lock
 	Kept  bool     `json:"kept,omitempty"` // the owner keeps the run in memory while it is queued
 	Stage ClaimStage
-	// Level is the run's level in its line: its priority, even if the queue's order ignores it now. 0: it names
-	// no queue.
+	// Level is the run's level in its line: its priority, even if the queue's order ignores it now; 0: the
+	// claim names no queue.
 	Level Priority `json:"level,omitempty"`
-	// Asked is the time since which it is queued. Each request gets a new one.
+	// Asked is the time of the request. Each request gets a new one.
 	Asked Micros
-	// Grant is the number of the grant. It is greater than the numbers of all earlier grants.
+	// Grant is the number of the grant. It is greater than the number of any earlier grant.
 	Grant   int64  `json:"grant,omitempty"`
 	Granted Micros `json:"granted,omitempty"`
 	Limit   int32  `json:"limit,omitempty"` // the limit of the queue at the grant; 0: any number
@@ -51,10 +51,10 @@ type Claim struct {
 	Family RunID
 }
 
-// InLine reports whether the run is queued. A nil claim is not.
+// InLine reports whether the run is queued. A nil claim is not queued.
 func (c *Claim) InLine() bool { return c != nil && c.Stage == ClaimAsked }
 
-// place returns the claim if it is queued, and nil otherwise.
+// place returns the claim if the run is queued, and nil otherwise.
 func (c *Claim) place() *Claim {
 	if c.InLine() {
 		return c
@@ -67,11 +67,11 @@ func (c *Claim) Holds() bool {
 	return c != nil && (c.Stage == ClaimGranted || c.Stage == ClaimLent || c.Stage == ClaimAgain)
 }
 
-// Slot reports whether it has a slot of its queue.
+// Slot reports whether the run has a slot of its queue.
 func (c *Claim) Slot() bool { return c != nil && c.Queue != "" && c.Stage == ClaimGranted }
 
-// Line is the name of the line in which it waits: the line of its queue and key, or the line of its first
-// lock.
+// Line returns the name of the line in which the run waits: the line of its queue and key, or the line of
+// its first lock.
 func (c *Claim) Line() string {
 	if c.Queue == "" {
 		return "/" + c.Locks[0]
@@ -79,7 +79,7 @@ func (c *Claim) Line() string {
 	return c.Queue + "/" + c.Key
 }
 
-// What describes the claim in words.
+// What describes the claim in words, for messages.
 func (c *Claim) What() string {
 	var parts []string
 	if len(c.Locks) == 1 {
@@ -105,7 +105,7 @@ const (
 	claimKept
 )
 
-// Pack is the stored form; nil of nil.
+// Pack returns the stored form. The form of nil is nil.
 func (c *Claim) Pack() []byte {
 	if c == nil {
 		return nil
@@ -205,9 +205,9 @@ func (r *Run) deny(ev *Event, now Now) Verdict {
 	return Accepted
 }
 
-// await makes an admitted run wait again, for something else.
+// await makes an admitted run wait again, for another reason.
 func (r *Run) await(ev *Event) Verdict {
-	for i := 0; i < len(r.stirred); i++ { // no task begins here, but a foreach task that was decided has also ended its instances
+	for i := 0; i < len(r.stirred); i++ { // no task begins here, but a decided foreach task has also ended its instances
 		r.endWith(r.stirred[i])
 	}
 	r.record(Record{Kind: RecWaiting, Task: LeaderTask, Text: ev.Wait})

@@ -1,18 +1,19 @@
 package dag
 
-// Condition decides whether a task whose needs are settled runs. It is compiled outside
-// and must be pure: the same view gives the same answer, on every node, at every reload.
+// Condition decides whether a task whose needs are settled runs. It is compiled by another package and must
+// be pure: the same view gives the same answer, on every node, at every reload.
 type Condition interface {
-	// Source is the text that the condition was compiled from. The text is stored.
+	// Source is the text from which the condition was compiled. The text is stored.
 	Source() string
-	// Handles reports whether it names failure(), always() or a task's status. Such a task waits until all of its
-	// needs are terminal, failed or not. Any other condition implicitly means success() && itself.
+	// Handles reports whether the condition names failure(), always() or a task's status. Such a task waits
+	// until all of its needs are terminal, failed or not. Any other condition implicitly means success() &&
+	// condition.
 	Handles() bool
-	// Reads returns the states, outputs and parameters that the condition reads, so that nothing else is kept
-	// in memory.
+	// Reads returns the states, outputs and parameters that the condition reads. Only these are kept in
+	// memory.
 	Reads() Reads
-	// Holds evaluates it. An error fails the task with cause "condition". If the view is Light and the evaluation
-	// costs more than StepCostMax, the error is ErrCostly.
+	// Holds evaluates the condition. An error fails the task with cause "condition". If the view is Light
+	// and the evaluation costs more than StepCostMax, the error is ErrCostly.
 	Holds(View) (bool, error)
 }
 
@@ -28,8 +29,8 @@ type View struct {
 	Failure bool   // at least one needed task failed or is upstream_failed
 	Params  []byte // a JSON object; nil if the condition does not read parameters
 	Light   bool   // evaluated inside of a step: see StepCostMax
-	// Task gives the state of a task that Reads named and its outputs, a JSON object or
-	// nil. Only tasks that are terminal are ever asked for.
+	// Task returns the state and the outputs (a JSON object or nil) of a task that Reads named. It is called
+	// only for terminal tasks.
 	Task func(name string) (TaskState, []byte)
 }
 

@@ -1,7 +1,7 @@
 package dag
 
 // cycles finds the cycles among the tasks that could not be ordered. left counts, for each task, the needs
-// that were not ordered. Tasks that all reach each other form one knot, and one path is reported for each
+// that were not ordered. Tasks that all reach each other form a knot, and one path is reported for each
 // knot. The order of the paths follows the first task of each knot.
 func (b *builder) cycles(left []int32) {
 	k := knots{g: b.g, left: left, seen: make([]int32, len(left)), low: make([]int32, len(left)), of: make([]TaskID, len(left))}
@@ -29,8 +29,8 @@ func (b *builder) cycles(left []int32) {
 
 const noKnot = TaskID(-1)
 
-// knots finds the strongly connected components along needs, in the way of Tarjan, without recursion: a chain
-// may have 100,000 tasks.
+// knots finds the strongly connected components along needs, with Tarjan's algorithm but without recursion,
+// because a chain may have 100,000 tasks.
 type knots struct {
 	g     *Graph
 	left  []int32
@@ -39,10 +39,10 @@ type knots struct {
 	low   []int32 // for each task, the lowest number of a visit that can be reached from it
 	of    []TaskID
 	size  map[TaskID]int
-	open  []TaskID // visited, and not part of a knot yet
+	open  []TaskID // visited tasks that are not part of a knot yet
 }
 
-// visit is a task whose needs are being looked at.
+// visit is a task whose needs are being examined.
 type visit struct {
 	task TaskID
 	next int
@@ -82,7 +82,7 @@ func (k *knots) walk(from TaskID) {
 	}
 }
 
-// close makes a knot (a set of tasks that need each other) of a task and the tasks that were visited after
+// close makes a knot (a set of tasks that need each other) from a task and the tasks that were visited after
 // it.
 func (k *knots) close(t TaskID) {
 	if k.size == nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // A start deadline bounds the time between the instant at which a task became ready and its assignment. The
-// instant is in the rows: it is the end of the last need, or of the task's own last attempt.
+// rows contain this instant: it is the end of the last need, or of the task's own last attempt.
 
 // watchReady sets timers for the tasks that became ready in this step.
 func (r *Run) watchReady(now Now, fx *Effects) {
@@ -51,7 +51,8 @@ func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// watchLoaded sets the start deadlines of ready tasks again, with the remaining time.
+// watchLoaded sets the timers of the start deadlines of ready tasks again after a load, with the remaining
+// time.
 func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *Effects) {
 	w := readiness{g: r.Graph, begun: r.StartedAt, views: views, attempts: attempts}
 	for t := range r.tasks {
@@ -66,7 +67,7 @@ type StartBy struct {
 	Due   Micros
 	Limit time.Duration // counted from ready
 	Warns bool          // lateness is only recorded
-	Said  bool          // the lateness was recorded
+	Said  bool          // the lateness was already recorded
 }
 
 // StartsBy returns the start deadlines of the ready tasks among some tasks.
@@ -75,7 +76,7 @@ func StartsBy(g *Graph, row *RunRow, views []TaskView, attempts []AttemptRow) fu
 	return w.startBy
 }
 
-// readiness finds in the rows of a run since when its tasks are ready.
+// readiness finds in the rows of a run the times at which its tasks became ready.
 type readiness struct {
 	g        *Graph
 	begun    Micros
@@ -109,7 +110,7 @@ func (w *readiness) startBy(t TaskID) (StartBy, bool) {
 
 // turnOf returns the earliest time at which a ready instance can have become ready. This is when its foreach
 // task had its items or, if parallel bounds the instances, when an earlier instance ended. No row says which
-// instance that was. The newest end is used, so the deadline of the instance is never too early.
+// instance that was. So turnOf uses the newest end, and the deadline of the instance is never too early.
 func (w *readiness) turnOf(t TaskID) Micros {
 	of, ok := w.g.InstanceOf(t)
 	if !ok || w.newest[of] == nil {
@@ -126,7 +127,8 @@ func (w *readiness) turnOf(t TaskID) Micros {
 	return from
 }
 
-// settledAt finds the time at which each ended task ended: by its attempt, or by the tasks that it needs.
+// settledAt finds the time at which each ended task ended: by its attempt, or by the ends of the tasks that
+// it needs.
 func (w *readiness) settledAt() {
 	w.since, w.newest = make([]Micros, len(w.views)), map[TaskID]*AttemptRow{}
 	for i := range w.attempts {

@@ -9,7 +9,7 @@ import (
 
 // TaskView is the state of a task that follows from the rows alone.
 type TaskView struct {
-	Token   Token // newest attempt; 0: none
+	Token   Token // token of the newest attempt; 0: none
 	Retries int32 // number of attempts in this generation that are followed by a retry
 	Losses  int32 // number of lost attempts in this generation
 	State   TaskState
@@ -18,20 +18,18 @@ type TaskView struct {
 }
 
 // Derive computes the state of every task from the graph and the rows of a run: the attempts of any
-// generation, in any order. Memory must equal its result, every reader on any node sees it, and verify
-// counts it.
+// generation, in any order. Memory must equal its result, every reader on any node uses it, and verify
+// compares with it. Outputs of attempts are needed only for tasks that conditions read (see Graph.Keeps).
 //
-// Outputs of attempts are needed only for tasks that conditions read (see Graph.Keeps).
-//
-// Derive evaluates every condition, whatever that costs. The owner of a run does not: see
-// Effects.Evaluations. Until it has the results, memory lags behind what Derive says.
+// Derive evaluates every condition, whatever the cost. The owner of a run evaluates costly ones elsewhere:
+// see Effects.Evaluations. Until it has the results, memory is behind the result of Derive.
 func Derive(g *Graph, run *RunRow, attempts []AttemptRow) ([]TaskView, error) {
 	d, err := derived(g, run, attempts, nil)
 	return d.views, err
 }
 
-// derived is Derive. If fx is not nil, it names the conditions that are not to be evaluated now, and collects
-// them.
+// derived implements Derive. If fx is not nil, it decides which conditions are evaluated now, and collects
+// the others.
 func derived(g *Graph, run *RunRow, attempts []AttemptRow, fx *Effects) (*deriver, error) {
 	views := make([]TaskView, g.Len())
 	latest := make([]int32, g.Len()) // index in attempts + 1
@@ -114,7 +112,7 @@ func (d *deriver) derive() error {
 	return nil
 }
 
-// unpack reads states as a row has them. A state that a row cannot have means that the row is damaged.
+// unpack reads the states of a row. A state that a row cannot have means that the row is damaged.
 func (d *deriver) unpack(what string, packed []byte, take func(TaskID, TaskState) bool) error {
 	odd := false
 	err := unpackStates(packed, d.g.Len(), func(t TaskID, s TaskState) { odd = !take(t, s) || odd })
@@ -187,16 +185,15 @@ func (a *AttemptRow) revoked() bool {
 	return a.State == AttemptLost || a.Cause == CauseOverdue || a.byOperator()
 }
 
-// Keeps reports whether conditions read the task's outputs, so that a loader must bring
-// them; KeepsAny whether there is any such task.
+// Keeps reports whether conditions read the task's outputs, so that a loader must read them.
 func (g *Graph) Keeps(t TaskID) bool { return g.kept[t] }
 
 // KeepsAny reports whether conditions read the outputs of any task.
 func (g *Graph) KeepsAny() bool { return len(g.kept) > 0 }
 
 // Load makes the run that wrote these rows. It restores the state that only the owner's memory had: ready
-// lists, timers (with the time that is left, at most their length), and cancels that may not have arrived.
-// The attempts may be of any generation, in any order.
+// lists, timers (with the remaining time, at most their length), and cancels that may not have arrived. The
+// attempts may be of any generation, in any order.
 func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*Run, error) {
 	r := &Run{
 		Header: row.Header, State: row.State, Intent: row.Intent, Generation: row.Generation, Cause: row.Cause,
@@ -252,7 +249,7 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 	return r, nil
 }
 
-// loadLeader brings back Leader work of a run that is not split yet.
+// loadLeader restores the Leader work of a run that is not split yet.
 func (r *Run) loadLeader(attempts []AttemptRow) error {
 	if r.State == RunSplitting {
 		r.leader.state = Ready
@@ -349,7 +346,7 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 			if a.Cause == CauseHalted { // the order to the holder may have been lost
 				r.cancelTask(a, fx)
 			}
-			if p.state == Running && a.Cause != CauseTimeout { // or the timeout was only recorded
+			if p.state == Running && a.Cause != CauseTimeout { // the row shows only that the timeout was recorded
 				ran := Now{Wall: now.Wall, Mono: now.Mono - clamp(now.Wall-a.Started, r.Graph.Policy(a.Task).Timeout)}
 				r.watch(a.Task, a.Token, ran, fx)
 			}

@@ -5,10 +5,10 @@ import (
 	"reflect"
 )
 
-// Diff describes in one line where two runs in memory differ. It returns "" if they are the same: after a
+// Diff describes in one line how two runs in memory differ, or returns "" if they are the same. After a
 // commit, the owner's run must equal the run that is loaded from its rows. Diff does not compare the order
-// of the ready list (a reload orders by task), the time since which a task is ready, or whether the timer
-// of a retry has fired (that depends on the clock).
+// of the ready list (a reload orders by task), the time since which a task is ready, or whether the timer of
+// a retry has fired (that depends on the clock).
 func Diff(a, b *Run) string {
 	if x, y := headOf(a), headOf(b); x != y {
 		return fmt.Sprintf("run: %+v, other: %+v", x, y)
@@ -57,7 +57,7 @@ func headOf(r *Run) runHead {
 	h := runHead{r.State, r.Intent, r.Generation, r.Cause, r.Message, [4]Micros{r.SplitAt, r.StartedAt, r.FinishedAt, r.LeaderAt},
 		r.Leader, [5]int32{r.left, r.failed, r.active, r.deferred, r.fanning}, r.leader, string(r.base), string(r.own), len(r.tasks), string(PackClaims(r.Claim, r.Shares()))}
 	h.Task.slot = 0
-	if r.State != RunSplitting { // the end of Leader work is in the row of its attempt
+	if r.State != RunSplitting { // the row of its attempt shows the end of Leader work
 		h.Task.state = Pending
 	}
 	return h

@@ -8,8 +8,8 @@ import "errors"
 const StepCostMax = 10_000
 
 // ErrCostly is returned by a condition that costs more than StepCostMax, if its view is Light, and by an
-// owner that does not want to evaluate a condition within this step. The condition is then evaluated
-// elsewhere; its result does not change.
+// owner that does not want to evaluate a condition within this step. The condition is then evaluated outside
+// of the step, with the same result.
 var ErrCostly = errors.New("the condition costs more than a step may take")
 
 // Evaluation is a condition that a step did not evaluate. Its owner evaluates it and answers with
@@ -20,7 +20,7 @@ type Evaluation struct {
 	Task       TaskID
 	Branch     int32 // the branch of a switch; OwnIf: the task's own if
 	Condition  Condition
-	View       View // a copy: it may be read on any goroutine
+	View       View // a copy, which any goroutine may read
 }
 
 // OwnIf is the branch of a task's own if.
@@ -31,10 +31,10 @@ type Evaluated struct {
 	Task   TaskID
 	Branch int32
 	Holds  bool
-	Err    error // as of Condition.Holds
+	Err    error // the error of Condition.Holds
 }
 
-// Do evaluates the condition, whatever it costs.
+// Do evaluates the condition, whatever the cost.
 func (e *Evaluation) Do() Evaluated {
 	holds, err := e.Condition.Holds(e.View)
 	return Evaluated{Task: e.Task, Branch: e.Branch, Holds: holds, Err: err}
@@ -58,7 +58,7 @@ func (e Evaluation) outside(v View) Evaluation {
 }
 
 // evaluate evaluates a condition inside a step. It returns ErrCostly if the condition must be evaluated
-// outside.
+// outside of the step.
 func (fx *Effects) evaluate(c Condition, v View) (bool, error) {
 	v.Light = true
 	if fx.Evaluate == nil {
@@ -74,8 +74,8 @@ type question struct {
 	answer   Evaluated
 }
 
-// holds evaluates a condition of a task, or takes the result that was computed outside. It returns ErrCostly
-// if there is no result yet.
+// holds evaluates a condition of a task, or uses the result of an evaluation outside of the step. It returns
+// ErrCostly if there is no result yet.
 func (r *Run) holds(t TaskID, branch int32, c Condition, v View) (bool, error) {
 	for _, q := range r.questions[t] {
 		switch {
@@ -102,7 +102,7 @@ func (r *Run) ask(e Evaluation) {
 	r.fx.Evaluations = append(r.fx.Evaluations, e)
 }
 
-// open reports whether a condition of the task is being evaluated outside.
+// open reports whether a condition of the task is being evaluated outside of the steps.
 func (r *Run) open(t TaskID) bool {
 	for _, q := range r.questions[t] {
 		if !q.answered {
@@ -126,7 +126,7 @@ func (r *Run) dropQuestions(t TaskID) {
 }
 
 // Stirs reports whether a step without an event would change the run. This can be so after a load, which may
-// know results of conditions that the previous owner did not have.
+// have results of conditions that the previous owner did not have.
 func (r *Run) Stirs() bool {
 	return r.Unfinished() && r.Intent == IntentRun && r.State != RunWaiting && r.SplitAt != 0 && (len(r.logical) > 0 || r.failedEnough())
 }
@@ -162,10 +162,10 @@ func (r *Run) evaluated(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// choice is the branch that a switch takes. why holds the error of a condition.
+// choice is the branch that a switch takes. why is the error of a condition.
 type choice struct{ then, why string }
 
-// chooses finds the first branch of a switch that holds. ErrCostly: that is not known yet.
+// chooses finds the first branch of a switch whose condition holds. ErrCostly: a result is missing.
 func (r *Run) chooses(t TaskID) (choice, error) {
 	l := r.Graph.Logic(t)
 	if l.Kind != Switch {

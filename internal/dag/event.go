@@ -7,22 +7,22 @@ type EventKind uint8
 
 // The events of a run.
 const (
-	EvSubmit    EventKind = iota + 1 // the first: the run is accepted
+	EvSubmit    EventKind = iota + 1 // the first event: the run is accepted
 	EvSplit                          // Leader work ended: Graph or Err
-	EvAssign                         // a slot was booked: Task goes to Handler
+	EvAssign                         // a slot was booked: Task is assigned to Handler
 	EvStarted                        // the attempt has been running since At
 	EvReport                         // the attempt ended: Result
 	EvLost                           // the handler of the attempt is gone, or does not have the attempt (Here)
-	EvTimer                          // a timer that Step asked for is due
-	EvIntent                         // an operator wants Intent
-	EvRecover                        // an operator wants a retry of the failed tasks
-	EvCheck                          // the run is checked again, and repaired if no event would move it
+	EvTimer                          // a timer that Step has set is due
+	EvIntent                         // an operator sets Intent
+	EvRecover                        // an operator recovers the run
+	EvCheck                          // the run is checked, and repaired if no event would move it
 	EvAdmit                          // the condition of a waiting run is met; the run then begins as with EvSubmit
 	EvMark                           // an operator decides about one task: Mark
 	EvArm                            // a deferred task is prepared: Due, Child
 	EvSettle                         // the condition of a deferred task is met: Result
 	EvDeny                           // a waiting run is denied its claim: it ends with Cause and Reason
-	EvRefuse                         // tasks that wait for a slot of Queue do not get one: they fail with Reason
+	EvRefuse                         // the tasks that wait for a slot of Queue get none: they fail with Reason
 	EvEvaluated                      // conditions were evaluated: Evaluated, of Generation
 )
 
@@ -46,7 +46,7 @@ type Event struct {
 	Queue   string // EvRefuse
 	Skip    bool   // EvDeny: the run ends skipped, not failed
 	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run
-	Err     string // EvSplit: the reason for which it cannot be split
+	Err     string // EvSplit: the reason why the run cannot be split
 	Params  []byte // EvSplit with raw parameters: the completed parameters or, with Err, those that the row may keep
 	Scope   Scope  // EvRecover: the part of the run to repeat; each scope except ScopeFailed begins at Task
 	Mark    Mark
@@ -54,11 +54,11 @@ type Event struct {
 	Actor   string // EvIntent, EvRecover, EvMark, EvSettle: the person or service
 	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvDeny, EvRefuse, EvCheck with Fault: the reason
 	Here    bool   // EvLost: the handler is alive and does not have the attempt, so no node is gone
-	Of      Kind   // EvArm, EvSettle: the required kind of the task
+	Of      Kind   // EvArm, EvSettle: the expected kind of the task
 	Due     Micros // EvArm: the instant for which the task waits; 0: none
 	Child   Child  // EvArm, EvSettle of a call: the started run; EvSettle of a foreach: the generation that was read
-	Items   *Items // EvArm of a foreach
-	Fault   string // EvCheck: the fault that recovery found and that is to be repaired; "": only check
+	Items   *Items // EvArm of a foreach: its items
+	Fault   string // EvCheck: the fault that recovery found and that is to be repaired; "": only a check
 
 	Generation int32       // EvEvaluated
 	Evaluated  []Evaluated // EvEvaluated
@@ -78,13 +78,13 @@ type Result struct {
 	Finished Micros
 }
 
-// LostNoRoom is the reason if an attempt is lost before it began, because the disk of its holder is full.
+// LostNoRoom is the reason why an attempt was lost before it began: the disk of its holder is full.
 const LostNoRoom = "its node has no room on its disk"
 
-// Cause says why a task or a run ended as it did. "" is the ordinary end.
+// Cause is the reason why a task or a run ended as it did; "": the ordinary end.
 type Cause string
 
-// The causes that the domain knows; workers add their own (signal, start).
+// The causes that this package sets. Workers add their own (signal, start).
 const (
 	CauseExit      Cause = "exit"      // exit code other than 0
 	CauseOutput    Cause = "output"    // the outputs or artifacts of the attempt cannot be accepted
@@ -99,25 +99,25 @@ const (
 	CauseOnLost    Cause = "on_lost"   // lost, and the task has on_lost: fail
 	CauseAsk       Cause = "ask"       // lost, and the task has on_lost: ask
 	CauseDeadline  Cause = "start_deadline"
-	CauseMarked    Cause = "marked"       // an operator decided how it ended
+	CauseMarked    Cause = "marked"       // an operator decided how the task ended
 	CauseSkip      Cause = "skipped"      // an operator decided that the task does not run
-	CauseRetry     Cause = "retry"        // an operator decided that it runs now
+	CauseRetry     Cause = "retry"        // an operator decided that the task runs now
 	CauseFrom      Cause = "start_from"   // the run begins at this task
-	CauseHalted    Cause = "task_stopped" // an operator stopped it, not its run
+	CauseHalted    Cause = "task_stopped" // an operator stopped the task, not its run
 	CauseMissed    Cause = "missed"       // the run did not begin in time
 	CauseStopped   Cause = "stopped"
 	CauseKilled    Cause = "killed"
-	CauseTask      Cause = "task_failed" // for a run: some task failed
-	CauseSplit     Cause = "split"       // for a run: the Leader could not make its tasks
+	CauseTask      Cause = "task_failed" // of a run: a task failed
+	CauseSplit     Cause = "split"       // of a run: the Leader could not make its tasks
 	CauseCorrupt   Cause = "corrupt"     // of a run: quarantined
-	CauseChild     Cause = "child"       // for a call: its run did not succeed
+	CauseChild     Cause = "child"       // of a call: its run did not succeed
 	CauseRejected  Cause = "rejected"    // of an approval
-	CausePrepare   Cause = "prepare"     // for a logical task: its definition or its target cannot be resolved
-	CauseInstances Cause = "instances"   // for a foreach: some of its instances failed
-	CauseQueue     Cause = "queue"       // for a run or a task: its queue does not exist, or does not let it wait
-	CauseLock      Cause = "lock"        // for a run: it cannot have its locks
-	CauseCycle     Cause = "wait_cycle"  // for a run: it waited for itself, through other runs
-	CauseQuota     Cause = "quota"       // for a run or a call: the namespace may not start another run
+	CausePrepare   Cause = "prepare"     // of a logical task: its definition or its target cannot be resolved
+	CauseInstances Cause = "instances"   // of a foreach: some of its instances failed
+	CauseQueue     Cause = "queue"       // of a run or a task: its queue does not exist, or does not let it wait
+	CauseLock      Cause = "lock"        // of a run: it cannot have its locks
+	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, through other runs
+	CauseQuota     Cause = "quota"       // of a run or a call: the namespace may not start another run
 )
 
 // Causes lists the causes that the domain sets, and those that processes report.
@@ -138,21 +138,21 @@ type TimerKind uint8
 // The timers of a run.
 const (
 	TimerRetry      TimerKind = iota + 1 // a failed task is due again
-	TimerTimeout                         // the timeout of an attempt has passed (on_timeout: warn)
-	TimerOverdue                         // the holder should have reported long ago
+	TimerTimeout                         // the timeout of an attempt has passed, and on_timeout is warn
+	TimerOverdue                         // the holder should have reported the end of an attempt
 	TimerRunTimeout                      // the timeout of the run has passed
 	TimerStartBy                         // the run is ended if it has not begun by now
-	TimerStart                           // a ready task should have been assigned
+	TimerStart                           // the start deadline of a ready task has passed
 	TimerDeferred                        // a deferred task is due, or has reached its timeout
 	TimerLook                            // the owner checks the condition of a deferred task again
 )
 
-// overdueAfter is the time after the timeout and grace of an attempt for which it may be silent. Then the run
-// settles the attempt without its holder.
+// overdueAfter is the time after the timeout and grace of an attempt for which its holder may be silent.
+// Then the run settles the attempt without the holder.
 const overdueAfter = 10 * time.Second
 
-// Timer asks for an event when Due (on the Mono clock) is reached. Timers are never cancelled: Step ignores
-// a timer whose token is no longer the task's newest.
+// Timer requests an event at the time Due (of the Mono clock). Timers are never cancelled: Step ignores a
+// timer whose token is no longer the task's newest.
 type Timer struct {
 	Due   time.Duration
 	Run   RunID
@@ -172,26 +172,26 @@ type Cancel struct {
 }
 
 // Effects collects the requests of steps to the owner, other than rows. The owner executes them after the
-// commit. A crash may lose them: a reload asks again.
+// commit. A crash may lose them, and a reload makes them again.
 type Effects struct {
 	Timers  []Timer
 	Cancels []Cancel
-	// Prepares are deferred tasks. The owner has to find out what they wait for.
+	// Prepares are deferred tasks. The owner must find out for which event each waits.
 	Prepares []Prepare
-	// Orders are messages to child runs. Unlike all other effects they belong in the transaction, because a
-	// reload does not ask for them again.
+	// Orders are messages to child runs. Unlike all other effects they are part of the transaction, because
+	// a reload does not make them again.
 	Orders []Order
 	// Poisoned are tasks that failed because they were lost too often. The owner reports them to an operator.
 	Poisoned []Poisoned
-	// Evaluations are conditions that were not evaluated inside of the step: their owner answers with
-	// EvEvaluated.
+	// Evaluations are conditions that were not evaluated inside the step. The owner evaluates them and
+	// answers with EvEvaluated.
 	Evaluations []Evaluation
 	// Evaluate evaluates a condition inside a step, or returns ErrCostly. The owner sets it. If it is nil, each
 	// condition that costs at most StepCostMax is evaluated inside the step.
 	Evaluate func(Condition, View) (bool, error)
 }
 
-// Poisoned is a task that is suspected to end every worker that runs it.
+// Poisoned is a task that probably ends every worker that runs it.
 type Poisoned struct {
 	Run  RunID
 	Task string // the name of the task; "": the split of the run
@@ -208,8 +208,8 @@ func (fx *Effects) Reset() {
 	fx.Evaluations = fx.Evaluations[:0]
 }
 
-// Verdict is the answer to an event. Only Accepted means that the event changed something. The text of any
-// other verdict is the rejection that the sender gets.
+// Verdict is the answer to an event. Only Accepted means that the event changed something. For any other
+// verdict, its text is the rejection that the sender gets.
 type Verdict uint8
 
 // The verdicts.

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A foreach task is one node of its version's graph, and one attempt that is deferred while its
-// instances run. The instances belong only to this run: they come after the tasks of the version, need no
-// tasks, and have the policy of their foreach task. Either workers run them, or each is a call with a child
-// run of its own. The graph of a run consists of the graph of its version, which runs share, and of the
-// segments in the run's row, in their order.
+// A foreach task is one node of its version's graph, with one attempt that is deferred while its instances
+// run. The instances belong only to this run: they come after the tasks of the version, need no tasks, and
+// have the policy of their foreach task. Either workers run them, or each is a call with a child run of its
+// own.
 //
-// An instance keeps its position and its name for ever. If a new generation gets other items, it finds the
-// existing instances by their names and adds the missing ones. Instances without an item are retired: they
-// stay skipped.
+// The graph of a run consists of the graph of its version, which runs share, and of the segments in the
+// run's row, in their order. An instance keeps its position and its name for ever. If a new generation gets
+// other items, the existing instances are found by their names, and the missing ones are added. Instances
+// without an item are retired: they stay skipped.
 
 // Bounds of foreach.
 const (
@@ -29,7 +29,7 @@ const (
 	foreachMax = 1000
 )
 
-// Items are the elements that a foreach task is split into: one instance each.
+// Items are the elements of a foreach task. Each becomes one instance.
 type Items struct {
 	Names  []string // the suffixes of the instances' names after the task's name and a dot: "0", "0.3"; nil: 0, 1, 2, …
 	Values [][]byte // by instance, JSON
@@ -43,7 +43,7 @@ func (it *Items) name(i int) string {
 	return it.Names[i]
 }
 
-// check returns the fault of items that a definition gave.
+// check returns the fault of the items of a definition.
 func (it *Items) check() error {
 	if len(it.Values) > ItemsMax {
 		return fmt.Errorf("foreach has %d items, the limit is %d", len(it.Values), ItemsMax)
@@ -58,19 +58,19 @@ func (it *Items) check() error {
 	return nil
 }
 
-// fan holds the instances of one foreach task of one run. A fan is never changed: a new one replaces it.
+// fan holds the instances of one foreach task of one run. A fan never changes: a new one replaces it.
 type fan struct {
 	of    TaskID
 	all   []TaskID          // every instance that has ever existed, in the order in which they were made
-	names []string          // the suffixes of all instances' names
+	names []string          // by instance in all, the suffix of its name
 	index map[string]TaskID // by that
 	order []TaskID          // the instances that have an item, in the order of the items
-	place []int32           // for all: the index in order; -1: retired
+	place []int32           // by instance in all, its index in order; -1: retired
 	items [][]byte          // of order
 	stale bool              // the items must be computed again before the next use
 }
 
-// instance describes a task that comes after the tasks of the version.
+// instance is a task that comes after the tasks of the version.
 type instance struct {
 	of  TaskID
 	nth int32 // in fan.all
@@ -79,7 +79,7 @@ type instance struct {
 // fixed is the number of tasks of the version. A task with a greater number is an instance.
 func (g *Graph) fixed() int { return len(g.names) }
 
-// InstanceOf is the foreach task that t is an instance of.
+// InstanceOf returns the foreach task of which t is an instance.
 func (g *Graph) InstanceOf(t TaskID) (TaskID, bool) {
 	if int(t) < g.fixed() || int(t) >= g.Len() {
 		return 0, false
@@ -101,8 +101,8 @@ func (g *Graph) Item(t TaskID) []byte {
 	return f.items[at]
 }
 
-// Instances lists the instances of a foreach task in the order of their items. The graph owns the slice. It
-// is nil if the task was not split.
+// Instances lists the instances of a foreach task in the order of their items, or returns nil if the task
+// was not split. The graph owns the slice.
 func (g *Graph) Instances(t TaskID) []TaskID {
 	if f := g.fans[t]; f != nil {
 		return f.order
@@ -111,7 +111,7 @@ func (g *Graph) Instances(t TaskID) []TaskID {
 }
 
 // without reports whether the ith instance no longer has an item. While the items have to be computed again,
-// the answer is false.
+// no instance counts as without.
 func (f *fan) without(i int) bool { return f.place[i] < 0 && !f.stale }
 
 // retired reports whether an instance no longer has an item.
@@ -138,8 +138,8 @@ func (g *Graph) findInstance(name string) (TaskID, bool) {
 // errTooManyTasks is wrapped by the error of grow about too many tasks.
 var errTooManyTasks = errors.New("the run would have too many tasks")
 
-// grow returns the graph of a run that splits a foreach task. The graph itself does not change. Both share
-// their common part, so only one of the graphs grown from one graph may be grown further.
+// grow returns the graph of a run that splits a foreach task. The graph itself does not change. Both graphs
+// share their common part, so only one of the graphs that grow made from one graph may grow further.
 func (g *Graph) grow(of TaskID, items *Items) (*Graph, error) {
 	was, n := g.fans[of], len(items.Values)
 	f := &fan{of: of, order: make([]TaskID, n), items: items.Values}
@@ -194,7 +194,7 @@ func (g *Graph) wither(of TaskID) *Graph {
 // The sections that a run's row adds to its version's graph. Each section has its kind, its length and its
 // content.
 const (
-	segmentWhole = 1 // a whole graph, in place of the version's graph
+	segmentWhole = 1 // a whole graph, which replaces the version's graph
 	segmentSplit = 2 // a foreach task has instances
 	segmentStale = 3 // the items have to be computed again
 )
@@ -205,7 +205,7 @@ func appendSegment(own []byte, kind byte, content []byte) []byte {
 	return w.b
 }
 
-// packSplit packs a split. Items with numbers in place of names need no names.
+// packSplit packs a split. If the names of items are their numbers, the names are left out.
 func packSplit(of TaskID, items *Items) []byte {
 	size := 16
 	for _, v := range items.Values {

@@ -4,20 +4,20 @@ import "fmt"
 
 // Fire is the origin of a run that no person started. It is written once, with the run.
 type Fire struct {
-	Trigger  string // its name in the workflow
-	Instant  Micros // the logical instant: trigger.time
+	Trigger  string // the name of the trigger
+	Instant  Micros // the instant of the run: trigger.time
 	StartBy  Micros // if the run has not begun by then, it ends as skipped; 0: no limit
 	Backfill int64  // the backfill to which the run belongs; 0: none
 	Key      string // of an event: its id
 	Of       RunID  // the run that this run repeats; zero: none
 	From     string // the task at which the run begins; "": at the beginning
-	// FailLost: if one task loses its handler, the run fails, and no task is assigned again.
+	// FailLost: if a task loses its handler, the run fails, and no task is assigned again.
 	FailLost bool
 	Parent   *Parent // the call that started it
-	Trace    string  // the trace context of its caller, as ParseTrace returns it; "": none
+	Trace    string  // the trace context of the caller, as ParseTrace returns it; "": none
 }
 
-// Alone reports whether a run belongs to no trigger and to no other run. f may be nil.
+// Alone reports whether a run has no trigger and no relation to another run. f may be nil.
 func (f *Fire) Alone() bool {
 	return f == nil || f.Trigger == "" && f.Key == "" && f.Instant == 0 && f.StartBy == 0 && f.Backfill == 0 && f.Of.IsZero() &&
 		f.From == "" && !f.FailLost && f.Parent == nil
@@ -29,13 +29,13 @@ type Parent struct {
 	Line []Ancestor // from the first to the parent: never empty
 }
 
-// Ancestor is a run that a run descends from by calls.
+// Ancestor is a run from which a run descends by calls.
 type Ancestor struct {
 	Run      RunID
 	Workflow WorkflowID
 }
 
-// Up is the run that made the call.
+// Up returns the run that made the call.
 func (p *Parent) Up() Ancestor { return p.Line[len(p.Line)-1] }
 
 // Parent returns the call that started the run. It returns nil if there is none.
@@ -86,7 +86,7 @@ func (h *Header) Instant() Micros {
 	return h.Created
 }
 
-// Pack is the stored form; nil of nil.
+// Pack returns the stored form. The form of nil is nil.
 func (f *Fire) Pack() []byte {
 	if f == nil {
 		return nil

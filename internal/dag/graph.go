@@ -28,7 +28,7 @@ var priorityNames = [Levels]string{"highest", "high", "medium", "low", "lowest"}
 
 func (p Priority) String() string { return priorityNames[p] }
 
-// ParsePriority reads a level's name; "" is Medium.
+// ParsePriority reads the name of a level; "" is Medium.
 func ParsePriority(s string) (Priority, bool) {
 	if s == "" {
 		return Medium, true
@@ -41,32 +41,32 @@ func ParsePriority(s string) (Priority, bool) {
 	return Medium, false
 }
 
-// Retry says how often and how soon a failed attempt is tried again.
+// Retry is the rule for trying a failed attempt again.
 type Retry struct {
 	Max      int32         // retries after the first attempt, ≥ 0
 	Delay    time.Duration // the pause before the first retry
 	Backoff  float64       // factor from one delay to the next; 0 means 1
 	MaxDelay time.Duration // 0: none
-	Jitter   float64       // share of the delay, 0…1, added or taken by a hash
+	Jitter   float64       // the part of the delay, 0…1, by which a hash lengthens or shortens it
 	OnExit   []int32       // retry only these exit codes; empty: any failure
 }
 
-// Policy says how a task is run. Many tasks share one.
+// Policy holds the rules for the execution of a task. Many tasks share one Policy.
 type Policy struct {
 	Retry         Retry
 	Timeout       time.Duration // bound of the time of one attempt; 0: none
 	KillGrace     time.Duration // the time between the signals TERM and KILL
-	WarnOnTimeout bool          // a timeout is only recorded
+	WarnOnTimeout bool          // a timeout is only recorded, and the attempt continues
 	OnLost        OnLost        // the policy for the task when its handler is gone
 	StartDeadline time.Duration // the longest time from ready to the assignment; 0: no limit
 	Priority      Priority
 	Place         Place // the workers on which the task may run
-	// Queue is the named queue that limits the number of concurrent attempts of such tasks, in all runs. ""
-	// means no queue.
+	// Queue is the named queue that limits the number of concurrent attempts of tasks that name it, in all
+	// runs; "": no queue.
 	Queue string
 }
 
-// TaskSpec is one node as the author of a graph gives it.
+// TaskSpec is one task in the form in which the author of a graph gives it.
 type TaskSpec struct {
 	Name   string
 	Needs  []string
@@ -75,7 +75,7 @@ type TaskSpec struct {
 	Logic  *Logic // nil: a worker runs it
 }
 
-// GraphSpec is a whole graph as its author gives it.
+// GraphSpec is a whole graph in the form in which its author gives it.
 type GraphSpec struct {
 	Tasks        []TaskSpec
 	EndOnFailure bool          // on_failure: end
@@ -83,8 +83,8 @@ type GraphSpec struct {
 	TasksMax     int           // 0 means TasksMax
 }
 
-// Graph is a checked, immutable graph; runs of one version share it. It costs about
-// 60 bytes per task and 8 per edge, and the names.
+// Graph is a checked, immutable graph, which the runs of one version share. It takes about 60 bytes per task
+// and 8 per edge, plus the names.
 type Graph struct {
 	EndOnFailure bool
 	Timeout      time.Duration
@@ -97,12 +97,12 @@ type Graph struct {
 	policies []Policy // distinct ones
 	policy   []uint32 // by task
 	conds    map[TaskID]Condition
-	kept     map[TaskID]bool // tasks whose outputs conditions read
-	params   bool            // some condition reads parameters
+	kept     map[TaskID]bool // the tasks whose outputs conditions read
+	params   bool            // a condition reads parameters
 	logic    map[TaskID]*Logic
-	switches map[TaskID][]TaskID // by task, the switches of which it is a branch
-	queued   bool                // some task names a queue
-	calling  bool                // the instances of some foreach are calls
+	switches map[TaskID][]TaskID // by task, the switches that have it as a branch
+	queued   bool                // a task names a queue
+	calling  bool                // the instances of a foreach are calls
 
 	// The tasks that a run adds; see fan.go. A version's graph has none.
 	grown []instance // the tasks that follow
@@ -193,13 +193,13 @@ const (
 	DuplicateNeed
 	SelfLoop
 	Cycle
-	FarRead   // a condition that names a status reads a task that is no direct need of its task
+	FarRead   // a condition that names a status reads a task that is not a direct need
 	FarBranch // a switch names a task that does not need it
 	BadLogic  // a logical task that is invalid
 )
 
-// GraphError is one fault of a graph. Task is where it is; Other is the second name, if
-// the fault has one; Path is a cycle from a task back to itself.
+// GraphError is one fault of a graph. Task is the task with the fault. Other is the second name, if the
+// fault has one. Path is a cycle from a task back to itself.
 type GraphError struct {
 	Kind  ErrorKind
 	Task  string
@@ -233,7 +233,7 @@ func (e *GraphError) Error() string {
 	return "the tasks wait for each other in a circle: " + circle(e.Path)
 }
 
-// circleMax bounds the tasks of a cycle that the message names. Path has all of them.
+// circleMax bounds the tasks of a cycle that the message names. Path contains all of them.
 const circleMax = 20
 
 func circle(path []string) string {
@@ -245,7 +245,7 @@ func circle(path []string) string {
 		strings.Join(path[len(path)-half:], " → "))
 }
 
-// GraphErrors is every fault of a graph, in the order of its tasks.
+// GraphErrors contains every fault of a graph, in the order of its tasks.
 type GraphErrors []*GraphError
 
 func (es GraphErrors) Error() string {

@@ -49,22 +49,23 @@ type (
 	WorkflowID int64
 	// ShardID is the unit of ownership: one owner writes it at a time.
 	ShardID int32
-	// HandlerID is the row of a handler: one life of a process or of its worker.
+	// HandlerID is the row of a handler: one process of a node or worker, from its start to its end.
 	HandlerID int64
 	// TaskID is a task's position in its run's graph, from 0.
 	TaskID int32
-	// Token names an attempt of a task, and fences it: only the holder of the newest token can settle the task.
-	// Its value is the era in which the attempt was assigned × TokensOfEra + the number of the attempt.
-	// Invariant: no token of a task is given twice, whatever the database has lost.
+	// Token names an attempt of a task, and fences it: only the holder of the newest token can settle the
+	// task. Its value is the era in which the attempt was assigned × TokensOfEra + the number of the
+	// attempt. Invariant: no token of a task is given twice, whatever the database has lost.
 	Token int64
-	// Era counts the times that the database can have gone back to an earlier state: with each failover of its
-	// server, and with each restore. A token contains the era of its assignment, so no token is given twice.
+	// Era counts the times that the database can have gone back to an earlier state: with each failover of
+	// its server, and with each restore. A token contains the era of its assignment, so no token is given
+	// twice.
 	Era int32
 	// Micros is an instant: microseconds since 1970 UTC on the store's clock. The value 0 means no instant.
 	Micros int64
 )
 
-// LeaderTask is the task of Leader work (splitting a run). It is no node of the graph.
+// LeaderTask is the task of Leader work (splitting a run). It is not a task of the graph.
 const LeaderTask TaskID = -1
 
 // Bounds of tokens: the greatest token fits into 31 bits, which is the width of a token in rows and in
@@ -74,21 +75,22 @@ const (
 	EraMax      = 1<<11 - 1
 )
 
-// Number counts the attempts of a task: from 1, never reset, also where the database has lost some.
+// Number returns the number of the attempt. It counts the attempts of a task from 1 and is never reset, even
+// if the database has lost some attempts.
 func (t Token) Number() int32 { return int32(t % TokensOfEra) }
 
 // Era is the era in which the attempt was assigned.
 func (t Token) Era() Era { return Era(t / TokensOfEra) }
 
-// Is reports whether a number from a person or a program names this attempt. The number may be its token or
-// its number: no two attempts in the database have the same number.
+// Is reports whether a value from a person or a program names this attempt. The value may be the token or
+// the number, because no two attempts of a task in the database have the same number.
 func (t Token) Is(n int64) bool { return int64(t) == n || n < TokensOfEra && int64(t.Number()) == n }
 
-// Next returns the token of the next attempt, or of the first one, if it is assigned in an era. The era of
-// a token never falls: if the task already has a later era, Next keeps it.
+// Next returns the token of the next attempt, or of the first one, for an assignment in the given era. The
+// era of a token never falls: if the task already has a later era, Next keeps it.
 func (t Token) Next(in Era) Token { return Token(max(in, t.Era()))*TokensOfEra + t%TokensOfEra + 1 }
 
-// Name returns the form for people: the number of the attempt, and the era unless it is the first one.
+// Name returns the form for people: the number of the attempt, and the era unless it is the first era.
 func (t Token) Name() string {
 	if t.Era() == 0 {
 		return strconv.Itoa(int(t.Number()))

@@ -8,10 +8,9 @@ import (
 // InstantsMax bounds a packed list of instants.
 const InstantsMax = 100_000
 
-// PackInstants packs a list of instants in its order, rising or falling. Equal steps are
-// written once with their number, in the largest unit that divides all of them: a year of
-// hours is a dozen bytes, so that a row that carries the list may be written often.
-// Unpacking refuses more than [InstantsMax].
+// PackInstants packs a list of instants in its order, rising or falling. Equal steps are written once with
+// their number, in the largest unit that divides all of them. So a year of hours takes about a dozen bytes,
+// and a row that contains the list may be written often. The list may have at most [InstantsMax] instants.
 func PackInstants(list []Micros) []byte {
 	var w packer
 	w.byte(1) // the form
@@ -89,7 +88,7 @@ func CountInstants(b []byte) (int, error) {
 	return int(total), nil
 }
 
-// divisor is the greatest common divisor. Every number divides 0.
+// divisor returns the greatest common divisor. divisor(0, n) is n.
 func divisor(a, b int64) int64 {
 	if b < 0 {
 		b = -b

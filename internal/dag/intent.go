@@ -2,7 +2,7 @@ package dag
 
 import "time"
 
-// intend applies an operator's verb. Intents rise; only a pause can be taken back.
+// intend applies an operator's verb. Intents only rise, except that a pause can be taken back.
 func (r *Run) intend(ev *Event, now Now, fx *Effects) Verdict {
 	switch {
 	case ev.Intent >= intents:
@@ -49,8 +49,8 @@ func (r *Run) resume(ev *Event) {
 	}
 }
 
-// raise sets the stop or kill of the verb and informs the holders. The first cause stays: if a failed run is
-// being stopped and then killed, its cause stays the failure.
+// raise sets the stop or kill of the verb and informs the holders. The first cause stays. For example, if a
+// failed run is being stopped and then killed, its cause stays the failure.
 func (r *Run) raise(verb *Event, cause Cause, now Now, fx *Effects) {
 	if r.Intent < IntentStop {
 		r.Cause = cause
@@ -89,7 +89,7 @@ func (r *Run) runTimer(due time.Duration) Timer {
 	return Timer{Due: due, Run: r.ID, Kind: TimerRunTimeout, Task: LeaderTask, Token: Token(r.Generation)}
 }
 
-// runTimeout is the bound of the time of the run.
+// runTimeout returns the timeout of the run.
 func (r *Run) runTimeout(ev *Event, now Now, fx *Effects) Verdict {
 	if r.Intent >= IntentStop || r.Graph == nil || ev.Token != Token(r.Generation) {
 		return Stale

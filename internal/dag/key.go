@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// AttemptKey names an attempt as a key of a map. Its fields leave no padding between them: Go hashes and
-// compares a key with padding field by field, which costs on the hot path.
+// AttemptKey names an attempt as the key of a map. Its fields leave no padding between them: Go hashes and
+// compares a key with padding field by field, which is too slow on the hot path.
 type AttemptKey struct {
 	Run   RunID
 	Task  int64 // a TaskID, widened so that there is no padding

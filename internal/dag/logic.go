@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// A logical task runs on no worker: it waits for something outside the run, or decides something about it.
-// In the step in which it becomes ready it gets an attempt like any task. But this attempt is deferred: it
-// has no holder, takes no slot, and is not lost when a node ends. Its rows hold its whole state, so a reload
-// continues the wait.
+// A logical task runs on no worker: it waits for an event outside the run, or decides something about the
+// run. In the step in which it becomes ready it gets an attempt like any task. But this attempt is deferred:
+// it has no holder, takes no slot, and is not lost when a node ends. Its rows contain its whole state, so a
+// reload continues the wait.
 
-// Kind says how a task is carried out. The numbers are stored: only append.
+// Kind is the way in which a task is carried out. The numbers are stored, so new ones are only appended.
 type Kind uint8
 
 // The kinds.
 const (
-	Work      Kind = iota // a worker runs it: not a logical task
+	Work      Kind = iota // a worker runs the task: it is not a logical task
 	Wait                  // waits until a duration or an instant has passed
 	Approval              // waits until a person approves or rejects
-	Switch                // chooses one of the tasks that need it
+	Switch                // chooses one of its dependents
 	Call                  // starts a run of another workflow, and waits for its end
 	Dependent             // waits until its owner finds that another workflow's run has ended, or that a condition is true
 	Foreach               // waits until its instances, one for each item, have ended
@@ -37,8 +37,8 @@ func (k Kind) String() string { return kindNames[k] }
 // Kinds names every kind, in the order of the numbers.
 func Kinds() []string { return kindNames[:] }
 
-// Name is the kind of such a task for people. A wait for a condition is carried out like a dependent task,
-// but was written as a wait.
+// Name returns the kind of such a task for people. A wait for a condition is carried out like a dependent
+// task, but its author wrote it as a wait.
 func (l *Logic) Name() string {
 	if l.Kind == Dependent && l.For > 0 {
 		return Wait.String()
@@ -49,27 +49,27 @@ func (l *Logic) Name() string {
 // waits until its owner sees that something is so: a run of another workflow, a condition
 type Logic struct {
 	Kind     Kind
-	For      time.Duration // Wait: how long; 0: until an instant that its owner computes. Dependent: the pause between two checks
-	Branches []Branch      // Switch: the first that holds
+	For      time.Duration // Wait: the duration; 0: until an instant that the owner computes. Dependent: the pause between two checks
+	Branches []Branch      // Switch: the first branch that holds is taken
 	Parallel int32         // Foreach: the largest number of instances at one time; 0: all
 	Collect  bool          // Foreach: its outputs are the list of its instances' outputs
-	Each     *Logic        // Foreach: what an instance does, a Call; nil: a worker runs it
+	Each     *Logic        // Foreach: the rule of an instance that is a Call; nil: a worker runs the instances
 }
 
 // Branch is a choice of a switch.
 type Branch struct {
 	If   Condition // nil: else
-	Then string    // the task that continues
+	Then string    // the task that this branch chooses
 }
 
-// prepared reports whether the owner has to find out what such a task waits for.
+// prepared reports whether the owner must find out for which event such a task waits.
 func (l *Logic) prepared() bool {
 	return l.Kind == Call || l.Kind == Dependent || l.Kind == Foreach || l.Kind == Wait && l.For == 0
 }
 
-// Prepare asks the owner of a deferred task to find out, outside the writer's goroutine, for which run or
-// instant the task waits. The owner answers with EvArm, or with EvSettle if the wait is over. A load asks
-// again, also for a call that has a child, because the child may have ended meanwhile.
+// Prepare requests that the owner of a deferred task finds out, outside of the writer's goroutine, for which
+// run or instant the task waits. The owner answers with EvArm, or with EvSettle if the wait is over. A load
+// requests it again, also for a call that has a child, because the child may have ended meanwhile.
 type Prepare struct {
 	Run   RunID
 	Task  TaskID
@@ -86,7 +86,7 @@ type Order struct {
 	Reason string
 }
 
-// Child names a run that a call started, and the generation of it that the call waits for. A call of a
+// Child names a run that a call started, and the generation for whose end the call waits. A call of a
 // recovered run continues with its earlier child.
 type Child struct {
 	Run        RunID
@@ -94,7 +94,7 @@ type Child struct {
 	Workflow   WorkflowID // the workflow of the run: its shard follows from it
 }
 
-// String is the stored form; "" of no child.
+// String returns the stored form. The form of no child is "".
 func (c Child) String() string {
 	if c.Run.IsZero() {
 		return ""
@@ -102,7 +102,7 @@ func (c Child) String() string {
 	return fmt.Sprintf("%s/%d/%d", c.Run, c.Generation, c.Workflow)
 }
 
-// ChildOf is the child run of a call's attempt, if it has got one.
+// ChildOf returns the child run of a call's attempt, if there is one.
 func ChildOf(a *AttemptRow) (Child, bool) {
 	parts := strings.Split(a.Signal, "/")
 	if len(parts) != 3 {
@@ -117,8 +117,8 @@ func ChildOf(a *AttemptRow) (Child, bool) {
 	return Child{run, int32(gen), WorkflowID(wf)}, true
 }
 
-// ChildID is the id of the run that a call's attempt starts: made of the attempt, so that a
-// start which is repeated makes no second run, and in the order of time like any run's.
+// ChildID returns the id of the run that a call's attempt starts. It is computed from the attempt, so that a
+// repeated start makes no second run, and sorts by time like any run's id.
 func ChildID(a *AttemptRow) RunID {
 	h := sha256.New()
 	h.Write(a.Run[:])
@@ -151,8 +151,8 @@ func (g *Graph) Kind(t TaskID) Kind {
 // BranchOutputs returns the outputs of a switch: the task that it chose, "" if none.
 func BranchOutputs(then string) []byte { return []byte(`{"branch":` + strconv.Quote(then) + `}`) }
 
-// picked reports whether no switch has decided against t. A switch that did not succeed has made no decision:
-// it counts like any other ended need.
+// picked reports whether no switch has decided against t. A switch that did not succeed has made no
+// decision, and counts like any other ended need.
 func (g *Graph) picked(t TaskID, k known) bool {
 	for _, s := range g.switches[t] {
 		if k.stateOf(s) == Succeeded && string(k.outputOf(s)) != string(BranchOutputs(g.names[t])) {
@@ -181,7 +181,7 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 		return false
 	}
 	p := &r.tasks[t]
-	if p.state != Ready { // an operator has settled it in the meantime
+	if p.state != Ready { // an operator has settled the task meanwhile
 		return true
 	}
 	l := r.Graph.Logic(t)
@@ -203,7 +203,7 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	if wait > 0 {
 		a.RetryAt, a.RetryWait = now.Wall+Micros(wait.Microseconds()), wait
 	}
-	if f := r.Graph.fans[t]; !l.prepared() || f != nil && !f.stale { // the instances of an earlier generation
+	if f := r.Graph.fans[t]; !l.prepared() || f != nil && !f.stale { // the instances belong to an earlier generation
 		a.Started = now.Wall
 	}
 	if r.spreads[t] != nil {
@@ -213,9 +213,9 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	return true
 }
 
-// nextLogical removes from the list the first task that can begin, and returns it. A switch that an operator
-// repeats waits for the tasks that it reads, if they are repeated, too. A switch whose conditions are
-// evaluated outside the step waits for their results.
+// nextLogical removes the first task that can begin from the list, and returns it. A switch that an operator
+// runs again waits for the tasks that it reads, if these run again, too. A switch whose conditions are
+// evaluated outside of the step waits for their results.
 func (r *Run) nextLogical() (t TaskID, to choice, any bool) {
 	if r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting { // a recovered run does not have its claim yet
 		return 0, to, false
@@ -243,7 +243,7 @@ func (r *Run) nextLogical() (t TaskID, to choice, any bool) {
 	return 0, to, false
 }
 
-// expect sets the timer, or asks for the preparation, with which a deferred attempt continues.
+// expect sets the timer, or requests the preparation, with which a deferred attempt continues.
 func (r *Run) expect(a *AttemptRow, now Now, fx *Effects) {
 	if l := r.Graph.Logic(a.Task); l != nil && l.prepared() && (a.Started == 0 || l.Kind == Call || l.Kind == Dependent) {
 		fx.Prepares = append(fx.Prepares, Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: l.Kind})
@@ -266,7 +266,7 @@ func (r *Run) choose(t TaskID, p *task, to choice, now Now) {
 	r.succeed(t, a)
 }
 
-// endLogical closes a deferred attempt. The caller sets its state and the consequences.
+// endLogical closes a deferred attempt. The caller sets the state and applies the consequences.
 func (r *Run) endLogical(p *task, now Now) *attempt {
 	a := r.end(p)
 	if a.Started == 0 {
@@ -277,8 +277,8 @@ func (r *Run) endLogical(p *task, now Now) *attempt {
 	return a
 }
 
-// failLogical fails a logical task finally. There is no retry, because only the thing that it waits for could
-// be repeated.
+// failLogical fails a logical task finally. It is not retried, because a retry would not change the thing
+// that it waits for.
 func (r *Run) failLogical(t TaskID, a *attempt, cause Cause, why string) {
 	a.State, a.Cause, a.Message = AttemptFailed, cause, why
 	r.recordEnd(a, Failed)
@@ -286,7 +286,7 @@ func (r *Run) failLogical(t TaskID, a *attempt, cause Cause, why string) {
 	r.failTask(t)
 }
 
-// fenceDeferred finds the deferred attempt that an event is about. Token 0 is the newest.
+// fenceDeferred finds the deferred attempt of an event. Token 0 means the newest attempt.
 func (r *Run) fenceDeferred(ev *Event) (*task, Verdict) {
 	if ev.Task < 0 || int(ev.Task) >= len(r.tasks) {
 		return nil, NoSuchTask
@@ -306,7 +306,7 @@ func (r *Run) fenceDeferred(ev *Event) (*task, Verdict) {
 	return nil, WrongState
 }
 
-// arm stores the event that a deferred task waits for.
+// arm stores the event for which a deferred task waits.
 func (r *Run) arm(ev *Event, now Now, fx *Effects) Verdict {
 	p, v := r.fenceDeferred(ev)
 	if v != Accepted {
@@ -375,7 +375,7 @@ func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// deferredDue acts on the timer of a deferred task. It returns false if the timer no longer counts.
+// deferredDue acts on the timer of a deferred task. It returns false if the timer has no effect any more.
 func (r *Run) deferredDue(t TaskID, p *task, now Now, fx *Effects) bool {
 	a := &r.slots[p.slot-1]
 	l, pol := r.Graph.Logic(t), r.Graph.Policy(t)
@@ -409,9 +409,9 @@ func (r *Run) deferredDue(t TaskID, p *task, now Now, fx *Effects) bool {
 	return true
 }
 
-// stopLogical gives a deferred task the end that a stop brings.
+// stopLogical gives a deferred task the end that follows from a stop.
 func (r *Run) stopLogical(t TaskID, a *attempt) {
-	if r.Cause == CauseNoRetake { // the run leaves only failed tasks
+	if r.Cause == CauseNoRetake { // the run ends with failed tasks only
 		a.State, a.Cause = AttemptFailed, CauseNoRetake
 		r.recordEnd(a, Failed)
 		r.failTask(t)
@@ -422,8 +422,8 @@ func (r *Run) stopLogical(t TaskID, a *attempt) {
 	r.moveTask(t, Stopped)
 }
 
-// decreeDeferred gives a deferred task the end that an operator wants. The child run of a call is stopped,
-// and the task does not wait for it.
+// decreeDeferred gives a deferred task the end that an operator has decided. The child run of a call is
+// stopped, and the task does not wait for it.
 func (r *Run) decreeDeferred(ev *Event, p *task, now Now, fx *Effects) {
 	t := ev.Task
 	a := &r.slots[p.slot-1]
@@ -456,7 +456,7 @@ func (r *Run) endDeferred(now Now, fx *Effects) {
 			r.tell(&a.AttemptRow, "", fx)
 			continue
 		}
-		if r.Graph.Kind(TaskID(t)) == Foreach && a.Started != 0 { // when its instances have ended
+		if r.Graph.Kind(TaskID(t)) == Foreach && a.Started != 0 { // the foreach task ends when its instances have ended
 			continue
 		}
 		r.stopLogical(TaskID(t), r.endLogical(p, now))
@@ -472,8 +472,8 @@ func (r *Run) tellChildren(fx *Effects) {
 	}
 }
 
-// Remind orders the child run of a call again to end with this run. A person may have resumed the child
-// meanwhile.
+// Remind orders the child run of a call again to end with this run, because a person may have resumed the
+// child meanwhile.
 func (r *Run) Remind(t TaskID, fx *Effects) {
 	if a := r.Attempt(t); a != nil && r.Intent >= IntentStop {
 		r.tell(a, "", fx)

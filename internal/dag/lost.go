@@ -2,24 +2,24 @@ package dag
 
 import "time"
 
-// OnLost is the policy for a task whose handler is gone.
+// OnLost is the rule for a task whose handler is gone.
 type OnLost uint8
 
 // The policies.
 const (
-	LostResubmit OnLost = iota // assigned again, to another handler
+	LostResubmit OnLost = iota // the task is assigned again, to another handler
 	LostFail                   // it failed
 	LostAsk                    // the task waits for an operator
 	lostPolicies
 )
 
-// afterLosses is the pause before a task that has lost its handler more than once is dispatched again. If a
+// afterLosses is the pause before a task that has lost its handler more than once is assigned again. If a
 // task crashes every worker, all other tasks on these workers are lost with it. The pauses separate the
 // crashes, so that the other tasks end before the crashing task has reached its last loss.
 var afterLosses = Retry{Delay: time.Second, Backoff: 2, Jitter: 0.5}
 
-// afterLoss applies the policy of a task that lost its handler, if it was not lost too often. If the handler
-// is alive, a task that may run on no other worker runs there again.
+// afterLoss applies on_lost to a task that lost its handler, unless it was lost too often. If the handler is
+// alive, a task that may run on no other worker runs there again.
 func (r *Run) afterLoss(ev *Event, p *task, a *attempt, now Now, fx *Effects) {
 	t, again := ev.Task, p.losses > 1 && a.Generation == r.Generation
 	policy := r.Graph.Policy(t).OnLost
@@ -42,7 +42,7 @@ func (r *Run) afterLoss(ev *Event, p *task, a *attempt, now Now, fx *Effects) {
 	}
 }
 
-// The bits of a packed policy. The first bit is the oldest: earlier versions had no others.
+// The bits of a packed policy. Earlier versions know only the first bit.
 const (
 	policyWarn = 1 << iota
 	policyLostFail

@@ -10,10 +10,10 @@ type Mark uint8
 
 // The decisions.
 const (
-	MarkSucceeded Mark = iota + 1 // counts as succeeded
-	MarkFailed                    // counts as failed
-	MarkSkip                      // does not run
-	MarkRetry                     // runs (again), now
+	MarkSucceeded Mark = iota + 1 // the task counts as succeeded
+	MarkFailed                    // the task counts as failed
+	MarkSkip                      // the task does not run
+	MarkRetry                     // the task runs now, or runs again
 	MarkStop                      // the task stops, although its run continues
 	marks
 )
@@ -22,7 +22,7 @@ var markNames = [marks]string{"", "mark succeeded", "mark failed", "skip", "retr
 
 func (m Mark) String() string { return markNames[m] }
 
-// end returns the state of a waiting task after the decision.
+// end returns the state that the decision gives a waiting task.
 func (m Mark) end() (TaskState, AttemptState, Cause) {
 	switch m {
 	case MarkSucceeded:
@@ -38,8 +38,8 @@ func (m Mark) end() (TaskState, AttemptState, Cause) {
 }
 
 // mark applies an operator's decision about a task. The decision is a row like an attempt, without a holder,
-// so that Derive and a reload give the same state. A terminal state does not change within its generation. So
-// a decision about an ended task begins a new generation. All other tasks keep their states, and only the
+// so that Derive and a reload give the same state. A terminal state does not change within its generation.
+// So a decision about an ended task begins a new generation. All other tasks keep their states, and only the
 // tasks without a result of their own are decided again.
 func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 	v, _ := r.markable(ev)
@@ -51,7 +51,7 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 	case p.state.Held():
 		r.haltHeld(ev, p, fx)
 		return Accepted
-	case p.state == Deferred && r.Graph.Kind(t) == Foreach && r.armed(t): // MarkStop: no other mark fits
+	case p.state == Deferred && r.Graph.Kind(t) == Foreach && r.armed(t): // MarkStop: no other mark is allowed
 		r.stopInstances(ev, now, fx)
 		r.settleRun(now, fx)
 		return Accepted
@@ -102,16 +102,16 @@ func (r *Run) haltHeld(ev *Event, p *task, fx *Effects) {
 	r.cancelTask(&a.AttemptRow, fx)
 }
 
-// decree gives a task without an open attempt the state that the operator wants.
+// decree gives a task without an open attempt the state that the operator has decided.
 func (r *Run) decree(ev *Event, p *task, now Now) {
 	t := ev.Task
 	state, end, cause := ev.Mark.end()
 	if state == Ready && p.state == Pending { // the task belongs to a new generation
 		if _, ok := r.Graph.InstanceOf(t); ok {
-			return // its turn comes
+			return // nextLogical will begin the task
 		}
 		if natural, _ := judge(r.Graph, r.Params, t, true, r); natural == Ready {
-			r.makeReady(t) // the task would be ready without the mark, so no row is needed
+			r.makeReady(t) // the task would be ready without the mark, so it needs no row
 			return
 		}
 	}
@@ -172,9 +172,9 @@ func (r *Run) put(row *AttemptRow, p *task, now Now) {
 	r.touch(i)
 }
 
-// following returns the task and the tasks that depend on its end, unless they have a result of their own or
-// are under way. A ready task among them waits for its needs again and is decided again, even if an operator
-// has made it ready.
+// following returns the task and the tasks that depend on its end, except those that have a result of their
+// own or have begun. A ready task among them waits for its needs again and is decided again, even if an
+// operator has made it ready.
 func (r *Run) following(t TaskID) []bool {
 	again := make([]bool, len(r.tasks))
 	again[t] = true
@@ -203,7 +203,7 @@ func (r *Run) following(t TaskID) []bool {
 	return again
 }
 
-// readers are the tasks whose conditions read each task. They need not depend on it.
+// readers returns, by task, the tasks whose conditions read it. A reader need not depend on the task.
 func (g *Graph) readers() map[TaskID][]TaskID {
 	if len(g.kept) == 0 {
 		return nil
@@ -296,7 +296,7 @@ func (r *Run) fitting(s TaskState) (all []string) {
 	return all
 }
 
-// missing is a task without which t cannot run.
+// missing returns a task without which t cannot run.
 func (r *Run) missing(t TaskID) (TaskID, bool) {
 	return r.Graph.missing(t, func(n TaskID) (settled, fails bool) { return r.tasks[n].settled(), r.tasks[n].fails() })
 }
@@ -319,7 +319,7 @@ func (g *Graph) missing(t TaskID, stands func(TaskID) (settled, fails bool)) (Ta
 	return 0, false
 }
 
-// Refusal returns the reason why a verb is not allowed, and names the verb that is.
+// Refusal returns the reason why a verb is not allowed, and names an allowed verb.
 func (r *Run) Refusal(ev *Event) string {
 	why := ""
 	switch ev.Kind {

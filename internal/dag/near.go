@@ -6,5 +6,5 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// Near returns the task whose name is nearest to name, or "" if none is near.
+// Near returns the task whose name is most similar to name, or "" if no name is similar.
 func (g *Graph) Near(name string) string { return suggest.Nearest(name, slices.Values(g.names)) }

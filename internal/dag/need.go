@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Need is the resources that an attempt takes of a machine in addition to its slot, or that a worker has.
-// The zero Need means no resources.
+// Need is an amount of resources: those that an attempt uses on a machine in addition to its slot, or those
+// that a worker has. The zero Need means no resources.
 type Need struct {
 	CPU    int64 `json:"cpu,omitempty"`    // thousandths of a core
 	Memory int64 `json:"memory,omitempty"` // bytes
@@ -16,7 +16,7 @@ type Need struct {
 // IsZero reports whether the need is empty.
 func (n Need) IsZero() bool { return n == Need{} }
 
-// Within reports whether a worker with the given free resources has enough for the need.
+// Within reports whether the given free resources of a worker are enough for the need.
 func (n Need) Within(has Need) bool {
 	return n.CPU <= max(has.CPU, 0) && n.Memory <= max(has.Memory, 0)
 }
@@ -40,7 +40,7 @@ func (n Need) String() string {
 // Cores writes thousandths of a core.
 func Cores(milli int64) string { return strconv.FormatFloat(float64(milli)/1000, 'f', -1, 64) }
 
-// Bytes writes a size with the largest unit that gives a whole number, or nearly.
+// Bytes writes a size with the largest unit in which it is a whole number, or nearly so.
 func Bytes(n int64) string {
 	const units = "KMGTP"
 	v, unit := float64(n), ""
@@ -50,7 +50,7 @@ func Bytes(n int64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.1f", v), "0"), ".") + unit
 }
 
-// With returns the place with the resources that a task takes there.
+// With returns the placement with the resources that a task uses there.
 func (p Place) With(n Need) Place {
 	if n.CPU > 0 {
 		p += Place(string(rune(placeCPU)) + strconv.FormatInt(n.CPU, 10) + placeEnd)
@@ -61,7 +61,7 @@ func (p Place) With(n Need) Place {
 	return p
 }
 
-// Need returns the resources that a task of the place takes.
+// Need returns the resources that a task with the placement uses.
 func (p Place) Need() (n Need) {
 	if p == Anywhere {
 		return n

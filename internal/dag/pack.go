@@ -58,7 +58,7 @@ func unpackStates(b []byte, n int, set func(TaskID, TaskState)) error {
 	return nil
 }
 
-// CountStates tells how many tasks of a packed list are in each state.
+// CountStates counts the tasks of a packed list by state.
 func CountStates(packed []byte) (map[TaskState]int, error) {
 	counts := map[TaskState]int{}
 	for len(packed) > 0 {
@@ -73,8 +73,8 @@ func CountStates(packed []byte) (map[TaskState]int, error) {
 	return counts, nil
 }
 
-// TasksIn returns the first tasks of a packed list that are in a state, at most most. It stops where the list
-// is unreadable.
+// TasksIn returns the first tasks of a packed list that are in a state, at most most of them. It stops where
+// the list is unreadable.
 func TasksIn(packed []byte, state TaskState, most int) (tasks []TaskID) {
 	for t := TaskID(0); len(packed) > 0 && len(tasks) < most; {
 		n, w := binary.Uvarint(packed[1:])
@@ -92,7 +92,7 @@ func TasksIn(packed []byte, state TaskState, most int) (tasks []TaskID) {
 	return tasks
 }
 
-// The first byte of a packed graph: without and with logical tasks; graphPlaced is added if tasks have
+// The first byte of a packed graph: without and with logical tasks. graphPlaced is added if tasks have
 // placements, graphQueued if they name queues, and graphCalling if instances of a foreach are calls. A
 // program refuses a graph whose first byte it does not know.
 const (
@@ -154,8 +154,8 @@ func (g *Graph) Pack() []byte {
 	return w.b
 }
 
-// UnpackGraph reads the form that Pack writes. It checks everything that NewGraph checks. So a damaged row is
-// an error, and never a graph that makes a run hang.
+// UnpackGraph reads the form that Pack writes. It checks everything that NewGraph checks. So a damaged row
+// is an error, and never a graph in which a run hangs.
 func UnpackGraph(b []byte, compile Compiler) (*Graph, error) {
 	u := unpacker{b: b}
 	format := u.byte()

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Place is the placement of a task: which workers may run it, and which resources it takes there. It is
-// Anywhere, or a canonical text with a kind of task, the name of a node, a group and labels, all of which the
-// worker must match. NewPlace and With make places.
+// Place is the placement of a task: the workers that may run it, and the resources that it uses there. It is
+// Anywhere, or a canonical text with a kind of task, the name of a node, a group and labels, all of which
+// the worker must match. NewPlace and With make placements.
 type Place string
 
 // HousePrefix begins the kind of tasks whose kind is part of Skein. No kind in a file begins with it.
 const HousePrefix = "skein:"
 
-// Anywhere: every worker that runs processes fits.
+// Anywhere fits every worker that runs processes.
 const Anywhere Place = ""
 
-// The parts of a place. A part is a letter for its kind, then the text, then the end mark, which no text
+// The parts of a placement. A part is a letter for its kind, then the text, then the end mark, which no text
 // contains.
 const (
 	placeKind   = 'k'
@@ -40,14 +40,14 @@ type Traits struct {
 	// Namespaces are the only namespaces whose tasks the worker runs; empty: all. A worker with namespaces gets
 	// only tasks that name its group or its name.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Room is the cpu and memory of the worker for tasks. Used is the part of Room that attempts have taken.
+	// Room is the cpu and memory of the worker for tasks. Used is the part of Room that attempts use.
 	Room Need `json:"room,omitzero"`
 	Used Need `json:"used,omitzero"`
-	// Full reports whether the worker's disk has no room for attempts. The worker takes none until there is room.
+	// Full reports whether the worker's disk is too full for attempts. The worker then gets none.
 	Full bool `json:"full,omitzero"`
-	// Quick is a promise of a node with a registry, in milliseconds. Its attempts end within three quarters of
-	// this time after its last renewal. So it counts as dead after this silence if the registry has lost it, too.
-	// 0: the lag counts alone.
+	// Quick is a promise of a node with a registry, in milliseconds: its attempts end within three quarters
+	// of this time after its last renewal. So after this silence the node counts as dead if the registry has
+	// lost it, too. 0: only the lag counts.
 	Quick int64 `json:"quick,omitzero"`
 }
 
@@ -98,7 +98,7 @@ func NewPlace(node, group string, labels map[string]string) Place {
 	return Place(b.String())
 }
 
-// OfKind returns the place of tasks of a kind that workers register; "" stands for processes.
+// OfKind returns the placement of tasks of a kind that workers register; "" means processes.
 func (p Place) OfKind(kind string) Place {
 	if kind == "" {
 		return p
@@ -106,7 +106,7 @@ func (p Place) OfKind(kind string) Place {
 	return Place(string(placeKind)+strings.ReplaceAll(kind, placeEnd, " ")+placeEnd) + p
 }
 
-// Kind is the kind of the tasks. It is "" if they are processes.
+// Kind returns the kind of the tasks, or "" if they are processes.
 func (p Place) Kind() (kind string) {
 	p.each(func(part byte, text string) bool {
 		if part == placeKind {
@@ -117,7 +117,7 @@ func (p Place) Kind() (kind string) {
 	return kind
 }
 
-// Group returns the group of workers that the place requires; "": any.
+// Group returns the group of workers that the placement requires; "": any.
 func (p Place) Group() (group string) {
 	p.each(func(part byte, text string) bool {
 		if part == placeGroup {
@@ -137,7 +137,7 @@ func (p Place) each(f func(kind byte, text string) bool) {
 	}
 }
 
-// Parts are places with one requirement each.
+// Parts returns placements with one requirement each.
 func (p Place) Parts() (parts []Place) {
 	for part := range strings.SplitSeq(string(p), placeEnd) {
 		if part != "" {
@@ -158,8 +158,8 @@ func (p Place) Node() (name string) {
 	return name
 }
 
-// Fits reports whether a worker of that name, with these traits, may run the task. The caller counts the
-// resources that the task takes.
+// Fits reports whether a worker with that name and these traits may run the task. The caller compares the
+// resources.
 func (p Place) Fits(name string, t *Traits) bool {
 	fits, handled, named := true, false, false
 	p.each(func(kind byte, text string) bool {
@@ -175,7 +175,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 			has, ok := t.Labels[k]
 			fits = ok && has == v
 		case placeCPU, placeMemory:
-		default: // a part of a later version, which this one does not know
+		default: // a part of a later version, which this version does not know
 			fits = false
 		}
 		return fits
@@ -183,7 +183,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 	return fits && (handled || len(t.Kinds) == 0) && (named || len(t.Namespaces) == 0)
 }
 
-// String returns the requirements of the place for people.
+// String returns the requirements of the placement for people.
 func (p Place) String() string {
 	if p == Anywhere {
 		return "any worker"

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// readyList is a run's ready tasks: best priority first, then in the order in which they
-// became ready. The tasks themselves are the links, so it costs nothing per task.
+// readyList is a run's ready tasks: the best priority first, then in the order in which they became ready.
+// The tasks themselves contain the links, so the list needs no memory per task.
 type readyList struct {
 	levels [Levels]struct{ first, last int32 } // task + 1; 0: none
 	n      int32
 }
 
-// line is the ready tasks of a run for one place.
+// line holds the ready tasks of a run with one placement.
 type line struct {
 	place Place
 	list  readyList
 	seat  seat
 }
 
-// lineAt finds the list of a place. If make is set, it makes a missing one.
+// lineAt finds the list of a placement. If make is set, it makes a missing list.
 func (r *Run) lineAt(p Place, make bool) *line {
 	for _, l := range r.placed {
 		if l.place == p {
@@ -37,11 +37,11 @@ func (r *Run) lineAt(p Place, make bool) *line {
 	return l
 }
 
-// listOf is the list that a task belongs to.
+// listOf returns the list to which a task belongs.
 func (r *Run) listOf(pol *Policy) *readyList {
 	if pol.Queue != "" {
 		if pol.Place != Anywhere {
-			r.lineAt(pol.Place, true) // the list of this place now contains the run
+			r.lineAt(pol.Place, true) // the list of this placement now contains the run
 		}
 		return &r.shareOf(pol.Queue).at(pol.Place, true).list
 	}
@@ -51,7 +51,7 @@ func (r *Run) listOf(pol *Policy) *readyList {
 	return &r.lineAt(pol.Place, true).list
 }
 
-// list puts a ready task at the end of its level.
+// list appends a ready task to its level.
 func (r *Run) list(t TaskID) {
 	pol := r.Graph.Policy(t)
 	list := r.listOf(pol)
@@ -67,7 +67,7 @@ func (r *Run) list(t TaskID) {
 	r.number(t)
 }
 
-// number notes when a task became ready, once the run has more than one list. Tasks without a number became
+// number records when a task became ready, if the run has more than one list. Tasks without a number became
 // ready earlier.
 func (r *Run) number(t TaskID) {
 	if len(r.placed) == 0 && len(r.shares) == 0 {
@@ -107,8 +107,8 @@ func (r *Run) enlisted(pol *Policy, list *readyList, n int32) {
 	}
 }
 
-// unlist takes a task out of its list, if it is in one. It does so at once if the task is the first of its
-// level, like the next task of NextReady.
+// unlist removes a task from its list, if it is in one. This is fast if the task is the first of its level,
+// like the next task of NextReady.
 func (r *Run) unlist(t TaskID) {
 	if !r.tasks[t].listed {
 		return
@@ -144,7 +144,7 @@ func (r *Run) unlistAll() {
 	}
 }
 
-// listed reports whether any task is ready that a worker is to run.
+// listed reports whether any task for workers is ready.
 func (r *Run) listed() bool {
 	some := r.ready.n > 0
 	for _, l := range r.placed {
@@ -166,7 +166,7 @@ func (r *Run) held() bool {
 // It is 0 while the run's intent allows no start, or while the run does not have its claim.
 func (r *Run) Ready() int { return r.ReadyAt(Anywhere) }
 
-// ReadyAt returns the number of tasks of a place that wait only for a slot there.
+// ReadyAt returns the number of tasks with a placement that wait only for a slot there.
 func (r *Run) ReadyAt(p Place) int {
 	n := int64(r.ready.n)
 	switch {
@@ -189,11 +189,11 @@ func (r *Run) ReadyAt(p Place) int {
 	return int(n)
 }
 
-// NextReady takes the best task that any worker may run off the run's list; the caller assigns
-// it in the same transaction. Only call it when Ready is not 0.
+// NextReady removes the best task that any worker may run from the run's list. The caller assigns it in the
+// same transaction. Call it only if Ready is not 0.
 func (r *Run) NextReady() TaskID { return r.NextAt(Anywhere) }
 
-// NextAt is NextReady for the tasks of a place.
+// NextAt is NextReady for the tasks with a placement.
 func (r *Run) NextAt(p Place) TaskID {
 	t, _ := r.best(p)
 	if t != LeaderTask {
@@ -202,13 +202,13 @@ func (r *Run) NextAt(p Place) TaskID {
 	return t
 }
 
-// RankAt is the rank of the task that NextAt would take.
+// RankAt is the rank of the task that NextAt would remove.
 func (r *Run) RankAt(p Place) Rank {
 	_, k := r.best(p)
 	return k
 }
 
-// best returns the next task of a place. It may be called only if the place has ready tasks.
+// best returns the next task with a placement. It may be called only if there is one.
 func (r *Run) best(p Place) (first TaskID, best Rank) {
 	list := &r.ready
 	if p != Anywhere {
@@ -247,17 +247,17 @@ func (l *readyList) head() (t TaskID, some bool) {
 	return 0, false
 }
 
-// Board holds the ready tasks of one owner, in one queue for each place where they may run.
+// Board holds the ready tasks of one owner, in one queue for each placement.
 type Board struct {
 	Ageing time.Duration
 	any    Queue
 	placed map[Place]*Queue
 
 	running, approving Ages
-	approvals          int // tasks that wait for one
+	approvals          int // tasks that wait for an approval
 }
 
-// Update moves a run to the queues that its ready tasks require.
+// Update moves a run to the queues of the placements of its ready tasks.
 func (b *Board) Update(r *Run) {
 	b.any.Ageing = b.Ageing
 	b.any.Update(r)
@@ -304,7 +304,7 @@ func (b *Board) drop(p Place) {
 	}
 }
 
-// Len is the number of runs with ready tasks. A run with ready tasks at several places counts at each.
+// Len is the number of runs with ready tasks. A run counts once per placement.
 func (b *Board) Len() int {
 	n := b.any.Len()
 	for _, q := range b.placed {
@@ -313,7 +313,7 @@ func (b *Board) Len() int {
 	return n
 }
 
-// Some reports whether any open place has a ready task.
+// Some reports whether an open placement has a ready task.
 func (b *Board) Some(open func(Place) bool) bool {
 	if b.any.Len() > 0 && open(Anywhere) {
 		return true
@@ -326,8 +326,8 @@ func (b *Board) Some(open func(Place) bool) bool {
 	return false
 }
 
-// Head returns the run whose task is next among the open places, and the place of that task. It returns nil
-// if no open place has a ready task.
+// Head returns the run whose task is next among the open placements, and the placement of that task. It
+// returns nil if there is none.
 func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	if b.any.Len() > 0 && open(Anywhere) {
 		best = b.any.Head(now)
@@ -346,8 +346,8 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	return best, at
 }
 
-// Ahead counts the ready tasks of the run that come before one of its tasks, at places for which shared is
-// true. It counts up to most.
+// Ahead counts the ready tasks of the run that come before one of its tasks, with placements for which
+// shared is true. It counts up to most.
 func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	than := r.rank(t)
 	count := func(p Place, l *readyList) {
@@ -377,7 +377,7 @@ func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	return n
 }
 
-// Before counts the runs that come before r and have tasks of shared places. It counts up to most.
+// Before counts the runs that come before r and have tasks with shared placements. It counts up to most.
 func (b *Board) Before(r *Run, shared func(Place) bool, now Micros, most int) int {
 	seen := map[*Run]bool{}
 	b.Places(func(p Place, q *Queue) {
@@ -394,14 +394,14 @@ func (b *Board) Before(r *Run, shared func(Place) bool, now Micros, most int) in
 // Any reports whether there are ready tasks that only some workers may run, or that take resources.
 func (b *Board) Any() bool { return len(b.placed) > 0 }
 
-// Placed calls f for every place with ready tasks but Anywhere, with its queue.
+// Placed calls f for every placement with ready tasks except Anywhere, with its queue.
 func (b *Board) Placed(f func(p Place, q *Queue)) {
 	for p, q := range b.placed {
 		f(p, q)
 	}
 }
 
-// Places calls f for every place with ready tasks, with its queue.
+// Places calls f for every placement with ready tasks, with its queue.
 func (b *Board) Places(f func(p Place, q *Queue)) {
 	if b.any.Len() > 0 {
 		f(Anywhere, &b.any)
@@ -413,14 +413,16 @@ func (b *Board) Places(f func(p Place, q *Queue)) {
 
 // Queue orders the ready tasks of all runs of one owner: by the effective priority of the run, then by its
 // submission. The tasks of a run are ordered by their own priority, then by the time at which they became
-// ready. A run's effective level is one better for each full ageing that it has waited since its submission,
-// so that no run starves. Within one level, the oldest run has aged most. So a heap per level by submission
+// ready.
+//
+// A run's effective level rises by one for each full ageing time that it has waited since its submission, so
+// that no run starves. Within one level, the oldest run has aged most. So a heap per level by submission
 // gives the exact order: the best of the five heads is the best of all.
 type Queue struct {
 	Ageing time.Duration // 0: never
 	levels [Levels]runHeap
 	n      int
-	tasks  int // ready ones of its runs, as of their last Update
+	tasks  int // the ready tasks of its runs, as of their last Update
 }
 
 // Tasks is the number of ready tasks of the runs, as of the last Update of each.
@@ -458,7 +460,7 @@ func (q *Queue) Update(r *Run) {
 	q.counted(&r.seat, n)
 }
 
-// Put adds a run whatever its tasks are, for a queue of runs that wait as a whole.
+// Put adds a run regardless of its tasks, for a queue of runs that wait as a whole.
 func (q *Queue) Put(r *Run) { q.put(&r.seat, r) }
 
 func (q *Queue) put(s *seat, r *Run) {
@@ -479,7 +481,7 @@ func (q *Queue) remove(s *seat) {
 	}
 }
 
-// Level is the level that a run has at this moment, by its priority and its age.
+// Level is the present level of a run, by its priority and its age.
 func (q *Queue) Level(r *Run, now Micros) int64 {
 	level := int64(r.Priority)
 	if each := q.Ageing.Microseconds(); each > 0 {
@@ -530,7 +532,7 @@ func earlier(a, b *Run) bool {
 	return bytes.Compare(a.ID[:], b.ID[:]) < 0
 }
 
-// runHeap is a heap by submission whose members know their place.
+// runHeap is a heap by submission. Its members know their index.
 type runHeap []*seat
 
 func (h runHeap) Len() int           { return len(h) }

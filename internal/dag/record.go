@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// RecordKind is the subject of a line of a run's history.
+// RecordKind is the subject of a record of a run's history.
 type RecordKind uint8
 
-// The kinds. Their numbers are stored: only append.
+// The kinds. Their numbers are stored, so new ones are only appended.
 const (
 	RecSubmitted RecordKind = iota + 1
 	RecSplit
@@ -36,7 +36,7 @@ var recordNames = [recordKinds]string{"", "submitted", "split", "assigned", "sta
 
 func (k RecordKind) String() string { return recordNames[k] }
 
-// Record is one line of a run's history: history and audit in one.
+// Record is one entry of a run's history, which is also its audit.
 type Record struct {
 	Kind     RecordKind
 	Task     TaskID // LeaderTask: the run itself

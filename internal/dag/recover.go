@@ -5,7 +5,7 @@ import "fmt"
 // Scope is the part of a run that a recover runs again.
 type Scope uint8
 
-// The scopes. ScopeFailed is the usual one; the others start from Event.Task.
+// The scopes. ScopeFailed is the usual one. The others start from Event.Task.
 const (
 	ScopeFailed Scope = iota // all tasks that did not succeed, and their dependents
 	ScopeFrom                // the tasks of ScopeFailed, the named task, and all its dependents
@@ -15,7 +15,7 @@ const (
 	ScopeDependents Scope = 1 << 5 // with ScopeOnly: all dependents of the task, direct or not
 )
 
-// named is the task that the operator has named to be repeated, if any.
+// named is the task that the operator has named, if any.
 func (ev *Event) named() TaskID {
 	if ev.Kind == EvRecover && ev.Scope.base() == ScopeFailed || ev.Kind == EvMark && ev.Mark != MarkRetry {
 		return LeaderTask
@@ -147,8 +147,8 @@ func (g *Graph) spread(set []bool, way *adjacency, backwards bool) {
 	}
 }
 
-// unstartable says why a single task could not run again: a task that it needs failed, and would not run
-// again. It returns "" if the task could run.
+// unstartable returns the reason why a single task could not run again: a task that it needs failed, and
+// would not run again. It returns "" if the task could run.
 func (r *Run) unstartable(ev *Event, again []bool) string {
 	if ev.Scope.base() != ScopeOnly {
 		return ""
@@ -261,7 +261,7 @@ func (r *Run) startFrom(now Now) {
 	r.recount()
 }
 
-// first returns the task at which the run was to begin.
+// first returns the task at which the run begins.
 func (r *Run) first() (TaskID, bool) {
 	if r.Fire == nil || r.Fire.From == "" {
 		return 0, false
@@ -269,10 +269,10 @@ func (r *Run) first() (TaskID, bool) {
 	return r.Graph.Find(r.Fire.From)
 }
 
-// beginAt makes the task ready at which the run begins. Its needs were skipped for that.
+// beginAt makes the task at which the run begins ready. Its needs were skipped for that.
 func (r *Run) beginAt(t TaskID, now Now) {
 	if len(r.Graph.needs.of(t)) == 0 {
-		return // the task is ready by itself
+		return // the task is already ready
 	}
 	p := &r.tasks[t]
 	r.put(&AttemptRow{Run: r.ID, Task: t, State: AttemptStopped, Cause: CauseFrom, Message: "the run begins here"}, p, now)
@@ -336,7 +336,7 @@ func eachKept(base []byte, f func(s TaskState, count int)) bool {
 	return len(base) > 0 && base[0] <= byte(runStates) && eachPacked(base[1:], f)
 }
 
-// countFrozen counts the packed ends that make a run fail, whatever the tasks of its present generation do.
+// countFrozen counts the kept ends that make a run fail, whatever the tasks of its present generation do.
 func countFrozen(base []byte) int32 {
 	n := int32(0)
 	eachKept(base, func(s TaskState, count int) {
@@ -347,8 +347,8 @@ func countFrozen(base []byte) int32 {
 	return n
 }
 
-// keep restores the states that the earlier generation kept, and the states that follow from the newest
-// attempts.
+// keep restores the states that the generation keeps from the earlier one, and the states that follow from
+// the newest attempts.
 func (d *deriver) keep() error {
 	odd := false
 	own := func(t TaskID) bool {
@@ -387,7 +387,7 @@ func (d *deriver) keep() error {
 	return nil
 }
 
-// PlanRecover returns the tasks that a recover would repeat now, or the reason why it is not allowed. It
+// PlanRecover returns the tasks that a recover would run again now, or the reason why it is not allowed. It
 // changes nothing.
 func (r *Run) PlanRecover(scope Scope, task TaskID) (again []bool, why string) {
 	ev := Event{Kind: EvRecover, Scope: scope, Task: task}

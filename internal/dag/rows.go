@@ -24,10 +24,9 @@ type RunRow struct {
 }
 
 // AttemptRow is an attempt as readers of the store get it. It changes at its assignment, at its end, and in
-// between only if it runs long. The SQL engines keep an attempt that is only assigned, or that plainly
-// succeeded, without a row of its own (package store, Forms of rows).
-//
-// Invariant: Run, Task and Token name one attempt. Handler never changes.
+// between only if the attempt runs long. The SQL engines keep an attempt that is only assigned, or that
+// plainly succeeded, without a row of its own (package store, Forms of rows). Invariant: Run, Task and Token
+// name one attempt. Handler never changes.
 type AttemptRow struct {
 	Run        RunID
 	Task       TaskID
@@ -44,10 +43,10 @@ type AttemptRow struct {
 	Assigned   Micros
 	Started    Micros
 	Finished   Micros
-	// RetryAt is the time at which the task is due again after this failed or lost attempt, and RetryWait the
-	// length of that pause when it was decided; 0 means no retry. A reload waits until RetryAt, but at least 0
-	// and at most RetryWait, so a jump of a clock cannot delay the task for long. While the attempt is deferred,
-	// the two fields describe its wait in the same way.
+	// RetryAt is the time at which the task is due again after this failed or lost attempt, and RetryWait
+	// the length of that pause when it was decided; 0 means no retry. A reload waits until RetryAt, clamped
+	// to between 0 and RetryWait from now. So a jump of a clock cannot delay the task for long. While the
+	// attempt is deferred, the two fields describe its wait in the same way.
 	RetryAt   Micros
 	RetryWait time.Duration
 }
@@ -57,8 +56,8 @@ type AttemptRow struct {
 type AttemptUpdate struct {
 	AttemptRow
 	Was AttemptState
-	// Plain: the attempt is never read alone, only with its whole run. A store may keep its end in the cheapest
-	// form.
+	// Plain: no reader reads the attempt alone, only with its whole run. A store may keep its end in the
+	// smallest form.
 	Plain bool
 }
 
@@ -67,10 +66,10 @@ type AttemptUpdate struct {
 type RunUpdate struct {
 	RunRow
 	Was RunState
-	// Claimed is the claim of a queued run, as the row has it. nil: the run is not queued. Stores index the
-	// queued runs by it.
+	// Claimed is the claim of a queued run, as the row contains it; nil: the run is not queued. Stores index
+	// the queued runs by it.
 	Claimed *Claim
-	// Filled: the parameters of the header are written, too.
+	// Filled is set if the parameters of the header are written, too.
 	Filled bool
 }
 
@@ -145,7 +144,7 @@ func (r *Run) Flush(c *Changes, now Micros) {
 		}
 	}
 	r.dirty = r.dirty[:0]
-	if len(r.free) == len(r.slots) { // many tasks, or the whole run, have ended: release the memory
+	if len(r.free) == len(r.slots) { // many tasks, or the whole run, have ended, so the memory is released
 		r.slots, r.free, r.dirty = nil, nil, nil
 	}
 	if len(r.records) > 0 {
@@ -153,13 +152,13 @@ func (r *Run) Flush(c *Changes, now Micros) {
 		r.records = nil
 	}
 	if r.Graph != nil && !r.Graph.params {
-		r.Params = nil // conditions do not read them, and dispatch reads the row
+		r.Params = nil // conditions do not read the parameters, and a dispatch reads the row
 	}
 }
 
 // plain reports whether an attempt is the first of an ordinary task and has succeeded without outputs. The
-// store may leave out the row of such an attempt: a reader of an ended task takes a missing row for such an
-// end. Instances and logical tasks are not ordinary, because their foreach or their owner reads every row.
+// store may leave out the row of such an attempt, because a reader of an ended task takes a missing row for
+// such an end. Instances and logical tasks are not ordinary: their foreach or their owner reads every row.
 func (r *Run) plain(a *AttemptRow) bool {
 	if a.State != AttemptSucceeded || a.Outputs != nil || a.Token.Number() != 1 || a.Task == LeaderTask || r.Graph == nil {
 		return false

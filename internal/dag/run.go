@@ -1,6 +1,6 @@
 package dag
 
-// Origin is the source of a run.
+// Origin is the way in which a run was started.
 type Origin string
 
 // The origins.
@@ -44,11 +44,11 @@ type Run struct {
 	Generation int32
 	Cause      Cause  // the reason why the run is being stopped, or did not succeed
 	Message    string // one sentence for a person
-	Claim      *Claim // the claim on a queue and locks; nil: the run names none. See PutClaim
+	Claim      *Claim // the claim on a queue and locks; nil: the run names none; see PutClaim
 	SplitAt    Micros
 	StartedAt  Micros
 	FinishedAt Micros
-	Leader     HandlerID // who split it
+	Leader     HandlerID // the handler that split the run
 	LeaderAt   Micros
 
 	tasks  []task
@@ -56,8 +56,8 @@ type Run struct {
 	failed int32 // tasks failed or upstream_failed
 	active int32 // attempts assigned or running, the Leader's included
 	leader task  // the pseudo task of Leader work
-	// base is the packed states that are kept from the generation before.
-	// Invariant: what an operator decided about a task is in base or in a row without a handler (mark.go).
+	// base is the packed states that are kept from the previous generation. Invariant: an operator's
+	// decision about a task is in base or in a row without a handler (mark.go).
 	base        []byte
 	own         []byte            // the packed graph, if the run does not use the version's graph
 	outputs     map[TaskID][]byte // the outputs of succeeded tasks that conditions read
@@ -65,29 +65,29 @@ type Run struct {
 	frozen      int32             // tasks that are failed, upstream_failed or stopped because of an earlier generation
 	late        []TaskID          // pending tasks whose needs have ended, and whose condition reads a task that has not ended
 	limited     []TaskID          // tasks that became ready in this step and have a start deadline
-	// The tasks that wait for a retry, that wait for something outside the run, and that wait for instances.
+	// The numbers of tasks that wait for a retry, for something outside the run, and for instances.
 	retrying, deferred, fanning int32
 	spreads                     map[TaskID]*spread // by foreach task with instances
 	stirred                     []TaskID           // foreach tasks that this step has affected
-	logical                     []TaskID           // ready logical tasks: begun at the end of the step, unless the run is paused
+	logical                     []TaskID           // ready logical tasks; they begin at the end of the step, unless the run is paused
 
 	questions map[TaskID][]question // conditions that are evaluated outside of the steps
 	asking    int32                 // the number of questions without a result
 	fx        *Effects              // the effects of the present step or load
 	clock     Micros                // the time of the present step or load
 
-	ready  readyList // ready tasks that any worker may run
-	placed []*line   // ready tasks for certain places
-	shares []*share  // ready tasks that name queues, whatever their place
+	ready  readyList // ready tasks without a placement
+	placed []*line   // ready tasks with a placement
+	shares []*share  // ready tasks that name queues, with any placement
 	turns  []int32   // by task: the order in which it became ready, if there was more than one list
-	turn   int32     // the last number that was given
-	slots  []attempt // live attempts and those touched since the last flush
+	turn   int32     // the last number given
+	slots  []attempt // live attempts, and attempts changed since the last flush
 	free   []int32
 
 	// Gate belongs to the owner: the progress of the run through the limits.
 	Gate uint8
-	// Marks also belong to the owner: the transactions that touched the run last. There are two, because two
-	// transactions may be under way.
+	// Marks also belong to the owner: the last transactions that touched the run. There are two, because one
+	// transaction may be in flight while the next one is made.
 	Marks [2]uint64
 
 	stored  bool     // the row exists
@@ -97,12 +97,12 @@ type Run struct {
 	filled  bool     // true: the parameters of the run differ, too
 	dirty   []int32
 	records []byte // packed: the history of this transaction
-	seat    seat   // in a queue
+	seat    seat   // the position in a queue
 
 	// For the board: the positions of the run in its lists by age, and the number of counted approvals.
 	running, approving age
 	approvalsSeen      int32
-	approvals          int32  // tasks that wait for one
+	approvals          int32  // tasks that wait for an approval
 	approvalSince      Micros // the time since which an approval has been waiting
 }
 
@@ -121,7 +121,7 @@ type task struct {
 	since    uint32 // while listed: when it became ready, in ms of the owner's clock, modulo 2^32
 }
 
-// attempt is a try whose row is not final, or not yet flushed.
+// attempt is an attempt whose row is not final, or not yet flushed.
 type attempt struct {
 	AttemptRow
 	isNew bool // the row does not exist yet
@@ -151,7 +151,7 @@ func (r *Run) at(t TaskID) *task {
 	return &r.tasks[t]
 }
 
-// has reports whether t is a task of the run, the Leader's included.
+// has reports whether t is a task of the run or the Leader's task.
 func (r *Run) has(t TaskID) bool { return t >= LeaderTask && int(t) < len(r.tasks) }
 
 // Active is the number of attempts that a handler holds.
@@ -211,7 +211,7 @@ func (r *Run) Open(t TaskID) (AttemptRow, bool) {
 // Unfinished reports whether the run has not ended. Its owner keeps it in memory.
 func (r *Run) Unfinished() bool { return !r.State.Terminal() }
 
-// hold opens an attempt for the task and lists it for the next flush.
+// hold opens an attempt for the task and adds it to the next flush.
 func (r *Run) hold(t TaskID, p *task, h HandlerID, now Now) {
 	i := r.slot()
 	p.token = p.token.Next(now.Era)
@@ -224,7 +224,7 @@ func (r *Run) hold(t TaskID, p *task, h HandlerID, now Now) {
 	r.touch(i)
 }
 
-// slot makes room for one more attempt.
+// slot returns an entry for one more attempt.
 func (r *Run) slot() int32 {
 	if n := len(r.free); n > 0 {
 		i := r.free[n-1]
@@ -242,7 +242,7 @@ func (r *Run) touch(i int32) {
 	}
 }
 
-// end closes the attempt that p holds. Its slot is given back at the next flush.
+// end closes the attempt of p. Its entry is freed at the next flush.
 func (r *Run) end(p *task) *attempt {
 	a := &r.slots[p.slot-1]
 	r.touch(p.slot - 1)
@@ -255,7 +255,7 @@ func (r *Run) end(p *task) *attempt {
 
 func (r *Run) record(rec Record) {
 	if r.records == nil {
-		r.records = make([]byte, 0, 48) // the records that a run of one task writes in one transaction
+		r.records = make([]byte, 0, 48) // enough for the records that a run of one task writes in one transaction
 	}
 	r.records = appendRecord(r.records, &rec)
 }

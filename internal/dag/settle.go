@@ -29,8 +29,8 @@ func (r *Run) succeed(t TaskID, a *attempt) {
 	r.settled(t)
 }
 
-// OutputsMax bounds the outputs that the conditions of a run read, in bytes. They stay in memory as long as
-// the run is active.
+// OutputsMax bounds the outputs that the conditions of a run read, in bytes. They stay in memory while the
+// run is active.
 const OutputsMax = 16 << 20
 
 // keepOutputs keeps the outputs of a succeeded task that conditions read.
@@ -62,8 +62,8 @@ func (r *Run) bounded(t TaskID, res *Result) *Result {
 	return &failed
 }
 
-// settled informs the direct dependents of a settled task. Tasks that are decided by that go into a list, not
-// into a recursion, so a chain of 100,000 skips is a loop.
+// settled informs the direct dependents of a settled task. The tasks that this decides go into a list. There
+// is no recursion, so a chain of 100,000 skips is a loop.
 func (r *Run) settled(t TaskID) {
 	work := []TaskID(nil)
 	for {
@@ -73,7 +73,8 @@ func (r *Run) settled(t TaskID) {
 			if p.state != Pending {
 				continue
 			}
-			// A task that needs many tasks checks all its needs once, and not once for each need.
+			// A task that needs many tasks checks all its needs once, when the last one is settled, and not
+			// once for each need.
 			p.blockers--
 			if p.blockers > 0 && (!fails || r.Graph.handles(d)) {
 				continue
@@ -96,8 +97,8 @@ func (r *Run) decide(t TaskID) {
 	}
 }
 
-// verdictOn moves a pending task if its state is decided already. It reports whether the task is settled
-// now, so that its dependents must be notified.
+// verdictOn moves a pending task if its state can be decided. It reports whether the task is settled now, so
+// that its dependents must be informed.
 func (r *Run) verdictOn(t TaskID, p *task) bool {
 	to, why := judge(r.Graph, r.Params, t, p.blockers == 0, r)
 	switch to {
@@ -127,7 +128,7 @@ func (r *Run) outputOf(t TaskID) []byte   { return r.outputs[t] }
 // known is the source from which judge reads states: memory, or rows.
 type known interface {
 	stateOf(TaskID) TaskState
-	failedAt(TaskID) bool // the task makes its dependents upstream_failed
+	failedAt(TaskID) bool // reports whether the task makes its dependents upstream_failed
 	outputOf(TaskID) []byte
 	// holds evaluates a condition of a task. It returns ErrCostly if the result is not known yet.
 	holds(t TaskID, branch int32, c Condition, v View) (bool, error)
@@ -197,7 +198,7 @@ func judgeIf(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskStat
 	return Skipped, ""
 }
 
-// readable reports whether everything that a condition reads has ended.
+// readable reports whether every task that a condition reads has ended.
 func readable(g *Graph, cond Condition, k known) bool {
 	for _, name := range cond.Reads().Tasks {
 		if t, ok := g.Find(name); ok && !k.stateOf(t).Terminal() {
@@ -235,12 +236,12 @@ func viewOf(g *Graph, params []byte, success, failure bool, k known) View {
 	}
 }
 
-// failAttempt decides whether a failed attempt is tried again.
+// failAttempt decides whether the task of a failed attempt is retried.
 func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	pol := r.Graph.Policy(t)
 	if r.Intent < IntentStop && p.retries < pol.Retry.Max && retryable(&pol.Retry, a) {
 		wait := pol.Retry.wait(p.retries+1, r.ID, t, a.Token)
-		if a.Generation == r.Generation { // an attempt of an earlier generation does not count for this one
+		if a.Generation == r.Generation { // an attempt of an earlier generation does not count here
 			p.retries++
 		}
 		r.recordEnd(a, RetryWait)
@@ -250,7 +251,7 @@ func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	r.failFinally(t, a)
 }
 
-// tryAgain makes a task ready again after a pause, which the row of the ended attempt keeps.
+// tryAgain makes a task ready again after a pause, which is stored in the row of the ended attempt.
 func (r *Run) tryAgain(t TaskID, a *attempt, wait time.Duration, now Now, fx *Effects) {
 	a.RetryWait, a.RetryAt = wait, now.Wall+Micros(wait.Microseconds())
 	r.moveTask(t, RetryWait)
@@ -274,15 +275,15 @@ func (r *Run) noteFailure(t TaskID, message string) {
 	}
 }
 
-// failTask is the final failure of a task. All of its dependents, direct or not, are settled in this step.
+// failTask fails a task finally, and settles all of its dependents, direct or not, in this step.
 func (r *Run) failTask(t TaskID) {
 	r.moveTask(t, Failed)
 	r.failed++
 	r.settled(t)
 }
 
-// retryable applies the exit codes of the policy, and the verdict of a task function. A start that cannot
-// succeed (no such program) is retried like any other failure: the file may exist by then.
+// retryable applies the exit codes of the policy, and the verdict of a task function. An attempt that cannot
+// start (no such program) is retried like any other failure, because the file may exist by then.
 func retryable(p *Retry, a *attempt) bool {
 	if len(p.OnExit) == 0 || a.Cause == CausePermanent {
 		return a.Cause != CausePermanent
@@ -295,8 +296,8 @@ func retryable(p *Retry, a *attempt) bool {
 	return false
 }
 
-// wait is the pause before the nth retry. The jitter is a hash, so that Step stays pure
-// and a replay waits as long.
+// wait is the pause before the nth retry. The jitter is a hash, so that Step stays pure, and a replay waits
+// for the same time.
 func (p *Retry) wait(n int32, run RunID, t TaskID, token Token) time.Duration {
 	d := float64(p.Delay)
 	if p.Backoff > 0 {
@@ -326,9 +327,8 @@ func (p *Retry) wait(n int32, run RunID, t TaskID, token Token) time.Duration {
 // retryWaitMax bounds the pause before a retry, whatever the backoff is.
 const retryWaitMax = 30 * 24 * time.Hour
 
-// settleRun is the Leader's end: when nothing is left to do, it sets the outcome in the
-// same step that settled the last task. It also applies on_failure: end, and keeps paused
-// and running apart.
+// settleRun is the Leader's end: when nothing is left to do, it sets the outcome of the run in the step that
+// settled the last task. It also applies on_failure: end, and distinguishes paused and running.
 func (r *Run) settleRun(now Now, fx *Effects) {
 	if !r.State.Terminal() {
 		r.revisit()
@@ -338,7 +338,7 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 			r.raise(&Event{Intent: IntentStop, Reason: "on_failure: end"}, CauseTask, now, fx)
 			r.revisit() // decide tasks whose conditions read the tasks that have just ended
 		}
-		// Foreach tasks may have ended the run. Then no further task begins.
+		// Foreach tasks may have ended the run. In that case no further task begins.
 		if again = r.fanOut(now, fx) || r.beginLogical(now, fx) || len(r.stirred) > 0 || r.failedEnough(); again {
 			r.revisit()
 		}
@@ -348,7 +348,7 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 	case r.active > 0:
 		r.suspend(false)
 	case r.Intent >= IntentStop:
-		if r.deferred > r.fanning { // calls: the runs that they started end first
+		if r.deferred > r.fanning { // the child runs of calls end first
 			r.suspend(false)
 			return
 		}

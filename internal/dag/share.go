@@ -2,22 +2,21 @@ package dag
 
 import "fmt"
 
-// Share counts the queue slots that the tasks of a run have and want in one named queue. Each slot lets one
-// attempt at a time be with a handler. The admission owner grants slots to the run, and the run gives them to
-// its best ready task. So the admission owner, on any shard, need not know tasks, and the rows show which
-// task has a slot.
-//
-// All counts only rise, so a message that is repeated, late or out of order counts once.
+// Share counts the queue slots that the tasks of a run have and want in one named queue. With each slot, one
+// attempt at a time can be with a handler. The admission owner grants slots to the run, and the run gives
+// them to its best ready task. So the admission owner, on any shard, need not know tasks, and the rows show
+// which task has a slot. All counts only rise, so a message that is repeated, late or out of order counts
+// once.
 type Share struct {
 	Queue string `json:"queue"`
 	Key   string `json:"key,omitempty"` // the key that the queue's per_key gives
 	Life  int32  `json:"life"`          // the generation in which the run got the share; a share of an earlier generation does not count
-	// Rev rises with every change that the gate must know.
+	// Rev rises with every change that the admission owner must know.
 	Rev  int64 `json:"rev"`
 	Got  int64 `json:"got"`  // the number of slots that were granted so far
-	Back int64 `json:"back"` // the number of granted slots that were given back
-	Need int64 `json:"need"` // the total number of grants that are needed; at least Got after the run has been checked
-	// Asked is the time since which it waits for the next slot.
+	Back int64 `json:"back"` // the number of granted slots that were returned
+	Need int64 `json:"need"` // the total number of grants that are needed; at least Got after Balance
+	// Asked is the time since which the share waits for the next slot.
 	Asked Micros `json:"asked"`
 	Limit int32  `json:"limit,omitempty"` // the limit of the queue at the newest grant; 0: any number
 }
@@ -25,13 +24,13 @@ type Share struct {
 // Has is the number of queue slots that the share has.
 func (s *Share) Has() int64 { return s.Got - s.Back }
 
-// Wants is the number of further queue slots that it waits for.
+// Wants is the number of further queue slots for which the share waits.
 func (s *Share) Wants() int64 { return max(s.Need-s.Got, 0) }
 
 // Line is the name of the line in which the tasks wait.
 func (s *Share) Line() string { return s.Queue + "/" + s.Key }
 
-// What names the queue in words.
+// What describes the queue in words, for messages.
 func (s *Share) What() string {
 	if s.Key == "" {
 		return "queue " + s.Queue
@@ -44,12 +43,12 @@ type share struct {
 	Share
 	keyed bool  // Key is known; it always is for a stored share
 	used  int64 // tasks that a handler has
-	done  int64 // the number of tasks that gave up their handler since the last check: their slots are free for other tasks
+	done  int64 // tasks that have left their handler since the last check: others can use their slots
 	ready int64 // tasks that wait for a queue slot, or have one and wait for a worker
 	lists []*spot
 }
 
-// spot holds the ready tasks of a share that have one place.
+// spot holds the ready tasks of a share that have one placement.
 type spot struct {
 	place Place
 	list  readyList
@@ -123,8 +122,8 @@ func (r *Run) Shares() []Share {
 	return all
 }
 
-// NewShares are the shares of queues that tasks use for the first time. The owner has to give each share its
-// key, see PutKey. Until then, its tasks wait.
+// NewShares are the shares of queues that tasks use for the first time. The owner must set the key of each
+// share with PutKey. Until then, its tasks wait.
 func (r *Run) NewShares() (queues []string) {
 	for _, s := range r.shares {
 		if !s.keyed && s.ready > 0 && !r.held() {
@@ -134,13 +133,13 @@ func (r *Run) NewShares() (queues []string) {
 	return queues
 }
 
-// PutKey notes the key of a new share.
+// PutKey sets the key of a new share.
 func (r *Run) PutKey(queue, key string) {
 	s := r.shareOf(queue)
 	s.Key, s.keyed = key, true
 }
 
-// PutShare adds granted slots. It returns false if the run no longer has such a share. Then the grant is
+// PutShare adds granted slots. It returns false if the run no longer has such a share. The grant is then
 // void.
 func (r *Run) PutShare(given *Share) bool {
 	for _, s := range r.shares {
@@ -156,10 +155,12 @@ func (r *Run) PutShare(given *Share) bool {
 	return false
 }
 
-// Balance asks for slots for the ready tasks, and gives back slots of ended tasks and unused slots. It is
+// Balance requests slots for the ready tasks, and returns slots of ended tasks and unused slots. It is
 // called after every step, and does nothing if the step changed nothing here. A paused or waiting run keeps
-// only the slots of its held attempts, so that no run waits for a run that itself waits. Balance returns the
-// messages to the admission owner. For a run that has ended, they return all of its slots.
+// only the slots of its held attempts, so that no run waits for a run that itself waits.
+//
+// Balance returns the messages to the admission owner. For a run that has ended, they return all of its
+// slots.
 func (r *Run) Balance(now Micros) (told []Share, over bool) {
 	if len(r.shares) == 0 {
 		return nil, false
@@ -241,7 +242,7 @@ func PackClaims(c *Claim, shares []Share) []byte {
 		return c.Pack()
 	}
 	w := packer{b: make([]byte, 0, 64)}
-	w.byte(2) // the form; form 1 is a claim alone
+	w.byte(2) // the form; form 1 contains only a claim
 	w.text(string(c.Pack()))
 	w.uint(uint64(len(shares)))
 	for i := range shares {
@@ -255,8 +256,8 @@ func PackClaims(c *Claim, shares []Share) []byte {
 	return w.b
 }
 
-// PackClaimsIn is PackClaims for a caller that needs the result only until the next call: the result may use
-// the given buffer, and the buffer for the next call is returned with it.
+// PackClaimsIn is PackClaims for a caller that needs the result only until the next call. The result may use
+// the given buffer. The second value is the buffer for the next call.
 func PackClaimsIn(room []byte, c *Claim, shares []Share) (packed, next []byte) {
 	if c == nil || len(shares) > 0 {
 		return PackClaims(c, shares), room

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// The rules of a foreach task in its run. Its attempt is deferred until all instances have ended. The attempt
-// is armed once the instances exist. parallel bounds the instances that are held or wait for a retry. If
-// there is room, the first instances without an attempt are ready. So Derive gets the same result from the
-// rows.
+// The rules of a foreach task in its run. Its attempt is deferred until all instances have ended. The
+// attempt is armed when the instances exist. parallel bounds the instances that are held or wait for a
+// retry. Up to that bound, the first instances without an attempt are ready. So Derive gets the same result
+// from the rows.
 
 // spread counts the instances of one foreach task in memory.
 type spread struct {
@@ -18,7 +18,7 @@ type spread struct {
 	next int32 // no instance before this one, in the order of the items, waits because of parallel
 }
 
-// goes reports whether an instance in this state counts for parallel.
+// goes reports whether an instance in this state counts against parallel.
 func goes(s TaskState) bool { return s != Pending && !s.Terminal() }
 
 // cap is the largest number of instances at one time.
@@ -62,7 +62,7 @@ func (r *Run) moved(t TaskID, from, to TaskState) {
 	}
 }
 
-// stir makes settleRun look at a foreach task.
+// stir makes settleRun examine a foreach task.
 func (r *Run) stir(of TaskID) {
 	if n := len(r.stirred); n == 0 || r.stirred[n-1] != of {
 		r.stirred = append(r.stirred, of)
@@ -76,8 +76,8 @@ func (r *Run) armed(of TaskID) bool {
 }
 
 // spreading reports whether a foreach task computes its items, or collects the outputs of its instances. It
-// is called only for a run of which no task runs, is ready or waits for a retry: the live instances are
-// then calls.
+// is called only for a run in which no task runs, is ready or waits for a retry, so all live instances are
+// calls.
 func (r *Run) spreading() bool {
 	if r.fanning == 0 {
 		return false
@@ -140,7 +140,7 @@ func (r *Run) respread(of TaskID) {
 	sp.next = 0
 }
 
-// fanOut continues the foreach tasks that an event concerned. It reports whether there were any.
+// fanOut continues the foreach tasks that an event has affected. It reports whether there were any.
 func (r *Run) fanOut(now Now, fx *Effects) bool {
 	any := len(r.stirred) > 0
 	for len(r.stirred) > 0 && !r.State.Terminal() {
@@ -234,7 +234,7 @@ func (r *Run) failedInstances(f *fan) string {
 	return fmt.Sprintf("%d of %d instances failed: %s", n, len(f.order), strings.Join(names, ", "))
 }
 
-// split takes the items of a foreach task and makes its instances, in the step that stores them.
+// split stores the items of a foreach task and makes its instances in the same step.
 func (r *Run) splitForeach(ev *Event, p *task, now Now, fx *Effects) Verdict {
 	a, t := &r.slots[p.slot-1], ev.Task
 	if a.Started != 0 || ev.Items == nil {
@@ -309,10 +309,10 @@ func (r *Run) stopInstances(ev *Event, now Now, fx *Effects) {
 	}
 }
 
-// closeFans completes the set of repeated tasks by the rule of foreach. If the foreach task itself was named,
-// or one of its needs is repeated, its items are computed again and all instances run. Otherwise the
-// instances stay, and only the chosen ones run. It returns the tasks whose items are computed again, in their
-// order.
+// closeFans completes the set of tasks that run again by the rule of foreach. If the foreach task itself was
+// named, or one of its needs runs again, its items are computed again and all instances run. Otherwise the
+// instances stay, and only the chosen ones run. It returns the tasks whose items are computed again, in
+// their order.
 func (r *Run) closeFans(again []bool, named TaskID) (stale []TaskID) {
 	if len(r.Graph.fans) == 0 {
 		return nil
@@ -337,7 +337,7 @@ func (r *Run) closeFans(again []bool, named TaskID) (stale []TaskID) {
 	return stale
 }
 
-// witherFans stores which foreach tasks have to compute their items again.
+// witherFans stores which foreach tasks must compute their items again.
 func (r *Run) witherFans(stale []TaskID) {
 	for _, t := range stale {
 		if r.Graph.fans[t].stale {
@@ -351,7 +351,7 @@ func (r *Run) witherFans(stale []TaskID) {
 	}
 }
 
-// unsuccessfulInstances marks the instances of a foreach task that neither succeeded nor were skipped by
+// unsuccessfulInstances adds the instances of a foreach task that neither succeeded nor were skipped by
 // rule. It reports whether there are any.
 func (r *Run) unsuccessfulInstances(again []bool, of TaskID) (any bool) {
 	for _, t := range r.Graph.Instances(of) {

@@ -8,11 +8,11 @@ type TaskState uint8
 // The states of a task. Only assigned, running and the ends of attempts come from rows;
 // the others are derived.
 const (
-	Pending        TaskState = iota // waits for its needs
+	Pending        TaskState = iota // the task waits for its needs
 	Ready                           // the task may run, and waits for a slot
-	Assigned                        // given to a handler under a token
+	Assigned                        // assigned to a handler under a token
 	Running                         // the attempt has reported that it runs
-	RetryWait                       // failed, and will be tried again
+	RetryWait                       // failed, and will be retried
 	Succeeded                       // end
 	Failed                          // end
 	UpstreamFailed                  // an end: a needed task failed
@@ -51,8 +51,8 @@ func (s TaskState) Held() bool { return s == Assigned || s == Running }
 // fails reports whether s makes the dependents of a task upstream_failed.
 func (s TaskState) fails() bool { return s == Failed || s == UpstreamFailed }
 
-// settled reports whether dependents count a task in state s as done. It is false for stopped: the end of the
-// run decides the dependents of a stopped task.
+// settled reports whether dependents count a task in state s as done. It is false for stopped, because the
+// end of the run decides the dependents of a stopped task.
 func (s TaskState) settled() bool { return s.Terminal() && s != Stopped }
 
 // RunState is the state of a run.
@@ -121,14 +121,14 @@ func ParseAttemptState(text string) (AttemptState, bool) {
 	return 0, false
 }
 
-// Ended reports whether the attempt is over.
+// Ended reports whether the attempt has ended.
 func (s AttemptState) Ended() bool { return s >= AttemptSucceeded && s != AttemptDeferred }
 
 // Known reports whether s is a valid state.
 func (s AttemptState) Known() bool { return s < attemptStates }
 
-// Intent is the wish of an operator (or of a rule of the run) about a run. It is stored, and only rises,
-// except from pause back to run. Every transition honours it, recovery included.
+// Intent is what an operator (or a rule of the run) wants for a run. It is stored, and only rises, except
+// from pause back to run. Every transition honours it, recovery included.
 type Intent uint8
 
 // The intents, in rising order.
@@ -154,7 +154,7 @@ func ParseIntent(text string) (Intent, bool) {
 	return 0, false
 }
 
-// taskMoves is the one table of legal moves of a task; nothing else changes a state.
+// taskMoves is the only table of legal moves of a task. All changes of a state follow it.
 var taskMoves = [taskStates][]TaskState{
 	Pending:   {Ready, Skipped, UpstreamFailed, Failed, Stopped, Succeeded},
 	Ready:     {Assigned, Deferred, Stopped, Skipped, Failed, Succeeded, Pending},
@@ -162,11 +162,11 @@ var taskMoves = [taskStates][]TaskState{
 	Running:   {Succeeded, Failed, RetryWait, Stopped, Ready},
 	RetryWait: {Ready, Stopped, Failed, Skipped, Succeeded},
 	Deferred:  {Succeeded, Failed, Stopped, Skipped},
-	// A new generation reverses these; see regenerate.
+	// A new generation reverses these ends; see regenerate.
 	Failed: {Pending}, UpstreamFailed: {Pending}, Stopped: {Pending}, Skipped: {Pending}, Succeeded: {Pending},
 }
 
-// runMoves is the one table of legal moves of a run.
+// runMoves is the only table of legal moves of a run.
 var runMoves = [runStates][]RunState{
 	RunSubmitted:  {RunWaiting, RunSplitting, RunRunning, RunFailed, RunStopped, RunSkipped},
 	RunWaiting:    {RunSplitting, RunRunning, RunFailed, RunStopped, RunSkipped},
@@ -188,7 +188,7 @@ func legal[S comparable](moves []S, to S) bool {
 	return false
 }
 
-// moveTask makes one legal move. An illegal move is a bug; the owner then quarantines the run and does not
+// moveTask makes one legal move. An illegal move is a bug: the owner then quarantines the run and does not
 // write it.
 func (r *Run) moveTask(t TaskID, to TaskState) {
 	s := &r.tasks[t]

@@ -2,16 +2,14 @@ package dag
 
 import "fmt"
 
-// lossesMax bounds the losses of a task. A task that was lost more often fails as poison, because a task that
-// kills its worker must not run again for ever.
+// lossesMax bounds the losses of a task. A task that was lost more often fails as poison, because a task
+// that kills its worker must not run again for ever.
 const lossesMax = 5
 
-// Step applies one event. It changes the run in memory and nothing else; what must be
-// written is collected until Flush. If the verdict is not Accepted, nothing has changed, except the run's
-// history after a fenced report.
-//
-// A panic means a bug or a corrupt row: the owner drops all runs, loads the others again and quarantines this
-// one.
+// Step applies one event. It changes only the run in memory. The changes are collected, and Flush turns them
+// into rows. If the verdict is not Accepted, nothing has changed, except the run's history after a fenced
+// report. A panic means a bug or a corrupt row: the owner drops all runs, loads the others again and
+// quarantines this one.
 func (r *Run) Step(ev *Event, now Now, fx *Effects) Verdict {
 	r.fx, r.clock = fx, now.Wall
 	v := r.step(ev, now, fx)
@@ -63,10 +61,10 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 	return WrongState
 }
 
-// fence accepts reports of the holder of the newest attempt only. A repeated report of an ended attempt is a
-// duplicate: a sender repeats a report if the acknowledgement was lost, and the owner's inbox does so after a
-// commit of unknown outcome. If the attempt was ended without its holder, the sender learns that it was
-// fenced.
+// fence accepts only reports of the holder of the newest attempt. A repeated report of an ended attempt is a
+// duplicate: a sender repeats a report if the acknowledgement was lost, and the owner's inbox does so after
+// a commit with an unknown outcome. If the attempt was ended without its holder, the sender learns that it
+// was fenced.
 func (r *Run) fence(ev *Event, p *task) Verdict {
 	switch {
 	case ev.Token != p.token || p.token == 0:
@@ -87,7 +85,7 @@ func (r *Run) refuse(ev *Event, v Verdict) Verdict {
 	return v
 }
 
-// submit accepts the run and, if its graph is at hand, splits it in the same step.
+// submit accepts the run and, if its graph is available, splits it in the same step.
 func (r *Run) submit(ev *Event, now Now, fx *Effects) Verdict {
 	if r.State != RunSubmitted {
 		return Duplicate
@@ -195,7 +193,8 @@ func (r *Run) adopt(g *Graph) {
 	}
 }
 
-// assign assigns a ready task to a booked slot. The assignment is a new attempt under a new token.
+// assign assigns a ready task to a handler whose slot was booked. The assignment is a new attempt under a
+// new token.
 func (r *Run) assign(ev *Event, now Now) Verdict {
 	if !r.has(ev.Task) {
 		return NoSuchTask
@@ -215,8 +214,8 @@ func (r *Run) assign(ev *Event, now Now) Verdict {
 	return Accepted
 }
 
-// eraOver is the reason for which an attempt of an older era is lost, whatever end it reports. The attempt
-// may have begun from rows that the database has lost.
+// eraOver is the reason why an attempt of an older era is lost, whatever end it reports. The attempt may
+// have begun from rows that the database has lost.
 const eraOver = "the database went back to an earlier state while it ran"
 
 // heard applies a report of a holder. The token and the holder must be the newest ones.
@@ -263,9 +262,9 @@ func (r *Run) started(ev *Event, p *task, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// onClock puts a holder's time on the store's clock: no earlier than the assignment, and no later than now.
-// A time of 0 (not reported) becomes now. So no attempt seems to start before the end of the tasks that it
-// needs, whatever the clocks of holders show.
+// onClock converts a holder's time to the store's clock: no earlier than the assignment, and no later than
+// now. A time of 0 (not reported) becomes now. So no attempt seems to start before the end of the tasks that
+// it needs, whatever the clocks of holders show.
 func onClock(told, earliest, now Micros) Micros {
 	if told == 0 {
 		told = now
@@ -274,7 +273,7 @@ func onClock(told, earliest, now Micros) Micros {
 }
 
 // watch sets the timers of a running attempt. The worker enforces the timeout. These timers record it, and
-// end the attempt if the worker does not come back.
+// end the attempt if the worker does not report.
 func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
 	pol := r.Graph.Policy(t)
 	if pol.Timeout == 0 {
@@ -337,7 +336,7 @@ func (r *Run) recordEnd(a *attempt, s TaskState) {
 		Exited: a.Exited, ExitCode: a.ExitCode, Text: string(a.Cause)})
 }
 
-// lost takes the task from a handler that is gone. A loss is not counted as a failed attempt. Losses have a
+// lost takes a task from a handler that is gone. A loss does not count as a failed attempt. Losses have a
 // counter of their own, and too many of them fail the task.
 func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 	a := r.end(p)
@@ -375,7 +374,7 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 	}
 }
 
-// timer acts on a timer that is due, unless its reason no longer exists.
+// timer acts on a timer that is due, unless the reason for the timer no longer exists.
 func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
 	switch ev.Timer {
 	case TimerRunTimeout:
@@ -410,8 +409,8 @@ func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// warn marks an attempt that exceeds its timeout, once. The mark is in its row, so that a reload does not
-// warn again.
+// warn records once that an attempt exceeds its timeout. The record is in the attempt's row, so that a
+// reload does not warn again.
 func (r *Run) warn(p *task) bool {
 	a := &r.slots[p.slot-1]
 	if a.Cause != "" { // the warning was recorded before, or the attempt is being stopped

@@ -17,12 +17,12 @@ const noTrace = "00-00000000000000000000000000000000-0000000000000000-00"
 // database.
 const traceMark = "\x1f"
 
-// traceHopsMax bounds the runs of one trace that follow one another by run_of. Without it a workflow that
+// traceHopsMax bounds the runs of one trace that follow one another by run_of. Otherwise a workflow that
 // follows the runs that it calls would stay in one trace for ever. A stored trace context counts them in the
-// flags that W3C Trace Context leaves unused, so that nodes of an earlier release read it, too.
+// flags that W3C Trace Context leaves unused, so that nodes of an earlier release can read the context, too.
 const traceHopsMax = 16
 
-// traceSampled is the only flag that Skein knows. hopsShift is where the count of hops begins.
+// traceSampled is the only flag that Skein uses. hopsShift is the position of the count of hops.
 const (
 	traceSampled = 1
 	hopsShift    = 2
@@ -52,9 +52,9 @@ func withFlags(trace string, flags uint64) string {
 	return trace[:traceBytes-2] + fmt.Sprintf("%02x", flags)
 }
 
-// ParseTrace reads a header traceparent (W3C Trace Context). It returns the context in the form of version 00
-// with no flag but sampled; "" if the header is not valid, which says that there is none. A later version may
-// have more fields after the flags.
+// ParseTrace reads the header traceparent (W3C Trace Context). It returns the context in the form of version
+// 00 with no flag except sampled, or "" if the header is not valid. A later version may have more fields
+// after the flags.
 func ParseTrace(header string) string {
 	if len(header) < traceBytes {
 		return ""
@@ -82,7 +82,7 @@ func isTrace(s string) bool {
 
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
-// joinTrace writes a trace context behind a key.
+// joinTrace appends a trace context to a key.
 func joinTrace(key, trace string) string {
 	if trace == "" {
 		if _, is := cutTrace(key); is == "" {
