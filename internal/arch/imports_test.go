@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/errkind":               {"internal/dag", "internal/store"},
 	"internal/admission":             {"internal/dag", "internal/store"},
 	"internal/alert":                 {"internal/dag", "internal/store"},
-	"internal/notify":                {"internal/alert", "internal/dag", "internal/program", "internal/secret", "internal/store", "sdk/go/shared/mask"},
+	"internal/notify":                {"internal/alert", "internal/dag", "internal/metric", "internal/program", "internal/secret", "internal/store", "sdk/go/shared/mask"},
 	"internal/inspect":               {"internal/alert", "internal/tally", "internal/dag", "internal/store", "internal/store/packed", "internal/errkind", "internal/admission"},
 	"internal/engine":                {"internal/alert", "internal/dag", "internal/store", "internal/host", "internal/metric", "internal/errkind", "internal/admission", "internal/inspect"},
 	"internal/certificate":           {},

@@ -167,6 +167,9 @@ var catalogue = []Family{
 		"Bytes of logs that the shared store of logs does not have yet."},
 	{secUpkeep, "log_dropped_bytes_total", Counter, unitBytes, nil, Some,
 		"Bytes of logs that stay on this machine only, because too many logs waited for the shared store or a file was unreadable."},
+	{secUpkeep, "alert_notices_total", Counter, "notices", []string{"outcome"}, Nodes,
+		"Calls of alert channels by notice: sent, again (the call failed and is repeated), failed (the channel refused it for ever), expired " +
+			"(no call succeeded within a day)."},
 	{secUpkeep, "trace_lag_seconds", Gauge, unitSeconds, nil, Some,
 		"Time since the end of the oldest run that waits to be exported as a trace, since the exporter began with it. 0: none waits."},
 	{secUpkeep, "trace_runs_total", Counter, unitRuns, []string{"outcome"}, Some,

@@ -9,11 +9,13 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
 )
 
@@ -70,6 +72,25 @@ type Sender struct {
 	// may be older.
 	ended map[noticeKey]bool
 	paced map[store.ChannelKey]time.Time // the time from which a channel that got a bundle may get more
+
+	ends [len(outcomeNames)]atomic.Int64 // the ends of calls, by notice
+}
+
+// The ends of a call for a notice, as the metric names them.
+const (
+	outSent = iota
+	outAgain
+	outFailed
+	outExpired
+)
+
+var outcomeNames = [...]string{"sent", "again", "failed", "expired"}
+
+// Show writes the metrics of the sender.
+func (s *Sender) Show(p *metric.Page) {
+	for i, name := range outcomeNames {
+		p.Set("alert_notices_total", float64(s.ends[i].Load()), name)
+	}
 }
 
 type noticeKey struct {
@@ -268,12 +289,16 @@ func (s *Sender) judge(n *store.Notice, err error, expired bool, now dag.Micros)
 	var final *PermanentError
 	switch {
 	case expired:
+		s.ends[outExpired].Add(1)
 		n.State, n.Ended = store.NoticeExpired, now
 	case err == nil:
+		s.ends[outSent].Add(1)
 		n.State, n.Ended, n.Error = store.NoticeSent, now, ""
 	case errors.As(err, &final):
+		s.ends[outFailed].Add(1)
 		n.State, n.Ended = store.NoticeFailed, now
 	default:
+		s.ends[outAgain].Add(1)
 		n.Due = min(now+dag.Micros(s.backoff(n.Tries, err).Microseconds()), n.Created+dag.Micros(store.NoticeExpiry.Microseconds()))
 	}
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/metric/metrictest"
 	"skein.dev/skein/internal/notify"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
@@ -195,11 +196,17 @@ func TestCalls(t *testing.T) {
 					return said(204)
 				}
 				w.tell(1, 1, "ops")
-				_, stop := w.sender()
+				s, stop := w.sender()
 				time.Sleep(2 * time.Hour)
 				stop()
 				w.want("calls", w.hears("ops"), c.heard...)
 				w.want("notice", w.notices(1), c.state)
+				shown, last := metrictest.Read(t, s.Show), strings.Fields(c.state)[2]
+				for outcome, n := range map[string]float64{last: 1, "again": float64(len(c.heard) - 1)} {
+					if is := shown[`alert_notices_total{outcome="`+outcome+`"}`]; is != n {
+						t.Errorf("the metric has %v notices %s, want %v", is, outcome, n)
+					}
+				}
 			})
 		})
 	}

@@ -1,4 +1,4 @@
-// The OpenTelemetry Collector of the tests, which make tools builds into the cache.
+// The OpenTelemetry Collector of the tests, which make clusters builds into the cache.
 module skein.dev/skein/tools/collector
 
 go 1.26.8
