@@ -10,7 +10,7 @@ import (
 // The kinds of principals.
 const (
 	PrincipalUser    = "user"    // a person
-	PrincipalService = "service" // a program; it calls with tokens
+	PrincipalService = "service" // a program, which calls with tokens
 	PrincipalWorker  = "worker"
 	PrincipalNode    = "node"
 	PrincipalSystem  = "system"
@@ -19,18 +19,18 @@ const (
 // The states of principals.
 const (
 	PrincipalActive   = "active"
-	PrincipalDisabled = "disabled" // the principal has no right until it is active again
+	PrincipalDisabled = "disabled" // the principal has no right until it is enabled
 )
 
 const (
-	// FirstService is the principal that every database begins with: the service to which the API tokens
-	// belong that name no other principal, among them all tokens of earlier versions.
+	// FirstService is the principal that every database begins with. API tokens that name no other principal
+	// belong to this service, among them all tokens of earlier versions.
 	FirstService = 1
 	// FirstServiceName is its name.
 	FirstServiceName = "api"
 	// FirstServiceRole is its role, in all namespaces.
 	FirstServiceRole = "cluster"
-	// All stands for every verb of a principal, and for all namespaces.
+	// All means every verb of a principal, or all namespaces.
 	All = "*"
 )
 
@@ -44,7 +44,7 @@ type Principal struct {
 	By      string // the person who made it
 }
 
-// Role is a set of verbs that an operator has named.
+// Role is a named set of verbs.
 type Role struct {
 	Name    string
 	Verbs   string // separated by spaces
@@ -60,12 +60,13 @@ type Binding struct {
 	Expires   dag.Micros // 0: never
 	Created   dag.Micros
 	By        string
-	// Source names the origin of a binding that each sign-in gives, in the form of Identity.Source; "": a person
-	// gave the binding.
+	// Source is the origin of a binding that each sign-in replaces, in the form of Identity.Source; "": a
+	// person gave the binding.
 	Source string
 }
 
-// Identity says which account at an identity provider a principal is. Its key is the issuer and the subject.
+// Identity connects a principal with an account at an identity provider. Its key is the issuer and the
+// subject.
 type Identity struct {
 	Principal       int64
 	Issuer, Subject string
@@ -90,29 +91,30 @@ type Rights struct {
 
 // RightsChange is one transaction. The parts are written in the order of the fields. The store sets Created.
 type RightsChange struct {
-	// Add is a new principal; its ID is the revision that the change makes. ID is ignored.
+	// Add is a new principal. Its ID becomes the revision that the change makes, and the given ID is
+	// ignored.
 	Add *Principal
-	// Set gives a principal another name or state. A state that is not active deletes its sessions.
+	// Set changes the name or state of a principal. A state that is not active deletes its sessions.
 	Set *Principal
-	// Drop removes a principal with its bindings, its password, its identities and its sessions; 0 removes none.
+	// Drop removes a principal with its bindings, its password, its identities and its sessions; 0: none.
 	Drop int64
-	// PutRoles adds roles or gives them other verbs; DropRoles removes roles with their bindings.
+	// PutRoles adds roles or changes their verbs. DropRoles removes roles with their bindings.
 	PutRoles  []Role
 	DropRoles []string
-	// Identify adds an identity, or gives it another principal and source. Principal 0 is Add.
+	// Identify adds an identity, or changes its principal and source. Principal 0 is Add.
 	Identify *Identity
-	// Unbind removes bindings, by their keys. Bind adds bindings, or gives them another end and source. Subject 0
+	// Unbind removes bindings, by their keys. Bind adds bindings, or changes their end and source. Subject 0
 	// is Add.
 	Unbind []Binding
 	Bind   []Binding
-	// Password sets the password of a principal; principal 0 is Add. An empty hash removes it. Either deletes
-	// the principal's sessions and codes that no token stands behind, unless SamePassword is set: the password
-	// is the same, and only its hash is computed again.
+	// Password sets the password of a principal; principal 0 is Add. An empty hash removes it. Both delete
+	// the principal's sessions and codes that were opened without a token, unless SamePassword is set: then
+	// the password is the same, and only its hash was computed again.
 	Password     *Password
 	SamePassword bool
 }
 
-// The bounds of rights. There are bounds because a node reads all rights at once.
+// The bounds of rights. A node reads all rights at once.
 const (
 	PrincipalsMax = 10_000
 	RolesMax      = 200
@@ -121,8 +123,8 @@ const (
 	BindingsOfOneMax = 1000
 )
 
-// Fits refuses a change that makes the rights larger than their bounds. If the change expects the revision of
-// these rights and fits, it cannot exceed the bounds.
+// Fits refuses a change that would make the rights larger than their bounds. If the change expects the
+// revision of these rights and fits, it cannot exceed the bounds.
 func (r *Rights) Fits(c *RightsChange) error {
 	added := 0
 	if c.Add != nil {
@@ -144,7 +146,7 @@ func (r *Rights) Fits(c *RightsChange) error {
 	return left.fits(c)
 }
 
-// bound are the keys of bindings.
+// bound is a set of keys of bindings.
 type bound map[boundKey]bool
 
 type boundKey struct {
@@ -154,7 +156,7 @@ type boundKey struct {
 
 func boundKeyOf(b *Binding) boundKey { return boundKey{b.Subject, b.Role, b.Namespace} }
 
-// left returns the bindings that stay if a change removes some.
+// left returns the bindings that remain if a change removes some.
 func (r *Rights) left(c *RightsChange) bound {
 	keys := bound{}
 	for i := range r.Bindings {
@@ -191,12 +193,12 @@ func (keys bound) fits(c *RightsChange) error {
 type Access interface {
 	// RightsRevision reads the revision of the rights. Every change raises it by 1.
 	RightsRevision(ctx context.Context) (int64, error)
-	// Rights reads everything in one snapshot.
+	// Rights reads all rights in one snapshot.
 	Rights(ctx context.Context) (Rights, error)
-	// ChangeRights makes a change in one transaction and returns the revision that it makes. The change was
-	// decided on the rights of the revision expect. ChangeRights returns ErrFenced if the rights have another
-	// revision, or if an object that is set or dropped does not exist. It returns ErrRefused if a name is taken.
-	// After an error nothing is written.
+	// ChangeRights makes a change in one transaction and returns the new revision. The change was decided on
+	// the rights of the revision expect. ChangeRights returns ErrFenced if the rights have another revision,
+	// or if an object that is set or dropped does not exist. It returns ErrRefused if a name is taken. After
+	// an error nothing is written.
 	ChangeRights(ctx context.Context, expect int64, c RightsChange) (revision int64, err error)
 	// PasswordOf reads the password of a principal. It returns ErrNotFound if the principal has none. Hashes are
 	// not part of Rights, so only a sign-in reads one.

@@ -11,42 +11,41 @@ import (
 
 // The states of an incident.
 const (
-	IncidentCounting     = "counting" // fewer failures in a row than its rule asks for: no channel has been notified
+	IncidentCounting     = "counting" // fewer failures in a row than the rule requires: no channel has been notified
 	IncidentOpen         = "open"
 	IncidentAcknowledged = "acknowledged"
 	IncidentResolved     = "resolved"
-	IncidentPassed       = "passed" // the incident was still counting failures when a success came
+	IncidentPassed       = "passed" // a success came while the incident was still counting failures
 )
 
 // IncidentOver reports whether a state is final.
 func IncidentOver(state string) bool { return state == IncidentResolved || state == IncidentPassed }
 
-// Incident is one episode of what an alert rule of a workflow watches.
-//
-// Invariant: a rule of a workflow has at most one incident that is not over.
+// Incident is one violation of an alert rule of a workflow. Invariant: a rule of a workflow has at most one
+// incident that has not ended.
 type Incident struct {
 	ID        uuid.UUID
 	Shard     dag.ShardID // of the workflow
 	Workflow  dag.WorkflowID
 	Namespace string
-	Rule      string // its name in the workflow file
+	Rule      string // the name of the rule in the workflow file
 	State     string
 	Revision  int64      // +1 at every change; 1 is new
 	Created   dag.Micros // when its row was written
 	Modified  dag.Micros
-	Ended     dag.Micros // 0: it is not over
-	Data      []byte     // as package alert writes it
+	Ended     dag.Micros // 0: the incident has not ended
+	Data      []byte     // the form of package alert
 }
 
 // The states of a notice.
 const (
 	NoticePending = "pending"
 	NoticeSent    = "sent"
-	NoticeFailed  = "failed"  // the channel will never take it
-	NoticeExpired = "expired" // the channel did not take it in time
+	NoticeFailed  = "failed"  // the channel has refused it finally
+	NoticeExpired = "expired" // the channel did not accept it in time
 )
 
-// Notice is the message to one channel about one transition of an incident. Incident, Seq and Channel are its
+// Notice is a message to one channel about one transition of an incident. Incident, Seq and Channel are its
 // key.
 type Notice struct {
 	Incident  uuid.UUID
@@ -56,18 +55,18 @@ type Notice struct {
 	Shard     dag.ShardID
 	Workflow  dag.WorkflowID
 	State     string
-	Tries     int32      // calls of the channel that have ended
+	Tries     int32      // number of calls of the channel that have ended
 	Due       dag.Micros // time of the next call
 	Created   dag.Micros
 	Ended     dag.Micros // 0: pending
 	Error     string     // error of the last call
-	Data      []byte     // as package alert writes it
+	Data      []byte     // the form of package alert
 }
 
 // AlertChanges are the rows of alerts in a transaction of the owner.
 type AlertChanges struct {
-	// Incidents are new rows (Revision 1), or replace the row that is one revision behind. Only State, Revision,
-	// Modified, Ended and Data change.
+	// Incidents are new rows (Revision 1), or replace the row that is one revision older. Only State,
+	// Revision, Modified, Ended and Data change.
 	Incidents []Incident
 	Notices   []Notice // inserts
 }
@@ -82,7 +81,7 @@ func (c *AlertChanges) Reset() {
 	c.Incidents, c.Notices = c.Incidents[:0], c.Notices[:0]
 }
 
-// AlertChannel says how people are notified.
+// AlertChannel is a way in which people are notified.
 type AlertChannel struct {
 	Namespace, Name string
 	Version         int64  // from 1
@@ -95,7 +94,7 @@ type AlertChannel struct {
 // AlertChannelsMax bounds the channels of a database.
 const AlertChannelsMax = 1000
 
-// Silence is a time in which no channel is notified of the incidents that it matches.
+// Silence is a period in which no channel is notified of the incidents that it matches.
 type Silence struct {
 	ID        uuid.UUID
 	Namespace string // "": any
@@ -108,13 +107,13 @@ type Silence struct {
 }
 
 const (
-	// SilencesMax bounds the silences of a database, those that are over included.
+	// SilencesMax bounds the silences of a database, including ended ones.
 	SilencesMax = 200
-	// SilencesKept is the time for which a silence that is over is kept.
+	// SilencesKept is the time for which an ended silence is kept.
 	SilencesKept = 7 * 24 * time.Hour
 )
 
-// Matches reports whether a silence is about a rule of a workflow.
+// Matches reports whether a silence applies to a rule of a workflow.
 func (s *Silence) Matches(namespace, workflow, rule string) bool {
 	return (s.Namespace == "" || s.Namespace == namespace) && (s.Workflow == "" || s.Workflow == workflow) && (s.Rule == "" || s.Rule == rule)
 }
@@ -126,24 +125,24 @@ type ChannelKey struct{ Namespace, Name string }
 type IncidentQuery struct {
 	Namespaces []string // nil: all
 	Workflow   dag.WorkflowID
-	Over       bool   // true: silences that are over are also listed
+	Over       bool   // true: incidents that have ended are also listed
 	Counting   bool   // true: incidents about which no channel was notified are also listed
 	State      string // "": any
 	Before     dag.Micros
-	BeforeID   uuid.UUID // together with Before: the last incident of the previous page
+	BeforeID   uuid.UUID // together with Before: the id of the last incident of the previous page
 	Limit      int
 }
 
 // NoticeQuery selects pending notices that are due. A notice is due only if its incident has no pending
-// notice for the channel under a lower Seq.
+// notice for the channel with a lower Seq.
 type NoticeQuery struct {
 	Shards []dag.ShardID
 	Now    dag.Micros
-	Not    []ChannelKey // channels that take no more now
+	Not    []ChannelKey // channels that accept no notice now
 	Limit  int
 }
 
-// IncidentExpiry selects incidents to delete: those that ended before Before, and those that ended before the
+// IncidentExpiry selects incidents to delete: those that ended before Before, and all ended ones except the
 // newest Keep.
 type IncidentExpiry struct {
 	Before dag.Micros
@@ -151,15 +150,15 @@ type IncidentExpiry struct {
 	Limit  int
 }
 
-// Trouble is a channel that does not take notices.
+// Trouble is a channel that does not accept notices.
 type Trouble struct {
 	ChannelKey
-	Pending int64 // notices of which at least one call has failed
-	Lost    int64 // notices that failed or expired since the requested time
+	Pending int64 // the number of notices of which at least one call has failed
+	Lost    int64 // the number of notices that failed or expired since the requested time
 	Error   string
 }
 
-// NoticeExpiry is the time after which a notice is no longer sent.
+// NoticeExpiry is the age after which a notice is no longer sent.
 const NoticeExpiry = 24 * time.Hour
 
 // Alerts is the part of a store that keeps channels, incidents and notices. Incidents and notices are
@@ -170,16 +169,16 @@ type Alerts interface {
 	PutAlertChannel(ctx context.Context, c AlertChannel) (AlertChannel, error)
 	// DropAlertChannel removes a channel. It returns ErrNotFound if there is none.
 	DropAlertChannel(ctx context.Context, namespace, name string) error
-	// AlertChannels lists all by namespace and name.
+	// AlertChannels lists all channels by namespace and name.
 	AlertChannels(ctx context.Context) ([]AlertChannel, error)
 
-	// PutSilence adds a silence. The store sets Created. It deletes old silences that are over: those that were
-	// over for SilencesKept, and all of them if there are SilencesMax silences. It returns ErrRefused if there
-	// are still as many.
+	// PutSilence adds a silence. The store sets Created. It also deletes ended silences: those that ended
+	// SilencesKept ago, and all ended ones if there are SilencesMax silences. It returns ErrRefused if
+	// SilencesMax silences remain.
 	PutSilence(ctx context.Context, s Silence) (Silence, error)
-	// EndSilence ends a silence now. It returns ErrNotFound if there is none in force.
+	// EndSilence ends a silence now. It returns ErrNotFound if the silence is not in force.
 	EndSilence(ctx context.Context, id uuid.UUID) (Silence, error)
-	// Silences lists all, the newest first.
+	// Silences lists all silences, the newest first.
 	Silences(ctx context.Context) ([]Silence, error)
 
 	// PutAlertRules adds or replaces the rules of a namespace. The store sets the times. It returns ErrFenced
@@ -189,12 +188,12 @@ type Alerts interface {
 	AlertRules(ctx context.Context) ([]AlertRules, error)
 	// LostMembers lists the members that were declared dead and have not joined again, by name.
 	LostMembers(ctx context.Context) ([]LostMember, error)
-	// Watched lists the workflows of the shards, without deleted ones, whose current version has alert rules. A
-	// version whose definition holds the text of the key elsewhere may be listed as well. It reads no row of
-	// other versions.
+	// Watched lists the undeleted workflows of the shards whose current version has alert rules. It may also
+	// list a version whose definition contains the text of the key elsewhere. It reads no row of other
+	// versions.
 	Watched(ctx context.Context, shards []dag.ShardID) ([]Watched, error)
 
-	// OpenIncidents lists the incidents of a shard that are not over by ID, those after the given ID.
+	// OpenIncidents lists the incidents of a shard that have not ended, by ID, after the given ID.
 	OpenIncidents(ctx context.Context, shard dag.ShardID, after uuid.UUID, limit int) ([]Incident, error)
 	// Incident returns an incident, or ErrNotFound.
 	Incident(ctx context.Context, id uuid.UUID) (Incident, error)
@@ -206,15 +205,15 @@ type Alerts interface {
 	Notices(ctx context.Context, incident uuid.UUID) ([]Notice, error)
 	// DueNotices lists due notices, the oldest first.
 	DueNotices(ctx context.Context, q NoticeQuery) ([]Notice, error)
-	// NextNotice returns when the next pending notice of the shards is due. It returns ErrNotFound if none is
-	// pending.
+	// NextNotice returns the time at which the next pending notice of the shards is due. It returns
+	// ErrNotFound if none is pending.
 	NextNotice(ctx context.Context, shards []dag.ShardID) (dag.Micros, error)
-	// NoteNotice records the end of a call: State, Tries, Due, Ended and Error of a pending notice. It returns
-	// ErrFenced unless the notice is pending after Tries-1 calls.
+	// NoteNotice records the end of a call: State, Tries, Due, Ended and Error of a pending notice. It
+	// returns ErrFenced unless the notice is pending and had Tries-1 calls.
 	NoteNotice(ctx context.Context, n Notice) error
-	// AlertTroubles lists the channels that do not take notices, by namespace and name.
+	// AlertTroubles lists the channels that do not accept notices, by namespace and name.
 	AlertTroubles(ctx context.Context, since dag.Micros) ([]Trouble, error)
-	// ExpireIncidents deletes old incidents and their notices. It deletes none with a pending notice. It
+	// ExpireIncidents deletes old incidents and their notices, except incidents with a pending notice. It
 	// returns the number of deleted incidents.
 	ExpireIncidents(ctx context.Context, x IncidentExpiry) (int, error)
 }

@@ -12,7 +12,7 @@ import (
 
 // The outcomes of audited calls.
 const (
-	AuditDone    = "done"    // the change is in the transaction of the row
+	AuditDone    = "done"    // the transaction that wrote the row also made the change
 	AuditRefused = "refused" // refused calls; Count is their number
 )
 
@@ -26,9 +26,10 @@ const (
 // Audit is one row of the audit log: a change, or refused calls of one kind. Everything but ID, Index and
 // Hash is part of its leaf in the tree.
 type Audit struct {
-	ID  int64     // given by the store
-	Key uuid.UUID // identifies a change, so that writing it twice makes one row
-	// Index is the position in the tree, from 0; -1: the row has none yet. Hash is the hash of its leaf.
+	ID  int64     // set by the store
+	Key uuid.UUID // identifies a change, so that a repeated write makes only one row
+	// Index is the position in the tree, from 0; -1: the row has no position yet. Hash is the hash of its
+	// leaf.
 	Index int64
 	Hash  []byte
 
@@ -36,33 +37,34 @@ type Audit struct {
 	At        dag.Micros
 	Last      dag.Micros // the time of the last refused call; for a change the same as At
 	Count     int64      // the number of refused calls; 1 for a change
-	Principal string     // the user or service in whose name the call was made
+	Principal string     // the user or service for whom the call was made
 	Kind      string     // user, service, local, …; "" if the caller is unknown
 	Token     int64      // the id of the credential of the call; 0: there was none
 	Session   int64      // the id of the credential of the call; 0: there was none
 	Address   string     // the address of the caller
-	Verb      string     // the right that it needs
+	Verb      string     // the verb that the call needs
 	Action    string     // the action: the operation of the API
 	Object    string     // the object of the action
 	Namespace string     // "": the whole cluster
 	Outcome   string
-	Request   string // the caller's number of the request
+	Request   string // the caller's id of the request
 	Detail    string // a few words; no secret and no value of a parameter
 }
 
 // AuditTree is the state of the tree of audit rows (RFC 6962).
 type AuditTree struct {
 	Size int64 // number of rows that have an index
-	// First is the index of the oldest row that is kept. Head are the hashes of the subtrees over the rows
-	// before it, and Edge those over all rows that have an index.
+	// First is the index of the oldest kept row. Head has the hashes of the subtrees over the rows before
+	// it, and Edge the hashes over all rows that have an index.
 	First      int64
 	Head, Edge []byte
-	// Era is the era of the database at the last step, and Base the size of the tree when that era began.
+	// Era is the era of the database at the last change of the tree, and Base the size of the tree when that
+	// era began.
 	Era  dag.Era
 	Base int64
 }
 
-// AuditLeaf gives a row its hash.
+// AuditLeaf returns the hash of a row.
 type AuditLeaf struct {
 	ID   int64
 	Hash []byte
@@ -70,18 +72,18 @@ type AuditLeaf struct {
 
 // AuditQuery selects rows for people: the newest first, by At and then by ID.
 type AuditQuery struct {
-	// Before and BeforeAt are ID and At of a row: only rows after it in this order. Before is 0: from the
-	// newest.
+	// Before and BeforeAt are ID and At of a row. Only rows after it in this order are selected. Before 0:
+	// from the newest row.
 	Before     int64
 	BeforeAt   dag.Micros
-	Since      dag.Micros // rows before this time are left out; 0: none is
+	Since      dag.Micros // only rows at or after this time; 0: all
 	Principal  string     // "": any
 	Verb       string     // "": any
 	Namespaces []string   // nil: any
 	Limit      int
 }
 
-// Edge returns the time and the ID that all rows of the query are below.
+// Edge returns the time and the ID below which all rows of the query are.
 func (q *AuditQuery) Edge() (at dag.Micros, id int64) {
 	if q.Before == 0 {
 		return math.MaxInt64, math.MaxInt64
@@ -89,7 +91,7 @@ func (q *AuditQuery) Edge() (at dag.Micros, id int64) {
 	return q.BeforeAt, q.Before
 }
 
-// In returns the namespaces as a text for engines: each in angle brackets, and "*" for all.
+// In returns the namespaces as a text for engines: each in angle brackets, and "*" for all namespaces.
 func (q *AuditQuery) In() string {
 	if q.Namespaces == nil {
 		return "*"
@@ -105,21 +107,21 @@ func (q *AuditQuery) In() string {
 // transaction: see WithAudit and Batch.Audit. The rows get their index afterwards, so no writer waits for
 // another one.
 type AuditLog interface {
-	// AddAudit writes rows that belong to no change of the store. A row whose Key is there is not written
+	// AddAudit writes rows that belong to no change of the store. A row whose Key exists is not written
 	// again.
 	AddAudit(ctx context.Context, rows ...Audit) error
 	// AuditFresh reads at most limit rows without an index, by ID.
 	AuditFresh(ctx context.Context, limit int) ([]Audit, error)
 	// AuditTree reads the state of the tree.
 	AuditTree(ctx context.Context) (AuditTree, error)
-	// GrowAudit gives rows the indexes from size on, in their order, and makes to the state of the tree.
-	// It returns ErrFenced if the tree has another size, or a row has an index already or is not there.
+	// GrowAudit sets the indexes of rows from size on, in their order, and the state of the tree to to. It
+	// returns ErrFenced if the tree has another size, or if a row has an index already or does not exist.
 	GrowAudit(ctx context.Context, size int64, to AuditTree, rows []AuditLeaf) error
-	// AuditLeaves reads at most limit rows by index, those from an index on.
+	// AuditLeaves reads at most limit rows by index, from an index on.
 	AuditLeaves(ctx context.Context, from int64, limit int) ([]Audit, error)
 	// AuditList reads rows for people.
 	AuditList(ctx context.Context, q AuditQuery) ([]Audit, error)
-	// ForgetAudit deletes the rows with an index below to.First and makes to the state of the tree. It
+	// ForgetAudit deletes the rows with an index below to.First and sets the state of the tree to to. It
 	// returns ErrFenced if the tree has another size or another First.
 	ForgetAudit(ctx context.Context, from, to AuditTree) error
 }
@@ -132,14 +134,14 @@ func WithAudit(ctx context.Context, row *Audit) context.Context {
 	return context.WithValue(ctx, auditKey{}, row)
 }
 
-// AuditIn returns the row that WithAudit has put into a context, or nil.
+// AuditIn returns the row that WithAudit has stored in a context, or nil.
 func AuditIn(ctx context.Context) *Audit {
 	row, _ := ctx.Value(auditKey{}).(*Audit)
 	return row
 }
 
 // AuditOf returns the row of one change, as WithAudit has prepared it. ok is false if the call is not
-// audited. At is 0: the store sets it and Last.
+// audited. At is 0, because the store sets At and Last.
 func AuditOf(ctx context.Context) (row Audit, ok bool) {
 	is := AuditIn(ctx)
 	if is == nil {
@@ -151,7 +153,7 @@ func AuditOf(ctx context.Context) (row Audit, ok bool) {
 	return row, true
 }
 
-// Clean makes the texts of a row fit a store: they may come from outside.
+// Clean makes the texts of a row valid for a store, because they may come from callers.
 func (r *Audit) Clean() {
 	for _, text := range [...]*string{&r.Principal, &r.Kind, &r.Address, &r.Verb, &r.Action, &r.Object, &r.Namespace, &r.Request, &r.Detail} {
 		*text = strings.ToValidUTF8(strings.ReplaceAll(*text, "\x00", "�"), "�")

@@ -9,15 +9,15 @@ type Checker interface {
 	Check(ctx context.Context) ([]string, error)
 }
 
-// Capabilities holds the parts of a store that not every engine has. A nil field says that this store does
-// not have the part.
+// Capabilities holds the parts of a store that not every engine has. A field is nil if this store does not
+// have the part.
 type Capabilities struct {
 	Workers   Workers   // a store that lists the workers of its nodes
 	Cluster   Cluster   // several nodes can share it
 	Stager    Stager    // a store that writes a transaction ahead
 	Mortal    Mortal    // a store that can fail permanently before it is closed
 	Upgrader  Upgrader  // a store that completes migrations while it is used
-	Lined     Lined     // a store that knows the history of its server
+	Lined     Lined     // a store that can read the history of its server
 	Portable  Portable  // a store that can be copied as a whole
 	Retention Retention // a store that deletes by age and number
 	Logs      Logs      // a store that keeps the output of attempts

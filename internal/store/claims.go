@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// GateShard is the shard whose owner keeps what all shards share: named queues, locks and rates. A batch
-// changes the definition of a queue only with the fence of this shard.
+// GateShard is the shard whose owner, the admission owner, keeps the objects that all shards share: named
+// queues, locks and rates. A batch changes the definition of a queue only with the fence of this shard.
 const GateShard dag.ShardID = 0
 
 // Bounds of a queue's texts.
@@ -31,7 +31,7 @@ const (
 	QueuePriority = "priority"
 )
 
-// The answers to a run for which a queue has no slot now.
+// The actions for a run that finds no free slot in a queue.
 const (
 	OverflowWait = "wait"
 	OverflowSkip = "skip"
@@ -50,7 +50,7 @@ type Queue struct {
 	State    string
 	Actor    string // the person who paused or drains it
 	Reason   string
-	Until    dag.Micros // the end of State; 0: until it is changed
+	Until    dag.Micros // the end of State; 0: until the next change
 	Paced    dag.Micros // the time before which no slot is given, because of Rate
 	Revision int64      // guards every update, which raises it by 1
 	Created  dag.Micros
@@ -67,7 +67,7 @@ type QueuePace struct {
 type QueueChanges struct {
 	QueueInserts []Queue
 	QueueUpdates []Queue // guarded by Revision; they change all fields except Name, Paced and Created
-	QueueDeletes []Queue // Name and Revision of the row as it is
+	QueueDeletes []Queue // Name and Revision of the present row
 	QueuePaces   []QueuePace
 }
 
@@ -146,7 +146,7 @@ type Claimant struct {
 	Shares   []dag.Share
 }
 
-// Holds reports whether the run or its tasks have or want anything that other runs may wait for.
+// Holds reports whether the run or its tasks have or want anything for which other runs may wait.
 func (c *Claimant) Holds() bool { return c.Claim.Holds() || len(c.Shares) > 0 }
 
 // HolderQuery selects the unfinished runs of all shards that hold a lock. Without the name of a lock, it
@@ -154,7 +154,7 @@ func (c *Claimant) Holds() bool { return c.Claim.Holds() || len(c.Shares) > 0 }
 type HolderQuery struct {
 	Lock       string
 	Queue, Key string
-	First      int // how many claimants are listed
+	First      int // the largest number of claimants that are listed
 }
 
 // Of reports whether a claim matches the query.
@@ -165,8 +165,8 @@ func (q *HolderQuery) Of(c *dag.Claim) bool {
 	return c.Slot() && c.Queue == q.Queue && c.Key == q.Key
 }
 
-// About is a sequence of bytes that is in every packed claim that matches the query. With it, an engine finds
-// rows without unpacking all claims.
+// About is a sequence of bytes that every packed claim contains that matches the query. With it, an engine
+// finds rows without unpacking all claims.
 func (q *HolderQuery) About() []byte {
 	if q.Lock != "" {
 		return dag.PackNames(q.Lock)
@@ -174,8 +174,8 @@ func (q *HolderQuery) About() []byte {
 	return dag.PackNames(q.Queue, q.Key)
 }
 
-// FirstHolders keeps the claims with the lowest grants in their order, up to a number. An engine
-// identifies a claim by a value of type T of its own.
+// FirstHolders keeps the claims with the lowest grants in their order, up to a number. T is the type of the
+// value by which an engine identifies a claim.
 type FirstHolders[T any] struct {
 	Most  int
 	Count int
@@ -196,31 +196,31 @@ func (f *FirstHolders[T]) Add(grant int64, v T) {
 	}
 }
 
-// Line is a line of waiting runs, with the name that dag.Claim.Line gives, or the part of one level in it.
+// Line is a line of waiting runs, with the name that dag.Claim.Line returns, or the part of it at one level.
 type Line struct {
 	Name  string
 	Level dag.Priority
 	Runs  int64
 }
 
-// Claims is the part of a store that keeps what runs of all shards share. The claims of a run are written
-// with its row. The lines of waiting runs are kept in order.
+// Claims is the part of a store that keeps the objects that runs of all shards share. The claims of a run
+// are written with its row. The lines of waiting runs are kept in order.
 type Claims interface {
 	Queue(ctx context.Context, name string) (Queue, error)
-	// Queues lists queues by name, after one.
+	// Queues lists queues by name, after the given one.
 	Queues(ctx context.Context, after string, limit int) ([]Queue, error)
-	// Holding reads the unfinished runs of all shards whose claim is granted, lent or asked for again, and
-	// those with shares of slots for their tasks. It reads them in an order of the engine, after one. A page
-	// can be short; the last page is empty.
+	// Holding reads the unfinished runs of all shards whose claim is granted, lent or requested again, and
+	// those with shares of slots for their tasks. It reads them in an order of the engine, after the given
+	// run. A page can be short. The last page is empty.
 	Holding(ctx context.Context, after dag.RunID, limit int) ([]Claimant, error)
-	// Holders finds the runs that a query selects: the first of them by Grant, and their number.
+	// Holders finds the runs that a query selects: the first of them by Grant, and the number of all.
 	Holders(ctx context.Context, q HolderQuery) (first []Claimant, count int, err error)
 	// Lines reads all lines that are not empty, by name and level.
 	Lines(ctx context.Context) ([]Line, error)
-	// InLine reads the first runs of a line that have a level and asked at an instant or later, by Asked.
-	// Runs of one instant come in any order.
+	// InLine reads the first runs of a line at a level that asked at an instant or later, by Asked. Runs
+	// that asked at the same instant come in any order.
 	InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]Claimant, error)
-	// Places returns the positions of seats in their lines, all from one read. If a seat has left its line, its
-	// position has no meaning.
+	// Places returns the positions of seats in their lines, all from one read. If a seat has left its line,
+	// its position has no meaning.
 	Places(ctx context.Context, q *SeatQuery) ([]Place, error)
 }

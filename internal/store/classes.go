@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Class is a named amount of resources that tasks can ask for. A version of a workflow holds the amounts that
-// its classes had when it was applied.
+// Class is a named amount of resources that tasks can require. A version of a workflow contains the amounts
+// that its classes had when it was applied.
 type Class struct {
 	Name     string
 	Need     dag.Need
@@ -16,17 +16,17 @@ type Class struct {
 	Modified dag.Micros
 }
 
-// ClassesMax bounds the classes of a database: they are read as one list.
+// ClassesMax bounds the classes of a database, because they are read as one list.
 const ClassesMax = 1000
 
-// Classes is the part of a store that keeps resource classes. It has nothing to do with shards.
+// Classes is the part of a store that keeps resource classes. They are independent of shards.
 type Classes interface {
-	// PutClass adds or replaces the class of a name; the store sets the times. It returns ErrRefused if there
-	// are ClassesMax classes.
+	// PutClass adds or replaces a class. The store sets the times. It returns ErrRefused if there are
+	// ClassesMax classes.
 	PutClass(ctx context.Context, c Class) (Class, error)
 	// DropClass removes a class. It returns ErrNotFound if there is none.
 	DropClass(ctx context.Context, name string) error
-	// ClassList lists all by name.
+	// ClassList lists all classes by name.
 	ClassList(ctx context.Context) ([]Class, error)
 }
 

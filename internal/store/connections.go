@@ -6,7 +6,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Connection says how tasks of a namespace reach a system. It holds names of secrets, and no value of one.
+// Connection contains the address of a system and the names of the secrets for it, but no secret value.
 type Connection struct {
 	Namespace, Name string
 	Version         int64  // from 1
@@ -19,7 +19,7 @@ type Connection struct {
 // ConnectionsMax bounds the connections of a database.
 const ConnectionsMax = 10_000
 
-// Connections is the part of a store that keeps connections. It has nothing to do with shards.
+// Connections is the part of a store that keeps connections. They are independent of shards.
 type Connections interface {
 	// PutConnection adds or replaces a connection. The store sets the times. It returns ErrFenced unless the
 	// version follows the present one, and ErrRefused if there are ConnectionsMax connections.
@@ -28,6 +28,6 @@ type Connections interface {
 	DropConnection(ctx context.Context, namespace, name string) error
 	// ConnectionOf returns a connection, or ErrNotFound.
 	ConnectionOf(ctx context.Context, namespace, name string) (Connection, error)
-	// ConnectionList lists at most limit connections by namespace and name, those after the given name.
+	// ConnectionList lists at most limit connections by namespace and name, after the given name.
 	ConnectionList(ctx context.Context, namespace, name string, limit int) ([]Connection, error)
 }

@@ -2,7 +2,7 @@ package store
 
 import "skein.dev/skein/internal/dag"
 
-// ParentsMax bounds the ancestors of a token: its parent, the parent of its parent, and further ones.
+// ParentsMax bounds the ancestors of a token: its parent, the parent of its parent, and so on.
 const ParentsMax = 8
 
 // Family holds tokens by ID, and their ancestors.
@@ -17,7 +17,7 @@ func FamilyOf(all []Token) Family {
 	return f
 }
 
-// Line returns a token and its ancestors, the token first. whole is false if one of them is missing or if
+// Line returns a token and its ancestors, the token first. whole is false if an ancestor is missing or if
 // there are more than ParentsMax. Such a token is not valid.
 func (f Family) Line(t *Token) (line []*Token, whole bool) {
 	for t != nil && len(line) <= ParentsMax {
@@ -52,8 +52,8 @@ func (f Family) Stays(id int64, now dag.Micros) bool {
 	return whole
 }
 
-// End returns the time at which a token ends: its own end, or the end of one of its ancestors if that is
-// earlier. 0: the token has no end.
+// End returns the time at which a token ends: its own end, or an earlier end of one of its ancestors; 0: no
+// end.
 func (f Family) End(t *Token) (end dag.Micros) {
 	line, _ := f.Line(t)
 	for _, one := range line {

@@ -13,7 +13,7 @@ type RunKey struct {
 	Key      string
 }
 
-// Keys is the part of a store that finds runs by the keys that they were started with.
+// Keys is the part of a store that finds runs by their idempotency keys.
 type Keys interface {
 	// RunsByKeys finds the runs under many keys, in any order. A key without a run adds nothing.
 	RunsByKeys(ctx context.Context, keys []RunKey) ([]dag.RunRow, error)

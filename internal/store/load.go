@@ -13,10 +13,10 @@ import (
 // LoadMax bounds the shards of one Load, so that the row of a member stays small.
 const LoadMax = 64
 
-// Load is the work that a node does for its shards, as rates that the node measured. A node writes it into
-// its row with each renewal.
+// Load is the work of a node for its shards, as measured rates. A node writes it into its row with each
+// renewal.
 type Load struct {
-	// Shards has the costly shards, in the order of their ids. A shard that is missing costs next to nothing.
+	// Shards has the costliest shards, in the order of their ids. The cost of a missing shard is negligible.
 	Shards []ShardLoad
 }
 
@@ -38,8 +38,8 @@ func NewLoad(all []ShardLoad) *Load {
 	return &Load{Shards: all}
 }
 
-// MarshalJSON writes the figures as a list of whole numbers: the shard, then micros of time per second, rows
-// and transactions per thousand seconds, and micros of wait.
+// MarshalJSON writes the figures as a list of whole numbers: the shard, then microseconds of writer time per
+// second, rows and transactions per thousand seconds, and microseconds of wait.
 func (s ShardLoad) MarshalJSON() ([]byte, error) {
 	return json.Marshal([...]int64{int64(s.Shard), int64(s.Busy * 1e6), int64(s.Rows * 1e3), int64(s.Commits * 1e3), int64(s.Wait * 1e6)})
 }
@@ -57,17 +57,18 @@ func (s *ShardLoad) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Shift says that a shard was moved because of its load. It is kept until the shard moves again.
+// Shift records that a shard was moved because of its load. It is kept until the shard moves again.
 type Shift struct {
 	At   dag.Micros    // 0: the shard was never moved because of its load
 	From dag.HandlerID // the owner before
 	To   dag.HandlerID
-	// Counts is the member in whose even share the shard counts, so that no other shard moves in exchange.
+	// Counts is the member that counts the shard in its even share, so that no other shard moves in
+	// exchange.
 	Counts dag.HandlerID
 	Why    string
 }
 
-// ShiftMove asks for a shift. From must own the shard under Epoch.
+// ShiftMove requests a shift. From must own the shard under Epoch.
 type ShiftMove struct {
 	Shard            dag.ShardID
 	Epoch            int64

@@ -6,7 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// LogID names the log of one attempt. The token is part of it: a stale attempt writes to a log of its own.
+// LogID names the log of one attempt. It includes the token, so an outdated attempt writes to a log of its
+// own.
 type LogID struct {
 	Run   dag.RunID
 	Task  dag.TaskID
@@ -19,30 +20,30 @@ type LogPart struct {
 	Offset int64  // the offset of its first byte in the log
 	Size   int32  // number of bytes before they were packed
 	Data   []byte // packed
-	Cut    bool   // the bytes between the log's end and Offset are lost
+	Cut    bool   // true: the bytes between the log's end and Offset are lost
 }
 
-// LogSpan is the part of a log that is kept: from First up to End.
+// LogSpan is the kept part of a log: from First up to End.
 type LogSpan struct {
 	First, End int64
-	Known      bool // there is such an attempt
+	Known      bool // the attempt exists
 }
 
 // LogBlockMax bounds the size of joined parts, in bytes before packing.
 const LogBlockMax = 32 << 10
 
 // Logs is the part of a store that keeps logs. It is independent of the transactions of writers and of
-// Export: people read logs while they look into a run, and logs are not part of its state.
+// Export: people read logs to examine a run, and logs are not part of the run's state.
 type Logs interface {
 	// AppendLogs adds parts in their order, in one transaction, and returns the span of each part's log. A
 	// part is added only if its attempt exists and it begins at the end of its log. With Cut it may begin
-	// after the end; then the earlier content is deleted. Other parts change nothing, and nothing is ever
-	// overwritten. A block that ends more than keep bytes before the end of its log is deleted.
+	// after the end, and then the earlier content is deleted. Other parts change nothing, and nothing is
+	// ever overwritten. A block that ends more than keep bytes before the end of its log is deleted.
 	AppendLogs(ctx context.Context, parts []LogPart, keep int64) ([]LogSpan, error)
 	// LogSpan returns the kept part of a log. It returns ErrNotFound if nothing is kept.
 	LogSpan(ctx context.Context, id LogID) (LogSpan, error)
-	// LogBlock reads the stored part that holds the byte at an offset, or else the next part. It returns
-	// ErrNotFound if there is no such part.
+	// LogBlock reads the stored part with the byte at an offset, or else the next part. It returns
+	// ErrNotFound if there is neither.
 	LogBlock(ctx context.Context, id LogID, at int64) (LogPart, error)
 	// DeleteLogs deletes all logs of runs.
 	DeleteLogs(ctx context.Context, runs []dag.RunID) error

@@ -10,18 +10,18 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Quotas bound what a namespace may use. 0 is no bound.
+// Quotas bound the use of a namespace. 0: no bound.
 type Quotas struct {
-	Runs        int64 // runs that have not ended, waiting ones too
-	RunsPerHour int64 // runs that begin in an hour of the clock
-	Tasks       int64 // tasks of a workflow
-	ParamsBytes int64 // parameters of one run
+	Runs        int64 // unfinished runs, including waiting ones
+	RunsPerHour int64 // runs that begin within a full hour
+	Tasks       int64 // tasks of one workflow
+	ParamsBytes int64 // bytes of the parameters of one run
 
-	StoredBytes       int64 // workflow files and parameters in the database, see NamespaceStock.Bytes
+	StoredBytes       int64 // bytes of workflow files and parameters in the database, see NamespaceStock.Bytes
 	Versions          int64 // kept versions of all workflows
 	Triggers          int64 // triggers of all workflows
-	Tokens            int64 // valid tokens and invitations that are limited to namespaces, this one among them
-	RequestsPerMinute int64 // calls of callers that have rights in this namespace only
+	Tokens            int64 // valid tokens and invitations that are limited to some namespaces, including this one
+	RequestsPerMinute int64 // calls of callers that have rights only in this namespace
 }
 
 // The names of quotas.
@@ -44,7 +44,7 @@ func (q *Quotas) Each(yield func(name string, bound *int64) bool) {
 		yield(QuotaTokens, &q.Tokens) && yield(QuotaRequests, &q.RequestsPerMinute)
 }
 
-// Counted reports whether runs of the namespace have to be counted.
+// Counted reports whether runs of the namespace must be counted.
 func (q *Quotas) Counted() bool { return q.Runs > 0 || q.RunsPerHour > 0 }
 
 // Namespace holds the settings of a namespace. A namespace without a row has no quotas.
@@ -56,14 +56,14 @@ type Namespace struct {
 	Modified dag.Micros
 }
 
-// NamespacesMax bounds the namespaces with settings of a database: they are read as one list.
+// NamespacesMax bounds the namespaces with settings, because they are read as one list.
 const NamespacesMax = 10_000
 
-// NamespaceUse is what the runs of one shard use of the quotas of a namespace.
+// NamespaceUse is the use of a namespace's quotas by the runs of one shard.
 type NamespaceUse struct {
 	Namespace string
 	Shard     dag.ShardID
-	Runs      int64 // runs that have not ended
+	Runs      int64 // unfinished runs
 	// Started is the number of runs that have begun in the hour that began at Since.
 	Started int64
 	Since   dag.Micros
@@ -72,28 +72,28 @@ type NamespaceUse struct {
 // QuotaHour returns the beginning of the hour of an instant.
 func QuotaHour(at dag.Micros) dag.Micros { return at - at%dag.Micros(time.Hour/time.Microsecond) }
 
-// UseUpdate is the use of a namespace after a transaction. If Check is set, the transaction starts runs
-// that may be refused: it returns a QuotaError if all shards together use more than a quota.
+// UseUpdate is the use of a namespace after a transaction. If Check is set, the transaction starts runs that
+// may be refused. It then returns a QuotaError if the use by all shards exceeds a quota.
 type UseUpdate struct {
 	NamespaceUse
 	Check bool
 }
 
-// NamespaceStock is what a namespace keeps in the database.
+// NamespaceStock is the amount that a namespace stores in the database.
 type NamespaceStock struct {
 	Namespace string
 	Versions  int64
 	Triggers  int64
-	// Bytes are those of the files of kept versions, and of the parameters of kept runs from StockParams on.
-	// Runs that are only submitted do not count yet.
+	// Bytes are the bytes of the files of kept versions, and of the parameters of kept runs if they have at
+	// least StockParams. Runs in the state submitted do not count yet.
 	Bytes int64
 }
 
-// StockParams is the smallest size of parameters that counts as stored bytes. Smaller ones would cost a start
-// more than they say.
+// StockParams is the smallest size of parameters that counts as stored bytes. The count of smaller ones
+// would make starts slower for little information.
 const StockParams = 1 << 10
 
-// StockBytes returns the stored bytes of parameters.
+// StockBytes returns the number of stored bytes of parameters.
 func StockBytes(params []byte) int64 {
 	if len(params) < StockParams {
 		return 0
@@ -101,8 +101,8 @@ func StockBytes(params []byte) int64 {
 	return int64(len(params))
 }
 
-// StockUpdate adds the parameters of runs that begin to what a namespace keeps. The store counts versions,
-// triggers and deleted runs itself. It returns a QuotaError if all shards together keep more than a quota of
+// StockUpdate adds the parameters of runs that begin to the stock of a namespace. The store counts versions,
+// triggers and deleted runs itself. It returns a QuotaError if the stock of all shards exceeds a quota of
 // Check.
 type StockUpdate struct {
 	Namespace string
@@ -111,7 +111,7 @@ type StockUpdate struct {
 	Check     StockCheck
 }
 
-// StockCheck is the set of quotas that a transaction has to be within.
+// StockCheck is the set of quotas that a transaction must not exceed.
 type StockCheck uint8
 
 // The quotas of a StockCheck.
@@ -121,8 +121,8 @@ const (
 	CheckTriggers
 )
 
-// WorkflowRuns is the number of unfinished runs of a workflow in a shard, as transaction Seq of the shard has
-// left it.
+// WorkflowRuns is the number of unfinished runs of a workflow in a shard, after transaction Seq of the
+// shard.
 type WorkflowRuns struct {
 	Workflow dag.WorkflowID // 0: no workflow; each shard has such a row, which gives its Seq
 	Shard    dag.ShardID
@@ -130,33 +130,33 @@ type WorkflowRuns struct {
 	Seq      int64
 }
 
-// Namespaces is the part of a store that keeps the settings of namespaces, and what they use. Batch.Uses
-// changes the use, in the transaction of the runs.
+// Namespaces is the part of a store that keeps the settings of namespaces, and their use. Batch.Uses changes
+// the use, in the transaction of the runs.
 type Namespaces interface {
 	// PutNamespace adds or replaces the settings of a namespace; the store sets Modified. It returns ErrFenced
 	// unless Revision follows the present one, and ErrRefused if there are NamespacesMax namespaces.
 	PutNamespace(ctx context.Context, n Namespace) (Namespace, error)
 	// NamespaceList lists all namespaces with settings by name.
 	NamespaceList(ctx context.Context) ([]Namespace, error)
-	// NamespaceUses lists the use of a namespace, or of all ("") by namespace and shard.
+	// NamespaceUses lists the use of a namespace, or of all namespaces (""), by namespace and shard.
 	NamespaceUses(ctx context.Context, namespace string) ([]NamespaceUse, error)
-	// NamespaceStocks lists what a namespace, or each one (""), keeps, by name.
+	// NamespaceStocks lists the stock of a namespace, or of each namespace (""), by name.
 	NamespaceStocks(ctx context.Context, namespace string) ([]NamespaceStock, error)
-	// UnfinishedOf counts the unfinished runs of shards by workflow, except runs that are only submitted. It
-	// reads each run, and all of them at one instant.
+	// UnfinishedOf counts the unfinished runs of shards by workflow, except runs in the state submitted. It
+	// reads each run, all of them at one instant.
 	UnfinishedOf(ctx context.Context, shards []dag.ShardID) ([]WorkflowRuns, error)
 }
 
-// QuotaError is the ErrRefused of a transaction or call that would use more than a quota.
+// QuotaError is the ErrRefused of a transaction or call that would exceed a quota.
 type QuotaError struct {
 	Namespace string
 	Quota     string
 	Bound     int64
-	Used      int64      // the present use; for tasks, params_bytes and all that is kept, the use with the refused call
-	Until     dag.Micros // the time from which on the call can succeed; 0: unknown
+	Used      int64      // the present use; for tasks, params_bytes and stored amounts, the use including the refused call
+	Until     dag.Micros // the time from which the call can succeed; 0: unknown
 }
 
-// quotaSentences say what is used of a quota, and the bound.
+// quotaSentences describe the use of a quota, and its bound.
 var quotaSentences = map[string]string{
 	QuotaRuns:        "%d runs have not ended, and at most %d may be",
 	QuotaRunsPerHour: "%d runs have begun in this hour, and at most %d may",
@@ -188,7 +188,7 @@ func (q *Quotas) Exceeded(namespace string, runs, started int64, hour dag.Micros
 	return nil
 }
 
-// Sum adds up the use of the shards of a namespace: unfinished runs, and runs that began in an hour.
+// Sum adds the use of a namespace by its shards: unfinished runs, and runs that began in an hour.
 func Sum(uses []NamespaceUse, hour dag.Micros) (runs, started int64) {
 	for i := range uses {
 		if runs += uses[i].Runs; uses[i].Since == hour {
@@ -198,10 +198,10 @@ func Sum(uses []NamespaceUse, hour dag.Micros) (runs, started int64) {
 	return runs, started
 }
 
-// Stocked reports whether what the namespace keeps is bounded.
+// Stocked reports whether a stored amount of the namespace is bounded.
 func (q *Quotas) Stocked() bool { return q.StoredBytes > 0 || q.Versions > 0 || q.Triggers > 0 }
 
-// Overstocked returns the error of a namespace that keeps more than a quota of a check, or nil.
+// Overstocked returns the error of a namespace whose stock exceeds a quota of a check, or nil.
 func (q *Quotas) Overstocked(is *NamespaceStock, check StockCheck) *QuotaError {
 	for _, one := range [...]struct {
 		quota       string
@@ -216,13 +216,13 @@ func (q *Quotas) Overstocked(is *NamespaceStock, check StockCheck) *QuotaError {
 	return nil
 }
 
-// limitedTo reports whether a token counts for the quota of a namespace now.
+// limitedTo reports whether a token counts against the quota of a namespace now.
 func (t *Token) limitedTo(namespace string, now dag.Micros) bool {
 	counts := t.Kind == TokenAPI || t.Kind == TokenInvite
 	return counts && t.Replaced == 0 && t.Valid(now) && slices.Contains(strings.Fields(t.Namespaces), namespace)
 }
 
-// TokensOf counts the tokens that a namespace has of its quota.
+// TokensOf counts the tokens that count against the quota of a namespace.
 func TokensOf(all []Token, namespace string, now dag.Micros) (n int64) {
 	for i := range all {
 		if all[i].limitedTo(namespace, now) {
@@ -232,8 +232,8 @@ func TokensOf(all []Token, namespace string, now dag.Micros) (n int64) {
 	return n
 }
 
-// TokenOver returns a QuotaError if one of the namespaces of a new token has no room for it. all are the
-// tokens that exist.
+// TokenOver returns a QuotaError if a new token would exceed the quota of one of its namespaces. all are the
+// existing tokens.
 func TokenOver(rows []Namespace, all []Token, t *Token, now dag.Micros) error {
 	for i := range rows {
 		n := &rows[i]

@@ -26,8 +26,8 @@ type Column struct {
 	Null bool // the column may be NULL
 }
 
-// Table is one kind of row that every engine can export and import. An engine derives its other data
-// (lists, bitmaps, numbers) from these rows.
+// Table is one kind of row that every engine can export and import. An engine derives its other data (lists,
+// bitmaps, numbers) from these rows.
 type Table struct {
 	Name    string
 	Columns []Column
@@ -43,8 +43,8 @@ func (t *Table) Index(name string) int {
 	return -1
 }
 
-// Tables lists the tables of a database in the order in which rows travel: a row comes after the rows that
-// it refers to. A migration that adds a column adds it here; tests of the engines compare this list with
+// Tables lists the tables of a database in the order in which rows are copied: a row comes after the rows to
+// which it refers. A migration that adds a column adds it here. Tests of the engines compare this list with
 // their schemas.
 func Tables() []*Table {
 	return []*Table{
@@ -126,7 +126,7 @@ type Rows interface {
 	// Head comes first.
 	Head(h Head) error
 	// Row receives one row, in the order of Tables. The values belong to the caller and are valid until Row
-	// returns. ErrRefused says that this row is invalid; others may pass.
+	// returns. ErrRefused means that this row is invalid; the copy may continue with others.
 	Row(t *Table, values []Value) error
 	// Bad reports a row whose values do not have the kinds of its columns.
 	Bad(t *Table, which, why string) error
@@ -137,16 +137,16 @@ type Portable interface {
 	// Export shows all rows in one read snapshot. A writer may work meanwhile.
 	Export(ctx context.Context, to Rows) error
 	// Import fills an empty database in one transaction, so it stores all rows that fill passes, or none. It
-	// returns ErrRefused if the database is not empty. The Head that fill passes must have as many shards as the
-	// database. No shard has an owner afterwards.
+	// returns ErrRefused if the database is not empty. The Head that fill passes must have as many shards as
+	// the database. Afterwards no shard has an owner.
 	Import(ctx context.Context, fill func(Rows) error) error
 	// Counts returns the number of rows by table.
 	Counts(ctx context.Context) (map[string]int64, error)
-	// RunStates counts all runs by state, ended ones, too. It reads them all.
+	// RunStates counts all runs by state, including ended ones. It reads every run.
 	RunStates(ctx context.Context) (map[string]int64, error)
 }
 
-// Seen describes a database of any format without opening it.
+// Seen describes a database of any format without opening it for use.
 type Seen struct {
 	Known   int      // the newest format that this program knows
 	Format  int      // the format of the database; 0: the database has no tables yet

@@ -8,8 +8,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// RunPos is the position of a run in the order in which an engine deletes runs. Only the engine that returned
-// it can read it. Later runs have greater positions, byte by byte. The zero position is before all runs.
+// RunPos is the position of a run in the order in which an engine deletes runs. Only the engine that
+// returned it can interpret it. Later runs have greater positions, byte by byte. The zero position is before
+// all runs.
 type RunPos [16]byte
 
 // IsZero reports whether a position is before all runs.
@@ -19,9 +20,11 @@ func (p RunPos) IsZero() bool { return p == RunPos{} }
 func (p RunPos) Compare(other RunPos) int { return bytes.Compare(p[:], other[:]) }
 
 // Expiry selects the finished runs of a workflow that may be deleted: those that finished before Before, and
-// those up to the position To. It never selects a run with a key that finished at or after Keyed (at or after
-// Once, if the key begins with KeyOnce) and is after the position KeyedTo. It selects no run of a backfill
-// while a backfill of the workflow is unfinished.
+// those up to the position To.
+//
+// It never selects a run with a key if the run finished at or after Keyed (at or after Once, if the key
+// begins with KeyOnce) and is after the position KeyedTo. It selects no run of a backfill while a backfill
+// of the workflow is unfinished.
 type Expiry struct {
 	Shard    dag.ShardID
 	Workflow dag.WorkflowID
@@ -31,9 +34,9 @@ type Expiry struct {
 	Once     dag.Micros
 	KeyedTo  RunPos // the result of FinishedBut for runs with keys; zero: keys protect any number of runs
 	After    RunPos // only later runs are read
-	Limit    int    // at most this number of runs is deleted
-	// Tallied: the runs are counted in the tally. Runs with an end after the transaction Counted of the shard
-	// are not selected, and the deleted ones are counted as TallyGone.
+	Limit    int    // the largest number of runs to delete
+	// Tallied: the runs are counted in the tally. Runs with an end after the transaction Counted of the
+	// shard are not selected, and the deleted ones are counted as TallyGone.
 	Tallied bool
 	Counted int64
 }
@@ -41,13 +44,13 @@ type Expiry struct {
 // Expired is the result of Expire.
 type Expired struct {
 	Runs []dag.RunID
-	Next RunPos // the next call's After; zero: all runs have been looked at
-	// Old reports whether one of the checked runs finished before Before, or has not finished. In this case later
-	// runs may be old enough, too, even if no run was deleted.
+	Next RunPos // the After of the next call; zero: all runs have been examined
+	// Old reports whether one of the examined runs finished before Before, or has not finished. In this case
+	// later runs may be old enough, too, even if no run was deleted.
 	Old bool
 }
 
-// ExpireLooks bounds the runs that one call of Expire looks at, as a multiple of Expiry.Limit.
+// ExpireLooks bounds the runs that one call of Expire examines, as a multiple of Expiry.Limit.
 const ExpireLooks = 4
 
 // KeyOnce is the prefix of keys that a client makes for one request. The client sends the key only when it
@@ -73,8 +76,8 @@ type VersionExpiry struct {
 	Limit      int // the largest number of versions to delete at once
 }
 
-// VersionRunsMax is the number of runs of a workflow that ExpireVersions looks at to find their oldest
-// version.
+// VersionRunsMax is the largest number of runs of a workflow that ExpireVersions examines to find their
+// oldest version.
 const VersionRunsMax = 1_000_000
 
 // FireExpiry selects the lines of a workflow's ledger that may be deleted: plain lines that were decided
@@ -88,8 +91,9 @@ type FireExpiry struct {
 	Keep       int     // at least 1
 	After      FireKey // a cursor: only lines that were decided after this one
 	Limit      int     // the largest number of lines to read
-	// Days is a day since 1970. Counts of earlier days are deleted, except the counts of the newest day of an
-	// existing trigger. A call with an After deletes no counts, because the first call of a series has done so.
+	// Days is a day since 1970. Counts of earlier days are deleted, except the counts of the newest day of
+	// an existing trigger. A call with an After deletes no counts, because the first call of a series has
+	// done so.
 	Days int32
 }
 
@@ -129,11 +133,11 @@ func (d *FireDay) Add(f *Fire) {
 	d.Until = max(d.Until, f.Last)
 }
 
-// Plain reports whether a line says that a run was started in time.
+// Plain reports whether a line records that a run was started in time.
 func (f *Fire) Plain() bool { return f.Outcome == OutcomeFired && !f.Run.IsZero() }
 
 // BackfillExpiry selects the backfills of a workflow that may be deleted: ended ones that were last changed
-// before Before, and all ended ones but the newest Keep.
+// before Before, and all ended ones except the newest Keep.
 type BackfillExpiry struct {
 	Shard    dag.ShardID
 	Workflow dag.WorkflowID
@@ -173,7 +177,7 @@ type RecordExpiry struct {
 	Records      dag.Micros
 	RecordsMin   dag.Micros // kept runs refer to later processes
 	RecordsKeep  int
-	Limit        int // at most this number of rows of a table is deleted
+	Limit        int // the largest number of rows of a table to delete
 }
 
 // Retention is the part of a store that deletes old rows. Each method that deletes does so in one
@@ -182,9 +186,9 @@ type Retention interface {
 	// FinishedBut returns the position of the newest finished run of a workflow that is not among the newest
 	// keep finished runs. The zero position says that there is no such run.
 	FinishedBut(ctx context.Context, w dag.WorkflowID, keep int) (RunPos, error)
-	// Expire deletes the oldest of the selected runs with their attempts, their history and the part of their
-	// logs that is in the database. It looks at no more than ExpireLooks times Limit runs. Lines of the ledger
-	// and instants of backfills stay.
+	// Expire deletes the oldest of the selected runs with their attempts, their history and the part of
+	// their logs that is in the database. It examines at most ExpireLooks times Limit runs. Lines of the
+	// ledger and instants of backfills stay.
 	Expire(ctx context.Context, owner dag.HandlerID, x Expiry) (Expired, error)
 	// ExpireVersions deletes the oldest of the selected versions with their files, and returns their number. It
 	// deletes none if the workflow has more than VersionRunsMax runs.

@@ -13,19 +13,20 @@ type RunQuery struct {
 	Workflow  dag.WorkflowID
 	Not       dag.WorkflowID // only runs of other workflows
 	Namespace string         // of the workflow
-	States    []string       // any of these run states; StateActive stands for all that are unfinished
+	States    []string       // any of these run states; StateActive means all unfinished states
 	User      string
 	Origin    dag.Origin
 	Cause     string
-	Trigger   string    // the name of the trigger that started it
-	Backfill  int64     // the backfill that it is part of
-	Parent    dag.RunID // the run whose task called it
-	Node      string    // the node that made its tasks
-	// Text is part of the run's id, key, user, cause or message, or of NAMESPACE/NAME. Case does not matter.
+	Trigger   string    // the name of the trigger that started the run
+	Backfill  int64     // the backfill of the run
+	Parent    dag.RunID // the run whose task called the run
+	Node      string    // the node that split the run
+	// Text is a part of the run's id, key, user, cause or message, or of NAMESPACE/NAME. Case does not
+	// matter.
 	Text   string
 	Since  dag.Micros // created at or after it
 	Until  dag.Micros // created before it
-	Before dag.RunID  // the cursor: only older ones
+	Before dag.RunID  // the cursor: only runs before this one
 	Limit  int        // at most 1,000
 	// Params includes the parameters. A page ends before its parameters exceed Bytes, but not before its
 	// first run. If Bytes is 0, there is no bound.
@@ -40,7 +41,7 @@ const StateActive = "active"
 
 // RunPage is one page of runs. Next is the cursor of the following page; it is zero on the last page. A page
 // can be short and still have a next one, because a query reads a bounded number of rows. A query by States
-// alone gives full pages if all its states are unfinished, or all are in UnsuccessfulStates.
+// alone returns full pages if all its states are unfinished, or all are in UnsuccessfulStates.
 type RunPage struct {
 	Runs  []dag.RunRow
 	Next  dag.RunID
@@ -53,12 +54,12 @@ type Total struct {
 	Exact bool
 }
 
-// CountMax bounds the number of runs that a query counts. An engine that knows the number without looking
-// at each run may return more.
+// CountMax bounds the number of runs that a query counts. An engine that knows the number without examining
+// each run may return more.
 const CountMax = 10_000
 
-// ClockSlack bounds the difference between the clocks of nodes. A query that finds runs by the time of
-// their ids looks at this much more on both sides.
+// ClockSlack bounds the difference between the clocks of nodes. A query that finds runs by the time of their
+// ids extends its range by this time on both sides.
 const ClockSlack = time.Hour
 
 // UnsuccessfulStates are the final states other than succeeded. Engines list these runs by state, because
@@ -72,14 +73,14 @@ func Unsuccessful(s dag.RunState) bool {
 	return s == dag.RunFailed || s == dag.RunStopped || s == dag.RunSkipped
 }
 
-// UnsuccessfulName is Unsuccessful of the name of a state. An unknown name is of no such state.
+// UnsuccessfulName is Unsuccessful for the name of a state. It returns false for an unknown name.
 func UnsuccessfulName(name string) bool {
 	s, ok := dag.ParseRunState(name)
 	return ok && Unsuccessful(s)
 }
 
-// Expanded returns the selected states by their own names. If it returns none, the query selects all
-// states. Unknown names are kept.
+// Expanded returns the selected states by their own names, or none if the query selects all states. Unknown
+// names are kept.
 func (q *RunQuery) Expanded() []string {
 	var all []string
 	for _, name := range q.States {

@@ -16,8 +16,8 @@ const (
 // Trigger states.
 const (
 	TriggerActive = "active"
-	TriggerPaused = "paused" // fires nothing; the instants that pass are recorded as skipped when it is resumed
-	TriggerEnded  = "ended"  // ended for ever: its end has passed, or its count is used up
+	TriggerPaused = "paused" // the trigger does not fire; the instants that pass are recorded as skipped when it is resumed
+	TriggerEnded  = "ended"  // the trigger has ended for ever: its end has passed, or its count is used up
 )
 
 // Trigger is a schedule or sensor of a workflow: its identity is (Workflow, Name). The owner of the
@@ -27,26 +27,24 @@ type Trigger struct {
 	Workflow dag.WorkflowID
 	Name     string
 	Shard    dag.ShardID
-	Version  int32  // the version of the workflow that declared it in this form
-	Kind     string // cron, every, webhook …: the key it was declared with
+	Version  int32  // the version of the workflow that last changed the declaration
+	Kind     string // cron, every, webhook …: the key of the declaration
 	Spec     []byte // the declaration in the canonical form of package workflow
 	State    string
-	Actor    string // who paused it
+	Actor    string // the person who paused the trigger
 	Reason   string // why it is paused or ended
-	// Next is the first instant that is not decided yet. It is 0 if the trigger is paused or has ended, and
-	// for a sensor. A fire moves it in its own transaction.
+	// Next is the first undecided instant. It is 0 if the trigger is paused or has ended, and for a sensor.
+	// A fire changes it in its own transaction.
 	Next dag.Micros
-	// Invariant: an instant up to Decided has exactly one outcome. A fire writes Next, Decided, the ledger and
-	// the run in one transaction.
-	//
-	// Decided is the end of the decided time: every instant of the schedule in (Since, Decided] has its
-	// outcome in the ledger. It never goes back.
+	// Invariant: an instant up to Decided has exactly one outcome. A fire writes Next, Decided, the ledger
+	// and the run in one transaction. Decided is the end of the decided time: every instant of the schedule
+	// in (Since, Decided] has its outcome in the ledger. It never goes back.
 	Decided dag.Micros
 	Since   dag.Micros // the time from which Spec applies
 	Fired   int64      // the number of runs that it has started, for the key count
 	MaxRuns int32      // the largest number of its runs that may be active; 0: any number
-	On      []string   // "namespace/name" of the workflows to whose ended runs it listens
-	Data    []byte     // the memory of a sensor
+	On      []string   // "namespace/name" of the workflows to whose ended runs the trigger reacts
+	Data    []byte     // the state of a sensor
 	// Revision guards every update, which raises it by one.
 	Revision int64
 	Created  dag.Micros
@@ -72,8 +70,8 @@ func Outcomes() []string {
 type Fire struct {
 	Workflow dag.WorkflowID
 	Trigger  string
-	At       dag.Micros // the nominal instant; for an event, the time at which it came
-	Key      string     // "" for an instant of a schedule; else the event's id
+	At       dag.Micros // the instant; for an event, the time at which it came
+	Key      string     // the id of the event; "": an instant of a schedule
 	Last     dag.Micros
 	Count    int64
 	Outcome  string
@@ -104,13 +102,13 @@ type Backfill struct {
 	ID       int64 // made by its owner
 	Workflow dag.WorkflowID
 	Shard    dag.ShardID
-	Trigger  string // the trigger whose instants these are; "": a list of instants was given
+	Trigger  string // the trigger that gives the instants; "": the caller gave a list
 	State    string
 	Spec     []byte // the request, in the canonical form of the trigger package
 	Instants []byte // the instants to start, packed in their order
 	Total    int64  // of Instants
-	// Started is the number of Instants that have a run: the cursor. Invariant: it moves in the transaction that
-	// inserts the run and the pair (Backfill, Instant), which is unique.
+	// Started is the number of Instants that have a run: the cursor. Invariant: it rises in the transaction
+	// that inserts the run and the pair (Backfill, Instant), which is unique.
 	Started  int64
 	Ended    int64
 	Failed   int64 // the part of Ended that did not succeed
@@ -140,8 +138,8 @@ type ScheduleChanges struct {
 	BackfillInserts []Backfill
 	BackfillUpdates []Backfill // guarded by Revision
 	BackfillRuns    []BackfillRun
-	// Watermark, if it is not 0, is the greatest instant up to which due triggers were searched. The
-	// watermark of the fenced shards rises to it.
+	// Watermark, if not 0, is the greatest instant up to which due triggers were searched. The watermark of
+	// the fenced shards rises to it.
 	Watermark dag.Micros
 }
 
@@ -188,7 +186,7 @@ type FireQuery struct {
 	Outcome  string         // one outcome; "unfired": every outcome without a run; "": any
 	From     dag.Micros     // Last ≥ From; 0: no bound
 	Until    dag.Micros     // At ≤ Until; 0: no bound
-	Before   FireKey        // the cursor: only lines before it in the order of the list
+	Before   FireKey        // the cursor: only lines after it in the order of the list
 	Limit    int            // at most 1,000
 }
 
@@ -274,33 +272,33 @@ type Schedules interface {
 	Clock(ctx context.Context) (dag.Micros, error)
 	Trigger(ctx context.Context, w dag.WorkflowID, name string) (Trigger, error)
 	Triggers(ctx context.Context, q TriggerQuery) ([]Trigger, error)
-	// Due reads triggers with 0 < Next ≤ until, the earliest first. Triggers of one instant come in any
-	// order. It reads an index, so other triggers cost nothing.
+	// Due reads triggers with 0 < Next ≤ until, the earliest first. Triggers with the same Next come in any
+	// order. It reads an index, so the cost depends only on the due triggers.
 	Due(ctx context.Context, shards []dag.ShardID, until dag.Micros, limit int) ([]Trigger, error)
 	// NextDue returns the earliest Next of the shards. It returns 0 if there is none.
 	NextDue(ctx context.Context, shards []dag.ShardID) (dag.Micros, error)
 	// Listening reads the active triggers that start on the end of runs of "namespace/name".
 	Listening(ctx context.Context, workflow string, limit int) ([]TriggerKey, error)
-	// Sensors lists the active triggers of some kinds in the shards. Triggers of the kinds
-	// of schedules cost it nothing.
+	// Sensors lists the active triggers of some kinds in the shards. The number of schedules does not affect
+	// its cost.
 	Sensors(ctx context.Context, shards []dag.ShardID, kinds []string, after TriggerKey, limit int) ([]Trigger, error)
 
 	// LastFire returns the newest line (by At, then Key) of a trigger. LastFire and FireByKey return
 	// ErrNotFound if there is no such line.
 	LastFire(ctx context.Context, w dag.WorkflowID, trigger string) (Fire, error)
-	// FireByKey finds the line of an event by its id: the newest, whatever its at. With an empty key it finds
-	// the line without a key that covers an instant: At ≤ at ≤ Last.
+	// FireByKey finds the line of an event by its id: the newest one, regardless of at. With an empty key it
+	// finds the line without a key that covers an instant: At ≤ at ≤ Last.
 	FireByKey(ctx context.Context, k TriggerKey, at dag.Micros, key string) (Fire, error)
 	Fires(ctx context.Context, q FireQuery) ([]Fire, error)
-	// FireDays lists the counts of deleted lines of a trigger, the newest days first, from before a day (0:
-	// from the newest).
+	// FireDays lists the counts of deleted lines of a trigger, the newest days first, from the day before
+	// the given one on (0: from the newest).
 	FireDays(ctx context.Context, k TriggerKey, before int32, limit int) ([]FireDay, error)
 
 	Backfill(ctx context.Context, id int64) (Backfill, error)
-	// Backfills lists the newest (greatest id) first; before is a cursor (an id), 0: from
-	// the newest. Workflow 0 and state "" select any.
+	// Backfills lists the newest (greatest id) first. before is a cursor (an id); 0: from the newest.
+	// Workflow 0 and state "" select all.
 	Backfills(ctx context.Context, w dag.WorkflowID, state string, before int64, limit int) ([]Backfill, error)
-	// BackfillRuns lists the runs of a backfill in the order of their instants, after one.
+	// BackfillRuns lists the runs of a backfill in the order of their instants, after the given instant.
 	BackfillRuns(ctx context.Context, id int64, after dag.Micros, limit int) ([]BackfillRun, error)
 	// RunsAt finds the runs that backfills have made for an instant of a workflow.
 	RunsAt(ctx context.Context, w dag.WorkflowID, instant dag.Micros) ([]dag.RunID, error)

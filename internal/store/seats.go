@@ -9,29 +9,29 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Seat is a run in a line. Its order in the line is by level and then by Asked, or by Asked alone.
+// Seat is a run in a line. The order in the line is by level and then by Asked, or by Asked alone.
 type Seat struct {
 	Run   dag.RunID
 	Line  string
 	Level dag.Priority
 	Asked dag.Micros
-	Ages  bool // waiting runs of its line rise one level with each ageing
+	Ages  bool // the waiting runs of its line rise one level with each ageing time
 	Flat  bool // its line ignores levels
 }
 
 // SeatQuery selects the seats whose positions are wanted.
 type SeatQuery struct {
 	Seats []Seat
-	// Most bounds about how many runs of each line are counted. It is less if there are many lines.
+	// Most is about the number of runs of each line that are counted. It is smaller if there are many lines.
 	Most        int
 	Now, Ageing dag.Micros // used for lines that age; Ageing 0: no line ages
 }
 
 // Place is the position of a seat in its line.
 type Place struct {
-	Number int  // number in the line, from 1; 0: more runs than Of are before it
+	Number int  // position in the line, from 1; 0: more than Of runs are before it
 	Of     int  // the number of counted runs in the line
-	More   bool // there are more than Of
+	More   bool // the line has more than Of runs
 }
 
 // Span is the part of a line from one seat up to another one, which is not included.
@@ -40,10 +40,10 @@ type Span struct {
 	From, To Seat
 	Most     int // the number of runs up to which it is counted
 
-	turn int // the index of the first seat of its line, in order, that comes after it
+	turn int // the index of the first seat of its line that comes after it
 }
 
-// seatSpanMin is the least number of runs that are counted in each part of a line.
+// seatSpanMin is the smallest number of runs that are counted in each part of a line.
 const seatSpanMin = 100
 
 // CountSeats computes positions from the counts of spans, which do not overlap: a run between two seats is
@@ -85,7 +85,7 @@ func CountSeats(q *SeatQuery, inOrder func(a, b *Seat) int, count func([]Span) (
 	return placesOf(len(at), lines, spans, counts), nil
 }
 
-// level is the present level of a seat, after ageing.
+// level is the present level of a seat, including ageing.
 func (q *SeatQuery) level(s *Seat) dag.Priority {
 	if s.Flat {
 		return 0
@@ -101,8 +101,8 @@ func begin(line string, level dag.Priority, asked dag.Micros) Seat {
 	return Seat{Line: line, Level: level, Asked: asked}
 }
 
-// spansOf divides a line at its seats. If the line ages, or ignores levels, each level is divided separately,
-// because the oldest runs of each level come before a seat.
+// spansOf divides a line at its seats. If the line ages, or ignores levels, each level is divided
+// separately, because the oldest runs of each level come before a seat.
 func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []Span) {
 	line := q.Seats[seats[0]].Line
 	part := func(first, last Seat, cut func(*Seat) Seat) {
@@ -146,7 +146,7 @@ func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []
 	return spans
 }
 
-// placesOf adds up the counts of each line.
+// placesOf sums the counts of each line.
 func placesOf(n int, lines [][]int, spans []Span, counts []int) []Place {
 	places := make([]Place, n)
 	for k, i := 0, 0; k < len(lines); k++ {

@@ -22,13 +22,13 @@ type Secret struct {
 // SecretsMax bounds the secrets of a database.
 const SecretsMax = 10_000
 
-// SecretKey says which key new secrets are sealed with.
+// SecretKey identifies the key with which new secrets are sealed.
 type SecretKey struct {
 	ID    string // "": there is no key yet
 	Since dag.Micros
 }
 
-// Secrets is the part of a store that keeps sealed secrets. It has nothing to do with shards.
+// Secrets is the part of a store that keeps sealed secrets. They are independent of shards.
 type Secrets interface {
 	// PutSecret adds or replaces a secret. The store sets the times. It returns ErrFenced unless the version
 	// follows the present one and Key is the present key, and ErrRefused if there are SecretsMax secrets.
@@ -40,7 +40,7 @@ type Secrets interface {
 	DropSecret(ctx context.Context, namespace, name string) error
 	// SecretOf returns a secret, or ErrNotFound.
 	SecretOf(ctx context.Context, namespace, name string) (Secret, error)
-	// SecretList lists at most limit secrets by namespace and name, those after the given name.
+	// SecretList lists at most limit secrets by namespace and name, after the given name.
 	SecretList(ctx context.Context, namespace, name string, limit int) ([]Secret, error)
 	// SecretKey returns the present key.
 	SecretKey(ctx context.Context) (SecretKey, error)

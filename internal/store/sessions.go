@@ -7,18 +7,18 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Session is a browser, or a command line, whose person has signed in. The store keeps only the hash of the
-// secret that its holder shows.
+// Session is the sign-in of a person in a browser or a command line. The store keeps only the hash of the
+// secret that its holder sends.
 type Session struct {
-	ID   int64  // never given twice
+	ID   int64  // never used again
 	Hash []byte // SHA-256 of the secret
 	// Code reports whether this is a code, which is exchanged for a session once.
 	Code bool
-	// Principal is the owner of the session. Token is the token that was shown at sign-in. The session has the
-	// rights of that token and ends with it. 0: the session has the rights of the principal.
+	// Principal is the owner of the session. Token is the token with which the person signed in. The session
+	// has the rights of that token and ends with it; 0: it has the rights of the principal.
 	Principal, Token int64
 	Created          dag.Micros
-	Used             dag.Micros // the last use, to some minutes
+	Used             dag.Micros // the last use, accurate to some minutes
 	Expires          dag.Micros // the latest end, used or not
 	Address, Agent   string     // the address and the program of the sign-in
 }
@@ -37,7 +37,7 @@ type SessionBounds struct {
 	All   int // with codes
 }
 
-// Ends is the time at which a session ends unless it is used before. A code is not used before its end.
+// Ends is the time at which a session ends unless it is used before. For a code it is the code's end.
 func (s *Session) Ends() dag.Micros {
 	if s.Code {
 		return s.Expires
@@ -52,9 +52,9 @@ type Sessions interface {
 	// sessions that have ended, and the oldest ones of the same principal and token beyond their bound. It
 	// returns ErrRefused if the bound of all sessions is reached.
 	AddSession(ctx context.Context, s Session, b SessionBounds) (Session, error)
-	// SessionList lists all by number, including ended ones that are not deleted yet.
+	// SessionList lists all sessions by number, including ended ones that are not deleted yet.
 	SessionList(ctx context.Context) ([]Session, error)
-	// UseSession notes that a session is used now. It does nothing if the session does not exist.
+	// UseSession records that a session is used now. It does nothing if the session does not exist.
 	UseSession(ctx context.Context, id int64) error
 	// EndSession deletes a session or a code. It returns ErrNotFound if there is no such session or code. If
 	// several callers end the same one, exactly one of them succeeds.

@@ -12,15 +12,15 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// The kinds of error. Engines translate by code, never by text, and wrap one of these.
+// The kinds of error. Engines convert errors of their drivers by code, never by text, and wrap one of these.
 var (
 	// ErrNotFound: no such row.
 	ErrNotFound = errors.New("not found")
-	// ErrFenced: the shard has another owner now, or a row is not in the state that the writer expects. Nothing
-	// was written. The writer must drop its memory of the shard.
+	// ErrFenced: the shard has another owner now, or a row is not in the state that the writer expects.
+	// Nothing was written. The writer must drop its memory of the shard.
 	ErrFenced = errors.New("fenced")
-	// ErrRefused: the store refused the content (a key that exists, a text with a NUL, a row too large). Nothing
-	// was written. A smaller batch may pass.
+	// ErrRefused: the store refused the content (a key that exists, a text with a NUL, a row that is too
+	// large). Nothing was written. A smaller batch may be accepted.
 	ErrRefused = errors.New("refused by the store")
 	// ErrUnknown says that the outcome of the transaction cannot be known.
 	ErrUnknown = errors.New("outcome unknown")
@@ -53,12 +53,10 @@ func (e *RunError) Error() string { return fmt.Sprintf("run %s: %v", e.Run, e.Er
 // Unwrap returns the error of the run.
 func (e *RunError) Unwrap() error { return e.Err }
 
-// Fence is the proof of an owner that it holds a shard. Seq numbers the shard's transactions. Epoch contains
-// the era and counts how often the shard was taken (EpochOf), so an owner of an older era holds no shard of a
-// later one.
-//
-// Invariant: of two owners of a shard, the later one has the higher Epoch, and a transaction under the lower
-// Epoch writes nothing.
+// Fence is an owner's proof that it holds a shard. Seq numbers the shard's transactions. Epoch contains the
+// era and counts how often the shard was taken (EpochOf), so an owner of an older era holds no shard of a
+// later one. Invariant: of two owners of a shard, the later one has the higher Epoch, and a transaction
+// under the lower Epoch writes nothing.
 type Fence struct {
 	Shard dag.ShardID
 	Epoch int64
@@ -81,9 +79,9 @@ type Batch struct {
 	ScheduleChanges
 	QueueChanges
 	AlertChanges
-	// Uses is what namespaces use after the transaction, by namespace and shard.
+	// Uses is the use of namespaces after the transaction, by namespace and shard.
 	Uses []UseUpdate
-	// Stocks is what the transaction adds to the stocks of namespaces, by namespace and shard.
+	// Stocks is the amount that the transaction adds to the stocks of namespaces, by namespace and shard.
 	Stocks []StockUpdate
 }
 
@@ -100,7 +98,7 @@ func (b *Batch) Reset() {
 	b.Audit, b.Uses, b.Stocks = b.Audit[:0], b.Uses[:0], b.Stocks[:0]
 }
 
-// Rows is the number of rows that the batch writes, its fences not counted.
+// Rows is the number of rows that the batch writes, without its fences.
 func (b *Batch) Rows() int {
 	return b.Changes.Rows() + len(b.WorkflowInserts) + len(b.WorkflowUpdates) + len(b.Versions) +
 		len(b.Requests) + len(b.Messages) + len(b.Consumed) + len(b.Audit) + len(b.Uses) + len(b.Stocks) + b.ScheduleChanges.Rows() + b.QueueChanges.Rows() + b.AlertChanges.Rows()
@@ -110,18 +108,18 @@ func (b *Batch) Rows() int {
 const (
 	WorkflowActive  = "active"
 	WorkflowPaused  = "paused"  // starts nothing
-	WorkflowDeleted = "deleted" // hidden; its name is free again, its runs stay readable
+	WorkflowDeleted = "deleted" // hidden; the name can be used again, and the runs can still be read
 )
 
-// Workflow is a named definition. Names are unique among those not deleted.
+// Workflow is a named definition. Names are unique among undeleted workflows.
 type Workflow struct {
 	ID        dag.WorkflowID
 	Shard     dag.ShardID
 	Namespace string
 	Name      string
 	State     string
-	Version   int32 // the version that new runs get
-	Latest    int32 // the newest version; Version differs from it after a rollback
+	Version   int32 // the version of new runs
+	Latest    int32 // the newest version; it differs from Version after a rollback
 	MaxRuns   int32 // the largest number of active runs, taken from Version; 0: any number
 	Revision  int64 // +1 at every change: the ETag
 	Created   dag.Micros
@@ -141,7 +139,7 @@ type Version struct {
 	Files    []File // only written; read them with Store.Files
 }
 
-// File travels with a version.
+// File is a file of a version.
 type File struct {
 	Name string // slash-separated, relative
 	Mode uint32 // permission bits
@@ -175,7 +173,7 @@ type Message struct {
 	Created dag.Micros
 }
 
-// Handler is one life of a process that owns shards or runs attempts.
+// Handler is one process that owns shards or runs attempts, from its start to its end.
 type Handler struct {
 	ID      dag.HandlerID
 	UUID    string
@@ -308,10 +306,11 @@ type Writer interface {
 	// those to which it listens; triggers of a deleted workflow; triggers and backfills of a shard without a
 	// fence in the batch.
 	Commit(ctx context.Context, b *Batch) (dag.Micros, error)
-	// Load reads runs for their owner. It leaves out unknown ids. With IDs it ignores Shard and the states of
-	// the runs. Outputs of attempts are included only if they are small enough to be kept (64 KiB).
+	// Load reads runs for their owner. It leaves out unknown ids. With IDs it ignores Shard and the states
+	// of the runs. Outputs of attempts are included only if they are small enough to be kept in memory (64
+	// KiB).
 	Load(ctx context.Context, q LoadQuery) ([]RunRecord, error)
-	// Register records a life of a process and gives it its number.
+	// Register records a process and returns its number.
 	Register(ctx context.Context, uuid, node string) (Handler, error)
 	// Messages reads the messages for a shard, oldest first.
 	Messages(ctx context.Context, to dag.ShardID, limit int) ([]Message, error)
@@ -324,7 +323,8 @@ type Reader interface {
 	// Runs reads a page of runs, the newest first. An engine orders them by id or by acceptance. The pages of a
 	// query show every run that is there from the first page to the last exactly once.
 	Runs(ctx context.Context, q RunQuery) (RunPage, error)
-	// Attempts reads attempts of a run, in the order of ByTask, also those that have no row of their own.
+	// Attempts reads attempts of a run, in the order of ByTask, including those that have no row of their
+	// own.
 	Attempts(ctx context.Context, q AttemptQuery) ([]dag.AttemptRow, error)
 	// Events reads a run's history in order, after a seq. A run has at most one row per transaction (a batch
 	// with two is refused), so a reader that continues after the seq of its last row misses none.
@@ -333,7 +333,7 @@ type Reader interface {
 	Handlers(ctx context.Context, ids []dag.HandlerID) ([]Handler, error)
 	// Request returns the answer that is kept under an idempotency key.
 	Request(ctx context.Context, scope, key string) (Request, error)
-	// Scan shows every run with its rows, and its events, in one read snapshot.
+	// Scan passes every run with its rows and events to a function, in one read snapshot.
 	Scan(ctx context.Context, see func(RunRecord, []dag.EventRow) error) error
 	// Info describes the store. Its cost does not grow with the number of rows.
 	Info(ctx context.Context) (Info, error)

@@ -6,7 +6,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// TallySpan is the kind of the period that a row of the tally is about.
+// TallySpan is the kind of period that a row of the tally counts.
 type TallySpan int32
 
 // The spans. Their numbers are stored.
@@ -20,8 +20,9 @@ const (
 // TallyAgain is the Task of a TallyGone row that counts the deleted runs that had ended more than once.
 const TallyAgain = "again"
 
-// TallyRemade is the Task of a TallyGone row that says that the counts were made again from the kept runs.
-// Meanwhile runs can have been deleted that the new counts have and the other TallyGone rows do not.
+// TallyRemade is the Task of a TallyGone row that records that the counts were made again from the kept
+// runs. Runs may have been deleted meanwhile that the new counts contain and the other TallyGone rows do
+// not.
 const TallyRemade = "remade"
 
 // TallyKey names a row of the tally.
@@ -39,31 +40,30 @@ type TallyRow struct {
 	Data []byte // the counts, packed by package tally
 }
 
-// TallyMark says how far the ends of runs are counted: those with a Seq of the shard up to Seq. The mark of a
-// workflow counts for its runs; without one, that of Workflow 0 does.
+// TallyMark is the position up to which the ends of runs are counted: those with a Seq of the shard up to
+// Seq. The mark of a workflow applies to its runs. Without one, that of Workflow 0 applies.
 type TallyMark struct {
 	Shard    dag.ShardID
 	Workflow dag.WorkflowID // 0: all workflows that have no mark of their own
-	Rev      int64          // for Workflow 0: the number of steps; else 0
+	Rev      int64          // for Workflow 0: the number of steps; otherwise 0
 	Seq      int64
 	At       dag.Micros // the store's clock when Seq was the shard's newest transaction
 }
 
-// TallyStep is one transaction of the tally: counts, and how far they go.
-//
-// Invariant: every step of a shard raises Rev of the mark of Workflow 0. Of two steps that begin from one
-// Rev, only one is written, so no end is counted twice.
+// TallyStep is one transaction of the tally: counts, and the new marks. Invariant: every step of a shard
+// raises Rev of the mark of Workflow 0. Of two steps that begin from one Rev, only one is written, so no end
+// is counted twice.
 type TallyStep struct {
 	Shard dag.ShardID
 	Epoch int64 // the epoch of the shard when the ends were counted
 	Rev   int64 // the Rev of the mark of Workflow 0; 0: there is no mark yet
 	Seq   int64 // the new Seq of that mark; negative: it stays
 	At    dag.Micros
-	// Marks are new or changed marks of workflows. If Whole is set, those that exist are deleted before.
+	// Marks are new or changed marks of workflows. If Whole is set, existing ones are deleted first.
 	Marks []TallyMark
 	Whole bool
 	Drop  []dag.WorkflowID // all their rows are deleted before Rows are written
-	Rows  []TallyRow       // inserted, or they replace the row with the key
+	Rows  []TallyRow       // inserted, or they replace the row with the same key
 }
 
 // TallyQuery selects rows of a workflow by Task and At.
@@ -73,7 +73,7 @@ type TallyQuery struct {
 	From, To int32  // both included
 	Tasks    bool   // rows of all tasks and of the runs; else only those of Task
 	Task     string // without Tasks
-	// After is the last row of the page before; its At and Task count. Zero: the first page.
+	// After is the last row of the previous page; its At and Task are used. Zero: the first page.
 	After TallyKey
 	Limit int
 }
@@ -94,8 +94,8 @@ type Tallies interface {
 	TallyStands() bool
 	// TallyMarks lists the marks of a shard by workflow.
 	TallyMarks(ctx context.Context, shard dag.ShardID) ([]TallyMark, error)
-	// PutTally writes a step. It returns ErrFenced if the shard has another owner or epoch, has not come to Seq,
-	// or if Rev is another.
+	// PutTally writes a step. It returns ErrFenced if the shard has another owner or epoch, has not reached
+	// Seq, or if Rev is another.
 	PutTally(ctx context.Context, owner dag.HandlerID, s TallyStep) error
 	// Tally reads rows of a workflow.
 	Tally(ctx context.Context, q TallyQuery) ([]TallyRow, error)
@@ -104,7 +104,8 @@ type Tallies interface {
 	ExpireTally(ctx context.Context, owner dag.HandlerID, x TallyExpiry) (int, error)
 }
 
-// Counted returns how far the ends of a workflow's runs are counted. It returns false if there is no mark.
+// Counted returns the position up to which the ends of a workflow's runs are counted. It returns false if
+// there is no mark.
 func Counted(marks []TallyMark, w dag.WorkflowID) (m TallyMark, ok bool) {
 	for _, is := range marks {
 		if is.Workflow == 0 || is.Workflow == w {
@@ -117,7 +118,7 @@ func Counted(marks []TallyMark, w dag.WorkflowID) (m TallyMark, ok bool) {
 // HourOf is the hour of an instant since 1970.
 func HourOf(at dag.Micros) int32 { return int32(at / (3600 * 1e6)) }
 
-// Ended is the end of a run in a transaction that has committed. Seq of Fence is that of the transaction.
+// Ended is the end of a run in a committed transaction. Seq of Fence is the number of that transaction.
 type Ended struct {
 	Fence
 	ID                       dag.RunID

@@ -9,19 +9,19 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// The kinds of tokens: what their holder may call.
+// The kinds of tokens. The kind decides which calls its holder may make.
 const (
-	TokenAPI    = "api"    // everything that people and programs call
-	TokenWorker = "worker" // what workers call
-	TokenNode   = "node"   // the token of calls between the nodes of a cluster
-	// TokenInvite is the kind of an invitation. Its holder joins a worker: it gets a certificate in exchange.
+	TokenAPI    = "api"    // calls of people and programs
+	TokenWorker = "worker" // calls of workers
+	TokenNode   = "node"   // calls between the nodes of a cluster
+	// TokenInvite is the kind of an invitation. Its holder exchanges it for the certificate of a worker.
 	TokenInvite = "invite"
 	// TokenCertificate is the kind of the row of a certificate of a worker or a node. Its holder shows no
 	// secret: Hash is the SHA-256 of the public key in the certificate.
 	TokenCertificate = "certificate"
 )
 
-// Token is a right to call. The store keeps only the hash of the secret that its holder shows.
+// Token is a right to make calls. The store keeps only the hash of the secret that its holder sends.
 type Token struct {
 	ID      int64
 	Kind    string
@@ -32,35 +32,35 @@ type Token struct {
 	Revoked dag.Micros // 0: not
 	By      string     // the person who made it
 
-	// Principal is the principal whose rights the token has. It counts for the kind TokenAPI. 0 means none, and
+	// Principal is the principal whose rights the token has. It applies to the kind TokenAPI; 0: none, and
 	// so no right.
 	Principal int64
-	// Verbs and Namespaces narrow these rights. They are separated by spaces. All means no narrowing. Empty means
-	// that no right is left.
+	// Verbs and Namespaces narrow these rights. They are separated by spaces. All: no narrowing. Empty: no
+	// right is left.
 	Verbs, Namespaces string
-	// Maker is the principal that made the token. The token has only rights that its maker has. 0 means an
+	// Maker is the principal that made the token. The token has only rights that its maker has. 0: an
 	// operator with access to the database or to the machine of a node.
 	Maker int64
-	// Parent is the token that made this one. This token has no right that its parent does not have, and ends
-	// with it. 0 means that a session of a person, or an operator, made it.
+	// Parent is the token that made this one. This token has no right that its parent does not have, and
+	// ends with it. 0: a session of a person, or an operator, made it.
 	Parent int64
-	// Replaces is the predecessor of this token; 0: it has none. Replaced is the time at which this token got a
-	// successor; 0: it has none.
+	// Replaces is the predecessor of this token; 0: none. Replaced is the time at which this token got a
+	// successor; 0: never.
 	Replaces int64
 	Replaced dag.Micros
 
 	// Groups and Slots bound the worker of an invitation or a certificate, as Namespaces does. Groups are
-	// separated by spaces. Slots 0 means no bound.
+	// separated by spaces. Slots 0: no bound.
 	Groups string
 	Slots  int32
-	// Uses bounds the workers that join by an invitation. Used counts them.
+	// Uses bounds the number of workers that join with an invitation. Used counts them.
 	Uses, Used int32
-	// Invite is the invitation by which the worker of a certificate joined.
+	// Invite is the invitation with which the worker of a certificate joined.
 	Invite int64
 }
 
-// Bound returns the namespaces of the worker of a certificate. It returns nil for all. A row without any
-// allows none, and no namespace has the name that is returned for it.
+// Bound returns the namespaces of the worker of a certificate; nil: all. A row without any namespace allows
+// none. Bound then returns a name that no namespace has.
 func (t *Token) Bound() []string {
 	only := strings.Fields(t.Namespaces)
 	switch {
@@ -99,7 +99,7 @@ func (n *Enrolling) NodeToken() Token {
 	return Token{Kind: TokenCertificate, Name: n.Name, Hash: n.Hash, By: n.Name}
 }
 
-// Joinable returns why an invitation cannot be used, or nil.
+// Joinable returns the reason why an invitation cannot be used, or nil.
 func Joinable(all []Token, j *Joining, now dag.Micros) error {
 	i := slices.IndexFunc(all, func(t Token) bool { return t.ID == j.Invite && t.Kind == TokenInvite })
 	switch {
@@ -130,8 +130,8 @@ func NotJoined(all []Token, j *Joining, now dag.Micros) error {
 // of the old one.
 type Rotation struct {
 	Token   int64      // the old one
-	Grace   dag.Micros // the time for which the old one stays valid; it never ends later than before
-	Hash    []byte     // the hash of the new token; the following fields are of the new token, too
+	Grace   dag.Micros // the time for which the old one stays valid, but not beyond its end
+	Hash    []byte     // the hash of the new token; the following fields are also those of the new token
 	Expires dag.Micros
 	By      string
 	Maker   int64
@@ -148,39 +148,40 @@ func (t *Token) Valid(now dag.Micros) bool {
 	return t.Revoked == 0 && (t.Expires == 0 || now < t.Expires)
 }
 
-// TokensMax bounds the tokens of a database, including revoked ones: they are read as one list.
+// TokensMax bounds the tokens of a database, including revoked ones, because they are read as one list.
 const TokensMax = 1000
 
-// Tokens is the part of a store that keeps tokens. It is independent of shards and of Export: a copy of a
-// database gives no right to call it.
+// Tokens is the part of a store that keeps tokens. It is independent of shards and not part of Export: a
+// copy of a database gives no right to call it.
 type Tokens interface {
 	// AddToken adds a token and gives it its number and time. It returns ErrRefused if the name is taken or
 	// if there are TokensMax tokens.
 	AddToken(ctx context.Context, t Token) (Token, error)
 	// TokenByHash finds a token, even a revoked one.
 	TokenByHash(ctx context.Context, hash []byte) (Token, error)
-	// TokenList lists all by number.
+	// TokenList lists all tokens by number.
 	TokenList(ctx context.Context) ([]Token, error)
-	// RevokeToken revokes a token and those that have to end with it, in one transaction. A revoked one does not
-	// change. It returns ErrNotFound if one of them does not exist. Then nothing changes.
+	// RevokeToken revokes a token and those that must end with it, in one transaction. A revoked token does
+	// not change. If one of them does not exist, it returns ErrNotFound, and nothing changes.
 	RevokeToken(ctx context.Context, id int64, more ...int64) error
-	// RotateToken adds the successor of a token and sets the end of the old one, in one transaction. It returns
-	// ErrNotFound if there is no such token, ErrFenced if that one, the parent of the successor or a token above
-	// this parent was revoked or replaced, or has expired, and ErrRefused if there are TokensMax tokens. Then
-	// nothing changes.
+	// RotateToken adds the successor of a token and sets the end of the old one, in one transaction. It
+	// returns ErrNotFound if there is no such token. It returns ErrFenced if the token, the parent of the
+	// successor or an ancestor of this parent was revoked or replaced, or has expired. It returns ErrRefused
+	// if there are TokensMax tokens. After an error nothing changes.
 	RotateToken(ctx context.Context, r Rotation) (Token, error)
-	// JoinToken uses an invitation once and adds the row of the worker's certificate, in one transaction. The
-	// row has the bounds, the maker and the parent of the invitation. If the invitation has made a row for
-	// this key and name already, that row stays and only its end moves, so an answer that was lost can be had
-	// again. A row of that name that has expired gives its name up. JoinToken returns ErrFenced if the
-	// invitation is used, revoked or expired, and ErrRefused if a valid token has the name or the key, or if
-	// there are TokensMax tokens. Then nothing changes.
+	// JoinToken uses an invitation once and adds the row of the worker's certificate, in one transaction.
+	// The row has the bounds, the maker and the parent of the invitation. If the invitation has already made
+	// a row for this key and name, that row stays and only its end changes, so a caller whose answer was
+	// lost can repeat the call. An expired row with that name loses the name.
+	//
+	// JoinToken returns ErrFenced if the invitation is used, revoked or expired. It returns ErrRefused if a
+	// valid token has the name or the key, or if there are TokensMax tokens. After an error nothing changes.
 	JoinToken(ctx context.Context, j Joining) (Token, error)
-	// EnrollNode gives the certificate of a node its row: it puts the key and the end into the row of that
-	// name, or adds one. It returns ErrFenced if a revoked row has the key, and ErrRefused if there are
+	// EnrollNode writes the row of a node's certificate: it puts the key and the end into the row of that
+	// name, or adds a row. It returns ErrFenced if a revoked row has the key, and ErrRefused if there are
 	// TokensMax tokens.
 	EnrollNode(ctx context.Context, n Enrolling) (Token, error)
-	// RenewToken moves the end of the row of a certificate to life from now. It returns ErrFenced if the row
+	// RenewToken sets the end of the row of a certificate to life from now. It returns ErrFenced if the row
 	// was revoked or has expired.
 	RenewToken(ctx context.Context, id int64, life dag.Micros) (Token, error)
 }
@@ -197,7 +198,7 @@ func Enrolled(made []Token, n *Enrolling, done bool) (Token, error) {
 	return Token{}, fmt.Errorf("there are already %d tokens, the limit: %w", TokensMax, ErrRefused)
 }
 
-// NotRotated returns why a token cannot be replaced.
+// NotRotated returns the reason why a token cannot be replaced.
 func NotRotated(all []Token, r *Rotation) error {
 	i := slices.IndexFunc(all, func(t Token) bool { return t.ID == r.Token })
 	switch {

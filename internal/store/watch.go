@@ -10,20 +10,20 @@ import (
 type AlertRules struct {
 	Namespace string
 	Version   int64  // from 1
-	Data      []byte // as package alert writes them
-	By        string // who set them last
+	Data      []byte // the form of package alert
+	By        string // the user who set them last
 	Created   dag.Micros
 	Modified  dag.Micros
 }
 
-// SystemNamespace is the namespace of what belongs to the whole cluster.
+// SystemNamespace is the namespace of objects that belong to the whole cluster.
 const SystemNamespace = "system"
 
 // LostMember is a member that was declared dead and has not joined again under its name.
 type LostMember struct {
 	Name    string
 	Worker  bool
-	Handler dag.HandlerID // of the life that ended
+	Handler dag.HandlerID // the handler of the process that ended
 	At      dag.Micros
 }
 

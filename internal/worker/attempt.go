@@ -30,9 +30,9 @@ const (
 	drainMax = 1 << 20
 )
 
-// attempt is one run of a job in a slot. Everything but want belongs to its goroutine.
+// attempt is one execution of a job in a slot. Everything except want belongs to its goroutine.
 type attempt struct {
-	want atomic.Int32 // the highest requested Mode so far
+	want atomic.Int32 // the highest Mode requested so far
 
 	w    *Worker
 	slot *slot
@@ -44,11 +44,11 @@ type attempt struct {
 
 	pid, pidfd, pipe int // pipe is -1 after its end
 	status           syscall.WaitStatus
-	got, began       time.Time // the times at which it got the slot and forked, by the monotonic clock
+	got, began       time.Time // the times at which it got the slot and forked, on the monotonic clock
 	told             bool      // Config.Started was called
 	timedOut         bool
 	cause            string    // the reason why the worker ends the attempt; "": the worker does not end it
-	killAt           time.Time // set while TERM was sent and KILL was not
+	killAt           time.Time // set while TERM was sent and KILL was not sent
 	cancel           func()    // cancels a request, which has no process
 	result           Result
 	capped           bool        // its memory is limited
@@ -74,9 +74,9 @@ func (a *attempt) demand(mode Mode) {
 	a.slot.awaken()
 }
 
-// run takes the attempt from its slot to its Result.
+// run executes the attempt, from its slot to its Result.
 func (a *attempt) run() Result {
-	// The thread that forks must outlive the child, see doc.go. So it also waits for the child.
+	// The thread that forks must outlive the child, see doc.go. So this thread also waits for the child.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
@@ -130,7 +130,7 @@ func (a *attempt) hideSecrets() {
 	}
 }
 
-// start forks. If it returns nil and there is no pid, the attempt was stopped before.
+// start forks. If it returns nil and there is no pid, the attempt was stopped before the fork.
 func (a *attempt) start() error {
 	if err := a.job.Key.check(); err != nil {
 		return err
@@ -186,8 +186,8 @@ func (a *attempt) launch() error {
 	return nil
 }
 
-// noRoom marks an error of the preparation if its cause is a full disk of the data folder. A full disk
-// elsewhere is the task's own problem.
+// noRoom marks an error of the preparation if its cause is a full disk of the data folder. If another disk
+// is full, the task fails.
 func (a *attempt) noRoom(err error) error {
 	if diskFull(err) && a.job.Dir == "" {
 		return roomError{err}
@@ -212,7 +212,7 @@ func (a *attempt) fork() error {
 	a.cap()
 	pidfd := -1
 	attr := &syscall.SysProcAttr{
-		Setsid:    true, // detach it from the node's terminal: no Ctrl-C from there, no prompt on it
+		Setsid:    true, // detach the process from the node's terminal, so that it gets no Ctrl-C and shows no prompt there
 		Pdeathsig: syscall.SIGKILL,
 		PidFD:     &pidfd,
 	}
@@ -241,7 +241,7 @@ func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
 	pid, err := a.exec(with)
 	if err := back(); err != nil { // the thread waits for the child, and then ends
 		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("code", "thread_in_limits", "err", err)...)
-		runtime.LockOSThread() // there is one more lock than unlocks, so the thread ends with its goroutine
+		runtime.LockOSThread() // there is one lock more than unlocks, so the thread ends with its goroutine
 	}
 	return pid, err
 }
@@ -322,7 +322,7 @@ func (a *attempt) patience() int {
 	return int((min(next, hour) + time.Millisecond - 1) / time.Millisecond)
 }
 
-// obey carries out a Stop.
+// obey executes a Stop.
 func (a *attempt) obey() {
 	switch Mode(a.want.Load()) {
 	case ModeTerm:
@@ -339,7 +339,7 @@ func (a *attempt) obey() {
 	}
 }
 
-// terminate orders the tree to end. CONT lets stopped processes receive the order.
+// terminate sends TERM to the tree. CONT lets stopped processes receive it.
 func (a *attempt) terminate() {
 	if a.cancel != nil {
 		a.cancel()
@@ -355,7 +355,7 @@ func (a *attempt) terminate() {
 }
 
 // force kills the attempt, once for each cause. After a timeout the cause stays, even if a kill is requested
-// during the grace.
+// during the grace period.
 func (a *attempt) force(cause string) {
 	if a.cause == cause {
 		return
@@ -374,7 +374,7 @@ func (a *attempt) force(cause string) {
 	a.slot.tree.kill()
 }
 
-// tick carries out actions that are due.
+// tick executes actions that are due.
 func (a *attempt) tick(now time.Time) {
 	ran := now.Sub(a.began)
 	if !a.told && ran >= startedAfter {
@@ -431,7 +431,8 @@ func (a *attempt) pump(events int16) int {
 	return 0
 }
 
-// end removes everything of the attempt: its tree, the rest in the pipe, the zombie, the descriptors.
+// end removes everything of the attempt: its tree, the remaining output in the pipe, the zombie, the
+// descriptors.
 func (a *attempt) end() {
 	a.result.Finished = time.Now()
 	gone := a.slot.tree.end(endLimit)
@@ -462,7 +463,7 @@ func (a *attempt) end() {
 	if !gone {
 		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs("code", "processes_not_killed")...)
 	}
-	// A SIGKILL from outside may have killed the whole cgroup. The tree cannot be used again then.
+	// A SIGKILL from outside may have killed the whole cgroup. Then the tree cannot be used again.
 	foreign := a.cause == "" && a.status.Signaled() && a.status.Signal() == syscall.SIGKILL
 	a.starved = a.capped && (a.status.Signaled() || a.status.ExitStatus() != 0) &&
 		a.slot.tree.starved() > a.kills // this must be read before the tree is removed
@@ -525,7 +526,7 @@ func (a *attempt) closeLog() {
 	}
 }
 
-// succeed reads the outputs. If they are wrong, the attempt fails.
+// succeed reads the outputs. If they are not valid, the attempt fails.
 func (a *attempt) succeed() {
 	path := a.cmd.output
 	if a.slot.still = a.slot.settled(a.got); a.slot.still {
@@ -558,7 +559,7 @@ func (a *attempt) settle(state, cause, message string) {
 // settleStop sets the result of an attempt that was stopped.
 func (a *attempt) settleStop(how string) {
 	cause, sentence := a.cause, ""
-	if cause == "" { // it never started
+	if cause == "" { // the attempt never started
 		cause = map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled, modeClose: CauseClosed, modeLease: CauseLease}[Mode(a.want.Load())]
 	}
 	switch cause {

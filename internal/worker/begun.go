@@ -2,12 +2,12 @@ package worker
 
 import "hash/maphash"
 
-// begunMax bounds the begun attempts that a keeper remembers. With them, no token runs twice, even if another
-// worker process is connected now.
+// begunMax bounds the started attempts that a keeper remembers. They ensure that no token runs twice, even
+// if another worker process is connected now.
 const begunMax = 8192
 
-// begun remembers hashes of the most recently begun attempts. If two attempts have the same hash, the second
-// one does not run, and its task runs again under another token.
+// begun remembers hashes of the most recently started attempts. If two attempts have the same hash, the
+// second one does not run, and its task runs again under another token.
 type begun struct {
 	seed maphash.Seed
 	sums []uint64

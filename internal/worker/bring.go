@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// bring puts the inputs of a job into its working folder. It gives up when stop returns true.
+// bring copies the inputs of a job into its working folder. It gives up when stop returns true.
 func (w *Worker) bring(dir string, job *Job, stop func() bool) error {
 	if len(job.Given) == 0 {
 		return nil
@@ -41,8 +41,8 @@ func (w *Worker) bring(dir string, job *Job, stop func() bool) error {
 			return err
 		}
 	}
-	// A child of another attempt that is between fork and exec may hold a written file open, so the task could
-	// not execute the file. ForkLock is held from fork to exec, so waiting for it is enough.
+	// A child of another attempt that is between fork and exec may hold a written file open, so the task
+	// could not execute the file. ForkLock is held from fork to exec, so taking it once is enough.
 	syscall.ForkLock.RLock()
 	syscall.ForkLock.RUnlock()
 	if job.Fetched {

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupMount is where the hierarchy is mounted if the machine has no mount that may be divided. It stays
+// cgroupMount is the mount point of the hierarchy if the machine has no mount that may be divided. It stays
 // mounted, and all instances share it. Every mount of cgroup2 shows the same hierarchy.
 const cgroupMount = "/run/skein/cgroup"
 
@@ -28,19 +28,20 @@ type cgroups struct {
 	life string // the folder of this process
 	how  string
 	// bumps is the number of times that this process's own cgroup was killed before this process entered it.
-	// New cgroups must get the same number. Kernels from 6.14 (seen on 6.18) count the kills of a cgroup. At
-	// the end of a fork they compare the count of the child's cgroup with the count that the parent's cgroup
-	// had at the beginning, to find forks that a kill has crossed. With CLONE_INTO_CGROUP these are two
-	// cgroups. So a child dies at once if the counts differ. For the same reason a tree cannot be used again
-	// after a kill.
+	// New cgroups must get the same number.
+	//
+	// Kernels from 6.14 (seen on 6.18) count the kills of a cgroup. At the end of a fork they compare the
+	// count of the child's cgroup with the count that the parent's cgroup had at the beginning, to find
+	// forks that a kill has crossed. With CLONE_INTO_CGROUP these are two cgroups. So a child dies at once
+	// if the counts differ. For the same reason a tree cannot be used again after a kill.
 	bumps int
-	// unlimited is the reason why cpu and memory of the trees cannot be limited. It is nil if they can.
+	// unlimited is the reason why cpu and memory of the trees cannot be limited; nil: they can.
 	unlimited error
-	// old holds the trees if the controllers are of version 1. Otherwise it is nil.
+	// old holds the trees if the controllers belong to version 1; otherwise nil.
 	old *legacy
 }
 
-// openCgroups finds a cgroup2 folder in which this process may make cgroups and start processes.
+// openCgroups finds a cgroup2 folder in which this process may create cgroups and start processes.
 func openCgroups(dataDir, life string) (*cgroups, error) {
 	sub := filepath.Join("skein", dataID(dataDir), life)
 	parents, err := cgroupParents()
@@ -138,7 +139,7 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// probe makes the folder of this process, and finds out how an attempt can be started in it.
+// probe creates the folder of this process, and finds out how an attempt can be started in it.
 func (c *cgroups) probe() error {
 	const bumpsMax = 8
 	for ; c.bumps < bumpsMax; c.bumps++ {
@@ -155,7 +156,7 @@ func (c *cgroups) probe() error {
 }
 
 // probeBirth forks into a new cgroup without a program to execute. ENOENT comes from the exec, so the fork
-// was allowed and the child lived. If there is no error, the child was killed before the exec.
+// was allowed and the child lived. Without an error, the child was killed before the exec.
 func (c *cgroups) probeBirth() error {
 	t, err := c.tree("probe")
 	if err != nil {
@@ -227,12 +228,12 @@ func (c *cgroups) close() {
 	_ = unix.Rmdir(filepath.Dir(filepath.Dir(c.life)))
 }
 
-// tree opens the files once that every attempt needs. So an attempt costs one read of cgroup.events.
+// tree opens the files that every attempt needs, so that an attempt costs one read of cgroup.events.
 func (c *cgroups) tree(name string) (tree, error) {
 	t := &cgroupTree{dir: filepath.Join(c.life, name), fd: -1, events: -1}
 	err := os.MkdirAll(t.dir, 0o755)
 	for try := 0; try < 3 && errors.Is(err, fs.ErrNotExist); try++ {
-		err = os.MkdirAll(t.dir, 0o755) // another process that is closing may just have removed a parent folder
+		err = os.MkdirAll(t.dir, 0o755) // another process that closes may just have removed a parent folder
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make a cgroup: %w", err)
@@ -319,15 +320,15 @@ func (t *cgroupTree) end(limit time.Duration) bool {
 		if time.Now().After(deadline) {
 			return false
 		}
-		// cgroup.events tells when the last process has ended. The interval is for kernels without cgroup.kill,
-		// where the kill must be repeated.
+		// cgroup.events becomes readable when the last process has ended. The interval is for kernels
+		// without cgroup.kill, where the kill must be repeated.
 		const repeatMillis = 20
 		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(t.events), Events: unix.POLLPRI}}, repeatMillis)
 	}
 }
 
-// populated reports whether a process lives in the tree. If the file cannot be read, the cgroup was
-// removed. The kernel allows this only for an empty one.
+// populated reports whether a process lives in the tree. If the file cannot be read, the cgroup was removed,
+// which the kernel allows only for an empty one.
 func (t *cgroupTree) populated() bool {
 	var buf [128]byte
 	n, err := unix.Pread(t.events, buf[:], 0)

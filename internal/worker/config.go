@@ -17,16 +17,16 @@ type Config struct {
 	LogMax  int64    // bytes of log kept per attempt; 0 = 1 GiB
 	Log     *slog.Logger
 
-	// Report is called once for each attempt that was given to Start, from the attempt's goroutine. By then the
-	// attempt has left no processes or files and its slot is free, so Report may call Start. If a Link receives
-	// several results together, it reports them together.
+	// Report is called once for each attempt that was given to Start, from the attempt's goroutine. By then
+	// the attempt has no processes or files and its slot is free, so Report may call Start. If a Link
+	// receives several results together, it passes them in one call.
 	Report func(...Result)
-	// Started is called at most once for each attempt, when it has run for 1 s. It must not block, because the
-	// attempt is not watched during the call.
+	// Started is called at most once for each attempt, when it has run for 1 s. It must not block, because
+	// the attempt is not watched during the call.
 	Started func(Key, time.Time)
 
-	// Room, if not nil, is called by a Link with the reason when the data folder is too full for attempts, and
-	// with "" when it has space again. A Link calls it before it reports an attempt that met a full disk with
+	// Room, if not nil, is called by a Link with the reason when the data folder is too full for attempts,
+	// and with "" when it has space again. A Link calls it before it reports an attempt that ended with
 	// CauseRoom.
 	Room func(why string)
 
@@ -49,7 +49,8 @@ const (
 	IsolationFence = "fence" // a task reaches only the files that package fence allows
 )
 
-// realPath returns the absolute path of a data folder without links, so that every life uses the same path.
+// realPath returns the absolute path of a data folder without links, so that every process uses the same
+// path.
 func realPath(dir string) (string, error) {
 	data, err := filepath.Abs(dir)
 	if err != nil {
@@ -63,7 +64,7 @@ func realPath(dir string) (string, error) {
 
 // Files of a keeper in <data>/work.
 const (
-	keeperFiles   = "keeper." // prefix of all names of files of the keeper
+	keeperFiles   = "keeper." // prefix of the names of all files of the keeper
 	keeperSocket  = "keeper.sock"
 	keeperLock    = "keeper.lock" // held while the keeper lives; it contains the keeper's pid
 	keeperJournal = "keeper.journal"
@@ -80,7 +81,7 @@ const (
 	endLimit = 10 * time.Second
 )
 
-// Mode says how an attempt is stopped. A higher mode replaces a lower one.
+// Mode is the way in which an attempt is stopped. A higher mode replaces a lower one.
 type Mode int
 
 // Modes.

@@ -17,28 +17,29 @@ type containment interface {
 	describe() string
 	// tree returns a new, empty tree. name is unique in the life of the worker.
 	tree(name string) (tree, error)
-	// location returns the text by which Reap of a later process finds the trees of this process. It is "" if
-	// there are no trees.
+	// location returns the text by which Reap of a later process finds the trees of this process; "": there
+	// are no trees.
 	location() string
 	// close removes the remaining files after all trees are closed.
 	close()
 }
 
-// tree is the processes that an attempt has started. Attempts use it one after another. Only the goroutine
-// of the attempt uses it.
+// tree contains the processes that an attempt has started. Attempts use it one after another. Only the
+// goroutine of the attempt uses it.
 type tree interface {
 	// prepare makes the child of this fork the first process of the tree.
 	prepare(attr *syscall.SysProcAttr)
-	// enter is called by the forking thread before the fork. The thread calls back after it.
+	// enter is called by the forking thread before the fork. The thread calls back after the fork.
 	enter() (back func() error, err error)
-	// born gives the tree its first process, and the entry of the environment that marks the attempt.
+	// born passes the first process of the tree, and the entry of the environment that marks the attempt.
 	born(pid int, mark string)
 	// signal sends sig to every process of the tree.
 	signal(sig unix.Signal)
 	// kill sends SIGKILL to every process of the tree and does not wait.
 	kill()
-	// end kills the remaining processes, and waits at most limit until none runs. The first process has ended
-	// but is not reaped. So its pid, which is also the id of its group, cannot belong to another process.
+	// end kills the remaining processes, and waits at most limit until none runs. The first process has
+	// ended but is not reaped. So its pid, which is also the id of its group, cannot belong to another
+	// process.
 	end(limit time.Duration) bool
 	// limit sets the cpu and memory of all processes that start later; 0 means no limit. It returns false if
 	// that is not possible here.
@@ -46,7 +47,7 @@ type tree interface {
 	// starved returns the number of times that the kernel has ended a process of the tree because of its
 	// memory.
 	starved() int64
-	// spent reports that no further process may start in this tree. The slot needs a new tree.
+	// spent reports that no further process may start in this tree, so that the slot needs a new tree.
 	spent() bool
 	close()
 }
@@ -74,13 +75,14 @@ func (g *processGroups) tree(string) (tree, error) { return &groupTree{signalled
 func (g *processGroups) location() string          { return "" }
 func (g *processGroups) close()                    {}
 
-// groupTree is the process group of the first process, and all other processes with the attempt's mark.
+// groupTree consists of the process group of the first process, and of all other processes with the
+// attempt's mark.
 type groupTree struct {
 	pid  int
 	mark string
 	scan procScan
-	// signalled holds the processes outside of the group that got a signal. A process that is ending no longer
-	// has the mark in its environment, but its files are still open.
+	// signalled holds the processes outside of the group that got a signal. A process that is ending no
+	// longer has the mark in its environment, but its files are still open.
 	signalled map[int]bool
 }
 
@@ -113,7 +115,7 @@ func (t *groupTree) kill() { t.signal(unix.SIGKILL) }
 
 func (t *groupTree) end(limit time.Duration) bool {
 	deadline := time.Now().Add(limit)
-	nothing := 0 // consecutive scans without a finding
+	nothing := 0 // consecutive scans that found nothing
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		_ = unix.Kill(-t.pid, unix.SIGKILL)
 		left, seen := t.members()
@@ -130,7 +132,8 @@ func (t *groupTree) end(limit time.Duration) bool {
 		if time.Now().After(deadline) {
 			return false
 		}
-		// There is no notification of the end of a process that is not our child, so the loop checks again.
+		// There is no notification of the end of a process that is not a child of this one, so the loop
+		// checks again.
 		time.Sleep(pause)
 	}
 }
@@ -154,7 +157,7 @@ func (t *groupTree) signalMarked(pid int, sig unix.Signal) {
 func (t *groupTree) spent() bool { return false }
 func (t *groupTree) close()      {}
 
-// signalIf signals a process. It first pins the pid, and then checks with still that it is the intended
+// signalIf signals a process. It first pins the pid, and then checks with still that the pid is the intended
 // process.
 func signalIf(pid int, sig unix.Signal, still func() bool) bool {
 	fd, err := unix.PidfdOpen(pid, 0)

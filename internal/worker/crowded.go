@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// crowded returns the reason why a data folder has no room for attempts, or "" if it has. With trial it
-// also writes a file there.
+// crowded returns the reason why a data folder has no space for attempts, or "" if it has space. With trial
+// it also writes a file there.
 func crowded(data string, trial bool) string {
 	var st unix.Statfs_t
 	if err := unix.Statfs(data, &st); err != nil {
-		return "" // unknown: attempts will notice it
+		return "" // unknown; attempts will notice it
 	}
 	blocks := st.Bavail
 	if os.Geteuid() == 0 {

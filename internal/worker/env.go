@@ -36,7 +36,7 @@ func baseEnv(pass []string) []string {
 }
 
 // taskEnv returns the environment of an attempt. Each name occurs once: Skein's own variables take
-// precedence over those of the job, and these over those of the node. It also returns the PATH, in which
+// precedence over those of the job, and the job's over those of the node. It also returns the PATH in which
 // programs are searched.
 func taskEnv(job *Job, base []string, output string) (env []string, path string) {
 	k := &job.Key
@@ -80,7 +80,7 @@ func taskEnv(job *Job, base []string, output string) (env []string, path string)
 		}
 		env = append(env, kv)
 	}
-	for i := len(job.Env) - 1; i >= 0; i-- { // backwards, because the last value of a name counts
+	for i := len(job.Env) - 1; i >= 0; i-- { // backwards, because the last value of a name is used
 		add(job.Env[i])
 	}
 	for _, kv := range base {
@@ -89,7 +89,7 @@ func taskEnv(job *Job, base []string, output string) (env []string, path string)
 	return env, path
 }
 
-// collectorSet reports whether the environment of this process names a collector of traces.
+// collectorSet reports whether the environment of this process names a trace collector.
 func collectorSet() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
@@ -105,8 +105,8 @@ func sampledTrace(k *Key) string {
 	return k.Traceparent
 }
 
-// derivedTrace gives the attempts of one run one trace, each with its own span. The flags are 01 if the trace
-// is sampled. Otherwise they are 00, and programs drop their spans.
+// derivedTrace gives the attempts of one run one trace, each with its own span. The flags are 01 if the
+// trace is sampled. Otherwise they are 00, and programs drop their spans.
 func derivedTrace(k *Key, flags string) string {
 	run := sha256.Sum256([]byte(k.RunID))
 	span := sha256.Sum256([]byte(k.fileStem()))

@@ -22,7 +22,7 @@ var systemRead = []string{
 	"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", // targets of /etc/resolv.conf
 }
 
-// systemWrite lists the files that every task may write. /dev/pts and /dev/ptmx make terminals.
+// systemWrite lists the files that every task may write. /dev/pts and /dev/ptmx create terminals.
 var systemWrite = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/shm",
 }
@@ -41,7 +41,7 @@ func Fences() (string, error) {
 // wall holds the isolation settings of a worker.
 type wall struct {
 	shut []string // the data folder, and the paths that the worker's owner protects
-	home string   // the home folder of the worker's user; "": there is none
+	home string   // the home folder of the worker's user; "": none
 }
 
 // newWall returns nil for the level none, and on a kernel without Landlock.
@@ -56,7 +56,7 @@ func newWall(isolation, data string, protected []string) *wall {
 	return &wall{shut: slices.Concat([]string{data, "/etc/skein"}, protected), home: home}
 }
 
-// private returns base with a private TMPDIR. If the task may not reach the home folder, HOME is that folder,
+// private adds a private TMPDIR to base. If the task may not reach the home folder, HOME is that folder,
 // too, because many programs fail if they find settings there that they may not read.
 func (w *wall) private(base []string, tmp string, job *Job) []string {
 	own := make([]string, 0, len(base)+2)
@@ -72,8 +72,8 @@ func (w *wall) private(base []string, tmp string, job *Job) []string {
 	return own
 }
 
-// folders returns the paths from the workflow file: access, and the working folder unless it is or contains
-// a home folder.
+// folders returns the paths from the workflow file: those of access, and the working folder unless it is or
+// contains a home folder.
 func (w *wall) folders(job *Job) (paths []string) {
 	if job.Dir != "" && !w.wide(job.Dir) {
 		paths = append(paths, job.Dir)
@@ -84,8 +84,7 @@ func (w *wall) folders(job *Job) (paths []string) {
 	return paths
 }
 
-// wide reports whether a working folder contains too many other files for a task to get the whole
-// folder.
+// wide reports whether a working folder contains too many other files to grant the whole folder to a task.
 func (w *wall) wide(dir string) bool {
 	dir = filepath.Clean(dir)
 	return dir == "/" || w.home != "" && fence.Within(w.home, dir)
@@ -176,8 +175,8 @@ var denied = regexp.MustCompile(`(/[^\s:'"` + "`" + `‘’]+)['"’` + "`" + `]
 // deniedMax bounds the end of a log that is searched for refused files, in bytes.
 const deniedMax = 8 << 10
 
-// refused names a file that the fence refused, from the last output of the task, and the line that allows
-// it. It returns "" if the output names none.
+// refused names a file that the fence refused, according to the last output of the task, and the line that
+// allows it. It returns "" if the output names none.
 func (a *attempt) refused() string {
 	if a.spec == nil || a.log.size == 0 {
 		return ""

@@ -29,13 +29,13 @@ import (
 // Bounds of requests.
 const (
 	requestTimeout = 30 * time.Second
-	searchMax      = 1 << 20   // the number of bytes of a body that are searched for Contains
+	searchMax      = 1 << 20   // bytes of a body that are searched for Contains
 	headersMax     = 256 << 10 // bytes of the headers of an answer
 	excerptMax     = 4 << 10   // bytes of an unexpected body in the log
 )
 
-// send runs an attempt that is a request. Another goroutine sends it and writes the log into a pipe, as a
-// process would. So the attempt is watched, stopped and timed out like any other.
+// send executes an attempt that is a request. Another goroutine sends it and writes the log into a pipe, as
+// a process would. So the attempt is watched, stopped and timed out like any other.
 func (a *attempt) send() {
 	if err := a.job.Key.check(); err != nil {
 		a.result.Finished = time.Now()
@@ -99,7 +99,7 @@ func (a *attempt) judgeAnswer(got *answer) {
 		unsure = "; " + connection.ErrUnknown.Error()
 	}
 	switch {
-	case a.cause != "" && a.job.HTTP.SQL != nil && got.err == nil: // the effect is durable: a retry would repeat it
+	case a.cause != "" && a.job.HTTP.SQL != nil && got.err == nil: // the effect is durable, and a retry would repeat it
 		r.Outputs = got.outputs
 		a.settle(Succeeded, "", "the transaction was committed while the attempt was being ended")
 	case a.cause == CauseTimeout:
@@ -131,7 +131,7 @@ func fault(cause, format string, args ...any) answer {
 }
 
 // do sends the request, at most once except for redirects. Its log has no header, no body and no query of
-// the request, because they may be secret.
+// the request, because these may be secret.
 func (q *Request) do(ctx context.Context, job *Job, masks *mask.Set, log io.Writer) answer {
 	limit := q.Timeout
 	if limit <= 0 {
@@ -147,7 +147,7 @@ func (q *Request) do(ctx context.Context, job *Job, masks *mask.Set, log io.Writ
 	if err != nil {
 		return fault(CauseStart, "the request cannot be made: %w", err)
 	}
-	// Use a new connection: an idle one may be dead, and the request would then be sent twice.
+	// Use a new connection. An idle one may be dead, and the request would then be sent twice.
 	rt.DisableKeepAlives, rt.MaxResponseHeaderBytes = true, headersMax
 	client := &http.Client{Transport: rt, CheckRedirect: q.redirect}
 	began := time.Now()

@@ -28,7 +28,8 @@ type Input struct {
 
 // InputSource provides the inputs of an attempt. It is called from a goroutine of the attempt.
 type InputSource interface {
-	// List returns the files. The caller owns the list. Files that are not on this machine are read with Read.
+	// List returns the files. The caller owns the list. Files that are not on this machine are read with
+	// Read.
 	List(ctx context.Context) ([]Input, error)
 	// Read returns a piece of a file from an offset, with at least one byte. Its errors are those of
 	// artifact.Insist.

@@ -16,7 +16,7 @@ type Key struct {
 	Namespace, Workflow string
 	RunID               string
 	Task                string // [A-Za-z0-9_-]{1,100}, for foreach instances followed by .0, .0.3, …
-	Attempt             int    // the fencing token of the attempt: a dag.Token
+	Attempt             int    // the fencing token of the attempt (dag.Token)
 	IdempotencyKey      string // "" = <run>/<task>, the same for every attempt
 	Traceparent         string // the W3C trace context; "" = derived from the run
 	Ref                 int64  // a number of the caller, which every report about the attempt contains
@@ -30,7 +30,7 @@ type Access struct {
 
 // Script is code for an interpreter: exactly one of Code and File is set.
 type Script struct {
-	Interpreter string // "python3", "node", "bash", "sh", …; "" = by the #! line, else by the extension
+	Interpreter string // "python3", "node", "bash", "sh", …; "": chosen by the #! line, else by the extension
 	Code        string // inline; becomes a file in the attempt's folder, never an argument
 	File        string // relative to the working directory, or absolute
 	Args        []string
@@ -40,7 +40,7 @@ type Script struct {
 // folder.
 type File struct {
 	Name    string
-	Mode    fs.FileMode // only the permission bits count
+	Mode    fs.FileMode // only the permission bits are used
 	Content []byte
 }
 
@@ -61,19 +61,19 @@ type Job struct {
 	// attempt. It is nil if there are none.
 	Access *Access
 
-	Env   []string   // "K=V"; if a name occurs twice, the last value counts; the worker sets SKEIN_*
+	Env   []string   // "K=V"; if a name occurs twice, the last value is used; the worker sets SKEIN_*
 	Dir   string     // working directory; "" = a fresh one, with Files in it, removed after the attempt
 	Files FileSource // nil = none
 
-	Timeout       time.Duration // the longest time from the start; 0 = any
+	Timeout       time.Duration // the longest time from the start; 0: no limit
 	KillGrace     time.Duration // the time between the signals TERM and KILL; 0 = 10 s
 	WarnOnTimeout bool          // the attempt is not killed at its Timeout; Result.TimedOut reports it
 
 	// Secrets are values that are masked in the log, and must not be in outputs and messages.
 	Secrets []string
 
-	// CPU, in thousandths of a core, and Memory, in bytes, limit the attempt if the worker can enforce that. 0
-	// means no limit.
+	// CPU, in thousandths of a core, and Memory, in bytes, limit the attempt if the worker can enforce this;
+	// 0: no limit.
 	CPU, Memory int64
 
 	OutputsMax  int               // bytes accepted from $SKEIN_OUTPUT; 0 = 64 KiB
@@ -85,8 +85,8 @@ type Job struct {
 	Artifacts   []string
 	ArtifactsIn string
 
-	// Inputs provides the files that the attempt gets in its working folder. It is nil if there are none. If they
-	// cannot be read, the attempt fails with CauseInputs. The time for them does not count against Timeout. A
+	// Inputs provides the files that the attempt gets in its working folder; nil: none. If they cannot be
+	// read, the attempt fails with CauseInputs. The time for reading them does not count against Timeout. A
 	// Link converts them to Given. A Worker reads only Given.
 	Inputs  InputSource
 	Given   []Input
@@ -153,11 +153,11 @@ const (
 	CauseInputs    = "inputs"        // failed: never ran, because its inputs could not be read
 	CauseStopped   = "stopped"       // stopped: Stop with ModeTerm
 	CauseKilled    = "killed"        // stopped: Stop with ModeKill
-	CauseClosed    = "worker_closed" // stopped: the worker closed; the task itself may be fine
+	CauseClosed    = "worker_closed" // stopped: the worker closed, and the task itself may be right
 	CauseLease     = "lease"         // stopped: the lease ended; the attempt is lost
-	CauseLost      = "lost"          // stopped: its keeper is gone, and so are its processes; the attempt is lost
+	CauseLost      = "lost"          // stopped: its keeper and its processes are gone; the attempt is lost
 	CauseRoom      = "no_room"       // stopped: never ran, because the disk of the data folder is full; the attempt is lost
-	CauseFull      = "worker_full"   // failed: more than Slots at the same time, a bug of the caller
+	CauseFull      = "worker_full"   // failed: more attempts than Slots, which is a bug of the caller
 )
 
 // Result is the end of an attempt.
@@ -170,7 +170,7 @@ type Result struct {
 	Signal   string          // "SIGSEGV", when a signal ended it
 	Message  string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
 	TimedOut bool            // the attempt ran until Timeout; this is also set with WarnOnTimeout
-	Outputs  json.RawMessage `json:",omitempty"` // missing outputs are not the text null
+	Outputs  json.RawMessage `json:",omitempty"` // if there are no outputs, it is empty and not the text null
 	Started  time.Time       // zero if it never ran
 	Finished time.Time       // when the main process ended, or the start failed
 	LogBytes int64           // number of bytes in the log file
@@ -261,7 +261,7 @@ func wordByte(c byte) bool {
 }
 
 // LogPath returns the path of an attempt's log. It returns "" for a key that no attempt can have, because
-// the names may come from a request. If a known attempt has no file, it has written nothing.
+// the names may come from a request. If a known attempt has no file, it has printed nothing.
 func LogPath(dataDir string, key Key) string {
 	if key.check() != nil {
 		return ""

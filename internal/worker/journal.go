@@ -12,23 +12,23 @@ import (
 	"slices"
 )
 
-// The journal keeps the ends of attempts until the worker has taken them, and the worker's tag. It protects
-// against deaths of processes: a write that has returned survives both keeper and worker. It is not synced to
-// the disk. If the machine dies, all attempts die with it. An attempt whose end is unknown is lost and runs
-// again, as if the machine had died a moment earlier.
+// The journal keeps the ends of attempts until the worker has acknowledged them, and the worker's tag. It
+// protects against deaths of processes: a write that has returned survives both keeper and worker. It is not
+// synced to the disk. If the machine dies, all attempts die with it. An attempt whose end is unknown is lost
+// and runs again, as if the machine had died a moment earlier.
 //
 // A record is four bytes of length, four bytes of CRC-32C and one JSON object. Reading stops at the first
-// incomplete record. The ends behind it are lost, like those that were never written.
+// incomplete record. The ends after it are lost, like those that were never written.
 type journal struct {
 	path    string
 	file    *os.File
 	size    int64
 	tag     string
-	untaken map[ID]untaken // Invariant: an end stays until the worker has taken it, or release drops all
+	untaken map[ID]untaken // Invariant: an end stays until the worker has acknowledged it, or release drops all
 	bytes   int            // the size of the written records of unacknowledged ends
 }
 
-// untaken is an end that waits to be taken, and the size of its record.
+// untaken is an end that the worker has not acknowledged, and the size of its record.
 type untaken struct {
 	*Result
 	size int
@@ -42,11 +42,11 @@ type entry struct {
 }
 
 const (
-	// journalSlack is the number of bytes of taken ends above which the file is rewritten.
+	// journalSlack is the number of bytes of acknowledged ends above which the file is rewritten.
 	journalSlack = 4 << 20
 	// journalMax bounds the bytes of a journal that is read: twice the largest valid content.
 	journalMax = 2 * untakenMax
-	// untakenMax bounds the bytes of ends that the worker has not taken. Beyond it no attempt starts.
+	// untakenMax bounds the bytes of ends that the worker has not acknowledged. Above it no attempt starts.
 	untakenMax = 256 << 20
 	// recordMax bounds the bytes of a record. The outputs of a task are its largest part.
 	recordMax  = 32 << 20
@@ -55,8 +55,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// openJournal reads the journal of an earlier keeper. damage describes the part that could not be read. It
-// is no reason to stop.
+// openJournal reads the journal of an earlier keeper. damage describes the part that could not be read. The
+// keeper continues without that part.
 func openJournal(path string) (j *journal, damage, err error) {
 	j = &journal{path: path, untaken: map[ID]untaken{}}
 	data, damage := readJournal(path)
@@ -133,8 +133,7 @@ func (j *journal) learn(e *entry, n int) {
 	}
 }
 
-// add applies a record to the memory and writes it. After an error, the record is known only while this
-// process lives.
+// add applies a record to the memory and writes it. After an error, only the memory has the record.
 func (j *journal) add(e *entry) error {
 	record, err := encodeEntry(nil, e)
 	if err != nil {
@@ -151,9 +150,9 @@ func (j *journal) add(e *entry) error {
 	return nil
 }
 
-// compact writes a file without the taken ends, and replaces the old one. It does not use package atomicfile,
-// whose files are forced to the disk before they get their name, and are closed then: the journal is not
-// synced, and records are added to the file that was renamed.
+// compact writes a file without the acknowledged ends, which replaces the old one. It does not use package
+// atomicfile, which syncs a file before its rename and then closes it: the journal is not synced, and later
+// records are appended to the renamed file.
 func (j *journal) compact() error {
 	data, err := encodeEntry(nil, &entry{Tag: &j.tag})
 	if err != nil {
@@ -194,10 +193,11 @@ func (j *journal) compact() error {
 	return nil
 }
 
-// full reports whether the ends that the worker has not taken exceed their bound. Then no attempt may start.
+// full reports whether the ends that the worker has not acknowledged exceed their bound. Then no attempt may
+// start.
 func (j *journal) full() bool { return j.bytes > untakenMax }
 
-// ended returns the ends that wait to be taken, oldest first.
+// ended returns the ends that the worker has not acknowledged, oldest first.
 func (j *journal) ended() []Result {
 	all := make([]Result, 0, len(j.untaken))
 	for _, r := range j.untaken {

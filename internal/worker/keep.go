@@ -41,8 +41,8 @@ var systemFolders = []string{"/boot", "/etc", "/proc", "/run/credentials", "/sys
 // dataNames are the names of Skein's files in its data folder.
 var dataNames = []string{"access", "artifacts", "incoming", "lock", "logs", "outgoing", "secrets", "skein.db", "skein.db-shm", "skein.db-wal", "work"}
 
-// openDir opens the working folder of an attempt with artifacts before the attempt begins. Its artifacts
-// are the files of that folder, even if the attempt replaces it. The reader of the files may have more
+// openDir opens the working folder of an attempt with artifacts before the attempt starts. Its artifacts are
+// the files of that folder, even if the attempt replaces the folder. The reader of the files may have more
 // permissions than the task. So if the task names the folder, system files and Skein's own files are
 // excluded.
 func (a *attempt) openDir() error {
@@ -73,7 +73,7 @@ func (a *attempt) openDir() error {
 	return nil
 }
 
-// keep stores the artifacts. It returns false if the attempt must fail or stop because of that. Its time
+// keep stores the artifacts. It returns false if the attempt must fail or stop because of an error. The time
 // counts against the timeout, and a stop of the attempt ends it.
 func (a *attempt) keep() bool {
 	if len(a.job.Artifacts) == 0 {

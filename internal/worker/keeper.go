@@ -33,10 +33,10 @@ const (
 	tendEvery = 250 * time.Millisecond
 	// linesMax bounds the lines that wait for the worker.
 	linesMax = 1000
-	// predecessorMax bounds how long an earlier keeper may take to end by itself.
+	// predecessorMax bounds the time in which an earlier keeper may end by itself.
 	predecessorMax = 2 * time.Second
-	// keeperGC allows a few MiB of garbage. A keeper has so little live memory that with the default the
-	// collector would run all the time: at 700 tasks a second it took a fifth of the processor time of a
+	// keeperGC allows a few MiB of garbage. A keeper has so little live memory that the default would make
+	// the collector run all the time: at 700 tasks a second it took a fifth of the processor time of a
 	// keeper.
 	keeperGC = 400
 )
@@ -47,10 +47,10 @@ const (
 type keeper struct {
 	data  string
 	work  string        // <data>/work
-	lease time.Duration // the length of one renewal; the present renewal ends at until
+	lease time.Duration // the longest time from a renewal to the end of the lease; the present lease ends at until
 	log   *slog.Logger
 	w     *Worker
-	over  chan struct{} // closed at the end
+	over  chan struct{} // closed when the keeper ends
 	once  sync.Once
 	// holds is the lock of the data folder, as shown by the process that started the keeper before the keeper
 	// accepts any connection.
@@ -61,18 +61,18 @@ type keeper struct {
 	journal *journal
 	// until is the end of the lease, on the boot clock. Invariant: at until every attempt is killed (expire).
 	until   time.Duration
-	renewed bool // until was set by a renewal; the first renewal counts even if it ends before the initial lease
+	renewed bool // until was set by a renewal; the first renewal applies even if it ends before the initial lease
 	lapsed  bool // the lease has ended, and the running attempts were killed
 	running map[ID]*Held
 	begun   begun    // Invariant: an attempt in begun is not started again
 	parked  []parcel // jobs that must wait for a renewal
-	conn    *stream  // nil: no worker
+	conn    *stream  // the worker's connection; nil: none
 	met     bool     // a worker has connected before
 	behind  bool     // an end is missing in the journal
-	out     news     // to be sent
+	out     news     // messages to be sent
 	wake    chan struct{}
-	// gathering is true while tell delays ends, so that several are sent together. Waking it
-	// for each end would wake a thread.
+	// gathering is true while tell delays ends in order to send several together. Waking tell for each end
+	// would wake a thread.
 	gathering bool
 }
 
@@ -174,10 +174,10 @@ type lockHolder struct {
 	PID int `json:"pid"`
 }
 
-// errAbandoned says that the process that started this keeper has ended, or has given the keeper up.
+// errAbandoned: the process that started this keeper has ended, or no longer wants this keeper.
 var errAbandoned = errors.New("the worker that started this keeper has gone; the keeper ends, because it holds nothing yet")
 
-// abandoned reports whether the other side of the connection that this keeper inherited is closed.
+// abandoned reports whether the other side of the inherited connection is closed.
 func abandoned() bool {
 	fds := []unix.PollFd{{Fd: firstFile, Events: unix.POLLRDHUP}}
 	n, err := unix.Poll(fds, 0)
@@ -282,8 +282,8 @@ func (k *keeper) tend(terminate <-chan os.Signal) {
 	}
 }
 
-// expire kills all attempts if the lease has ended. It is called before any other event is handled, so that a
-// late renewal has no effect.
+// expire kills all attempts if the lease has ended. It is called before any other event is handled, so that
+// a late renewal has no effect.
 func (k *keeper) expire() {
 	if k.lapsed || Boot() < k.until {
 		return
@@ -308,7 +308,7 @@ func (k *keeper) ended(r Result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.running, r.Key.ID())
-	if r.Cause != CauseClosed { // the result of such an attempt is unknown, so it counts as never run
+	if r.Cause != CauseClosed { // the result of such an attempt is unknown, so the attempt counts as never run
 		if err := k.journal.add(&entry{Result: &r}); err != nil {
 			k.behind = true
 			k.log.Error("the end of an attempt cannot be written to the journal; it is lost if the keeper dies before the worker reads it", "code", "journal_unwritable", "err", err)
@@ -328,7 +328,8 @@ func (k *keeper) started(key Key, at time.Time) {
 	}
 }
 
-// rouse sends the news. Without a worker it drops them, because the next worker gets everything.
+// rouse wakes tell, which sends the news. Without a worker it drops the news, because the next worker gets
+// everything.
 func (k *keeper) rouse() {
 	if k.conn == nil {
 		k.out = news{Lines: k.out.Lines}
@@ -359,7 +360,7 @@ func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 	}
 	k.expire()
 	k.w.resize(said)
-	k.conn, k.met, k.parked = s, true, nil // jobs that have not begun are lost with the worker that sent them
+	k.conn, k.met, k.parked = s, true, nil // jobs that have not started are lost with the worker that sent them
 	k.out = news{Welcome: k.welcome(), Lines: k.out.Lines}
 	k.rouse()
 	k.mu.Unlock()
@@ -399,7 +400,7 @@ func (k *keeper) welcome() *welcome {
 	return w
 }
 
-// obey carries out an order of the worker. It returns false if another worker has connected since.
+// obey executes an order of the worker. It returns false if another worker has connected since.
 func (k *keeper) obey(from *stream, o *order) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -446,7 +447,7 @@ func (k *keeper) obey(from *stream, o *order) bool {
 	return true
 }
 
-// unpark drops jobs that have not begun, and reports them.
+// unpark drops jobs that have not started, and reports them.
 func (k *keeper) unpark(which func(ID) bool, cause string) {
 	k.parked = slices.DeleteFunc(k.parked, func(p parcel) bool {
 		gone := which(p.Job.Key.ID())
@@ -475,7 +476,7 @@ func (k *keeper) begin(p *parcel) {
 		k.rouse()
 		return
 	}
-	if k.lapsed || k.journal.full() { // a refusal would make it come again at once
+	if k.lapsed || k.journal.full() { // a refused job would be sent again at once
 		k.parked = append(k.parked, *p)
 		return
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Cores returns the processor cores that this process may use, in thousandths: those of the machine, or
-// fewer if a cgroup above limits them.
+// fewer if a parent cgroup limits them.
 func Cores() int64 {
 	most := int64(runtime.NumCPU()) * 1000
 	for _, dir := range aboveV1("cpu") {
@@ -39,8 +39,8 @@ func Cores() int64 {
 	return most
 }
 
-// Memory returns the memory that this process may use, in bytes: that of the machine, or less if a cgroup
-// above limits it.
+// Memory returns the memory that this process may use, in bytes: that of the machine, or less if a parent
+// cgroup limits it.
 func Memory() int64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -49,7 +49,7 @@ func Memory() int64 {
 	most := int64(info.Totalram) * int64(info.Unit)
 	for _, dir := range aboveV1("memory") {
 		if n, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "memory.limit_in_bytes"))), 10, 64); err == nil {
-			most = min(most, n) // "no limit" is written as a number that no machine has
+			most = min(most, n) // "no limit" is a number that no machine has
 		}
 	}
 	for _, dir := range above() {
@@ -60,7 +60,7 @@ func Memory() int64 {
 	return most
 }
 
-// above returns the visible cgroups of this process.
+// above returns the visible parent cgroups of this process.
 func above() (dirs []string) {
 	parents, err := cgroupParents()
 	own, err2 := ownCgroup()
@@ -73,7 +73,7 @@ func above() (dirs []string) {
 	return dirs
 }
 
-// aboveV1 returns the cgroups of version 1 that limit a controller above this process.
+// aboveV1 returns the cgroups of version 1 that limit a controller for this process.
 func aboveV1(controller string) (dirs []string) {
 	parents, err := legacyParents(controller)
 	if err != nil {
@@ -159,7 +159,7 @@ func oomKills(path string) int64 {
 	return 0
 }
 
-// cap limits the processes of the attempt to its declared resources. If the machine cannot do that, the
+// cap limits the processes of the attempt to its declared resources. If the machine cannot enforce this, the
 // resources are only booked, and doctor says so.
 func (a *attempt) cap() {
 	if a.slot.tree.limit(a.job.CPU, a.job.Memory) && a.job.Memory > 0 {

@@ -21,15 +21,15 @@ import (
 
 // legacy holds the folders for the limits of the trees of this process.
 type legacy struct {
-	at   map[string]string // by controller: the folder in which the trees of this process have theirs
+	at   map[string]string // by controller: the parent folder of the trees' folders
 	home map[string]string // by controller: the folder of this process
 }
 
 // controllersV1 are the controllers that limits need, in the order in which a thread enters them.
 var controllersV1 = []string{"cpu", "memory"}
 
-// openLegacy finds folders of version 1 in which this process may set limits. It removes the remains of
-// earlier lives of the data folder.
+// openLegacy finds folders of version 1 in which this process may set limits. It removes the folders of
+// earlier processes of the data folder.
 func openLegacy(dataDir, life string) (*legacy, error) {
 	l := &legacy{at: map[string]string{}, home: map[string]string{}}
 	for _, c := range controllersV1 {
@@ -120,8 +120,8 @@ func (t *legacyTree) dir(controller string) string {
 	return filepath.Join(t.of.at[controller], t.name)
 }
 
-// limit makes new folders when a limit changes, while no process is in them. So memory that is still
-// charged to an earlier attempt does not prevent a lower limit.
+// limit makes new folders when a limit changes, while no process is in them. So memory that is still charged
+// to an earlier attempt does not prevent a lower limit.
 func (t *legacyTree) limit(cpu, memory int64) bool {
 	if t.cpu == cpu && t.memory == memory {
 		return true

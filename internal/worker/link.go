@@ -34,12 +34,12 @@ type Link struct {
 	traced   bool // a collector receives the spans of tasks
 
 	mu      sync.Mutex // protects following fields
-	peer    *peer      // nil: there is none
+	peer    *peer      // the keeper; nil: none
 	out     order
 	outSize int // size of the jobs in out
 	wake    chan struct{}
 	live    map[ID]*parcelState
-	said    string   // the description of the containment
+	said    string   // the last description of the containment
 	pass    []string // names of further variables of this process that tasks get
 	rebases bool     // the keeper accepts another environment while it runs
 	masks   bool     // the keeper masks secrets
@@ -55,17 +55,17 @@ type Link struct {
 	ponged  int64
 
 	roomMu sync.Mutex // held while Config.Room is called; protects full
-	full   bool       // the data folder has no room for attempts
+	full   bool       // the data folder has no space for attempts
 }
 
 // parcelState is a job from Start or adoption to its Result.
 type parcelState struct {
-	parcel *parcel // nil: the keeper has had it before
+	parcel *parcel // nil: the keeper already had it
 	key    Key
 	sent   *peer  // the keeper to which the job was sent; nil: not sent yet
 	stop   Mode   // the mode of a stop that was requested before the job was sent
 	ready  bool   // the files of the job are complete
-	halt   func() // cancels the collection of the job's files
+	halt   func() // cancels the reading of the job's files
 }
 
 // LinkConfig holds the settings of a Link in addition to those of a Worker.
@@ -78,13 +78,13 @@ type LinkConfig struct {
 	Lock *os.File
 }
 
-// Adopted holds the attempts that an earlier worker of the data folder has left with the keeper.
+// Adopted holds the attempts that an earlier worker of the data folder left with the keeper.
 type Adopted struct {
 	Tag     string // the newest text that Link.Brand has set
 	Running []Held
 	Ended   []Result // the ends that no worker has acknowledged
-	// Anew reports whether the keeper that held the attempts has ended. Of its attempts, only those in Ended are
-	// known.
+	// Anew reports whether the keeper that held the attempts has ended. Of its attempts, only those in Ended
+	// are known.
 	Anew bool
 }
 
@@ -157,7 +157,7 @@ func (l *Link) Begin() {
 }
 
 // Forsake makes the keeper kill its attempts and forget its results, and returns when no attempt is left. It
-// replaces adoption, and must be called before Begin.
+// is called instead of adoption, before Begin.
 func (l *Link) Forsake() error {
 	l.mu.Lock()
 	p, left := l.peer, len(l.live)
@@ -183,7 +183,7 @@ func (l *Link) Containment() string {
 	return l.said
 }
 
-// Lease returns how long attempts outlive the last renewal.
+// Lease returns the time for which attempts outlive the last renewal.
 func (l *Link) Lease() time.Duration { return l.lease }
 
 // Brand stores a tag at the keeper, for the next worker.
@@ -261,7 +261,7 @@ func (l *Link) Start(job Job) {
 	l.queue(st)
 }
 
-// collect reads the files of the version and of other tasks, and then queues the job.
+// collect reads the files of the version and the inputs from other tasks, and then queues the job.
 func (l *Link) collect(ctx context.Context, st *parcelState) {
 	defer st.halt()
 	job, cause := &st.parcel.Job, CauseStart
@@ -282,7 +282,7 @@ func (l *Link) collect(ctx context.Context, st *parcelState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.live[st.key.ID()] != st: // it was settled meanwhile
+	case l.live[st.key.ID()] != st: // the job was settled meanwhile
 		if fetched {
 			l.forget(&st.key)
 		}
@@ -308,7 +308,7 @@ func (l *Link) settleBeside(st *parcelState, state, cause, message string) {
 // queue puts a job into the next message, if there is a keeper. The caller holds the lock.
 func (l *Link) queue(st *parcelState) {
 	if l.live[st.key.ID()] != st || l.peer == nil || st.sent != nil {
-		return // the next keeper gets it
+		return // the next keeper gets the job
 	}
 	if st.stop != 0 {
 		l.settleBeside(st, Stopped, map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled, modeClose: CauseClosed}[st.stop], "stopped before it began")

@@ -23,7 +23,7 @@ type logFile struct {
 	size    int64
 	lost    int64
 	last    byte         // the last byte kept
-	err     error        // the first failure; after it, no bytes are written
+	err     error        // the first failure; no bytes are written after it
 	mask    *mask.Writer // nil: the attempt has no secrets
 }
 

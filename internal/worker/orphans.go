@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoptOrphans makes this process the parent of all processes that attempts leave without one. So init does
-// not get these processes, and no zombie stays.
+// adoptOrphans makes this process the parent of all processes that attempts leave without a parent. So init
+// does not get these processes, and no zombie stays.
 func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // bury reaps orphans that have ended. It leaves the first process of an attempt to the goroutine of the
 // attempt.
 func (w *Worker) bury() {
 	const atOnceMax = 10_000
-	w.births.Lock() // between fork and firsts, a first process would look like an orphan
+	w.births.Lock() // without the lock, a first process between fork and firsts would look like an orphan
 	defer w.births.Unlock()
 	for range atOnceMax {
 		pid := endedChild()

@@ -22,10 +22,10 @@ const outputsMaxDefault = output.BytesMax
 // outputs.
 var errHoldsSecret = errors.New("its outputs hold a secret: write no secret to $SKEIN_OUTPUT, and keep no answer that holds one")
 
-// takeOutputs reads the file that a successful attempt wrote to path. The task may have made a link, a socket
-// or a device there. So only a regular file is read, without following links and without waiting. If there is
-// no file, there are no outputs. It checks for secrets first, so that no part of a secret gets into another
-// error.
+// takeOutputs reads the file that a successful attempt wrote to path. The task may have made a link, a
+// socket or a device there. So takeOutputs reads only a regular file, without following links and without
+// waiting. If there is no file, there are no outputs. It checks for secrets first, so that no part of a
+// secret gets into another error.
 func takeOutputs(path string, sizeMax int, types map[string]string, masks *mask.Set) (json.RawMessage, error) {
 	if sizeMax <= 0 {
 		sizeMax = outputsMaxDefault

@@ -40,9 +40,9 @@ func pids() []int {
 // for each would be slow.
 type procScan struct{ buf []byte }
 
-// sight describes how reliable a scan is that has found no process.
+// sight describes how reliable a scan is that found no process.
 type sight struct {
-	// execs: a process was in the middle of an exec, when it has no environment.
+	// execs: a process was in the middle of an exec, during which it has no environment.
 	execs bool
 	// vanished: a process ended between the listing and the read. It may have forked before.
 	vanished bool
@@ -111,7 +111,7 @@ func (s *procScan) has(pid int, entry string) bool {
 }
 
 func hasEntry(env []byte, entry string) bool {
-	if !bytes.Contains(env, []byte(entry)) { // this is so in almost all cases
+	if !bytes.Contains(env, []byte(entry)) { // nearly always true
 		return false
 	}
 	found := false
@@ -147,7 +147,7 @@ func midExec(pid int) bool {
 	return len(fields) > envEnd && fields[vsize] != "0" && fields[envEnd] == "0"
 }
 
-// ending reports whether pid has given back its memory and is not a zombie yet. Such a process no longer runs
+// ending reports whether pid has released its memory and is not a zombie yet. Such a process no longer runs
 // code of its program, but its files and sockets may still be open. A kernel thread has no memory either. It
 // is recognized by its process group, which is 0.
 func ending(pid int) bool {

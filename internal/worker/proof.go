@@ -14,18 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A keeper takes orders only from the process that holds its data folder. The proof is the open file of the
-// folder's lock. A worker sends it with its first message (SCM_RIGHTS). While the lock is held, it can be
-// taken again only on that open file. A process of the same user that reads every file of the folder has only
-// other open files. A worker that is started again takes the lock anyway, so adoption needs no other secret.
-// Record 027 names the attacks that remain: see
-// docs/decisions/027-a-keeper-holds-the-attempts.md.
+// A keeper obeys only the process that holds its data folder. The proof is the open file of the folder's
+// lock. A worker sends it with its first message (SCM_RIGHTS). While the lock is held, it can be taken again
+// only on that open file. A process of the same user that reads every file of the folder has only other open
+// files. A worker that is started again takes the lock anyway, so adoption needs no other secret. Record 027
+// names the attacks that remain: see docs/decisions/027-a-keeper-holds-the-attempts.md.
 
 const (
 	// helloMax bounds the first message of a process that has shown no proof yet, in bytes.
 	helloMax = 4 << 20
-	// greetersMax is how many connections may be without a proof at a time. The oldest one is closed for a new
-	// one, so connections that others leave open do not keep a worker out.
+	// greetersMax bounds the concurrent connections without a proof. The oldest one is closed for a new one,
+	// so strangers that leave connections open do not block a worker.
 	greetersMax = 16
 	// strangersTell is the time between two log lines about refused processes.
 	strangersTell = time.Minute
@@ -63,7 +62,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	if !w.listen {
 		return w.UnixConn.Read(p)
 	}
-	oob := make([]byte, unix.CmsgSpace(4)) // space for one descriptor: the kernel closes all others
+	oob := make([]byte, unix.CmsgSpace(4)) // large enough for one descriptor, so that the kernel closes all others
 	n, oobn, _, _, err := w.ReadMsgUnix(p, oob)
 	if oobn > 0 {
 		w.take(oob[:oobn])
@@ -114,7 +113,7 @@ func deedOf(file *os.File) (d deed) {
 	return d
 }
 
-// proves returns errStranger unless an open file holds the lock that the keeper was started with. The lock
+// proves returns errStranger unless an open file holds the lock with which the keeper was started. The lock
 // can be taken again on the open file that holds it. On any other open file that fails as long as a process
 // holds the lock.
 func (d deed) proves(file *os.File) error {
@@ -137,7 +136,7 @@ type greeters struct {
 	told time.Time
 }
 
-// add notes a connection, and closes the oldest one if there are too many.
+// add records a connection, and closes the oldest one if there are too many.
 func (g *greeters) add(conn *net.UnixConn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,7 +200,7 @@ func (k *keeper) accept(l *net.UnixListener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // the usual reason is that no descriptor is free
+		if err != nil { // usually no descriptor is free
 			time.Sleep(tendEvery)
 			continue
 		}

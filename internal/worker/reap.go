@@ -17,13 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupSuffix is the end of the name of the file that stores where the cgroups of a life are.
+// cgroupSuffix is the end of the names of files with the cgroups of a process.
 const cgroupSuffix = ".cgroup"
 
 // reapLimit bounds Reap when its context does not.
 const reapLimit = 10 * time.Second
 
-// Orphan is a group of running processes of an attempt of an earlier life.
+// Orphan is a group of running processes of an attempt of an earlier process.
 type Orphan struct {
 	Key  Key // the key in the environment of its processes; without a RunID if they have deleted it
 	PIDs []int
@@ -106,7 +106,7 @@ func (r *reaper) verdict(o *orphan) bool {
 	return verdict
 }
 
-// find searches the cgroups of earlier lives, and then the environments of all other processes.
+// find searches the cgroups of earlier processes, and then the environments of all other processes.
 func (r *reaper) find() (found []*orphan, seen sight) {
 	inCgroup := map[int]bool{}
 	for _, dir := range r.cgroupDirs() {
@@ -145,8 +145,8 @@ func (r *reaper) find() (found []*orphan, seen sight) {
 	return found, seen
 }
 
-// read returns mark, key and life from the environment of a process of this data folder. It returns "" for
-// all others.
+// read returns the mark, the key and the life from the environment of a process of this data folder. It
+// returns "" for all others.
 func (r *reaper) read(env []byte) (mark string, key Key, life string) {
 	prefix := outputVar + "=" + filepath.Join(r.w.data, "work") + "/"
 	if !bytes.Contains(env, []byte(prefix)) {
@@ -190,8 +190,8 @@ func (r *reaper) cgroupDirs() []string {
 	for _, life := range r.lives() {
 		text, err := os.ReadFile(filepath.Join(r.w.data, "work", life+cgroupSuffix))
 		dir := string(text)
-		// The file may be damaged, and the processes that it names will be killed. So only paths count that this
-		// program could have written.
+		// The file may be damaged, and the processes that it names will be killed. So only paths are used
+		// that this program could have written.
 		if err != nil || filepath.Base(dir) != life || filepath.Base(filepath.Dir(dir)) != dataID(r.w.data) || !isCgroup(dir) {
 			continue
 		}
@@ -202,7 +202,7 @@ func (r *reaper) cgroupDirs() []string {
 	return slices.DeleteFunc(dirs, func(dir string) bool { return filepath.Base(dir) == r.w.life })
 }
 
-// lives returns the earlier lives with remains in the work folder.
+// lives returns the earlier processes that have files in the work folder.
 func (r *reaper) lives() []string {
 	entries, err := os.ReadDir(filepath.Join(r.w.data, "work"))
 	if err != nil {
@@ -237,8 +237,7 @@ func (r *reaper) kill(o *orphan) {
 	}
 }
 
-// clean removes the remains of earlier lives on disk and in the cgroup hierarchy, except for the spared
-// ones.
+// clean removes the files and cgroups of earlier processes, except for the spared ones.
 func (r *reaper) clean(spared map[string]bool) error {
 	for _, dir := range r.cgroupDirs() {
 		if !spared[filepath.Base(dir)] {

@@ -19,11 +19,11 @@ type Request struct {
 	Contains string        // the body must contain it
 	Answer   string        // use of the body: AnswerText, AnswerJSON, "" = none
 	Keep     []string      // headers of the answer that become outputs
-	Egress   egress.Rules  // the rules for its addresses
+	Egress   egress.Rules  // the policy for its addresses
 	SQL      *Query        // instead of an HTTP request; then no other field than Egress is used
 }
 
-// Query is a statement that the worker executes in a database of PostgreSQL.
+// Query is a statement that the worker executes in a PostgreSQL database.
 type Query struct {
 	To        connection.Postgres
 	Password  string

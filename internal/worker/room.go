@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// roomEvery is the time between two checks whether the data folder has room for attempts.
+	// roomEvery is the time between two checks whether the data folder has space for attempts.
 	roomEvery = time.Second
-	// roomMin is the least free space in bytes: an attempt needs some for its folder, its code, its log and
-	// the journal.
+	// roomMin is the smallest sufficient free space in bytes: an attempt needs some for its folder, its
+	// code, its log and the journal.
 	roomMin = 512 << 10
-	// inodesMin is the least number of further files, where the file system counts them.
+	// inodesMin is the smallest sufficient number of further files, if the file system counts them.
 	inodesMin = 16
-	// roomTrial is the size of a trial write that finds out whether there is room again. A quota cannot be
+	// roomTrial is the size of a trial write that finds out whether there is space again. A quota cannot be
 	// detected in another way.
 	roomTrial = 64 << 10
 	// roomFile is the name of the file of the trial write, in <data>/work.
@@ -31,7 +31,7 @@ func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// watchRoom reports the loss and the return of room until the Link ends.
+// watchRoom reports when the data folder becomes too full and when it has space again, until the Link ends.
 func (l *Link) watchRoom() {
 	tick := time.NewTicker(roomEvery)
 	defer tick.Stop()
@@ -47,15 +47,15 @@ func (l *Link) watchRoom() {
 	}
 }
 
-// crowdedBy notes that an attempt had no room, before its end is reported, so that no attempt is sent until
-// there is room.
+// crowdedBy records that an attempt found no space, before its end is reported, so that no attempt is sent
+// until there is space.
 func (l *Link) crowdedBy(r *Result) {
 	l.roomMu.Lock()
 	defer l.roomMu.Unlock()
 	l.noteRoom(r.Message)
 }
 
-// noteRoom reports a change. why is "" if there is room.
+// noteRoom reports a change. why is "" if there is space.
 func (l *Link) noteRoom(why string) {
 	if full := why != ""; full != l.full {
 		l.full = full

@@ -42,7 +42,7 @@ func (l *Link) supervise() {
 	}
 }
 
-// replace starts the next keeper, and tries until it runs.
+// replace starts the next keeper. It tries until the keeper runs.
 func (l *Link) replace() bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -71,7 +71,7 @@ func (l *Link) replace() bool {
 }
 
 // meet settles the attempts of the previous keeper with a new one. The new keeper knows the ends in the
-// journal; the other attempts are lost. meet then sends it the jobs that no keeper has had.
+// journal; the other attempts are lost. Then meet sends it the jobs that no keeper has had.
 func (l *Link) meet(p *peer, w *welcome) {
 	known := map[ID]bool{}
 	for _, h := range w.Running {
@@ -146,7 +146,7 @@ func (l *Link) send(p *peer, over <-chan struct{}) {
 	}
 }
 
-// next returns the next message, in parts. It returns nil if there is none.
+// next returns the next message, in parts, or nil if there is none.
 func (l *Link) next(p *peer) *order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,8 +178,8 @@ func (o *order) empty() bool {
 	return o.Hello == nil && o.Renew == 0 && o.Ping == 0 && o.Tag == nil && len(o.Jobs)+len(o.Stops)+len(o.Taken) == 0 && !o.Kill && !o.End && !o.Release && o.Base == nil
 }
 
-// ping kills a keeper that has not answered for about a lease. A frozen keeper could not end its attempts
-// in time.
+// ping kills a keeper that has not answered for about a lease, because a frozen keeper could not end its
+// attempts in time.
 func (l *Link) ping(p *peer, over <-chan struct{}) {
 	tick := time.NewTicker(l.lease / pingsPerLease)
 	defer tick.Stop()

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slot holds a folder and a cgroup for one attempt after another. To make both for each attempt would cost
-// more than all other work for it: mkdir and rmdir take 60 µs on ext4 and 17 µs for a cgroup. To check that
+// slot holds a folder and a cgroup for one attempt after another. Making both for each attempt would cost
+// more than all its other work: mkdir and rmdir take 60 µs on ext4 and 17 µs for a cgroup. Checking that
 // both are unchanged takes 5 µs, so a slot keeps them as long as they are unchanged.
 type slot struct {
 	index   int
 	trees   int       // number of trees dropped so far; part of the next tree's name
 	folders int       // number of folders dropped so far; part of the next folder's name
 	tree    tree      // nil: none. Invariant: it is empty before the end of its attempt is reported
-	folder  string    // "": none; otherwise it exists and is clean
+	folder  string    // "": none; otherwise the folder exists and is clean
 	wake    int       // eventfd, written by Stop; -1: none
 	looks   looks     // the state of the folders when they were last clean
 	since   time.Time // the time at which their state was read; zero: not yet
@@ -30,7 +30,7 @@ type slot struct {
 	fences  fences    // the fences of its latest attempts
 }
 
-// face identifies a folder and its last change. Making, removing or renaming an entry changes ctime, which
+// face identifies a folder and its last change. Creating, removing or renaming an entry changes ctime, which
 // only the kernel writes.
 type face struct {
 	dev, inode   uint64
@@ -46,8 +46,8 @@ func faceOf(dir string) (f face, ok bool) {
 	return face{uint64(st.Dev), st.Ino, st.Mode, st.Mtim, st.Ctim}, true
 }
 
-// The longest time between two changes of a folder that have the same ctime: on file systems whose ctime has
-// whole seconds, and on those with parts of a second, which are ticks of the kernel.
+// The longest time between two changes of a folder that have the same ctime, for file systems whose ctime
+// has whole seconds, and for those with parts of a second, which are ticks of the kernel.
 const (
 	clockGrain     = 2 * time.Second
 	clockGrainFine = 50 * time.Millisecond
@@ -76,9 +76,9 @@ func (s *slot) look() (l looks, ok bool) {
 }
 
 // settled reports whether the attempt that got the slot at the time got has left the slot's folders
-// unchanged. It compares the results of stat. That is enough only if the folders had been clean for long
-// enough before the attempt that a change must show in their times. Most attempts leave no files, and then
-// this check takes two system calls instead of a dozen.
+// unchanged. It compares the results of stat. A change is visible in the times only if the folders had been
+// clean for long enough before the attempt. Most attempts leave no files, and then this check takes two
+// system calls instead of a dozen.
 func (s *slot) settled(got time.Time) bool {
 	if s.since.IsZero() || got.Sub(s.since) <= s.grain() {
 		return false
@@ -97,8 +97,8 @@ func (s *slot) remember() {
 	}
 }
 
-// The folders in a slot's folder that each attempt finds empty. They are its working directory, if it names
-// none, and the temporary folder of an isolated attempt.
+// The folders in a slot's folder that are empty at the start of each attempt: its working directory, if it
+// names none, and the temporary folder of an isolated attempt.
 const (
 	freshDir = "dir"
 	tmpDir   = "tmp"
@@ -108,7 +108,7 @@ func (s *slot) dir() string { return s.folder + "/" + freshDir }
 
 func (s *slot) tmp() string { return s.folder + "/" + tmpDir }
 
-// open makes the missing parts of the slot.
+// open creates the missing parts of the slot.
 func (s *slot) open(w *Worker) error {
 	if s.tree == nil {
 		t, err := w.contain.tree(s.name(s.trees))
@@ -202,7 +202,7 @@ func (s *slot) sweep(ours bool) error {
 
 func fresh(name string) bool { return name == freshDir || name == tmpDir }
 
-// peek returns the first names in dir. ok is false if dir is not a folder as this program made it.
+// peek returns the first names in dir. ok is false if dir is not a folder as this program creates it.
 func peek(dir string) (names []string, ok bool) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -308,10 +308,10 @@ func (s *slot) arm() error {
 	return nil
 }
 
-// awaken ends the poll of the slot's attempt. If that attempt has ended in the meantime, the next one wakes
-// up without a reason.
+// awaken ends the poll of the slot's attempt. If that attempt has ended meanwhile, the next one wakes up
+// without a reason.
 func (s *slot) awaken() {
-	one := [8]byte{1, 1, 1, 1, 1, 1, 1, 1} // any number but 0, in any byte order
+	one := [8]byte{1, 1, 1, 1, 1, 1, 1, 1} // any number except 0, in any byte order
 	_, _ = unix.Write(s.wake, one[:])
 }
 
@@ -321,7 +321,7 @@ func (s *slot) slumber() {
 	_, _ = unix.Read(s.wake, sum[:])
 }
 
-// close gives back what an idle slot holds, except its folder.
+// close releases the resources of an idle slot, except its folder.
 func (s *slot) close() {
 	if s.tree != nil {
 		s.tree.close()

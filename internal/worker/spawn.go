@@ -26,8 +26,7 @@ import (
 // earlier one.
 const bornMax = time.Minute
 
-// bornTries is how many newborn keepers may be killed by others, one after the other, until that counts as a
-// failure.
+// bornTries is the number of new keepers that may be killed in succession before this counts as a failure.
 const bornTries = 3
 
 // farewellMax bounds the time from the close of a keeper's connection to the end of the keeper.
@@ -96,7 +95,7 @@ func (l *Link) greet(ctx context.Context, p *peer, limit time.Duration) (*welcom
 	if err := p.stream.greet(deadline); err != nil {
 		return nil, err
 	}
-	p.wire.show = l.lock // a frozen keeper sends no greeting, and so does not keep the lock
+	p.wire.show = l.lock // a frozen keeper sends no greeting, so it does not get the lock
 	if err := p.write(l.hello()); err != nil {
 		return nil, err
 	}
@@ -205,8 +204,9 @@ func (l *Link) stillborn(p *peer, err error, said string) error {
 	return fmt.Errorf("%s: %w%s", p.state, err, said)
 }
 
-// keeperVars are the variables of this process that its keeper gets. The proxies apply to requests with the
-// proxy egress.Environment. Their addresses can hold a password, so the keeper hides them as the server does.
+// keeperVars are the variables of this process that its keeper gets. The proxy variables apply to requests
+// with the proxy egress.Environment. Proxy addresses can contain a password, so the keeper hides them as the
+// server does.
 var keeperVars = []string{"PATH", "HOME", "TMPDIR", "GOMAXPROCS", "GODEBUG", "GOCOVERDIR",
 	"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"}
 

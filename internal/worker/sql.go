@@ -17,11 +17,11 @@ import (
 	"skein.dev/skein/sdk/shared/output"
 )
 
-// query executes a statement. Its log has neither the text of the statement nor its parameters. The
-// outputs are made before the commit, so that no result is refused whose effect is durable.
+// query executes a statement. Its log has neither the text of the statement nor its parameters. The outputs
+// are made before the commit, so that no result is refused whose effect is durable.
 func (q *Request) query(ctx context.Context, a *attempt, log io.Writer) (got answer) {
 	defer func() {
-		if p := recover(); p != nil { // the driver parses messages of a server that is not ours, and may panic
+		if p := recover(); p != nil { // the driver parses messages of a foreign server, and may panic
 			got = fault(CauseSQL, "the driver of the database panicked: %v", p)
 		}
 		if got.err != nil {
@@ -61,7 +61,7 @@ func (q *Request) query(ctx context.Context, a *attempt, log io.Writer) (got ans
 	return answer{cause: CauseSQL, err: errors.New(a.masks.String(err.Error()))}
 }
 
-// outputs returns the outputs of the task, or why they cannot be kept.
+// outputs returns the outputs of the task, or the reason why they cannot be kept.
 func (of *Query) outputs(done *connection.Done, masks *mask.Set) answer {
 	values := map[string]json.RawMessage{"rows_affected": json.RawMessage(strconv.FormatInt(done.Affected, 10))}
 	switch of.Result {

@@ -34,7 +34,7 @@ var codeExtension = map[string]string{
 	"python3": ".py", "python": ".py", "sh": ".sh", "bash": ".bash", "node": ".js", "ruby": ".rb", "perl": ".pl",
 }
 
-// prepare makes everything that an attempt needs before the fork. Its errors are sentences for the Result.
+// prepare makes everything that an attempt needs before the fork. Its errors are messages for the Result.
 func (w *Worker) prepare(s *slot, job *Job, wall *wall, stop func() bool) (*command, error) {
 	stem := job.Key.fileStem()
 	cmd := &command{dir: job.Dir, output: s.folder + "/" + stem + ".out"}
@@ -173,10 +173,10 @@ func shebang(code []byte) []string {
 	return []string{program}
 }
 
-// shellAt is where a PATH leads to sh, "" if it was not searched yet.
+// shellAt is the path of sh in a PATH; "": not searched yet.
 type shellAt struct{ search, path string }
 
-// equip changes what tasks get of the node's environment.
+// equip changes the variables of the node's environment that tasks get.
 func (w *Worker) equip(base []string) {
 	w.base.Store(&base)
 	at := slices.IndexFunc(base, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
@@ -187,8 +187,8 @@ func (w *Worker) equip(base []string) {
 	w.shell.Store(&shellAt{search: strings.TrimPrefix(base[at], "PATH=")})
 }
 
-// look finds a program. It searches the shell, with which most tasks begin, only once, in the node's own
-// PATH. Reading every folder of PATH costs more than all other preparations.
+// look finds a program. It searches the shell, with which most tasks begin, only once in the node's own
+// PATH, because reading every folder of PATH costs more than all other preparations.
 func (w *Worker) look(name, search, dir string) (string, error) {
 	known := w.shell.Load()
 	if name != "sh" || search != known.search {

@@ -6,7 +6,7 @@ import "time"
 
 // tell sends the news as long as a connection is the worker's.
 func (k *keeper) tell(s *stream) {
-	var last time.Time // something was told
+	var last time.Time // the time of the last message
 	gather := false
 	patience := time.NewTimer(0)
 	defer patience.Stop()
@@ -42,9 +42,9 @@ func (k *keeper) tell(s *stream) {
 	}
 }
 
-// gatherMax bounds how long an end waits after the last message, so that further ends share its message. An
-// end waits only if it came within denseMax of the last message, because then further ends probably follow at
-// once. The ends of a chain of tasks, or of long tasks, are further apart.
+// gatherMax bounds the time that an end waits after the last message, so that further ends share its
+// message. An end waits only if it came within denseMax of the last message, because then further ends
+// probably follow at once. The ends of a chain of tasks, or of long tasks, are further apart.
 const (
 	gatherMax = 5 * time.Millisecond
 	denseMax  = 2 * time.Millisecond

@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// greeting is the first line that both sides of a connection send. A side that reads a different line does
-// not read on, because what follows has another meaning. Every incompatible change raises the number.
+// greeting is the first line that both sides of a connection send. A side that reads a different line stops
+// reading, because the following bytes have another meaning. Every incompatible change raises the number.
 const greeting = "skein keeper 4\n"
 
 // errVersion says that the other side speaks another version of the protocol.
 var errVersion = errors.New("the keeper has another version of the protocol")
 
 // The limits of one message, in bytes. The largest part of a message of the worker is the files of a
-// workflow version. The largest message of the keeper has all ends that wait to be taken: a worker that
-// connects gets them in one message.
+// workflow version. The largest message of the keeper has all unacknowledged ends: a worker that connects
+// gets them in one message.
 const (
 	orderMax = 64 << 20
 	newsMax  = journalMax
 )
 
-// wireBatch is how much of jobs goes into one message, in bytes, unless a single one is larger.
+// wireBatch is the size of jobs in one message, in bytes, unless a single one is larger.
 const wireBatch = 1 << 20
 
 // ID identifies an attempt in a data folder.
@@ -40,16 +40,16 @@ func (k Key) ID() ID { return ID{k.RunID, k.Task, k.Attempt} }
 // order is a message of a worker to its keeper. Zero fields have no meaning.
 type order struct {
 	Hello   *hello
-	Renew   time.Duration // an instant of the boot clock until which the lease lasts at least
+	Renew   time.Duration // the instant of the boot clock until which the lease lasts at least
 	Ping    int64         // the keeper answers with the same number
 	Tag     *string
 	Jobs    []parcel
 	Stops   []halt
-	Taken   []ID // the ends that need no longer be kept
+	Taken   []ID // the ends that are acknowledged and need no longer be kept
 	Kill    bool // kill everything, because the worker closes
 	End     bool // end the keeper, because no work is left
 	Release bool // the worker wants none of the attempts that the keeper holds
-	// Base replaces that of the greeting for attempts that begin from now on. A keeper whose welcome has no
+	// Base replaces that of the greeting for attempts that start from now on. A keeper whose welcome has no
 	// Rebases ignores it.
 	Base []string
 }
@@ -65,7 +65,7 @@ type hello struct {
 	Protected []string
 }
 
-// parcel is a job on its way.
+// parcel is a job in a message.
 type parcel struct {
 	Job   Job // the files of the job are in the field Files
 	Fresh bool
@@ -100,9 +100,9 @@ type welcome struct {
 	Containment string
 	Left        time.Duration // the remaining time of the lease; negative: it has ended
 	Running     []Held
-	Ended       []Result // not taken yet
-	Rebases     bool     // the keeper takes order.Base
-	Isolates    bool     // the keeper takes hello.Isolation
+	Ended       []Result // not acknowledged yet
+	Rebases     bool     // the keeper accepts order.Base
+	Isolates    bool     // the keeper accepts hello.Isolation
 	Masks       bool     // the keeper masks Job.Secrets
 	SQL         bool     // the keeper executes Request.SQL
 	Kinds       bool     // the keeper starts the processes of Job.Kind

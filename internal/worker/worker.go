@@ -29,7 +29,7 @@ const (
 type Worker struct {
 	cfg     Config
 	data    string                   // DataDir, absolute and without links, so that every process uses the same path
-	life    string                   // names this life
+	life    string                   // identifies this process
 	keepers keepers                  // by folder
 	lifeDir string                   // <data>/work/<life>
 	base    atomic.Pointer[[]string] // environment from the node
@@ -42,7 +42,7 @@ type Worker struct {
 	buffers buffers
 
 	births sync.RWMutex // held for reading from a fork until its process is in firsts
-	firsts sync.Map     // pids of the first processes of attempts, not yet waited for
+	firsts sync.Map     // pids of the first processes of attempts that are not reaped yet
 
 	mu      sync.Mutex // protects following fields
 	slots   int        // the number of slots made so far, ≤ cfg.Slots
@@ -64,7 +64,7 @@ func New(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Descriptors that the node has inherited from a careless parent end here. An error is harmless: the call
+	// Descriptors that the node has inherited from its parent end here. An error is harmless: the call
 	// exists since Linux 5.11, and Go's own descriptors are closed on exec anyway.
 	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	null, err := os.Open(os.DevNull)
@@ -131,8 +131,8 @@ func newLife() string {
 // Containment describes in one sentence how process trees are contained.
 func (w *Worker) Containment() string { return w.contain.describe() }
 
-// Start runs job and returns at once. If the attempt runs already, Start does nothing, so an assignment may
-// be sent twice. After Close has returned, nothing is started or reported.
+// Start executes job and returns at once. If the attempt already runs, Start does nothing, so an assignment
+// may be sent twice. After Close has returned, nothing is started or reported.
 func (w *Worker) Start(job Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,7 +183,7 @@ func (w *Worker) refuseLocked(key Key, state, cause, message string) {
 	}()
 }
 
-// release gives the slot back before the report, because the receiver may use it again.
+// release frees the slot before the report, because the receiver may use it again.
 func (w *Worker) release(a *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,7 +202,7 @@ func (w *Worker) leave() {
 }
 
 // Stop ends an attempt. The attempt's Result tells when it has ended. Stop ignores unknown and ended
-// attempts. A repeated call changes nothing, but ModeKill after ModeTerm ends the grace.
+// attempts. A repeated call changes nothing, except that ModeKill after ModeTerm ends the grace period.
 func (w *Worker) Stop(key Key, mode Mode) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -211,8 +211,8 @@ func (w *Worker) Stop(key Key, mode Mode) {
 	}
 }
 
-// holds returns an error after the end of the lease, even if Lapse was not called yet, as after a machine was
-// frozen.
+// holds returns an error after the end of the lease, even if Lapse was not called yet, for example after the
+// machine was frozen.
 func (w *Worker) holds() error {
 	if until := w.until.Load(); until > 0 && Boot() >= time.Duration(until) {
 		return errors.New("the lease of the worker has ended")
@@ -231,7 +231,7 @@ func (w *Worker) demand(mode Mode) {
 	}
 }
 
-// resize applies the settings of a hello: the number of attempts at a time, their part of the node's
+// resize applies the settings of a hello: the number of concurrent attempts, their part of the node's
 // environment, and their isolation. Running attempts keep theirs.
 func (w *Worker) resize(said *hello) {
 	w.equip(said.Base)
@@ -242,7 +242,7 @@ func (w *Worker) resize(said *hello) {
 	w.logMax.Store(said.LogMax)
 }
 
-// Running are the keys of the attempts that have a slot, in no order.
+// Running returns the keys of the attempts that have a slot, in no order.
 func (w *Worker) Running() []Key {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -270,7 +270,7 @@ func (w *Worker) Close(ctx context.Context) error {
 	case <-w.idle:
 	case <-ctx.Done():
 		w.demand(modeClose)
-		// Twice: once for the main process, and once for the rest of its tree.
+		// Twice the limit: once for the main process, and once for the rest of its tree.
 		limit := time.NewTimer(2 * endLimit)
 		defer limit.Stop()
 		select {
@@ -283,8 +283,8 @@ func (w *Worker) Close(ctx context.Context) error {
 	return nil
 }
 
-// dispose gives back the resources of a life. Reap of the next life finds the parts that cannot be removed
-// now.
+// dispose releases the resources of a process. Reap of the next process finds the parts that cannot be
+// removed now.
 func (w *Worker) dispose() {
 	for _, s := range w.free {
 		s.close()
