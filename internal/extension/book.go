@@ -30,6 +30,7 @@ type House struct {
 	Connection string // as in Kind
 	// Settings is what the settings of this machine say about the kind; nil: nothing.
 	Settings json.RawMessage
+	Boxed    bool // see worker.Kind
 }
 
 // Book holds the kinds that a machine runs as processes. Its methods may be called concurrently.
@@ -103,6 +104,7 @@ func (b *Book) Found() []Found {
 type Command struct {
 	Argv     []string
 	House    bool // this program runs it: see worker.Kind
+	Boxed    bool // see worker.Kind
 	Name     string
 	Version  string
 	Digest   string
@@ -119,7 +121,7 @@ func (b *Book) Command(kind string, with json.RawMessage) (*Command, error) {
 	switch {
 	case house != nil:
 		name := house.Kind[strings.Index(house.Kind, ":")+1:]
-		return &Command{Argv: []string{"kind", name}, House: true, Name: name, Version: b.version, Settings: house.Settings}, nil
+		return &Command{Argv: []string{"kind", name}, House: true, Name: name, Version: b.version, Settings: house.Settings, Boxed: house.Boxed}, nil
 	case k == nil:
 		return nil, fmt.Errorf("%w %s: it was there when the task was assigned; see skein extension list", ErrUnknown, kind)
 	}

@@ -140,6 +140,9 @@ func (a *attempt) start() error {
 	}
 	a.got = time.Now()
 	wall := a.w.wall.Load()
+	if a.job.boxed() {
+		wall = nil
+	}
 	cmd, err := a.w.prepare(a.slot, a.job, wall, func() bool { return a.want.Load() != 0 })
 	if a.want.Load() != 0 {
 		return nil

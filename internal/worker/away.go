@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -62,6 +63,9 @@ func (a *attempt) patient() bool {
 	if k == nil || a.cause != "" || !a.status.Exited() || a.status.ExitStatus() != ExitAway {
 		return false
 	}
+	if _, own := a.ownEnd(); !own {
+		return false
+	}
 	patience := k.Patience
 	if patience <= 0 {
 		patience = PatienceDefault
@@ -82,6 +86,7 @@ func (a *attempt) patient() bool {
 		return false
 	}
 	_ = os.Remove(a.cmd.output) // the outputs of one try are no outputs of the next
+	_ = os.Remove(endFile(a.cmd.output))
 	began := a.result.Started
 	if err := a.launch(); err != nil {
 		a.failed = err
@@ -142,11 +147,25 @@ func (a *attempt) rest(until time.Time) bool {
 // about it.
 func (a *attempt) exitCause(how string) (cause, message string) {
 	k := a.job.Kind
+	why, own := a.ownEnd()
 	switch code := a.status.ExitStatus(); {
-	case k != nil && code == ExitPermanent:
+	case k != nil && own && why != "":
+		cause = map[int]string{ExitPermanent: CausePermanent, ExitAway: CauseAway}[code]
+		return cmp.Or(cause, CauseExit), how + ": " + why
+	case k != nil && own && code == ExitPermanent:
 		return CausePermanent, how + ": " + k.Name + " says that a retry cannot help" + a.refused()
-	case k != nil && code == ExitAway:
+	case k != nil && own && code == ExitAway:
 		return CauseAway, fmt.Sprintf("%s: the other side of %s was away for %v", how, k.Name, time.Since(a.away.since).Round(time.Second))
 	}
 	return CauseExit, how + a.refused()
+}
+
+// ownEnd reports whether the exit code of the process of a kind is its own, and why it ended, if it says so.
+// Only the exit code of a boxed kind can be that of the command of the task.
+func (a *attempt) ownEnd() (why string, own bool) {
+	if !a.job.boxed() {
+		return "", true
+	}
+	text, err := readRegular(endFile(a.cmd.output), messageMax)
+	return string(text), err == nil && text != nil
 }

@@ -16,6 +16,10 @@ type Kind struct {
 	Input  []byte // the content of the file that SKEIN_INPUT names; it may hold secrets
 	// Patience is how long the process is started again after ExitAway; 0: PatienceDefault.
 	Patience time.Duration
+	// Boxed means that the process does the work of the task behind walls of its own, such as those of a
+	// container. It is not isolated further: a fence would keep it from making the walls. Its exit code is that
+	// of the command behind them, unless the process has written why it ended itself: see endFile.
+	Boxed bool
 }
 
 // Exit codes of the process of a kind, in addition to 0 for success. Every other code is a failure.
@@ -38,3 +42,9 @@ const inputVar = "SKEIN_INPUT"
 
 // inputFile returns the path of the input of an attempt whose outputs have the path output.
 func inputFile(output string) string { return output + ".in" }
+
+// endFile returns the path of the file into which a boxed process writes the reason why it ended itself.
+func endFile(output string) string { return output + ".end" }
+
+// boxed reports whether the job is the process of a boxed kind.
+func (j *Job) boxed() bool { return j.Kind != nil && j.Kind.Boxed }

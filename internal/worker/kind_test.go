@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -115,5 +116,30 @@ func TestKindSize(t *testing.T) {
 	job := Job{Kind: &Kind{Input: json.RawMessage(strings.Repeat("x", 1000))}}
 	if job.Size() < 1000 {
 		t.Error(job.Size())
+	}
+}
+
+// TestKindBoxed: the exit code of a boxed kind is that of its command, unless the process says why it ended
+// itself. No fence is around it.
+func TestKindBoxed(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Isolation = IsolationFence })
+	outside := t.TempDir()
+	for script, is := range map[string][2]string{
+		"exit 78": {CauseExit, "exit code 78"},
+		"exit 75": {CauseExit, "exit code 75"},
+		"printf 'no such mount' > $SKEIN_OUTPUT.end; exit 78": {CausePermanent, "exit code 78: no such mount"},
+		"printf 'no registry' > $SKEIN_OUTPUT.end; exit 75":   {CauseAway, "exit code 75: no registry"},
+		"printf 'no image' > $SKEIN_OUTPUT.end; exit 1":       {CauseExit, "exit code 1: no image"},
+		"echo x > " + outside + "/file && exit 3":             {CauseExit, "exit code 3"},
+		"ln -s /etc/hostname $SKEIN_OUTPUT.end; exit 78":      {CauseExit, "exit code 78"},
+		"head -c 5000 /dev/zero > $SKEIN_OUTPUT.end; exit 78": {CauseExit, "exit code 78"},
+	} {
+		job := r.ofKind(script, "{}")
+		job.Kind.Boxed = true
+		res := r.run(job)
+		want(t, res, Failed, is[0], is[1])
+		if strings.Contains(is[1], ": ") == (res.Message == "exit code "+strconv.Itoa(res.ExitCode)) {
+			t.Errorf("%q", res.Message)
+		}
 	}
 }

@@ -93,13 +93,21 @@ func readText(path string) string {
 	return string(text)
 }
 
-// controllers are the cgroup controllers that limits need.
-const controllers = "+cpu +memory"
+// controllers are the cgroup controllers that limits need. The tasks of containers also limit the number of
+// their processes, if the kernel counts them.
+const (
+	controllers = "+cpu +memory"
+	counter     = " +pids"
+)
 
 // divide makes the kernel count cpu and memory in the cgroups below dir. This is impossible if dir itself
 // has processes, or if the controllers belong to cgroups of version 1.
 func divide(dir string) error {
-	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte(controllers), 0)
+	path := filepath.Join(dir, "cgroup.subtree_control")
+	if os.WriteFile(path, []byte(controllers+counter), 0) == nil {
+		return nil
+	}
+	return os.WriteFile(path, []byte(controllers), 0)
 }
 
 // limit implements tree. The cgroup of a slot keeps its limits, so they are written only when they change.

@@ -84,6 +84,9 @@ func (w *Worker) prepare(s *slot, job *Job, wall *wall, stop func() bool) (*comm
 		return nil, err
 	}
 	cmd.path = path
+	if job.Kind != nil && job.Kind.House {
+		cmd.argv[0] = "skein" // for whoever lists processes
+	}
 	return cmd, nil
 }
 
