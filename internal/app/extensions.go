@@ -1,16 +1,19 @@
 package app
 
 import (
+	"encoding/json"
 	"log/slog"
 
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/extension"
+	"skein.dev/skein/internal/kind/container"
 	"skein.dev/skein/internal/kind/house"
 )
 
 // openExtensions reads the kinds that this machine runs as processes.
 func openExtensions(cfg *config.Config, log *slog.Logger) *extension.Book {
-	own, missing := house.Extensions()
+	containers, _ := json.Marshal(cfg.Containers) // texts cannot fail
+	own, missing := house.Extensions(map[string]json.RawMessage{container.Name: containers})
 	for name, err := range missing {
 		log.Info("this machine gets no tasks of a kind", "code", "kind_missing", "kind", name, "why", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/identity"
+	"skein.dev/skein/internal/kind/container"
 	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/registry"
 	"skein.dev/skein/internal/retention"
@@ -49,6 +50,8 @@ type Config struct {
 	Groups     []string          // the groups of workers to which this process belongs
 	Labels     map[string]string // the labels that tasks may require
 	Dispatch   string            // the rule by which one of several workers is chosen
+	// Containers holds the settings of tasks in containers.
+	Containers container.Settings
 	// WorkersMax bounds the workers of the cluster, WorkerSlotsMax the slots of each, as this node takes them.
 	WorkersMax, WorkerSlotsMax int
 	NoWorker                   bool   // it runs no task itself
@@ -237,7 +240,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(append(append(append(append(storeSettings(), registrySettings()...), egressSettings()...), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), certificateSetting(), nodesSetting(), providerSetting())...), append(append(append(append(identitySettings(), auditSettings()...), alertSettings()...), traceSettings()...), boundSettings()...)...)...)
+	}, append(append(append(append(append(append(storeSettings(), registrySettings()...), egressSettings()...), containerSettings()...), rateSettings()...), append(healthSettings(), loopbackSetting(), secretKeySetting(), certificateSetting(), nodesSetting(), providerSetting())...), append(append(append(append(identitySettings(), auditSettings()...), alertSettings()...), traceSettings()...), boundSettings()...)...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {

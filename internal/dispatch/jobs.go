@@ -49,7 +49,7 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, qu
 	if is.job.Kind != nil {
 		rules = j.x.resolver.cfg.Egress()
 	}
-	out := remote.Wire(is.job, is.version.Origin, is.dir, rules)
+	out := remote.Wire(is.job, is.origin, is.dir, rules)
 	if is.kind != "" && is.job.Kind == nil {
 		out.Kind, out.Input, out.InstantMicros = is.kind, is.input, is.instant.UnixMicro()
 		out.Files, out.Origin = false, ""

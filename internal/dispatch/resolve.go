@@ -319,7 +319,7 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	case is.kind != "": // tasks of a kind go only to nodes and workers that have the kind
 		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which this node has no extension", a.Name, is.kind)}
 	}
-	if job.Dir, err = remote.Folder(is.version.Origin, is.dir); err != nil {
+	if job.Dir, err = remote.Folder(is.origin, is.dir); err != nil {
 		return job, &notStarted{causeStart, err}
 	}
 	if job.Dir == "" && job.HTTP == nil {
@@ -336,6 +336,7 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 type resolved struct {
 	job     *worker.Job
 	version *version
+	origin  string // the folder of the workflow file; "": the attempt gets a fresh folder with the files
 	dir     string
 	kind    string          // "": a process
 	input   json.RawMessage // of a kind
@@ -412,7 +413,7 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, traits *da
 		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task have %d bytes, the limit is %d: "+
 			"pass large values in files (files, inputs, artifacts)", size, worker.SizeMax)}
 	}
-	return &resolved{job, v, res.Dir, v.Tasks[t].Kind, res.Input, row.Instant().Time()}, nil
+	return &resolved{job, v, v.originOf(t), res.Dir, v.Tasks[t].Kind, res.Input, row.Instant().Time()}, nil
 }
 
 // traceparent is the trace context for the processes of an attempt. "": the worker derives one of the run.
@@ -421,6 +422,15 @@ func (r *Resolver) traceparent(row *dag.RunRow, a *engine.Assignment) string {
 		return row.Trace()
 	}
 	return r.cfg.Traceparent(&row.Header, a.Task, a.Token)
+}
+
+// originOf returns the folder of the workflow file for a task. No folder of a machine gets behind the walls
+// of a boxed task.
+func (v *version) originOf(task int) string {
+	if v.Tasks[task].Boxed() {
+		return ""
+	}
+	return v.Origin
 }
 
 // graphFor gives an assignment that came from another node its graph. A row that was read earlier may

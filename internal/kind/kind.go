@@ -29,9 +29,20 @@ type Connector interface {
 type Needy interface {
 	Kind
 	// Missing returns what the machine lacks, with the remedy. Then the machine gets no tasks of the kind. nil:
-	// nothing.
-	Missing() error
+	// nothing. settings are those of the machine for the kind, as in Input.
+	Missing(settings json.RawMessage) error
 }
+
+// Boxed is a kind that does the work of a task behind walls of its own. Its exit code is that of the command
+// behind them. If the process itself fails, it writes the reason to the file that EndFile names.
+type Boxed interface {
+	Kind
+	Boxed()
+}
+
+// EndFile returns the path of the file for the reason why the process of a boxed kind ended itself. output is
+// the value of OutputVar.
+func EndFile(output string) string { return output + ".end" }
 
 // Exit codes of Main. Every other code is a failure, which is retried as the task says.
 const (

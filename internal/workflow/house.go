@@ -23,10 +23,15 @@ type house struct {
 	outputs func(n *node) []Output
 	// check reports faults that the shape does not find; nil: there are none.
 	check func(r *reader, n *node, at string)
+	// given returns the input; nil: it is the value of the key as it is written.
+	given func(r *reader, n *node, at string) []Given
+	// boxed means that the work is done behind walls of its own: the environment of the task is part of the
+	// input, and the folder is always a fresh one.
+	boxed bool
 }
 
 // houses are the kinds of this program.
-var houses = []house{}
+var houses = []house{containerHouse()}
 
 // HouseKinds yields the names of the kinds of this program.
 func HouseKinds() iter.Seq[string] {
@@ -65,6 +70,9 @@ func (r *reader) house(t *Task, n *node, at string) {
 	}
 	in := n.get(h.name)
 	t.Kind, t.House, t.With = h.name, true, given(in)
+	if h.given != nil {
+		t.With = h.given(r, in, join(at, h.name))
+	}
 	for _, key := range n.keys {
 		switch {
 		case slices.Contains(notOfKinds, key.text) && !slices.Contains(h.keys, key.text):
@@ -77,7 +85,7 @@ func (r *reader) house(t *Task, n *node, at string) {
 		r.failNode(codes, join(at, "retry.on_exit"), h.name+" has no exit codes of its own", "remove on_exit")
 	}
 	for _, name := range h.plain {
-		if v := in.get(name); v != nil {
+		if v := in.get(name); v != nil && h.given == nil {
 			r.noTemplates(v, join(join(at, h.name), name))
 		}
 	}
@@ -87,6 +95,12 @@ func (r *reader) house(t *Task, n *node, at string) {
 	if h.check != nil {
 		h.check(r, in, join(at, h.name))
 	}
+}
+
+// Boxed reports whether the work of a task is done behind walls of its own, such as those of a container. If
+// so, its folder is always a fresh one, and never a folder of the machine.
+func (t *Task) Boxed() bool {
+	return t.House && slices.ContainsFunc(houses, func(h house) bool { return h.name == t.Kind && h.boxed })
 }
 
 // exits reports whether a task of a kind has exit codes for retry.on_exit.

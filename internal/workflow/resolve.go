@@ -90,7 +90,11 @@ func (w *Workflow) Resolve(task int, in Inputs) (Resolved, error) {
 		}
 		out.Env = append(out.Env, kv)
 	}
-	return out, nil
+	if t.Boxed() {
+		out.Input, err = withEnv(out.Input, out.Env)
+		out.Env = nil
+	}
+	return out, err
 }
 
 func (in *Inputs) taskValues(name string) (dag.TaskState, []byte) {

@@ -31,6 +31,18 @@ type Kind struct{}
 // Name implements kind.Kind.
 func (Kind) Name() string { return Name }
 
+// Boxed implements kind.Boxed.
+func (Kind) Boxed() {}
+
+// Missing implements kind.Needy.
+func (Kind) Missing(settings json.RawMessage) error {
+	machine, err := readSettings(settings)
+	if err == nil {
+		_, err = Engine(machine)
+	}
+	return err
+}
+
 // With is the input of the kind.
 type With struct {
 	Image   string `json:"image"`
@@ -81,6 +93,16 @@ const (
 
 // Engines are the values of the setting container_engine.
 func Engines() []string { return []string{EngineAuto, EnginePodman, EngineNone} }
+
+// readSettings decodes the settings of the machine.
+func readSettings(raw json.RawMessage) (s Settings, err error) {
+	if len(raw) > 0 {
+		if err = json.Unmarshal(raw, &s); err != nil {
+			err = fmt.Errorf("the settings of this machine cannot be read: %w", err)
+		}
+	}
+	return s, err
+}
 
 // Mount is a folder of the machine that containers may mount.
 type Mount struct {

@@ -2,7 +2,6 @@ package container
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -103,41 +102,43 @@ func (Kind) Main(ctx context.Context, env *kind.Env) int {
 	}
 	defer os.RemoveAll(c.folder) // if this process is killed, the folder is removed with that of the attempt
 	if err := c.furnish(); err != nil {
-		c.say("the container cannot be prepared: %v", err)
-		return kind.Failed
+		return c.fail(kind.Failed, "the container cannot be prepared: %v", err)
 	}
 	return c.run(ctx)
 }
 
+// fail ends the attempt by a reason of this program: it is in the log, and in the message of the attempt.
+func (c *container) fail(code int, format string, args ...any) int {
+	c.say(format, args...)
+	_ = os.WriteFile(kind.EndFile(c.output), fmt.Appendf(nil, format, args...), 0o600)
+	return code
+}
+
 // prepare reads the input, and checks what the task wants and what the machine allows.
 func (c *container) prepare() int {
-	var machine Settings
-	if len(c.Input.Settings) > 0 {
-		if err := json.Unmarshal(c.Input.Settings, &machine); err != nil {
-			c.say("the settings of this machine cannot be read: %v", err)
-			return kind.Failed
-		}
+	if !filepath.IsAbs(c.output) {
+		c.say("%s is not set: this command is started by the attempt of a task", kind.OutputVar)
+		return kind.Permanent
 	}
-	var err error
+	machine, err := readSettings(c.Input.Settings)
+	if err != nil {
+		return c.fail(kind.Failed, "%v", err)
+	}
 	if c.with, err = read(c.Input.With); err == nil {
 		c.binds, err = c.with.binds(machine)
 	}
 	if err != nil {
-		c.say("%v", err)
-		return kind.Permanent
+		return c.fail(kind.Permanent, "%v", err)
 	}
 	if err := lacks(machine); err != nil {
-		c.say("this machine cannot run a container: %v", err)
-		return kind.Failed
+		return c.fail(kind.Failed, "this machine cannot run a container: %v", err)
 	}
-	if c.output == "" || !filepath.IsAbs(c.output) {
-		c.say("%s is not set: this command is started by the attempt of a task", kind.OutputVar)
-		return kind.Permanent
+	if filepath.Dir(c.Dir) != filepath.Dir(c.output) {
+		return c.fail(kind.Permanent, "the working folder %s is not that of the attempt, and no container gets another one", c.Dir)
 	}
 	c.folder = c.output + ".container"
 	if !plainPath(c.folder) || !plainPath(c.Dir) {
-		c.say("the path of the data folder has a comma, colon or quotation mark, which no container can mount: move the data folder")
-		return kind.Permanent
+		return c.fail(kind.Permanent, "the path of the data folder has a comma, colon or quotation mark, which no container can mount: move the data folder")
 	}
 	return kind.Done
 }
@@ -162,18 +163,15 @@ func (c *container) bring(ctx context.Context) int {
 		found, err := inspect(ctx, name)
 		switch {
 		case err != nil:
-			c.say("image %s cannot be looked at: %v", name, err)
-			return kind.Failed
+			return c.fail(kind.Failed, "image %s cannot be looked at: %v", name, err)
 		case found.id != "":
 			c.image = found
 			c.say("image %s is %.19s", name, found.id)
 			return kind.Done
 		case c.with.Pull == PullNever:
-			c.say("image %s is not on this machine, and pull is never: pull it here with podman pull %s, or set pull to missing", name, name)
-			return kind.Failed
+			return c.fail(kind.Failed, "image %s is not on this machine, and pull is never: pull it here with podman pull %s, or set pull to missing", name, name)
 		case pulled:
-			c.say("image %s was pulled and is not there", name)
-			return kind.Failed
+			return c.fail(kind.Failed, "image %s was pulled and is not there", name)
 		}
 		if code := c.pull(ctx); code != kind.Done {
 			return code
@@ -231,14 +229,21 @@ func (c *container) pull(ctx context.Context) int {
 	case err == nil:
 		return kind.Done
 	case ctx.Err() != nil:
-		c.say("the attempt was told to end while image %s was pulled", c.with.Image)
+		return c.fail(kind.Failed, "the attempt was told to end while image %s was pulled", c.with.Image)
 	case away.MatchString(said.text):
-		c.say("image %s cannot be pulled now: the registry cannot be reached", c.with.Image)
-		return kind.Away
+		return c.fail(kind.Away, "image %s cannot be pulled now: the registry cannot be reached", c.with.Image)
 	default:
-		c.say("image %s cannot be pulled: %v", c.with.Image, err)
+		return c.fail(kind.Failed, "image %s cannot be pulled: %s", c.with.Image, lastLine(said.text, err))
 	}
-	return kind.Failed
+}
+
+// lastLine returns the last line of what podman said; without one, its error.
+func lastLine(said string, err error) string {
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	if last := strings.TrimSpace(strings.TrimPrefix(lines[len(lines)-1], "Error: ")); last != "" {
+		return last
+	}
+	return err.Error()
 }
 
 // tail keeps the end of a text.

@@ -1,20 +1,15 @@
 package container
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skein.dev/skein/internal/kind"
+	"skein.dev/skein/internal/kind/boxtest"
 )
 
 const childVar = "SKEIN_TEST_KIND" // this process is that of an attempt
@@ -32,93 +28,20 @@ func TestMain(m *testing.M) {
 		defer stop()
 		os.Exit(kind.Run(ctx, Kind{}))
 	}
-	code := m.Run()
-	if images.dir != "" {
-		_ = os.RemoveAll(images.dir)
-	}
-	os.Exit(code)
-}
-
-// images is the store of images of this process.
-var images struct {
-	once sync.Once
-	dir  string
-	err  error
+	os.Exit(m.Run())
 }
 
 // box is a machine with podman and an image.
 type box struct{ *testing.T }
 
-const testImage = "localhost/skein-test:1"
+const testImage = boxtest.Image
 
-// newBox makes a store with an image of busybox. It skips the test if this machine has no podman.
+// newBox makes a store with the image, or skips the test.
 func newBox(t *testing.T) *box {
 	t.Helper()
-	busybox := "/bin/busybox"
-	if _, err := Engine(Settings{}); err != nil || !exists(busybox) {
-		if why := capable(); os.Getenv("CI") == "true" && why == nil {
-			t.Fatalf("make tools installs what this test needs: %v, and busybox-static", err)
-		} else if why != nil {
-			t.Skipf("this kernel makes no containers: %v", why)
-		}
-		t.Skipf("no podman, or no busybox-static: %v", err)
-	}
-	images.once.Do(func() { images.dir, images.err = makeImages(busybox) })
-	if images.err != nil {
-		t.Fatal(images.err)
-	}
-	t.Setenv("CONTAINERS_STORAGE_CONF", filepath.Join(images.dir, "storage.conf"))
+	_, err := Engine(Settings{})
+	t.Setenv(boxtest.ConfVar, boxtest.Store(t, err))
 	return &box{T: t}
-}
-
-// makeImages makes a store with the image of the tests.
-func makeImages(busybox string) (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "skein-images-"); err != nil {
-		return "", err
-	}
-	conf, archive := filepath.Join(dir, "storage.conf"), filepath.Join(dir, "image.tar")
-	text := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n[storage.options.overlay]\nskip_mount_home = \"true\"\n", dir+"/root", dir+"/run")
-	root, err := rootFolder(busybox)
-	if err = errors.Join(err, os.WriteFile(conf, []byte(text), 0o600), os.WriteFile(archive, root, 0o600)); err != nil {
-		return dir, err
-	}
-	cmd := exec.Command("podman", "import", "--change", "CMD echo of the image", archive, testImage)
-	cmd.Env = append(os.Environ(), "CONTAINERS_STORAGE_CONF="+conf)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("import an image: %w: %s", err, said)
-	}
-	return dir, nil
-}
-
-// capable returns the reason why this kernel or user can make no containers.
-func capable() error {
-	cmd := exec.Command("/bin/true")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET}
-	return cmd.Run()
-}
-
-// rootFolder is the root folder of an image: busybox under its names.
-func rootFolder(busybox string) ([]byte, error) {
-	program, err := os.ReadFile(busybox)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	add := func(h *tar.Header, content []byte) {
-		h.Size = int64(len(content))
-		if err = errors.Join(err, w.WriteHeader(h)); err == nil {
-			_, err = w.Write(content)
-		}
-	}
-	for _, dir := range []string{"bin", "tmp", "etc"} {
-		add(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o777}, nil)
-	}
-	add(&tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o755}, program)
-	for _, name := range strings.Fields("sh sleep echo cat id env ls touch true false grep mount wget stat kill chmod") {
-		add(&tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + name, Linkname: "busybox"}, nil)
-	}
-	return out.Bytes(), errors.Join(err, w.Close())
 }
 
 // attempt is the process of an attempt.

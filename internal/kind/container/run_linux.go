@@ -29,7 +29,7 @@ const (
 )
 
 // inside is what the first process of the namespaces does. Its arguments are the folder of the container and
-// the options of podman create. The state of podman, of its runtime and of their locks is in memory that only
+// the options of podman run. The state of podman, of its runtime and of their locks is in memory that only
 // these processes have mounted. On a machine that has cgroups of both versions, crun needs to see only those
 // of version 2; it changes nothing in them. Once the container runs, the process only keeps the namespaces.
 const inside = `
@@ -46,9 +46,8 @@ if [ ! -e /sys/fs/cgroup/cgroup.controllers ]; then
 	umount -l /sys/fs/cgroup 2>/dev/null
 	mount -t cgroup2 -o nosuid,nodev,noexec cgroup2 /sys/fs/cgroup || fail "no cgroup2 can be mounted on /sys/fs/cgroup"
 fi
-engine create "$@" > /dev/null || fail "the container cannot be made"
 [ ! -e "$folder/stop" ] || exit 143
-engine start c || { code=$?; echo "skein: the container cannot be started" >&2; exit $code; }
+engine run --detach "$@" || exit $?
 : > "$folder/started"
 while :; do sleep 86400; done
 `
@@ -78,7 +77,7 @@ func (c *container) furnish() error {
 	return os.WriteFile(filepath.Join(c.folder, storeFile), []byte(config), 0o600)
 }
 
-// options returns the options of podman create, and the variables that podman gets in its environment.
+// options returns the options of podman run, and the variables that podman gets in its environment.
 func (c *container) options() (args, inherit []string, err error) {
 	argv, file, code, err := c.with.Run.command()
 	if err != nil {
@@ -192,8 +191,7 @@ func initProgram() string {
 func (c *container) run(ctx context.Context) int {
 	args, inherit, err := c.options()
 	if err != nil {
-		c.say("%v", err)
-		return kind.Permanent
+		return c.fail(kind.Permanent, "%v", err)
 	}
 	pids, undo := limitProcesses(processesMax)
 	defer undo()
@@ -204,8 +202,7 @@ func (c *container) run(ctx context.Context) int {
 	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		c.say("the namespaces of the container cannot be made: %v", err)
-		return kind.Failed
+		return c.fail(kind.Failed, "the namespaces of the container cannot be made: %v", err)
 	}
 	code, err := c.follow(ctx, cmd.Process.Pid)
 	_ = cmd.Process.Kill() // and with it whatever is in the namespaces
@@ -215,14 +212,12 @@ func (c *container) run(ctx context.Context) int {
 	case errors.Is(err, errEnded): // the reason is in the log
 		return codeOf(end)
 	case err != nil:
-		c.say("%v", err)
-		return kind.Failed
+		return c.fail(kind.Failed, "%v", err)
 	case code != 0:
 		return code
 	}
 	if err := c.take(); err != nil {
-		c.say("the outputs of the container cannot be taken: %v", err)
-		return kind.Failed
+		return c.fail(kind.Failed, "the outputs of the container cannot be taken: %v", err)
 	}
 	return kind.Done
 }

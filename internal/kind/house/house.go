@@ -3,6 +3,7 @@ package house
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/signal"
@@ -19,16 +20,18 @@ import (
 // Kinds are the kinds of this program.
 var Kinds = []kind.Kind{container.Kind{}, sql.Kind{}}
 
-// Extensions returns the kinds that this machine can run, and why it cannot run the others.
-func Extensions() (all []extension.House, missing map[string]error) {
+// Extensions returns the kinds that this machine can run with its settings, which are by kind, and why it
+// cannot run the others.
+func Extensions(settings map[string]json.RawMessage) (all []extension.House, missing map[string]error) {
 	missing = map[string]error{}
 	for _, k := range Kinds {
-		h := extension.House{Kind: dag.HousePrefix + k.Name()}
+		h := extension.House{Kind: dag.HousePrefix + k.Name(), Settings: settings[k.Name()]}
+		_, h.Boxed = k.(kind.Boxed)
 		if c, ok := k.(kind.Connector); ok {
 			h.Connection = strings.Join(c.Connections(), ",")
 		}
 		if n, ok := k.(kind.Needy); ok {
-			if err := n.Missing(); err != nil {
+			if err := n.Missing(h.Settings); err != nil {
 				missing[k.Name()] = err
 				continue
 			}

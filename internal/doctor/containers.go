@@ -1,0 +1,22 @@
+package doctor
+
+import (
+	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/kind/container"
+)
+
+// checkContainers says whether tasks in containers run on this machine.
+func checkContainers(cfg *config.Config) Check {
+	c := Check{Name: "containers", State: Good}
+	has, err := container.Engine(cfg.Containers)
+	switch {
+	case err == nil:
+		c.Found = has
+	case cfg.Containers.Engine == container.EnginePodman:
+		c.State, c.Found = Bad, "the setting container_engine is podman, and "+err.Error()
+		c.Remedy = "repair it, or set container_engine to none"
+	default:
+		c.Found = "none: tasks with container run on other machines; " + err.Error()
+	}
+	return c
+}

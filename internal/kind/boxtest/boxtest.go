@@ -1,0 +1,86 @@
+// Package boxtest makes images for tests that run containers.
+package boxtest
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Image is the name of the image of the tests: busybox, whose command prints a line.
+const Image = "localhost/skein-test:1"
+
+// ConfVar is the variable of podman that names the file with the settings of a store.
+const ConfVar = "CONTAINERS_STORAGE_CONF"
+
+// busybox is the program that the image consists of, of the package busybox-static.
+const busybox = "/bin/busybox"
+
+// Store makes a store with the image, and returns the file with its settings for ConfVar. lacks is what the
+// machine lacks for containers. If it lacks something, Store skips the test. It fails the test instead in CI,
+// unless the kernel makes no containers.
+func Store(t *testing.T, lacks error) string {
+	t.Helper()
+	if _, err := os.Stat(busybox); err != nil && lacks == nil {
+		lacks = fmt.Errorf("%s is missing", busybox)
+	}
+	if lacks != nil {
+		why := kernel()
+		if os.Getenv("CI") == "true" && why == nil {
+			t.Fatalf("make tools installs what this test needs: %v", lacks)
+		}
+		t.Skipf("no containers here: %v", errors.Join(lacks, why))
+	}
+	dir := t.TempDir()
+	conf, err := makeStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conf
+}
+
+func makeStore(dir string) (conf string, err error) {
+	conf, archive := filepath.Join(dir, "storage.conf"), filepath.Join(dir, "image.tar")
+	text := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n[storage.options.overlay]\nskip_mount_home = \"true\"\n",
+		dir+"/root", dir+"/run")
+	root, err := rootFolder()
+	if err = errors.Join(err, os.WriteFile(conf, []byte(text), 0o600), os.WriteFile(archive, root, 0o600)); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("podman", "import", "--change", "CMD echo of the image", archive, Image)
+	cmd.Env = append(os.Environ(), ConfVar+"="+conf)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("import an image: %w: %s", err, said)
+	}
+	return conf, nil
+}
+
+// rootFolder is the root folder of the image as an archive: busybox under its names.
+func rootFolder() ([]byte, error) {
+	program, err := os.ReadFile(busybox)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	add := func(h *tar.Header, content []byte) {
+		h.Size = int64(len(content))
+		if err = errors.Join(err, w.WriteHeader(h)); err == nil {
+			_, err = w.Write(content)
+		}
+	}
+	for _, dir := range []string{"bin", "tmp", "etc"} {
+		add(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o777}, nil)
+	}
+	add(&tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o755}, program)
+	for name := range strings.FieldsSeq("sh sleep echo cat id env ls touch true false grep mount wget stat kill chmod") {
+		add(&tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + name, Linkname: "busybox"}, nil)
+	}
+	return out.Bytes(), errors.Join(err, w.Close())
+}

@@ -1,0 +1,13 @@
+package boxtest
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// kernel returns the reason why this kernel or user can make no containers.
+func kernel() error {
+	cmd := exec.Command("/bin/true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
+	return cmd.Run()
+}

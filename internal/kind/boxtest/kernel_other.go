@@ -1,0 +1,8 @@
+//go:build !linux
+
+package boxtest
+
+import "errors"
+
+// kernel returns an error: only Linux makes containers.
+func kernel() error { return errors.New("this is not Linux") }
